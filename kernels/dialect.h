@@ -1,0 +1,67 @@
+/* The kernel dialect: the only words besides plain C in which the kernel texts are written.
+ *
+ * A text starts with #include "dialect.h" and is compiled as OpenCL C 1.2, later also as CUDA device
+ * code and as host code; the form is chosen here. Every form defines all of this:
+ *
+ * Entry         TDM_KERNEL(TDM_ENTRY)(args) or TDM_KERNEL_GROUP(TDM_ENTRY, x, y, z)(args) with a
+ *               required group size. TDM_ENTRY comes from the define list and is the variant's name.
+ * Functions     TDM_DEVICE return_type name(args)
+ * Memory        TDM_GLOBAL, TDM_LOCAL qualify pointers; TDM_LOCAL_ARRAY(type, name, count) declares
+ *               group-shared memory at the top of a kernel; TDM_RESTRICT. A buffer is two arguments,
+ *               a pointer and a 64-bit offset in elements.
+ * Ids           tdm_group_{x,y,z}() tdm_groups_{x,y,z}() tdm_item_{x,y,z}() tdm_group_size_{x,y,z}()
+ *               tdm_global_{x,y,z}() tdm_global_size_{x,y,z}(); item ids and group sizes are int, the others long
+ * Barrier       tdm_barrier(): all items of the group, local and global memory, uniform control flow only
+ * Unrolling     TDM_UNROLL before a loop of constant bounds; TDM_NO_UNROLL
+ *
+ * Storage       tdm_f32 tdm_f16 tdm_bf16 tdm_s32 tdm_s8 tdm_u8: element types of buffers. f16 and bf16
+ *               are storage only; arithmetic is in float.
+ * Scalars       float tdm_load_f32|f16|bf16(p, i)            p: any address space, i: element index
+ *               float tdm_load_s32|s8|u8(p, i)               converted, round to nearest even
+ *               int   tdm_int_s32|s8|u8(p, i)
+ *               tdm_store_f32|f16|bf16(x, p, i)              f16, bf16 round to nearest even, NaN stays NaN
+ *               tdm_store_int_s32|s8|u8(v, p, i)             saturates
+ * Vectors       f32x4 f32x8 f32x16, s32x4 s32x8 s32x16; N below is 4, 8 or 16. + - * / work element by
+ *               element between two vectors of one type, never between a vector and a scalar.
+ *               f32xN_splat(x) s32xN_splat(v)
+ *               f32xN_load_f32|f16|bf16|s32|s8|u8(p, i)      elements i … i+N-1, element alignment suffices
+ *               f32xN_store_f32|f16|bf16(x, p, i)
+ *               s32xN_load_s32|s8|u8(p, i)   s32xN_store_s32|s8|u8(v, p, i)   the store saturates
+ *               f32xN_from_s32(v)   s32xN_from_f32_rte(x)   s32xN_from_f32_rtz(x)   saturating, NaN gives 0
+ *               f32xN_sum(x) f32xN_hmax(x) f32xN_hmin(x)     horizontal, by halves
+ *               f32xN_select_lt(a, b, x, y)                  element by element a < b ? x : y
+ *               f32xN_bits(x) s32xN_float(v)                 the same bits as the other type
+ * Math          for float and f32xN alike: tdm_fma(a,b,c) tdm_min tdm_max tdm_abs tdm_exp tdm_log tdm_tanh
+ *               tdm_sqrt tdm_rsqrt tdm_rint tdm_floor tdm_copysign(x, sign);  for float: tdm_erf.
+ *               tdm_min and tdm_max return the other operand when one is NaN.
+ * Conversion    tdm_float(v) from an integer, tdm_int_rte(x) tdm_int_rtz(x) saturating with NaN giving 0;
+ *               tdm_float_bits(x) → uint, tdm_bits_float(u) → float; tdm_is_nan(x)
+ * Generic dtype TDM_TYPE(DT) TDM_LOAD(DT, p, i) TDM_STORE(DT, x, p, i) TDM_LOADV(N, DT, p, i)
+ *               TDM_STOREV(N, DT, x, p, i), where DT is f32, f16, … or a macro that expands to one
+ * Vector names  TDM_F32(N) → f32xN, TDM_SPLAT(N, x), N a number or a macro
+ * Blobs         tdm_dims { long v[8]; } by value
+ *
+ * Contraction is off: a multiply and an add are fused only where tdm_fma is written. */
+#ifndef TDM_DIALECT_H
+#define TDM_DIALECT_H
+
+#define TDM_CAT2_(a, b) a##b
+#define TDM_CAT2(a, b) TDM_CAT2_(a, b)
+#define TDM_CAT4_(a, b, c, d) a##b##c##d
+#define TDM_CAT4(a, b, c, d) TDM_CAT4_(a, b, c, d)
+
+#define TDM_TYPE(DT) TDM_CAT2(tdm_, DT)
+#define TDM_LOAD(DT, p, i) TDM_CAT2(tdm_load_, DT)(p, i)
+#define TDM_STORE(DT, x, p, i) TDM_CAT2(tdm_store_, DT)(x, p, i)
+#define TDM_F32(N) TDM_CAT2(f32x, N)
+#define TDM_SPLAT(N, x) TDM_CAT4(f32x, N, _, splat)(x)
+#define TDM_LOADV(N, DT, p, i) TDM_CAT4(f32x, N, _load_, DT)(p, i)
+#define TDM_STOREV(N, DT, x, p, i) TDM_CAT4(f32x, N, _store_, DT)(x, p, i)
+
+typedef struct {
+    long v[8];
+} tdm_dims;
+
+#include "dialect_opencl.h"
+
+#endif

@@ -1,0 +1,211 @@
+/* The dialect as OpenCL C 1.2. No extension is used: f16 goes through vload_half and vstore_half.
+ * Loads and stores are macros because OpenCL 1.2 has no generic address space: the built-ins below
+ * are overloaded for global, local and private pointers. dialect.h says what each word means. */
+#ifndef TDM_DIALECT_OPENCL_H
+#define TDM_DIALECT_OPENCL_H
+
+#pragma OPENCL FP_CONTRACT OFF
+
+#define TDM_KERNEL(name) __kernel void name
+#define TDM_KERNEL_GROUP(name, x, y, z) \
+    __kernel __attribute__((reqd_work_group_size(x, y, z))) void name
+#define TDM_DEVICE static inline
+#define TDM_GLOBAL __global
+#define TDM_LOCAL __local
+#define TDM_LOCAL_ARRAY(type, name, count) __local type name[count]
+#define TDM_RESTRICT restrict
+#define TDM_UNROLL _Pragma("unroll")
+#define TDM_NO_UNROLL _Pragma("nounroll")
+
+#define tdm_group_x() ((long)get_group_id(0))
+#define tdm_group_y() ((long)get_group_id(1))
+#define tdm_group_z() ((long)get_group_id(2))
+#define tdm_groups_x() ((long)get_num_groups(0))
+#define tdm_groups_y() ((long)get_num_groups(1))
+#define tdm_groups_z() ((long)get_num_groups(2))
+#define tdm_item_x() ((int)get_local_id(0))
+#define tdm_item_y() ((int)get_local_id(1))
+#define tdm_item_z() ((int)get_local_id(2))
+#define tdm_group_size_x() ((int)get_local_size(0))
+#define tdm_group_size_y() ((int)get_local_size(1))
+#define tdm_group_size_z() ((int)get_local_size(2))
+#define tdm_global_x() ((long)get_global_id(0))
+#define tdm_global_y() ((long)get_global_id(1))
+#define tdm_global_z() ((long)get_global_id(2))
+#define tdm_global_size_x() ((long)get_global_size(0))
+#define tdm_global_size_y() ((long)get_global_size(1))
+#define tdm_global_size_z() ((long)get_global_size(2))
+
+#define tdm_barrier() barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
+
+typedef float tdm_f32;
+typedef half tdm_f16;
+typedef ushort tdm_bf16;
+typedef int tdm_s32;
+typedef char tdm_s8;
+typedef uchar tdm_u8;
+
+typedef float4 f32x4;
+typedef float8 f32x8;
+typedef float16 f32x16;
+typedef int4 s32x4;
+typedef int8 s32x8;
+typedef int16 s32x16;
+
+/* Math: the built-ins are overloaded for float and its vectors. */
+#define tdm_fma(a, b, c) fma(a, b, c)
+#define tdm_min(a, b) fmin(a, b)
+#define tdm_max(a, b) fmax(a, b)
+#define tdm_abs(x) fabs(x)
+#define tdm_exp(x) exp(x)
+#define tdm_log(x) log(x)
+#define tdm_tanh(x) tanh(x)
+#define tdm_erf(x) erf(x)
+#define tdm_sqrt(x) sqrt(x)
+#define tdm_rsqrt(x) rsqrt(x)
+#define tdm_rint(x) rint(x)
+#define tdm_floor(x) floor(x)
+#define tdm_copysign(x, sign) copysign(x, sign)
+
+#define tdm_float(v) ((float)(v))
+#define tdm_int_rte(x) convert_int_sat_rte(x)
+#define tdm_int_rtz(x) convert_int_sat_rtz(x)
+#define tdm_float_bits(x) as_uint(x)
+#define tdm_bits_float(u) as_float(u)
+#define tdm_is_nan(x) isnan(x)
+
+/* bf16 is the upper half of an f32: widening is a shift; narrowing adds half an ulp, less one when the
+ * kept part is even, and a NaN keeps its upper bits with the quiet bit set. */
+TDM_DEVICE ushort tdm_bf16_from_f32(float x) {
+    const uint bits = as_uint(x);
+    const uint rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+    return (ushort)((bits & 0x7fffffffu) > 0x7f800000u ? (bits >> 16) | 0x40u : rounded);
+}
+#define TDM_OPENCL_BF16_NARROW_(N)                                                                \
+    TDM_DEVICE ushort##N tdm_bf16x##N##_from_f32(float##N x) {                                    \
+        const uint##N bits = as_uint##N(x);                                                       \
+        const uint##N rounded = (bits + (uint##N)(0x7fffu) + ((bits >> 16) & (uint##N)(1u))) >> 16; \
+        const int##N nan = (bits & (uint##N)(0x7fffffffu)) > (uint##N)(0x7f800000u);              \
+        return convert_ushort##N(select(rounded, (bits >> 16) | (uint##N)(0x40u), nan));          \
+    }
+TDM_OPENCL_BF16_NARROW_(4)
+TDM_OPENCL_BF16_NARROW_(8)
+TDM_OPENCL_BF16_NARROW_(16)
+
+#define tdm_load_f32(p, i) ((p)[i])
+#define tdm_load_f16(p, i) vload_half(i, p)
+#define tdm_load_bf16(p, i) as_float((uint)(p)[i] << 16)
+#define tdm_load_s32(p, i) ((float)(p)[i])
+#define tdm_load_s8(p, i) ((float)(p)[i])
+#define tdm_load_u8(p, i) ((float)(p)[i])
+#define tdm_int_s32(p, i) ((p)[i])
+#define tdm_int_s8(p, i) ((int)(p)[i])
+#define tdm_int_u8(p, i) ((int)(p)[i])
+#define tdm_store_f32(x, p, i) ((p)[i] = (x))
+#define tdm_store_f16(x, p, i) vstore_half_rte(x, i, p)
+#define tdm_store_bf16(x, p, i) ((p)[i] = tdm_bf16_from_f32(x))
+#define tdm_store_int_s32(v, p, i) ((p)[i] = (v))
+#define tdm_store_int_s8(v, p, i) ((p)[i] = convert_char_sat(v))
+#define tdm_store_int_u8(v, p, i) ((p)[i] = convert_uchar_sat(v))
+
+#define f32x4_splat(x) ((float4)(x))
+#define f32x4_load_f32(p, i) vload4(0, (p) + (i))
+#define f32x4_load_f16(p, i) vload_half4(0, (p) + (i))
+#define f32x4_load_bf16(p, i) as_float4(convert_uint4(vload4(0, (p) + (i))) << 16)
+#define f32x4_load_s32(p, i) convert_float4(vload4(0, (p) + (i)))
+#define f32x4_load_s8(p, i) convert_float4(vload4(0, (p) + (i)))
+#define f32x4_load_u8(p, i) convert_float4(vload4(0, (p) + (i)))
+#define f32x4_store_f32(x, p, i) vstore4(x, 0, (p) + (i))
+#define f32x4_store_f16(x, p, i) vstore_half4_rte(x, 0, (p) + (i))
+#define f32x4_store_bf16(x, p, i) vstore4(tdm_bf16x4_from_f32(x), 0, (p) + (i))
+#define f32x4_from_s32(v) convert_float4(v)
+#define f32x4_select_lt(a, b, x, y) select(y, x, (a) < (b))
+#define f32x4_bits(x) as_int4(x)
+#define s32x4_splat(v) ((int4)(v))
+#define s32x4_load_s32(p, i) vload4(0, (p) + (i))
+#define s32x4_load_s8(p, i) convert_int4(vload4(0, (p) + (i)))
+#define s32x4_load_u8(p, i) convert_int4(vload4(0, (p) + (i)))
+#define s32x4_store_s32(v, p, i) vstore4(v, 0, (p) + (i))
+#define s32x4_store_s8(v, p, i) vstore4(convert_char4_sat(v), 0, (p) + (i))
+#define s32x4_store_u8(v, p, i) vstore4(convert_uchar4_sat(v), 0, (p) + (i))
+#define s32x4_from_f32_rte(x) convert_int4_sat_rte(x)
+#define s32x4_from_f32_rtz(x) convert_int4_sat_rtz(x)
+#define s32x4_float(v) as_float4(v)
+
+#define f32x8_splat(x) ((float8)(x))
+#define f32x8_load_f32(p, i) vload8(0, (p) + (i))
+#define f32x8_load_f16(p, i) vload_half8(0, (p) + (i))
+#define f32x8_load_bf16(p, i) as_float8(convert_uint8(vload8(0, (p) + (i))) << 16)
+#define f32x8_load_s32(p, i) convert_float8(vload8(0, (p) + (i)))
+#define f32x8_load_s8(p, i) convert_float8(vload8(0, (p) + (i)))
+#define f32x8_load_u8(p, i) convert_float8(vload8(0, (p) + (i)))
+#define f32x8_store_f32(x, p, i) vstore8(x, 0, (p) + (i))
+#define f32x8_store_f16(x, p, i) vstore_half8_rte(x, 0, (p) + (i))
+#define f32x8_store_bf16(x, p, i) vstore8(tdm_bf16x8_from_f32(x), 0, (p) + (i))
+#define f32x8_from_s32(v) convert_float8(v)
+#define f32x8_select_lt(a, b, x, y) select(y, x, (a) < (b))
+#define f32x8_bits(x) as_int8(x)
+#define s32x8_splat(v) ((int8)(v))
+#define s32x8_load_s32(p, i) vload8(0, (p) + (i))
+#define s32x8_load_s8(p, i) convert_int8(vload8(0, (p) + (i)))
+#define s32x8_load_u8(p, i) convert_int8(vload8(0, (p) + (i)))
+#define s32x8_store_s32(v, p, i) vstore8(v, 0, (p) + (i))
+#define s32x8_store_s8(v, p, i) vstore8(convert_char8_sat(v), 0, (p) + (i))
+#define s32x8_store_u8(v, p, i) vstore8(convert_uchar8_sat(v), 0, (p) + (i))
+#define s32x8_from_f32_rte(x) convert_int8_sat_rte(x)
+#define s32x8_from_f32_rtz(x) convert_int8_sat_rtz(x)
+#define s32x8_float(v) as_float8(v)
+
+#define f32x16_splat(x) ((float16)(x))
+#define f32x16_load_f32(p, i) vload16(0, (p) + (i))
+#define f32x16_load_f16(p, i) vload_half16(0, (p) + (i))
+#define f32x16_load_bf16(p, i) as_float16(convert_uint16(vload16(0, (p) + (i))) << 16)
+#define f32x16_load_s32(p, i) convert_float16(vload16(0, (p) + (i)))
+#define f32x16_load_s8(p, i) convert_float16(vload16(0, (p) + (i)))
+#define f32x16_load_u8(p, i) convert_float16(vload16(0, (p) + (i)))
+#define f32x16_store_f32(x, p, i) vstore16(x, 0, (p) + (i))
+#define f32x16_store_f16(x, p, i) vstore_half16_rte(x, 0, (p) + (i))
+#define f32x16_store_bf16(x, p, i) vstore16(tdm_bf16x16_from_f32(x), 0, (p) + (i))
+#define f32x16_from_s32(v) convert_float16(v)
+#define f32x16_select_lt(a, b, x, y) select(y, x, (a) < (b))
+#define f32x16_bits(x) as_int16(x)
+#define s32x16_splat(v) ((int16)(v))
+#define s32x16_load_s32(p, i) vload16(0, (p) + (i))
+#define s32x16_load_s8(p, i) convert_int16(vload16(0, (p) + (i)))
+#define s32x16_load_u8(p, i) convert_int16(vload16(0, (p) + (i)))
+#define s32x16_store_s32(v, p, i) vstore16(v, 0, (p) + (i))
+#define s32x16_store_s8(v, p, i) vstore16(convert_char16_sat(v), 0, (p) + (i))
+#define s32x16_store_u8(v, p, i) vstore16(convert_uchar16_sat(v), 0, (p) + (i))
+#define s32x16_from_f32_rte(x) convert_int16_sat_rte(x)
+#define s32x16_from_f32_rtz(x) convert_int16_sat_rtz(x)
+#define s32x16_float(v) as_float16(v)
+
+TDM_DEVICE float f32x4_sum(float4 x) {
+    return (x.s0 + x.s2) + (x.s1 + x.s3);
+}
+TDM_DEVICE float f32x4_hmax(float4 x) {
+    return fmax(fmax(x.s0, x.s2), fmax(x.s1, x.s3));
+}
+TDM_DEVICE float f32x4_hmin(float4 x) {
+    return fmin(fmin(x.s0, x.s2), fmin(x.s1, x.s3));
+}
+TDM_DEVICE float f32x8_sum(float8 x) {
+    return f32x4_sum(x.lo + x.hi);
+}
+TDM_DEVICE float f32x8_hmax(float8 x) {
+    return f32x4_hmax(fmax(x.lo, x.hi));
+}
+TDM_DEVICE float f32x8_hmin(float8 x) {
+    return f32x4_hmin(fmin(x.lo, x.hi));
+}
+TDM_DEVICE float f32x16_sum(float16 x) {
+    return f32x8_sum(x.lo + x.hi);
+}
+TDM_DEVICE float f32x16_hmax(float16 x) {
+    return f32x8_hmax(fmax(x.lo, x.hi));
+}
+TDM_DEVICE float f32x16_hmin(float16 x) {
+    return f32x8_hmin(fmin(x.lo, x.hi));
+}
+
+#endif
