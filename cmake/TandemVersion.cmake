@@ -1,0 +1,13 @@
+# Reads the version from the public header, the one place that states it.
+function(tandem_read_version result header)
+  set(parts "")
+  file(STRINGS "${header}" lines REGEX "^#define TDM_VERSION_(MAJOR|MINOR|PATCH) +[0-9]+")
+  foreach(part MAJOR MINOR PATCH)
+    if(NOT lines MATCHES "TDM_VERSION_${part} +([0-9]+)")
+      message(FATAL_ERROR "${header} defines no TDM_VERSION_${part}")
+    endif()
+    list(APPEND parts "${CMAKE_MATCH_1}")
+  endforeach()
+  list(JOIN parts "." version)
+  set(${result} "${version}" PARENT_SCOPE)
+endfunction()
