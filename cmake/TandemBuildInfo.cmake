@@ -1,0 +1,13 @@
+# build_info.h for the program and the tests: TANDEM_BUILD_COMMIT, looked up again by each build.
+# The library does not see it, so a new commit never recompiles or changes the library.
+set(build_info_folder "${PROJECT_BINARY_DIR}/generated")
+add_custom_target(tandem_write_build_info
+  COMMAND "${CMAKE_COMMAND}" "-DSOURCE=${PROJECT_SOURCE_DIR}"
+          "-DOUTPUT=${build_info_folder}/build_info.h"
+          -P "${PROJECT_SOURCE_DIR}/cmake/write_build_info.cmake"
+  BYPRODUCTS "${build_info_folder}/build_info.h"
+  COMMENT "Looking up the commit"
+  VERBATIM)
+add_library(tandem_build_info INTERFACE)
+target_include_directories(tandem_build_info INTERFACE "${build_info_folder}")
+add_dependencies(tandem_build_info tandem_write_build_info)
