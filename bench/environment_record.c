@@ -1,0 +1,165 @@
+#include "bench/environment_record.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <cjson/cJSON.h>
+
+#include "bench/results_json.h"
+
+/* Variables that change what is measured. Values with a '/' are cut to what follows the last one. */
+static const char *const recorded_variables[] = {
+    "OMP_NUM_THREADS",
+    "OMP_WAIT_POLICY",
+    "OMP_PROC_BIND",
+    "OMP_PLACES",
+    "GOMP_SPINCOUNT",
+    "GOMP_CPU_AFFINITY",
+    "OPENBLAS_NUM_THREADS",
+    "OPENBLAS_CORETYPE",
+    "OPENBLAS_THREAD_TIMEOUT",
+    "DNNL_MAX_CPU_ISA",
+    "ONEDNN_MAX_CPU_ISA",
+    "POCL_AFFINITY",
+    "POCL_MAX_PTHREAD_COUNT",
+    "POCL_MAX_WORK_GROUP_SIZE",
+    "POCL_DEVICES",
+    "POCL_WORK_GROUP_METHOD",
+    "POCL_KERNEL_CACHE",
+    "RUSTICL_ENABLE",
+    "LP_NUM_THREADS",
+    "LP_NATIVE_VECTOR_WIDTH",
+    "GALLIUM_DRIVER",
+    "OCL_ICD_VENDORS",
+    "CUDA_VISIBLE_DEVICES",
+    "TANDEM_POOL",
+    "TANDEM_OPENCL_LIBRARY",
+    "TANDEM_CUDA_LIBRARY",
+    "TANDEM_CACHE_DIR",
+    "MALLOC_ARENA_MAX",
+    "LD_PRELOAD",
+};
+
+/* First line of a file of the system, without its newline; 0 when it cannot be read. */
+static int read_line(const char *path, char *line, size_t size) {
+    FILE *const file = fopen(path, "r");
+    if (file == NULL)
+        return 0;
+    const int ok = fgets(line, (int)size, file) != NULL;
+    fclose(file);
+    if (ok)
+        line[strcspn(line, "\n")] = '\0';
+    return ok;
+}
+
+/* Value of "key : value" or KEY=value in a file of the system, without quotes; 0 when there is none. */
+static int find_value(const char *path, const char *key, char separator, char *value, size_t size) {
+    char line[512];
+    int found = 0;
+    FILE *const file = fopen(path, "r");
+    while (file != NULL && !found && fgets(line, sizeof line, file) != NULL) {
+        char *const at = strchr(line, separator);
+        if (at == NULL || strncmp(line, key, strlen(key)) != 0)
+            continue;
+        const char *const start = at + 1 + strspn(at + 1, " \t\"");
+        snprintf(value, size, "%.*s", (int)strcspn(start, "\"\n"), start);
+        found = 1;
+    }
+    if (file != NULL)
+        fclose(file);
+    return found;
+}
+
+int environment_processors(void) {
+    cpu_set_t allowed;
+    if (sched_getaffinity(0, sizeof allowed, &allowed) == 0)
+        return CPU_COUNT(&allowed);
+    const long online = sysconf(_SC_NPROCESSORS_ONLN);
+    return online > 0 ? (int)online : 1;
+}
+
+long long environment_cache_bytes(void) {
+    long long largest = 0;
+    char path[96];
+    char text[64];
+    for (int index = 0; index < 8; index++) {
+        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/size", index);
+        if (!read_line(path, text, sizeof text))
+            continue;
+        char *end = NULL;
+        const long long number = strtoll(text, &end, 10);
+        const long long bytes = number * (*end == 'K' ? 1024 : *end == 'M' ? 1024 * 1024 : 1);
+        largest = bytes > largest ? bytes : largest;
+    }
+    return largest;
+}
+
+static void add_operating_system(cJSON *host) {
+    char text[256];
+    struct utsname system;
+    if (find_value("/etc/os-release", "PRETTY_NAME", '=', text, sizeof text))
+        results_put_text(host, "os", text);
+    else
+        results_put_text(host, "os", uname(&system) == 0 ? system.sysname : NULL);
+}
+
+cJSON *environment_host(void) {
+    char text[256];
+    struct utsname system;
+    cJSON *const host = cJSON_CreateObject();
+    if (find_value("/proc/cpuinfo", "model name", ':', text, sizeof text))
+        results_put_text(host, "cpu", text);
+    else
+        results_put_text(host, "cpu", uname(&system) == 0 ? system.machine : NULL);
+    cJSON_AddNumberToObject(host, "cores", environment_processors());
+    const long pages = sysconf(_SC_PHYS_PAGES);
+    const long page = sysconf(_SC_PAGESIZE);
+    if (pages > 0 && page > 0)
+        results_put_number(host, "ram_bytes", (double)pages * (double)page);
+    else
+        cJSON_AddNullToObject(host, "ram_bytes");
+    add_operating_system(host);
+    return host;
+}
+
+static cJSON *environment_variables(void) {
+    cJSON *const variables = cJSON_CreateObject();
+    const size_t count = sizeof recorded_variables / sizeof recorded_variables[0];
+    for (size_t i = 0; i < count; i++) {
+        const char *const value = getenv(recorded_variables[i]);
+        if (value == NULL)
+            continue;
+        const char *const slash = strrchr(value, '/');
+        cJSON_AddStringToObject(variables, recorded_variables[i],
+                                slash == NULL ? value : slash + 1);
+    }
+    return variables;
+}
+
+cJSON *environment_settings(void) {
+    char text[256];
+    struct utsname system;
+    cJSON *const settings = cJSON_CreateObject();
+    results_put_text(settings, "kernel", uname(&system) == 0 ? system.release : NULL);
+    results_put_text(settings, "machine", uname(&system) == 0 ? system.machine : NULL);
+    results_put_text(
+        settings, "governor",
+        read_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", text, sizeof text)
+            ? text
+            : NULL);
+    results_put_text(
+        settings, "transparent_hugepage",
+        read_line("/sys/kernel/mm/transparent_hugepage/enabled", text, sizeof text) ? text : NULL);
+    results_put_text(settings, "load_average",
+                     read_line("/proc/loadavg", text, sizeof text) ? text : NULL);
+    if (environment_cache_bytes() > 0)
+        results_put_number(settings, "cpu_cache_bytes", (double)environment_cache_bytes());
+    else
+        cJSON_AddNullToObject(settings, "cpu_cache_bytes");
+    cJSON_AddItemToObject(settings, "variables", environment_variables());
+    return settings;
+}

@@ -1,0 +1,22 @@
+/*
+ * What is recorded of the machine a measurement ran on: enough to judge a figure and to repeat it,
+ * nothing that names the machine or its user (no host name, no user, no paths).
+ */
+#ifndef BENCH_ENVIRONMENT_RECORD_H
+#define BENCH_ENVIRONMENT_RECORD_H
+
+struct cJSON;
+
+/* {cpu, cores, ram_bytes, os}. NULL when memory is short. */
+struct cJSON *environment_host(void);
+
+/* {kernel, governor, transparent_hugepage, threads, variables:{…}}. NULL when memory is short. */
+struct cJSON *environment_settings(void);
+
+/* Processors this process may run on, at least 1. */
+int environment_processors(void);
+
+/* Bytes of the largest CPU cache, 0 when the system does not tell. */
+long long environment_cache_bytes(void);
+
+#endif

@@ -1,0 +1,247 @@
+#include "bench/results_json.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cjson/cJSON.h>
+
+#include "bench/bench_statistics.h"
+#include "bench/environment_record.h"
+
+#include "build_info.h"
+
+struct results_document {
+    cJSON *root;
+    cJSON *environment;
+    cJSON *results;
+    cJSON *devices; /* NULL until there is a second one */
+    int device_count;
+    int failures;
+};
+
+void results_put_number(cJSON *object, const char *key, double value) {
+    if (isfinite(value))
+        cJSON_AddNumberToObject(object, key, value);
+    else
+        cJSON_AddNullToObject(object, key);
+}
+
+void results_put_text(cJSON *object, const char *key, const char *text) {
+    if (text != NULL && text[0] != '\0')
+        cJSON_AddStringToObject(object, key, text);
+    else
+        cJSON_AddNullToObject(object, key);
+}
+
+/* A number that a driver leaves at zero when it does not know it. */
+static void put_known(cJSON *object, const char *key, double value) {
+    results_put_number(object, key, value > 0 ? value : NAN);
+}
+
+cJSON *results_library_json(void) {
+    cJSON *const library = cJSON_CreateObject();
+    results_put_text(library, "version", tdm_version_text());
+    results_put_text(library, "commit", TANDEM_BUILD_COMMIT);
+    return library;
+}
+
+cJSON *results_host_json(void) {
+    return environment_host();
+}
+
+static const char *type_name(tdm_device_type type) {
+    switch (type) {
+    case TDM_DEVICE_CPU:
+        return "cpu";
+    case TDM_DEVICE_GPU:
+        return "gpu";
+    case TDM_DEVICE_ACCELERATOR:
+        return "accelerator";
+    case TDM_DEVICE_OTHER:
+        return "other";
+    }
+    return NULL;
+}
+
+static void add_limits(cJSON *device, const tdm_device_info *info) {
+    put_known(device, "compute_units", info->compute_units);
+    put_known(device, "clock_mhz", info->clock_mhz);
+    put_known(device, "global_bytes", (double)info->global_bytes);
+    put_known(device, "local_bytes", (double)info->local_bytes);
+    put_known(device, "max_alloc_bytes", (double)info->max_alloc_bytes);
+    put_known(device, "cache_bytes", (double)info->cache_bytes);
+    put_known(device, "constant_bytes", (double)info->constant_bytes);
+    put_known(device, "max_group_items", info->max_group_items);
+    put_known(device, "subgroup_size", info->subgroup_size);
+    put_known(device, "alignment_bytes", info->alignment_bytes);
+    put_known(device, "address_bits", info->address_bits);
+    put_known(device, "timer_ns", info->timer_ns);
+}
+
+cJSON *results_device_json(const tdm_device_info *info) {
+    cJSON *const device = cJSON_CreateObject();
+    results_put_text(device, "backend", info->backend);
+    results_put_text(device, "driver_family", info->driver_family);
+    results_put_text(device, "name", info->name);
+    results_put_text(device, "selector", info->selector);
+    results_put_text(device, "vendor", info->vendor);
+    results_put_text(device, "driver", info->driver_version);
+    results_put_text(device, "api_version", info->api_version);
+    results_put_text(device, "kernel_language", info->kernel_language);
+    results_put_text(device, "type", type_name(info->type));
+    /* No driver interface tells HBM from GDDR; a table of known devices may fill this in later. */
+    cJSON_AddNullToObject(device, "memory_type");
+    add_limits(device, info);
+    cJSON *const capabilities = cJSON_AddArrayToObject(device, "capabilities");
+    for (int bit = 0; bit < 32; bit++) {
+        const char *const name = tdm_capability_name((uint32_t)1 << bit);
+        if (name != NULL && (info->capabilities >> bit & 1) != 0)
+            cJSON_AddItemToArray(capabilities, cJSON_CreateString(name));
+    }
+    return device;
+}
+
+static void add_creation_time(cJSON *root) {
+    char text[32];
+    const time_t now = time(NULL);
+    struct tm utc;
+    if (gmtime_r(&now, &utc) != NULL && strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc) > 0)
+        cJSON_AddStringToObject(root, "created", text);
+    else
+        cJSON_AddNullToObject(root, "created");
+}
+
+results_document *results_create(void) {
+    results_document *const document = calloc(1, sizeof *document);
+    if (document == NULL)
+        return NULL;
+    document->root = cJSON_CreateObject();
+    cJSON_AddStringToObject(document->root, "schema", "tandem-bench/1");
+    cJSON_AddItemToObject(document->root, "library", results_library_json());
+    add_creation_time(document->root);
+    cJSON_AddItemToObject(document->root, "host", environment_host());
+    cJSON_AddNullToObject(document->root, "device");
+    document->environment = environment_settings();
+    cJSON_AddItemToObject(document->root, "environment", document->environment);
+    document->results = cJSON_AddArrayToObject(document->root, "results");
+    if (document->environment == NULL || document->results == NULL) {
+        results_destroy(document);
+        return NULL;
+    }
+    return document;
+}
+
+void results_destroy(results_document *document) {
+    if (document == NULL)
+        return;
+    cJSON_Delete(document->root);
+    free(document);
+}
+
+void results_add_device(results_document *document, const tdm_device_info *info) {
+    if (document == NULL)
+        return;
+    if (document->device_count++ == 0) {
+        cJSON_ReplaceItemInObjectCaseSensitive(document->root, "device", results_device_json(info));
+        return;
+    }
+    if (document->devices == NULL) {
+        document->devices = cJSON_AddArrayToObject(document->root, "devices");
+        cJSON *const first = cJSON_GetObjectItemCaseSensitive(document->root, "device");
+        cJSON_AddItemToArray(document->devices, cJSON_Duplicate(first, 1));
+    }
+    cJSON_AddItemToArray(document->devices, results_device_json(info));
+}
+
+void results_add_environment(results_document *document, const char *key, const char *value) {
+    if (document == NULL || cJSON_HasObjectItem(document->environment, key))
+        return;
+    results_put_text(document->environment, key, value);
+}
+
+static cJSON *numbers_object(const result_number *numbers) {
+    cJSON *const object = cJSON_CreateObject();
+    for (int i = 0; i < RESULT_MAX_NUMBERS && numbers[i].key != NULL; i++)
+        results_put_number(object, numbers[i].key, numbers[i].value);
+    return object;
+}
+
+static void add_samples(cJSON *row, const bench_result *result) {
+    const sample_summary summary = summarize_samples(result->raw_s, result->samples);
+    cJSON_AddNumberToObject(row, "samples", (double)result->samples);
+    cJSON *const raw = cJSON_AddArrayToObject(row, "raw_s");
+    for (size_t i = 0; i < result->samples; i++) {
+        const double value = result->raw_s[i];
+        cJSON_AddItemToArray(raw, isfinite(value) ? cJSON_CreateNumber(value) : cJSON_CreateNull());
+    }
+    results_put_number(row, "median_s", summary.median);
+    results_put_number(row, "min_s", summary.minimum);
+    results_put_number(row, "p5_s", summary.p5);
+    results_put_number(row, "p95_s", summary.p95);
+    put_known(row, "flops", result->flops);
+    put_known(row, "bytes", result->bytes);
+    put_known(row, "gflops", result->flops / summary.median * 1e-9);
+    put_known(row, "gbs", result->bytes / summary.median * 1e-9);
+}
+
+static void add_verdict(cJSON *row, const bench_result *result) {
+    static const char *const names[] = {"ok", "skipped", "failed"};
+    if (result->check == RESULT_UNCHECKED)
+        cJSON_AddNullToObject(row, "verified");
+    else
+        cJSON_AddBoolToObject(row, "verified", result->check == RESULT_VERIFIED);
+    results_put_number(row, "max_error",
+                       result->check == RESULT_UNCHECKED ? NAN : result->max_error);
+    cJSON_AddStringToObject(row, "status", names[result->status]);
+    results_put_text(row, "reason", result->reason);
+}
+
+void results_add(results_document *document, const bench_result *result) {
+    if (document == NULL)
+        return;
+    cJSON *const row = cJSON_CreateObject();
+    results_put_text(row, "suite", result->suite);
+    results_put_text(row, "case", result->case_name);
+    results_put_text(row, "impl", result->impl);
+    results_put_text(row, "variant", result->variant);
+    results_put_text(row, "dtype", result->dtype);
+    if (result->device != NULL)
+        results_put_text(row, "device", result->device);
+    cJSON_AddItemToObject(row, "shape", numbers_object(result->shape));
+    results_put_text(row, "mode", result->mode);
+    results_put_text(row, "packing", result->packing);
+    add_samples(row, result);
+    add_verdict(row, result);
+    if (result->metrics[0].key != NULL)
+        cJSON_AddItemToObject(row, "metrics", numbers_object(result->metrics));
+    cJSON_AddItemToArray(document->results, row);
+    document->failures += result->status == RESULT_FAILED;
+}
+
+int results_failures(const results_document *document) {
+    return document == NULL ? 0 : document->failures;
+}
+
+int results_write_json(const cJSON *json, const char *path) {
+    const int to_stdout = strcmp(path, "-") == 0;
+    char *const text = cJSON_Print(json);
+    FILE *const file = to_stdout ? stdout : fopen(path, "w");
+    int failed = text == NULL || file == NULL;
+    if (file != NULL && text != NULL)
+        failed = fputs(text, file) == EOF || fputc('\n', file) == EOF || fflush(file) != 0;
+    if (file != NULL && !to_stdout)
+        failed = fclose(file) != 0 || failed;
+    if (failed)
+        fprintf(stderr, "cannot write '%s': %s\n", path,
+                text == NULL ? "out of memory" : strerror(errno));
+    free(text);
+    return failed ? -1 : 0;
+}
+
+int results_write(const results_document *document, const char *path) {
+    return document == NULL ? -1 : results_write_json(document->root, path);
+}
