@@ -1,7 +1,13 @@
+/*
+ * What the library knows of its kernels: the embedded texts and the table of variants.
+ *
+ * A kernel is its text plus one row of variants.def.
+ */
 #ifndef TANDEM_KERNEL_INDEX_H
 #define TANDEM_KERNEL_INDEX_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 // A kernel text with its includes inlined, as cmake/embed_kernels.cmake writes it.
 typedef struct tdm_kernel_text {
@@ -12,5 +18,46 @@ typedef struct tdm_kernel_text {
 
 extern const tdm_kernel_text tdm_kernel_texts[];
 extern const size_t tdm_kernel_text_count;
+
+// What a kernel does. Rows of one op stand together in variants.def, in order of preference.
+#define TDM_OP_LIST(X)                                                                             \
+    X(GEMM)                                                                                        \
+    X(GEMM_PACK)                                                                                   \
+    X(UNARY)                                                                                       \
+    X(BINARY)                                                                                      \
+    X(CONVERT)                                                                                     \
+    X(COPY)                                                                                        \
+    X(FILL)                                                                                        \
+    X(REDUCE)                                                                                      \
+    X(SOFTMAX)
+
+typedef enum tdm_op {
+#define TDM_OP_ENUM(name) TDM_OP_##name,
+    TDM_OP_LIST(TDM_OP_ENUM)
+#undef TDM_OP_ENUM
+        TDM_OP_COUNT
+} tdm_op;
+
+#define TDM_VARIANT_PARAMETERS 8
+
+// One row of variants.def.
+typedef struct tdm_variant {
+    const char *name;     // also the entry point: unique in the library, `op_dtypes_tile__arch`
+    tdm_op op;
+    const char *text;     // file of tdm_kernel_texts
+    const char *defines;  // "-DMR=6 -DNR=16"
+    uint32_t requires;    // bits of tdm_capability that the device must have
+    const char *target;   // clang target that its text is syntax-checked for
+    int32_t parameters[TDM_VARIANT_PARAMETERS]; // meaning is the op's own
+} tdm_variant;
+
+extern const tdm_variant tdm_variants[];
+extern const int tdm_variant_count;
+
+// Row of a name, or NULL.
+const tdm_variant *tdm_variant_find(const char *name);
+
+// Embedded text of a file, or NULL.
+const tdm_kernel_text *tdm_kernel_text_find(const char *file);
 
 #endif

@@ -1,0 +1,15 @@
+/* Tandem: one tensor API on OpenCL and CUDA. This header includes the whole public interface; no vendor header. */
+#ifndef TANDEM_TANDEM_H
+#define TANDEM_TANDEM_H
+
+#include <tandem/device.h>
+#include <tandem/dtype.h>
+#include <tandem/gemm.h>
+#include <tandem/memory.h>
+#include <tandem/ops.h>
+#include <tandem/status.h>
+#include <tandem/stream.h>
+#include <tandem/tensor.h>
+#include <tandem/version.h>
+
+#endif

@@ -1,0 +1,12 @@
+/* Version of the headers and of the library. Source of truth: the build reads these numbers. */
+#ifndef TANDEM_VERSION_H
+#define TANDEM_VERSION_H
+
+#define TDM_VERSION_MAJOR 0
+#define TDM_VERSION_MINOR 1
+#define TDM_VERSION_PATCH 0
+
+/* One number that orders: 10000 * major + 100 * minor + patch. */
+#define TDM_VERSION_NUMBER (10000 * TDM_VERSION_MAJOR + 100 * TDM_VERSION_MINOR + TDM_VERSION_PATCH)
+
+#endif
