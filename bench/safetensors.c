@@ -1,0 +1,380 @@
+#include "bench/safetensors.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cjson/cJSON.h>
+
+#include "bench/safetensors_text.h"
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "safetensors data is little-endian");
+
+enum {
+    LENGTH_BYTES = 8
+};
+
+struct safetensors_file {
+    void *mapping; /* NULL for a file in memory */
+    size_t mapping_bytes;
+    cJSON *header; /* owns the names and the metadata */
+    const cJSON *metadata;
+    safetensors_tensor *tensors; /* by position of their data */
+    const safetensors_tensor **by_name;
+    size_t count;
+};
+
+typedef struct byte_range {
+    uint64_t begin;
+    uint64_t end;
+} byte_range;
+
+static const struct {
+    const char *name;
+    size_t bytes;
+} dtype_rows[SAFETENSORS_DTYPES] = {
+#define SAFETENSORS_DTYPE_ROW(name, text, bytes) [name] = {text, bytes},
+    SAFETENSORS_DTYPE_LIST(SAFETENSORS_DTYPE_ROW)
+#undef SAFETENSORS_DTYPE_ROW
+};
+
+const char *safetensors_dtype_name(safetensors_dtype dtype) {
+    return (unsigned)dtype < SAFETENSORS_DTYPES ? dtype_rows[dtype].name : "unknown";
+}
+
+size_t safetensors_dtype_bytes(safetensors_dtype dtype) {
+    return (unsigned)dtype < SAFETENSORS_DTYPES ? dtype_rows[dtype].bytes : 0;
+}
+
+/* ---- JSON values ---- */
+
+/* A whole number that a double holds exactly. */
+static int whole_number(const cJSON *item, uint64_t *value) {
+    static const double largest = 9007199254740991.0; /* 2^53 - 1 */
+    if (!cJSON_IsNumber(item))
+        return 0;
+    const double number = item->valuedouble;
+    if (!(number >= 0.0 && number <= largest) || number != floor(number))
+        return 0;
+    *value = (uint64_t)number;
+    return 1;
+}
+
+static int compare_items(const void *left, const void *right) {
+    const cJSON *const *a = left;
+    const cJSON *const *b = right;
+    return strcmp((*a)->string, (*b)->string);
+}
+
+/* JSON leaves the meaning of a member that stands twice open, so such a header may say two things. */
+static int check_unique(const cJSON *object, const char *what, safetensors_error *error) {
+    size_t count = 0;
+    const cJSON *item;
+    cJSON_ArrayForEach(item, object) count++;
+    if (count < 2)
+        return 0;
+    const cJSON **const items = malloc(count * sizeof *items);
+    if (!items)
+        return safetensors_fail(error, "out of memory for the names of %s", what);
+    size_t next = 0;
+    cJSON_ArrayForEach(item, object) items[next++] = item;
+    qsort(items, count, sizeof *items, compare_items);
+    int result = 0;
+    for (size_t i = 1; i < count && result == 0; i++)
+        if (!strcmp(items[i - 1]->string, items[i]->string))
+            result = safetensors_fail(error, "member \"%s\" stands twice in %s",
+                                      safetensors_printable(items[i]->string).text, what);
+    free(items);
+    return result;
+}
+
+/* ---- one tensor ---- */
+
+static int read_dtype(const cJSON *item, const char *name, safetensors_dtype *dtype,
+                      safetensors_error *error) {
+    if (!cJSON_IsString(item))
+        return safetensors_fail(error, "tensor \"%s\" has no dtype", name);
+    for (int i = 0; i < SAFETENSORS_DTYPES; i++)
+        if (!strcmp(item->valuestring, dtype_rows[i].name)) {
+            *dtype = (safetensors_dtype)i;
+            return 0;
+        }
+    return safetensors_fail(error, "tensor \"%s\" has the unknown dtype \"%s\"", name,
+                            safetensors_printable(item->valuestring).text);
+}
+
+static int read_shape(const cJSON *item, const char *name, safetensors_tensor *tensor,
+                      uint64_t *bytes, safetensors_error *error) {
+    if (!cJSON_IsArray(item))
+        return safetensors_fail(error, "tensor \"%s\" has no shape", name);
+    *bytes = safetensors_dtype_bytes(tensor->dtype);
+    tensor->rank = 0;
+    const cJSON *dimension;
+    cJSON_ArrayForEach(dimension, item) {
+        uint64_t extent;
+        if (tensor->rank == SAFETENSORS_MAX_RANK)
+            return safetensors_fail(error, "tensor \"%s\" has more than %d dimensions", name,
+                                    SAFETENSORS_MAX_RANK);
+        if (!whole_number(dimension, &extent))
+            return safetensors_fail(
+                error, "dimension %d of tensor \"%s\" is no whole number from 0 to 2^53 - 1",
+                tensor->rank, name);
+        if (__builtin_mul_overflow(*bytes, extent, bytes) || *bytes > INT64_MAX)
+            return safetensors_fail(error, "the shape of tensor \"%s\" overflows 64 bits", name);
+        tensor->shape[tensor->rank++] = (int64_t)extent;
+    }
+    return 0;
+}
+
+static int read_range(const cJSON *item, const char *name, uint64_t data_bytes, byte_range *range,
+                      safetensors_error *error) {
+    if (!cJSON_IsArray(item) || cJSON_GetArraySize(item) != 2)
+        return safetensors_fail(error, "tensor \"%s\" has no data_offsets of two numbers", name);
+    if (!whole_number(item->child, &range->begin) || !whole_number(item->child->next, &range->end))
+        return safetensors_fail(
+            error, "a data offset of tensor \"%s\" is no whole number from 0 to 2^53 - 1", name);
+    if (range->end < range->begin)
+        return safetensors_fail(error, "tensor \"%s\" ends at byte %llu, before its begin at %llu",
+                                name, (unsigned long long)range->end,
+                                (unsigned long long)range->begin);
+    if (range->end > data_bytes)
+        return safetensors_fail(
+            error, "tensor \"%s\" ends at byte %llu, but the file holds %llu bytes of data", name,
+            (unsigned long long)range->end, (unsigned long long)data_bytes);
+    return 0;
+}
+
+static int read_tensor(const cJSON *item, const unsigned char *data, uint64_t data_bytes,
+                       safetensors_tensor *tensor, safetensors_error *error) {
+    const safetensors_name printable = safetensors_printable(item->string);
+    const char *const name = printable.text;
+    if (!cJSON_IsObject(item))
+        return safetensors_fail(error, "tensor \"%s\" is no object", name);
+    const cJSON *member;
+    cJSON_ArrayForEach(member, item) {
+        if (strcmp(member->string, "dtype") && strcmp(member->string, "shape") &&
+            strcmp(member->string, "data_offsets"))
+            return safetensors_fail(error, "tensor \"%s\" has the unknown member \"%s\"", name,
+                                    safetensors_printable(member->string).text);
+    }
+    uint64_t bytes;
+    byte_range range;
+    if (check_unique(item, name, error) ||
+        read_dtype(cJSON_GetObjectItemCaseSensitive(item, "dtype"), name, &tensor->dtype, error) ||
+        read_shape(cJSON_GetObjectItemCaseSensitive(item, "shape"), name, tensor, &bytes, error) ||
+        read_range(cJSON_GetObjectItemCaseSensitive(item, "data_offsets"), name, data_bytes, &range,
+                   error))
+        return -1;
+    if (range.end - range.begin != bytes)
+        return safetensors_fail(
+            error, "tensor \"%s\" claims %llu bytes of data, but its shape takes %llu", name,
+            (unsigned long long)(range.end - range.begin), (unsigned long long)bytes);
+    tensor->name = item->string;
+    tensor->data = data + range.begin;
+    tensor->bytes = (size_t)bytes;
+    return 0;
+}
+
+/* ---- all tensors ---- */
+
+static int compare_places(const void *left, const void *right) {
+    const safetensors_tensor *const a = left;
+    const safetensors_tensor *const b = right;
+    const uintptr_t a_begin = (uintptr_t)a->data;
+    const uintptr_t b_begin = (uintptr_t)b->data;
+    if (a_begin != b_begin)
+        return a_begin < b_begin ? -1 : 1;
+    if (a->bytes != b->bytes)
+        return a->bytes < b->bytes ? -1 : 1;
+    return strcmp(a->name, b->name);
+}
+
+static int compare_names(const void *left, const void *right) {
+    const safetensors_tensor *const *a = left;
+    const safetensors_tensor *const *b = right;
+    return strcmp((*a)->name, (*b)->name);
+}
+
+/* The tensors, in order, cover the data without a gap and without sharing a byte. */
+static int check_cover(const safetensors_file *file, const unsigned char *data, uint64_t data_bytes,
+                       safetensors_error *error) {
+    uint64_t covered = 0;
+    const char *former = "";
+    for (size_t i = 0; i < file->count; i++) {
+        const safetensors_tensor *const tensor = &file->tensors[i];
+        const uint64_t begin = (uint64_t)((const unsigned char *)tensor->data - data);
+        if (begin < covered)
+            return safetensors_fail(error, "tensors \"%s\" and \"%s\" overlap at byte %llu",
+                                    safetensors_printable(former).text,
+                                    safetensors_printable(tensor->name).text,
+                                    (unsigned long long)begin);
+        if (begin > covered)
+            return safetensors_fail(error, "a hole of %llu bytes lies before tensor \"%s\"",
+                                    (unsigned long long)(begin - covered),
+                                    safetensors_printable(tensor->name).text);
+        covered = begin + tensor->bytes;
+        former = tensor->name;
+    }
+    if (covered != data_bytes)
+        return safetensors_fail(error, "%llu bytes after the last tensor belong to none",
+                                (unsigned long long)(data_bytes - covered));
+    return 0;
+}
+
+static int read_metadata(safetensors_file *file, safetensors_error *error) {
+    file->metadata = cJSON_GetObjectItemCaseSensitive(file->header, "__metadata__");
+    if (!file->metadata)
+        return 0;
+    if (!cJSON_IsObject(file->metadata))
+        return safetensors_fail(error, "__metadata__ is no object");
+    const cJSON *item;
+    cJSON_ArrayForEach(item, file->metadata) {
+        if (!cJSON_IsString(item))
+            return safetensors_fail(error, "\"%s\" of __metadata__ is no text",
+                                    safetensors_printable(item->string).text);
+    }
+    return check_unique(file->metadata, "__metadata__", error);
+}
+
+static int read_tensors(safetensors_file *file, const unsigned char *data, uint64_t data_bytes,
+                        safetensors_error *error) {
+    size_t members = 0;
+    const cJSON *item;
+    cJSON_ArrayForEach(item, file->header) members++;
+    file->tensors = calloc(members + 1, sizeof *file->tensors);
+    file->by_name = calloc(members + 1, sizeof *file->by_name);
+    if (!file->tensors || !file->by_name)
+        return safetensors_fail(error, "out of memory for %zu tensors", members);
+    cJSON_ArrayForEach(item, file->header) {
+        if (item == file->metadata)
+            continue;
+        if (read_tensor(item, data, data_bytes, &file->tensors[file->count], error))
+            return -1;
+        file->count++;
+    }
+    qsort(file->tensors, file->count, sizeof *file->tensors, compare_places);
+    for (size_t i = 0; i < file->count; i++)
+        file->by_name[i] = &file->tensors[i];
+    qsort(file->by_name, file->count, sizeof *file->by_name, compare_names);
+    return check_cover(file, data, data_bytes, error);
+}
+
+/* ---- the file ---- */
+
+static int read_header(safetensors_file *file, const unsigned char *bytes, size_t size,
+                       safetensors_error *error) {
+    uint64_t length;
+    if (size < LENGTH_BYTES)
+        return safetensors_fail(
+            error, "the file is truncated: %zu bytes, less than a header length", size);
+    memcpy(&length, bytes, sizeof length);
+    if (length > SAFETENSORS_MAX_HEADER)
+        return safetensors_fail(error, "the header length of %llu bytes is above the limit of %d",
+                                (unsigned long long)length, SAFETENSORS_MAX_HEADER);
+    if (length > size - LENGTH_BYTES)
+        return safetensors_fail(error,
+                                "the file is truncated: its header takes %llu bytes, %zu are there",
+                                (unsigned long long)length, size - LENGTH_BYTES);
+    const char *const text = (const char *)bytes + LENGTH_BYTES;
+    if (safetensors_check_text(text, (size_t)length, error))
+        return -1;
+    const char *end = NULL;
+    file->header = cJSON_ParseWithLengthOpts(text, (size_t)length, &end, 0);
+    if (!file->header || !cJSON_IsObject(file->header))
+        return safetensors_fail(error, "the header is no JSON object");
+    for (; end < text + length; end++)
+        if (*end != ' ')
+            return safetensors_fail(error, "the header goes on after its JSON object");
+    if (check_unique(file->header, "the header", error) || read_metadata(file, error))
+        return -1;
+    const size_t data_begin = LENGTH_BYTES + (size_t)length;
+    return read_tensors(file, bytes + data_begin, size - data_begin, error);
+}
+
+int safetensors_parse(const void *bytes, size_t size, safetensors_file **file,
+                      safetensors_error *error) {
+    *file = NULL;
+    safetensors_file *const made = calloc(1, sizeof *made);
+    if (!made)
+        return safetensors_fail(error, "out of memory");
+    if (read_header(made, bytes, size, error)) {
+        safetensors_close(made);
+        return -1;
+    }
+    *file = made;
+    return 0;
+}
+
+static int map_descriptor(int descriptor, const char *path, void **mapping, size_t *size,
+                          safetensors_error *error) {
+    struct stat status;
+    if (fstat(descriptor, &status))
+        return safetensors_fail(error, "%s: %s", path, strerror(errno));
+    if (!S_ISREG(status.st_mode))
+        return safetensors_fail(error, "%s is no regular file", path);
+    if (status.st_size < LENGTH_BYTES) /* an empty file cannot be mapped */
+        return safetensors_fail(error, "%s: the file is truncated: %lld bytes", path,
+                                (long long)status.st_size);
+    *size = (size_t)status.st_size;
+    *mapping = mmap(NULL, *size, PROT_READ, MAP_PRIVATE, descriptor, 0);
+    if (*mapping == MAP_FAILED)
+        return safetensors_fail(error, "%s cannot be mapped: %s", path, strerror(errno));
+    return 0;
+}
+
+int safetensors_open(const char *path, safetensors_file **file, safetensors_error *error) {
+    *file = NULL;
+    const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (descriptor < 0)
+        return safetensors_fail(error, "%s: %s", path, strerror(errno));
+    void *mapping;
+    size_t size;
+    const int mapped = map_descriptor(descriptor, path, &mapping, &size, error);
+    close(descriptor);
+    if (mapped)
+        return -1;
+    safetensors_error inner;
+    if (safetensors_parse(mapping, size, file, &inner)) {
+        munmap(mapping, size);
+        return safetensors_fail(error, "%s: %s", path, inner.text);
+    }
+    (*file)->mapping = mapping;
+    (*file)->mapping_bytes = size;
+    return 0;
+}
+
+void safetensors_close(safetensors_file *file) {
+    if (!file)
+        return;
+    if (file->mapping)
+        munmap(file->mapping, file->mapping_bytes);
+    cJSON_Delete(file->header);
+    free(file->by_name);
+    free(file->tensors);
+    free(file);
+}
+
+size_t safetensors_count(const safetensors_file *file) {
+    return file->count;
+}
+
+const safetensors_tensor *safetensors_at(const safetensors_file *file, size_t index) {
+    return index < file->count ? &file->tensors[index] : NULL;
+}
+
+const safetensors_tensor *safetensors_find(const safetensors_file *file, const char *name) {
+    const safetensors_tensor key = {.name = name};
+    const safetensors_tensor *const key_pointer = &key;
+    const safetensors_tensor *const *const found =
+        bsearch(&key_pointer, file->by_name, file->count, sizeof *file->by_name, compare_names);
+    return found ? *found : NULL;
+}
+
+const char *safetensors_metadata(const safetensors_file *file, const char *key) {
+    return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(file->metadata, key));
+}

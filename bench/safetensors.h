@@ -1,0 +1,104 @@
+/*
+ * Reader and writer of safetensors files: eight bytes of header length, a JSON header, the data.
+ * (https://github.com/huggingface/safetensors, format section.)
+ *
+ * A file is checked in full before anything of it is handed out. Refused, with a sentence that says what is
+ * wrong: a truncated file; a header that is longer than the file or than SAFETENSORS_MAX_HEADER, that is
+ * no UTF-8, no JSON, nests deeper than a tensor's shape, or has a member twice; a tensor of unknown dtype, of more
+ * than eight dimensions, whose shape overflows or does not take the bytes it claims; data that overlaps, leaves a hole,
+ * ends beyond the file or before its end.
+ */
+#ifndef BENCH_SAFETENSORS_H
+#define BENCH_SAFETENSORS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    SAFETENSORS_MAX_RANK = 8,
+    SAFETENSORS_MAX_HEADER = 16 << 20 /* bytes; 100,000 tensors take about 13 MB */
+};
+
+/* name, text in the file, bytes per element */
+#define SAFETENSORS_DTYPE_LIST(X)                                                                  \
+    X(SAFETENSORS_BOOL, "BOOL", 1)                                                                 \
+    X(SAFETENSORS_U8, "U8", 1)                                                                     \
+    X(SAFETENSORS_I8, "I8", 1)                                                                     \
+    X(SAFETENSORS_F8_E5M2, "F8_E5M2", 1)                                                           \
+    X(SAFETENSORS_F8_E4M3, "F8_E4M3", 1)                                                           \
+    X(SAFETENSORS_I16, "I16", 2)                                                                   \
+    X(SAFETENSORS_U16, "U16", 2)                                                                   \
+    X(SAFETENSORS_F16, "F16", 2)                                                                   \
+    X(SAFETENSORS_BF16, "BF16", 2)                                                                 \
+    X(SAFETENSORS_I32, "I32", 4)                                                                   \
+    X(SAFETENSORS_U32, "U32", 4)                                                                   \
+    X(SAFETENSORS_F32, "F32", 4)                                                                   \
+    X(SAFETENSORS_F64, "F64", 8)                                                                   \
+    X(SAFETENSORS_I64, "I64", 8)                                                                   \
+    X(SAFETENSORS_U64, "U64", 8)
+
+typedef enum safetensors_dtype {
+#define SAFETENSORS_DTYPE_ENUM(name, text, bytes) name,
+    SAFETENSORS_DTYPE_LIST(SAFETENSORS_DTYPE_ENUM)
+#undef SAFETENSORS_DTYPE_ENUM
+    SAFETENSORS_DTYPES
+} safetensors_dtype;
+
+typedef struct safetensors_tensor {
+    const char *name; /* UTF-8 */
+    safetensors_dtype dtype;
+    int rank; /* 0 is a scalar */
+    int64_t shape[SAFETENSORS_MAX_RANK];
+    const void
+        *data; /* little-endian, row-major; NOT necessarily aligned for the dtype: use memcpy */
+    size_t bytes;
+} safetensors_tensor;
+
+typedef struct safetensors_pair {
+    const char *key;
+    const char *value;
+} safetensors_pair;
+
+typedef struct safetensors_file safetensors_file;
+
+/* What went wrong, one sentence without a full stop. Names from the file stand in it with
+ * unprintable bytes replaced. */
+typedef struct safetensors_error {
+    char text[400];
+} safetensors_error;
+
+/* "F32"; bytes per element. */
+const char *safetensors_dtype_name(safetensors_dtype dtype);
+size_t safetensors_dtype_bytes(safetensors_dtype dtype);
+
+/*
+ * Map a file and check it. 0, or -1 with *file NULL and the reason in *error. The file must not be cut
+ * short while it is open: reading a mapping beyond the end of its file kills the process.
+ */
+int safetensors_open(const char *path, safetensors_file **file, safetensors_error *error);
+
+/* The same for a file in memory, which must outlive *file. */
+int safetensors_parse(const void *bytes, size_t size, safetensors_file **file,
+                      safetensors_error *error);
+
+/* NULL is accepted. Tensors and texts of the file die with it. */
+void safetensors_close(safetensors_file *file);
+
+/* The tensors, in the order of their data; find returns NULL when there is none of that name. */
+size_t safetensors_count(const safetensors_file *file);
+const safetensors_tensor *safetensors_at(const safetensors_file *file, size_t index);
+const safetensors_tensor *safetensors_find(const safetensors_file *file, const char *name);
+
+/* Value of a key of "__metadata__", or NULL. */
+const char *safetensors_metadata(const safetensors_file *file, const char *key);
+
+/*
+ * Write a file whose tensors lie in the given order, so that it is complete under `path` or not there at all
+ * (temporary file beside it, fsync, rename). The `bytes` of each tensor must be what its shape takes.
+ * 0, or -1 with the reason in *error.
+ */
+int safetensors_write(const char *path, const safetensors_tensor *tensors, size_t tensor_count,
+                      const safetensors_pair *metadata, size_t metadata_count,
+                      safetensors_error *error);
+
+#endif
