@@ -1,0 +1,67 @@
+#!/bin/sh
+# Reads the #include lines of every C source and header and fails on an edge that the layers forbid:
+#
+#     bench, tests -> api -> quant, the kernels' index;   backend_* -> api/backend.h
+#
+# Every folder may include its own files, <tandem/...> and the C library.
+# Usage: check_layering.sh ROOT
+set -eu
+root=$1
+cd "$root"
+
+# from | to: a file whose path matches `from` may include what matches `to` (extended expressions).
+# The first row that matches `from` counts; quoted and <tandem/...>, <CL/...>, <cuda...> includes are looked at.
+rules='
+^api/include/tandem/opencl\.h$ | ^<tandem/|^<CL/
+^api/include/tandem/cuda\.h$   | ^<tandem/|^<cuda
+^api/include/                  | ^<tandem/
+^api/                          | ^<tandem/|^api/|^quant/|^kernels/kernel_index\.h$
+^backend_opencl/               | ^<tandem/|^backend_opencl/|^api/backend\.h$|^<CL/
+^backend_cuda/                 | ^<tandem/|^backend_cuda/|^api/backend\.h$
+^kernels/                      | ^<tandem/(dtype|status)\.h>|^kernels/|^[a-z0-9_]+\.h$
+^quant/                        | ^<tandem/(dtype|status)\.h>|^quant/
+^bench/peers/                  | ^<tandem/|^bench/|^tests/op_[a-z0-9_]+\.h$|^<CL/|^<cuda
+^bench/                        | ^<tandem/|^bench/|^api/|^tests/op_[a-z0-9_]+\.h$|^build_info\.h$
+^examples/                     | ^<tandem/
+^tests/consumer/               | ^<tandem/
+^tests/                        | ^<tandem/|^tests/|^bench/|^api/|^quant/|^kernels/|^backend_[a-z]+/|^<CL/|^build_info\.h$
+'
+
+files=$(find api backend_* kernels quant bench tests examples -type f \
+             \( -name '*.c' -o -name '*.h' -o -name '*.cl' -o -name '*.def' \) 2>/dev/null | sort)
+if [ -z "$files" ]; then
+    echo "check_layering: no sources under $root" >&2
+    exit 1
+fi
+
+# shellcheck disable=SC2086  # file names of this project hold no blanks
+grep -HnE '^[[:space:]]*#[[:space:]]*include' $files | awk -v rules="$rules" '
+BEGIN {
+    count = split(rules, lines, "\n")
+    for (i = 1; i <= count; ++i) {
+        bar = index(lines[i], " | ")
+        if (bar == 0) continue
+        from = substr(lines[i], 1, bar)
+        gsub(/ +$/, "", from)
+        rule_from[++rows] = from
+        rule_to[rows] = substr(lines[i], bar + 3)
+    }
+}
+{
+    file = $0; sub(/:.*/, "", file)
+    line = $0; sub(/^[^:]*:/, "", line); sub(/:.*/, "", line)
+    target = $0; sub(/.*#[ \t]*include[ \t]*/, "", target); sub(/[ \t]*(\/[\/*].*)?$/, "", target)
+    if (target ~ /^</ && target !~ /^<(tandem|CL|cuda)/) next
+    gsub(/"/, "", target)
+    ++edges
+    for (i = 1; i <= rows; ++i) if (file ~ rule_from[i]) break
+    if (i > rows) {
+        printf "%s:%s: no layer is written down for this folder\n", file, line; ++bad
+    } else if (target !~ rule_to[i] || target ~ /\.\.\//) {
+        printf "%s:%s: must not include %s\n", file, line, target; ++bad
+    }
+}
+END {
+    printf "layering: %d includes read, %d forbidden\n", edges, bad
+    exit (bad > 0 || edges == 0)
+}'

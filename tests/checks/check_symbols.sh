@@ -1,0 +1,52 @@
+#!/bin/sh
+# The shared library exports exactly the functions that the public headers declare with TDM_API, and
+# needs nothing but the C library and its parts.
+# Usage: check_symbols.sh libtandem.so INCLUDE_FOLDER
+set -eu
+library=$1
+headers=$2
+bad=0
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+nm -D --defined-only "$library" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort -u >"$work/exported"
+# A prototype may run over lines: up to the first parenthesis after TDM_API, its last word is the name.
+cat "$headers"/tandem/*.h | tr '\n' ' ' | grep -oE 'TDM_API [^(;]*\(' |
+    sed -E 's/.*[^A-Za-z0-9_]([A-Za-z0-9_]+) *\($/\1/' | sort -u >"$work/declared"
+
+if [ ! -s "$work/declared" ]; then
+    echo "no TDM_API prototype found under $headers"
+    bad=1
+fi
+for name in $(comm -13 "$work/exported" "$work/declared"); do
+    echo "declared in a public header, not exported: $name"
+    bad=1
+done
+for name in $(comm -23 "$work/exported" "$work/declared"); do
+    echo "exported, not declared in a public header: $name"
+    bad=1
+done
+for name in $(grep -v '^tdm_' "$work/exported"); do
+    echo "exported without the prefix tdm_: $name"
+    bad=1
+done
+
+# libasan and its kin are there in sanitizer builds only, which do not run this check.
+needed=$(readelf -d "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p')
+for name in $needed; do
+    case $name in
+    libc.so* | libc.musl-* | libm.so* | libpthread.so* | libdl.so* | ld-linux*) ;;
+    *)
+        echo "needs $name"
+        bad=1
+        ;;
+    esac
+done
+soname=$(readelf -d "$library" | sed -n 's/.*(SONAME).*\[\(.*\)\]/\1/p')
+if [ "$soname" != libtandem.so.0 ]; then
+    echo "SONAME is '$soname', not libtandem.so.0"
+    bad=1
+fi
+
+echo "symbols: $(wc -l <"$work/exported") exported, $(wc -l <"$work/declared") declared; needs:" $needed
+exit $bad

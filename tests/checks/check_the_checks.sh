@@ -1,0 +1,74 @@
+#!/bin/sh
+# Shows that the checks of the tree can fail: each gets a small tree that is in order, then the same with
+# one fault planted.   Usage: check_the_checks.sh FOLDER_OF_CHECKS
+set -eu
+checks=$(cd "$1" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+bad=0
+cases=0
+
+fresh_tree() {
+    rm -rf "$work/tree"
+    mkdir -p "$work/tree"
+    cd "$work/tree"
+    mkdir -p api/include/tandem backend_opencl kernels quant bench/peers tests examples
+    echo '#include <stdint.h>' >api/include/tandem/dtype.h
+    echo '#include "api/backend.h"' >api/core.c
+    echo '#include <tandem/dtype.h>' >api/backend.h
+    echo '#include <CL/cl.h>' >backend_opencl/opencl_memory.c
+    echo '#include "dialect.h"' >kernels/gemm.cl
+    echo '#include "quant/number_formats.h"' >quant/number_formats.c
+    echo '#include "tests/op_gemm.h"' >bench/suite_gemm.c
+}
+
+# expect WANTED CHECK: the check passes (0) or fails (1) on the tree as it is now.
+expect() {
+    cases=$((cases + 1))
+    if sh "$checks/$2" "$work/tree" >"$work/output" 2>&1; then got=0; else got=1; fi
+    if [ "$got" != "$1" ]; then
+        echo "$2: wanted $1, got $got after: $planted"
+        cat "$work/output"
+        bad=1
+    fi
+}
+
+# plant FILE LINE CHECK: the line in that file makes the check fail.
+plant() {
+    fresh_tree
+    planted="'$2' in $1"
+    echo "$2" >>"$work/tree/$1"
+    expect 1 "$3"
+}
+
+planted=nothing
+fresh_tree
+expect 0 check_layering.sh
+expect 0 check_file_names.sh
+
+plant api/core.c '#include "backend_opencl/opencl_memory.h"' check_layering.sh
+plant api/core.c '#include <CL/cl.h>' check_layering.sh
+plant api/core.c '  #  include   "bench/progress.h"  // why' check_layering.sh
+plant api/core.c '#include "../quant/number_formats.h"' check_layering.sh
+plant api/core.c '#include "kernels/dialect.h"' check_layering.sh
+plant api/include/tandem/dtype.h '#include "api/core.h"' check_layering.sh
+plant api/include/tandem/dtype.h '#include <CL/cl.h>' check_layering.sh
+plant backend_opencl/opencl_memory.c '#include "api/core.h"' check_layering.sh
+plant backend_opencl/opencl_memory.c '#include "quant/number_formats.h"' check_layering.sh
+plant kernels/kernel_index.c '#include "api/backend.h"' check_layering.sh
+plant kernels/kernel_index.c '#include <tandem/tensor.h>' check_layering.sh
+plant quant/number_formats.c '#include "api/backend.h"' check_layering.sh
+plant bench/suite_gemm.c '#include "tests/support/oracle.h"' check_layering.sh
+plant bench/suite_gemm.c '#include "backend_opencl/opencl_memory.h"' check_layering.sh
+plant examples/first.c '#include "api/core.h"' check_layering.sh
+
+fresh_tree
+planted='no sources'
+find "$work/tree" -type f -exec rm {} +
+expect 1 check_layering.sh
+expect 1 check_file_names.sh
+
+plant quant/core.c '' check_file_names.sh
+
+echo "checks: $cases cases, $([ $bad -eq 0 ] && echo all || echo not all) as expected"
+exit $bad
