@@ -48,5 +48,5 @@ if [ "$soname" != libtandem.so.0 ]; then
     bad=1
 fi
 
-echo "symbols: $(wc -l <"$work/exported") exported, $(wc -l <"$work/declared") declared; needs:" $needed
+echo "symbols: $(wc -l <"$work/exported") exported, $(wc -l <"$work/declared") declared; needs: $(echo $needed)"
 exit $bad
