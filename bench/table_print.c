@@ -103,7 +103,7 @@ static void print_row(const text_table *table, char *const *cells, const int *wi
 }
 
 void table_print(const text_table *table, FILE *file) {
-    int widths[MAX_COLUMNS];
+    int widths[MAX_COLUMNS] = {0};
     if (table == NULL)
         return;
     const size_t columns = (size_t)table->columns;

@@ -1,0 +1,86 @@
+#include "bench/gemm_case.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <math.h>
+
+#include "bench/random_fill.h"
+#include "quant/number_formats.h"
+
+enum {
+    MAX_DIMENSION = 1 << 20
+};
+
+void gemm_case_write(const gemm_case *item, worker_text *line) {
+    worker_field_add(line, "suite", "gemm");
+    worker_field_add(line, "dtype", tdm_dtype_name(item->dtype));
+    worker_field_add_integer(line, "m", item->m);
+    worker_field_add_integer(line, "n", item->n);
+    worker_field_add_integer(line, "k", item->k);
+    worker_field_add_integer(line, "ta", item->transpose_a);
+    worker_field_add_integer(line, "tb", item->transpose_b);
+    worker_field_add(line, "packing", item->prepacked ? "prepacked" : "inside");
+    worker_field_add(line, "mode", item->waited ? "waited" : "pipelined");
+    worker_field_add_integer(line, "seed", (int64_t)item->seed);
+}
+
+static int dimension_ok(int64_t value) {
+    return value >= 1 && value <= MAX_DIMENSION;
+}
+
+int gemm_case_read(const char *line, gemm_case *item) {
+    char dtype[16];
+    char packing[16];
+    char mode[16];
+    worker_field(line, "dtype", dtype, sizeof dtype);
+    worker_field(line, "packing", packing, sizeof packing);
+    worker_field(line, "mode", mode, sizeof mode);
+    *item = (gemm_case){
+        .dtype = tdm_dtype_from_name(dtype),
+        .m = worker_field_integer(line, "m", 0),
+        .n = worker_field_integer(line, "n", 0),
+        .k = worker_field_integer(line, "k", 0),
+        .transpose_a = worker_field_integer(line, "ta", 0) != 0,
+        .transpose_b = worker_field_integer(line, "tb", 0) != 0,
+        .prepacked = strcmp(packing, "prepacked") == 0,
+        .waited = strcmp(mode, "waited") == 0,
+        .seed = (uint64_t)worker_field_integer(line, "seed", 0),
+    };
+    const int shape_ok = dimension_ok(item->m) && dimension_ok(item->n) && dimension_ok(item->k);
+    return shape_ok && tdm_number_known(item->dtype) ? 0 : -1;
+}
+
+void gemm_case_name(const gemm_case *item, char *text, size_t size) {
+    snprintf(text, size, "%s %lldx%lldx%lld %c%c", tdm_dtype_name(item->dtype), (long long)item->m,
+             (long long)item->n, (long long)item->k, item->transpose_a ? 't' : 'n',
+             item->transpose_b ? 't' : 'n');
+}
+
+size_t gemm_case_elements(const gemm_case *item, gemm_operand operand) {
+    const size_t m = (size_t)item->m;
+    const size_t n = (size_t)item->n;
+    const size_t k = (size_t)item->k;
+    return operand == GEMM_OPERAND_A ? m * k : operand == GEMM_OPERAND_B ? k * n : m * n;
+}
+
+size_t gemm_case_bytes(const gemm_case *item, gemm_operand operand) {
+    return gemm_case_elements(item, operand) * (size_t)tdm_dtype_info(item->dtype)->unit_bytes;
+}
+
+void gemm_case_fill(const gemm_case *item, gemm_operand operand, void *data) {
+    random_fill_numbers(item->dtype, item->seed + (uint64_t)operand, data,
+                        gemm_case_elements(item, operand));
+}
+
+void *gemm_case_create(const gemm_case *item, gemm_operand operand) {
+    void *const data = aligned_alloc(64, (gemm_case_bytes(item, operand) + 63) / 64 * 64);
+    if (data == NULL)
+        return NULL;
+    if (operand == GEMM_OPERAND_D)
+        memset(data, 0xFF, gemm_case_bytes(item, operand)); /* NaN in every float dtype */
+    else
+        gemm_case_fill(item, operand, data);
+    return data;
+}

@@ -1,0 +1,40 @@
+#include "bench/peers/host_gemm.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+worker_answer host_gemm_describe(host_gemm *gemm, const char *request, worker_text *reply) {
+    char suite[16];
+    worker_field(request, "suite", suite, sizeof suite);
+    if (strcmp(suite, "gemm") != 0) {
+        worker_text_set(reply, "this peer runs gemm only");
+        return WORKER_SKIP;
+    }
+    if (gemm_case_read(request, &gemm->item) != 0) {
+        worker_text_set(reply, "the case cannot be read");
+        return WORKER_FAIL;
+    }
+    gemm->a = gemm_case_create(&gemm->item, GEMM_OPERAND_A);
+    gemm->b = gemm_case_create(&gemm->item, GEMM_OPERAND_B);
+    gemm->d = gemm_case_create(&gemm->item, GEMM_OPERAND_D);
+    if (gemm->a != NULL && gemm->b != NULL && gemm->d != NULL)
+        return WORKER_OK;
+    worker_text_set(reply, "out of host memory");
+    return WORKER_FAIL;
+}
+
+size_t host_gemm_output_bytes(const host_gemm *gemm) {
+    return gemm->d == NULL ? 0 : gemm_case_bytes(&gemm->item, GEMM_OPERAND_D);
+}
+
+worker_answer host_gemm_output(const host_gemm *gemm, void *bytes) {
+    memcpy(bytes, gemm->d, host_gemm_output_bytes(gemm));
+    return WORKER_OK;
+}
+
+void host_gemm_release(host_gemm *gemm) {
+    free(gemm->a);
+    free(gemm->b);
+    free(gemm->d);
+    *gemm = (host_gemm){.d = NULL};
+}

@@ -1,0 +1,22 @@
+/* What the peers that multiply in host memory share: the operands of the present case. */
+#ifndef BENCH_PEERS_HOST_GEMM_H
+#define BENCH_PEERS_HOST_GEMM_H
+
+#include "bench/gemm_case.h"
+#include "bench/worker_serve.h"
+
+typedef struct host_gemm {
+    gemm_case item;
+    void *a;
+    void *b;
+    void *d;
+} host_gemm;
+
+/* Read the request, allocate and fill A, B and D. */
+worker_answer host_gemm_describe(host_gemm *gemm, const char *request, worker_text *reply);
+
+size_t host_gemm_output_bytes(const host_gemm *gemm);
+worker_answer host_gemm_output(const host_gemm *gemm, void *bytes);
+void host_gemm_release(host_gemm *gemm);
+
+#endif

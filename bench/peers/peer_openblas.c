@@ -1,0 +1,69 @@
+/* The worker of OpenBLAS: sgemm on host memory, with the threads that OpenBLAS takes by itself. */
+#include <cblas.h>
+#include <stdlib.h>
+
+#include "bench/peers/host_gemm.h"
+
+static void identify(void *state, worker_text *reply) {
+    (void)state;
+    worker_field_add(reply, "version", openblas_get_config());
+    worker_field_add(reply, "core", openblas_get_corename());
+    worker_field_add_integer(reply, "threads", openblas_get_num_threads());
+}
+
+static worker_answer describe(void *state, const char *request, worker_text *reply) {
+    host_gemm *const gemm = state;
+    const worker_answer answer = host_gemm_describe(gemm, request, reply);
+    if (answer != WORKER_OK)
+        return answer;
+    if (gemm->item.dtype != TDM_F32) {
+        worker_text_set(reply, "OpenBLAS has no %s output", tdm_dtype_name(gemm->item.dtype));
+        return WORKER_SKIP;
+    }
+    if (gemm->item.prepacked) {
+        worker_text_set(reply, "OpenBLAS has no packed operands in its interface");
+        return WORKER_SKIP;
+    }
+    worker_field_add(reply, "variant", openblas_get_corename());
+    return WORKER_OK;
+}
+
+static worker_answer enqueue(void *state, worker_text *reply) {
+    (void)reply;
+    const host_gemm *const gemm = state;
+    const gemm_case *const item = &gemm->item;
+    const blasint m = (blasint)item->m;
+    const blasint n = (blasint)item->n;
+    const blasint k = (blasint)item->k;
+    cblas_sgemm(CblasRowMajor, item->transpose_a ? CblasTrans : CblasNoTrans,
+                item->transpose_b ? CblasTrans : CblasNoTrans, m, n, k, 1.0f, gemm->a,
+                item->transpose_a ? m : k, gemm->b, item->transpose_b ? k : n, 0.0f, gemm->d, n);
+    return WORKER_OK;
+}
+
+static size_t output_bytes(void *state) {
+    return host_gemm_output_bytes(state);
+}
+
+static worker_answer output(void *state, void *bytes, worker_text *reply) {
+    (void)reply;
+    return host_gemm_output(state, bytes);
+}
+
+static void release(void *state) {
+    host_gemm_release(state);
+}
+
+int main(void) {
+    static const worker_implementation openblas = {
+        .name = "openblas",
+        .identify = identify,
+        .describe = describe,
+        .enqueue = enqueue,
+        .output_bytes = output_bytes,
+        .output = output,
+        .release = release,
+    };
+    host_gemm gemm = {.d = NULL};
+    return worker_serve(&openblas, &gemm);
+}

@@ -1,0 +1,32 @@
+#include "bench/random_fill.h"
+
+#include <string.h>
+
+#include "quant/number_formats.h"
+
+uint64_t random_bits(uint64_t seed, uint64_t index) {
+    uint64_t z = seed * 0x9E3779B97F4A7C15u + (index + 1) * 0xD1342543DE82EF95u;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return z ^ (z >> 31);
+}
+
+void random_fill_numbers(tdm_dtype dtype, uint64_t seed, void *data, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        /* 24 bits: exact in f32, so f32 data is the same whatever the compiler does. */
+        const int32_t whole = (int32_t)(random_bits(seed, i) >> 40) - (1 << 23);
+        const float value = (float)whole / (float)(1 << 23);
+        if (dtype == TDM_F32)
+            ((float *)data)[i] = value;
+        else
+            tdm_number_set(dtype, data, i, value);
+    }
+}
+
+void random_fill_bytes(uint64_t seed, void *data, size_t bytes) {
+    unsigned char *const out = data;
+    for (size_t i = 0; i < bytes; i += 8) {
+        const uint64_t bits = random_bits(seed, i / 8);
+        memcpy(out + i, &bits, bytes - i < 8 ? bytes - i : 8);
+    }
+}

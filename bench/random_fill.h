@@ -1,0 +1,16 @@
+/* Data from a seed: element i depends on the seed and i alone, so every process makes the same. */
+#ifndef BENCH_RANDOM_FILL_H
+#define BENCH_RANDOM_FILL_H
+
+#include <tandem/dtype.h>
+
+/* 64 random bits for place `index` of sequence `seed` (the output function of SplitMix64). */
+uint64_t random_bits(uint64_t seed, uint64_t index);
+
+/* Uniform numbers in [-1, 1), rounded to a float dtype (f32, f16, bf16, f64). */
+void random_fill_numbers(tdm_dtype dtype, uint64_t seed, void *data, size_t count);
+
+/* Random bytes. */
+void random_fill_bytes(uint64_t seed, void *data, size_t bytes);
+
+#endif
