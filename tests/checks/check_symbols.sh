@@ -11,7 +11,7 @@ trap 'rm -rf "$work"' EXIT
 
 nm -D --defined-only "$library" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort -u >"$work/exported"
 # A prototype may run over lines: up to the first parenthesis after TDM_API, its last word is the name.
-cat "$headers"/tandem/*.h | tr '\n' ' ' | grep -oE 'TDM_API [^(;]*\(' |
+grep -hv '^#' "$headers"/tandem/*.h | tr '\n' ' ' | grep -oE 'TDM_API [^(;]*\(' |
     sed -E 's/.*[^A-Za-z0-9_]([A-Za-z0-9_]+) *\($/\1/' | sort -u >"$work/declared"
 
 if [ ! -s "$work/declared" ]; then
@@ -26,13 +26,13 @@ for name in $(comm -23 "$work/exported" "$work/declared"); do
     echo "exported, not declared in a public header: $name"
     bad=1
 done
-for name in $(grep -v '^tdm_' "$work/exported"); do
-    echo "exported without the prefix tdm_: $name"
+if grep -v '^tdm_' "$work/exported"; then
+    echo "exported without the prefix tdm_: the names above"
     bad=1
-done
+fi
 
 # libasan and its kin are there in sanitizer builds only, which do not run this check.
-needed=$(readelf -d "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p')
+needed=$(readelf -d "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | tr '\n' ' ')
 for name in $needed; do
     case $name in
     libc.so* | libc.musl-* | libm.so* | libpthread.so* | libdl.so* | ld-linux*) ;;
@@ -48,5 +48,5 @@ if [ "$soname" != libtandem.so.0 ]; then
     bad=1
 fi
 
-echo "symbols: $(wc -l <"$work/exported") exported, $(wc -l <"$work/declared") declared; needs: $(echo $needed)"
+echo "symbols: $(wc -l <"$work/exported") exported, $(wc -l <"$work/declared") declared; needs: $needed"
 exit $bad

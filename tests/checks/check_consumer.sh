@@ -1,0 +1,82 @@
+#!/bin/sh
+# Installs a build into a new folder with a blank in its name, moves that folder, and builds and runs a
+# separate project on it: through find_package and through pkg-config, against the shared and the static
+# library, as C11 and as C++.      Usage: check_consumer.sh ROOT BUILD_FOLDER
+set -eu
+root=$1
+build=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+passed=0
+failed=0
+
+# check NAME COMMAND...: runs the command, shows its output where it fails, counts.
+check() {
+    name=$1
+    shift
+    if "$@" >"$work/log" 2>&1; then
+        passed=$((passed + 1))
+        echo "ok: $name"
+    else
+        failed=$((failed + 1))
+        echo "FAILED: $name"
+        tail -n 30 "$work/log"
+    fi
+}
+
+cmake_consumer() {
+    cmake -S "$root/tests/consumer" -B "$work/cmake $1" "-DCMAKE_PREFIX_PATH=$prefix" "-DTANDEM_LINK=$1" &&
+        cmake --build "$work/cmake $1" && LD_LIBRARY_PATH='' "$work/cmake $1/consumer"
+}
+
+# compile OUTPUT PREFIX PKG_CONFIG_OPTION COMPILER...: the flags of tandem.pc come quoted for a shell.
+compile() {
+    output=$1
+    flags=$(PKG_CONFIG_PATH="$2/$libdir/pkgconfig" pkg-config "$3" --cflags --libs tandem)
+    shift 3
+    compiler="$*"
+    eval "set -- $flags"
+    # shellcheck disable=SC2086  # a compiler and its options
+    $compiler -Wall -Wextra -Wpedantic -Werror "$root/tests/consumer/consumer.c" -x none "$@" -o "$output"
+}
+
+shared_by_pkg_config() {
+    compile "$work/pc_shared" "$prefix" --shared cc -std=c11 -x c &&
+        LD_LIBRARY_PATH="$prefix/$libdir" "$work/pc_shared"
+}
+
+cxx_by_pkg_config() {
+    compile "$work/pc_cxx" "$prefix" --shared clang -std=c++11 -x c++ &&
+        LD_LIBRARY_PATH="$prefix/$libdir" "$work/pc_cxx"
+}
+
+# With the shared library gone the linker takes the static one, as --static promises.
+static_by_pkg_config() {
+    cp -R "$prefix" "$work/static only" && rm "$work/static only/$libdir"/libtandem.so* &&
+        compile "$work/pc_static" "$work/static only" --static cc -std=c11 -x c &&
+        "$work/pc_static"
+}
+
+refuses_another_version() {
+    echo 'find_package(tandem 99.0 REQUIRED)' >"$work/version.cmake"
+    ! cmake "-DCMAKE_PREFIX_PATH=$prefix" -P "$work/version.cmake" >"$work/version.log" 2>&1 &&
+        grep -q 'requested version "99.0"' "$work/version.log"
+}
+
+installed_program_runs() { "$prefix/bin/tandem" --version; }
+
+check "install" cmake --install "$build" --prefix "$work/first prefix"
+prefix="$work/second prefix"
+mv "$work/first prefix" "$prefix"
+libdir=$(cd "$prefix" && find . -name 'libtandem.a' | sed 's|^\./||; s|/libtandem.a$||')
+
+check "find_package, shared" cmake_consumer tandem::tandem
+check "find_package, static" cmake_consumer tandem::tandem_static
+check "pkg-config, shared" shared_by_pkg_config
+check "pkg-config, static" static_by_pkg_config
+check "pkg-config, C++" cxx_by_pkg_config
+check "another version is refused" refuses_another_version
+check "the installed program starts" installed_program_runs
+
+echo "consumer: $passed passed, $failed failed"
+[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

@@ -1,0 +1,52 @@
+/* A user's program: fills a tensor on the first device and reads it back. Builds as C11 and as C++. */
+#include <stdio.h>
+
+#include <tandem/tandem.h>
+
+static int failed(const char *call, tdm_status status) {
+    printf("%s: %s: %s\n", call, tdm_status_text(status), tdm_last_detail());
+    return 1;
+}
+
+static int fill_and_read(tdm_device *device) {
+    const int64_t shape[2] = {3, 4};
+    float values[12] = {0};
+    tdm_stream *stream = NULL;
+    tdm_tensor *tensor = NULL;
+    tdm_status status = tdm_stream_create(device, &stream);
+    if (status == TDM_OK)
+        status = tdm_tensor_create(device, TDM_F32, 2, shape, &tensor);
+    if (status == TDM_OK)
+        status = tdm_fill(stream, tensor, 2.5);
+    if (status == TDM_OK)
+        status = tdm_copy_to_host(stream, tensor, values, sizeof values, NULL);
+    tdm_tensor_destroy(tensor);
+    tdm_stream_destroy(stream);
+    if (status != TDM_OK)
+        return failed("fill and read", status);
+    for (int i = 0; i < 12; i++)
+        if (values[i] != 2.5f) {
+            printf("element %d is %g, not 2.5\n", i, (double)values[i]);
+            return 1;
+        }
+    return 0;
+}
+
+int main(void) {
+    tdm_context *context = NULL;
+    tdm_device *device = NULL;
+    tdm_status status = tdm_context_create(NULL, &context);
+    if (status != TDM_OK)
+        return failed("tdm_context_create", status);
+    if (tdm_version() != TDM_VERSION_NUMBER) {
+        printf("headers of %d, library %s\n", TDM_VERSION_NUMBER, tdm_version_text());
+        return 1;
+    }
+    status = tdm_device_get(context, 0, &device);
+    const int result = status == TDM_OK ? fill_and_read(device) : failed("tdm_device_get", status);
+    tdm_device_release(device);
+    tdm_context_destroy(context);
+    if (result == 0)
+        printf("consumer of tandem %s: ok\n", tdm_version_text());
+    return result;
+}
