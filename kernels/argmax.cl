@@ -1,0 +1,62 @@
+/* y = index of the first largest element of x over one dimension or all, in row-major order of the
+ * reduced elements; the first NaN counts as the largest. One work-item per output finds the maximum,
+ * N lanes at a time, then looks for its first place.
+ *
+ * Arguments as in reduce_rows.cl, without parts. Defines: DT storage type, N vector width, TDM_INTEGER
+ * for s32. */
+#include "dialect.h"
+#include "strided_rows.h"
+#include "reduce_steps.h"
+
+TDM_DEVICE tdm_value tdm_row_maximum(TDM_GLOBAL const TDM_TYPE(DT) *x, long run, long inner, long x_step) {
+    V best = VALUE_SPLAT(tdm_neutral(TDM_CODE_REDUCE_MAX));
+    long i = 0;
+    for (; i + N <= inner; i += N)
+        best = tdm_step(best, VALUE_LOADV(x, run + i * x_step), TDM_CODE_REDUCE_MAX);
+    tdm_value lanes[N];
+#ifdef TDM_INTEGER
+    TDM_INT_STOREV(N, s32, best, lanes, 0);
+#else
+    TDM_STOREV(N, f32, best, lanes, 0);
+#endif
+    tdm_value result = lanes[0];
+    for (int lane = 1; lane < N; lane++)
+        result = tdm_step_one(result, lanes[lane], TDM_CODE_REDUCE_MAX);
+    if (N > 1)
+        for (; i < inner; i++)
+            result = tdm_step_one(result, VALUE_LOAD(x, run + i * x_step), TDM_CODE_REDUCE_MAX);
+    return result;
+}
+
+/* First place of `best` in the run, or `inner` when it is not there. */
+TDM_DEVICE long tdm_row_find(TDM_GLOBAL const TDM_TYPE(DT) *x, long run, long inner, long x_step,
+                             tdm_value best) {
+    for (long i = 0; i < inner; i++) {
+        const tdm_value v = VALUE_LOAD(x, run + i * x_step);
+        if (VALUE_MATCHES(v, best))
+            return i;
+    }
+    return inner;
+}
+
+TDM_KERNEL(TDM_ENTRY)
+(TDM_GLOBAL const TDM_TYPE(DT) *x, long x_offset, TDM_GLOBAL tdm_s32 *y, long y_offset,
+ tdm_dims out_shape, tdm_dims out_strides, tdm_dims y_strides, int out_rank, long outputs,
+ tdm_dims red_shape, tdm_dims red_strides, int red_rank, long red_rows, long inner, long x_step) {
+    for (long o = tdm_global_x(); o < outputs; o += tdm_global_size_x()) {
+        const long base = x_offset + tdm_row_offset(o, out_rank, &out_shape, &out_strides);
+        tdm_value best = tdm_neutral(TDM_CODE_REDUCE_MAX);
+        for (long row = 0; row < red_rows; row++) {
+            const long run = base + tdm_row_offset(row, red_rank, &red_shape, &red_strides);
+            best = tdm_step_one(best, tdm_row_maximum(x, run, inner, x_step), TDM_CODE_REDUCE_MAX);
+        }
+        long row = 0;
+        long place = inner;
+        for (; row < red_rows && place == inner; row++) {
+            const long run = base + tdm_row_offset(row, red_rank, &red_shape, &red_strides);
+            place = tdm_row_find(x, run, inner, x_step, best);
+        }
+        y[y_offset + tdm_row_offset(o, out_rank, &out_shape, &y_strides)] =
+            (int)((row - 1) * inner + place);
+    }
+}

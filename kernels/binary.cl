@@ -1,0 +1,104 @@
+/* y = a op b, element by element, for f32, f16 and bf16 (computed in f32) and for s32, s8 and u8
+ * (computed in s32; s32 wraps, s8 and u8 saturate when stored).
+ *
+ * Defines: DT storage type, N vector width, TDM_INTEGER for an integer DT. Rows as strided_rows.h says;
+ * op is one of TDM_CODE_ADD … */
+#include "dialect.h"
+#include "op_codes.h"
+#include "strided_rows.h"
+
+#ifdef TDM_INTEGER
+#define V TDM_S32(N)
+#define LOAD_ONE(p, i) TDM_INT_SPLAT(N, TDM_CAT2(tdm_int_, DT)(p, i))
+#define LOAD_WHOLE(p, i) TDM_INT_LOADV(N, DT, p, i)
+#define STORE_WHOLE(v, p, i) TDM_INT_STOREV(N, DT, v, p, i)
+TDM_INT_PART_FUNCTIONS(s32)
+TDM_INT_PART_FUNCTIONS(s8)
+TDM_INT_PART_FUNCTIONS(u8)
+
+TDM_DEVICE V tdm_binary(V a, V b, int op) {
+    switch (op) {
+    case TDM_CODE_ADD:
+        return tdm_add_wrap(N, a, b);
+    case TDM_CODE_SUB:
+        return tdm_sub_wrap(N, a, b);
+    case TDM_CODE_MUL:
+        return tdm_mul_wrap(N, a, b);
+    case TDM_CODE_MIN:
+        return tdm_int_min(a, b);
+    default:
+        return tdm_int_max(a, b);
+    }
+}
+#else
+#define V TDM_F32(N)
+#define LOAD_ONE(p, i) TDM_SPLAT(N, TDM_LOAD(DT, p, i))
+#define LOAD_WHOLE(p, i) TDM_LOADV(N, DT, p, i)
+#define STORE_WHOLE(v, p, i) TDM_STOREV(N, DT, v, p, i)
+TDM_PART_FUNCTIONS(f32)
+TDM_PART_FUNCTIONS(f16)
+TDM_PART_FUNCTIONS(bf16)
+
+/* Correctly rounded: where the driver does not promise that, the quotient is corrected by its exact
+ * remainder. With a zero, infinite or NaN operand, or an overflow, there is no usable remainder and the
+ * plain quotient stands. */
+TDM_DEVICE V tdm_divide(V a, V b) {
+    const V quotient = a / b;
+#ifdef TDM_CORRECT_DIVIDE
+    return quotient;
+#else
+    const V remainder = tdm_fma(-quotient, b, a);
+    const V better = quotient + remainder / b;
+    const V usable = TDM_SELECT_LT(N, TDM_SPLAT(N, 0.0f), tdm_abs(remainder), better, quotient);
+    return TDM_SELECT_LT(N, tdm_abs(remainder), TDM_SPLAT(N, INFINITY), usable, quotient);
+#endif
+}
+
+TDM_DEVICE V tdm_binary(V a, V b, int op) {
+    switch (op) {
+    case TDM_CODE_ADD:
+        return a + b;
+    case TDM_CODE_SUB:
+        return a - b;
+    case TDM_CODE_MUL:
+        return a * b;
+    case TDM_CODE_DIV:
+        return tdm_divide(a, b);
+    case TDM_CODE_MIN:
+        return tdm_min_nan(a, b);
+    default:
+        return tdm_max_nan(a, b);
+    }
+}
+#endif
+
+TDM_DEVICE V tdm_operand(TDM_GLOBAL const TDM_TYPE(DT) *p, long row, long i, long step, int left) {
+    if (N > 1 && step == 0)
+        return LOAD_ONE(p, row);
+    if (left == N)
+        return LOAD_WHOLE(p, row + i * step);
+    return TDM_LOAD_PART(DT, p, row + i, left, 1);
+}
+
+TDM_KERNEL(TDM_ENTRY)
+(TDM_GLOBAL const TDM_TYPE(DT) *a, long a_offset, TDM_GLOBAL const TDM_TYPE(DT) *b, long b_offset,
+ TDM_GLOBAL TDM_TYPE(DT) *y, long y_offset, tdm_dims shape, tdm_dims a_strides, tdm_dims b_strides,
+ tdm_dims y_strides, int rank, long rows, long inner, long a_step, long b_step, long y_step, long span,
+ int op) {
+    const long start = tdm_global_x() * span;
+    const long stop = start + span < inner ? start + span : inner;
+    for (long row = tdm_global_y(); row < rows; row += tdm_global_size_y()) {
+        const long a_row = a_offset + tdm_row_offset(row, rank, &shape, &a_strides);
+        const long b_row = b_offset + tdm_row_offset(row, rank, &shape, &b_strides);
+        const long y_row = y_offset + tdm_row_offset(row, rank, &shape, &y_strides);
+        for (long i = start; i < stop; i += N) {
+            const int left = (int)(stop - i < N ? stop - i : N);
+            const V v = tdm_binary(tdm_operand(a, a_row, i, a_step, left),
+                                   tdm_operand(b, b_row, i, b_step, left), op);
+            if (left == N)
+                STORE_WHOLE(v, y, y_row + i * y_step);
+            else
+                TDM_STORE_PART(DT, v, y, y_row + i, left);
+        }
+    }
+}

@@ -1,0 +1,76 @@
+/* y = x in another dtype, each element rounded once.
+ *
+ * Defines: DT the source's type, N vector width, TDM_INTEGER for an integer DT. Rows as strided_rows.h
+ * says. The target's type is the launch-time code `type`: the loop over it is uniform, and one program
+ * per source is a sixth of the programs to build.
+ *
+ * A float source passes through f32, which holds all of f16 and bf16; an integer source through s32.
+ * s32 to bf16 would round twice by way of f32, hence the conversion that keeps an odd last bit. */
+#include "dialect.h"
+#include "op_codes.h"
+#include "strided_rows.h"
+
+TDM_INT_PART_FUNCTIONS(s32)
+TDM_INT_PART_FUNCTIONS(s8)
+TDM_INT_PART_FUNCTIONS(u8)
+TDM_PART_FUNCTIONS(f32)
+TDM_PART_FUNCTIONS(f16)
+TDM_PART_FUNCTIONS(bf16)
+
+#ifdef TDM_INTEGER
+#define V TDM_S32(N)
+#define LOAD_ONE(p, i) TDM_INT_SPLAT(N, TDM_CAT2(tdm_int_, DT)(p, i))
+#define LOAD_WHOLE(p, i) TDM_INT_LOADV(N, DT, p, i)
+#define TO_S32(v) (v)
+#define TO_F32(v) TDM_CAT4(f32x, N, _from_s32, )(v)
+#define TO_F32_ODD(v) TDM_CAT4(f32x, N, _from_s32, _odd)(v)
+#else
+#define V TDM_F32(N)
+#define LOAD_ONE(p, i) TDM_SPLAT(N, TDM_LOAD(DT, p, i))
+#define LOAD_WHOLE(p, i) TDM_LOADV(N, DT, p, i)
+#define TO_S32(v) TDM_CAT4(s32x, N, _from_f32, _rte)(v)
+#define TO_F32(v) (v)
+#define TO_F32_ODD(v) (v)
+#endif
+
+#define STORE_CASE(code, to, store, store_part, value)                                             \
+    case code:                                                                                     \
+        if (left == N)                                                                             \
+            store(N, to, value, (TDM_GLOBAL tdm_##to *)y, i);                                      \
+        else                                                                                       \
+            store_part(to, value, (TDM_GLOBAL tdm_##to *)y, i, left);                              \
+        break;
+
+TDM_DEVICE void tdm_store_as(int type, V v, TDM_GLOBAL void *y, long i, int left) {
+    switch (type) {
+        STORE_CASE(TDM_CODE_F32, f32, TDM_STOREV, TDM_STORE_PART, TO_F32(v))
+        STORE_CASE(TDM_CODE_F16, f16, TDM_STOREV, TDM_STORE_PART, TO_F32(v))
+        STORE_CASE(TDM_CODE_BF16, bf16, TDM_STOREV, TDM_STORE_PART, TO_F32_ODD(v))
+        STORE_CASE(TDM_CODE_S32, s32, TDM_INT_STOREV, TDM_STORE_PART, TO_S32(v))
+        STORE_CASE(TDM_CODE_S8, s8, TDM_INT_STOREV, TDM_STORE_PART, TO_S32(v))
+        STORE_CASE(TDM_CODE_U8, u8, TDM_INT_STOREV, TDM_STORE_PART, TO_S32(v))
+    }
+}
+
+TDM_KERNEL(TDM_ENTRY)
+(TDM_GLOBAL const TDM_TYPE(DT) *x, long x_offset, TDM_GLOBAL void *y, long y_offset, tdm_dims shape,
+ tdm_dims x_strides, tdm_dims y_strides, int rank, long rows, long inner, long x_step, long y_step,
+ long span, int type) {
+    const long start = tdm_global_x() * span;
+    const long stop = start + span < inner ? start + span : inner;
+    for (long row = tdm_global_y(); row < rows; row += tdm_global_size_y()) {
+        const long from = x_offset + tdm_row_offset(row, rank, &shape, &x_strides);
+        const long to = y_offset + tdm_row_offset(row, rank, &shape, &y_strides);
+        for (long i = start; i < stop; i += N) {
+            const int left = (int)(stop - i < N ? stop - i : N);
+            V v;
+            if (N > 1 && x_step == 0)
+                v = LOAD_ONE(x, from);
+            else if (left == N)
+                v = LOAD_WHOLE(x, from + i * x_step);
+            else
+                v = TDM_LOAD_PART(DT, x, from + i, left, 0);
+            tdm_store_as(type, v, y, to + i * y_step, left);
+        }
+    }
+}

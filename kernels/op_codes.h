@@ -1,0 +1,38 @@
+/* Operation and dtype codes that kernels take as launch-time arguments. The values are those of the
+ * public enums (the host asserts it): one list cannot serve both, because a kernel text sees no
+ * library header. */
+#ifndef TDM_OP_CODES_H
+#define TDM_OP_CODES_H
+
+#define TDM_CODE_NEG 1
+#define TDM_CODE_ABS 2
+#define TDM_CODE_RELU 3
+#define TDM_CODE_GELU 4
+#define TDM_CODE_GELU_TANH 5
+#define TDM_CODE_SILU 6
+#define TDM_CODE_SIGMOID 7
+#define TDM_CODE_TANH 8
+#define TDM_CODE_EXP 9
+#define TDM_CODE_SQRT 10
+#define TDM_CODE_RSQRT 11
+
+#define TDM_CODE_ADD 1
+#define TDM_CODE_SUB 2
+#define TDM_CODE_MUL 3
+#define TDM_CODE_DIV 4
+#define TDM_CODE_MIN 5
+#define TDM_CODE_MAX 6
+
+#define TDM_CODE_REDUCE_SUM 1
+#define TDM_CODE_REDUCE_MEAN 2
+#define TDM_CODE_REDUCE_MAX 3
+#define TDM_CODE_REDUCE_MIN 4
+
+#define TDM_CODE_F32 1
+#define TDM_CODE_F16 2
+#define TDM_CODE_BF16 3
+#define TDM_CODE_S32 16
+#define TDM_CODE_S8 17
+#define TDM_CODE_U8 18
+
+#endif

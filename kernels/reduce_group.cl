@@ -1,0 +1,66 @@
+/* y = sum, mean, max or min of x over some dimensions, one work-group per output (and part): items
+ * stride through the reduced elements, so neighbours read neighbours, and a tree in local memory joins
+ * their results. Arguments as in reduce_rows.cl, but parts split the reduced elements themselves:
+ * part p has elements p·part_size … of red_rows·inner in row-major order.
+ *
+ * The group size is a launch-time power of two up to 256. Defines: DT storage type, TDM_INTEGER for s32. */
+#include "dialect.h"
+#include "strided_rows.h"
+#define N 1
+#include "reduce_steps.h"
+
+#define MAX_GROUP 256
+
+TDM_DEVICE V tdm_reduce_strided(TDM_GLOBAL const TDM_TYPE(DT) *x, long base, int red_rank,
+                                const tdm_dims *red_shape, const tdm_dims *red_strides, long inner,
+                                long x_step, long first, long last, int op) {
+    tdm_running running = tdm_running_start(op);
+    const int items = tdm_group_size_x();
+    for (long k = first + tdm_item_x(); k < last;) {
+        V block = tdm_neutral(op);
+        for (int n = 0; n < TDM_BLOCK && k < last; n++) {
+            const long row = tdm_quotient(k, inner);
+            const long at = base + tdm_row_offset(row, red_rank, red_shape, red_strides);
+            block = tdm_step(block, VALUE_LOAD(x, at + (k - row * inner) * x_step), op);
+            k += items;
+        }
+        running = tdm_running_add(running, block, op);
+    }
+    return tdm_running_end(running);
+}
+
+TDM_KERNEL(TDM_ENTRY)
+(TDM_GLOBAL const TDM_TYPE(DT) *x, long x_offset, TDM_GLOBAL TDM_TYPE(DT) *y, long y_offset,
+ TDM_GLOBAL tdm_value *partial, long partial_offset, tdm_dims out_shape, tdm_dims out_strides,
+ tdm_dims y_strides, int out_rank, long outputs, tdm_dims red_shape, tdm_dims red_strides, int red_rank,
+ long red_rows, long inner, long x_step, long part_size, long parts, float divisor, int op) {
+    TDM_LOCAL_ARRAY(tdm_value, joined, MAX_GROUP);
+    const int item = tdm_item_x();
+    const long part = tdm_group_y();
+    const long count = red_rows * inner;
+    const long first = part * part_size;
+    const long last = first + part_size < count ? first + part_size : count;
+    for (long o = tdm_group_x(); o < outputs; o += tdm_groups_x()) {
+        const long base = x_offset + tdm_row_offset(o, out_rank, &out_shape, &out_strides);
+        joined[item] = tdm_reduce_strided(x, base, red_rank, &red_shape, &red_strides, inner, x_step,
+                                          first, last, op);
+        tdm_barrier();
+        for (int width = tdm_group_size_x() / 2; width > 0; width /= 2) {
+            if (item < width)
+                joined[item] = tdm_step_one(joined[item], joined[item + width], op);
+            tdm_barrier();
+        }
+        if (item == 0) {
+            tdm_value result = joined[0];
+#ifndef TDM_INTEGER
+            if (op == TDM_CODE_REDUCE_MEAN)
+                result = result / divisor;
+#endif
+            if (parts > 1)
+                partial[partial_offset + o * parts + part] = result;
+            else
+                VALUE_STORE(result, y, y_offset + tdm_row_offset(o, out_rank, &out_shape, &y_strides));
+        }
+        tdm_barrier();
+    }
+}

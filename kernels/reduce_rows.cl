@@ -1,0 +1,85 @@
+/* y = sum, mean, max or min of x over some dimensions, one work-item per output (and part).
+ *
+ *   outputs   out_shape.v[0 … out_rank-1], row-major; out_strides in x, y_strides in y
+ *   reduced   red_shape.v[0 … red_rank-1] (red_rows in all), then a run of `inner` elements x_step apart
+ *
+ * Work-item (o, p) reduces part p of output o: rows p·part_rows … of the reduced rows, elements
+ * p·part_inner … of each run (one of the two spans everything). With parts > 1 the value goes, in f32 or
+ * s32, to partial[o·parts + p], and a second launch reduces that. With N > 1 x_step is 1.
+ *
+ * Defines: DT storage type, N vector width, TDM_INTEGER for s32. */
+#include "dialect.h"
+#include "strided_rows.h"
+#include "reduce_steps.h"
+
+TDM_INT_PART_FUNCTIONS(s32)
+TDM_PART_FUNCTIONS(f32)
+TDM_PART_FUNCTIONS(f16)
+TDM_PART_FUNCTIONS(bf16)
+
+/* All lanes of v in one value. The sum goes by halves; maxima go one by one, because the dialect's
+ * horizontal words drop NaNs. */
+TDM_DEVICE tdm_value tdm_across(V v, int op) {
+#ifndef TDM_INTEGER
+    if (op == TDM_CODE_REDUCE_SUM || op == TDM_CODE_REDUCE_MEAN)
+        return TDM_CAT4(f32x, N, _, sum)(v);
+#endif
+    tdm_value lanes[N];
+#ifdef TDM_INTEGER
+    TDM_INT_STOREV(N, s32, v, lanes, 0);
+#else
+    TDM_STOREV(N, f32, v, lanes, 0);
+#endif
+    tdm_value result = lanes[0];
+    for (int lane = 1; lane < N; lane++)
+        result = tdm_step_one(result, lanes[lane], op);
+    return result;
+}
+
+/* Elements first … last-1 of one run. */
+TDM_DEVICE tdm_running tdm_reduce_run(tdm_running running, TDM_GLOBAL const TDM_TYPE(DT) *x, long run,
+                                      long first, long last, long x_step, int op) {
+    for (long i = first; i < last;) {
+        const long whole = last - i < TDM_BLOCK * N ? last - (last - i) % N : i + TDM_BLOCK * N;
+        V block = VALUE_SPLAT(tdm_neutral(op));
+        for (; i < whole; i += N)
+            block = tdm_step(block, VALUE_LOADV(x, run + i * x_step), op);
+        if (N > 1 && last - i < N && i < last) {
+            const V end = TDM_LOAD_PART(DT, x, run + i, (int)(last - i), tdm_neutral(op));
+            block = tdm_step(block, end, op);
+            i = last;
+        }
+        running = tdm_running_add(running, block, op);
+    }
+    return running;
+}
+
+TDM_KERNEL(TDM_ENTRY)
+(TDM_GLOBAL const TDM_TYPE(DT) *x, long x_offset, TDM_GLOBAL TDM_TYPE(DT) *y, long y_offset,
+ TDM_GLOBAL tdm_value *partial, long partial_offset, tdm_dims out_shape, tdm_dims out_strides,
+ tdm_dims y_strides, int out_rank, long outputs, tdm_dims red_shape, tdm_dims red_strides, int red_rank,
+ long red_rows, long inner, long x_step, long part_rows, long part_inner, long parts, float divisor,
+ int op) {
+    const long part = tdm_global_y();
+    const long row_first = part_rows < red_rows ? part * part_rows : 0;
+    const long row_last = row_first + part_rows < red_rows ? row_first + part_rows : red_rows;
+    const long first = part_inner < inner ? part * part_inner : 0;
+    const long last = first + part_inner < inner ? first + part_inner : inner;
+    for (long o = tdm_global_x(); o < outputs; o += tdm_global_size_x()) {
+        const long base = x_offset + tdm_row_offset(o, out_rank, &out_shape, &out_strides);
+        tdm_running running = tdm_running_start(op);
+        for (long row = row_first; row < row_last; row++) {
+            const long run = base + tdm_row_offset(row, red_rank, &red_shape, &red_strides);
+            running = tdm_reduce_run(running, x, run, first, last, x_step, op);
+        }
+        tdm_value result = tdm_across(tdm_running_end(running), op);
+#ifndef TDM_INTEGER
+        if (op == TDM_CODE_REDUCE_MEAN)
+            result = result / divisor;
+#endif
+        if (parts > 1)
+            partial[partial_offset + o * parts + part] = result;
+        else
+            VALUE_STORE(result, y, y_offset + tdm_row_offset(o, out_rank, &out_shape, &y_strides));
+    }
+}

@@ -1,0 +1,60 @@
+/* y = exp(x - max) / Σ exp(x - max) along one dimension, one work-group per row: items stride through
+ * the row, trees in local memory join their maxima and sums. Rows and rules as in softmax.cl.
+ *
+ * The group size is a launch-time power of two up to 256. Defines: DT storage type. */
+#include "dialect.h"
+#include "strided_rows.h"
+#define N 1
+#include "reduce_steps.h"
+
+#define MAX_GROUP 256
+
+/* The same value in every item. Uniform: all items call it. */
+TDM_DEVICE float tdm_join(TDM_LOCAL float *joined, float mine, int op) {
+    const int item = tdm_item_x();
+    joined[item] = mine;
+    tdm_barrier();
+    for (int width = tdm_group_size_x() / 2; width > 0; width /= 2) {
+        if (item < width)
+            joined[item] = tdm_step_one(joined[item], joined[item + width], op);
+        tdm_barrier();
+    }
+    const float result = joined[0];
+    tdm_barrier();
+    return result;
+}
+
+TDM_DEVICE float tdm_item_sum(TDM_GLOBAL const TDM_TYPE(DT) *x, long from, long count, long x_step,
+                              float best) {
+    tdm_running running = tdm_running_start(TDM_CODE_REDUCE_SUM);
+    for (long k = tdm_item_x(); k < count;) {
+        float block = 0.0f;
+        for (int n = 0; n < TDM_BLOCK && k < count; n++) {
+            block += tdm_exp(TDM_LOAD(DT, x, from + k * x_step) - best);
+            k += tdm_group_size_x();
+        }
+        running = tdm_running_add(running, block, TDM_CODE_REDUCE_SUM);
+    }
+    return tdm_running_end(running);
+}
+
+TDM_KERNEL(TDM_ENTRY)
+(TDM_GLOBAL const TDM_TYPE(DT) *x, long x_offset, TDM_GLOBAL TDM_TYPE(DT) *y, long y_offset,
+ tdm_dims outer, tdm_dims x_strides, tdm_dims y_strides, int rank, long rows, long inner, long count,
+ long x_step, long y_step) {
+    TDM_LOCAL_ARRAY(float, joined, MAX_GROUP);
+    for (long row = tdm_group_x(); row < rows; row += tdm_groups_x()) {
+        const long from = x_offset + tdm_row_offset(row, rank, &outer, &x_strides);
+        const long to = y_offset + tdm_row_offset(row, rank, &outer, &y_strides);
+        float mine = -INFINITY;
+        for (long k = tdm_item_x(); k < count; k += tdm_group_size_x())
+            mine = tdm_max_nan(mine, TDM_LOAD(DT, x, from + k * x_step));
+        const float best = tdm_join(joined, mine, TDM_CODE_REDUCE_MAX);
+        mine = tdm_item_sum(x, from, count, x_step, best);
+        const float sum = tdm_join(joined, mine, TDM_CODE_REDUCE_SUM);
+        for (long k = tdm_item_x(); k < count; k += tdm_group_size_x()) {
+            const float v = tdm_exp(TDM_LOAD(DT, x, from + k * x_step) - best) / sum;
+            TDM_STORE(DT, v, y, to + k * y_step);
+        }
+    }
+}

@@ -1,0 +1,65 @@
+/* How elementwise kernels walk tensors of any strides.
+ *
+ * The host sorts and merges the dimensions and splits off the last one, the row:
+ *
+ *      outer dimensions shape.v[0 … rank-1]     the row
+ *      rows = their product                     inner elements, `step` apart
+ *
+ * Work-item (x, y) does elements x·span … (x+1)·span-1 of rows y, y + Y, y + 2Y, … where Y is the
+ * number of work-items along y. N is the text's vector width: with N > 1 the output's step is 1 and an
+ * input's is 1 or 0 (the row's one element repeated); with N = 1 every step is allowed. */
+#ifndef TDM_STRIDED_ROWS_H
+#define TDM_STRIDED_ROWS_H
+
+/* a / b for a ≥ 0, b > 0: 64-bit division is a slow subroutine on most GPUs, and rarely needed. */
+TDM_DEVICE long tdm_quotient(long a, long b) {
+    return (a | b) <= 0x7fffffffL ? (long)((int)a / (int)b) : a / b;
+}
+
+/* Offset of a row, by its index among the outer dimensions. */
+TDM_DEVICE long tdm_row_offset(long row, int rank, const tdm_dims *shape, const tdm_dims *strides) {
+    long offset = 0;
+    for (int d = rank - 1; d > 0; d--) {
+        const long next = tdm_quotient(row, shape->v[d]);
+        offset += (row - next * shape->v[d]) * strides->v[d];
+        row = next;
+    }
+    return offset + row * strides->v[0];
+}
+
+/* The ragged end of a row, `count` < N elements one by one through a private array. Lanes that are not
+ * there hold `filler`. */
+#define TDM_PART_FUNCTIONS(DT)                                                                     \
+    TDM_DEVICE TDM_F32(N)                                                                          \
+        tdm_load_part_##DT(TDM_GLOBAL const tdm_##DT *p, long i, int count, float filler) {        \
+        float part[N];                                                                             \
+        for (int lane = 0; lane < N; lane++)                                                       \
+            part[lane] = lane < count ? tdm_load_##DT(p, i + lane) : filler;                       \
+        return TDM_LOADV(N, f32, part, 0);                                                         \
+    }                                                                                              \
+    TDM_DEVICE void tdm_store_part_##DT(TDM_F32(N) x, TDM_GLOBAL tdm_##DT *p, long i, int count) { \
+        float part[N];                                                                             \
+        TDM_STOREV(N, f32, x, part, 0);                                                            \
+        for (int lane = 0; lane < count; lane++)                                                   \
+            tdm_store_##DT(part[lane], p, i + lane);                                               \
+    }
+
+#define TDM_INT_PART_FUNCTIONS(DT)                                                                 \
+    TDM_DEVICE TDM_S32(N)                                                                          \
+        tdm_load_part_##DT(TDM_GLOBAL const tdm_##DT *p, long i, int count, int filler) {          \
+        int part[N];                                                                               \
+        for (int lane = 0; lane < N; lane++)                                                       \
+            part[lane] = lane < count ? tdm_int_##DT(p, i + lane) : filler;                        \
+        return TDM_INT_LOADV(N, s32, part, 0);                                                     \
+    }                                                                                              \
+    TDM_DEVICE void tdm_store_part_##DT(TDM_S32(N) v, TDM_GLOBAL tdm_##DT *p, long i, int count) { \
+        int part[N];                                                                               \
+        TDM_INT_STOREV(N, s32, v, part, 0);                                                        \
+        for (int lane = 0; lane < count; lane++)                                                   \
+            tdm_store_int_##DT(part[lane], p, i + lane);                                           \
+    }
+
+#define TDM_LOAD_PART(DT, p, i, count, filler) TDM_CAT2(tdm_load_part_, DT)(p, i, count, filler)
+#define TDM_STORE_PART(DT, x, p, i, count) TDM_CAT2(tdm_store_part_, DT)(x, p, i, count)
+
+#endif
