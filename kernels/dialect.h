@@ -31,14 +31,21 @@
  *               f32xN_sum(x) f32xN_hmax(x) f32xN_hmin(x)     horizontal, by halves
  *               f32xN_select_lt(a, b, x, y)                  element by element a < b ? x : y
  *               f32xN_bits(x) s32xN_float(v)                 the same bits as the other type
+ *               f32xN_from_s32_odd(v)     inexact results keep a set low bit, so that a narrowing to bf16
+ *                                         or f16 that follows rounds as if it were the first rounding
+ *               Width 1 has the same words: f32x1 is float, s32x1 is int.
  * Math          for float and f32xN alike: tdm_fma(a,b,c) tdm_min tdm_max tdm_abs tdm_exp tdm_log tdm_tanh
- *               tdm_sqrt tdm_rsqrt tdm_rint tdm_floor tdm_copysign(x, sign);  for float: tdm_erf.
- *               tdm_min and tdm_max return the other operand when one is NaN.
+ *               tdm_sqrt tdm_rsqrt tdm_rint tdm_floor tdm_erf tdm_erfc tdm_copysign(x, sign).
+ *               tdm_min and tdm_max return the other operand when one is NaN; tdm_min_nan and
+ *               tdm_max_nan return the NaN. For int and s32xN alike: tdm_int_min(v, w) tdm_int_max(v, w),
+ *               and tdm_add_wrap(N, v, w) tdm_sub_wrap tdm_mul_wrap modulo 2^32.
  * Conversion    tdm_float(v) from an integer, tdm_int_rte(x) tdm_int_rtz(x) saturating with NaN giving 0;
  *               tdm_float_bits(x) → uint, tdm_bits_float(u) → float; tdm_is_nan(x)
  * Generic dtype TDM_TYPE(DT) TDM_LOAD(DT, p, i) TDM_STORE(DT, x, p, i) TDM_LOADV(N, DT, p, i)
  *               TDM_STOREV(N, DT, x, p, i), where DT is f32, f16, … or a macro that expands to one
- * Vector names  TDM_F32(N) → f32xN, TDM_SPLAT(N, x), N a number or a macro
+ * Generic width TDM_F32(N) → f32xN, TDM_SPLAT(N, x), TDM_SELECT_LT(N, a, b, x, y), N a number or a macro
+ *               TDM_S32(N), TDM_INT_SPLAT(N, v), TDM_INT_LOADV(N, DT, p, i), TDM_INT_STOREV(N, DT, v, p, i)
+ *               TDM_COPYV(N, to, i, from, j) moves N elements of one storage type, bits unchanged
  * Blobs         tdm_dims { long v[8]; } by value
  *
  * Contraction is off: a multiply and an add are fused only where tdm_fma is written. */
@@ -55,8 +62,41 @@
 #define TDM_STORE(DT, x, p, i) TDM_CAT2(tdm_store_, DT)(x, p, i)
 #define TDM_F32(N) TDM_CAT2(f32x, N)
 #define TDM_SPLAT(N, x) TDM_CAT4(f32x, N, _, splat)(x)
+#define TDM_SELECT_LT(N, a, b, x, y) TDM_CAT4(f32x, N, _select, _lt)(a, b, x, y)
 #define TDM_LOADV(N, DT, p, i) TDM_CAT4(f32x, N, _load_, DT)(p, i)
 #define TDM_STOREV(N, DT, x, p, i) TDM_CAT4(f32x, N, _store_, DT)(x, p, i)
+
+#define TDM_S32(N) TDM_CAT2(s32x, N)
+#define TDM_INT_SPLAT(N, v) TDM_CAT4(s32x, N, _, splat)(v)
+#define TDM_INT_LOADV(N, DT, p, i) TDM_CAT4(s32x, N, _load_, DT)(p, i)
+#define TDM_INT_STOREV(N, DT, v, p, i) TDM_CAT4(s32x, N, _store_, DT)(v, p, i)
+#define TDM_COPYV(N, to, i, from, j) TDM_CAT2(tdm_copy_, N)(to, i, from, j)
+
+/* Vectors of one element. */
+typedef float f32x1;
+typedef int s32x1;
+#define f32x1_splat(x) (x)
+#define f32x1_load_f32(p, i) tdm_load_f32(p, i)
+#define f32x1_load_f16(p, i) tdm_load_f16(p, i)
+#define f32x1_load_bf16(p, i) tdm_load_bf16(p, i)
+#define f32x1_store_f32(x, p, i) tdm_store_f32(x, p, i)
+#define f32x1_store_f16(x, p, i) tdm_store_f16(x, p, i)
+#define f32x1_store_bf16(x, p, i) tdm_store_bf16(x, p, i)
+#define f32x1_from_s32(v) tdm_float(v)
+#define f32x1_select_lt(a, b, x, y) ((a) < (b) ? (x) : (y))
+#define f32x1_sum(x) (x)
+#define f32x1_hmax(x) (x)
+#define f32x1_hmin(x) (x)
+#define s32x1_splat(v) (v)
+#define s32x1_load_s32(p, i) tdm_int_s32(p, i)
+#define s32x1_load_s8(p, i) tdm_int_s8(p, i)
+#define s32x1_load_u8(p, i) tdm_int_u8(p, i)
+#define s32x1_store_s32(v, p, i) tdm_store_int_s32(v, p, i)
+#define s32x1_store_s8(v, p, i) tdm_store_int_s8(v, p, i)
+#define s32x1_store_u8(v, p, i) tdm_store_int_u8(v, p, i)
+#define s32x1_from_f32_rte(x) tdm_int_rte(x)
+#define s32x1_from_f32_rtz(x) tdm_int_rtz(x)
+#define tdm_copy_1(to, i, from, j) ((to)[i] = (from)[j])
 
 typedef struct {
     long v[8];

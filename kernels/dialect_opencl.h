@@ -56,16 +56,41 @@ typedef int16 s32x16;
 #define tdm_fma(a, b, c) fma(a, b, c)
 #define tdm_min(a, b) fmin(a, b)
 #define tdm_max(a, b) fmax(a, b)
+/* A NaN in b must win by itself; one in a makes the first comparison false, which picks a. */
+#define tdm_min_nan(a, b) select(select(a, b, (b) < (a)), b, isnan(b))
+#define tdm_max_nan(a, b) select(select(a, b, (b) > (a)), b, isnan(b))
 #define tdm_abs(x) fabs(x)
 #define tdm_exp(x) exp(x)
 #define tdm_log(x) log(x)
 #define tdm_tanh(x) tanh(x)
 #define tdm_erf(x) erf(x)
+#define tdm_erfc(x) erfc(x)
 #define tdm_sqrt(x) sqrt(x)
 #define tdm_rsqrt(x) rsqrt(x)
 #define tdm_rint(x) rint(x)
 #define tdm_floor(x) floor(x)
 #define tdm_copysign(x, sign) copysign(x, sign)
+
+#define tdm_int_min(v, w) min(v, w)
+#define tdm_int_max(v, w) max(v, w)
+/* Unsigned arithmetic wraps; signed overflow would be undefined. */
+#define TDM_OPENCL_U32_1_(v) as_uint(v)
+#define TDM_OPENCL_U32_4_(v) as_uint4(v)
+#define TDM_OPENCL_U32_8_(v) as_uint8(v)
+#define TDM_OPENCL_U32_16_(v) as_uint16(v)
+#define TDM_OPENCL_S32_1_(u) as_int(u)
+#define TDM_OPENCL_S32_4_(u) as_int4(u)
+#define TDM_OPENCL_S32_8_(u) as_int8(u)
+#define TDM_OPENCL_S32_16_(u) as_int16(u)
+#define TDM_OPENCL_WRAP_(N, v, op, w) \
+    TDM_CAT4(TDM_OPENCL_S32_, N, _, )(TDM_CAT4(TDM_OPENCL_U32_, N, _, )(v) op TDM_CAT4(TDM_OPENCL_U32_, N, _, )(w))
+#define tdm_add_wrap(N, v, w) TDM_OPENCL_WRAP_(N, v, +, w)
+#define tdm_sub_wrap(N, v, w) TDM_OPENCL_WRAP_(N, v, -, w)
+#define tdm_mul_wrap(N, v, w) TDM_OPENCL_WRAP_(N, v, *, w)
+
+#define tdm_copy_4(to, i, from, j) vstore4(vload4(0, (from) + (j)), 0, (to) + (i))
+#define tdm_copy_8(to, i, from, j) vstore8(vload8(0, (from) + (j)), 0, (to) + (i))
+#define tdm_copy_16(to, i, from, j) vstore16(vload16(0, (from) + (j)), 0, (to) + (i))
 
 #define tdm_float(v) ((float)(v))
 #define tdm_int_rte(x) convert_int_sat_rte(x)
@@ -91,6 +116,19 @@ TDM_DEVICE ushort tdm_bf16_from_f32(float x) {
 TDM_OPENCL_BF16_NARROW_(4)
 TDM_OPENCL_BF16_NARROW_(8)
 TDM_OPENCL_BF16_NARROW_(16)
+
+/* Below 2^24 an integer is exact. From there on an ulp of bf16 is at least 2^17, so only whether the low 16
+ * bits are zero matters; one set bit stands for them, and what is left fits in 24 bits. (f16 is infinite there.) */
+#define TDM_OPENCL_FROM_S32_ODD_(N, INT, FLOAT)                                                    \
+    TDM_DEVICE FLOAT f32x##N##_from_s32_odd(INT v) {                                               \
+        const INT kept = (v & (INT)(~0xffff)) | ((((v & (INT)0xffff) + (INT)0xffff) >> 16) << 8);  \
+        const FLOAT x = convert_##FLOAT(v);                                                        \
+        return select(convert_##FLOAT(kept), x, fabs(x) < (FLOAT)16777216.0f);                     \
+    }
+TDM_OPENCL_FROM_S32_ODD_(1, int, float)
+TDM_OPENCL_FROM_S32_ODD_(4, int4, float4)
+TDM_OPENCL_FROM_S32_ODD_(8, int8, float8)
+TDM_OPENCL_FROM_S32_ODD_(16, int16, float16)
 
 #define tdm_load_f32(p, i) ((p)[i])
 #define tdm_load_f16(p, i) vload_half(i, p)
