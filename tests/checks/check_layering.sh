@@ -21,7 +21,7 @@ rules='
 ^kernels/                      | ^<tandem/(dtype|status)\.h>|^kernels/|^[a-z0-9_]+\.(h|cl)$
 ^quant/                        | ^<tandem/(dtype|status)\.h>|^quant/
 ^bench/peers/                  | ^<tandem/|^bench/|^tests/op_[a-z0-9_]+\.h$|^<CL/|^<cuda
-^bench/                        | ^<tandem/|^bench/|^api/|^tests/op_[a-z0-9_]+\.h$|^build_info\.h$
+^bench/                        | ^<tandem/|^bench/|^api/|^quant/|^kernels/kernel_index\.h$|^tests/op_[a-z0-9_]+\.h$|^build_info\.h$
 ^examples/                     | ^<tandem/
 ^tests/consumer/               | ^<tandem/
 ^tests/                        | ^<tandem/|^tests/|^bench/|^api/|^quant/|^kernels/|^backend_[a-z]+/|^<CL/|^build_info\.h$
