@@ -1,0 +1,54 @@
+/* Argument blobs of the GEMM kernels, one definition for the host and for the kernel texts. Strides
+ * are in elements. A by-value argument has at most 128 bytes. */
+#ifndef TDM_GEMM_ARGS_H
+#define TDM_GEMM_ARGS_H
+
+#ifdef TDM_DIALECT_H
+typedef long tdm_arg_i64;
+#else
+#include <stdint.h>
+typedef int64_t tdm_arg_i64;
+#endif
+
+#include "op_codes.h"
+
+/* Operands are read and written by their storage type at run time, TDM_CODE_F32, _F16 or _BF16; an
+ * operand that is not there has this one and is never touched. */
+#define TDM_CODE_ABSENT 0
+
+/* The values of tdm_activation (the host asserts it). */
+#define TDM_CODE_ACT_NONE 0
+#define TDM_CODE_ACT_RELU 1
+#define TDM_CODE_ACT_GELU 2
+#define TDM_CODE_ACT_GELU_TANH 3
+#define TDM_CODE_ACT_SILU 4
+
+/* A(i, p) stands at i·a_row + p·a_col, B(p, j) at p·b_row + j·b_col, each plus batch·*_batch. The panel
+ * kernel reads A in row tiles that are a_tile apart, and packed B by b_batch alone. */
+typedef struct {
+    tdm_arg_i64 m, n, k;
+    tdm_arg_i64 a_row, a_col, a_batch, a_tile;
+    tdm_arg_i64 b_row, b_col, b_batch;
+    int a_type, b_type;
+} tdm_gemm_shape_arg;
+
+/* D = act(alpha·acc + beta·C + bias + residual). */
+typedef struct {
+    tdm_arg_i64 c_row, c_col, c_batch;
+    tdm_arg_i64 d_row, d_col, d_batch;
+    tdm_arg_i64 r_row, r_col, r_batch;
+    tdm_arg_i64 bias_col;
+    float alpha, beta;
+    int activation;
+    int c_type, bias_type, r_type, d_type, reserved;
+} tdm_gemm_epilogue_arg;
+
+/* Packing: see gemm_pack.cl. */
+typedef struct {
+    tdm_arg_i64 depth, lines;
+    tdm_arg_i64 row, col, batch;
+    tdm_arg_i64 packed_batch;
+    tdm_arg_i64 depth_per_item;
+} tdm_pack_arg;
+
+#endif

@@ -1,0 +1,158 @@
+/* The GEMM epilogue, shared text: D = act(alpha·acc + beta·C + bias + residual).
+ *
+ * The types of C, bias, residual and D are run-time values: the branch is the same for all items of a
+ * launch and is taken once per row piece, so one program serves every combination of storage types.
+ * A text includes this after defining TDM_EPILOGUE_VECTOR (4, 8 or 16), its row piece in elements. */
+#ifndef TDM_GEMM_EPILOGUE_H
+#define TDM_GEMM_EPILOGUE_H
+
+#define TDM_EPILOGUE_F32 TDM_F32(TDM_EPILOGUE_VECTOR)
+
+/* Operands of one batch entry, offsets already added. */
+typedef struct {
+    TDM_GLOBAL const void *c;
+    TDM_GLOBAL const void *bias;
+    TDM_GLOBAL const void *residual;
+    TDM_GLOBAL void *d;
+    long c_at, bias_at, r_at, d_at;
+} tdm_epilogue_io;
+
+TDM_DEVICE float tdm_load_any(TDM_GLOBAL const void *p, int type, long i) {
+    if (type == TDM_CODE_F16)
+        return tdm_load_f16((TDM_GLOBAL const tdm_f16 *)p, i);
+    if (type == TDM_CODE_BF16)
+        return tdm_load_bf16((TDM_GLOBAL const tdm_bf16 *)p, i);
+    return tdm_load_f32((TDM_GLOBAL const tdm_f32 *)p, i);
+}
+
+TDM_DEVICE void tdm_store_any(float x, TDM_GLOBAL void *p, int type, long i) {
+    if (type == TDM_CODE_F16)
+        tdm_store_f16(x, (TDM_GLOBAL tdm_f16 *)p, i);
+    else if (type == TDM_CODE_BF16)
+        tdm_store_bf16(x, (TDM_GLOBAL tdm_bf16 *)p, i);
+    else
+        tdm_store_f32(x, (TDM_GLOBAL tdm_f32 *)p, i);
+}
+
+TDM_DEVICE TDM_EPILOGUE_F32 tdm_loadv_any(TDM_GLOBAL const void *p, int type, long i) {
+    if (type == TDM_CODE_F16)
+        return TDM_LOADV(TDM_EPILOGUE_VECTOR, f16, (TDM_GLOBAL const tdm_f16 *)p, i);
+    if (type == TDM_CODE_BF16)
+        return TDM_LOADV(TDM_EPILOGUE_VECTOR, bf16, (TDM_GLOBAL const tdm_bf16 *)p, i);
+    return TDM_LOADV(TDM_EPILOGUE_VECTOR, f32, (TDM_GLOBAL const tdm_f32 *)p, i);
+}
+
+TDM_DEVICE void tdm_storev_any(TDM_EPILOGUE_F32 x, TDM_GLOBAL void *p, int type, long i) {
+    if (type == TDM_CODE_F16)
+        TDM_STOREV(TDM_EPILOGUE_VECTOR, f16, x, (TDM_GLOBAL tdm_f16 *)p, i);
+    else if (type == TDM_CODE_BF16)
+        TDM_STOREV(TDM_EPILOGUE_VECTOR, bf16, x, (TDM_GLOBAL tdm_bf16 *)p, i);
+    else
+        TDM_STOREV(TDM_EPILOGUE_VECTOR, f32, x, (TDM_GLOBAL tdm_f32 *)p, i);
+}
+
+/* The activations once for float and once for a row piece: K makes a constant of x's type. gelu by
+ * erfc keeps its relative accuracy for large negative x, where 1 + erf would cancel; its tanh form is
+ * x·sigmoid(2u). */
+#define TDM_GELU(x, K) (K(0.5f) * (x)*tdm_erfc(K(-0.70710678118654752f) * (x)))
+#define TDM_GELU_TANH(x, K)                                                                        \
+    ((x) / (K(1.0f) + tdm_exp(K(-1.5957691216057308f) * (x) * (K(1.0f) + K(0.044715f) * (x) * (x)))))
+#define TDM_SILU(x, K) ((x) / (K(1.0f) + tdm_exp(-(x))))
+#define TDM_EPILOGUE_SCALAR(x) (x)
+#define TDM_EPILOGUE_SPLAT(x) TDM_SPLAT(TDM_EPILOGUE_VECTOR, x)
+
+/* relu keeps a NaN in both. */
+TDM_DEVICE float tdm_activate(float x, int activation) {
+    switch (activation) {
+    case TDM_CODE_ACT_RELU:
+        return x < 0.0f ? 0.0f : x;
+    case TDM_CODE_ACT_GELU:
+        return TDM_GELU(x, TDM_EPILOGUE_SCALAR);
+    case TDM_CODE_ACT_GELU_TANH:
+        return TDM_GELU_TANH(x, TDM_EPILOGUE_SCALAR);
+    case TDM_CODE_ACT_SILU:
+        return TDM_SILU(x, TDM_EPILOGUE_SCALAR);
+    default:
+        return x;
+    }
+}
+
+TDM_DEVICE TDM_EPILOGUE_F32 tdm_activatev(TDM_EPILOGUE_F32 x, int activation) {
+    switch (activation) {
+    case TDM_CODE_ACT_RELU:
+        return TDM_SELECT_LT(TDM_EPILOGUE_VECTOR, x, TDM_EPILOGUE_SPLAT(0.0f),
+                             TDM_EPILOGUE_SPLAT(0.0f), x);
+    case TDM_CODE_ACT_GELU:
+        return TDM_GELU(x, TDM_EPILOGUE_SPLAT);
+    case TDM_CODE_ACT_GELU_TANH:
+        return TDM_GELU_TANH(x, TDM_EPILOGUE_SPLAT);
+    case TDM_CODE_ACT_SILU:
+        return TDM_SILU(x, TDM_EPILOGUE_SPLAT);
+    default:
+        return x;
+    }
+}
+
+TDM_DEVICE tdm_epilogue_io tdm_epilogue_begin(TDM_GLOBAL const void *c, long c_offset,
+                                              TDM_GLOBAL const void *bias, long bias_offset,
+                                              TDM_GLOBAL const void *residual, long r_offset,
+                                              TDM_GLOBAL void *d, long d_offset,
+                                              tdm_gemm_epilogue_arg e, long batch) {
+    tdm_epilogue_io io;
+    io.c = c;
+    io.bias = bias;
+    io.residual = residual;
+    io.d = d;
+    io.c_at = c_offset + batch * e.c_batch;
+    io.bias_at = bias_offset;
+    io.r_at = r_offset + batch * e.r_batch;
+    io.d_at = d_offset + batch * e.d_batch;
+    return io;
+}
+
+TDM_DEVICE void tdm_epilogue_element(float acc, tdm_epilogue_io io, tdm_gemm_epilogue_arg e, long i,
+                                     long j) {
+    float x = e.alpha * acc;
+    if (e.c_type != TDM_CODE_ABSENT)
+        x = tdm_fma(e.beta, tdm_load_any(io.c, e.c_type, io.c_at + i * e.c_row + j * e.c_col), x);
+    if (e.bias_type != TDM_CODE_ABSENT)
+        x += tdm_load_any(io.bias, e.bias_type, io.bias_at + j * e.bias_col);
+    if (e.r_type != TDM_CODE_ABSENT)
+        x += tdm_load_any(io.residual, e.r_type, io.r_at + i * e.r_row + j * e.r_col);
+    tdm_store_any(tdm_activate(x, e.activation), io.d, e.d_type,
+                  io.d_at + i * e.d_row + j * e.d_col);
+}
+
+/* True when every operand that is there runs along its rows without gaps. */
+TDM_DEVICE int tdm_epilogue_is_dense(tdm_gemm_epilogue_arg e) {
+    return e.d_col == 1 && (e.c_type == TDM_CODE_ABSENT || e.c_col == 1) &&
+           (e.bias_type == TDM_CODE_ABSENT || e.bias_col == 1) &&
+           (e.r_type == TDM_CODE_ABSENT || e.r_col == 1);
+}
+
+TDM_DEVICE void tdm_epilogue_piece(TDM_EPILOGUE_F32 acc, tdm_epilogue_io io, tdm_gemm_epilogue_arg e,
+                                   long i, long j) {
+    TDM_EPILOGUE_F32 x = TDM_EPILOGUE_SPLAT(e.alpha) * acc;
+    if (e.c_type != TDM_CODE_ABSENT)
+        x = tdm_fma(TDM_EPILOGUE_SPLAT(e.beta),
+                    tdm_loadv_any(io.c, e.c_type, io.c_at + i * e.c_row + j), x);
+    if (e.bias_type != TDM_CODE_ABSENT)
+        x = x + tdm_loadv_any(io.bias, e.bias_type, io.bias_at + j);
+    if (e.r_type != TDM_CODE_ABSENT)
+        x = x + tdm_loadv_any(io.residual, e.r_type, io.r_at + i * e.r_row + j);
+    tdm_storev_any(tdm_activatev(x, e.activation), io.d, e.d_type, io.d_at + i * e.d_row + j);
+}
+
+/* `count` elements of row i from column j on: whole pieces where the operands are dense, single
+ * elements elsewhere and at the ragged end. */
+TDM_DEVICE void tdm_epilogue_row(const float *acc, tdm_epilogue_io io, tdm_gemm_epilogue_arg e, long i,
+                                 long j, int count, int dense) {
+    int x = 0;
+    if (dense)
+        for (; x + TDM_EPILOGUE_VECTOR <= count; x += TDM_EPILOGUE_VECTOR)
+            tdm_epilogue_piece(TDM_LOADV(TDM_EPILOGUE_VECTOR, f32, acc, x), io, e, i, j + x);
+    for (; x < count; x++)
+        tdm_epilogue_element(acc[x], io, e, i, j + x);
+}
+
+#endif

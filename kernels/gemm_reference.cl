@@ -1,0 +1,25 @@
+/* GEMM, the plain form: one work-item per element of D, any strides, any storage types. Slow, short
+ * and right: the last row of the table, taken where no other one can be. Items (column, row, batch). */
+#define TDM_EPILOGUE_VECTOR 4
+#include "dialect.h"
+#include "gemm_args.h"
+#include "gemm_epilogue.h"
+
+TDM_KERNEL(TDM_ENTRY)
+(TDM_GLOBAL const void *a, long a_offset, TDM_GLOBAL const void *b, long b_offset,
+ TDM_GLOBAL const void *c, long c_offset, TDM_GLOBAL const void *bias, long bias_offset,
+ TDM_GLOBAL const void *residual, long r_offset, TDM_GLOBAL void *d, long d_offset,
+ tdm_gemm_shape_arg s, tdm_gemm_epilogue_arg e) {
+    const long i = tdm_global_y(), j = tdm_global_x(), z = tdm_global_z();
+    if (i < s.m && j < s.n) {
+        const long a0 = a_offset + z * s.a_batch + i * s.a_row;
+        const long b0 = b_offset + z * s.b_batch + j * s.b_col;
+        float acc = 0.0f;
+        for (long p = 0; p < s.k; p++)
+            acc = tdm_fma(tdm_load_any(a, s.a_type, a0 + p * s.a_col),
+                          tdm_load_any(b, s.b_type, b0 + p * s.b_row), acc);
+        const tdm_epilogue_io io = tdm_epilogue_begin(c, c_offset, bias, bias_offset, residual,
+                                                      r_offset, d, d_offset, e, z);
+        tdm_epilogue_element(acc, io, e, i, j);
+    }
+}

@@ -1,0 +1,28 @@
+#include "kernels/kernel_index.h"
+
+#include <string.h>
+
+#include <tandem/device.h>
+
+const tdm_variant tdm_variants[] = {
+#define TDM_VARIANT(name, op, text, defines, requires, target, ...)                                \
+    {#name, TDM_OP_##op, text, defines, (uint32_t)(requires), target, {__VA_ARGS__}},
+#include "kernels/variants.def"
+#undef TDM_VARIANT
+};
+
+const int tdm_variant_count = (int)(sizeof tdm_variants / sizeof tdm_variants[0]);
+
+const tdm_variant *tdm_variant_find(const char *name) {
+    for (int i = 0; i < tdm_variant_count; i++)
+        if (strcmp(tdm_variants[i].name, name) == 0)
+            return &tdm_variants[i];
+    return NULL;
+}
+
+const tdm_kernel_text *tdm_kernel_text_find(const char *file) {
+    for (size_t i = 0; i < tdm_kernel_text_count; i++)
+        if (strcmp(tdm_kernel_texts[i].file, file) == 0)
+            return &tdm_kernel_texts[i];
+    return NULL;
+}
