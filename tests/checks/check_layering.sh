@@ -18,7 +18,7 @@ rules='
 ^api/                          | ^<tandem/|^api/|^quant/|^kernels/kernel_index\.h$
 ^backend_opencl/               | ^<tandem/|^backend_opencl/|^api/backend\.h$|^<CL/
 ^backend_cuda/                 | ^<tandem/|^backend_cuda/|^api/backend\.h$
-^kernels/                      | ^<tandem/(dtype|status)\.h>|^kernels/|^[a-z0-9_]+\.(h|cl)$
+^kernels/                      | ^<tandem/(dtype|status|device)\.h>|^kernels/|^[a-z0-9_]+\.(h|cl)$
 ^quant/                        | ^<tandem/(dtype|status)\.h>|^quant/
 ^bench/peers/                  | ^<tandem/|^bench/|^tests/op_[a-z0-9_]+\.h$|^<CL/|^<cuda
 ^bench/                        | ^<tandem/|^bench/|^api/|^quant/|^kernels/kernel_index\.h$|^tests/op_[a-z0-9_]+\.h$|^build_info\.h$
