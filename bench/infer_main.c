@@ -1,0 +1,343 @@
+/* tandem infer: a classifier from safetensors on every device found, checked, then timed. */
+#include "bench/infer_main.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bench/cli_options.h"
+#include "bench/device_pick.h"
+#include "bench/infer_report.h"
+#include "bench/progress.h"
+
+enum {
+    MAX_BATCHES = 8,
+    MAX_WIDTHS = 16,
+    MAX_DTYPES = 3,
+    MAX_MODELS = 2,
+    LARGEST_WIDTH = 1 << 16,
+    LARGEST_BATCH = 1 << 16,
+    SYNTHETIC_ORACLE_ROWS = 4 /* in double on the host, each row costs all weights */
+};
+
+static const char command_name[] = "tandem infer";
+static const uint64_t synthetic_seed = 20261121;
+
+typedef struct infer_options {
+    const char *directory;
+    const char *selector;
+    const char *dtypes;
+    const char *batches;
+    const char *synthetic;
+    const char *json;
+    int64_t images;
+    double seconds;
+    /* parsed from the texts above */
+    tdm_dtype dtype[MAX_DTYPES];
+    int dtype_count;
+    int64_t batch[MAX_BATCHES];
+    int batch_count;
+    int64_t width[MAX_WIDTHS];
+    int width_count;
+} infer_options;
+
+/* A model with its samples, and what the oracle says for each dtype. */
+typedef struct infer_model {
+    mlp_model model;
+    mlp_samples samples;
+    int all_samples;
+    mlp_reference references[MAX_DTYPES];
+} infer_model;
+
+typedef struct infer_run {
+    infer_options options;
+    infer_model models[MAX_MODELS];
+    int model_count;
+    results_document *document;
+    int done; /* measurements */
+    int total;
+    int failures;
+} infer_run;
+
+/* ---- options ---- */
+
+/* "1,256" or "2048-4096" into numbers; how many, or -1 where a word is no number in [1, largest]. */
+static int parse_numbers(const char *list, char separator, int64_t largest, int64_t *numbers,
+                         int capacity) {
+    char word[24];
+    int count = 0;
+    for (;;) {
+        const int got = cli_next_word(&list, separator, word, sizeof word);
+        if (got == 0)
+            return count;
+        char *end = word;
+        const long long value = got > 0 ? strtoll(word, &end, 10) : 0;
+        if (end == word || *end || value < 1 || value > largest || count == capacity)
+            return -1;
+        numbers[count++] = value;
+    }
+}
+
+static int parse_lists(infer_options *options) {
+    char word[24];
+    const char *list = options->dtypes;
+    while (cli_next_word(&list, ',', word, sizeof word) > 0 && options->dtype_count < MAX_DTYPES)
+        options->dtype[options->dtype_count++] = tdm_dtype_from_name(word);
+    options->batch_count =
+        parse_numbers(options->batches, ',', LARGEST_BATCH, options->batch, MAX_BATCHES);
+    if (options->batch_count < 1)
+        return cli_refuse(command_name, "--batch takes up to %d numbers from 1 to %d, not '%s'",
+                          MAX_BATCHES, LARGEST_BATCH, options->batches);
+    if (!strcmp(options->synthetic, "none"))
+        return CLI_EXIT_OK;
+    options->width_count =
+        parse_numbers(options->synthetic, '-', LARGEST_WIDTH, options->width, MAX_WIDTHS);
+    if (options->width_count < 2)
+        return cli_refuse(command_name,
+                          "--synthetic takes 'none' or 2 to %d widths from 1 to %d, not '%s'",
+                          MAX_WIDTHS, LARGEST_WIDTH, options->synthetic);
+    return CLI_EXIT_OK;
+}
+
+static cli_outcome parse(infer_options *options, int argc, char **argv) {
+    const cli_option rows[] = {
+        {"device", CLI_TEXT, &options->selector, "DEVICE",
+         "only devices with this index or part of backend/driver-family/name", NULL, 0, 0},
+        {"dtype", CLI_CHOICES, &options->dtypes, "TYPES", "storage types to run in", "f32|f16|bf16",
+         0, 0},
+        {"batch", CLI_TEXT, &options->batches, "SIZES", "batch sizes to run (1,256)", NULL, 0, 0},
+        {"images", CLI_COUNT, &options->images, "N",
+         "only the first N held-out images; their accuracy is then not checked", NULL, 1, 1e9},
+        {"synthetic", CLI_TEXT, &options->synthetic, "WIDTHS",
+         "widths of the synthetic model (2048-4096-4096-2048), or none", NULL, 0, 0},
+        {"seconds", CLI_NUMBER, &options->seconds, "S", "time for each timing (0.3)", NULL, 0, 60},
+        {"json", CLI_TEXT, &options->json, "FILE", "write the results, '-' for standard output",
+         NULL, 0, 0},
+    };
+    const cli_command command = {
+        .name = command_name,
+        .summary = "run a classifier on every device, check it, then time it",
+        .arguments = "MODEL",
+        .min_arguments = 1,
+        .max_arguments = 1,
+        .options = rows,
+        .option_count = sizeof rows / sizeof *rows,
+        .notes =
+            "MODEL is a folder with model.safetensors and, for the accuracy, heldout.safetensors.\n"
+            "A synthetic model of 134 MB in f32 follows, as a small one measures launches alone.\n"
+            "images/s: batches enqueued back to back, inputs on the device. latency: one batch "
+            "from\n"
+            "upload to logits on the host. max error: largest difference of a logit from the "
+            "oracle in\n"
+            "double precision, in all digits and in 4 rows of the synthetic model; of bound: its "
+            "share\n"
+            "of what rounding explains, above 1 is a failed check. same class: rows whose largest "
+            "logit\n"
+            "is the oracle's. peak memory: largest sum of live device blocks.\n"
+            "Exit code 1: a device failed, an accuracy is 0.3 points below the recorded one, or a "
+            "bound\n"
+            "is exceeded. 3: no device.\n",
+    };
+    int first = 0;
+    const cli_outcome outcome = cli_parse(&command, argc, argv, &first);
+    if (outcome == CLI_RUN)
+        options->directory = argv[first];
+    return outcome;
+}
+
+/* ---- models ---- */
+
+static int complain(const mlp_error *error) {
+    fprintf(stderr, "%s: %s\n", command_name, error->text);
+    return CLI_EXIT_FAILED;
+}
+
+static int has_file(const char *directory, const char *name) {
+    char path[4096];
+    const int length = snprintf(path, sizeof path, "%s/%s", directory, name);
+    return length < (int)sizeof path && access(path, F_OK) == 0;
+}
+
+static int make_references(const infer_options *options, infer_model *made, int64_t rows,
+                           mlp_error *error) {
+    for (int i = 0; i < options->dtype_count; i++)
+        if (mlp_reference_make(&made->model, &made->samples, options->dtype[i], rows,
+                               &made->references[i], error))
+            return -1;
+    return 0;
+}
+
+/* Without held-out images the logits are still compared, on samples from the seed. */
+static int load_model(const infer_options *options, infer_model *made, mlp_error *error) {
+    if (mlp_model_load(options->directory, &made->model, error))
+        return -1;
+    if (!has_file(options->directory, "heldout.safetensors")) {
+        fprintf(stderr, "%s: %s has no heldout.safetensors: no accuracy\n", command_name,
+                options->directory);
+        if (mlp_samples_synthetic(64, mlp_model_inputs(&made->model), synthetic_seed,
+                                  &made->samples, error))
+            return -1;
+    } else if (mlp_samples_load(options->directory, &made->model, &made->samples, error)) {
+        return -1;
+    }
+    made->all_samples = options->images >= made->samples.count;
+    if (!made->all_samples)
+        made->samples.count = options->images;
+    return make_references(options, made, made->samples.count, error);
+}
+
+static int make_synthetic(const infer_options *options, infer_model *made, mlp_error *error) {
+    int64_t count = SYNTHETIC_ORACLE_ROWS;
+    for (int i = 0; i < options->batch_count; i++)
+        count = options->batch[i] > count ? options->batch[i] : count;
+    if (mlp_model_synthetic("synthetic", options->width, options->width_count, synthetic_seed,
+                            &made->model, error) ||
+        mlp_samples_synthetic(count, options->width[0], synthetic_seed + 1, &made->samples, error))
+        return -1;
+    made->all_samples = 1;
+    return make_references(options, made, SYNTHETIC_ORACLE_ROWS, error);
+}
+
+static int make_models(infer_run *run) {
+    const infer_options *const options = &run->options;
+    mlp_error error;
+    if (!has_file(options->directory, "model.safetensors"))
+        return cli_refuse(command_name, "'%s' is no folder with a model.safetensors",
+                          options->directory);
+    progress_show(0, 0, "reading %s", options->directory);
+    if (load_model(options, &run->models[run->model_count++], &error))
+        return complain(&error);
+    if (options->width_count == 0)
+        return CLI_EXIT_OK;
+    progress_show(0, 0, "making the synthetic model and its oracle");
+    if (make_synthetic(options, &run->models[run->model_count++], &error))
+        return complain(&error);
+    return CLI_EXIT_OK;
+}
+
+static void release_models(infer_run *run) {
+    for (int m = 0; m < run->model_count; m++) {
+        infer_model *const made = &run->models[m];
+        for (int i = 0; i < MAX_DTYPES; i++)
+            mlp_reference_release(&made->references[i]);
+        mlp_samples_release(&made->samples);
+        mlp_model_release(&made->model);
+    }
+}
+
+/* ---- devices ---- */
+
+/* Returns the device's status, so that the caller can leave a device that is lost. */
+static tdm_status run_case(infer_run *run, tdm_device *device, const tdm_device_info *info,
+                           const infer_case *given, text_table *table) {
+    char verdict[600];
+    infer_result result;
+    progress_show(run->done++, run->total, "%s: %s %s batch %lld", info->selector,
+                  given->model->name, tdm_dtype_name(given->dtype), (long long)given->batch);
+    infer_measure(device, given, &result);
+    infer_table_add(table, given, &result);
+    infer_results_add(run->document, info, given, &result);
+    infer_verdict(given, &result, verdict, sizeof verdict);
+    if (verdict[0]) {
+        progress_clear();
+        fprintf(stderr, "%s: %s: %s %s batch %lld: %s\n", command_name, info->selector,
+                given->model->name, tdm_dtype_name(given->dtype), (long long)given->batch, verdict);
+        run->failures++;
+    }
+    const tdm_status status = result.status;
+    infer_result_release(&result);
+    return status;
+}
+
+static void run_cases(infer_run *run, tdm_device *device, const tdm_device_info *info,
+                      text_table *table) {
+    const infer_options *const options = &run->options;
+    for (int m = 0; m < run->model_count; m++)
+        for (int d = 0; d < options->dtype_count; d++)
+            for (int b = 0; b < options->batch_count; b++) {
+                const infer_case given = {
+                    .model = &run->models[m].model,
+                    .samples = &run->models[m].samples,
+                    .reference = &run->models[m].references[d],
+                    .dtype = options->dtype[d],
+                    .batch = options->batch[b],
+                    .all_samples = run->models[m].all_samples,
+                    .seconds = options->seconds,
+                };
+                if (run_case(run, device, info, &given, table) == TDM_DEVICE_LOST)
+                    return;
+            }
+}
+
+static void run_device(infer_run *run, tdm_context *context, int index,
+                       const tdm_device_info *info) {
+    tdm_device *device = NULL;
+    const tdm_status status = tdm_device_get(context, index, &device);
+    if (status != TDM_OK) {
+        progress_clear();
+        device_report_failure(command_name, info->selector, status);
+        run->failures++;
+        return;
+    }
+    results_add_device(run->document, info);
+    text_table *const table = infer_table_create();
+    run_cases(run, device, info, table);
+    progress_clear();
+    FILE *const out = run->options.json && !strcmp(run->options.json, "-") ? stderr : stdout;
+    fprintf(out, "%d  %s\n", index, info->selector);
+    table_print(table, out);
+    fputc('\n', out);
+    table_destroy(table);
+    tdm_device_release(device);
+}
+
+static int run_devices(infer_run *run) {
+    const infer_options *const options = &run->options;
+    tdm_context *context = NULL;
+    tdm_device_info info = {.struct_size = sizeof info};
+    const tdm_status status = tdm_context_create(NULL, &context);
+    if (status != TDM_OK)
+        return device_report_failure(command_name, "the library does not start", status);
+    int index = device_next(context, options->selector, 0, &info);
+    if (index < 0) {
+        progress_clear();
+        device_refuse(command_name, options->selector, context);
+        tdm_context_destroy(context);
+        return CLI_EXIT_NO_DEVICE;
+    }
+    int devices = 0;
+    for (int i = index; i >= 0; i = device_next(context, options->selector, i + 1, NULL))
+        devices++;
+    run->total = devices * run->model_count * options->dtype_count * options->batch_count;
+    for (; index >= 0; index = device_next(context, options->selector, index + 1, &info))
+        run_device(run, context, index, &info);
+    tdm_context_destroy(context);
+    return run->failures > 0 ? CLI_EXIT_FAILED : CLI_EXIT_OK;
+}
+
+int tandem_infer_main(int argc, char **argv) {
+    infer_run run = {.options = {.dtypes = "f32,f16",
+                                 .batches = "1,256",
+                                 .synthetic = "2048-4096-4096-2048",
+                                 .images = INT64_MAX,
+                                 .seconds = 0.3}};
+    const cli_outcome outcome = parse(&run.options, argc, argv);
+    if (outcome != CLI_RUN)
+        return cli_exit_code(outcome);
+    int code = parse_lists(&run.options);
+    if (code != CLI_EXIT_OK)
+        return code;
+    code = make_models(&run);
+    run.document = results_create();
+    if (code == CLI_EXIT_OK)
+        code = run.document ? run_devices(&run) : CLI_EXIT_FAILED;
+    progress_clear();
+    const int ran = code == CLI_EXIT_OK || run.failures > 0;
+    if (ran && run.options.json && results_write(run.document, run.options.json))
+        code = CLI_EXIT_FAILED;
+    results_destroy(run.document);
+    release_models(&run);
+    return code;
+}

@@ -1,0 +1,46 @@
+/*
+ * One measurement of `tandem infer`: a model in one dtype at one batch size on one device. Every sample is run and
+ * compared first; times are taken after that.
+ */
+#ifndef BENCH_INFER_MEASURE_H
+#define BENCH_INFER_MEASURE_H
+
+#include "bench/bench_statistics.h"
+#include "bench/mlp_network.h"
+#include "bench/mlp_oracle.h"
+
+/* Share of right answers that a run may lose against the recorded accuracy: 0.3 points. */
+#define INFER_ACCURACY_SLACK 0.003
+
+typedef struct infer_case {
+    const mlp_model *model;
+    const mlp_samples *samples;
+    const mlp_reference *reference; /* for this dtype */
+    tdm_dtype dtype;
+    int64_t batch;
+    int all_samples; /* the samples are those the recorded accuracy was measured on */
+    double seconds;  /* for each of the two timings, unless one pass takes longer */
+} infer_case;
+
+typedef struct infer_result {
+    tdm_status status; /* TDM_OK, or what failed; then `reason` says why */
+    char reason[512];
+    mlp_agreement agreement;
+    double accuracy; /* NaN where the samples have no labels */
+    int passed; /* the oracle's bound holds and the accuracy is the recorded one, less the slack */
+    sample_series
+        pipelined;        /* seconds per batch: passes enqueued back to back, one wait at the end */
+    sample_series waited; /* seconds per batch: upload, layers, logits read back and waited for */
+    uint64_t weight_bytes;
+    tdm_memory_stats memory; /* peaks of this measurement */
+    char variants[256];
+} infer_result;
+
+/* Fills *result; the device's status is in it. Release with infer_result_release. */
+void infer_measure(tdm_device *device, const infer_case *given, infer_result *result);
+void infer_result_release(infer_result *result);
+
+/* Multiplications and additions of one batch. */
+double infer_flops(const infer_case *given);
+
+#endif

@@ -1,0 +1,157 @@
+#include "bench/infer_report.h"
+
+#include <math.h>
+#include <stdio.h>
+
+text_table *infer_table_create(void) {
+    return table_create("model|type|>batch|>accuracy|>images/s|>latency|>weights|>peak memory|"
+                        ">max error|>of bound|>same class|check");
+}
+
+static void bytes_cell(text_table *table, uint64_t bytes) {
+    static const char *const units[] = {"B", "KB", "MB", "GB"};
+    double value = (double)bytes;
+    size_t unit = 0;
+    while (value >= 999.5 && unit < 3) {
+        value /= 1000.0;
+        unit++;
+    }
+    table_cell(table, value < 9.995 && unit > 0 ? "%.2f %s" : "%.0f %s", value, units[unit]);
+}
+
+static void latency_cell(text_table *table, double seconds) {
+    if (isnan(seconds))
+        table_cell(table, "-");
+    else if (seconds < 1e-3)
+        table_cell(table, "%.0f us", 1e6 * seconds);
+    else
+        table_cell(table, seconds < 1e-1 ? "%.2f ms" : "%.0f ms", 1e3 * seconds);
+}
+
+static void share_cell(text_table *table, double share, int decimals) {
+    if (isnan(share))
+        table_cell(table, "-");
+    else
+        table_cell(table, "%.*f %%", decimals, 100.0 * share);
+}
+
+static double median_of(const sample_series *series) {
+    return series->count > 0 ? summarize_samples(series->values, series->count).median : NAN;
+}
+
+static double same_class(const mlp_agreement *agreement) {
+    return agreement->rows > 0 ? (double)agreement->same_class / (double)agreement->rows : NAN;
+}
+
+void infer_verdict(const infer_case *given, const infer_result *result, char *text, size_t size) {
+    text[0] = '\0';
+    if (result->status != TDM_OK)
+        snprintf(text, size, "%s", result->reason);
+    else if (result->agreement.rows == 0)
+        snprintf(text, size, "no sample was compared with the oracle");
+    else if (result->agreement.max_share > 1.0)
+        snprintf(text, size, "a logit is %.3g times as far from the oracle as it may be",
+                 result->agreement.max_share);
+    else if (!result->passed)
+        snprintf(text, size, "the accuracy is %.4f, recorded is %.4f", result->accuracy,
+                 given->model->recorded_accuracy);
+}
+
+void infer_table_add(text_table *table, const infer_case *given, const infer_result *result) {
+    const double batch_seconds = median_of(&result->pipelined);
+    table_cell(table, "%s", given->model->name);
+    table_cell(table, "%s", tdm_dtype_name(given->dtype));
+    table_cell(table, "%lld", (long long)given->batch);
+    if (result->status != TDM_OK) {
+        table_end_row(table);
+        return;
+    }
+    share_cell(table, result->accuracy, 2);
+    table_number(table, (double)given->batch / batch_seconds);
+    latency_cell(table, median_of(&result->waited));
+    bytes_cell(table, result->weight_bytes);
+    bytes_cell(table, result->memory.allocated_peak);
+    table_cell(table, "%.1e", result->agreement.max_abs);
+    table_cell(table, "%.2f", result->agreement.max_share);
+    share_cell(table, same_class(&result->agreement), 1);
+    table_cell(table, "%s", result->passed ? "ok" : "WRONG");
+}
+
+/* Weights once, each layer's input and output once. */
+static double traffic(const infer_case *given, const infer_result *result) {
+    const mlp_model *const model = given->model;
+    int64_t values = 0;
+    for (int i = 0; i < model->layer_count; i++)
+        values += model->layers[i].inputs + model->layers[i].outputs;
+    size_t bytes = 0;
+    if (tdm_dtype_bytes(given->dtype, values * given->batch, &bytes) != TDM_OK)
+        return 0.0;
+    return (double)result->weight_bytes + (double)bytes;
+}
+
+static void fill_numbers(const infer_case *given, const infer_result *result, double seconds,
+                         bench_result *row) {
+    const mlp_agreement *const agreement = &result->agreement;
+    const result_number shape[] = {
+        {"batch", (double)given->batch},
+        {"inputs", (double)mlp_model_inputs(given->model)},
+        {"outputs", (double)mlp_model_outputs(given->model)},
+        {"layers", (double)given->model->layer_count},
+        {"parameters", (double)mlp_model_parameters(given->model)},
+    };
+    const result_number metrics[] = {
+        {"images_per_s", (double)given->batch / seconds},
+        {"accuracy", result->accuracy},
+        {"recorded_accuracy", given->model->recorded_accuracy},
+        {"oracle_rows", (double)agreement->rows},
+        {"same_class", same_class(agreement)},
+        {"max_relative_error", agreement->max_rel},
+        {"share_of_bound", agreement->max_share},
+        {"weight_bytes", (double)result->weight_bytes},
+        {"peak_allocated_bytes", (double)result->memory.allocated_peak},
+        {"peak_reserved_bytes", (double)result->memory.reserved_peak},
+    };
+    for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
+        row->shape[i] = shape[i];
+    for (size_t i = 0; result->status == TDM_OK && i < sizeof metrics / sizeof *metrics; i++)
+        row->metrics[i] = metrics[i];
+}
+
+static void add_row(results_document *document, const tdm_device_info *info,
+                    const infer_case *given, const infer_result *result, const char *mode,
+                    const sample_series *series) {
+    char name[128];
+    char reason[600];
+    infer_verdict(given, result, reason, sizeof reason);
+    snprintf(name, sizeof name, "%s %s batch %lld", given->model->name,
+             tdm_dtype_name(given->dtype), (long long)given->batch);
+    bench_result row = {
+        .suite = "infer",
+        .case_name = name,
+        .impl = "tandem",
+        .variant = result->variants,
+        .dtype = tdm_dtype_name(given->dtype),
+        .mode = mode,
+        .packing = "prepacked",
+        .device = info->selector,
+        .raw_s = series->values,
+        .samples = series->count,
+        .flops = infer_flops(given),
+        .bytes = result->status == TDM_OK ? traffic(given, result) : 0.0,
+        .check = result->status != TDM_OK ? RESULT_UNCHECKED
+                 : result->passed         ? RESULT_VERIFIED
+                                          : RESULT_WRONG,
+        .max_error = result->status == TDM_OK ? result->agreement.max_abs : NAN,
+        .status = reason[0] ? RESULT_FAILED : RESULT_OK,
+        .reason = reason[0] ? reason : NULL,
+    };
+    fill_numbers(given, result, median_of(series), &row);
+    results_add(document, &row);
+}
+
+void infer_results_add(results_document *document, const tdm_device_info *info,
+                       const infer_case *given, const infer_result *result) {
+    add_row(document, info, given, result, "pipelined", &result->pipelined);
+    if (result->status == TDM_OK && result->passed)
+        add_row(document, info, given, result, "waited", &result->waited);
+}

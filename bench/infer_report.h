@@ -1,0 +1,21 @@
+/* What `tandem infer` shows: a table per device for people, rows of the results file for scripts. */
+#ifndef BENCH_INFER_REPORT_H
+#define BENCH_INFER_REPORT_H
+
+#include "bench/infer_measure.h"
+#include "bench/results_json.h"
+#include "bench/table_print.h"
+
+text_table *infer_table_create(void);
+
+/* Add the line of one measurement. */
+void infer_table_add(text_table *table, const infer_case *given, const infer_result *result);
+
+/* Add its two rows, pipelined and waited; one row when it failed or was wrong. */
+void infer_results_add(results_document *document, const tdm_device_info *info,
+                       const infer_case *given, const infer_result *result);
+
+/* One sentence about what is wrong, "" when the measurement is good. */
+void infer_verdict(const infer_case *given, const infer_result *result, char *text, size_t size);
+
+#endif
