@@ -54,7 +54,6 @@ typedef struct tdm_bk_memory tdm_bk_memory;     /* one native allocation */
 typedef struct tdm_bk_stream tdm_bk_stream;     /* an in-order native queue */
 typedef struct tdm_bk_event tdm_bk_event;       /* a marker in a queue */
 typedef struct tdm_bk_kernel tdm_bk_kernel;     /* a built program with one entry point */
-typedef struct tdm_bk_list tdm_bk_list;         /* a native command list */
 
 /* ---- launches ------------------------------------------------------------------------------- */
 
@@ -126,12 +125,6 @@ typedef enum tdm_native_kind {
     TDM_NATIVE_MEMORY  /* object: tdm_bk_memory */
 } tdm_native_kind;
 
-/* One recorded command, for native lists. */
-typedef struct tdm_list_command {
-    tdm_bk_kernel *kernel;
-    tdm_launch launch;
-} tdm_list_command;
-
 /* ---- the vtable ----------------------------------------------------------------------------- */
 
 typedef struct tdm_backend {
@@ -150,13 +143,12 @@ typedef struct tdm_backend {
     tdm_status (*device_open)(tdm_bk_instance *instance, int index, tdm_bk_device **device);
     void (*device_close)(tdm_bk_device *device);
 
-    /* Memory. `bytes` ≥ 1. Out of memory is TDM_OUT_OF_DEVICE_MEMORY and nothing else is. */
+    /* Memory. `bytes` ≥ 1. Out of memory is TDM_OUT_OF_DEVICE_MEMORY and nothing else is; on discrete devices the memory is made resident
+     * here, so that it comes now and not at the first kernel. memory_free: all work on it has passed. */
     tdm_status (*memory_alloc)(tdm_bk_device *device, tdm_memory_kind kind, size_t bytes, tdm_bk_memory **memory);
     void (*memory_free)(tdm_bk_device *device, tdm_bk_memory *memory);
     /* Take a native handle (cl_mem, CUdeviceptr) as memory; retained, released by memory_free. Optional. */
     tdm_status (*memory_wrap)(tdm_bk_device *device, void *native, size_t bytes, tdm_bk_memory **memory);
-    /* Force a new allocation resident, so that "out of memory" comes now. Optional (NULL on unified memory). */
-    tdm_status (*memory_make_resident)(tdm_bk_stream *stream, tdm_bk_memory *memory);
     /* Host address of pinned memory, constant until memory_free. */
     tdm_status (*memory_host_address)(tdm_bk_stream *stream, tdm_bk_memory *memory, void **address);
 
@@ -197,11 +189,6 @@ typedef struct tdm_backend {
     tdm_status (*kernel_build)(tdm_bk_device *device, const tdm_kernel_source *source, tdm_bk_kernel **kernel);
     void (*kernel_release)(tdm_bk_kernel *kernel);
     tdm_status (*kernel_limits)(tdm_bk_kernel *kernel, tdm_kernel_limits *limits);
-
-    /* Native command lists of launches. Optional, all or none; must give the same bits as the launches one by one. */
-    tdm_status (*list_create)(tdm_bk_device *device, const tdm_list_command *commands, int count, tdm_bk_list **list);
-    void (*list_destroy)(tdm_bk_list *list);
-    tdm_status (*list_run)(tdm_bk_stream *stream, const char *operation, tdm_bk_list *list);
 
     /* Native handle of the device or of `object`; NULL when there is none. */
     void *(*native)(tdm_bk_device *device, tdm_native_kind kind, void *object);

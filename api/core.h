@@ -99,7 +99,7 @@ struct tdm_device {
     tdm_stream *streams;            /* all live ones */
     uint32_t next_stream_id;
     pthread_mutex_t plans_lock;
-    void *plans; /* tdm_gemm's plan cache, see gemm_call.c */
+    void *plans; /* tdm_gemm's plan cache, see gemm_call.c; its plans must not count the device */
     void (*plans_destroy)(void *plans);
 };
 

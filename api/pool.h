@@ -12,6 +12,8 @@
 #ifndef TANDEM_API_POOL_H
 #define TANDEM_API_POOL_H
 
+#include <stdatomic.h>
+
 #include "api/backend.h"
 
 #include <tandem/memory.h>
@@ -26,6 +28,7 @@ typedef struct tdm_use {
 
 /* A block. Readers use memory, offset and size; the rest is the pool's. */
 typedef struct tdm_block {
+    atomic_int references;
     tdm_bk_memory *memory;
     uint64_t offset; /* bytes into the native allocation */
     uint64_t size;   /* usable bytes (its size class) */
@@ -40,7 +43,6 @@ typedef struct tdm_block {
     tdm_use *edges; /* unfinished uses of its former life */
     int edge_count, edge_capacity;
     bool live;
-    bool dedicated; /* a wrapped native handle: never cached */
 } tdm_block;
 
 /* Where the pool gets memory from and how it asks about streams. */
@@ -74,8 +76,12 @@ tdm_status tdm_pool_alloc(tdm_pool *pool, size_t bytes, uint32_t stream, tdm_blo
 /* Adopt a native allocation as a block; it is released, not cached, when freed. */
 tdm_status tdm_pool_adopt(tdm_pool *pool, tdm_bk_memory *memory, size_t bytes, tdm_block **block);
 
-/* Give a block back; NULL is accepted. */
-void tdm_pool_free(tdm_block *block);
+/* One more holder of a live block (a graph keeps the blocks it uses). */
+void tdm_block_retain(tdm_block *block);
+
+/* Give a reference back; the last one returns the block to the pool. NULL is accepted. May wait only for blocks that are not cached
+ * (direct mode, adopted memory). */
+void tdm_block_release(tdm_block *block);
 
 /*
  * Before a command is enqueued on `stream`: make room to note the use of these blocks, and collect the edges the command must wait for

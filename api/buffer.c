@@ -1,0 +1,83 @@
+/* Buffers: counted pool blocks, and byte copies on them. */
+#include "api/core.h"
+#include "api/device_internal.h"
+
+tdm_status tdm_buffer_create(tdm_device *device, size_t bytes, tdm_buffer **buffer) {
+    if (!buffer)
+        return tdm_fail(TDM_BAD_ARGUMENT, "buffer_create: buffer is NULL");
+    *buffer = NULL;
+    if (!device)
+        return tdm_fail(TDM_BAD_ARGUMENT, "buffer_create: device is NULL");
+    tdm_buffer *const created = tdm_host_calloc(1, sizeof *created);
+    if (!created)
+        return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "buffer_create: no host memory");
+    const tdm_status status = tdm_pool_alloc(device->pool, bytes, 0, &created->block);
+    if (status != TDM_OK) {
+        tdm_host_free(created);
+        return status;
+    }
+    atomic_store(&created->references, 1);
+    tdm_device_retain(device);
+    created->device = device;
+    created->bytes = bytes;
+    *buffer = created;
+    return TDM_OK;
+}
+
+tdm_buffer *tdm_buffer_retain(tdm_buffer *buffer) {
+    atomic_fetch_add(&buffer->references, 1);
+    return buffer;
+}
+
+void tdm_buffer_destroy(tdm_buffer *buffer) {
+    if (!buffer || atomic_fetch_sub(&buffer->references, 1) != 1)
+        return;
+    tdm_block_release(buffer->block);
+    tdm_device_release(buffer->device);
+    tdm_host_free(buffer);
+}
+
+size_t tdm_buffer_size(const tdm_buffer *buffer) {
+    return buffer ? buffer->bytes : 0;
+}
+
+static tdm_status check_range(const char *operation, const char *name, const tdm_stream *stream,
+                              const tdm_buffer *buffer, size_t offset, size_t bytes) {
+    if (!stream || !buffer)
+        return tdm_fail(TDM_BAD_ARGUMENT, "%s: %s is NULL", operation, stream ? name : "stream");
+    if (buffer->device != stream->device)
+        return tdm_fail(TDM_BAD_ARGUMENT, "%s: %s is on device %s, the stream on %s", operation, name,
+                        buffer->device->info.selector, stream->device->info.selector);
+    if (offset > buffer->bytes || bytes > buffer->bytes - offset)
+        return tdm_fail(TDM_BAD_ARGUMENT, "%s: %zu bytes at offset %zu reach beyond %s of %zu bytes",
+                        operation, bytes, offset, name, buffer->bytes);
+    return TDM_OK;
+}
+
+tdm_status tdm_buffer_write(tdm_stream *stream, tdm_buffer *buffer, size_t offset, const void *host,
+                            size_t bytes) {
+    TDM_TRY(check_range("buffer_write", "buffer", stream, buffer, offset, bytes));
+    if (!host && bytes)
+        return tdm_fail(TDM_BAD_ARGUMENT, "buffer_write: host is NULL");
+    return tdm_enqueue_write(stream, "buffer_write", buffer->block, offset, host, bytes);
+}
+
+tdm_status tdm_buffer_read(tdm_stream *stream, const tdm_buffer *buffer, size_t offset, void *host,
+                           size_t bytes) {
+    TDM_TRY(check_range("buffer_read", "buffer", stream, buffer, offset, bytes));
+    if (!host && bytes)
+        return tdm_fail(TDM_BAD_ARGUMENT, "buffer_read: host is NULL");
+    return tdm_enqueue_read(stream, "buffer_read", buffer->block, offset, host, bytes);
+}
+
+tdm_status tdm_buffer_copy(tdm_stream *stream, tdm_buffer *target, size_t target_offset,
+                           const tdm_buffer *source, size_t source_offset, size_t bytes) {
+    TDM_TRY(check_range("buffer_copy", "target", stream, target, target_offset, bytes));
+    TDM_TRY(check_range("buffer_copy", "source", stream, source, source_offset, bytes));
+    if (target == source && bytes && target_offset < source_offset + bytes &&
+        source_offset < target_offset + bytes)
+        return tdm_fail(TDM_BAD_ARGUMENT, "buffer_copy: %zu bytes at offsets %zu and %zu overlap", bytes,
+                        target_offset, source_offset);
+    return tdm_enqueue_copy(stream, "buffer_copy", target->block, target_offset, source->block,
+                            source_offset, bytes);
+}

@@ -1,0 +1,211 @@
+/* Contexts: load the backends, list their devices, keep the notes on what was passed over. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "api/backends.h"
+#include "api/core.h"
+#include "api/device_internal.h"
+#include "api/host_memory.h"
+
+#ifdef TANDEM_HAVE_OPENCL
+extern const tdm_backend tdm_opencl_backend;
+#define OPENCL_BACKEND &tdm_opencl_backend
+#else
+#define OPENCL_BACKEND NULL
+#endif
+#ifdef TANDEM_HAVE_CUDA
+extern const tdm_backend tdm_cuda_backend;
+#define CUDA_BACKEND &tdm_cuda_backend
+#else
+#define CUDA_BACKEND NULL
+#endif
+
+const tdm_backend_row tdm_backend_rows[] = {
+    {"cuda", CUDA_BACKEND},
+    {"opencl", OPENCL_BACKEND},
+};
+const int tdm_backend_row_count = (int)(sizeof tdm_backend_rows / sizeof tdm_backend_rows[0]);
+
+/* Append "backend: text"; a note that finds no memory is lost, which harms nothing. */
+static void add_note(tdm_context *context, const char *backend, const char *text) {
+    char note[1024];
+    snprintf(note, sizeof note, "%s: %s", backend, text);
+    tdm_log(TDM_LOG_INFO, "driver", "%s", note);
+    char **const notes =
+        tdm_host_realloc(context->notes, (size_t)context->note_count * sizeof *notes,
+                         (size_t)(context->note_count + 1) * sizeof *notes);
+    if (!notes)
+        return;
+    context->notes = notes;
+    notes[context->note_count] = tdm_host_strdup(note);
+    if (notes[context->note_count])
+        context->note_count++;
+}
+
+/* Is `name` an item of the comma-separated list? */
+static bool list_has(const char *list, const char *name) {
+    while (*list) {
+        const size_t length = strcspn(list, ",");
+        if (length == strlen(name) && strncmp(list, name, length) == 0)
+            return true;
+        list += length + (list[length] == ',');
+    }
+    return false;
+}
+
+static tdm_status add_device(tdm_context *context, int backend, int index) {
+    const tdm_loaded_backend *const loaded = &context->backends[backend];
+    tdm_device_slot slot = {.backend = backend, .index = index};
+    const tdm_status status = loaded->api->device_info(loaded->instance, index, &slot.info);
+    if (status != TDM_OK) {
+        add_note(context, loaded->api->name, tdm_last_detail());
+        return TDM_OK;
+    }
+    slot.info.struct_size = sizeof slot.info;
+    snprintf(slot.info.backend, sizeof slot.info.backend, "%s", loaded->api->name);
+    snprintf(slot.info.selector, sizeof slot.info.selector, "%s/%s/%s", slot.info.backend,
+             slot.info.driver_family, slot.info.name);
+    tdm_device_slot *const devices =
+        tdm_host_realloc(context->devices, (size_t)context->device_count * sizeof *devices,
+                         (size_t)(context->device_count + 1) * sizeof *devices);
+    if (!devices)
+        return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "context_create: no host memory for the device list");
+    context->devices = devices;
+    devices[context->device_count++] = slot;
+    return TDM_OK;
+}
+
+static tdm_status load_backend(tdm_context *context, const tdm_backend_row *row) {
+    if (!row->backend) {
+        add_note(context, row->name, "not in this build");
+        return TDM_OK;
+    }
+    tdm_loaded_backend *const loaded = &context->backends[context->backend_count];
+    loaded->api = row->backend;
+    const tdm_status status = row->backend->open(&loaded->instance);
+    if (status != TDM_OK) {
+        add_note(context, row->name, tdm_last_detail());
+        return status == TDM_OUT_OF_HOST_MEMORY ? status : TDM_OK;
+    }
+    const int backend = context->backend_count++;
+    const char *note;
+    for (int i = 0; (note = row->backend->note(loaded->instance, i)) != NULL; i++)
+        add_note(context, row->name, note);
+    const int count = row->backend->device_count(loaded->instance);
+    for (int i = 0; i < count; i++)
+        TDM_TRY(add_device(context, backend, i));
+    return TDM_OK;
+}
+
+static void context_free(tdm_context *context) {
+    for (int i = 0; i < context->backend_count; i++)
+        context->backends[i].api->close(context->backends[i].instance);
+    for (int i = 0; i < context->note_count; i++)
+        tdm_host_free(context->notes[i]);
+    tdm_host_free(context->notes);
+    tdm_host_free(context->devices);
+    pthread_mutex_destroy(&context->lock);
+    tdm_host_free(context);
+    tdm_host_context_count(-1);
+}
+
+static bool direct_pool_wanted(const tdm_context_options *options) {
+    const char *const pool = tdm_environment("TANDEM_POOL", false);
+    return (options && options->direct_pool) || (pool && strcmp(pool, "direct") == 0);
+}
+
+tdm_status tdm_context_create(const tdm_context_options *options, tdm_context **context) {
+    if (!context)
+        return tdm_fail(TDM_BAD_ARGUMENT, "context_create: context is NULL");
+    *context = NULL;
+    if (options && options->struct_size < sizeof *options)
+        return tdm_fail(TDM_BAD_ARGUMENT, "context_create: struct_size is %zu, expected %zu",
+                        options->struct_size, sizeof *options);
+    tdm_context *const created = tdm_host_calloc(1, sizeof *created);
+    if (!created)
+        return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "context_create: no host memory");
+    tdm_host_context_count(1);
+    atomic_store(&created->references, 1);
+    pthread_mutex_init(&created->lock, NULL);
+    created->pool_budget = options ? options->pool_budget_bytes : 0;
+    created->direct_pool = direct_pool_wanted(options);
+    for (int i = 0; i < tdm_backend_row_count; i++) {
+        const tdm_backend_row *const row = &tdm_backend_rows[i];
+        if (options && options->backends && !list_has(options->backends, row->name))
+            continue;
+        const tdm_status status = load_backend(created, row);
+        if (status != TDM_OK) {
+            context_free(created);
+            return status;
+        }
+    }
+    *context = created;
+    return TDM_OK;
+}
+
+void tdm_context_retain(tdm_context *context) {
+    atomic_fetch_add(&context->references, 1);
+}
+
+void tdm_context_destroy(tdm_context *context) {
+    if (context && atomic_fetch_sub(&context->references, 1) == 1)
+        context_free(context);
+}
+
+int tdm_context_device_count(const tdm_context *context) {
+    return context ? context->device_count : 0;
+}
+
+int tdm_context_note_count(const tdm_context *context) {
+    return context ? context->note_count : 0;
+}
+
+const char *tdm_context_note(const tdm_context *context, int index) {
+    return context && index >= 0 && index < context->note_count ? context->notes[index] : NULL;
+}
+
+tdm_status tdm_context_device_info(const tdm_context *context, int index, tdm_device_info *info) {
+    if (!context || !info)
+        return tdm_fail(TDM_BAD_ARGUMENT, "context_device_info: %s is NULL",
+                        context ? "info" : "context");
+    if (index < 0 || index >= context->device_count)
+        return tdm_fail(TDM_NO_DEVICE, "context_device_info: index is %d, there are %d devices",
+                        index, context->device_count);
+    return tdm_device_info_copy(&context->devices[index].info, info);
+}
+
+/* Does `part` stand in `text`, whatever the case? */
+static bool contains(const char *text, const char *part) {
+    const size_t length = strlen(part);
+    for (; *text; text++)
+        if (strncasecmp(text, part, length) == 0)
+            return true;
+    return length == 0;
+}
+
+tdm_status tdm_context_find_device(const tdm_context *context, const char *selector, int *index) {
+    if (!context || !selector || !index)
+        return tdm_fail(TDM_BAD_ARGUMENT, "context_find_device: %s is NULL",
+                        !context ? "context" : !selector ? "selector" : "index");
+    *index = -1;
+    char *end;
+    const long number = strtol(selector, &end, 10);
+    if (end != selector && *end == '\0' && number >= 0 && number < context->device_count) {
+        *index = (int)number;
+        return TDM_OK;
+    }
+    for (int i = 0; i < context->device_count; i++)
+        if (*selector && contains(context->devices[i].info.selector, selector)) {
+            *index = i;
+            return TDM_OK;
+        }
+    char list[1024] = "none";
+    size_t used = 0;
+    for (int i = 0; i < context->device_count && used < sizeof list; i++)
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%d=%s", i ? ", " : "", i,
+                                 context->devices[i].info.selector);
+    return tdm_fail(TDM_NO_DEVICE, "context_find_device: no device matches \"%s\"; devices: %s",
+                    selector, list);
+}

@@ -1,0 +1,162 @@
+/* Open devices: native context, pool, kernels. */
+#include <string.h>
+
+#include "api/core.h"
+#include "api/device_internal.h"
+
+tdm_status tdm_device_info_copy(const tdm_device_info *source, tdm_device_info *target) {
+    const size_t size = target->struct_size;
+    if (size < sizeof target->struct_size || size > sizeof *source)
+        return tdm_fail(TDM_BAD_ARGUMENT, "device_info: struct_size is %zu, expected %zu", size,
+                        sizeof *source);
+    memcpy(target, source, size);
+    target->struct_size = size;
+    return TDM_OK;
+}
+
+const char *tdm_capability_name(uint32_t bit) {
+    switch (bit) {
+#define NAME(name, position, text, meaning)                                                        \
+    case name:                                                                                     \
+        return text;
+        TDM_CAPABILITY_LIST(NAME)
+#undef NAME
+    default:
+        return NULL;
+    }
+}
+
+static void device_free(tdm_device *device) {
+    if (device->plans_destroy)
+        device->plans_destroy(device->plans);
+    for (int i = 0; device->kernels && i < tdm_variant_count; i++) {
+        tdm_kernel *const kernel = atomic_load(&device->kernels[i]);
+        if (kernel)
+            device->api->kernel_release(kernel->native);
+        tdm_host_free(kernel);
+    }
+    tdm_host_free((void *)device->kernels);
+    tdm_pool_destroy(device->pool);
+    if (device->native)
+        device->api->device_close(device->native);
+    pthread_mutex_destroy(&device->kernels_lock);
+    pthread_mutex_destroy(&device->streams_lock);
+    pthread_mutex_destroy(&device->plans_lock);
+    tdm_host_free(device);
+}
+
+static tdm_status device_open(tdm_context *context, tdm_device_slot *slot, tdm_device **device) {
+    tdm_status status = TDM_OK;
+    const tdm_loaded_backend *const backend = &context->backends[slot->backend];
+    tdm_device *const opened = tdm_host_calloc(1, sizeof *opened);
+    if (!opened)
+        return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "device_get: no host memory");
+    opened->references = 1;
+    opened->context = context;
+    opened->slot = slot;
+    opened->api = backend->api;
+    opened->info = slot->info;
+    opened->next_stream_id = 1;
+    pthread_mutex_init(&opened->kernels_lock, NULL);
+    pthread_mutex_init(&opened->streams_lock, NULL);
+    pthread_mutex_init(&opened->plans_lock, NULL);
+    opened->kernels = tdm_host_calloc((size_t)tdm_variant_count, sizeof *opened->kernels);
+    if (!opened->kernels) {
+        status = tdm_fail(TDM_OUT_OF_HOST_MEMORY, "device_get: no host memory for the kernel table");
+        goto cleanup;
+    }
+    TDM_TRY_GOTO(opened->api->device_open(backend->instance, slot->index, &opened->native));
+    TDM_TRY_GOTO(tdm_device_pool_create(opened));
+    *device = opened;
+    return TDM_OK;
+
+cleanup:
+    device_free(opened);
+    return status;
+}
+
+tdm_status tdm_device_get(tdm_context *context, int index, tdm_device **device) {
+    if (!device)
+        return tdm_fail(TDM_BAD_ARGUMENT, "device_get: device is NULL");
+    *device = NULL;
+    if (!context)
+        return tdm_fail(TDM_BAD_ARGUMENT, "device_get: context is NULL");
+    if (index < 0 || index >= context->device_count)
+        return tdm_fail(TDM_NO_DEVICE, "device_get: index is %d, there are %d devices", index,
+                        context->device_count);
+    tdm_device_slot *const slot = &context->devices[index];
+    tdm_status status = TDM_OK;
+    pthread_mutex_lock(&context->lock);
+    if (slot->open)
+        slot->open->references++;
+    else
+        status = device_open(context, slot, &slot->open);
+    if (status == TDM_OK) {
+        tdm_context_retain(context);
+        *device = slot->open;
+    }
+    pthread_mutex_unlock(&context->lock);
+    return status;
+}
+
+void tdm_device_retain(tdm_device *device) {
+    tdm_context_retain(device->context);
+    pthread_mutex_lock(&device->context->lock);
+    device->references++;
+    pthread_mutex_unlock(&device->context->lock);
+}
+
+void tdm_device_release(tdm_device *device) {
+    if (!device)
+        return;
+    tdm_context *const context = device->context;
+    pthread_mutex_lock(&context->lock);
+    if (--device->references == 0) {
+        device->slot->open = NULL;
+        device_free(device);
+    }
+    pthread_mutex_unlock(&context->lock);
+    tdm_context_destroy(context);
+}
+
+tdm_status tdm_device_describe(const tdm_device *device, tdm_device_info *info) {
+    if (!device || !info)
+        return tdm_fail(TDM_BAD_ARGUMENT, "device_describe: %s is NULL", device ? "info" : "device");
+    return tdm_device_info_copy(&device->info, info);
+}
+
+tdm_status tdm_device_memory_stats(const tdm_device *device, tdm_memory_stats *stats) {
+    if (!device || !stats)
+        return tdm_fail(TDM_BAD_ARGUMENT, "device_memory_stats: %s is NULL",
+                        device ? "stats" : "device");
+    const size_t size = stats->struct_size;
+    if (size < sizeof stats->struct_size || size > sizeof *stats)
+        return tdm_fail(TDM_BAD_ARGUMENT, "device_memory_stats: struct_size is %zu, expected %zu",
+                        size, sizeof *stats);
+    tdm_memory_stats now;
+    tdm_pool_stats(device->pool, &now);
+    now.struct_size = size;
+    memcpy(stats, &now, size);
+    return TDM_OK;
+}
+
+tdm_status tdm_device_reset_peaks(tdm_device *device) {
+    if (!device)
+        return tdm_fail(TDM_BAD_ARGUMENT, "device_reset_peaks: device is NULL");
+    tdm_pool_reset_peaks(device->pool);
+    return TDM_OK;
+}
+
+tdm_status tdm_device_set_memory_budget(tdm_device *device, uint64_t bytes) {
+    if (!device)
+        return tdm_fail(TDM_BAD_ARGUMENT, "device_set_memory_budget: device is NULL");
+    tdm_pool_set_budget(device->pool, bytes);
+    return TDM_OK;
+}
+
+tdm_status tdm_device_trim(tdm_device *device) {
+    if (!device)
+        return tdm_fail(TDM_BAD_ARGUMENT, "device_trim: device is NULL");
+    tdm_pool_trim(device->pool);
+    return TDM_OK;
+}

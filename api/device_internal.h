@@ -1,0 +1,37 @@
+/* What the context and the device share. */
+#ifndef TANDEM_API_DEVICE_INTERNAL_H
+#define TANDEM_API_DEVICE_INTERNAL_H
+
+#include "api/core.h"
+
+void tdm_context_retain(tdm_context *context);
+
+/* One more reference to an open device. */
+void tdm_device_retain(tdm_device *device);
+
+/* Copy into a caller's struct of the same or an older, smaller size. */
+tdm_status tdm_device_info_copy(const tdm_device_info *source, tdm_device_info *target);
+
+/* The device's pool as upstream of its native memory; defined with the streams it asks. */
+tdm_status tdm_device_pool_create(tdm_device *device);
+
+/*
+ * A mark that stands for `use`: the stream passed that command when the mark's event is done. NULL when it already passed (or the stream is
+ * gone). The caller releases it with tdm_mark_release.
+ */
+tdm_status tdm_device_mark(tdm_device *device, tdm_use use, tdm_mark **mark);
+void tdm_mark_release(tdm_mark *mark);
+
+/* A mark of everything enqueued on the stream so far; the stream is locked by the caller. */
+tdm_status tdm_stream_mark_locked(tdm_stream *stream, uint64_t sequence, tdm_mark **mark);
+
+void tdm_stream_retain(tdm_stream *stream);
+void tdm_stream_release(tdm_stream *stream);
+
+/* The stream's sticky failure as status and detail, or TDM_OK; the stream is locked. */
+tdm_status tdm_stream_failure_locked(tdm_stream *stream);
+
+/* Remember a failure of enqueued work; the thread's detail text is what is remembered. Returns `status`. */
+tdm_status tdm_stream_fail_locked(tdm_stream *stream, tdm_status status);
+
+#endif

@@ -1,0 +1,109 @@
+/* The device as upstream of its pool: native memory, and how far its streams are. */
+#include "api/core.h"
+#include "api/device_internal.h"
+
+static tdm_status native_allocate(void *user, size_t bytes, tdm_bk_memory **memory) {
+    tdm_device *const device = user;
+    return device->api->memory_alloc(device->native, TDM_MEMORY_DEVICE, bytes, memory);
+}
+
+static void native_release(void *user, tdm_bk_memory *memory) {
+    tdm_device *const device = user;
+    device->api->memory_free(device->native, memory);
+}
+
+/* The live stream of an id, or NULL; the device's stream list is locked by the caller. */
+static tdm_stream *find_stream(const tdm_device *device, uint32_t id) {
+    tdm_stream *stream = device->streams;
+    while (stream && stream->id != id)
+        stream = stream->next;
+    return stream;
+}
+
+static bool use_passed(void *user, tdm_use use) {
+    tdm_device *const device = user;
+    pthread_mutex_lock(&device->streams_lock);
+    const tdm_stream *const stream = find_stream(device, use.stream);
+    const bool passed = !stream || atomic_load(&stream->completed) >= use.sequence;
+    pthread_mutex_unlock(&device->streams_lock);
+    return passed;
+}
+
+static void note_completed(tdm_stream *stream, uint64_t sequence) {
+    uint64_t known = atomic_load(&stream->completed);
+    while (known < sequence &&
+           !atomic_compare_exchange_weak(&stream->completed, &known, sequence)) {
+    }
+}
+
+tdm_status tdm_device_mark(tdm_device *device, tdm_use use, tdm_mark **mark) {
+    *mark = NULL;
+    pthread_mutex_lock(&device->streams_lock);
+    tdm_stream *const stream = find_stream(device, use.stream);
+    const bool passed = !stream || atomic_load(&stream->completed) >= use.sequence;
+    if (!passed)
+        tdm_stream_retain(stream);
+    pthread_mutex_unlock(&device->streams_lock);
+    if (passed)
+        return TDM_OK;
+    pthread_mutex_lock(&stream->lock);
+    const tdm_status status = tdm_stream_mark_locked(stream, use.sequence, mark);
+    pthread_mutex_unlock(&stream->lock);
+    tdm_stream_release(stream);
+    return status;
+}
+
+static void use_wait(void *user, tdm_use use) {
+    tdm_device *const device = user;
+    tdm_mark *mark;
+    // A stream that cannot even be marked is broken: its work will never touch the block again.
+    if (tdm_device_mark(device, use, &mark) != TDM_OK || !mark)
+        return;
+    device->api->event_wait(mark->native);
+    pthread_mutex_lock(&device->streams_lock);
+    tdm_stream *const stream = find_stream(device, use.stream);
+    if (stream)
+        note_completed(stream, mark->sequence);
+    pthread_mutex_unlock(&device->streams_lock);
+    tdm_mark_release(mark);
+}
+
+/* Ask a stream that nobody uses just now how far it is; one in use is asked next time. */
+static void poll_stream(tdm_stream *stream) {
+    if (pthread_mutex_trylock(&stream->lock) != 0)
+        return;
+    const uint64_t known = atomic_load(&stream->completed);
+    tdm_mark *mark = NULL;
+    bool done = false;
+    if (known < stream->sequence &&
+        tdm_stream_mark_locked(stream, known + 1, &mark) == TDM_OK && mark &&
+        stream->device->api->event_query(mark->native, &done) == TDM_OK && done)
+        note_completed(stream, mark->sequence);
+    tdm_mark_release(mark);
+    pthread_mutex_unlock(&stream->lock);
+}
+
+static void poll_streams(void *user) {
+    tdm_device *const device = user;
+    pthread_mutex_lock(&device->streams_lock);
+    for (tdm_stream *stream = device->streams; stream; stream = stream->next)
+        poll_stream(stream);
+    pthread_mutex_unlock(&device->streams_lock);
+}
+
+tdm_status tdm_device_pool_create(tdm_device *device) {
+    const tdm_device_info *const info = &device->info;
+    const tdm_pool_upstream upstream = {
+        .user = device,
+        .allocate = native_allocate,
+        .release = native_release,
+        .passed = use_passed,
+        .poll = poll_streams,
+        .wait = use_wait,
+        .max_allocation = info->max_alloc_bytes,
+        .alignment = info->alignment_bytes,
+        .budget = device->context->pool_budget ? device->context->pool_budget : info->global_bytes,
+        .direct = device->context->direct_pool || !(info->capabilities & TDM_CAP_SLABS),
+    };
+    return tdm_pool_create(&upstream, &device->pool);
+}

@@ -1,0 +1,230 @@
+/* The one way to a device: recording, sticky failures, edges for reused blocks, notes of use. */
+#include <string.h>
+
+#include "api/device_internal.h"
+#include "api/graph.h"
+
+
+static void touch(tdm_command *command, tdm_block *block) {
+    for (int i = 0; i < command->block_count; i++)
+        if (command->blocks[i] == block)
+            return;
+    command->blocks[command->block_count++] = block;
+}
+
+static tdm_status call_host_task(tdm_stream *stream, const tdm_command *command) {
+    const tdm_backend *const api = stream->device->api;
+    if (api->host_task && (stream->device->info.capabilities & TDM_CAP_HOST_TASK))
+        return api->host_task(stream->native, command->operation, command->as.task.function,
+                              command->as.task.user);
+    const char *failed = NULL;
+    const tdm_status status = api->stream_wait(stream->native, &failed);
+    if (status != TDM_OK) {
+        tdm_fail_prefix(status, "%s: failed after it was enqueued", failed ? failed : "stream");
+        return tdm_stream_fail_locked(stream, status);
+    }
+    command->as.task.function(command->as.task.user);
+    return TDM_OK;
+}
+
+static tdm_status call_backend(tdm_stream *stream, const tdm_command *command) {
+    const tdm_backend *const api = stream->device->api;
+    tdm_block *const first = command->blocks[0];
+    switch (command->kind) {
+    case TDM_COMMAND_LAUNCH:
+        return api->launch(stream->native, command->operation, command->as.launch.kernel->native,
+                           &command->as.launch.launch);
+    case TDM_COMMAND_COPY:
+        return api->copy(stream->native, command->operation, command->as.copy.target->memory,
+                         command->as.copy.target->offset + command->as.copy.target_offset,
+                         command->as.copy.source->memory,
+                         command->as.copy.source->offset + command->as.copy.source_offset,
+                         command->as.copy.bytes);
+    case TDM_COMMAND_FILL:
+        return api->fill(stream->native, command->operation, first->memory,
+                         first->offset + command->as.fill.offset, command->as.fill.bytes,
+                         command->as.fill.pattern, command->as.fill.pattern_bytes);
+    case TDM_COMMAND_WRITE:
+        return api->write(stream->native, command->operation, first->memory,
+                          first->offset + command->as.host.offset, command->as.host.source,
+                          command->as.host.bytes);
+    case TDM_COMMAND_READ:
+        return api->read(stream->native, command->operation, first->memory,
+                         first->offset + command->as.host.offset, command->as.host.target,
+                         command->as.host.bytes);
+    case TDM_COMMAND_HOST_TASK:
+        return call_host_task(stream, command);
+    }
+    return tdm_fail(TDM_INTERNAL, "%s: unknown command %d", command->operation, (int)command->kind);
+}
+
+/* Make the stream wait for the unfinished former uses of its blocks. The stream is locked. */
+static tdm_status insert_edges(tdm_stream *stream, tdm_mark *const *marks, int count) {
+    for (int i = 0; i < count; i++)
+        if (marks[i])
+            TDM_TRY(stream->device->api->stream_wait_event(stream->native, marks[i]->native));
+    return TDM_OK;
+}
+
+static tdm_status enqueue_locked(tdm_stream *stream, const tdm_command *command, tdm_mark *const *marks,
+                                 int mark_count) {
+    TDM_TRY(tdm_stream_failure_locked(stream));
+    if (stream->recording)
+        return tdm_graph_append(stream->recording, command);
+    TDM_TRY(insert_edges(stream, marks, mark_count));
+    const tdm_status status = call_backend(stream, command);
+    if (status == TDM_DEVICE_LOST)
+        return tdm_stream_fail_locked(stream, status);
+    TDM_TRY(status);
+    stream->sequence++;
+    tdm_pool_mark(command->blocks, command->block_count,
+                  (tdm_use){.stream = stream->id, .sequence = stream->sequence});
+    return TDM_OK;
+}
+
+/* Turn edges into marks of the other streams; taken before this stream is locked, so that no two wait for each other. */
+static tdm_status collect_marks(tdm_stream *stream, const tdm_use *edges, int count, tdm_mark **marks) {
+    for (int i = 0; i < count; i++)
+        TDM_TRY(tdm_device_mark(stream->device, edges[i], &marks[i]));
+    return TDM_OK;
+}
+
+static tdm_status enqueue_behind_edges(tdm_stream *stream, const tdm_command *command, int edge_count) {
+    tdm_status status = TDM_OK;
+    tdm_use *const edges = tdm_host_calloc((size_t)edge_count, sizeof *edges);
+    tdm_mark **const marks = tdm_host_calloc((size_t)edge_count, sizeof(tdm_mark *));
+    if (!edges || !marks) {
+        status = tdm_fail(TDM_OUT_OF_HOST_MEMORY, "%s: no host memory for %d edges",
+                          command->operation, edge_count);
+        goto cleanup;
+    }
+    // Edges only ever pass away between the two calls.
+    const int count =
+        tdm_pool_prepare(command->blocks, command->block_count, stream->id, edges, edge_count);
+    TDM_TRY_GOTO(collect_marks(stream, edges, count < edge_count ? count : edge_count, marks));
+    pthread_mutex_lock(&stream->lock);
+    status = enqueue_locked(stream, command, marks, edge_count);
+    pthread_mutex_unlock(&stream->lock);
+
+cleanup:
+    for (int i = 0; marks && i < edge_count; i++)
+        tdm_mark_release(marks[i]);
+    tdm_host_free((void *)marks);
+    tdm_host_free(edges);
+    return status;
+}
+
+tdm_status tdm_command_enqueue(tdm_stream *stream, const tdm_command *command) {
+    const int edge_count =
+        tdm_pool_prepare(command->blocks, command->block_count, stream->id, NULL, 0);
+    if (edge_count < 0)
+        return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "%s: no host memory", command->operation);
+    if (edge_count > 0)
+        return enqueue_behind_edges(stream, command, edge_count);
+    pthread_mutex_lock(&stream->lock);
+    const tdm_status status = enqueue_locked(stream, command, NULL, 0);
+    pthread_mutex_unlock(&stream->lock);
+    return status;
+}
+
+/* ---- arguments ------------------------------------------------------------------------------------ */
+
+tdm_arg tdm_arg_block(tdm_block *block, int64_t byte_offset, int unit_bytes) {
+    return (tdm_arg){.kind = TDM_ARG_BUFFER,
+                     .value.buffer = {.memory = block->memory,
+                                      .offset = ((int64_t)block->offset + byte_offset) / unit_bytes,
+                                      .block = block}};
+}
+
+tdm_arg tdm_arg_tensor(const tdm_tensor *tensor) {
+    const tdm_dtype_traits *const traits = tdm_dtype_info(tensor->layout.dtype);
+    const int64_t units = tensor->offset / traits->elements_per_unit;
+    return tdm_arg_block(tensor->buffer->block, units * traits->unit_bytes, traits->unit_bytes);
+}
+
+/* ---- what operations call ---------------------------------------------------------------------------- */
+
+tdm_status tdm_enqueue_launch(tdm_stream *stream, const char *operation, tdm_kernel *kernel,
+                              const tdm_launch *launch) {
+    tdm_command command = {.kind = TDM_COMMAND_LAUNCH, .operation = operation};
+    command.as.launch.kernel = kernel;
+    command.as.launch.launch = *launch;
+    if (launch->arg_count > TDM_MAX_ARGS)
+        return tdm_fail(TDM_INTERNAL, "%s: %d kernel arguments, at most %d", operation,
+                        launch->arg_count, TDM_MAX_ARGS);
+    for (int i = 0; i < launch->arg_count; i++)
+        if (launch->args[i].kind == TDM_ARG_BUFFER)
+            touch(&command, launch->args[i].value.buffer.block);
+    return tdm_command_enqueue(stream, &command);
+}
+
+/* Host memory may be gone when a recording is replayed. */
+static tdm_status enqueue_host_copy(tdm_stream *stream, tdm_command *command, tdm_block *block,
+                                    uint64_t offset, size_t bytes) {
+    TDM_TRY(tdm_refuse_recording(stream, command->operation));
+    if (bytes == 0)
+        return TDM_OK;
+    touch(command, block);
+    command->as.host.offset = offset;
+    command->as.host.bytes = bytes;
+    return tdm_command_enqueue(stream, command);
+}
+
+tdm_status tdm_enqueue_write(tdm_stream *stream, const char *operation, tdm_block *target, uint64_t offset,
+                             const void *host, size_t bytes) {
+    tdm_command command = {.kind = TDM_COMMAND_WRITE, .operation = operation};
+    command.as.host.source = host;
+    return enqueue_host_copy(stream, &command, target, offset, bytes);
+}
+
+tdm_status tdm_enqueue_read(tdm_stream *stream, const char *operation, tdm_block *source, uint64_t offset,
+                            void *host, size_t bytes) {
+    tdm_command command = {.kind = TDM_COMMAND_READ, .operation = operation};
+    command.as.host.target = host;
+    return enqueue_host_copy(stream, &command, source, offset, bytes);
+}
+
+tdm_status tdm_enqueue_copy(tdm_stream *stream, const char *operation, tdm_block *target,
+                            uint64_t target_offset, tdm_block *source, uint64_t source_offset,
+                            size_t bytes) {
+    if (bytes == 0)
+        return TDM_OK;
+    tdm_command command = {.kind = TDM_COMMAND_COPY, .operation = operation};
+    touch(&command, target);
+    touch(&command, source);
+    command.as.copy.target = target;
+    command.as.copy.source = source;
+    command.as.copy.target_offset = target_offset;
+    command.as.copy.source_offset = source_offset;
+    command.as.copy.bytes = bytes;
+    return tdm_command_enqueue(stream, &command);
+}
+
+tdm_status tdm_enqueue_fill(tdm_stream *stream, const char *operation, tdm_block *target, uint64_t offset,
+                            size_t bytes, const void *pattern, size_t pattern_bytes) {
+    if (bytes == 0)
+        return TDM_OK;
+    tdm_command command = {.kind = TDM_COMMAND_FILL, .operation = operation};
+    if (pattern_bytes > sizeof command.as.fill.pattern)
+        return tdm_fail(TDM_INTERNAL, "%s: a pattern of %zu bytes", operation, pattern_bytes);
+    touch(&command, target);
+    command.as.fill.offset = offset;
+    command.as.fill.bytes = bytes;
+    command.as.fill.pattern_bytes = pattern_bytes;
+    memcpy(command.as.fill.pattern, pattern, pattern_bytes);
+    return tdm_command_enqueue(stream, &command);
+}
+
+tdm_status tdm_enqueue_host_task(tdm_stream *stream, const char *operation, void (*function)(void *user),
+                                 void *user) {
+    tdm_command command = {.kind = TDM_COMMAND_HOST_TASK, .operation = operation};
+    command.as.task.function = function;
+    command.as.task.user = user;
+    return tdm_command_enqueue(stream, &command);
+}
+
+tdm_status tdm_stream_host_task(tdm_stream *stream, void (*function)(void *user), void *user) {
+    if (!stream || !function)
+        return tdm_fail(TDM_BAD_ARGUMENT, "stream_host_task: %s is NULL", stream ? "function" : "stream");
+    return tdm_enqueue_host_task(stream, "host_task", function, user);
+}

@@ -1,0 +1,133 @@
+/* Graphs: commands recorded from a stream, replayed one by one. */
+#include <string.h>
+
+#include "api/device_internal.h"
+#include "api/graph.h"
+
+struct tdm_graph {
+    tdm_device *device; /* counted */
+    tdm_command *commands;
+    int count, capacity;
+};
+
+static bool grow(tdm_graph *graph) {
+    if (graph->count < graph->capacity)
+        return true;
+    const int capacity = graph->capacity ? 2 * graph->capacity : 16;
+    tdm_command *const bigger =
+        tdm_host_realloc(graph->commands, (size_t)graph->count * sizeof *bigger,
+                         (size_t)capacity * sizeof *bigger);
+    if (!bigger)
+        return false;
+    graph->commands = bigger;
+    graph->capacity = capacity;
+    return true;
+}
+
+static size_t blob_room(uint32_t bytes) {
+    return ((size_t)bytes + 15) / 16 * 16;
+}
+
+/* One piece of memory: the arguments, then their blobs. */
+static tdm_arg *copy_args(const tdm_launch *launch) {
+    size_t bytes = (size_t)launch->arg_count * sizeof(tdm_arg);
+    for (int i = 0; i < launch->arg_count; i++)
+        bytes += launch->args[i].kind == TDM_ARG_BLOB ? blob_room(launch->args[i].bytes) : 0;
+    tdm_arg *const args = tdm_host_alloc(bytes);
+    if (!args)
+        return NULL;
+    unsigned char *room = (unsigned char *)(args + launch->arg_count);
+    for (int i = 0; i < launch->arg_count; i++) {
+        args[i] = launch->args[i];
+        if (args[i].kind != TDM_ARG_BLOB)
+            continue;
+        memcpy(room, launch->args[i].value.blob, args[i].bytes);
+        args[i].value.blob = room;
+        room += blob_room(args[i].bytes);
+    }
+    return args;
+}
+
+tdm_status tdm_graph_append(tdm_graph *graph, const tdm_command *command) {
+    if (!grow(graph))
+        return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "%s: no host memory to record it", command->operation);
+    tdm_command copy = *command;
+    if (copy.kind == TDM_COMMAND_LAUNCH) {
+        copy.as.launch.launch.args = copy_args(&command->as.launch.launch);
+        if (!copy.as.launch.launch.args)
+            return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "%s: no host memory to record it",
+                            command->operation);
+    }
+    for (int i = 0; i < copy.block_count; i++)
+        tdm_block_retain(copy.blocks[i]);
+    graph->commands[graph->count++] = copy;
+    return TDM_OK;
+}
+
+tdm_status tdm_stream_begin_recording(tdm_stream *stream) {
+    if (!stream)
+        return tdm_fail(TDM_BAD_ARGUMENT, "stream_begin_recording: stream is NULL");
+    tdm_graph *const graph = tdm_host_calloc(1, sizeof *graph);
+    if (!graph)
+        return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "stream_begin_recording: no host memory");
+    graph->device = stream->device;
+    tdm_device_retain(graph->device);
+    pthread_mutex_lock(&stream->lock);
+    tdm_status status = tdm_stream_failure_locked(stream);
+    if (status == TDM_OK && stream->recording)
+        status = tdm_fail(TDM_BAD_STATE, "stream_begin_recording: the stream is recording already");
+    if (status == TDM_OK)
+        stream->recording = graph;
+    pthread_mutex_unlock(&stream->lock);
+    if (status != TDM_OK)
+        tdm_graph_destroy(graph);
+    return status;
+}
+
+tdm_status tdm_stream_end_recording(tdm_stream *stream, tdm_graph **graph) {
+    if (!graph)
+        return tdm_fail(TDM_BAD_ARGUMENT, "stream_end_recording: graph is NULL");
+    *graph = NULL;
+    if (!stream)
+        return tdm_fail(TDM_BAD_ARGUMENT, "stream_end_recording: stream is NULL");
+    pthread_mutex_lock(&stream->lock);
+    *graph = stream->recording;
+    stream->recording = NULL;
+    pthread_mutex_unlock(&stream->lock);
+    return *graph ? TDM_OK
+                  : tdm_fail(TDM_BAD_STATE, "stream_end_recording: the stream is not recording");
+}
+
+tdm_status tdm_graph_launch(tdm_graph *graph, tdm_stream *stream) {
+    if (!graph || !stream)
+        return tdm_fail(TDM_BAD_ARGUMENT, "graph_launch: %s is NULL", graph ? "stream" : "graph");
+    if (graph->device != stream->device)
+        return tdm_fail(TDM_BAD_ARGUMENT, "graph_launch: the graph is of device %s, the stream of %s",
+                        graph->device->info.selector, stream->device->info.selector);
+    TDM_TRY(tdm_refuse_recording(stream, "graph_launch"));
+    for (int i = 0; i < graph->count; i++) {
+        const tdm_status status = tdm_command_enqueue(stream, &graph->commands[i]);
+        if (status != TDM_OK)
+            return tdm_fail_prefix(status, "graph_launch: command %d of %d", i, graph->count);
+    }
+    return TDM_OK;
+}
+
+int tdm_graph_command_count(const tdm_graph *graph) {
+    return graph ? graph->count : 0;
+}
+
+void tdm_graph_destroy(tdm_graph *graph) {
+    if (!graph)
+        return;
+    for (int i = 0; i < graph->count; i++) {
+        tdm_command *const command = &graph->commands[i];
+        if (command->kind == TDM_COMMAND_LAUNCH)
+            tdm_host_free((void *)command->as.launch.launch.args);
+        for (int j = 0; j < command->block_count; j++)
+            tdm_block_release(command->blocks[j]);
+    }
+    tdm_host_free(graph->commands);
+    tdm_device_release(graph->device);
+    tdm_host_free(graph);
+}

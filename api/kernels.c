@@ -1,0 +1,41 @@
+/* Built kernels of a device, by row of the variant table. */
+#include "api/core.h"
+
+static tdm_status build(tdm_device *device, const tdm_variant *variant, tdm_kernel *kernel) {
+    const tdm_kernel_text *const text = tdm_kernel_text_find(variant->text);
+    if (!text)
+        return tdm_fail(TDM_INTERNAL, "%s: the text %s is not in the library", variant->name, variant->text);
+    const tdm_kernel_source source = {.entry = variant->name,
+                                      .text = text->text,
+                                      .text_bytes = text->length,
+                                      .defines = variant->defines};
+    kernel->variant = variant;
+    TDM_TRY(device->api->kernel_build(device->native, &source, &kernel->native));
+    const tdm_status status = device->api->kernel_limits(kernel->native, &kernel->limits);
+    if (status != TDM_OK)
+        device->api->kernel_release(kernel->native);
+    return status;
+}
+
+tdm_status tdm_device_kernel(tdm_device *device, const tdm_variant *variant, tdm_kernel **kernel) {
+    *kernel = atomic_load(&device->kernels[variant - tdm_variants]);
+    if (*kernel)
+        return TDM_OK;
+    tdm_status status = TDM_OK;
+    // One build at a time per device: the second caller finds the first one's kernel.
+    pthread_mutex_lock(&device->kernels_lock);
+    *kernel = atomic_load(&device->kernels[variant - tdm_variants]);
+    if (!*kernel) {
+        tdm_kernel *const built = tdm_host_calloc(1, sizeof *built);
+        status = built ? build(device, variant, built)
+                       : tdm_fail(TDM_OUT_OF_HOST_MEMORY, "%s: no host memory", variant->name);
+        if (status == TDM_OK) {
+            atomic_store(&device->kernels[variant - tdm_variants], built);
+            *kernel = built;
+        } else {
+            tdm_host_free(built);
+        }
+    }
+    pthread_mutex_unlock(&device->kernels_lock);
+    return status;
+}

@@ -1,0 +1,65 @@
+/* The choice of a kernel variant: ordered rows, a predicate, and a reason for every refusal. */
+#include <stdio.h>
+#include <string.h>
+
+#include "api/core.h"
+
+static _Thread_local const char *forced_name;
+
+void tdm_force_variant(const char *name) {
+    forced_name = name;
+}
+
+/* "needs avx512" for the first capability the device lacks. */
+static const char *missing_capability(const tdm_device *device, const tdm_variant *variant,
+                                      char reason[TDM_REASON_TEXT]) {
+    const uint32_t missing = variant->requires & ~device->info.capabilities;
+    if (!missing)
+        return NULL;
+    const char *const name = tdm_capability_name(missing & (~missing + 1));
+    snprintf(reason, TDM_REASON_TEXT, "the device lacks %s", name ? name : "a capability");
+    return reason;
+}
+
+static void note_refusal(const char *operation, const tdm_variant *variant, const char *reason,
+                         char *refusals, size_t refusals_bytes) {
+    tdm_log(TDM_LOG_DEBUG, "dispatch", "%s: %s refused: %s", operation, variant->name, reason);
+    if (!refusals)
+        return;
+    const size_t used = strlen(refusals);
+    if (used < refusals_bytes)
+        snprintf(refusals + used, refusals_bytes - used, "%s: %s\n", variant->name, reason);
+}
+
+static const char *name_to_force(tdm_op op, const char *forced) {
+    if (forced || !forced_name)
+        return forced;
+    const tdm_variant *const row = tdm_variant_find(forced_name);
+    return row && row->op == op ? forced_name : NULL;
+}
+
+tdm_status tdm_select_variant(const tdm_device *device, tdm_op op, const char *operation, const char *forced,
+                              tdm_supports supports, const void *problem, char *refusals, size_t refusals_bytes,
+                              const tdm_variant **variant) {
+    *variant = NULL;
+    const char *const name = name_to_force(op, forced);
+    char text[TDM_REASON_TEXT] = "", last[TDM_REASON_TEXT] = "no such variant";
+    for (int i = 0; i < tdm_variant_count; i++) {
+        const tdm_variant *const row = &tdm_variants[i];
+        if (row->op != op || (name && strcmp(row->name, name) != 0))
+            continue;
+        const char *reason = missing_capability(device, row, text);
+        if (!reason)
+            reason = supports(problem, row, device, text);
+        if (!reason) {
+            tdm_log(TDM_LOG_DEBUG, "dispatch", "%s: %s chosen", operation, row->name);
+            *variant = row;
+            return TDM_OK;
+        }
+        note_refusal(operation, row, reason, refusals, refusals_bytes);
+        snprintf(last, sizeof last, "%s", reason);
+    }
+    if (name)
+        return tdm_fail(TDM_UNSUPPORTED, "%s: variant %s: %s", operation, name, last);
+    return tdm_fail(TDM_UNSUPPORTED, "%s: no kernel takes it: %s", operation, last);
+}

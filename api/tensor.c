@@ -1,0 +1,128 @@
+/* Tensors: a layout and an offset on a counted buffer. */
+#include "api/core.h"
+
+static const tdm_dtype_traits *traits_of(const tdm_layout *layout) {
+    return tdm_dtype_info(layout->dtype);
+}
+
+/* Sub-byte elements: offset and strides must not split a storage unit, only the fastest dimension may step by one. */
+static tdm_status check_units(const tdm_layout *layout, int64_t offset) {
+    const int per_unit = traits_of(layout)->elements_per_unit;
+    if (per_unit == 1)
+        return TDM_OK;
+    if (offset % per_unit != 0)
+        return tdm_fail(TDM_UNSUPPORTED, "tensor: offset %lld splits a storage unit of %d %s elements",
+                        (long long)offset, per_unit, traits_of(layout)->name);
+    for (int i = 0; i < layout->rank; i++)
+        if (layout->shape[i] > 1 && layout->strides[i] != 1 && layout->strides[i] % per_unit != 0)
+            return tdm_fail(TDM_UNSUPPORTED,
+                            "tensor: stride %d is %lld, which splits a storage unit of %d %s elements",
+                            i, (long long)layout->strides[i], per_unit, traits_of(layout)->name);
+    return TDM_OK;
+}
+
+/* Does the layout, from `offset` on, stay inside the buffer? */
+static tdm_status check_inside(const tdm_buffer *buffer, const tdm_layout *layout, int64_t offset) {
+    const int64_t extent = tdm_layout_extent(layout);
+    int64_t end;
+    size_t bytes;
+    if (offset < 0 || tdm_add_overflows(offset, extent, &end))
+        return tdm_fail(TDM_BAD_SHAPE, "tensor: offset is %lld", (long long)offset);
+    TDM_TRY(tdm_dtype_bytes(layout->dtype, end, &bytes));
+    if (extent > 0 && bytes > buffer->bytes)
+        return tdm_fail(TDM_BAD_SHAPE,
+                        "tensor: %lld elements of %s from offset %lld reach byte %zu of a buffer of %zu",
+                        (long long)extent, traits_of(layout)->name, (long long)offset, bytes,
+                        buffer->bytes);
+    return TDM_OK;
+}
+
+tdm_status tdm_tensor_on_buffer(tdm_buffer *buffer, int64_t offset, const tdm_layout *layout,
+                                tdm_tensor **tensor) {
+    if (!tensor)
+        return tdm_fail(TDM_BAD_ARGUMENT, "tensor: tensor is NULL");
+    *tensor = NULL;
+    if (!buffer || !layout)
+        return tdm_fail(TDM_BAD_ARGUMENT, "tensor: %s is NULL", buffer ? "layout" : "buffer");
+    TDM_TRY(tdm_layout_check(layout, "tensor"));
+    TDM_TRY(check_inside(buffer, layout, offset));
+    TDM_TRY(check_units(layout, offset));
+    tdm_tensor *const created = tdm_host_calloc(1, sizeof *created);
+    if (!created)
+        return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "tensor: no host memory");
+    created->buffer = tdm_buffer_retain(buffer);
+    created->layout = *layout;
+    created->offset = offset;
+    *tensor = created;
+    return TDM_OK;
+}
+
+tdm_status tdm_tensor_create(tdm_device *device, tdm_dtype dtype, int rank, const int64_t *shape,
+                             tdm_tensor **tensor) {
+    if (!tensor)
+        return tdm_fail(TDM_BAD_ARGUMENT, "tensor_create: tensor is NULL");
+    *tensor = NULL;
+    tdm_layout layout;
+    size_t bytes;
+    tdm_buffer *buffer;
+    TDM_TRY(tdm_layout_contiguous(dtype, rank, shape, &layout));
+    TDM_TRY(tdm_dtype_bytes(dtype, tdm_layout_elements(&layout), &bytes));
+    TDM_TRY(tdm_buffer_create(device, bytes, &buffer));
+    const tdm_status status = tdm_tensor_on_buffer(buffer, 0, &layout, tensor);
+    tdm_buffer_destroy(buffer);
+    return status;
+}
+
+void tdm_tensor_destroy(tdm_tensor *tensor) {
+    if (!tensor)
+        return;
+    tdm_buffer_destroy(tensor->buffer);
+    tdm_host_free(tensor);
+}
+
+tdm_dtype tdm_tensor_dtype(const tdm_tensor *tensor) {
+    return tensor ? tensor->layout.dtype : TDM_DTYPE_NONE;
+}
+
+int tdm_tensor_rank(const tdm_tensor *tensor) {
+    return tensor ? tensor->layout.rank : 0;
+}
+
+static bool has_dimension(const tdm_tensor *tensor, int dimension) {
+    return tensor && dimension >= 0 && dimension < tensor->layout.rank;
+}
+
+int64_t tdm_tensor_dim(const tdm_tensor *tensor, int dimension) {
+    return has_dimension(tensor, dimension) ? tensor->layout.shape[dimension] : 0;
+}
+
+int64_t tdm_tensor_stride(const tdm_tensor *tensor, int dimension) {
+    return has_dimension(tensor, dimension) ? tensor->layout.strides[dimension] : 0;
+}
+
+int64_t tdm_tensor_offset(const tdm_tensor *tensor) {
+    return tensor ? tensor->offset : 0;
+}
+
+int64_t tdm_tensor_elements(const tdm_tensor *tensor) {
+    return tensor ? tdm_layout_elements(&tensor->layout) : 0;
+}
+
+int tdm_tensor_is_contiguous(const tdm_tensor *tensor) {
+    return tensor && tdm_layout_is_contiguous(&tensor->layout);
+}
+
+tdm_device *tdm_tensor_device(const tdm_tensor *tensor) {
+    return tensor ? tensor->buffer->device : NULL;
+}
+
+tdm_buffer *tdm_tensor_buffer(const tdm_tensor *tensor) {
+    return tensor ? tensor->buffer : NULL;
+}
+
+tdm_status tdm_tensor_layout(const tdm_tensor *tensor, tdm_layout *layout) {
+    if (!tensor || !layout)
+        return tdm_fail(TDM_BAD_ARGUMENT, "tensor_layout: %s is NULL", tensor ? "layout" : "tensor");
+    *layout = tensor->layout;
+    return TDM_OK;
+}
