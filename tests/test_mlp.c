@@ -54,6 +54,10 @@ static void test_digits_model(void **state) {
     assert_true(model.recorded_accuracy == 0.98);
     assert_int_equal(samples.count, 500);
     assert_int_equal(samples.width, 64);
+    float largest = 0.0f; /* counts to 16, scaled by 1/16 */
+    for (int i = 0; i < 500 * 64; i++)
+        largest = samples.inputs[i] > largest ? samples.inputs[i] : largest;
+    assert_true(largest == 1.0f);
     mlp_samples_release(&samples);
     mlp_model_release(&model);
 }
