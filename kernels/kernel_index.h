@@ -29,6 +29,7 @@ extern const size_t tdm_kernel_text_count;
     X(COPY)                                                                                        \
     X(FILL)                                                                                        \
     X(REDUCE)                                                                                      \
+    X(ARGMAX)                                                                                      \
     X(SOFTMAX)
 
 typedef enum tdm_op {
