@@ -46,11 +46,12 @@ static tdm_status check_range(const char *operation, const char *name, const tdm
     if (!stream || !buffer)
         return tdm_fail(TDM_BAD_ARGUMENT, "%s: %s is NULL", operation, stream ? name : "stream");
     if (buffer->device != stream->device)
-        return tdm_fail(TDM_BAD_ARGUMENT, "%s: %s is on device %s, the stream on %s", operation, name,
-                        buffer->device->info.selector, stream->device->info.selector);
+        return tdm_fail(TDM_BAD_ARGUMENT, "%s: %s is on device %s, the stream on %s", operation,
+                        name, buffer->device->info.selector, stream->device->info.selector);
     if (offset > buffer->bytes || bytes > buffer->bytes - offset)
-        return tdm_fail(TDM_BAD_ARGUMENT, "%s: %zu bytes at offset %zu reach beyond %s of %zu bytes",
-                        operation, bytes, offset, name, buffer->bytes);
+        return tdm_fail(TDM_BAD_ARGUMENT,
+                        "%s: %zu bytes at offset %zu reach beyond %s of %zu bytes", operation,
+                        bytes, offset, name, buffer->bytes);
     return TDM_OK;
 }
 
@@ -76,8 +77,8 @@ tdm_status tdm_buffer_copy(tdm_stream *stream, tdm_buffer *target, size_t target
     TDM_TRY(check_range("buffer_copy", "source", stream, source, source_offset, bytes));
     if (target == source && bytes && target_offset < source_offset + bytes &&
         source_offset < target_offset + bytes)
-        return tdm_fail(TDM_BAD_ARGUMENT, "buffer_copy: %zu bytes at offsets %zu and %zu overlap", bytes,
-                        target_offset, source_offset);
+        return tdm_fail(TDM_BAD_ARGUMENT, "buffer_copy: %zu bytes at offsets %zu and %zu overlap",
+                        bytes, target_offset, source_offset);
     return tdm_enqueue_copy(stream, "buffer_copy", target->block, target_offset, source->block,
                             source_offset, bytes);
 }

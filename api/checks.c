@@ -8,8 +8,9 @@ tdm_status tdm_check_tensor(const char *operation, const char *argument, const t
     if (!tensor)
         return tdm_fail(TDM_BAD_ARGUMENT, "%s: %s is NULL", operation, argument);
     if (tensor->buffer->device != stream->device)
-        return tdm_fail(TDM_BAD_ARGUMENT, "%s: %s is on device %s, the stream on %s", operation, argument,
-                        tensor->buffer->device->info.selector, stream->device->info.selector);
+        return tdm_fail(TDM_BAD_ARGUMENT, "%s: %s is on device %s, the stream on %s", operation,
+                        argument, tensor->buffer->device->info.selector,
+                        stream->device->info.selector);
     return TDM_OK;
 }
 
@@ -17,12 +18,14 @@ tdm_status tdm_check_output(const char *operation, const char *argument, const t
                             const tdm_tensor *tensor) {
     TDM_TRY(tdm_check_tensor(operation, argument, stream, tensor));
     if (tdm_layout_self_overlaps(&tensor->layout))
-        return tdm_fail(TDM_BAD_ARGUMENT, "%s: elements of the output %s share a place", operation, argument);
+        return tdm_fail(TDM_BAD_ARGUMENT, "%s: elements of the output %s share a place", operation,
+                        argument);
     return TDM_OK;
 }
 
 bool tdm_same_view(const tdm_tensor *a, const tdm_tensor *b) {
-    return a->buffer == b->buffer && a->offset == b->offset && tdm_layout_equal(&a->layout, &b->layout);
+    return a->buffer == b->buffer && a->offset == b->offset &&
+           tdm_layout_equal(&a->layout, &b->layout);
 }
 
 /* First and one past the last byte that the tensor touches. */
@@ -68,9 +71,11 @@ bool tdm_may_overlap(const tdm_tensor *a, const tdm_tensor *b) {
     return a_first < b_end && b_first < a_end && !columns_apart(a, b);
 }
 
-tdm_status tdm_check_overlap(const char *operation, const char *output_name, const tdm_tensor *output,
-                             const char *input_name, const tdm_tensor *input, bool same_view_allowed) {
+tdm_status tdm_check_overlap(const char *operation, const char *output_name,
+                             const tdm_tensor *output, const char *input_name,
+                             const tdm_tensor *input, bool same_view_allowed) {
     if ((same_view_allowed && tdm_same_view(output, input)) || !tdm_may_overlap(output, input))
         return TDM_OK;
-    return tdm_fail(TDM_BAD_ARGUMENT, "%s: the output %s overlaps %s", operation, output_name, input_name);
+    return tdm_fail(TDM_BAD_ARGUMENT, "%s: the output %s overlaps %s", operation, output_name,
+                    input_name);
 }

@@ -71,7 +71,8 @@ static tdm_status add_device(tdm_context *context, int backend, int index) {
         tdm_host_realloc(context->devices, (size_t)context->device_count * sizeof *devices,
                          (size_t)(context->device_count + 1) * sizeof *devices);
     if (!devices)
-        return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "context_create: no host memory for the device list");
+        return tdm_fail(TDM_OUT_OF_HOST_MEMORY,
+                        "context_create: no host memory for the device list");
     context->devices = devices;
     devices[context->device_count++] = slot;
     return TDM_OK;
@@ -188,7 +189,9 @@ static bool contains(const char *text, const char *part) {
 tdm_status tdm_context_find_device(const tdm_context *context, const char *selector, int *index) {
     if (!context || !selector || !index)
         return tdm_fail(TDM_BAD_ARGUMENT, "context_find_device: %s is NULL",
-                        !context ? "context" : !selector ? "selector" : "index");
+                        !context    ? "context"
+                        : !selector ? "selector"
+                                    : "index");
     *index = -1;
     char *end;
     const long number = strtol(selector, &end, 10);

@@ -62,7 +62,8 @@ static tdm_status device_open(tdm_context *context, tdm_device_slot *slot, tdm_d
     pthread_mutex_init(&opened->plans_lock, NULL);
     opened->kernels = tdm_host_calloc((size_t)tdm_variant_count, sizeof *opened->kernels);
     if (!opened->kernels) {
-        status = tdm_fail(TDM_OUT_OF_HOST_MEMORY, "device_get: no host memory for the kernel table");
+        status =
+            tdm_fail(TDM_OUT_OF_HOST_MEMORY, "device_get: no host memory for the kernel table");
         goto cleanup;
     }
     TDM_TRY_GOTO(opened->api->device_open(backend->instance, slot->index, &opened->native));
@@ -121,7 +122,8 @@ void tdm_device_release(tdm_device *device) {
 
 tdm_status tdm_device_describe(const tdm_device *device, tdm_device_info *info) {
     if (!device || !info)
-        return tdm_fail(TDM_BAD_ARGUMENT, "device_describe: %s is NULL", device ? "info" : "device");
+        return tdm_fail(TDM_BAD_ARGUMENT, "device_describe: %s is NULL",
+                        device ? "info" : "device");
     return tdm_device_info_copy(&device->info, info);
 }
 

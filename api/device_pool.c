@@ -75,9 +75,8 @@ static void poll_stream(tdm_stream *stream) {
     const uint64_t known = atomic_load(&stream->completed);
     tdm_mark *mark = NULL;
     bool done = false;
-    if (known < stream->sequence &&
-        tdm_stream_mark_locked(stream, known + 1, &mark) == TDM_OK && mark &&
-        stream->device->api->event_query(mark->native, &done) == TDM_OK && done)
+    if (known < stream->sequence && tdm_stream_mark_locked(stream, known + 1, &mark) == TDM_OK &&
+        mark && stream->device->api->event_query(mark->native, &done) == TDM_OK && done)
         note_completed(stream, mark->sequence);
     tdm_mark_release(mark);
     pthread_mutex_unlock(&stream->lock);

@@ -45,10 +45,11 @@ tdm_status tdm_dtype_bytes(tdm_dtype dtype, int64_t elements, size_t *bytes) {
         return tdm_fail(TDM_BAD_DTYPE, "dtype_bytes: dtype %d is unknown", (int)dtype);
     if (elements < 0)
         return tdm_fail(TDM_BAD_ARGUMENT, "dtype_bytes: elements is %lld", (long long)elements);
-    const int64_t units = elements / traits->elements_per_unit +
-                          (elements % traits->elements_per_unit != 0);
+    const int64_t units =
+        elements / traits->elements_per_unit + (elements % traits->elements_per_unit != 0);
     int64_t size;
-    if (__builtin_mul_overflow(units, (int64_t)traits->unit_bytes, &size) || (uint64_t)size > SIZE_MAX)
+    if (__builtin_mul_overflow(units, (int64_t)traits->unit_bytes, &size) ||
+        (uint64_t)size > SIZE_MAX)
         return tdm_fail(TDM_BAD_SHAPE, "dtype_bytes: %lld elements of %s overflow",
                         (long long)elements, traits->name);
     *bytes = (size_t)size;

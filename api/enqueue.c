@@ -4,7 +4,6 @@
 #include "api/device_internal.h"
 #include "api/graph.h"
 
-
 static void touch(tdm_command *command, tdm_block *block) {
     for (int i = 0; i < command->block_count; i++)
         if (command->blocks[i] == block)
@@ -66,8 +65,8 @@ static tdm_status insert_edges(tdm_stream *stream, tdm_mark *const *marks, int c
     return TDM_OK;
 }
 
-static tdm_status enqueue_locked(tdm_stream *stream, const tdm_command *command, tdm_mark *const *marks,
-                                 int mark_count) {
+static tdm_status enqueue_locked(tdm_stream *stream, const tdm_command *command,
+                                 tdm_mark *const *marks, int mark_count) {
     TDM_TRY(tdm_stream_failure_locked(stream));
     if (stream->recording)
         return tdm_graph_append(stream->recording, command);
@@ -83,13 +82,15 @@ static tdm_status enqueue_locked(tdm_stream *stream, const tdm_command *command,
 }
 
 /* Turn edges into marks of the other streams; taken before this stream is locked, so that no two wait for each other. */
-static tdm_status collect_marks(tdm_stream *stream, const tdm_use *edges, int count, tdm_mark **marks) {
+static tdm_status collect_marks(tdm_stream *stream, const tdm_use *edges, int count,
+                                tdm_mark **marks) {
     for (int i = 0; i < count; i++)
         TDM_TRY(tdm_device_mark(stream->device, edges[i], &marks[i]));
     return TDM_OK;
 }
 
-static tdm_status enqueue_behind_edges(tdm_stream *stream, const tdm_command *command, int edge_count) {
+static tdm_status enqueue_behind_edges(tdm_stream *stream, const tdm_command *command,
+                                       int edge_count) {
     tdm_status status = TDM_OK;
     tdm_use *const edges = tdm_host_calloc((size_t)edge_count, sizeof *edges);
     tdm_mark **const marks = tdm_host_calloc((size_t)edge_count, sizeof(tdm_mark *));
@@ -170,15 +171,15 @@ static tdm_status enqueue_host_copy(tdm_stream *stream, tdm_command *command, td
     return tdm_command_enqueue(stream, command);
 }
 
-tdm_status tdm_enqueue_write(tdm_stream *stream, const char *operation, tdm_block *target, uint64_t offset,
-                             const void *host, size_t bytes) {
+tdm_status tdm_enqueue_write(tdm_stream *stream, const char *operation, tdm_block *target,
+                             uint64_t offset, const void *host, size_t bytes) {
     tdm_command command = {.kind = TDM_COMMAND_WRITE, .operation = operation};
     command.as.host.source = host;
     return enqueue_host_copy(stream, &command, target, offset, bytes);
 }
 
-tdm_status tdm_enqueue_read(tdm_stream *stream, const char *operation, tdm_block *source, uint64_t offset,
-                            void *host, size_t bytes) {
+tdm_status tdm_enqueue_read(tdm_stream *stream, const char *operation, tdm_block *source,
+                            uint64_t offset, void *host, size_t bytes) {
     tdm_command command = {.kind = TDM_COMMAND_READ, .operation = operation};
     command.as.host.target = host;
     return enqueue_host_copy(stream, &command, source, offset, bytes);
@@ -200,8 +201,9 @@ tdm_status tdm_enqueue_copy(tdm_stream *stream, const char *operation, tdm_block
     return tdm_command_enqueue(stream, &command);
 }
 
-tdm_status tdm_enqueue_fill(tdm_stream *stream, const char *operation, tdm_block *target, uint64_t offset,
-                            size_t bytes, const void *pattern, size_t pattern_bytes) {
+tdm_status tdm_enqueue_fill(tdm_stream *stream, const char *operation, tdm_block *target,
+                            uint64_t offset, size_t bytes, const void *pattern,
+                            size_t pattern_bytes) {
     if (bytes == 0)
         return TDM_OK;
     tdm_command command = {.kind = TDM_COMMAND_FILL, .operation = operation};
@@ -215,8 +217,8 @@ tdm_status tdm_enqueue_fill(tdm_stream *stream, const char *operation, tdm_block
     return tdm_command_enqueue(stream, &command);
 }
 
-tdm_status tdm_enqueue_host_task(tdm_stream *stream, const char *operation, void (*function)(void *user),
-                                 void *user) {
+tdm_status tdm_enqueue_host_task(tdm_stream *stream, const char *operation,
+                                 void (*function)(void *user), void *user) {
     tdm_command command = {.kind = TDM_COMMAND_HOST_TASK, .operation = operation};
     command.as.task.function = function;
     command.as.task.user = user;
@@ -225,6 +227,7 @@ tdm_status tdm_enqueue_host_task(tdm_stream *stream, const char *operation, void
 
 tdm_status tdm_stream_host_task(tdm_stream *stream, void (*function)(void *user), void *user) {
     if (!stream || !function)
-        return tdm_fail(TDM_BAD_ARGUMENT, "stream_host_task: %s is NULL", stream ? "function" : "stream");
+        return tdm_fail(TDM_BAD_ARGUMENT, "stream_host_task: %s is NULL",
+                        stream ? "function" : "stream");
     return tdm_enqueue_host_task(stream, "host_task", function, user);
 }

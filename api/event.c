@@ -97,7 +97,8 @@ tdm_status tdm_event_query(tdm_event *event, int *done) {
     if (!event)
         return tdm_fail(TDM_BAD_ARGUMENT, "event_query: event is NULL");
     bool is_done = false;
-    const tdm_status status = event->stream->device->api->event_query(event->mark->native, &is_done);
+    const tdm_status status =
+        event->stream->device->api->event_query(event->mark->native, &is_done);
     if (status != TDM_OK)
         return tdm_fail_prefix(status, "event_query: the work before the event failed");
     if (is_done)
@@ -108,7 +109,8 @@ tdm_status tdm_event_query(tdm_event *event, int *done) {
 
 tdm_status tdm_stream_wait_event(tdm_stream *stream, tdm_event *event) {
     if (!stream || !event)
-        return tdm_fail(TDM_BAD_ARGUMENT, "stream_wait_event: %s is NULL", stream ? "event" : "stream");
+        return tdm_fail(TDM_BAD_ARGUMENT, "stream_wait_event: %s is NULL",
+                        stream ? "event" : "stream");
     if (stream->device != event->stream->device)
         return tdm_fail(TDM_BAD_ARGUMENT,
                         "stream_wait_event: the event is of device %s, the stream of device %s",
@@ -122,7 +124,8 @@ tdm_status tdm_stream_wait_event(tdm_stream *stream, tdm_event *event) {
     return status;
 }
 
-static tdm_status device_elapsed(const tdm_event *start, const tdm_event *end, double *nanoseconds) {
+static tdm_status device_elapsed(const tdm_event *start, const tdm_event *end,
+                                 double *nanoseconds) {
     const tdm_backend *const api = start->stream->device->api;
     uint64_t first, last;
     TDM_TRY(api->event_time(start->mark->native, &first));
@@ -131,7 +134,8 @@ static tdm_status device_elapsed(const tdm_event *start, const tdm_event *end, d
     return TDM_OK;
 }
 
-tdm_status tdm_event_elapsed(tdm_event *start, tdm_event *end, double *nanoseconds, int *from_device) {
+tdm_status tdm_event_elapsed(tdm_event *start, tdm_event *end, double *nanoseconds,
+                             int *from_device) {
     if (!nanoseconds)
         return tdm_fail(TDM_BAD_ARGUMENT, "event_elapsed: nanoseconds is NULL");
     *nanoseconds = 0;

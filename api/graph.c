@@ -14,9 +14,8 @@ static bool grow(tdm_graph *graph) {
     if (graph->count < graph->capacity)
         return true;
     const int capacity = graph->capacity ? 2 * graph->capacity : 16;
-    tdm_command *const bigger =
-        tdm_host_realloc(graph->commands, (size_t)graph->count * sizeof *bigger,
-                         (size_t)capacity * sizeof *bigger);
+    tdm_command *const bigger = tdm_host_realloc(
+        graph->commands, (size_t)graph->count * sizeof *bigger, (size_t)capacity * sizeof *bigger);
     if (!bigger)
         return false;
     graph->commands = bigger;
@@ -50,7 +49,8 @@ static tdm_arg *copy_args(const tdm_launch *launch) {
 
 tdm_status tdm_graph_append(tdm_graph *graph, const tdm_command *command) {
     if (!grow(graph))
-        return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "%s: no host memory to record it", command->operation);
+        return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "%s: no host memory to record it",
+                        command->operation);
     tdm_command copy = *command;
     if (copy.kind == TDM_COMMAND_LAUNCH) {
         copy.as.launch.launch.args = copy_args(&command->as.launch.launch);
@@ -102,7 +102,8 @@ tdm_status tdm_graph_launch(tdm_graph *graph, tdm_stream *stream) {
     if (!graph || !stream)
         return tdm_fail(TDM_BAD_ARGUMENT, "graph_launch: %s is NULL", graph ? "stream" : "graph");
     if (graph->device != stream->device)
-        return tdm_fail(TDM_BAD_ARGUMENT, "graph_launch: the graph is of device %s, the stream of %s",
+        return tdm_fail(TDM_BAD_ARGUMENT,
+                        "graph_launch: the graph is of device %s, the stream of %s",
                         graph->device->info.selector, stream->device->info.selector);
     TDM_TRY(tdm_refuse_recording(stream, "graph_launch"));
     for (int i = 0; i < graph->count; i++) {

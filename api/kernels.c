@@ -4,7 +4,8 @@
 static tdm_status build(tdm_device *device, const tdm_variant *variant, tdm_kernel *kernel) {
     const tdm_kernel_text *const text = tdm_kernel_text_find(variant->text);
     if (!text)
-        return tdm_fail(TDM_INTERNAL, "%s: the text %s is not in the library", variant->name, variant->text);
+        return tdm_fail(TDM_INTERNAL, "%s: the text %s is not in the library", variant->name,
+                        variant->text);
     const tdm_kernel_source source = {.entry = variant->name,
                                       .text = text->text,
                                       .text_bytes = text->length,

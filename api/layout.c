@@ -127,7 +127,8 @@ bool tdm_layout_self_overlaps(const tdm_layout *layout) {
     return false;
 }
 
-tdm_status tdm_layout_contiguous(tdm_dtype dtype, int rank, const int64_t *shape, tdm_layout *layout) {
+tdm_status tdm_layout_contiguous(tdm_dtype dtype, int rank, const int64_t *shape,
+                                 tdm_layout *layout) {
     if (!layout)
         return tdm_fail(TDM_BAD_ARGUMENT, "layout: layout is NULL");
     *layout = (tdm_layout){0};

@@ -10,7 +10,7 @@
 #include "api/pool_classes.h"
 
 /* How many free blocks of a class are looked at for one that need not wait. */
-#define SCAN_LIMIT 8
+#define SCAN_LIMIT        8
 /* A large request may take a cached block of up to this many classes above its own: 25 % more at most. */
 #define LARGE_CLASS_SLACK 2
 
@@ -125,7 +125,8 @@ static void uses_become_edges(tdm_pool *pool, tdm_block *block) {
     block->edge_count = count;
 }
 
-int tdm_pool_prepare(tdm_block *const *blocks, int count, uint32_t stream, tdm_use *edges, int capacity) {
+int tdm_pool_prepare(tdm_block *const *blocks, int count, uint32_t stream, tdm_use *edges,
+                     int capacity) {
     int found = 0;
     for (int i = 0; i < count; i++) {
         tdm_block *const block = blocks[i];
@@ -321,7 +322,8 @@ static tdm_block *take_cached(tdm_pool *pool, int size_class, uint32_t stream, b
 static tdm_status take_new(tdm_pool *pool, uint64_t bytes, int size_class, tdm_block **block) {
     const uint64_t class_bytes = tdm_class_bytes(size_class, pool->unit);
     if (class_bytes <= TDM_POOL_SLAB_CLASS_LIMIT &&
-        slab_grow(pool, class_bytes, tdm_class_slab_blocks(class_bytes), size_class, block) == TDM_OK)
+        slab_grow(pool, class_bytes, tdm_class_slab_blocks(class_bytes), size_class, block) ==
+            TDM_OK)
         return TDM_OK;
     if (class_bytes <= pool->upstream.max_allocation &&
         slab_grow(pool, class_bytes, 1, size_class, block) == TDM_OK)

@@ -38,9 +38,9 @@ static const char *name_to_force(tdm_op op, const char *forced) {
     return row && row->op == op ? forced_name : NULL;
 }
 
-tdm_status tdm_select_variant(const tdm_device *device, tdm_op op, const char *operation, const char *forced,
-                              tdm_supports supports, const void *problem, char *refusals, size_t refusals_bytes,
-                              const tdm_variant **variant) {
+tdm_status tdm_select_variant(const tdm_device *device, tdm_op op, const char *operation,
+                              const char *forced, tdm_supports supports, const void *problem,
+                              char *refusals, size_t refusals_bytes, const tdm_variant **variant) {
     *variant = NULL;
     const char *const name = name_to_force(op, forced);
     char text[TDM_REASON_TEXT] = "", last[TDM_REASON_TEXT] = "no such variant";

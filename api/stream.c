@@ -38,7 +38,8 @@ tdm_status tdm_stream_mark_locked(tdm_stream *stream, uint64_t sequence, tdm_mar
         tdm_mark *const created = tdm_host_calloc(1, sizeof *created);
         if (!created)
             return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "stream: no host memory for an event");
-        const tdm_status status = stream->device->api->event_record(stream->native, &created->native);
+        const tdm_status status =
+            stream->device->api->event_record(stream->native, &created->native);
         if (status != TDM_OK) {
             tdm_host_free(created);
             return status;
@@ -55,7 +56,8 @@ tdm_status tdm_stream_mark_locked(tdm_stream *stream, uint64_t sequence, tdm_mar
 }
 
 tdm_status tdm_stream_failure_locked(tdm_stream *stream) {
-    return stream->failure == TDM_OK ? TDM_OK : tdm_fail(stream->failure, "%s", stream->failure_detail);
+    return stream->failure == TDM_OK ? TDM_OK
+                                     : tdm_fail(stream->failure, "%s", stream->failure_detail);
 }
 
 tdm_status tdm_stream_fail_locked(tdm_stream *stream, tdm_status status) {

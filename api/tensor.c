@@ -11,13 +11,15 @@ static tdm_status check_units(const tdm_layout *layout, int64_t offset) {
     if (per_unit == 1)
         return TDM_OK;
     if (offset % per_unit != 0)
-        return tdm_fail(TDM_UNSUPPORTED, "tensor: offset %lld splits a storage unit of %d %s elements",
+        return tdm_fail(TDM_UNSUPPORTED,
+                        "tensor: offset %lld splits a storage unit of %d %s elements",
                         (long long)offset, per_unit, traits_of(layout)->name);
     for (int i = 0; i < layout->rank; i++)
         if (layout->shape[i] > 1 && layout->strides[i] != 1 && layout->strides[i] % per_unit != 0)
-            return tdm_fail(TDM_UNSUPPORTED,
-                            "tensor: stride %d is %lld, which splits a storage unit of %d %s elements",
-                            i, (long long)layout->strides[i], per_unit, traits_of(layout)->name);
+            return tdm_fail(
+                TDM_UNSUPPORTED,
+                "tensor: stride %d is %lld, which splits a storage unit of %d %s elements", i,
+                (long long)layout->strides[i], per_unit, traits_of(layout)->name);
     return TDM_OK;
 }
 
@@ -30,10 +32,10 @@ static tdm_status check_inside(const tdm_buffer *buffer, const tdm_layout *layou
         return tdm_fail(TDM_BAD_SHAPE, "tensor: offset is %lld", (long long)offset);
     TDM_TRY(tdm_dtype_bytes(layout->dtype, end, &bytes));
     if (extent > 0 && bytes > buffer->bytes)
-        return tdm_fail(TDM_BAD_SHAPE,
-                        "tensor: %lld elements of %s from offset %lld reach byte %zu of a buffer of %zu",
-                        (long long)extent, traits_of(layout)->name, (long long)offset, bytes,
-                        buffer->bytes);
+        return tdm_fail(
+            TDM_BAD_SHAPE,
+            "tensor: %lld elements of %s from offset %lld reach byte %zu of a buffer of %zu",
+            (long long)extent, traits_of(layout)->name, (long long)offset, bytes, buffer->bytes);
     return TDM_OK;
 }
 
@@ -122,7 +124,8 @@ tdm_buffer *tdm_tensor_buffer(const tdm_tensor *tensor) {
 
 tdm_status tdm_tensor_layout(const tdm_tensor *tensor, tdm_layout *layout) {
     if (!tensor || !layout)
-        return tdm_fail(TDM_BAD_ARGUMENT, "tensor_layout: %s is NULL", tensor ? "layout" : "tensor");
+        return tdm_fail(TDM_BAD_ARGUMENT, "tensor_layout: %s is NULL",
+                        tensor ? "layout" : "tensor");
     *layout = tensor->layout;
     return TDM_OK;
 }
