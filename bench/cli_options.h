@@ -38,6 +38,18 @@ typedef struct cli_option {
     double maximum;
 } cli_option;
 
+/* Options that several commands share: one row each in their tables. */
+#define CLI_DEVICE_OPTION(target)                                                                  \
+    {                                                                                              \
+        "device", CLI_TEXT, target, "DEVICE", "index or part of backend/driver-family/name", NULL, \
+            0, 0                                                                                   \
+    }
+#define CLI_JSON_OPTION(target)                                                                    \
+    {                                                                                              \
+        "json", CLI_TEXT, target, "FILE",                                                          \
+            "write the results, - for stdout (without the table then)", NULL, 0, 0                 \
+    }
+
 typedef struct cli_command {
     const char *name;      /* "tandem bench gemm" */
     const char *summary;   /* one line */

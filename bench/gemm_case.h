@@ -59,4 +59,8 @@ typedef struct gemm_verdict {
 int gemm_case_verify(const gemm_case *item, const void *output, size_t bytes,
                      gemm_verdict *verdict);
 
+/* The same for bench_runner.h: `user` is the case. 0 when right, otherwise -1 and the reason. */
+int gemm_case_check(const void *user, const void *output, size_t bytes, double *max_error,
+                    worker_text *reason);
+
 #endif

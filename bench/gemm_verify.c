@@ -181,3 +181,15 @@ int gemm_case_verify(const gemm_case *item, const void *output, size_t bytes,
     free(check.b);
     return status;
 }
+
+int gemm_case_check(const void *user, const void *output, size_t bytes, double *max_error,
+                    worker_text *reason) {
+    gemm_verdict verdict;
+    if (gemm_case_verify(user, output, bytes, &verdict) != 0) {
+        worker_text_set(reason, "out of host memory");
+        return -1;
+    }
+    *max_error = verdict.max_error;
+    worker_text_set(reason, "%s", verdict.reason);
+    return verdict.right ? 0 : -1;
+}

@@ -53,7 +53,7 @@ cJSON *results_host_json(void) {
     return environment_host();
 }
 
-static const char *type_name(tdm_device_type type) {
+const char *results_device_type(tdm_device_type type) {
     switch (type) {
     case TDM_DEVICE_CPU:
         return "cpu";
@@ -92,7 +92,7 @@ cJSON *results_device_json(const tdm_device_info *info) {
     results_put_text(device, "driver", info->driver_version);
     results_put_text(device, "api_version", info->api_version);
     results_put_text(device, "kernel_language", info->kernel_language);
-    results_put_text(device, "type", type_name(info->type));
+    results_put_text(device, "type", results_device_type(info->type));
     /* No driver interface tells HBM from GDDR; a table of known devices may fill this in later. */
     cJSON_AddNullToObject(device, "memory_type");
     add_limits(device, info);

@@ -88,6 +88,8 @@ void results_destroy(results_document *document);
 struct cJSON *results_host_json(void);
 struct cJSON *results_library_json(void);
 struct cJSON *results_device_json(const tdm_device_info *info);
+/* "cpu", "gpu", … */
+const char *results_device_type(tdm_device_type type);
 int results_write_json(const struct cJSON *json, const char *path);
 
 /* A number, or null where it is NaN or infinite. */

@@ -1,0 +1,10 @@
+/* The commands of the program; main.c has the table. Each returns the exit code. */
+#ifndef BENCH_BENCH_COMMANDS_H
+#define BENCH_BENCH_COMMANDS_H
+
+int bench_gemm_command(int argc, char **argv);
+int bench_memory_command(int argc, char **argv);
+int devices_command(int argc, char **argv);
+int cache_command(int argc, char **argv);
+
+#endif

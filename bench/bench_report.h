@@ -1,0 +1,45 @@
+/* The rows of a finished case: into the results file and into the table for people. */
+#ifndef BENCH_BENCH_REPORT_H
+#define BENCH_BENCH_REPORT_H
+
+#include "bench/bench_runner.h"
+#include "bench/table_print.h"
+
+/* Options of every bench command. */
+#define BENCH_TIMEOUT_OPTION(target)                                                               \
+    {                                                                                              \
+        "timeout", CLI_NUMBER, target, "SECONDS", "who does not answer for so long has failed",    \
+            NULL, 0.1, 3600                                                                        \
+    }
+#define BENCH_QUICK_OPTION(target)                                                                 \
+    {                                                                                              \
+        "quick", CLI_FLAG, target, NULL, "few samples: a check that all works, not a measurement", \
+            NULL, 0, 0                                                                             \
+    }
+#define BENCH_SEED_OPTION(target)                                                                  \
+    { "seed", CLI_COUNT, target, "N", "seed of the data", NULL, 0, 1e15 }
+
+typedef struct bench_report {
+    results_document *document;
+    text_table *table;
+    const char *rate_name; /* "GFLOP/s" or "GB/s" */
+    int tandem_rows;       /* rows of Tandem that are ok */
+} bench_report;
+
+/* 0, or -1 when memory is short. */
+int bench_report_open(bench_report *report, const char *rate_name, const tdm_device_info *device);
+
+/*
+ * Add one row per entrant. `row` has what the case gives (suite, case name, dtype, shape, mode, packing, flops or bytes);
+ * entrants[0] is Tandem, which the others are compared with.
+ */
+void bench_report_case(bench_report *report, const bench_result *row, bench_entrant *entrants,
+                       int count);
+
+/*
+ * Write the results file (path NULL: none), and the table unless the file goes to stdout. Returns the exit code: failed
+ * when a row failed, or when no row of Tandem is ok.
+ */
+int bench_report_close(bench_report *report, const char *path);
+
+#endif

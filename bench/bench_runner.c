@@ -1,0 +1,208 @@
+#include "bench/bench_runner.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "bench/progress.h"
+
+enum {
+    MAX_CALLS = 10000,
+    MAX_SAMPLES_PER_TURN = 16,
+    PREPARE_TIMEOUTS = 4
+};
+
+/*
+ * Between two turns: threads that spin for work after a call (OpenMP, OpenBLAS) go to sleep before
+ * the next implementation runs. bench_peers.c bounds their spinning to less than this.
+ */
+static const long settle_nanoseconds = 3000000;
+
+static void settle(void) {
+    const struct timespec pause = {.tv_nsec = settle_nanoseconds};
+    nanosleep(&pause, NULL);
+}
+
+/* A worker that failed is stopped: what it has left behind must not reach the next case. */
+static void drop_out(bench_entrant *entrant, worker_answer answer, const char *step) {
+    worker_text with_step = {.length = 0};
+    entrant->status = answer == WORKER_SKIP ? RESULT_SKIPPED : RESULT_FAILED;
+    if (answer == WORKER_SKIP)
+        return;
+    worker_text_set(&with_step, "%s: %s", step, entrant->reason.text);
+    entrant->reason = with_step;
+    worker_stop(entrant->worker);
+    entrant->worker = NULL;
+}
+
+static void start_worker(bench_entrant *entrant, double timeout_s) {
+    const char *variables[MAX_VARIABLES + 1] = {NULL};
+    for (int i = 0; i < MAX_VARIABLES && entrant->variables[i][0] != '\0'; i++)
+        variables[i] = entrant->variables[i];
+    const worker_launch launch = {
+        .program = entrant->program,
+        .arguments = entrant->arguments,
+        .environment = variables,
+    };
+    worker_stop(entrant->worker);
+    entrant->worker = worker_start(&launch, timeout_s, &entrant->greeting);
+    if (entrant->worker == NULL) {
+        entrant->reason = entrant->greeting;
+        drop_out(entrant, WORKER_FAIL, "start");
+    }
+}
+
+static void begin_case(bench_entrant *entrant) {
+    series_release(&entrant->series);
+    entrant->status = RESULT_OK;
+    entrant->reason.length = 0;
+    entrant->reason.text[0] = '\0';
+    entrant->variant[0] = '\0';
+    entrant->check = RESULT_UNCHECKED;
+    entrant->max_error = NAN;
+    entrant->calls = 1;
+    if (entrant->missing != NULL) {
+        worker_text_set(&entrant->reason, "%s", entrant->missing);
+        entrant->status = RESULT_SKIPPED;
+    }
+}
+
+static void verify(const bench_plan *plan, bench_entrant *entrant) {
+    const void *bytes = NULL;
+    size_t size = 0;
+    const worker_answer answer = worker_result(entrant->worker, PREPARE_TIMEOUTS * plan->timeout_s,
+                                               &bytes, &size, &entrant->reason);
+    if (answer != WORKER_OK) {
+        drop_out(entrant, answer, "result");
+        return;
+    }
+    entrant->reason.length = 0;
+    entrant->reason.text[0] = '\0';
+    const int wrong = plan->verify(plan->user, bytes, size, &entrant->max_error, &entrant->reason);
+    entrant->check = wrong ? RESULT_WRONG : RESULT_VERIFIED;
+    if (wrong)
+        drop_out(entrant, WORKER_FAIL, "wrong result");
+}
+
+/* The second call tells how many make a sample: the first one paid for warming up. */
+static void choose_calls(const bench_plan *plan, bench_entrant *entrant) {
+    double seconds = 0;
+    const worker_answer answer = worker_run(entrant->worker, 1, 1, plan->waited, plan->timeout_s,
+                                            &seconds, &entrant->reason);
+    if (answer != WORKER_OK) {
+        drop_out(entrant, answer, "run");
+        return;
+    }
+    const double wanted = seconds > 0 ? ceil(plan->sample_seconds / seconds) : MAX_CALLS;
+    entrant->calls = wanted < 1 ? 1 : wanted > MAX_CALLS ? MAX_CALLS : (int64_t)wanted;
+}
+
+/* Describe, run once, compare with the oracle: nothing is timed before its result was right. */
+static void prepare(const bench_plan *plan, bench_entrant *entrant) {
+    double seconds = 0;
+    const double patience = PREPARE_TIMEOUTS * plan->timeout_s;
+    if (!worker_is_alive(entrant->worker))
+        start_worker(entrant, plan->timeout_s);
+    if (entrant->status != RESULT_OK)
+        return;
+    worker_answer answer =
+        worker_describe(entrant->worker, plan->request, patience, &entrant->reason);
+    if (answer != WORKER_OK) {
+        drop_out(entrant, answer, "prepare");
+        return;
+    }
+    worker_field(entrant->reason.text, "variant", entrant->variant, sizeof entrant->variant);
+    answer = worker_run(entrant->worker, 1, 1, 1, patience, &seconds, &entrant->reason);
+    if (answer != WORKER_OK) {
+        drop_out(entrant, answer, "first run");
+        return;
+    }
+    verify(plan, entrant);
+    if (entrant->status == RESULT_OK)
+        choose_calls(plan, entrant);
+    settle();
+}
+
+/* Waited samples are single calls: several of them make a turn, so that a turn is not all settling. */
+static int64_t samples_per_turn(const bench_plan *plan, const bench_entrant *entrant) {
+    if (!plan->waited)
+        return 1;
+    return entrant->calls < MAX_SAMPLES_PER_TURN ? entrant->calls : MAX_SAMPLES_PER_TURN;
+}
+
+static void take_turn(const bench_plan *plan, bench_entrant *entrant) {
+    double seconds[MAX_SAMPLES_PER_TURN];
+    const int64_t samples = samples_per_turn(plan, entrant);
+    const int64_t calls = plan->waited ? 1 : entrant->calls;
+    const worker_answer answer = worker_run(entrant->worker, samples, calls, plan->waited,
+                                            plan->timeout_s, seconds, &entrant->reason);
+    if (answer != WORKER_OK) {
+        drop_out(entrant, answer, "run");
+        return;
+    }
+    for (int64_t i = 0; i < samples; i++) {
+        if (series_add(&entrant->series, seconds[i], seconds[i] * (double)calls) != 0) {
+            worker_text_set(&entrant->reason, "out of memory");
+            drop_out(entrant, WORKER_FAIL, "samples");
+            return;
+        }
+    }
+}
+
+/* In turn until each has enough, so that a slower moment of the machine meets everyone. */
+static void take_samples(const bench_plan *plan, bench_entrant *entrants, int count) {
+    int running[MAX_ENTRANTS];
+    int left = 1;
+    for (int i = 0; i < count; i++)
+        running[i] = entrants[i].status == RESULT_OK;
+    for (int round = 0; left > 0; round++) {
+        left = 0;
+        for (int turn = 0; turn < count; turn++) {
+            const int i = (turn + round) % count; /* nobody is always behind the same neighbour */
+            if (!running[i])
+                continue;
+            take_turn(plan, &entrants[i]);
+            settle();
+            running[i] =
+                entrants[i].status == RESULT_OK && !series_done(&entrants[i].series, plan->rule);
+            left += running[i];
+        }
+    }
+}
+
+void bench_run_case(const bench_plan *plan, bench_entrant *entrants, int count) {
+    for (int i = 0; i < count; i++) {
+        begin_case(&entrants[i]);
+        progress_show(i + 1, count, "%s: preparing %s", plan->label, entrants[i].impl);
+        if (entrants[i].status == RESULT_OK)
+            prepare(plan, &entrants[i]);
+    }
+    progress_show(0, 0, "%s: measuring", plan->label);
+    take_samples(plan, entrants, count);
+    progress_clear();
+}
+
+void bench_entrant_set(bench_entrant *entrant, const char *name, const char *value) {
+    for (int i = 0; i < MAX_VARIABLES; i++) {
+        char *const place = entrant->variables[i];
+        if (place[0] != '\0')
+            continue;
+        snprintf(place, MAX_VARIABLE_TEXT, "%s=%s", name, value);
+        return;
+    }
+}
+
+void bench_entrant_set_default(bench_entrant *entrant, const char *name, const char *value) {
+    if (getenv(name) == NULL)
+        bench_entrant_set(entrant, name, value);
+}
+
+void bench_entrants_release(bench_entrant *entrants, int count) {
+    for (int i = 0; i < count; i++) {
+        worker_stop(entrants[i].worker);
+        entrants[i].worker = NULL;
+        series_release(&entrants[i].series);
+    }
+}

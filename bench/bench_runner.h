@@ -1,0 +1,65 @@
+/*
+ * The heart of `tandem bench`: one case at a time, every implementation ("entrant") in its worker
+ * process, samples taken in turn. A worker that fails loses its row and nothing else.
+ */
+#ifndef BENCH_BENCH_RUNNER_H
+#define BENCH_BENCH_RUNNER_H
+
+#include "bench/bench_statistics.h"
+#include "bench/results_json.h"
+#include "bench/worker_process.h"
+
+enum {
+    MAX_ENTRANTS = 16,
+    MAX_VARIABLES = 8,
+    MAX_VARIABLE_TEXT = 96,
+    MAX_PATH_TEXT = 4096
+};
+
+typedef struct bench_entrant {
+    const char *impl; /* name of its rows */
+    char program[MAX_PATH_TEXT];
+    const char *arguments[4];                         /* NULL-terminated */
+    char variables[MAX_VARIABLES][MAX_VARIABLE_TEXT]; /* "NAME=value", up to the first empty one */
+    const char *missing; /* why it cannot run at all, NULL when it can */
+
+    worker_process *worker; /* started when first needed, and again after it died */
+    worker_text greeting;
+
+    /* Of the present case. */
+    result_status status;
+    worker_text reason;
+    char variant[64];
+    result_check check;
+    double max_error;
+    int64_t calls; /* per sample */
+    sample_series series;
+} bench_entrant;
+
+/* Checks an output. Returns 0 when right; otherwise the reason is set. */
+typedef int (*bench_verifier)(const void *user, const void *bytes, size_t size, double *max_error,
+                              worker_text *reason);
+
+typedef struct bench_plan {
+    const char *request; /* fields of `describe` */
+    int waited;
+    bench_verifier verify;
+    const void *user; /* for verify */
+    const stopping_rule *rule;
+    double sample_seconds; /* a pipelined sample has enough calls to take about this long */
+    double timeout_s;      /* for an answer; building kernels may take several times as long */
+    const char *label;     /* for the progress line */
+} bench_plan;
+
+/* Run one case on every entrant; what came out is left in the entrants. */
+void bench_run_case(const bench_plan *plan, bench_entrant *entrants, int count);
+
+/* Add a variable to the worker's environment unless the user has set it: "NAME", "value". */
+void bench_entrant_set_default(bench_entrant *entrant, const char *name, const char *value);
+/* Add it in any case. */
+void bench_entrant_set(bench_entrant *entrant, const char *name, const char *value);
+
+/* Stop the workers and release the samples. */
+void bench_entrants_release(bench_entrant *entrants, int count);
+
+#endif

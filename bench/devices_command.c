@@ -1,0 +1,127 @@
+/* `tandem devices`: every device that Tandem can use, and why others cannot be. */
+#include <stdio.h>
+#include <string.h>
+
+#include <cjson/cJSON.h>
+#include <tandem/tandem.h>
+
+#include "bench/bench_commands.h"
+#include "bench/cli_options.h"
+#include "bench/device_pick.h"
+#include "bench/results_json.h"
+#include "bench/table_print.h"
+
+static const char command_name[] = "tandem devices";
+
+static void bytes_cell(text_table *table, uint64_t bytes) {
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB"};
+    double value = (double)bytes;
+    int unit = 0;
+    for (; value >= 1024 && unit < 3; unit++)
+        value /= 1024;
+    if (bytes == 0)
+        table_cell(table, "-");
+    else
+        table_cell(table, "%.*f %s", value < 10 && unit > 0 ? 1 : 0, value, units[unit]);
+}
+
+static void count_cell(text_table *table, uint32_t count) {
+    if (count == 0)
+        table_cell(table, "-");
+    else
+        table_cell(table, "%u", count);
+}
+
+static void capabilities_cell(text_table *table, uint32_t capabilities) {
+    char text[512];
+    size_t used = 0;
+    text[0] = '\0';
+    for (int bit = 0; bit < 32 && used < sizeof text; bit++) {
+        const char *const name = tdm_capability_name((uint32_t)1 << bit);
+        if (name != NULL && (capabilities >> bit & 1) != 0)
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", used == 0 ? "" : " ",
+                                     name);
+    }
+    table_cell(table, "%s", text);
+}
+
+static void device_row(text_table *table, int index, const tdm_device_info *info) {
+    table_cell(table, "%d", index);
+    table_cell(table, "%s", info->selector);
+    table_cell(table, "%s", results_device_type(info->type));
+    count_cell(table, info->compute_units);
+    count_cell(table, info->clock_mhz);
+    bytes_cell(table, info->global_bytes);
+    bytes_cell(table, info->local_bytes);
+    table_cell(table, "%s", info->kernel_language);
+    table_cell(table, "%s", info->driver_version);
+    capabilities_cell(table, info->capabilities);
+}
+
+static void print_table(const tdm_context *context, const char *selector) {
+    text_table *const table =
+        table_create(">#|device|type|>units|>MHz|>memory|>local|kernels|driver|capabilities");
+    tdm_device_info info;
+    for (int index = device_next(context, selector, 0, &info); index >= 0;
+         index = device_next(context, selector, index + 1, &info))
+        device_row(table, index, &info);
+    table_print(table, stdout);
+    table_destroy(table);
+    const int notes = tdm_context_note_count(context);
+    if (notes > 0)
+        fputs("\npassed over:\n", stdout);
+    for (int note = 0; note < notes; note++)
+        printf("  %s\n", tdm_context_note(context, note));
+}
+
+static int write_json(const tdm_context *context, const char *selector, const char *path) {
+    cJSON *const root = cJSON_CreateObject();
+    cJSON_AddStringToObject(root, "schema", "tandem-devices/1");
+    cJSON_AddItemToObject(root, "library", results_library_json());
+    cJSON_AddItemToObject(root, "host", results_host_json());
+    cJSON *const devices = cJSON_AddArrayToObject(root, "devices");
+    tdm_device_info info;
+    for (int index = device_next(context, selector, 0, &info); index >= 0;
+         index = device_next(context, selector, index + 1, &info)) {
+        cJSON *const device = results_device_json(&info);
+        cJSON_AddNumberToObject(device, "index", index);
+        cJSON_AddItemToArray(devices, device);
+    }
+    cJSON *const notes = cJSON_AddArrayToObject(root, "notes");
+    for (int note = 0; note < tdm_context_note_count(context); note++)
+        cJSON_AddItemToArray(notes, cJSON_CreateString(tdm_context_note(context, note)));
+    const int failed = results_write_json(root, path);
+    cJSON_Delete(root);
+    return failed ? CLI_EXIT_FAILED : CLI_EXIT_OK;
+}
+
+static int list_devices(const char *selector, const char *json) {
+    tdm_context *context = NULL;
+    const tdm_status status = tdm_context_create(NULL, &context);
+    if (status != TDM_OK)
+        return device_report_failure(command_name, "the library does not start", status);
+    int code = CLI_EXIT_OK;
+    if (json == NULL || strcmp(json, "-") != 0)
+        print_table(context, selector);
+    if (json != NULL)
+        code = write_json(context, selector, json);
+    if (code == CLI_EXIT_OK && device_next(context, selector, 0, NULL) < 0)
+        code = device_refuse(command_name, selector, context);
+    tdm_context_destroy(context);
+    return code;
+}
+
+int devices_command(int argc, char **argv) {
+    const char *selector = NULL;
+    const char *json = NULL;
+    const cli_option options[] = {CLI_DEVICE_OPTION(&selector), CLI_JSON_OPTION(&json)};
+    const cli_command command = {
+        .name = command_name,
+        .summary = "every backend, driver and device, and why one is missing",
+        .options = options,
+        .option_count = sizeof options / sizeof options[0],
+        .notes = "Exit code 3 when there is no device, or none that --device names.",
+    };
+    const cli_outcome outcome = cli_parse(&command, argc, argv, NULL);
+    return outcome == CLI_RUN ? list_devices(selector, json) : cli_exit_code(outcome);
+}

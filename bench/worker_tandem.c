@@ -1,0 +1,44 @@
+#include "bench/worker_tandem.h"
+
+#include <string.h>
+
+#include "bench/cli_options.h"
+
+worker_answer worker_library_failure(const char *what, tdm_status status, worker_text *reply) {
+    const char *const detail = tdm_last_detail();
+    worker_text_set(reply, "%s: %s%s%s", what, tdm_status_text(status),
+                    detail[0] == '\0' ? "" : ": ", detail);
+    return status == TDM_UNSUPPORTED ? WORKER_SKIP : WORKER_FAIL;
+}
+
+worker_answer worker_device_open(worker_device *own, const char *request, worker_text *reply) {
+    if (own->stream != NULL)
+        return WORKER_OK;
+    worker_device_close(own);
+    const int index = (int)worker_field_integer(request, "index", 0);
+    tdm_status status = tdm_context_create(NULL, &own->context);
+    if (status == TDM_OK)
+        status = tdm_device_get(own->context, index, &own->device);
+    if (status == TDM_OK)
+        status = tdm_stream_create(own->device, &own->stream);
+    return status == TDM_OK ? WORKER_OK : worker_library_failure("device", status, reply);
+}
+
+void worker_device_close(worker_device *own) {
+    tdm_stream_destroy(own->stream);
+    tdm_device_release(own->device);
+    tdm_context_destroy(own->context);
+    memset(own, 0, sizeof *own);
+}
+
+int worker_command(int argc, char **argv) {
+    const char *const suite = argc == 2 ? argv[1] : "";
+    if (strcmp(suite, "gemm") == 0)
+        return worker_tandem_gemm();
+    if (strcmp(suite, "memory") == 0)
+        return worker_tandem_memory();
+    if (strcmp(suite, "memcpy") == 0)
+        return worker_memcpy();
+    return cli_refuse("tandem _worker", "one of gemm, memory, memcpy is needed; '%s' is none",
+                      suite);
+}

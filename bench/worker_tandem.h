@@ -1,0 +1,31 @@
+/* The hidden commands `tandem _worker <suite>`: the program as its own worker. */
+#ifndef BENCH_WORKER_TANDEM_H
+#define BENCH_WORKER_TANDEM_H
+
+#include <tandem/tandem.h>
+
+#include "bench/worker_protocol.h"
+
+/* The device that the first request names; it stays the same for the life of the worker. */
+typedef struct worker_device {
+    tdm_context *context;
+    tdm_device *device;
+    tdm_stream *stream;
+} worker_device;
+
+/* Open the device of the field "index" once. */
+worker_answer worker_device_open(worker_device *own, const char *request, worker_text *reply);
+void worker_device_close(worker_device *own);
+
+/* An answer with the library's detail text: WORKER_SKIP for TDM_UNSUPPORTED. */
+worker_answer worker_library_failure(const char *what, tdm_status status, worker_text *reply);
+
+/* Each serves one suite until quit and returns the exit code. */
+int worker_tandem_gemm(void);
+int worker_tandem_memory(void);
+int worker_memcpy(void);
+
+/* `tandem _worker SUITE` */
+int worker_command(int argc, char **argv);
+
+#endif

@@ -1,0 +1,159 @@
+/* Tandem's own worker for the gemm suite: a plan, its operands on the device, the plan's run timed. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/gemm_case.h"
+#include "bench/worker_serve.h"
+#include "bench/worker_tandem.h"
+
+typedef struct gemm_state {
+    worker_device device;
+    gemm_case item;
+    tdm_tensor *a;
+    tdm_tensor *b;
+    tdm_tensor *d;
+    tdm_gemm_plan *plan;
+    tdm_packed *packed;
+    tdm_buffer *workspace;
+} gemm_state;
+
+static void release(void *state) {
+    gemm_state *const own = state;
+    tdm_buffer_destroy(own->workspace);
+    tdm_packed_destroy(own->packed);
+    tdm_gemm_plan_destroy(own->plan);
+    tdm_tensor_destroy(own->a);
+    tdm_tensor_destroy(own->b);
+    tdm_tensor_destroy(own->d);
+    *own = (gemm_state){.device = own->device};
+}
+
+static tdm_status create_operand(const gemm_state *own, gemm_operand operand, int64_t rows,
+                                 int64_t columns, tdm_tensor **tensor) {
+    const int64_t shape[] = {rows, columns};
+    void *const data = gemm_case_create(&own->item, operand);
+    if (data == NULL)
+        return TDM_OUT_OF_HOST_MEMORY;
+    tdm_status status = tdm_tensor_create(own->device.device, own->item.dtype, 2, shape, tensor);
+    if (status == TDM_OK)
+        status = tdm_copy_from_host(own->device.stream, *tensor, data,
+                                    gemm_case_bytes(&own->item, operand), NULL);
+    free(data);
+    return status;
+}
+
+static tdm_status create_operands(gemm_state *own) {
+    const gemm_case *const item = &own->item;
+    tdm_status status = create_operand(own, GEMM_OPERAND_A, item->transpose_a ? item->k : item->m,
+                                       item->transpose_a ? item->m : item->k, &own->a);
+    if (status == TDM_OK)
+        status = create_operand(own, GEMM_OPERAND_B, item->transpose_b ? item->n : item->k,
+                                item->transpose_b ? item->k : item->n, &own->b);
+    if (status == TDM_OK)
+        status = create_operand(own, GEMM_OPERAND_D, item->m, item->n, &own->d);
+    return status;
+}
+
+static tdm_status create_plan(gemm_state *own, const char *variant) {
+    tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
+    desc.transpose_a = own->item.transpose_a;
+    desc.transpose_b = own->item.transpose_b;
+    desc.packed_b = own->item.prepacked;
+    desc.variant = variant[0] == '\0' ? NULL : variant;
+    tdm_status status = tdm_tensor_layout(own->a, &desc.a);
+    if (status == TDM_OK)
+        status = tdm_tensor_layout(own->b, &desc.b);
+    if (status == TDM_OK)
+        status = tdm_tensor_layout(own->d, &desc.d);
+    if (status == TDM_OK)
+        status = tdm_gemm_plan_create(own->device.device, &desc, &own->plan);
+    return status;
+}
+
+static tdm_status prepare_run(gemm_state *own) {
+    size_t bytes = 0;
+    tdm_status status = tdm_gemm_plan_workspace_size(own->plan, &bytes);
+    if (status == TDM_OK && bytes > 0)
+        status = tdm_buffer_create(own->device.device, bytes, &own->workspace);
+    if (status == TDM_OK && own->item.prepacked)
+        status = tdm_gemm_pack_b(own->plan, own->device.stream, own->b, &own->packed);
+    if (status == TDM_OK)
+        status = tdm_stream_synchronize(own->device.stream);
+    return status;
+}
+
+static worker_answer describe(void *state, const char *request, worker_text *reply) {
+    gemm_state *const own = state;
+    char variant[64];
+    if (gemm_case_read(request, &own->item) != 0) {
+        worker_text_set(reply, "the case cannot be read");
+        return WORKER_FAIL;
+    }
+    const worker_answer answer = worker_device_open(&own->device, request, reply);
+    if (answer != WORKER_OK)
+        return answer;
+    worker_field(request, "variant", variant, sizeof variant);
+    tdm_status status = create_operands(own);
+    if (status != TDM_OK)
+        return worker_library_failure("operands", status, reply);
+    status = create_plan(own, variant);
+    if (status != TDM_OK)
+        return worker_library_failure("plan", status, reply);
+    status = prepare_run(own);
+    if (status != TDM_OK)
+        return worker_library_failure("packing", status, reply);
+    worker_field_add(reply, "variant", tdm_gemm_plan_variant(own->plan));
+    return WORKER_OK;
+}
+
+static worker_answer enqueue(void *state, worker_text *reply) {
+    const gemm_state *const own = state;
+    tdm_gemm_args arguments = TDM_GEMM_ARGS_INIT;
+    arguments.a = own->a;
+    arguments.b = own->item.prepacked ? NULL : own->b;
+    arguments.packed_b = own->packed;
+    arguments.d = own->d;
+    arguments.workspace = own->workspace;
+    const tdm_status status = tdm_gemm_plan_run(own->plan, own->device.stream, &arguments);
+    return status == TDM_OK ? WORKER_OK : worker_library_failure("run", status, reply);
+}
+
+static worker_answer wait_for_stream(void *state, worker_text *reply) {
+    const gemm_state *const own = state;
+    const tdm_status status = tdm_stream_synchronize(own->device.stream);
+    return status == TDM_OK ? WORKER_OK : worker_library_failure("wait", status, reply);
+}
+
+static size_t output_bytes(void *state) {
+    const gemm_state *const own = state;
+    return own->d == NULL ? 0 : gemm_case_bytes(&own->item, GEMM_OPERAND_D);
+}
+
+static worker_answer output(void *state, void *bytes, worker_text *reply) {
+    const gemm_state *const own = state;
+    const tdm_status status =
+        tdm_copy_to_host(own->device.stream, own->d, bytes, output_bytes(state), NULL);
+    return status == TDM_OK ? WORKER_OK : worker_library_failure("read", status, reply);
+}
+
+static void identify(void *state, worker_text *reply) {
+    (void)state;
+    worker_field_add(reply, "version", tdm_version_text());
+}
+
+int worker_tandem_gemm(void) {
+    static const worker_implementation tandem = {
+        .name = "tandem",
+        .identify = identify,
+        .describe = describe,
+        .enqueue = enqueue,
+        .wait = wait_for_stream,
+        .output_bytes = output_bytes,
+        .output = output,
+        .release = release,
+    };
+    gemm_state state = {.a = NULL};
+    const int code = worker_serve(&tandem, &state);
+    worker_device_close(&state.device);
+    return code;
+}
