@@ -70,5 +70,39 @@ expect 1 check_file_names.sh
 
 plant quant/core.c '' check_file_names.sh
 
+# library WANTED CODE LINKER_OPTION...: what check_symbols.sh says of a library of that code, whose header
+# declares tdm_one and, over two lines, tdm_two.
+library() {
+    cases=$((cases + 1))
+    wanted=$1
+    code=$2
+    shift 2
+    rm -rf "$work/library"
+    mkdir -p "$work/library/include/tandem"
+    cd "$work/library"
+    printf '%s\n' '#define TDM_API __attribute__((visibility("default")))' 'TDM_API int tdm_one(void);' \
+        'TDM_API const char *' 'tdm_two(int a,' '    int b);' >include/tandem/tandem.h
+    printf '%s\n' '#include <tandem/tandem.h>' "$code" >library.c
+    cc -fvisibility=hidden -Iinclude -shared -fPIC -o libtandem.so library.c "$@"
+    if sh "$checks/check_symbols.sh" libtandem.so include >output 2>&1; then got=0; else got=1; fi
+    if [ "$got" != "$wanted" ]; then
+        echo "check_symbols.sh: wanted $wanted, got $got for: $code $*"
+        cat output
+        bad=1
+    fi
+}
+
+one='int tdm_one(void) { return 1; }'
+two='const char *tdm_two(int a, int b) { return a < b ? "" : 0; }'
+visible='__attribute__((visibility("default")))'
+name='-Wl,-soname,libtandem.so.0'
+library 0 "$one $two" $name
+library 0 "$one $two int tdm_hidden(void) { return 0; }" $name
+library 1 "$one" $name
+library 1 "$one $two $visible int tdm_three;" $name
+library 1 "$one $two $visible int three;" $name
+library 1 "$one $two" -Wl,-soname,libtandem.so.1
+library 1 "$one $two" $name -Wl,--no-as-needed -lcmocka
+
 echo "checks: $cases cases, $([ $bad -eq 0 ] && echo all || echo not all) as expected"
 exit $bad
