@@ -41,6 +41,7 @@ endfunction()
 get_filename_component(output_folder "${OUTPUT}" DIRECTORY)
 file(GLOB texts RELATIVE "${FOLDER}" "${FOLDER}/*.cl")
 list(SORT texts)
+file(REMOVE_RECURSE "${output_folder}/flat")
 
 set(arrays "")
 set(rows "")
