@@ -1,0 +1,144 @@
+/*
+ * GEMM inside the library: the checked problem, the variant rows' parameters, the plan.
+ *
+ * gemm_problem.c turns layouts into a problem, gemm_select.c finds the rows for it, gemm_plan.c owns the plan,
+ * gemm_run.c enqueues it, gemm_packed.c makes packed weights, gemm_call.c is tdm_gemm with its plan cache.
+ */
+#ifndef TANDEM_API_GEMM_INTERNAL_H
+#define TANDEM_API_GEMM_INTERNAL_H
+
+#include "api/core.h"
+
+/* ---- the problem -------------------------------------------------------------------------------- */
+
+#define TDM_GEMM_BATCH_RANK (TDM_MAX_RANK - 2)
+
+/* One operand: op() applied, so a is M×K, b is K×N, the others M×N. TDM_DTYPE_NONE: not there. */
+typedef struct tdm_gemm_matrix {
+    tdm_dtype dtype;
+    int64_t row, col;                   /* element strides */
+    int64_t batch[TDM_GEMM_BATCH_RANK]; /* element strides, 0: shared */
+} tdm_gemm_matrix;
+
+/*
+ * Batch dimensions are those of D without the ones of size 1, neighbours merged where every operand allows it. The last
+ * one (the largest) is the launch's z; the others are launched one after the other.
+ */
+typedef struct tdm_gemm_problem {
+    int64_t m, n, k;
+    tdm_gemm_matrix a, b, c, d, residual;
+    tdm_dtype bias;
+    int64_t bias_stride;
+    float alpha, beta;
+    tdm_activation activation;
+    int batch_rank;
+    int64_t batch_shape[TDM_GEMM_BATCH_RANK];
+    bool forced; /* a row was named: preferences do not refuse it */
+} tdm_gemm_problem;
+
+/* Check a description (everything but struct_size and the variant's name) and derive its problem. */
+tdm_status tdm_gemm_problem_from(const tdm_gemm_desc *desc, tdm_gemm_problem *problem);
+
+/* Batch entries along z, and the number of launches the other dimensions make. Both 0 when D is empty. */
+int64_t tdm_gemm_z_count(const tdm_gemm_problem *problem);
+int64_t tdm_gemm_outer_count(const tdm_gemm_problem *problem);
+/* Elements to add to a matrix's place for outer entry `outer`. */
+int64_t tdm_gemm_outer_offset(const tdm_gemm_problem *problem, const tdm_gemm_matrix *matrix, int64_t outer);
+/* Stride of a matrix along z. */
+int64_t tdm_gemm_z_stride(const tdm_gemm_problem *problem, const tdm_gemm_matrix *matrix);
+
+/* ---- rows ----------------------------------------------------------------------------------------- */
+
+/* Meaning of tdm_variant.parameters for the ops GEMM and GEMM_PACK, as variants.def says. */
+enum {
+    TDM_GEMM_P_FAMILY = 0,
+    TDM_GEMM_P_ROWS,
+    TDM_GEMM_P_COLUMNS,
+    TDM_GEMM_P_A_TYPE,
+    TDM_GEMM_P_B_TYPE,
+    TDM_GEMM_P_ITEMS,
+    TDM_GEMM_P_LOCAL_BYTES,
+    TDM_GEMM_P_GROUP_X
+};
+enum { TDM_GEMM_REFERENCE = 1, TDM_GEMM_TILED = 2, TDM_GEMM_PANEL = 3 };
+enum { TDM_PACK_P_WIDTH = 0, TDM_PACK_P_SOURCE, TDM_PACK_P_PANELS };
+
+/*
+ * The row for a problem, with its kernel built. Rows whose built kernel turns out to allow smaller groups than they need are refused like any other.
+ */
+tdm_status tdm_gemm_select(tdm_device *device, const tdm_gemm_problem *problem, const char *forced, char *refusals,
+                           size_t refusals_bytes, tdm_kernel **kernel);
+
+/* The packing kernel for panels of `width` lines, from one storage type to another. */
+tdm_status tdm_gemm_select_pack(tdm_device *device, int width, tdm_dtype source, tdm_dtype panels,
+                                tdm_kernel **kernel);
+
+/* ---- the plan ------------------------------------------------------------------------------------- */
+
+#define TDM_PACKED_LAYOUT_TEXT 32
+#define TDM_GEMM_REFUSALS_TEXT 2048
+
+/*
+ * How one operand is packed. kernel NULL: it is read in place; packed weights of such a plan are a dense copy (width 1). Sizes are those of
+ * one launch.
+ */
+typedef struct tdm_gemm_packing {
+    tdm_kernel *kernel;
+    int width;
+    int unit_bytes;      /* of the panels */
+    int64_t lines;       /* of the matrix: rows of A, columns of B */
+    int64_t z_elements;  /* of one batch entry's panels */
+    int64_t z_count;     /* 1 when shared along z */
+    uint64_t bytes;
+    uint64_t workspace_offset;
+} tdm_gemm_packing;
+
+struct tdm_gemm_plan {
+    atomic_int references;
+    tdm_device *device; /* counted, unless the plan belongs to the device's own cache */
+    bool counts_device;
+    tdm_gemm_desc desc; /* variant is NULL here */
+    tdm_gemm_problem problem;
+    tdm_kernel *kernel;
+    tdm_gemm_packing pack_a, pack_b;
+    uint64_t workspace_bytes;
+    char packed_layout[TDM_PACKED_LAYOUT_TEXT];
+    char refusals[TDM_GEMM_REFUSALS_TEXT];
+    tdm_gemm_plan *next; /* in the device's cache */
+};
+
+/* As tdm_gemm_plan_create; a plan for the device's own cache does not count the device. */
+tdm_status tdm_gemm_plan_build(tdm_device *device, const tdm_gemm_desc *desc, bool counts_device,
+                               tdm_gemm_plan **plan);
+
+/* Packed weights. The content is B's panels of every batch entry that is not shared, in the plan's order of batches. */
+struct tdm_packed {
+    tdm_device *device; /* counted */
+    tdm_buffer *buffer;
+    int64_t n, k;
+    int batch_rank;
+    int64_t batch_shape[TDM_GEMM_BATCH_RANK]; /* of the dimensions along which B is not shared */
+    char layout[TDM_PACKED_LAYOUT_TEXT];
+};
+
+/* Packed weights must be what the plan's kernel reads. */
+tdm_status tdm_packed_check(const tdm_gemm_plan *plan, const tdm_packed *packed);
+/* Number of the outer entry's B among the packed ones. */
+int64_t tdm_packed_index(const tdm_gemm_problem *problem, int64_t outer);
+
+/* Largest z of one launch: devices exist that allow no more. */
+#define TDM_GEMM_MAX_Z 65535
+
+/* Enqueue the packing of one outer entry of A or B: depth runs along K, lines along the other dimension. */
+typedef struct tdm_gemm_pack_job {
+    const tdm_gemm_packing *packing;
+    const tdm_tensor *source;
+    int64_t source_offset; /* elements from the tensor's start */
+    int64_t depth, depth_stride, line_stride, z_stride;
+    tdm_block *target;
+    uint64_t target_offset; /* bytes */
+} tdm_gemm_pack_job;
+
+tdm_status tdm_gemm_enqueue_pack(tdm_stream *stream, const tdm_gemm_pack_job *job);
+
+#endif

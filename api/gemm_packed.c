@@ -1,0 +1,176 @@
+/* Weights packed once for any number of runs. */
+#include <string.h>
+
+#include "api/device_internal.h"
+#include "api/gemm_internal.h"
+
+/* The packed entries are those of the batch dimensions along which B is not shared, in the plan's order. */
+int64_t tdm_packed_index(const tdm_gemm_problem *problem, int64_t outer) {
+    int64_t index = 0, step = 1;
+    for (int i = problem->batch_rank - 2; i >= 0; i--) {
+        const int64_t extent = problem->batch_shape[i];
+        if (problem->b.batch[i] != 0) {
+            index += outer % extent * step;
+            step *= extent;
+        }
+        outer /= extent;
+    }
+    return index;
+}
+
+/* True for the first outer entry among those that share one B. */
+static bool is_first_of_its_b(const tdm_gemm_problem *problem, int64_t outer) {
+    for (int i = problem->batch_rank - 2; i >= 0; i--) {
+        if (problem->b.batch[i] == 0 && outer % problem->batch_shape[i] != 0)
+            return false;
+        outer /= problem->batch_shape[i];
+    }
+    return true;
+}
+
+/* Extents of the dimensions along which B is not shared. */
+static int own_batch(const tdm_gemm_problem *problem, int64_t shape[TDM_GEMM_BATCH_RANK]) {
+    int rank = 0;
+    for (int i = 0; i < problem->batch_rank; i++)
+        if (problem->b.batch[i] != 0)
+            shape[rank++] = problem->batch_shape[i];
+    return rank;
+}
+
+tdm_status tdm_packed_check(const tdm_gemm_plan *plan, const tdm_packed *packed) {
+    const tdm_gemm_problem *const p = &plan->problem;
+    if (packed->device != plan->device)
+        return tdm_fail(TDM_BAD_ARGUMENT, "gemm: packed_b is on device %s, the plan on %s",
+                        packed->device->info.selector, plan->device->info.selector);
+    if (strcmp(packed->layout, plan->packed_layout) != 0)
+        return tdm_fail(TDM_BAD_ARGUMENT, "gemm: packed_b has layout %s but %s reads %s", packed->layout,
+                        plan->kernel->variant->name, plan->packed_layout);
+    if (packed->k != p->k || packed->n != p->n)
+        return tdm_fail(TDM_BAD_SHAPE, "gemm: packed_b is %lld by %lld but B of the plan is %lld by %lld",
+                        (long long)packed->k, (long long)packed->n, (long long)p->k, (long long)p->n);
+    int64_t shape[TDM_GEMM_BATCH_RANK];
+    const int rank = own_batch(p, shape);
+    if (packed->batch_rank != rank ||
+        memcmp(packed->batch_shape, shape, (size_t)rank * sizeof *shape) != 0)
+        return tdm_fail(TDM_BAD_SHAPE, "gemm: the batch of packed_b is not that of B of the plan");
+    return TDM_OK;
+}
+
+/* A dense copy of one outer entry, for kernels that read B in place. */
+static tdm_status copy_plain(const tdm_gemm_plan *plan, tdm_stream *stream, const tdm_tensor *b, int64_t offset,
+                             tdm_buffer *target, int64_t target_elements) {
+    tdm_status status = TDM_OK;
+    const tdm_gemm_problem *const p = &plan->problem;
+    const tdm_gemm_packing *const packing = &plan->pack_b;
+    const int64_t shape[3] = {packing->z_count, p->k, p->n};
+    const int64_t strides[3] = {tdm_gemm_z_stride(p, &p->b), p->b.row, p->b.col};
+    tdm_layout dense;
+    tdm_tensor *from = NULL, *to = NULL;
+    TDM_TRY_GOTO(tdm_layout_contiguous(p->b.dtype, 3, shape, &dense));
+    TDM_TRY_GOTO(tdm_tensor_view(b, 3, shape, strides, offset, &from));
+    TDM_TRY_GOTO(tdm_tensor_on_buffer(target, target_elements, &dense, &to));
+    TDM_TRY_GOTO(tdm_copy(stream, to, from));
+
+cleanup:
+    tdm_tensor_destroy(from);
+    tdm_tensor_destroy(to);
+    return status;
+}
+
+static tdm_status fill_packed(const tdm_gemm_plan *plan, tdm_stream *stream, const tdm_tensor *b,
+                              tdm_packed *packed) {
+    const tdm_gemm_problem *const p = &plan->problem;
+    const tdm_gemm_packing *const packing = &plan->pack_b;
+    const int64_t outer_count = p->k == 0 ? 0 : tdm_gemm_outer_count(p);
+    for (int64_t outer = 0; outer < outer_count; outer++) {
+        const int64_t offset = tdm_gemm_outer_offset(p, &p->b, outer);
+        const int64_t elements = tdm_packed_index(p, outer) * packing->z_count * packing->z_elements;
+        if (!is_first_of_its_b(p, outer))
+            continue;
+        const tdm_gemm_pack_job job = {.packing = packing,
+                                       .source = b,
+                                       .source_offset = offset,
+                                       .depth = p->k,
+                                       .depth_stride = p->b.row,
+                                       .line_stride = p->b.col,
+                                       .z_stride = tdm_gemm_z_stride(p, &p->b),
+                                       .target = packed->buffer->block,
+                                       .target_offset = (uint64_t)(elements * packing->unit_bytes)};
+        TDM_TRY(packing->kernel ? tdm_gemm_enqueue_pack(stream, &job)
+                                : copy_plain(plan, stream, b, offset, packed->buffer, elements));
+    }
+    return TDM_OK;
+}
+
+/* Device bytes of all packed entries. */
+static tdm_status packed_bytes(const tdm_gemm_plan *plan, int64_t *bytes) {
+    const tdm_gemm_problem *const p = &plan->problem;
+    *bytes = (int64_t)plan->pack_b.bytes;
+    for (int i = 0; i < p->batch_rank - 1; i++)
+        if (p->b.batch[i] != 0 && tdm_mul_overflows(*bytes, p->batch_shape[i], bytes))
+            return tdm_fail(TDM_BAD_SHAPE, "gemm_pack_b: the packed form would exceed 2^63-1 bytes");
+    return TDM_OK;
+}
+
+static tdm_status check_pack(const tdm_gemm_plan *plan, tdm_stream *stream, const tdm_tensor *b) {
+    if (!plan)
+        return tdm_fail(TDM_BAD_ARGUMENT, "gemm_pack_b: plan is NULL");
+    TDM_TRY(tdm_check_tensor("gemm_pack_b", "B", stream, b));
+    if (stream->device != plan->device)
+        return tdm_fail(TDM_BAD_ARGUMENT, "gemm_pack_b: the plan is for device %s, the stream on %s",
+                        plan->device->info.selector, stream->device->info.selector);
+    if (!plan->desc.packed_b)
+        return tdm_fail(TDM_BAD_STATE, "gemm_pack_b: the plan was made without packed_b");
+    if (b->layout.dtype != plan->desc.b.dtype)
+        return tdm_fail(TDM_BAD_DTYPE, "gemm_pack_b: B is %s but the plan was made for %s",
+                        tdm_dtype_name(b->layout.dtype), tdm_dtype_name(plan->desc.b.dtype));
+    if (!tdm_layout_equal(&b->layout, &plan->desc.b))
+        return tdm_fail(TDM_BAD_SHAPE, "gemm_pack_b: B has not the layout that the plan was made for");
+    return tdm_refuse_recording(stream, "gemm_pack_b");
+}
+
+tdm_status tdm_gemm_pack_b(const tdm_gemm_plan *plan, tdm_stream *stream, const tdm_tensor *b,
+                           tdm_packed **packed) {
+    tdm_status status = TDM_OK;
+    int64_t bytes;
+    if (!packed)
+        return tdm_fail(TDM_BAD_ARGUMENT, "gemm_pack_b: packed is NULL");
+    *packed = NULL;
+    TDM_TRY(check_pack(plan, stream, b));
+    TDM_TRY(packed_bytes(plan, &bytes));
+    tdm_packed *const made = tdm_host_calloc(1, sizeof *made);
+    if (!made)
+        return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "gemm_pack_b: no host memory");
+    TDM_TRY_GOTO(tdm_buffer_create(plan->device, (size_t)bytes, &made->buffer));
+    TDM_TRY_GOTO(fill_packed(plan, stream, b, made));
+    made->n = plan->problem.n;
+    made->k = plan->problem.k;
+    made->batch_rank = own_batch(&plan->problem, made->batch_shape);
+    memcpy(made->layout, plan->packed_layout, sizeof made->layout);
+    made->device = plan->device;
+    tdm_device_retain(made->device);
+    *packed = made;
+    return TDM_OK;
+
+cleanup:
+    tdm_buffer_destroy(made->buffer);
+    tdm_host_free(made);
+    return status;
+}
+
+void tdm_packed_destroy(tdm_packed *packed) {
+    if (!packed)
+        return;
+    tdm_device *const device = packed->device;
+    tdm_buffer_destroy(packed->buffer);
+    tdm_host_free(packed);
+    tdm_device_release(device);
+}
+
+size_t tdm_packed_bytes(const tdm_packed *packed) {
+    return packed ? tdm_buffer_size(packed->buffer) : 0;
+}
+
+const char *tdm_packed_layout(const tdm_packed *packed) {
+    return packed ? packed->layout : NULL;
+}

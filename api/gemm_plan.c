@@ -1,0 +1,160 @@
+/* GEMM plans: what is fixed once for a shape. */
+#include <stdio.h>
+#include <string.h>
+
+#include "api/device_internal.h"
+#include "api/gemm_internal.h"
+
+#define WORKSPACE_ALIGNMENT 256
+/* Version of the panels' arrangement; weights packed by another one are refused. */
+#define PANEL_VERSION       1
+#define PLAIN_VERSION       1
+
+static uint64_t align_up(uint64_t bytes) {
+    return (bytes + WORKSPACE_ALIGNMENT - 1) / WORKSPACE_ALIGNMENT * WORKSPACE_ALIGNMENT;
+}
+
+/* Sizes of the panels of one launch: ceil(lines / width)·width·K elements per batch entry. */
+static tdm_status size_packing(const tdm_gemm_plan *plan, const char *name,
+                               const tdm_gemm_matrix *matrix, tdm_gemm_packing *packing) {
+    const tdm_gemm_problem *const p = &plan->problem;
+    const int64_t panels = tdm_ceil_div(packing->lines, packing->width);
+    int64_t bytes;
+    packing->z_count = tdm_gemm_z_stride(p, matrix) == 0 ? 1 : tdm_gemm_z_count(p);
+    if (tdm_mul_overflows(panels * packing->width, p->k, &packing->z_elements) ||
+        tdm_mul_overflows(packing->z_elements, packing->z_count, &bytes) ||
+        tdm_mul_overflows(bytes, packing->unit_bytes, &bytes))
+        return tdm_fail(TDM_BAD_SHAPE, "gemm: the packed form of %s would exceed 2^63-1 bytes",
+                        name);
+    packing->bytes = (uint64_t)bytes;
+    return TDM_OK;
+}
+
+/*
+ * A is read in place where the panel kernel can: f32 that is contiguous along K, or that is read by one column of tiles only, so
+ * that packing would never be repaid.
+ */
+static bool packs_a(const tdm_gemm_plan *plan) {
+    const tdm_gemm_problem *const p = &plan->problem;
+    if (p->k == 0)
+        return false;
+    return p->a.dtype != TDM_F32 ||
+           (p->a.col > 1 && p->n > plan->kernel->variant->parameters[TDM_GEMM_P_COLUMNS]);
+}
+
+static tdm_status plan_packing(tdm_gemm_plan *plan) {
+    const int32_t *const row = plan->kernel->variant->parameters;
+    const tdm_gemm_problem *const p = &plan->problem;
+    tdm_gemm_packing *const a = &plan->pack_a, *const b = &plan->pack_b;
+    if (row[TDM_GEMM_P_FAMILY] != TDM_GEMM_PANEL) {
+        snprintf(plan->packed_layout, sizeof plan->packed_layout, "plain-%s/%d",
+                 tdm_dtype_name(p->b.dtype), PLAIN_VERSION);
+        return TDM_OK;
+    }
+    if (packs_a(plan)) {
+        TDM_TRY(tdm_gemm_select_pack(plan->device, row[TDM_GEMM_P_ROWS], p->a.dtype, TDM_F32,
+                                     &a->kernel));
+        a->width = row[TDM_GEMM_P_ROWS];
+        a->unit_bytes = tdm_dtype_info(TDM_F32)->unit_bytes;
+        a->lines = p->m;
+        TDM_TRY(size_packing(plan, "A", &p->a, a));
+    }
+    const tdm_dtype panels = (tdm_dtype)row[TDM_GEMM_P_B_TYPE];
+    TDM_TRY(tdm_gemm_select_pack(plan->device, row[TDM_GEMM_P_COLUMNS], p->b.dtype, panels,
+                                 &b->kernel));
+    b->width = row[TDM_GEMM_P_COLUMNS];
+    b->unit_bytes = tdm_dtype_info(panels)->unit_bytes;
+    snprintf(plan->packed_layout, sizeof plan->packed_layout, "panel%d-%s/%d", b->width,
+             tdm_dtype_name(panels), PANEL_VERSION);
+    return size_packing(plan, "B", &p->b, b);
+}
+
+/* Tiles are numbered along x in 31 bits. */
+static tdm_status check_tiles(const tdm_gemm_plan *plan) {
+    const tdm_gemm_problem *const p = &plan->problem;
+    const int32_t *const row = plan->kernel->variant->parameters;
+    int64_t tiles;
+    if (tdm_mul_overflows(tdm_ceil_div(p->m, row[TDM_GEMM_P_ROWS]), tdm_ceil_div(p->n, row[TDM_GEMM_P_COLUMNS]),
+                          &tiles) ||
+        tiles > INT32_MAX)
+        return tdm_fail(TDM_UNSUPPORTED, "gemm: %lld by %lld elements are too many tiles for %s", (long long)p->m,
+                        (long long)p->n, plan->kernel->variant->name);
+    return TDM_OK;
+}
+
+static void plan_workspace(tdm_gemm_plan *plan) {
+    if (tdm_gemm_z_count(&plan->problem) == 0)
+        return;
+    if (plan->pack_a.kernel)
+        plan->workspace_bytes = align_up(plan->pack_a.bytes);
+    plan->pack_b.workspace_offset = plan->workspace_bytes;
+    if (plan->pack_b.kernel && !plan->desc.packed_b)
+        plan->workspace_bytes += align_up(plan->pack_b.bytes);
+}
+
+tdm_status tdm_gemm_plan_build(tdm_device *device, const tdm_gemm_desc *desc, bool counts_device,
+                               tdm_gemm_plan **plan) {
+    tdm_status status = TDM_OK;
+    tdm_gemm_plan *const made = tdm_host_calloc(1, sizeof *made);
+    if (!made)
+        return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "gemm: no host memory for a plan");
+    made->references = 1;
+    made->device = device;
+    made->desc = *desc;
+    made->desc.variant = NULL;
+    TDM_TRY_GOTO(tdm_gemm_problem_from(desc, &made->problem));
+    made->problem.forced = desc->variant != NULL;
+    TDM_TRY_GOTO(tdm_gemm_select(device, &made->problem, desc->variant, made->refusals,
+                                 sizeof made->refusals, &made->kernel));
+    TDM_TRY_GOTO(check_tiles(made));
+    TDM_TRY_GOTO(plan_packing(made));
+    plan_workspace(made);
+    made->counts_device = counts_device;
+    if (counts_device)
+        tdm_device_retain(device);
+    *plan = made;
+    return TDM_OK;
+
+cleanup:
+    tdm_host_free(made);
+    return status;
+}
+
+tdm_status tdm_gemm_plan_create(tdm_device *device, const tdm_gemm_desc *desc,
+                                tdm_gemm_plan **plan) {
+    if (!plan)
+        return tdm_fail(TDM_BAD_ARGUMENT, "gemm: plan is NULL");
+    *plan = NULL;
+    if (!device || !desc)
+        return tdm_fail(TDM_BAD_ARGUMENT, "gemm: %s is NULL", device ? "desc" : "device");
+    if (desc->struct_size != sizeof *desc)
+        return tdm_fail(TDM_BAD_ARGUMENT, "gemm: struct_size of desc is %zu, expected %zu",
+                        desc->struct_size, sizeof *desc);
+    return tdm_gemm_plan_build(device, desc, true, plan);
+}
+
+void tdm_gemm_plan_destroy(tdm_gemm_plan *plan) {
+    if (!plan || atomic_fetch_sub(&plan->references, 1) != 1)
+        return;
+    tdm_device *const device = plan->counts_device ? plan->device : NULL;
+    tdm_host_free(plan);
+    tdm_device_release(device);
+}
+
+tdm_status tdm_gemm_plan_workspace_size(const tdm_gemm_plan *plan, size_t *bytes) {
+    if (!bytes)
+        return tdm_fail(TDM_BAD_ARGUMENT, "gemm_plan_workspace_size: bytes is NULL");
+    *bytes = 0;
+    if (!plan)
+        return tdm_fail(TDM_BAD_ARGUMENT, "gemm_plan_workspace_size: plan is NULL");
+    *bytes = (size_t)plan->workspace_bytes;
+    return TDM_OK;
+}
+
+const char *tdm_gemm_plan_variant(const tdm_gemm_plan *plan) {
+    return plan ? plan->kernel->variant->name : NULL;
+}
+
+const char *tdm_gemm_plan_refusals(const tdm_gemm_plan *plan) {
+    return plan ? plan->refusals : NULL;
+}

@@ -1,0 +1,322 @@
+/* Running a plan: checks of the operands, then the launches. Nothing here allocates, builds or waits. */
+#include <string.h>
+
+#include "api/gemm_internal.h"
+#include "kernels/gemm_args.h"
+
+// Kernel texts see no library header: their codes repeat the public values.
+_Static_assert(TDM_CODE_F32 == (int)TDM_F32 && TDM_CODE_F16 == (int)TDM_F16 &&
+                   TDM_CODE_BF16 == (int)TDM_BF16 && TDM_CODE_ABSENT == (int)TDM_DTYPE_NONE,
+               "dtype codes of the kernels");
+_Static_assert(TDM_CODE_ACT_NONE == (int)TDM_ACT_NONE && TDM_CODE_ACT_RELU == (int)TDM_ACT_RELU &&
+                   TDM_CODE_ACT_GELU == (int)TDM_ACT_GELU &&
+                   TDM_CODE_ACT_GELU_TANH == (int)TDM_ACT_GELU_TANH && TDM_CODE_ACT_SILU == (int)TDM_ACT_SILU,
+               "activation codes of the kernels");
+_Static_assert(sizeof(tdm_gemm_shape_arg) <= TDM_BLOB_BYTES && sizeof(tdm_gemm_epilogue_arg) <= TDM_BLOB_BYTES &&
+                   sizeof(tdm_pack_arg) <= TDM_BLOB_BYTES,
+               "blobs");
+
+#define REFERENCE_GROUP 64
+/* Elements that one item packs: enough to hide the launch, few enough to share the work among cores. */
+#define PACK_ITEM_ELEMENTS 4096
+
+/* ---- checks ----------------------------------------------------------------------------------------- */
+
+static tdm_status check_operand(const tdm_stream *stream, const char *name, const tdm_tensor *tensor,
+                                const tdm_layout *expected) {
+    if (expected->dtype == TDM_DTYPE_NONE) {
+        if (tensor)
+            return tdm_fail(TDM_BAD_ARGUMENT, "gemm: %s is given but the plan has none", name);
+        return TDM_OK;
+    }
+    TDM_TRY(tdm_check_tensor("gemm", name, stream, tensor));
+    if (tensor->layout.dtype != expected->dtype)
+        return tdm_fail(TDM_BAD_DTYPE, "gemm: %s is %s but the plan was made for %s", name,
+                        tdm_dtype_name(tensor->layout.dtype), tdm_dtype_name(expected->dtype));
+    if (tdm_layout_equal(&tensor->layout, expected))
+        return TDM_OK;
+    char shape[TDM_SHAPE_TEXT], planned[TDM_SHAPE_TEXT];
+    const bool same_shape = tdm_layout_same_shape(&tensor->layout, expected);
+    return tdm_fail(TDM_BAD_SHAPE, "gemm: %s is %s but the plan was made for %s%s", name,
+                    tdm_layout_text(&tensor->layout, shape), tdm_layout_text(expected, planned),
+                    same_shape ? " with other strides" : "");
+}
+
+static tdm_status check_b(const tdm_gemm_plan *plan, const tdm_stream *stream, const tdm_gemm_args *args) {
+    if (!plan->desc.packed_b) {
+        if (args->packed_b)
+            return tdm_fail(TDM_BAD_ARGUMENT, "gemm: packed_b is given but the plan was made without");
+        return check_operand(stream, "B", args->b, &plan->desc.b);
+    }
+    if (args->b)
+        return tdm_fail(TDM_BAD_ARGUMENT, "gemm: B is given but the plan was made for packed_b");
+    if (!args->packed_b)
+        return tdm_fail(TDM_BAD_ARGUMENT, "gemm: packed_b is NULL");
+    return tdm_packed_check(plan, args->packed_b);
+}
+
+static tdm_status check_operands(const tdm_gemm_plan *plan, const tdm_stream *stream, const tdm_gemm_args *args) {
+    const tdm_gemm_desc *const desc = &plan->desc;
+    TDM_TRY(check_operand(stream, "A", args->a, &desc->a));
+    TDM_TRY(check_b(plan, stream, args));
+    if (args->c || plan->problem.c.dtype != TDM_DTYPE_NONE)
+        TDM_TRY(check_operand(stream, "C", args->c, &desc->c));
+    TDM_TRY(check_operand(stream, "bias", args->bias, &desc->bias));
+    TDM_TRY(check_operand(stream, "residual", args->residual, &desc->residual));
+    TDM_TRY(check_operand(stream, "D", args->d, &desc->d));
+    TDM_TRY(tdm_check_overlap("gemm", "D", args->d, "A", args->a, false));
+    if (args->b)
+        TDM_TRY(tdm_check_overlap("gemm", "D", args->d, "B", args->b, false));
+    if (args->c && plan->problem.c.dtype != TDM_DTYPE_NONE)
+        TDM_TRY(tdm_check_overlap("gemm", "D", args->d, "C", args->c, true));
+    if (args->bias)
+        TDM_TRY(tdm_check_overlap("gemm", "D", args->d, "bias", args->bias, false));
+    if (args->residual)
+        TDM_TRY(tdm_check_overlap("gemm", "D", args->d, "residual", args->residual, true));
+    return TDM_OK;
+}
+
+static tdm_status check_workspace(const tdm_gemm_plan *plan, const tdm_gemm_args *args) {
+    const tdm_buffer *const workspace = args->workspace;
+    if (plan->workspace_bytes == 0)
+        return TDM_OK;
+    if (!workspace)
+        return tdm_fail(TDM_BAD_ARGUMENT, "gemm: workspace is NULL, the plan needs %llu bytes",
+                        (unsigned long long)plan->workspace_bytes);
+    if (workspace->device != plan->device)
+        return tdm_fail(TDM_BAD_ARGUMENT, "gemm: the workspace is on device %s, the plan on %s",
+                        workspace->device->info.selector, plan->device->info.selector);
+    if (workspace->bytes < plan->workspace_bytes)
+        return tdm_fail(TDM_BAD_ARGUMENT, "gemm: the workspace has %zu bytes, the plan needs %llu",
+                        workspace->bytes, (unsigned long long)plan->workspace_bytes);
+    const tdm_tensor *const operands[] = {args->a, args->b, args->c, args->bias, args->residual, args->d};
+    for (size_t i = 0; i < sizeof operands / sizeof operands[0]; i++)
+        if (operands[i] && operands[i]->buffer->block == workspace->block)
+            return tdm_fail(TDM_BAD_ARGUMENT, "gemm: the workspace is the buffer of an operand");
+    return TDM_OK;
+}
+
+static tdm_status check_run(const tdm_gemm_plan *plan, const tdm_stream *stream, const tdm_gemm_args *args) {
+    if (!plan || !stream || !args)
+        return tdm_fail(TDM_BAD_ARGUMENT, "gemm: %s is NULL", !plan ? "plan" : !stream ? "stream" : "args");
+    if (args->struct_size != sizeof *args)
+        return tdm_fail(TDM_BAD_ARGUMENT, "gemm: struct_size of args is %zu, expected %zu", args->struct_size,
+                        sizeof *args);
+    if (stream->device != plan->device)
+        return tdm_fail(TDM_BAD_ARGUMENT, "gemm: the plan is for device %s, the stream on %s",
+                        plan->device->info.selector, stream->device->info.selector);
+    TDM_TRY(check_operands(plan, stream, args));
+    return check_workspace(plan, args);
+}
+
+/* ---- launches ----------------------------------------------------------------------------------------- */
+
+static tdm_arg place(const tdm_tensor *tensor, int64_t offset) {
+    tdm_arg arg = tdm_arg_tensor(tensor);
+    arg.value.buffer.offset += offset;
+    return arg;
+}
+
+tdm_status tdm_gemm_enqueue_pack(tdm_stream *stream, const tdm_gemm_pack_job *job) {
+    const tdm_gemm_packing *const p = job->packing;
+    const int64_t depth_per_item = tdm_ceil_div(PACK_ITEM_ELEMENTS / p->width, 8) * 8;
+    const int64_t pieces = tdm_ceil_div(job->depth, depth_per_item), panels = tdm_ceil_div(p->lines, p->width);
+    if (pieces > INT32_MAX || panels > INT32_MAX)
+        return tdm_fail(TDM_UNSUPPORTED, "gemm: %lld by %lld elements are too many to pack",
+                        (long long)job->depth, (long long)p->lines);
+    const tdm_pack_arg shape = {.depth = job->depth,
+                                .lines = p->lines,
+                                .row = job->depth_stride,
+                                .col = job->line_stride,
+                                .batch = job->z_stride,
+                                .packed_batch = p->z_elements,
+                                .depth_per_item = depth_per_item};
+    for (int64_t z = 0; z < p->z_count; z += TDM_GEMM_MAX_Z) {
+        const int64_t count = p->z_count - z < TDM_GEMM_MAX_Z ? p->z_count - z : TDM_GEMM_MAX_Z;
+        tdm_arg target = tdm_arg_block(job->target, (int64_t)job->target_offset, p->unit_bytes);
+        target.value.buffer.offset += z * p->z_elements;
+        const tdm_arg args[] = {place(job->source, job->source_offset + z * job->z_stride), target,
+                                tdm_arg_blob(&shape, sizeof shape)};
+        const tdm_launch launch = {.args = args,
+                                   .arg_count = 3,
+                                   .groups = {(uint32_t)pieces, (uint32_t)panels, (uint32_t)count},
+                                   .group = {1, 1, 1}};
+        TDM_TRY(tdm_enqueue_launch(stream, "gemm: packing", p->kernel, &launch));
+    }
+    return TDM_OK;
+}
+
+/* One outer batch entry on its way to the device. */
+typedef struct run {
+    const tdm_gemm_plan *plan;
+    tdm_stream *stream;
+    const tdm_gemm_args *args;
+    int64_t outer;
+    tdm_gemm_shape_arg shape;
+    tdm_gemm_epilogue_arg epilogue;
+    tdm_arg a, b;           /* of z = 0 */
+    int64_t packed_a_from, packed_b_from; /* source offsets of what the workspace holds, -1: nothing yet */
+} run;
+
+static void take_shape(run *r) {
+    const tdm_gemm_problem *const p = &r->plan->problem;
+    const int32_t *const row = r->plan->kernel->variant->parameters;
+    r->shape = (tdm_gemm_shape_arg){.m = p->m,
+                                    .n = p->n,
+                                    .k = p->k,
+                                    .a_row = p->a.row,
+                                    .a_col = p->a.col,
+                                    .a_batch = tdm_gemm_z_stride(p, &p->a),
+                                    .b_row = p->b.row,
+                                    .b_col = p->b.col,
+                                    .b_batch = tdm_gemm_z_stride(p, &p->b),
+                                    .row_tiles = tdm_ceil_div(p->m, row[TDM_GEMM_P_ROWS]),
+                                    .a_type = (int)p->a.dtype,
+                                    .b_type = (int)p->b.dtype};
+    // With one tile only its distance to the next is never used, and might overflow.
+    r->shape.a_tile = r->shape.row_tiles > 1 ? p->a.row * row[TDM_GEMM_P_ROWS] : 0;
+    r->epilogue = (tdm_gemm_epilogue_arg){.c_row = p->c.row,
+                                          .c_col = p->c.col,
+                                          .c_batch = tdm_gemm_z_stride(p, &p->c),
+                                          .d_row = p->d.row,
+                                          .d_col = p->d.col,
+                                          .d_batch = tdm_gemm_z_stride(p, &p->d),
+                                          .r_row = p->residual.row,
+                                          .r_col = p->residual.col,
+                                          .r_batch = tdm_gemm_z_stride(p, &p->residual),
+                                          .bias_col = p->bias_stride,
+                                          .alpha = p->alpha,
+                                          .beta = p->beta,
+                                          .activation = (int)p->activation,
+                                          .c_type = (int)p->c.dtype,
+                                          .bias_type = (int)p->bias,
+                                          .r_type = (int)p->residual.dtype,
+                                          .d_type = (int)p->d.dtype};
+}
+
+/* A in place, or packed into the workspace unless the same matrix is there already. */
+static tdm_status prepare_a(run *r) {
+    const tdm_gemm_problem *const p = &r->plan->problem;
+    const tdm_gemm_packing *const packing = &r->plan->pack_a;
+    const int64_t offset = tdm_gemm_outer_offset(p, &p->a, r->outer);
+    r->a = place(r->args->a, offset);
+    if (!packing->kernel)
+        return TDM_OK;
+    tdm_block *const workspace = r->args->workspace->block;
+    const tdm_gemm_pack_job job = {.packing = packing,
+                                   .source = r->args->a,
+                                   .source_offset = offset,
+                                   .depth = p->k,
+                                   .depth_stride = p->a.col,
+                                   .line_stride = p->a.row,
+                                   .z_stride = tdm_gemm_z_stride(p, &p->a),
+                                   .target = workspace,
+                                   .target_offset = packing->workspace_offset};
+    if (r->packed_a_from != offset)
+        TDM_TRY(tdm_gemm_enqueue_pack(r->stream, &job));
+    r->packed_a_from = offset;
+    r->a = tdm_arg_block(workspace, (int64_t)packing->workspace_offset, packing->unit_bytes);
+    r->shape.a_row = 1;
+    r->shape.a_col = packing->width;
+    r->shape.a_tile = packing->width * p->k;
+    r->shape.a_batch = packing->z_count > 1 ? packing->z_elements : 0;
+    return TDM_OK;
+}
+
+static void read_packed_b(run *r) {
+    const tdm_gemm_problem *const p = &r->plan->problem;
+    const tdm_gemm_packing *const packing = &r->plan->pack_b;
+    const int64_t entry = tdm_packed_index(p, r->outer) * packing->z_count;
+    r->b = tdm_arg_block(r->args->packed_b->buffer->block, 0, packing->unit_bytes);
+    r->b.value.buffer.offset += entry * packing->z_elements;
+    r->shape.b_row = p->n;
+    r->shape.b_col = 1;
+    r->shape.b_batch = packing->z_count > 1 ? packing->z_elements : 0;
+}
+
+static tdm_status prepare_b(run *r) {
+    const tdm_gemm_problem *const p = &r->plan->problem;
+    const tdm_gemm_packing *const packing = &r->plan->pack_b;
+    if (r->plan->desc.packed_b) {
+        read_packed_b(r);
+        return TDM_OK;
+    }
+    const int64_t offset = tdm_gemm_outer_offset(p, &p->b, r->outer);
+    r->b = place(r->args->b, offset);
+    if (!packing->kernel)
+        return TDM_OK;
+    tdm_block *const workspace = r->args->workspace->block;
+    const tdm_gemm_pack_job job = {.packing = packing,
+                                   .source = r->args->b,
+                                   .source_offset = offset,
+                                   .depth = p->k,
+                                   .depth_stride = p->b.row,
+                                   .line_stride = p->b.col,
+                                   .z_stride = tdm_gemm_z_stride(p, &p->b),
+                                   .target = workspace,
+                                   .target_offset = packing->workspace_offset};
+    if (r->packed_b_from != offset)
+        TDM_TRY(tdm_gemm_enqueue_pack(r->stream, &job));
+    r->packed_b_from = offset;
+    r->b = tdm_arg_block(workspace, (int64_t)packing->workspace_offset, packing->unit_bytes);
+    r->shape.b_batch = packing->z_count > 1 ? packing->z_elements : 0;
+    return TDM_OK;
+}
+
+/* C or the residual at z; D stands in where there is none. */
+static tdm_arg place_addend(const run *r, const tdm_tensor *tensor, const tdm_gemm_matrix *matrix, int64_t z) {
+    const tdm_gemm_problem *const p = &r->plan->problem;
+    if (matrix->dtype == TDM_DTYPE_NONE)
+        return tdm_arg_tensor(r->args->d);
+    return place(tensor, tdm_gemm_outer_offset(p, matrix, r->outer) + z * tdm_gemm_z_stride(p, matrix));
+}
+
+static tdm_status launch_piece(const run *r, int64_t z, int64_t count) {
+    const tdm_gemm_problem *const p = &r->plan->problem;
+    const tdm_variant *const variant = r->plan->kernel->variant;
+    const int32_t *const row = variant->parameters;
+    tdm_arg a = r->a, b = r->b;
+    a.value.buffer.offset += z * r->shape.a_batch;
+    b.value.buffer.offset += z * r->shape.b_batch;
+    const tdm_arg args[] = {a,
+                            b,
+                            place_addend(r, r->args->c, &p->c, z),
+                            tdm_arg_tensor(r->args->bias ? r->args->bias : r->args->d),
+                            place_addend(r, r->args->residual, &p->residual, z),
+                            place_addend(r, r->args->d, &p->d, z),
+                            tdm_arg_blob(&r->shape, sizeof r->shape),
+                            tdm_arg_blob(&r->epilogue, sizeof r->epilogue)};
+    const int64_t tiles = r->shape.row_tiles * tdm_ceil_div(p->n, row[TDM_GEMM_P_COLUMNS]);
+    tdm_launch launch = {.args = args,
+                         .arg_count = sizeof args / sizeof args[0],
+                         .groups = {(uint32_t)tiles, 1, (uint32_t)count},
+                         .group = {1, 1, 1}};
+    if (row[TDM_GEMM_P_FAMILY] == TDM_GEMM_REFERENCE) {
+        const uint32_t limit = r->plan->kernel->limits.max_group_items;
+        launch.group[0] = limit < REFERENCE_GROUP ? limit : REFERENCE_GROUP;
+        launch.groups[0] = (uint32_t)tdm_ceil_div(tiles, launch.group[0]);
+    } else if (row[TDM_GEMM_P_FAMILY] == TDM_GEMM_TILED) {
+        launch.group[0] = (uint32_t)row[TDM_GEMM_P_GROUP_X];
+        launch.group[1] = (uint32_t)(row[TDM_GEMM_P_ITEMS] / row[TDM_GEMM_P_GROUP_X]);
+    }
+    return tdm_enqueue_launch(r->stream, "gemm", r->plan->kernel, &launch);
+}
+
+static tdm_status launch_outer(run *r) {
+    const int64_t z_count = tdm_gemm_z_count(&r->plan->problem);
+    take_shape(r);
+    TDM_TRY(prepare_a(r));
+    TDM_TRY(prepare_b(r));
+    for (int64_t z = 0; z < z_count; z += TDM_GEMM_MAX_Z)
+        TDM_TRY(launch_piece(r, z, z_count - z < TDM_GEMM_MAX_Z ? z_count - z : TDM_GEMM_MAX_Z));
+    return TDM_OK;
+}
+
+tdm_status tdm_gemm_plan_run(const tdm_gemm_plan *plan, tdm_stream *stream, const tdm_gemm_args *args) {
+    TDM_TRY(check_run(plan, stream, args));
+    run r = {.plan = plan, .stream = stream, .args = args, .packed_a_from = -1, .packed_b_from = -1};
+    const int64_t outer_count = tdm_gemm_outer_count(&plan->problem);
+    for (r.outer = 0; r.outer < outer_count; r.outer++)
+        TDM_TRY(launch_outer(&r));
+    return TDM_OK;
+}

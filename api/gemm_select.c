@@ -1,0 +1,157 @@
+/* Which kernel takes a GEMM problem: hard requirements first, then preferences, each with its reason. */
+#include <stdio.h>
+#include <string.h>
+
+#include "api/gemm_internal.h"
+
+#define MAX_UNUSABLE 32
+
+/* A row that the device cannot run after all: items its built kernel allows per group, 0 when it does not build. */
+typedef struct unusable_row {
+    const tdm_variant *variant;
+    uint32_t allowed_items;
+} unusable_row;
+
+/* What the predicate looks at. */
+typedef struct selection {
+    const tdm_gemm_problem *problem;
+    unusable_row unusable[MAX_UNUSABLE];
+    int unusable_count;
+} selection;
+
+static const char *check_types(const tdm_gemm_problem *p, const tdm_variant *v, char *reason) {
+    const int32_t a = v->parameters[TDM_GEMM_P_A_TYPE], b = v->parameters[TDM_GEMM_P_B_TYPE];
+    if ((a == 0 || a == (int32_t)p->a.dtype) && (b == 0 || b == (int32_t)p->b.dtype))
+        return NULL;
+    snprintf(reason, TDM_REASON_TEXT, "A is %s and B is %s", tdm_dtype_name(p->a.dtype),
+             tdm_dtype_name(p->b.dtype));
+    return reason;
+}
+
+static const char *check_device(const tdm_variant *v, const tdm_device *device, char *reason) {
+    const uint32_t items = (uint32_t)v->parameters[TDM_GEMM_P_ITEMS];
+    const uint64_t local = (uint64_t)v->parameters[TDM_GEMM_P_LOCAL_BYTES];
+    if (items > device->info.max_group_items) {
+        snprintf(reason, TDM_REASON_TEXT, "needs %u items per group, the device allows %u", items,
+                 device->info.max_group_items);
+        return reason;
+    }
+    if (local > device->info.local_bytes) {
+        snprintf(reason, TDM_REASON_TEXT, "needs %llu bytes of local memory, the device has %llu",
+                 (unsigned long long)local, (unsigned long long)device->info.local_bytes);
+        return reason;
+    }
+    return NULL;
+}
+
+static const char *check_built(const selection *s, const tdm_variant *v, char *reason) {
+    for (int i = 0; i < s->unusable_count; i++) {
+        if (s->unusable[i].variant != v)
+            continue;
+        if (s->unusable[i].allowed_items == 0)
+            return "its kernel does not build here";
+        snprintf(reason, TDM_REASON_TEXT, "needs %d items per group, its kernel allows %u",
+                 (int)v->parameters[TDM_GEMM_P_ITEMS], s->unusable[i].allowed_items);
+        return reason;
+    }
+    return NULL;
+}
+
+/*
+ * A local-memory tile pays when the problem fills it and there are enough of them to keep every compute unit busy; the
+ * smallest tile of the list is taken for everything else.
+ */
+static const char *check_tile_preference(const tdm_gemm_problem *p, const tdm_variant *v,
+                                         const tdm_device *device, char *reason) {
+    const int64_t rows = v->parameters[TDM_GEMM_P_ROWS],
+                  columns = v->parameters[TDM_GEMM_P_COLUMNS];
+    if (rows <= 32 && columns <= 32)
+        return NULL;
+    if (p->m <= rows / 2 || p->n <= columns / 2) {
+        snprintf(reason, TDM_REASON_TEXT, "the matrix is smaller than half a tile");
+        return reason;
+    }
+    const double tiles = (double)tdm_ceil_div(p->m, rows) * (double)tdm_ceil_div(p->n, columns) *
+                         (double)tdm_gemm_z_count(p);
+    if (tiles < 2.0 * device->info.compute_units) {
+        snprintf(reason, TDM_REASON_TEXT, "%.0f tiles are too few for %u compute units", tiles,
+                 device->info.compute_units);
+        return reason;
+    }
+    return NULL;
+}
+
+static const char *supports(const void *context, const tdm_variant *variant,
+                            const tdm_device *device, char reason[TDM_REASON_TEXT]) {
+    const selection *const s = context;
+    const tdm_gemm_problem *const p = s->problem;
+    const char *refusal = check_types(p, variant, reason);
+    if (!refusal)
+        refusal = check_device(variant, device, reason);
+    if (!refusal)
+        refusal = check_built(s, variant, reason);
+    if (!refusal && !p->forced && variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_TILED)
+        refusal = check_tile_preference(p, variant, device, reason);
+    return refusal;
+}
+
+/* Build the row's kernel. A row that fails is noted, so that the next walk passes it over; a forced one is an error. */
+static tdm_status build_row(tdm_device *device, const tdm_variant *variant, selection *s, bool *usable,
+                            tdm_kernel **kernel) {
+    const tdm_status status = tdm_device_kernel(device, variant, kernel);
+    const uint32_t needed = (uint32_t)variant->parameters[TDM_GEMM_P_ITEMS];
+    *usable = status == TDM_OK && (*kernel)->limits.max_group_items >= needed;
+    if (*usable)
+        return TDM_OK;
+    if (status != TDM_OK && (status != TDM_BUILD_FAILED || s->problem->forced))
+        return status;
+    if (s->unusable_count == MAX_UNUSABLE)
+        return tdm_fail(TDM_UNSUPPORTED, "gemm: the device can run none of %d kernels", MAX_UNUSABLE);
+    s->unusable[s->unusable_count++] =
+        (unusable_row){.variant = variant,
+                       .allowed_items = status == TDM_OK ? (*kernel)->limits.max_group_items : 0};
+    return TDM_OK;
+}
+
+tdm_status tdm_gemm_select(tdm_device *device, const tdm_gemm_problem *problem, const char *forced, char *refusals,
+                           size_t refusals_bytes, tdm_kernel **kernel) {
+    selection s = {.problem = problem};
+    bool usable = false;
+    while (!usable) {
+        const tdm_variant *variant;
+        refusals[0] = '\0';
+        TDM_TRY(tdm_select_variant(device, TDM_OP_GEMM, "gemm", forced, supports, &s, refusals, refusals_bytes,
+                                   &variant));
+        TDM_TRY(build_row(device, variant, &s, &usable, kernel));
+    }
+    return TDM_OK;
+}
+
+/* ---- packing kernels ------------------------------------------------------------------------------ */
+
+typedef struct pack_request {
+    int width;
+    tdm_dtype source, panels;
+} pack_request;
+
+static const char *supports_pack(const void *context, const tdm_variant *variant,
+                                 const tdm_device *device, char reason[TDM_REASON_TEXT]) {
+    const pack_request *const r = context;
+    (void)device;
+    const int32_t *const p = variant->parameters;
+    if (p[TDM_PACK_P_WIDTH] == r->width && p[TDM_PACK_P_SOURCE] == (int32_t)r->source &&
+        p[TDM_PACK_P_PANELS] == (int32_t)r->panels)
+        return NULL;
+    snprintf(reason, TDM_REASON_TEXT, "panels of %d lines from %s to %s are wanted", r->width,
+             tdm_dtype_name(r->source), tdm_dtype_name(r->panels));
+    return reason;
+}
+
+tdm_status tdm_gemm_select_pack(tdm_device *device, int width, tdm_dtype source, tdm_dtype panels,
+                                tdm_kernel **kernel) {
+    const pack_request request = {.width = width, .source = source, .panels = panels};
+    const tdm_variant *variant;
+    TDM_TRY(tdm_select_variant(device, TDM_OP_GEMM_PACK, "gemm: packing", NULL, supports_pack,
+                               &request, NULL, 0, &variant));
+    return tdm_device_kernel(device, variant, kernel);
+}
