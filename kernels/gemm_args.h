@@ -24,11 +24,13 @@ typedef int64_t tdm_arg_i64;
 #define TDM_CODE_ACT_SILU 4
 
 /* A(i, p) stands at i·a_row + p·a_col, B(p, j) at p·b_row + j·b_col, each plus batch·*_batch. The panel
- * kernel reads A in row tiles that are a_tile apart, and packed B by b_batch alone. */
+ * kernel reads A in row tiles that are a_tile apart, and packed B by b_batch alone. Tiles are numbered
+ * along x, row tiles first, because only x can be large on every device. */
 typedef struct {
     tdm_arg_i64 m, n, k;
     tdm_arg_i64 a_row, a_col, a_batch, a_tile;
     tdm_arg_i64 b_row, b_col, b_batch;
+    tdm_arg_i64 row_tiles;
     int a_type, b_type;
 } tdm_gemm_shape_arg;
 

@@ -9,7 +9,7 @@
  *      └─┘   └────┴────┘
  *
  * There is no local memory and no barrier: on these devices both are plain memory traffic. Rows past
- * the matrix repeat the last one and are not stored. Grid (row tiles, column tiles, batch): items
+ * the matrix repeat the last one and are not stored. Grid (row tiles · column tiles, 1, batch): items
  * next to each other share a B panel. */
 #define TDM_EPILOGUE_VECTOR 8
 #include "dialect.h"
@@ -36,10 +36,11 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
  long c_offset, TDM_GLOBAL const void *bias, long bias_offset, TDM_GLOBAL const void *residual,
  long r_offset, TDM_GLOBAL void *d, long d_offset, tdm_gemm_shape_arg s, tdm_gemm_epilogue_arg e) {
     const long z = tdm_group_z();
-    const long i0 = tdm_group_x() * MR, j0 = tdm_group_y() * NR;
+    const long row_tile = tdm_group_x() % s.row_tiles, column_tile = tdm_group_x() / s.row_tiles;
+    const long i0 = row_tile * MR, j0 = column_tile * NR;
     const int rows = (int)(s.m - i0 < MR ? s.m - i0 : MR);
     const int columns = (int)(s.n - j0 < NR ? s.n - j0 : NR);
-    const long a0 = a_offset + z * s.a_batch + tdm_group_x() * s.a_tile;
+    const long a0 = a_offset + z * s.a_batch + row_tile * s.a_tile;
     const long b0 = b_offset + z * s.b_batch + j0 * s.k;
 
     VECTOR acc[MR][NV];

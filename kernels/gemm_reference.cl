@@ -1,5 +1,6 @@
 /* GEMM, the plain form: one work-item per element of D, any strides, any storage types. Slow, short
- * and right: the last row of the table, taken where no other one can be. Items (column, row, batch). */
+ * and right: the last row of the table, taken where no other one can be. Items (element of D, 1,
+ * batch). */
 #define TDM_EPILOGUE_VECTOR 4
 #include "dialect.h"
 #include "gemm_args.h"
@@ -10,8 +11,8 @@ TDM_KERNEL(TDM_ENTRY)
  TDM_GLOBAL const void *c, long c_offset, TDM_GLOBAL const void *bias, long bias_offset,
  TDM_GLOBAL const void *residual, long r_offset, TDM_GLOBAL void *d, long d_offset,
  tdm_gemm_shape_arg s, tdm_gemm_epilogue_arg e) {
-    const long i = tdm_global_y(), j = tdm_global_x(), z = tdm_global_z();
-    if (i < s.m && j < s.n) {
+    const long i = tdm_global_x() / s.n, j = tdm_global_x() % s.n, z = tdm_global_z();
+    if (i < s.m) {
         const long a0 = a_offset + z * s.a_batch + i * s.a_row;
         const long b0 = b_offset + z * s.b_batch + j * s.b_col;
         float acc = 0.0f;

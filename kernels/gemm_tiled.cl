@@ -9,7 +9,7 @@
  *      └────┘ └────────┘              by columns (p, i), b_tile by rows (p, j), rows padded by four.
  *
  * A and B of any strides: the copy walks along whichever dimension is contiguous. AT and BT are their
- * storage types. Grid (column tiles, row tiles, batch). */
+ * storage types. Grid (row tiles · column tiles, 1, batch). */
 #define TDM_EPILOGUE_VECTOR 4
 #include "dialect.h"
 #include "gemm_args.h"
@@ -30,7 +30,7 @@ TDM_KERNEL_GROUP(TDM_ENTRY, GX, GY, 1)
     TDM_LOCAL_ARRAY(float, b_tile, TK * B_PITCH);
     const int x = tdm_item_x(), y = tdm_item_y(), item = y * GX + x;
     const long z = tdm_group_z();
-    const long i0 = tdm_group_y() * TM, j0 = tdm_group_x() * TN;
+    const long i0 = tdm_group_x() % s.row_tiles * TM, j0 = tdm_group_x() / s.row_tiles * TN;
     const long a0 = a_offset + z * s.a_batch, b0 = b_offset + z * s.b_batch;
 
     f32x4 acc[RM][RN / 4];
