@@ -1,13 +1,15 @@
 /*
  * The contract between the backend-neutral core and a backend (OpenCL, CUDA).
  *
- * A backend is one folder and one `static const tdm_backend` with designated initialisers. It sees this header and the
- * public headers, nothing else of the core. The core owns tensors, the pool, dispatch, recording, lifetimes and locking;
- * a backend turns small, checked requests into driver calls.
+ * A backend is one folder and one `static const tdm_backend` with designated initialisers. It sees
+ * this header and the public headers, nothing else of the core. The core owns tensors, the pool,
+ * dispatch, recording, lifetimes and locking; a backend turns small, checked requests into driver
+ * calls.
  *
- * Threads: unless a slot says otherwise, the core may call a slot from any thread, but never two calls on the same
- * stream at once. Errors: a slot returns a status and calls tdm_fail for the detail, with the native code's name.
- * Out-pointers are written on success only. A slot marked optional may be NULL.
+ * Threads: unless a slot says otherwise, the core may call a slot from any thread, but never two
+ * calls on the same stream at once. Errors: a slot returns a status and calls tdm_fail for the
+ * detail, with the native code's name. Out-pointers are written on success only. A slot marked
+ * optional may be NULL.
  */
 #ifndef TANDEM_API_BACKEND_H
 #define TANDEM_API_BACKEND_H
@@ -30,7 +32,8 @@ void tdm_log(tdm_log_level level, const char *topic, const char *format, ...) TD
 /* True when a message of this level and topic would reach anybody: guards costly formatting. */
 bool tdm_log_wanted(tdm_log_level level, const char *topic);
 
-/* Host memory through the user's hooks. tdm_host_calloc checks the product; both return NULL when there is none. */
+/* Host memory through the user's hooks. tdm_host_calloc checks the product; both return NULL when
+ * there is none. */
 void *tdm_host_alloc(size_t bytes);
 void *tdm_host_calloc(size_t count, size_t bytes);
 void *tdm_host_realloc(void *pointer, size_t old_bytes, size_t bytes);
@@ -41,8 +44,9 @@ void tdm_host_free(void *pointer);
 const char *tdm_environment(const char *name, bool secure);
 
 /*
- * Fault injection for tests: a backend passes every driver call through it. Returns the native code to fail
- * with, or 0 to really call. `call` is the driver function's name. Costs one relaxed load when no fault is planted.
+ * Fault injection for tests: a backend passes every driver call through it. Returns the native code
+ * to fail with, or 0 to really call. `call` is the driver function's name. Costs one relaxed load
+ * when no fault is planted.
  */
 int tdm_fault(const char *call);
 
@@ -58,25 +62,28 @@ typedef struct tdm_bk_kernel tdm_bk_kernel;     /* a built program with one entr
 /* ---- launches ------------------------------------------------------------------------------- */
 
 typedef enum tdm_arg_kind {
-    TDM_ARG_BUFFER = 1, /* expands to two kernel parameters: pointer, then 64-bit offset in elements */
+    TDM_ARG_BUFFER =
+        1, /* expands to two kernel parameters: pointer, then 64-bit offset in elements */
     TDM_ARG_S32,
     TDM_ARG_U32,
     TDM_ARG_S64,
     TDM_ARG_F32,
-    TDM_ARG_BLOB, /* by-value struct, at most TDM_BLOB_BYTES, aligned 64 (e.g. tdm_dims, a tensor map) */
+    TDM_ARG_BLOB, /* by-value struct, at most TDM_BLOB_BYTES, aligned 64 (e.g. tdm_dims, a tensor
+                     map) */
     TDM_ARG_LOCAL /* local (shared) memory of `bytes` bytes */
 } tdm_arg_kind;
 
 #define TDM_BLOB_BYTES 128
-#define TDM_MAX_ARGS 32
+#define TDM_MAX_ARGS   32
 
 typedef struct tdm_arg {
     tdm_arg_kind kind;
     uint32_t bytes; /* BLOB, LOCAL */
     union {
         struct {
-            tdm_bk_memory *memory;   /* never NULL; where there is no operand pass another operand's memory */
-            int64_t offset;          /* in the kernel's elements from the start of the native allocation */
+            tdm_bk_memory
+                *memory; /* never NULL; where there is no operand pass another operand's memory */
+            int64_t offset; /* in the kernel's elements from the start of the native allocation */
             struct tdm_block *block; /* the core's, for lifetimes; not for backends */
         } buffer;
         int32_t s32;
@@ -92,13 +99,15 @@ typedef struct tdm_launch {
     int arg_count;
     uint32_t groups[3];  /* work-groups per dimension, each ≥ 1 */
     uint32_t group[3];   /* work-items per work-group, each ≥ 1 */
-    uint32_t cluster[3]; /* work-groups per cluster; all 0: no clusters (only backends that announce them take others) */
+    uint32_t cluster[3]; /* work-groups per cluster; all 0: no clusters (only backends that announce
+                            them take others) */
 } tdm_launch;
 
 /* A kernel to build: the texts are concatenated. All strings are read during the call only. */
 typedef struct tdm_kernel_source {
-    const char *entry;   /* entry name, unique in the library; also names the prebuilt image on CUDA */
-    const char *text;    /* complete text with includes resolved */
+    const char
+        *entry;       /* entry name, unique in the library; also names the prebuilt image on CUDA */
+    const char *text; /* complete text with includes resolved */
     size_t text_bytes;
     const char *defines; /* "-DMR=6 -DNR=16" */
 } tdm_kernel_source;
@@ -113,7 +122,8 @@ typedef struct tdm_kernel_limits {
 
 typedef enum tdm_memory_kind {
     TDM_MEMORY_DEVICE = 1, /* fastest for the device */
-    TDM_MEMORY_PINNED = 2  /* host memory the device copies from at full speed; map gives its address */
+    TDM_MEMORY_PINNED =
+        2 /* host memory the device copies from at full speed; map gives its address */
 } tdm_memory_kind;
 
 /* What `native` hands out, e.g. for tandem/opencl.h. */
@@ -130,8 +140,9 @@ typedef enum tdm_native_kind {
 typedef struct tdm_backend {
     const char *name; /* "opencl": the first part of selectors, TANDEM_<NAME>_LIBRARY */
 
-    /* Load the driver and list its devices. On failure the detail says why the backend is missing; that is
-     * reported as a note. Broken platforms and devices are passed over with a note of their own. */
+    /* Load the driver and list its devices. On failure the detail says why the backend is missing;
+     * that is reported as a note. Broken platforms and devices are passed over with a note of their
+     * own. */
     tdm_status (*open)(tdm_bk_instance **instance);
     void (*close)(tdm_bk_instance *instance);
     int (*device_count)(const tdm_bk_instance *instance);
@@ -143,24 +154,30 @@ typedef struct tdm_backend {
     tdm_status (*device_open)(tdm_bk_instance *instance, int index, tdm_bk_device **device);
     void (*device_close)(tdm_bk_device *device);
 
-    /* Memory. `bytes` ≥ 1. Out of memory is TDM_OUT_OF_DEVICE_MEMORY and nothing else is; on discrete devices the memory is made resident
-     * here, so that it comes now and not at the first kernel. memory_free: all work on it has passed. */
-    tdm_status (*memory_alloc)(tdm_bk_device *device, tdm_memory_kind kind, size_t bytes, tdm_bk_memory **memory);
+    /* Memory. `bytes` ≥ 1. Out of memory is TDM_OUT_OF_DEVICE_MEMORY and nothing else is; on
+     * discrete devices the memory is made resident here, so that it comes now and not at the first
+     * kernel. memory_free: all work on it has passed. */
+    tdm_status (*memory_alloc)(tdm_bk_device *device, tdm_memory_kind kind, size_t bytes,
+                               tdm_bk_memory **memory);
     void (*memory_free)(tdm_bk_device *device, tdm_bk_memory *memory);
-    /* Take a native handle (cl_mem, CUdeviceptr) as memory; retained, released by memory_free. Optional. */
-    tdm_status (*memory_wrap)(tdm_bk_device *device, void *native, size_t bytes, tdm_bk_memory **memory);
+    /* Take a native handle (cl_mem, CUdeviceptr) as memory; retained, released by memory_free.
+     * Optional. */
+    tdm_status (*memory_wrap)(tdm_bk_device *device, void *native, size_t bytes,
+                              tdm_bk_memory **memory);
     /* Host address of pinned memory, constant until memory_free. */
     tdm_status (*memory_host_address)(tdm_bk_stream *stream, tdm_bk_memory *memory, void **address);
 
-    /* Streams. stream_wait blocks until all is done; a failure of enqueued work is returned once, with
-     * *failed_operation = the name given at enqueue of the first failed operation (NULL when unknown). */
+    /* Streams. stream_wait blocks until all is done; a failure of enqueued work is returned once,
+     * with *failed_operation = the name given at enqueue of the first failed operation (NULL when
+     * unknown). */
     tdm_status (*stream_create)(tdm_bk_device *device, tdm_bk_stream **stream);
     void (*stream_destroy)(tdm_bk_stream *stream);
     tdm_status (*stream_flush)(tdm_bk_stream *stream);
     tdm_status (*stream_wait)(tdm_bk_stream *stream, const char **failed_operation);
 
-    /* Events. event_record also flushes. event_query: *done. event_times: device clock, nanoseconds, TDM_UNSUPPORTED
-     * without TDM_CAP_PROFILING. event_query, event_wait, event_times and event_destroy may run beside calls on the stream. */
+    /* Events. event_record also flushes. event_query: *done. event_times: device clock,
+     * nanoseconds, TDM_UNSUPPORTED without TDM_CAP_PROFILING. event_query, event_wait, event_times
+     * and event_destroy may run beside calls on the stream. */
     tdm_status (*event_record)(tdm_bk_stream *stream, tdm_bk_event **event);
     void (*event_destroy)(tdm_bk_event *event);
     tdm_status (*event_query)(tdm_bk_event *event, bool *done);
@@ -168,25 +185,31 @@ typedef struct tdm_backend {
     tdm_status (*event_time)(tdm_bk_event *event, uint64_t *nanoseconds);
     tdm_status (*stream_wait_event)(tdm_bk_stream *stream, tdm_bk_event *event);
 
-    /* Enqueued work; `operation` is a static string that names it. Offsets and sizes in bytes, size ≥ 1, ranges checked.
-     * write and read do not block: the host side stays valid until the stream has passed. copy: never overlapping. fill: pattern_bytes
-     * is 1, 2, 4 or 8 and divides offset and bytes. */
-    tdm_status (*write)(tdm_bk_stream *stream, const char *operation, tdm_bk_memory *target, uint64_t offset,
-                        const void *host, size_t bytes);
-    tdm_status (*read)(tdm_bk_stream *stream, const char *operation, tdm_bk_memory *source, uint64_t offset,
-                       void *host, size_t bytes);
-    tdm_status (*copy)(tdm_bk_stream *stream, const char *operation, tdm_bk_memory *target, uint64_t target_offset,
-                       tdm_bk_memory *source, uint64_t source_offset, size_t bytes);
-    tdm_status (*fill)(tdm_bk_stream *stream, const char *operation, tdm_bk_memory *target, uint64_t offset,
-                       size_t bytes, const void *pattern, size_t pattern_bytes);
+    /* Enqueued work; `operation` is a static string that names it. Offsets and sizes in bytes, size
+     * ≥ 1, ranges checked. write and read do not block: the host side stays valid until the stream
+     * has passed. copy: never overlapping. fill: pattern_bytes is 1, 2, 4 or 8 and divides offset
+     * and bytes. */
+    tdm_status (*write)(tdm_bk_stream *stream, const char *operation, tdm_bk_memory *target,
+                        uint64_t offset, const void *host, size_t bytes);
+    tdm_status (*read)(tdm_bk_stream *stream, const char *operation, tdm_bk_memory *source,
+                       uint64_t offset, void *host, size_t bytes);
+    tdm_status (*copy)(tdm_bk_stream *stream, const char *operation, tdm_bk_memory *target,
+                       uint64_t target_offset, tdm_bk_memory *source, uint64_t source_offset,
+                       size_t bytes);
+    tdm_status (*fill)(tdm_bk_stream *stream, const char *operation, tdm_bk_memory *target,
+                       uint64_t offset, size_t bytes, const void *pattern, size_t pattern_bytes);
     tdm_status (*launch)(tdm_bk_stream *stream, const char *operation, tdm_bk_kernel *kernel,
                          const tdm_launch *launch);
-    /* Run `function(user)` in stream order on a thread of the driver. Optional: only with TDM_CAP_HOST_TASK. */
-    tdm_status (*host_task)(tdm_bk_stream *stream, const char *operation, void (*function)(void *user), void *user);
+    /* Run `function(user)` in stream order on a thread of the driver. Optional: only with
+     * TDM_CAP_HOST_TASK. */
+    tdm_status (*host_task)(tdm_bk_stream *stream, const char *operation,
+                            void (*function)(void *user), void *user);
 
-    /* Kernels. A built kernel may be launched from several threads at once on distinct streams: the backend keeps native
-     * kernel objects apart. The build log goes into the detail (shortened) and to the log (whole). */
-    tdm_status (*kernel_build)(tdm_bk_device *device, const tdm_kernel_source *source, tdm_bk_kernel **kernel);
+    /* Kernels. A built kernel may be launched from several threads at once on distinct streams: the
+     * backend keeps native kernel objects apart. The build log goes into the detail (shortened) and
+     * to the log (whole). */
+    tdm_status (*kernel_build)(tdm_bk_device *device, const tdm_kernel_source *source,
+                               tdm_bk_kernel **kernel);
     void (*kernel_release)(tdm_bk_kernel *kernel);
     tdm_status (*kernel_limits)(tdm_bk_kernel *kernel, tdm_kernel_limits *limits);
 

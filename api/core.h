@@ -1,8 +1,9 @@
 /*
  * The core's own objects and services: what the files of api/ share. Nothing of this is public.
  *
- * Lock order: context, device, pool, stream; leaves (marks of the pool, the device's stream list) are taken last and
- * hold nothing. No driver call that can block runs under the context's lock but opening a device.
+ * Lock order: context, device, pool, stream; leaves (marks of the pool, the device's stream list)
+ * are taken last and hold nothing. No driver call that can block runs under the context's lock but
+ * opening a device.
  */
 #ifndef TANDEM_API_CORE_H
 #define TANDEM_API_CORE_H
@@ -18,7 +19,8 @@
 #include <tandem/ops.h>
 #include <tandem/tensor.h>
 
-/* ---- returning on failure: TDM_TRY where nothing is to clean up, TDM_TRY_GOTO with `cleanup:` ---- */
+/* ---- returning on failure: TDM_TRY where nothing is to clean up, TDM_TRY_GOTO with `cleanup:`
+ * ---- */
 
 #define TDM_TRY(expression)                                                                        \
     do {                                                                                           \
@@ -49,7 +51,8 @@ static inline int64_t tdm_ceil_div(int64_t a, int64_t b) {
     return a / b + (a % b != 0);
 }
 
-/* ---- objects ------------------------------------------------------------------------------------ */
+/* ---- objects ------------------------------------------------------------------------------------
+ */
 
 #define TDM_MAX_BACKENDS 8
 
@@ -59,10 +62,10 @@ typedef struct tdm_loaded_backend {
 } tdm_loaded_backend;
 
 typedef struct tdm_device_slot {
-    int backend;           /* index of the context's backends */
-    int index;             /* of the backend's instance */
+    int backend; /* index of the context's backends */
+    int index;   /* of the backend's instance */
     tdm_device_info info;
-    tdm_device *open;      /* weak: the device while somebody holds it */
+    tdm_device *open; /* weak: the device while somebody holds it */
 } tdm_device_slot;
 
 struct tdm_context {
@@ -149,24 +152,28 @@ struct tdm_tensor {
 /* Count of a buffer, for plans and graphs that keep one. */
 tdm_buffer *tdm_buffer_retain(tdm_buffer *buffer);
 
-/* ---- layouts -------------------------------------------------------------------------------------- */
+/* ---- layouts
+ * -------------------------------------------------------------------------------------- */
 
 /* Elements of a layout; the layout was checked, so this cannot overflow. */
 int64_t tdm_layout_elements(const tdm_layout *layout);
 bool tdm_layout_is_contiguous(const tdm_layout *layout);
-/* Rank, dtype, shape, strides ≥ 0, extent without overflow. `what` names the argument in the detail. */
+/* Rank, dtype, shape, strides ≥ 0, extent without overflow. `what` names the argument in the
+ * detail. */
 tdm_status tdm_layout_check(const tdm_layout *layout, const char *what);
 /* Elements from the first to one past the last that the layout touches; 0 when empty. */
 int64_t tdm_layout_extent(const tdm_layout *layout);
 bool tdm_layout_same_shape(const tdm_layout *a, const tdm_layout *b);
 bool tdm_layout_equal(const tdm_layout *a, const tdm_layout *b);
-/* True when two different indices may name the same element (a stride of 0, interleaved rows): refused for outputs. */
+/* True when two different indices may name the same element (a stride of 0, interleaved rows):
+ * refused for outputs. */
 bool tdm_layout_self_overlaps(const tdm_layout *layout);
 /* "[2, 3, 4]" into text; returns text. */
 #define TDM_SHAPE_TEXT 192
 const char *tdm_layout_text(const tdm_layout *layout, char text[TDM_SHAPE_TEXT]);
 
-/* ---- checks that operations share (detail texts start with the operation's name) ------------------ */
+/* ---- checks that operations share (detail texts start with the operation's name)
+ * ------------------ */
 
 /* Not NULL, on the stream's device. */
 tdm_status tdm_check_tensor(const char *operation, const char *argument, const tdm_stream *stream,
@@ -177,44 +184,53 @@ tdm_status tdm_check_output(const char *operation, const char *argument, const t
 /* The very same view: same buffer, offset, layout. */
 bool tdm_same_view(const tdm_tensor *a, const tdm_tensor *b);
 /*
- * May the two touch a common byte? Exact for the usual layouts (disjoint ranges; interleaved columns and rows of one
- * matrix); where it cannot tell it answers yes.
+ * May the two touch a common byte? Exact for the usual layouts (disjoint ranges; interleaved
+ * columns and rows of one matrix); where it cannot tell it answers yes.
  */
 bool tdm_may_overlap(const tdm_tensor *a, const tdm_tensor *b);
 /* Refuse an output that overlaps an input, the same view excepted when `same_view_allowed`. */
-tdm_status tdm_check_overlap(const char *operation, const char *output_name, const tdm_tensor *output,
-                             const char *input_name, const tdm_tensor *input, bool same_view_allowed);
+tdm_status tdm_check_overlap(const char *operation, const char *output_name,
+                             const tdm_tensor *output, const char *input_name,
+                             const tdm_tensor *input, bool same_view_allowed);
 
-/* ---- kernels -------------------------------------------------------------------------------------- */
+/* ---- kernels
+ * -------------------------------------------------------------------------------------- */
 
-/* Answers NULL when the row takes the problem, otherwise the reason (static, or written into `reason`). */
+/* Answers NULL when the row takes the problem, otherwise the reason (static, or written into
+ * `reason`). */
 #define TDM_REASON_TEXT 160
-typedef const char *(*tdm_supports)(const void *problem, const tdm_variant *variant, const tdm_device *device,
-                                    char reason[TDM_REASON_TEXT]);
+typedef const char *(*tdm_supports)(const void *problem, const tdm_variant *variant,
+                                    const tdm_device *device, char reason[TDM_REASON_TEXT]);
 
 /*
- * Walk the rows of `op` in order; the first whose requirements the device meets and that `supports` takes. `forced`, or else the
- * thread's forced name (tdm_force_variant) where it names a row of this op, leaves only that row. Refusals are logged under "dispatch", and appended to
- * `refusals` ("name: reason" lines) when it is not NULL. TDM_UNSUPPORTED when none is left; the detail gives the (last) reason.
+ * Walk the rows of `op` in order; the first whose requirements the device meets and that `supports`
+ * takes. `forced`, or else the thread's forced name (tdm_force_variant) where it names a row of
+ * this op, leaves only that row. Refusals are logged under "dispatch", and appended to `refusals`
+ * ("name: reason" lines) when it is not NULL. TDM_UNSUPPORTED when none is left; the detail gives
+ * the (last) reason.
  */
-tdm_status tdm_select_variant(const tdm_device *device, tdm_op op, const char *operation, const char *forced,
-                              tdm_supports supports, const void *problem, char *refusals, size_t refusals_bytes,
-                              const tdm_variant **variant);
+tdm_status tdm_select_variant(const tdm_device *device, tdm_op op, const char *operation,
+                              const char *forced, tdm_supports supports, const void *problem,
+                              char *refusals, size_t refusals_bytes, const tdm_variant **variant);
 
-/* For tests: this thread's selections for the op of the named row take that row or fail; NULL ends it. The name must stay valid. */
+/* For tests: this thread's selections for the op of the named row take that row or fail; NULL ends
+ * it. The name must stay valid. */
 void tdm_force_variant(const char *name);
 
 /* The built kernel of a row; built on first use (blocking). Owned by the device. */
 tdm_status tdm_device_kernel(tdm_device *device, const tdm_variant *variant, tdm_kernel **kernel);
 
-/* True when the stream is recording: operations that would allocate, wait or touch host memory refuse with this. */
+/* True when the stream is recording: operations that would allocate, wait or touch host memory
+ * refuse with this. */
 bool tdm_stream_is_recording(tdm_stream *stream);
 tdm_status tdm_refuse_recording(tdm_stream *stream, const char *operation);
 
-/* ---- the one way to enqueue -------------------------------------------------------------------------
+/* ---- the one way to enqueue
+ * -------------------------------------------------------------------------
  *
- * Everything that reaches a device goes through these: they refuse on a sticky failure, record instead of run while the stream
- * records, insert edges for reused blocks, call the backend and note the blocks' uses. `operation` is a static string.
+ * Everything that reaches a device goes through these: they refuse on a sticky failure, record
+ * instead of run while the stream records, insert edges for reused blocks, call the backend and
+ * note the blocks' uses. `operation` is a static string.
  */
 
 /* Arguments for tdm_enqueue_launch. */
@@ -234,22 +250,28 @@ static inline tdm_arg tdm_arg_blob(const void *blob, uint32_t bytes) {
 tdm_arg tdm_arg_tensor(const tdm_tensor *tensor);
 tdm_arg tdm_arg_block(tdm_block *block, int64_t byte_offset, int unit_bytes);
 
-tdm_status tdm_enqueue_launch(tdm_stream *stream, const char *operation, tdm_kernel *kernel, const tdm_launch *launch);
-tdm_status tdm_enqueue_write(tdm_stream *stream, const char *operation, tdm_block *target, uint64_t offset,
-                             const void *host, size_t bytes);
-tdm_status tdm_enqueue_read(tdm_stream *stream, const char *operation, tdm_block *source, uint64_t offset, void *host,
+tdm_status tdm_enqueue_launch(tdm_stream *stream, const char *operation, tdm_kernel *kernel,
+                              const tdm_launch *launch);
+tdm_status tdm_enqueue_write(tdm_stream *stream, const char *operation, tdm_block *target,
+                             uint64_t offset, const void *host, size_t bytes);
+tdm_status tdm_enqueue_read(tdm_stream *stream, const char *operation, tdm_block *source,
+                            uint64_t offset, void *host, size_t bytes);
+tdm_status tdm_enqueue_copy(tdm_stream *stream, const char *operation, tdm_block *target,
+                            uint64_t target_offset, tdm_block *source, uint64_t source_offset,
                             size_t bytes);
-tdm_status tdm_enqueue_copy(tdm_stream *stream, const char *operation, tdm_block *target, uint64_t target_offset,
-                            tdm_block *source, uint64_t source_offset, size_t bytes);
-tdm_status tdm_enqueue_fill(tdm_stream *stream, const char *operation, tdm_block *target, uint64_t offset, size_t bytes,
-                            const void *pattern, size_t pattern_bytes);
-tdm_status tdm_enqueue_host_task(tdm_stream *stream, const char *operation, void (*function)(void *user), void *user);
+tdm_status tdm_enqueue_fill(tdm_stream *stream, const char *operation, tdm_block *target,
+                            uint64_t offset, size_t bytes, const void *pattern,
+                            size_t pattern_bytes);
+tdm_status tdm_enqueue_host_task(tdm_stream *stream, const char *operation,
+                                 void (*function)(void *user), void *user);
 
-/* ---- for tests: faults in driver calls ------------------------------------------------------------- */
+/* ---- for tests: faults in driver calls
+ * ------------------------------------------------------------- */
 
 /*
- * Fail the nth driver call from now (1 is the next one) whose name is `call` (NULL: any) with the native `code`; every
- * later one too when `sticky`. tdm_fault_clear ends it and returns how many matching calls were seen since.
+ * Fail the nth driver call from now (1 is the next one) whose name is `call` (NULL: any) with the
+ * native `code`; every later one too when `sticky`. tdm_fault_clear ends it and returns how many
+ * matching calls were seen since.
  */
 void tdm_fault_plant(const char *call, long nth, int code, bool sticky);
 long tdm_fault_clear(void);

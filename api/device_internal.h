@@ -16,8 +16,8 @@ tdm_status tdm_device_info_copy(const tdm_device_info *source, tdm_device_info *
 tdm_status tdm_device_pool_create(tdm_device *device);
 
 /*
- * A mark that stands for `use`: the stream passed that command when the mark's event is done. NULL when it already passed (or the stream is
- * gone). The caller releases it with tdm_mark_release.
+ * A mark that stands for `use`: the stream passed that command when the mark's event is done. NULL
+ * when it already passed (or the stream is gone). The caller releases it with tdm_mark_release.
  */
 tdm_status tdm_device_mark(tdm_device *device, tdm_use use, tdm_mark **mark);
 void tdm_mark_release(tdm_mark *mark);
@@ -31,7 +31,8 @@ void tdm_stream_release(tdm_stream *stream);
 /* The stream's sticky failure as status and detail, or TDM_OK; the stream is locked. */
 tdm_status tdm_stream_failure_locked(tdm_stream *stream);
 
-/* Remember a failure of enqueued work; the thread's detail text is what is remembered. Returns `status`. */
+/* Remember a failure of enqueued work; the thread's detail text is what is remembered. Returns
+ * `status`. */
 tdm_status tdm_stream_fail_locked(tdm_stream *stream, tdm_status status);
 
 #endif

@@ -13,7 +13,8 @@ typedef enum tdm_command_kind {
     TDM_COMMAND_READ
 } tdm_command_kind;
 
-/* One unit of work on its way to a stream. Pointers are the caller's, or the graph's once recorded. */
+/* One unit of work on its way to a stream. Pointers are the caller's, or the graph's once recorded.
+ */
 typedef struct tdm_command {
     tdm_command_kind kind;
     const char *operation;
@@ -25,7 +26,8 @@ typedef struct tdm_command {
             tdm_launch launch;
         } launch;
         struct {
-            uint64_t target_offset, source_offset; /* of blocks[0] and blocks[1], or of blocks[0] twice */
+            uint64_t target_offset,
+                source_offset; /* of blocks[0] and blocks[1], or of blocks[0] twice */
             tdm_block *target, *source;
             size_t bytes;
         } copy;

@@ -1,13 +1,14 @@
 /*
  * The caching pool over native allocations: backend-neutral, stream-ordered.
  *
- * A block is a piece of a native allocation. Freeing a block never waits: the pool remembers which enqueued work (stream,
- * sequence) last touched it. A block may be handed out again at once; its next user is ordered behind that
- * work by the edges of tdm_pool_prepare, which the enqueue path turns into event waits where the streams differ.
+ * A block is a piece of a native allocation. Freeing a block never waits: the pool remembers which
+ * enqueued work (stream, sequence) last touched it. A block may be handed out again at once; its
+ * next user is ordered behind that work by the edges of tdm_pool_prepare, which the enqueue path
+ * turns into event waits where the streams differ.
  *
- * First version: size classes (8 per power of two), slabs of equal blocks for classes up to 1 MiB, a native allocation per
- * block above, cached by class. Thread-safe throughout. Lock order: pool, then the leaf lock of the marks; the
- * upstream's functions are called with the pool locked.
+ * First version: size classes (8 per power of two), slabs of equal blocks for classes up to 1 MiB,
+ * a native allocation per block above, cached by class. Thread-safe throughout. Lock order: pool,
+ * then the leaf lock of the marks; the upstream's functions are called with the pool locked.
  */
 #ifndef TANDEM_API_POOL_H
 #define TANDEM_API_POOL_H
@@ -50,7 +51,8 @@ typedef struct tdm_pool_upstream {
     void *user;
     tdm_status (*allocate)(void *user, size_t bytes, tdm_bk_memory **memory);
     void (*release)(void *user, tdm_bk_memory *memory);
-    /* Has the stream passed that command, as far as is known? A stream that is gone has. Must not block or take a stream's lock. */
+    /* Has the stream passed that command, as far as is known? A stream that is gone has. Must not
+     * block or take a stream's lock. */
     bool (*passed)(void *user, tdm_use use);
     /* Find out how far the streams are, without blocking. */
     void (*poll)(void *user);
@@ -68,8 +70,9 @@ tdm_status tdm_pool_create(const tdm_pool_upstream *upstream, tdm_pool **pool);
 void tdm_pool_destroy(tdm_pool *pool);
 
 /*
- * Allocate ≥ max(bytes, 1). `stream` is the stream that will probably use it first (0: unknown): a block whose pending work is on it is preferred.
- * Out of memory or over budget: waits for pending frees, trims, retries, then fails with the numbers; the pool is as before.
+ * Allocate ≥ max(bytes, 1). `stream` is the stream that will probably use it first (0: unknown): a
+ * block whose pending work is on it is preferred. Out of memory or over budget: waits for pending
+ * frees, trims, retries, then fails with the numbers; the pool is as before.
  */
 tdm_status tdm_pool_alloc(tdm_pool *pool, size_t bytes, uint32_t stream, tdm_block **block);
 
@@ -79,18 +82,21 @@ tdm_status tdm_pool_adopt(tdm_pool *pool, tdm_bk_memory *memory, size_t bytes, t
 /* One more holder of a live block (a graph keeps the blocks it uses). */
 void tdm_block_retain(tdm_block *block);
 
-/* Give a reference back; the last one returns the block to the pool. NULL is accepted. May wait only for blocks that are not cached
- * (direct mode, adopted memory). */
+/* Give a reference back; the last one returns the block to the pool. NULL is accepted. May wait
+ * only for blocks that are not cached (direct mode, adopted memory). */
 void tdm_block_release(tdm_block *block);
 
 /*
- * Before a command is enqueued on `stream`: make room to note the use of these blocks, and collect the edges the command must wait for
- * first, the unfinished uses of the blocks' former lives on other streams. Returns their number; `edges` received the first `capacity` of them. -1 without
+ * Before a command is enqueued on `stream`: make room to note the use of these blocks, and collect
+ * the edges the command must wait for first, the unfinished uses of the blocks' former lives on
+ * other streams. Returns their number; `edges` received the first `capacity` of them. -1 without
  * host memory (nothing was changed).
  */
-int tdm_pool_prepare(tdm_block *const *blocks, int count, uint32_t stream, tdm_use *edges, int capacity);
+int tdm_pool_prepare(tdm_block *const *blocks, int count, uint32_t stream, tdm_use *edges,
+                     int capacity);
 
-/* After it was enqueued: note the use. Cannot fail after tdm_pool_prepare for the same blocks and stream. */
+/* After it was enqueued: note the use. Cannot fail after tdm_pool_prepare for the same blocks and
+ * stream. */
 void tdm_pool_mark(tdm_block *const *blocks, int count, tdm_use use);
 
 void tdm_pool_stats(tdm_pool *pool, tdm_memory_stats *stats);

@@ -1,15 +1,15 @@
 /*
- * Size classes of the pool: eight per power of two, in units of 256 bytes (or of the device's alignment, where larger). Rounding up to a
- * class wastes at most 12.5 %, 6 % on average.
+ * Size classes of the pool: eight per power of two, in units of 256 bytes (or of the device's
+ * alignment, where larger). Rounding up to a class wastes at most 12.5 %, 6 % on average.
  */
 #ifndef TANDEM_API_POOL_CLASSES_H
 #define TANDEM_API_POOL_CLASSES_H
 
 #include <stdint.h>
 
-#define TDM_POOL_UNIT 256u
-#define TDM_POOL_LARGEST (UINT64_C(1) << 48)
-#define TDM_POOL_CLASSES 312
+#define TDM_POOL_UNIT             256u
+#define TDM_POOL_LARGEST          (UINT64_C(1) << 48)
+#define TDM_POOL_CLASSES          312
 /* Classes up to here are carved from slabs; larger blocks are native allocations of their own. */
 #define TDM_POOL_SLAB_CLASS_LIMIT (UINT64_C(1) << 20)
 

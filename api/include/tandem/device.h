@@ -1,6 +1,6 @@
 /*
- * Contexts and devices. A context loads the backends (drivers are reached by dlopen) and lists their
- * devices; everything else is created from a device.
+ * Contexts and devices. A context loads the backends (drivers are reached by dlopen) and lists
+ * their devices; everything else is created from a device.
  */
 #ifndef TANDEM_DEVICE_H
 #define TANDEM_DEVICE_H
@@ -17,20 +17,22 @@ typedef struct tdm_device tdm_device;
 /*
  * Capabilities: what generic code asks instead of a name. name, bit, text, meaning.
  */
-#define TDM_CAPABILITY_LIST(X)                                                                      \
-    X(TDM_CAP_CPU_CORES, 0, "cpu-cores", "work-items run on CPU cores: wide vectors, no local memory")   \
-    X(TDM_CAP_LOCAL_MEMORY, 1, "local-memory", "local memory is a memory of its own, not plain memory")  \
-    X(TDM_CAP_UNIFIED_MEMORY, 2, "unified-memory", "host and device share one memory")                  \
-    X(TDM_CAP_PROFILING, 3, "profiling", "event time stamps were probed and make sense")                 \
-    X(TDM_CAP_FP16_ARITHMETIC, 4, "fp16", "half-precision arithmetic in kernels")                        \
-    X(TDM_CAP_FP64, 5, "fp64", "double precision in kernels")                                            \
-    X(TDM_CAP_SUBGROUPS, 6, "subgroups", "sub-groups (warps) with shuffles and reductions")              \
-    X(TDM_CAP_INT8_DOT, 7, "int8-dot", "accelerated 4x8-bit integer dot product")                        \
-    X(TDM_CAP_CORRECT_DIVIDE, 8, "correct-divide", "correctly rounded f32 divide and square root")       \
-    X(TDM_CAP_HOST_TASK, 9, "host-task", "host functions run in stream order without blocking")          \
-    X(TDM_CAP_SLABS, 11, "slabs", "blocks share native allocations (off for memory checkers)")           \
-    X(TDM_CAP_HOST_AVX2, 12, "avx2", "CPU cores with AVX2 and FMA")                                      \
-    X(TDM_CAP_HOST_AVX512, 13, "avx512", "CPU cores with AVX-512 F, BW, DQ and VL")                      \
+#define TDM_CAPABILITY_LIST(X)                                                                     \
+    X(TDM_CAP_CPU_CORES, 0, "cpu-cores",                                                           \
+      "work-items run on CPU cores: wide vectors, no local memory")                                \
+    X(TDM_CAP_LOCAL_MEMORY, 1, "local-memory",                                                     \
+      "local memory is a memory of its own, not plain memory")                                     \
+    X(TDM_CAP_UNIFIED_MEMORY, 2, "unified-memory", "host and device share one memory")             \
+    X(TDM_CAP_PROFILING, 3, "profiling", "event time stamps were probed and make sense")           \
+    X(TDM_CAP_FP16_ARITHMETIC, 4, "fp16", "half-precision arithmetic in kernels")                  \
+    X(TDM_CAP_FP64, 5, "fp64", "double precision in kernels")                                      \
+    X(TDM_CAP_SUBGROUPS, 6, "subgroups", "sub-groups (warps) with shuffles and reductions")        \
+    X(TDM_CAP_INT8_DOT, 7, "int8-dot", "accelerated 4x8-bit integer dot product")                  \
+    X(TDM_CAP_CORRECT_DIVIDE, 8, "correct-divide", "correctly rounded f32 divide and square root") \
+    X(TDM_CAP_HOST_TASK, 9, "host-task", "host functions run in stream order without blocking")    \
+    X(TDM_CAP_SLABS, 11, "slabs", "blocks share native allocations (off for memory checkers)")     \
+    X(TDM_CAP_HOST_AVX2, 12, "avx2", "CPU cores with AVX2 and FMA")                                \
+    X(TDM_CAP_HOST_AVX512, 13, "avx512", "CPU cores with AVX-512 F, BW, DQ and VL")                \
     X(TDM_CAP_HOST_VNNI, 14, "avx512-vnni", "CPU cores with AVX-512 VNNI")
 
 typedef enum tdm_capability {
@@ -48,62 +50,67 @@ typedef enum tdm_device_type {
 
 /* What is known of a device. Zero or an empty text means: the driver does not tell. */
 typedef struct tdm_device_info {
-    size_t struct_size;     /* sizeof(tdm_device_info), set by the caller */
-    char backend[16];       /* "opencl", "cuda" */
-    char driver_family[32]; /* "pocl", "rusticl", "nvidia", "oclgrind", ...: lower case, no spaces */
-    char name[128];         /* as the driver says it */
+    size_t struct_size; /* sizeof(tdm_device_info), set by the caller */
+    char backend[16];   /* "opencl", "cuda" */
+    char
+        driver_family[32]; /* "pocl", "rusticl", "nvidia", "oclgrind", ...: lower case, no spaces */
+    char name[128];        /* as the driver says it */
     char vendor[128];
     char driver_version[128];
     char api_version[128];    /* e.g. "OpenCL 3.0 PoCL HSTR: ..." */
     char kernel_language[64]; /* e.g. "OpenCL C 1.2" */
-    char selector[192];       /* "backend/driver-family/name", what device names are matched against */
+    char selector[192]; /* "backend/driver-family/name", what device names are matched against */
     tdm_device_type type;
     uint32_t capabilities; /* bits of tdm_capability */
     uint32_t compute_units;
     uint32_t clock_mhz;
-    uint32_t max_group_items;  /* work-items per work-group; a kernel may allow fewer */
-    uint32_t max_group[3];     /* per dimension */
-    uint32_t alignment_bytes;  /* alignment of a block's start */
-    uint32_t address_bits;     /* 32 or 64 */
-    uint32_t subgroup_size;    /* 0 where there are none */
-    uint32_t timer_ns;         /* resolution of event times */
-    uint64_t global_bytes;     /* device memory */
-    uint64_t max_alloc_bytes;  /* largest single native allocation */
-    uint64_t local_bytes;      /* local (shared) memory per work-group */
-    uint64_t cache_bytes;      /* last-level cache, where the driver tells */
+    uint32_t max_group_items; /* work-items per work-group; a kernel may allow fewer */
+    uint32_t max_group[3];    /* per dimension */
+    uint32_t alignment_bytes; /* alignment of a block's start */
+    uint32_t address_bits;    /* 32 or 64 */
+    uint32_t subgroup_size;   /* 0 where there are none */
+    uint32_t timer_ns;        /* resolution of event times */
+    uint64_t global_bytes;    /* device memory */
+    uint64_t max_alloc_bytes; /* largest single native allocation */
+    uint64_t local_bytes;     /* local (shared) memory per work-group */
+    uint64_t cache_bytes;     /* last-level cache, where the driver tells */
     uint64_t constant_bytes;
 } tdm_device_info;
 
 /* All zero but struct_size means the defaults. */
 typedef struct tdm_context_options {
-    size_t struct_size;   /* sizeof(tdm_context_options) */
-    const char *backends; /* comma-separated names to load, NULL: all that were built in */
+    size_t struct_size;         /* sizeof(tdm_context_options) */
+    const char *backends;       /* comma-separated names to load, NULL: all that were built in */
     uint64_t pool_budget_bytes; /* largest reserved memory per device, 0: the device's memory */
-    int direct_pool; /* not 0: one native allocation per block (memory checkers); also TANDEM_POOL=direct */
+    int direct_pool;            /* not 0: one native allocation per block (memory checkers); also
+                                   TANDEM_POOL=direct */
 } tdm_context_options;
 
 /*
- * Load the backends and list their devices. A backend, platform or device that is missing or broken is
- * no failure: it is passed over and tdm_context_note says why. A context with no device is a valid context.
- * options may be NULL. Blocking (drivers initialise). Thread-safe. The caller releases the context with
- * tdm_context_destroy. Statuses: TDM_BAD_ARGUMENT, TDM_OUT_OF_HOST_MEMORY. Since 0.1.
+ * Load the backends and list their devices. A backend, platform or device that is missing or broken
+ * is no failure: it is passed over and tdm_context_note says why. A context with no device is a
+ * valid context. options may be NULL. Blocking (drivers initialise). Thread-safe. The caller
+ * releases the context with tdm_context_destroy. Statuses: TDM_BAD_ARGUMENT,
+ * TDM_OUT_OF_HOST_MEMORY. Since 0.1.
  *
- * Environment, read here: TANDEM_OPENCL_LIBRARY and TANDEM_CUDA_LIBRARY name another driver file (ignored
- * in programs that run with raised privileges), TANDEM_CACHE_DIR the program cache ("off" disables it).
+ * Environment, read here: TANDEM_OPENCL_LIBRARY and TANDEM_CUDA_LIBRARY name another driver file
+ * (ignored in programs that run with raised privileges), TANDEM_CACHE_DIR the program cache ("off"
+ * disables it).
  *
- * fork: a child process must not use objects of its parent, nor destroy them; it may create its own context
- * when the drivers allow that (most do not after their first use). exit: no library code runs at exit; objects
- * that were not destroyed are left to the system.
+ * fork: a child process must not use objects of its parent, nor destroy them; it may create its own
+ * context when the drivers allow that (most do not after their first use). exit: no library code
+ * runs at exit; objects that were not destroyed are left to the system.
  */
 TDM_API tdm_status tdm_context_create(const tdm_context_options *options, tdm_context **context);
 
 /*
- * Release the caller's reference; NULL is accepted. Devices and what was created from them keep the context
- * alive. Thread-safe. Since 0.1.
+ * Release the caller's reference; NULL is accepted. Devices and what was created from them keep the
+ * context alive. Thread-safe. Since 0.1.
  */
 TDM_API void tdm_context_destroy(tdm_context *context);
 
-/* Number of devices; 0 for NULL. Devices keep their order for the life of the context. Thread-safe. Since 0.1. */
+/* Number of devices; 0 for NULL. Devices keep their order for the life of the context. Thread-safe.
+ * Since 0.1. */
 TDM_API int tdm_context_device_count(const tdm_context *context);
 
 /*
@@ -116,27 +123,31 @@ TDM_API int tdm_context_note_count(const tdm_context *context);
 TDM_API const char *tdm_context_note(const tdm_context *context, int index);
 
 /*
- * Device `index` of the context, opened on first use (native context, default stream, pool). The device is
- * shared: each successful call adds a reference, which the caller gives back with tdm_device_release. Blocking on first use.
- * Statuses: TDM_BAD_ARGUMENT, TDM_NO_DEVICE (no such index), TDM_OUT_OF_HOST_MEMORY, TDM_DEVICE_LOST,
- * TDM_INTERNAL (the driver refused; the detail says what). Thread-safe. Since 0.1.
+ * Device `index` of the context, opened on first use (native context, default stream, pool). The
+ * device is shared: each successful call adds a reference, which the caller gives back with
+ * tdm_device_release. Blocking on first use. Statuses: TDM_BAD_ARGUMENT, TDM_NO_DEVICE (no such
+ * index), TDM_OUT_OF_HOST_MEMORY, TDM_DEVICE_LOST, TDM_INTERNAL (the driver refused; the detail
+ * says what). Thread-safe. Since 0.1.
  */
 TDM_API tdm_status tdm_device_get(tdm_context *context, int index, tdm_device **device);
 
 /*
- * Index of the device that `selector` names: a decimal index, or a part of its selector, case-insensitive ("pocl",
- * "opencl/rusticl"); the first match. TDM_NO_DEVICE when none matches, the detail lists what there is. Thread-safe. Since 0.1.
+ * Index of the device that `selector` names: a decimal index, or a part of its selector,
+ * case-insensitive ("pocl", "opencl/rusticl"); the first match. TDM_NO_DEVICE when none matches,
+ * the detail lists what there is. Thread-safe. Since 0.1.
  */
-TDM_API tdm_status tdm_context_find_device(const tdm_context *context, const char *selector, int *index);
+TDM_API tdm_status tdm_context_find_device(const tdm_context *context, const char *selector,
+                                           int *index);
 
 /* Give back a reference; NULL is accepted. Thread-safe. Since 0.1. */
 TDM_API void tdm_device_release(tdm_device *device);
 
 /*
- * Describe device `index` without opening it. info->struct_size must be set. Statuses: TDM_BAD_ARGUMENT,
- * TDM_NO_DEVICE. Thread-safe. Since 0.1.
+ * Describe device `index` without opening it. info->struct_size must be set. Statuses:
+ * TDM_BAD_ARGUMENT, TDM_NO_DEVICE. Thread-safe. Since 0.1.
  */
-TDM_API tdm_status tdm_context_device_info(const tdm_context *context, int index, tdm_device_info *info);
+TDM_API tdm_status tdm_context_device_info(const tdm_context *context, int index,
+                                           tdm_device_info *info);
 
 /* Describe an open device. Statuses: TDM_BAD_ARGUMENT. Thread-safe. Since 0.1. */
 TDM_API tdm_status tdm_device_describe(const tdm_device *device, tdm_device_info *info);
@@ -144,8 +155,8 @@ TDM_API tdm_status tdm_device_describe(const tdm_device *device, tdm_device_info
 /* Text of a capability bit ("fp16"), NULL for a bit that has no name. Thread-safe. Since 0.1. */
 TDM_API const char *tdm_capability_name(uint32_t bit);
 
-/* Wait until everything enqueued on every stream of the device is done. Statuses: TDM_BAD_ARGUMENT, or a
- * stream's failure (see tdm_stream_synchronize). Thread-safe. Since 0.1. */
+/* Wait until everything enqueued on every stream of the device is done. Statuses: TDM_BAD_ARGUMENT,
+ * or a stream's failure (see tdm_stream_synchronize). Thread-safe. Since 0.1. */
 TDM_API tdm_status tdm_device_synchronize(tdm_device *device);
 
 #ifdef __cplusplus

@@ -12,23 +12,23 @@ extern "C" {
 #endif
 
 /*
- * name, value (pinned), lower-case text, bits per element, elements per storage unit, bytes per storage unit,
- * class (F float, S signed integer, U unsigned integer, B boolean).
- * A storage unit is the smallest addressable piece: one element, or two for the packed s4.
- * f64, s64, bool, f8 (e4m3) and s4 have rows so that files that hold them can be described; operations
- * without a kernel for a dtype return TDM_UNSUPPORTED and say so.
+ * name, value (pinned), lower-case text, bits per element, elements per storage unit, bytes per
+ * storage unit, class (F float, S signed integer, U unsigned integer, B boolean). A storage unit is
+ * the smallest addressable piece: one element, or two for the packed s4. f64, s64, bool, f8 (e4m3)
+ * and s4 have rows so that files that hold them can be described; operations without a kernel for a
+ * dtype return TDM_UNSUPPORTED and say so.
  */
-#define TDM_DTYPE_LIST(X)                                                                           \
-    X(TDM_F32, 1, "f32", 32, 1, 4, F)                                                               \
-    X(TDM_F16, 2, "f16", 16, 1, 2, F)                                                               \
-    X(TDM_BF16, 3, "bf16", 16, 1, 2, F)                                                             \
-    X(TDM_F64, 4, "f64", 64, 1, 8, F)                                                               \
-    X(TDM_F8E4M3, 5, "f8e4m3", 8, 1, 1, F)                                                          \
-    X(TDM_S32, 16, "s32", 32, 1, 4, S)                                                              \
-    X(TDM_S8, 17, "s8", 8, 1, 1, S)                                                                 \
-    X(TDM_U8, 18, "u8", 8, 1, 1, U)                                                                 \
-    X(TDM_S4, 19, "s4", 4, 2, 1, S)                                                                 \
-    X(TDM_S64, 20, "s64", 64, 1, 8, S)                                                              \
+#define TDM_DTYPE_LIST(X)                                                                          \
+    X(TDM_F32, 1, "f32", 32, 1, 4, F)                                                              \
+    X(TDM_F16, 2, "f16", 16, 1, 2, F)                                                              \
+    X(TDM_BF16, 3, "bf16", 16, 1, 2, F)                                                            \
+    X(TDM_F64, 4, "f64", 64, 1, 8, F)                                                              \
+    X(TDM_F8E4M3, 5, "f8e4m3", 8, 1, 1, F)                                                         \
+    X(TDM_S32, 16, "s32", 32, 1, 4, S)                                                             \
+    X(TDM_S8, 17, "s8", 8, 1, 1, S)                                                                \
+    X(TDM_U8, 18, "u8", 8, 1, 1, U)                                                                \
+    X(TDM_S4, 19, "s4", 4, 2, 1, S)                                                                \
+    X(TDM_S64, 20, "s64", 64, 1, 8, S)                                                             \
     X(TDM_BOOL, 32, "bool", 8, 1, 1, B)
 
 typedef enum tdm_dtype {

@@ -20,11 +20,11 @@ typedef struct tdm_gemm_plan tdm_gemm_plan;
 typedef struct tdm_packed tdm_packed;
 
 /* name, value, text; x is the value before the activation. Formulas as in tandem/ops.h. */
-#define TDM_ACTIVATION_LIST(X)                                                                      \
-    X(TDM_ACT_NONE, 0, "none")                                                                      \
-    X(TDM_ACT_RELU, 1, "relu")                                                                      \
-    X(TDM_ACT_GELU, 2, "gelu")                                                                      \
-    X(TDM_ACT_GELU_TANH, 3, "gelu_tanh")                                                            \
+#define TDM_ACTIVATION_LIST(X)                                                                     \
+    X(TDM_ACT_NONE, 0, "none")                                                                     \
+    X(TDM_ACT_RELU, 1, "relu")                                                                     \
+    X(TDM_ACT_GELU, 2, "gelu")                                                                     \
+    X(TDM_ACT_GELU_TANH, 3, "gelu_tanh")                                                           \
     X(TDM_ACT_SILU, 4, "silu")
 
 typedef enum tdm_activation {
@@ -35,9 +35,10 @@ typedef enum tdm_activation {
 
 /*
  * What a plan computes. Start from TDM_GEMM_DESC_INIT (alpha = 1, beta = 0, no epilogue).
- * Layouts: a is (batch…)×M×K, or K×M with transpose_a; b is (batch…)×K×N, or N×K with transpose_b; d is (batch…)×M×N.
- * c and residual: like d, or all zero when absent (c is needed when beta ≠ 0); bias: N elements, or all zero. A batch dimension of a, b, c, residual
- * may be 1 or missing, or have stride 0: that operand is then shared by all. Any element strides are accepted.
+ * Layouts: a is (batch…)×M×K, or K×M with transpose_a; b is (batch…)×K×N, or N×K with transpose_b;
+ * d is (batch…)×M×N. c and residual: like d, or all zero when absent (c is needed when beta ≠ 0);
+ * bias: N elements, or all zero. A batch dimension of a, b, c, residual may be 1 or missing, or
+ * have stride 0: that operand is then shared by all. Any element strides are accepted.
  */
 typedef struct tdm_gemm_desc {
     size_t struct_size; /* sizeof(tdm_gemm_desc) */
@@ -51,40 +52,48 @@ typedef struct tdm_gemm_desc {
     const char *variant; /* force this kernel variant by name; NULL: the library chooses */
 } tdm_gemm_desc;
 
-#define TDM_GEMM_DESC_INIT {.struct_size = sizeof(tdm_gemm_desc), .alpha = 1.0f}
+#define TDM_GEMM_DESC_INIT                                                                         \
+    { .struct_size = sizeof(tdm_gemm_desc), .alpha = 1.0f }
 
 /*
- * Check the description, choose the kernel and build it. The caller releases the plan with tdm_gemm_plan_destroy.
- * A plan is immutable: several threads may run it at once, on distinct streams and workspaces. Blocking (may build).
- * Statuses: TDM_BAD_ARGUMENT, TDM_BAD_SHAPE, TDM_BAD_DTYPE, TDM_UNSUPPORTED (no variant takes the problem, or the forced one does not:
- * the detail gives its reason), TDM_BUILD_FAILED, TDM_OUT_OF_HOST_MEMORY. Since 0.1.
+ * Check the description, choose the kernel and build it. The caller releases the plan with
+ * tdm_gemm_plan_destroy. A plan is immutable: several threads may run it at once, on distinct
+ * streams and workspaces. Blocking (may build). Statuses: TDM_BAD_ARGUMENT, TDM_BAD_SHAPE,
+ * TDM_BAD_DTYPE, TDM_UNSUPPORTED (no variant takes the problem, or the forced one does not: the
+ * detail gives its reason), TDM_BUILD_FAILED, TDM_OUT_OF_HOST_MEMORY. Since 0.1.
  */
-TDM_API tdm_status tdm_gemm_plan_create(tdm_device *device, const tdm_gemm_desc *desc, tdm_gemm_plan **plan);
+TDM_API tdm_status tdm_gemm_plan_create(tdm_device *device, const tdm_gemm_desc *desc,
+                                        tdm_gemm_plan **plan);
 
 /* Release a plan; NULL is accepted; legal while its work is in flight. Since 0.1. */
 TDM_API void tdm_gemm_plan_destroy(tdm_gemm_plan *plan);
 
-/* Bytes of workspace that _run needs, 0 for none. Statuses: TDM_BAD_ARGUMENT. Thread-safe. Since 0.1. */
+/* Bytes of workspace that _run needs, 0 for none. Statuses: TDM_BAD_ARGUMENT. Thread-safe. Since
+ * 0.1. */
 TDM_API tdm_status tdm_gemm_plan_workspace_size(const tdm_gemm_plan *plan, size_t *bytes);
 
-/* Name of the variant that was chosen ("gemm_f32_panel_6x16"); owned by the plan; NULL for NULL. Thread-safe. Since 0.1. */
+/* Name of the variant that was chosen ("gemm_f32_panel_6x16"); owned by the plan; NULL for NULL.
+ * Thread-safe. Since 0.1. */
 TDM_API const char *tdm_gemm_plan_variant(const tdm_gemm_plan *plan);
 
-/* Lines "variant: reason" of the candidates refused before the chosen one; owned by the plan; "" when none was. Since 0.1. */
+/* Lines "variant: reason" of the candidates refused before the chosen one; owned by the plan; ""
+ * when none was. Since 0.1. */
 TDM_API const char *tdm_gemm_plan_refusals(const tdm_gemm_plan *plan);
 
 /*
- * Pack B (layout as the plan's b) once, for any number of runs. Allocates, enqueues on the stream. The object is tied to a layout id and version:
- * a plan whose kernel wants another refuses it. The caller releases it with tdm_packed_destroy. Statuses: TDM_BAD_ARGUMENT,
- * TDM_BAD_STATE (the plan was made without packed_b; or recording), memory, the stream's failure. Since 0.1.
+ * Pack B (layout as the plan's b) once, for any number of runs. Allocates, enqueues on the stream.
+ * The object is tied to a layout id and version: a plan whose kernel wants another refuses it. The
+ * caller releases it with tdm_packed_destroy. Statuses: TDM_BAD_ARGUMENT, TDM_BAD_STATE (the plan
+ * was made without packed_b; or recording), memory, the stream's failure. Since 0.1.
  */
-TDM_API tdm_status tdm_gemm_pack_b(const tdm_gemm_plan *plan, tdm_stream *stream, const tdm_tensor *b,
-                                   tdm_packed **packed);
+TDM_API tdm_status tdm_gemm_pack_b(const tdm_gemm_plan *plan, tdm_stream *stream,
+                                   const tdm_tensor *b, tdm_packed **packed);
 TDM_API void tdm_packed_destroy(tdm_packed *packed);             /* NULL is accepted */
 TDM_API size_t tdm_packed_bytes(const tdm_packed *packed);       /* device bytes; 0 for NULL */
 TDM_API const char *tdm_packed_layout(const tdm_packed *packed); /* "name/version"; NULL for NULL */
 
-/* Operands of one run; start from TDM_GEMM_ARGS_INIT. Tensors must have the layouts the plan was made for. */
+/* Operands of one run; start from TDM_GEMM_ARGS_INIT. Tensors must have the layouts the plan was
+ * made for. */
 typedef struct tdm_gemm_args {
     size_t struct_size; /* sizeof(tdm_gemm_args) */
     const tdm_tensor *a;
@@ -97,14 +106,18 @@ typedef struct tdm_gemm_args {
     tdm_buffer *workspace; /* at least tdm_gemm_plan_workspace_size bytes; NULL when that is 0 */
 } tdm_gemm_args;
 
-#define TDM_GEMM_ARGS_INIT {.struct_size = sizeof(tdm_gemm_args)}
+#define TDM_GEMM_ARGS_INIT                                                                         \
+    { .struct_size = sizeof(tdm_gemm_args) }
 
 /*
- * Enqueue the multiplication. Never allocates device memory, builds or waits; can be recorded. D may be the very same
- * view as C or residual; any other overlap of D with an operand is refused. beta = 0 never reads C. The workspace must not be used by another
- * stream at the same time. Statuses: TDM_BAD_ARGUMENT, TDM_BAD_SHAPE, TDM_BAD_DTYPE, TDM_BAD_STATE, the stream's failure. Thread-safe. Since 0.1.
+ * Enqueue the multiplication. Never allocates device memory, builds or waits; can be recorded. D
+ * may be the very same view as C or residual; any other overlap of D with an operand is refused.
+ * beta = 0 never reads C. The workspace must not be used by another stream at the same time.
+ * Statuses: TDM_BAD_ARGUMENT, TDM_BAD_SHAPE, TDM_BAD_DTYPE, TDM_BAD_STATE, the stream's failure.
+ * Thread-safe. Since 0.1.
  */
-TDM_API tdm_status tdm_gemm_plan_run(const tdm_gemm_plan *plan, tdm_stream *stream, const tdm_gemm_args *args);
+TDM_API tdm_status tdm_gemm_plan_run(const tdm_gemm_plan *plan, tdm_stream *stream,
+                                     const tdm_gemm_args *args);
 
 /* Optional parts of tdm_gemm; all zero but struct_size: none. */
 typedef struct tdm_gemm_epilogue {
@@ -115,12 +128,15 @@ typedef struct tdm_gemm_epilogue {
 } tdm_gemm_epilogue;
 
 /*
- * One multiplication: D = act(alpha*A*B + beta*C + bias + residual); transposes are views (tdm_tensor_transpose). c may be
- * NULL when beta is 0; epilogue may be NULL. Plans are cached per device, the workspace comes from the pool. Enqueues; the first call of a shape may build. Statuses: as the plan's functions, and memory.
- * While recording: TDM_BAD_STATE (use a plan). Since 0.1.
+ * One multiplication: D = act(alpha*A*B + beta*C + bias + residual); transposes are views
+ * (tdm_tensor_transpose). c may be NULL when beta is 0; epilogue may be NULL. Plans are cached per
+ * device, the workspace comes from the pool. Enqueues; the first call of a shape may build.
+ * Statuses: as the plan's functions, and memory. While recording: TDM_BAD_STATE (use a plan). Since
+ * 0.1.
  */
-TDM_API tdm_status tdm_gemm(tdm_stream *stream, float alpha, const tdm_tensor *a, const tdm_tensor *b, float beta,
-                            const tdm_tensor *c, tdm_tensor *d, const tdm_gemm_epilogue *epilogue);
+TDM_API tdm_status tdm_gemm(tdm_stream *stream, float alpha, const tdm_tensor *a,
+                            const tdm_tensor *b, float beta, const tdm_tensor *c, tdm_tensor *d,
+                            const tdm_gemm_epilogue *epilogue);
 
 #ifdef __cplusplus
 }

@@ -1,10 +1,11 @@
 /*
  * Elementwise operations with broadcasting, reductions, softmax.
  *
- * All enqueue on a stream and return. All tensors must be on the stream's device; any strides are accepted. The output may
- * be the very same view as an input of the same shape (in place); any other overlap is refused. Common statuses:
- * TDM_BAD_ARGUMENT (NULL, devices differ, overlap, unknown operation), TDM_BAD_SHAPE, TDM_BAD_DTYPE (dtypes differ),
- * TDM_UNSUPPORTED (no kernel for the dtype), TDM_BUILD_FAILED, memory, the stream's failure. Since 0.1.
+ * All enqueue on a stream and return. All tensors must be on the stream's device; any strides are
+ * accepted. The output may be the very same view as an input of the same shape (in place); any
+ * other overlap is refused. Common statuses: TDM_BAD_ARGUMENT (NULL, devices differ, overlap,
+ * unknown operation), TDM_BAD_SHAPE, TDM_BAD_DTYPE (dtypes differ), TDM_UNSUPPORTED (no kernel for
+ * the dtype), TDM_BUILD_FAILED, memory, the stream's failure. Since 0.1.
  */
 #ifndef TANDEM_OPS_H
 #define TANDEM_OPS_H
@@ -16,17 +17,17 @@ extern "C" {
 #endif
 
 /* name, value, text, formula; x in f32, rounded once to the output's dtype (f32, f16, bf16). */
-#define TDM_UNARY_LIST(X)                                                                           \
-    X(TDM_NEG, 1, "neg", "-x")                                                                      \
-    X(TDM_ABS, 2, "abs", "|x|")                                                                     \
-    X(TDM_RELU, 3, "relu", "x > 0 ? x : 0, NaN stays NaN")                                          \
-    X(TDM_GELU, 4, "gelu", "x/2 * (1 + erf(x/sqrt(2)))")                                            \
-    X(TDM_GELU_TANH, 5, "gelu_tanh", "x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3)))")           \
-    X(TDM_SILU, 6, "silu", "x / (1 + exp(-x))")                                                     \
-    X(TDM_SIGMOID, 7, "sigmoid", "1 / (1 + exp(-x))")                                               \
-    X(TDM_TANH, 8, "tanh", "tanh(x)")                                                               \
-    X(TDM_EXP, 9, "exp", "e^x")                                                                     \
-    X(TDM_SQRT, 10, "sqrt", "square root, correctly rounded")                                       \
+#define TDM_UNARY_LIST(X)                                                                          \
+    X(TDM_NEG, 1, "neg", "-x")                                                                     \
+    X(TDM_ABS, 2, "abs", "|x|")                                                                    \
+    X(TDM_RELU, 3, "relu", "x > 0 ? x : 0, NaN stays NaN")                                         \
+    X(TDM_GELU, 4, "gelu", "x/2 * (1 + erf(x/sqrt(2)))")                                           \
+    X(TDM_GELU_TANH, 5, "gelu_tanh", "x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3)))")          \
+    X(TDM_SILU, 6, "silu", "x / (1 + exp(-x))")                                                    \
+    X(TDM_SIGMOID, 7, "sigmoid", "1 / (1 + exp(-x))")                                              \
+    X(TDM_TANH, 8, "tanh", "tanh(x)")                                                              \
+    X(TDM_EXP, 9, "exp", "e^x")                                                                    \
+    X(TDM_SQRT, 10, "sqrt", "square root, correctly rounded")                                      \
     X(TDM_RSQRT, 11, "rsqrt", "1 / square root")
 
 typedef enum tdm_unary {
@@ -36,16 +37,16 @@ typedef enum tdm_unary {
 } tdm_unary;
 
 /*
- * name, value, text, formula. Floats compute in f32 and round once; div is correctly rounded in f32.
- * s32 add, sub, mul wrap modulo 2^32; s8 and u8 saturate; integer div is unsupported.
- * min and max of a NaN and a number give the NaN.
+ * name, value, text, formula. Floats compute in f32 and round once; div is correctly rounded in
+ * f32. s32 add, sub, mul wrap modulo 2^32; s8 and u8 saturate; integer div is unsupported. min and
+ * max of a NaN and a number give the NaN.
  */
-#define TDM_BINARY_LIST(X)                                                                          \
-    X(TDM_ADD, 1, "add", "a + b")                                                                   \
-    X(TDM_SUB, 2, "sub", "a - b")                                                                   \
-    X(TDM_MUL, 3, "mul", "a * b")                                                                   \
-    X(TDM_DIV, 4, "div", "a / b")                                                                   \
-    X(TDM_MIN, 5, "min", "the smaller")                                                             \
+#define TDM_BINARY_LIST(X)                                                                         \
+    X(TDM_ADD, 1, "add", "a + b")                                                                  \
+    X(TDM_SUB, 2, "sub", "a - b")                                                                  \
+    X(TDM_MUL, 3, "mul", "a * b")                                                                  \
+    X(TDM_DIV, 4, "div", "a / b")                                                                  \
+    X(TDM_MIN, 5, "min", "the smaller")                                                            \
     X(TDM_MAX, 6, "max", "the larger")
 
 typedef enum tdm_binary {
@@ -55,11 +56,11 @@ typedef enum tdm_binary {
 } tdm_binary;
 
 /* name, value, text, meaning */
-#define TDM_REDUCE_LIST(X)                                                                          \
-    X(TDM_REDUCE_SUM, 1, "sum", "sum; 0 over nothing")                                              \
-    X(TDM_REDUCE_MEAN, 2, "mean", "sum / count; NaN over nothing")                                  \
-    X(TDM_REDUCE_MAX, 3, "max", "largest, NaN if any is NaN; refused over nothing")                 \
-    X(TDM_REDUCE_MIN, 4, "min", "smallest, NaN if any is NaN; refused over nothing")                \
+#define TDM_REDUCE_LIST(X)                                                                         \
+    X(TDM_REDUCE_SUM, 1, "sum", "sum; 0 over nothing")                                             \
+    X(TDM_REDUCE_MEAN, 2, "mean", "sum / count; NaN over nothing")                                 \
+    X(TDM_REDUCE_MAX, 3, "max", "largest, NaN if any is NaN; refused over nothing")                \
+    X(TDM_REDUCE_MIN, 4, "min", "smallest, NaN if any is NaN; refused over nothing")               \
     X(TDM_REDUCE_ARGMAX, 5, "argmax", "index of the first largest; the first NaN counts as largest")
 
 typedef enum tdm_reduction {
@@ -69,26 +70,30 @@ typedef enum tdm_reduction {
 } tdm_reduction;
 
 /* y = op(x); y has x's shape (x may also be broadcast to it) and dtype. */
-TDM_API tdm_status tdm_unary_op(tdm_stream *stream, tdm_unary op, const tdm_tensor *x, tdm_tensor *y);
+TDM_API tdm_status tdm_unary_op(tdm_stream *stream, tdm_unary op, const tdm_tensor *x,
+                                tdm_tensor *y);
 
 /*
- * y = a op b, all of one dtype. a and b are broadcast to y's shape by the usual rule: shapes are aligned at the last
- * dimension, and a dimension of 1 (or a missing one) repeats.
+ * y = a op b, all of one dtype. a and b are broadcast to y's shape by the usual rule: shapes are
+ * aligned at the last dimension, and a dimension of 1 (or a missing one) repeats.
  */
-TDM_API tdm_status tdm_binary_op(tdm_stream *stream, tdm_binary op, const tdm_tensor *a, const tdm_tensor *b,
-                                 tdm_tensor *y);
+TDM_API tdm_status tdm_binary_op(tdm_stream *stream, tdm_binary op, const tdm_tensor *a,
+                                 const tdm_tensor *b, tdm_tensor *y);
 
 /*
- * Reduce over `axis_count` distinct axes (0 ≤ axis < rank of x); axis_count = 0 with axes NULL reduces over all. y has x's shape with the
- * reduced dimensions either dropped or kept as 1. Dtypes: f32, f16, bf16 (accumulated in f32, rounded once) and s32 (sum wraps; mean unsupported);
- * argmax writes s32 and takes exactly one axis or all (then the index is row-major). The order of additions is fixed: same bits on every run.
+ * Reduce over `axis_count` distinct axes (0 ≤ axis < rank of x); axis_count = 0 with axes NULL
+ * reduces over all. y has x's shape with the reduced dimensions either dropped or kept as 1.
+ * Dtypes: f32, f16, bf16 (accumulated in f32, rounded once) and s32 (sum wraps; mean unsupported);
+ * argmax writes s32 and takes exactly one axis or all (then the index is row-major). The order of
+ * additions is fixed: same bits on every run.
  */
-TDM_API tdm_status tdm_reduce(tdm_stream *stream, tdm_reduction op, const tdm_tensor *x, const int *axes,
-                              int axis_count, tdm_tensor *y);
+TDM_API tdm_status tdm_reduce(tdm_stream *stream, tdm_reduction op, const tdm_tensor *x,
+                              const int *axes, int axis_count, tdm_tensor *y);
 
 /*
- * y = softmax of x along one axis: exp(x - max) / sum of exp(x - max), in f32, rounded once. Rows of -inf only and rows
- * that hold NaN or +inf give NaN. dtypes f32, f16, bf16; y has x's shape and dtype.
+ * y = softmax of x along one axis: exp(x - max) / sum of exp(x - max), in f32, rounded once. Rows
+ * of -inf only and rows that hold NaN or +inf give NaN. dtypes f32, f16, bf16; y has x's shape and
+ * dtype.
  */
 TDM_API tdm_status tdm_softmax(tdm_stream *stream, const tdm_tensor *x, int axis, tdm_tensor *y);
 

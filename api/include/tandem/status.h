@@ -1,8 +1,10 @@
 /*
- * Status codes, the detail text of the last failure, the log callback and the host allocation hooks.
+ * Status codes, the detail text of the last failure, the log callback and the host allocation
+ * hooks.
  *
  * Every fallible function of Tandem returns a tdm_status. Results come back through the last
- * out-pointer, which is set to NULL (or zero) on failure. The library never prints, aborts or exits.
+ * out-pointer, which is set to NULL (or zero) on failure. The library never prints, aborts or
+ * exits.
  */
 #ifndef TANDEM_STATUS_H
 #define TANDEM_STATUS_H
@@ -14,7 +16,8 @@
 
 #if defined(__GNUC__)
 #define TDM_API __attribute__((visibility("default")))
-#define TDM_PRINTF(format_index, first_index) __attribute__((format(printf, format_index, first_index)))
+#define TDM_PRINTF(format_index, first_index)                                                      \
+    __attribute__((format(printf, format_index, first_index)))
 #else
 #define TDM_API
 #define TDM_PRINTF(format_index, first_index)
@@ -28,21 +31,21 @@ extern "C" {
  * All status codes: name, value, short text. Values are pinned for ever and gapped by kind, so that
  * a later code finds a place among its own kind. Zero alone is success.
  */
-#define TDM_STATUS_LIST(X)                                                                          \
-    X(TDM_OK, 0, "success")                                                                         \
-    X(TDM_BAD_ARGUMENT, 10, "bad argument")                                                         \
-    X(TDM_BAD_SHAPE, 12, "bad shape")                                                               \
-    X(TDM_BAD_DTYPE, 14, "bad data type")                                                           \
-    X(TDM_BAD_STATE, 16, "bad state")                                                               \
-    X(TDM_UNSUPPORTED, 20, "unsupported")                                                           \
-    X(TDM_NO_DEVICE, 30, "no device")                                                               \
-    X(TDM_OUT_OF_HOST_MEMORY, 40, "out of host memory")                                             \
-    X(TDM_OUT_OF_DEVICE_MEMORY, 42, "out of device memory")                                         \
-    X(TDM_OVER_BUDGET, 44, "over the memory budget")                                                \
-    X(TDM_BUILD_FAILED, 50, "kernel build failed")                                                  \
-    X(TDM_DEVICE_LOST, 60, "device lost")                                                           \
-    X(TDM_IO_ERROR, 70, "input/output error")                                                       \
-    X(TDM_CORRUPT_DATA, 72, "corrupt data")                                                         \
+#define TDM_STATUS_LIST(X)                                                                         \
+    X(TDM_OK, 0, "success")                                                                        \
+    X(TDM_BAD_ARGUMENT, 10, "bad argument")                                                        \
+    X(TDM_BAD_SHAPE, 12, "bad shape")                                                              \
+    X(TDM_BAD_DTYPE, 14, "bad data type")                                                          \
+    X(TDM_BAD_STATE, 16, "bad state")                                                              \
+    X(TDM_UNSUPPORTED, 20, "unsupported")                                                          \
+    X(TDM_NO_DEVICE, 30, "no device")                                                              \
+    X(TDM_OUT_OF_HOST_MEMORY, 40, "out of host memory")                                            \
+    X(TDM_OUT_OF_DEVICE_MEMORY, 42, "out of device memory")                                        \
+    X(TDM_OVER_BUDGET, 44, "over the memory budget")                                               \
+    X(TDM_BUILD_FAILED, 50, "kernel build failed")                                                 \
+    X(TDM_DEVICE_LOST, 60, "device lost")                                                          \
+    X(TDM_IO_ERROR, 70, "input/output error")                                                      \
+    X(TDM_CORRUPT_DATA, 72, "corrupt data")                                                        \
     X(TDM_INTERNAL, 90, "internal error")
 
 typedef enum tdm_status {
@@ -58,9 +61,9 @@ typedef enum tdm_status {
 TDM_API const char *tdm_status_text(tdm_status status);
 
 /*
- * Detail text of the last failure in the calling thread: names the function, the argument, its value
- * and the driver's own code, e.g. "gemm: K of A is 512 but K of B is 500". Empty before the first
- * failure. Never NULL; owned by the library, valid until the thread's next failing call. A
+ * Detail text of the last failure in the calling thread: names the function, the argument, its
+ * value and the driver's own code, e.g. "gemm: K of A is 512 but K of B is 500". Empty before the
+ * first failure. Never NULL; owned by the library, valid until the thread's next failing call. A
  * successful call leaves it as it is. Thread-safe (thread-local). Since 0.1.
  */
 TDM_API const char *tdm_last_detail(void);
@@ -84,22 +87,24 @@ typedef enum tdm_log_level {
  * one line without a newline. Both are valid during the call only. Called from any thread that uses
  * the library, possibly from several at once and from driver threads; it must not call Tandem.
  */
-typedef void (*tdm_log_function)(void *user, tdm_log_level level, const char *topic, const char *message);
+typedef void (*tdm_log_function)(void *user, tdm_log_level level, const char *topic,
+                                 const char *message);
 
 /*
  * Install a log callback for the process; NULL restores the default, which is silent unless the
  * environment variable TANDEM_LOG is set. TANDEM_LOG is a comma-separated list of levels
- * ("error", "warning", "info", "debug") and topics ("dispatch", "cache", "pool", "driver", "all"): a
- * level lets every message of that level and above through, a topic every message of the topic;
- * the default log then writes lines to standard error. The callback receives every message, unfiltered.
- * Thread-safe; messages under way in other threads may still reach the former callback. Since 0.1.
+ * ("error", "warning", "info", "debug") and topics ("dispatch", "cache", "pool", "driver", "all"):
+ * a level lets every message of that level and above through, a topic every message of the topic;
+ * the default log then writes lines to standard error. The callback receives every message,
+ * unfiltered. Thread-safe; messages under way in other threads may still reach the former callback.
+ * Since 0.1.
  */
 TDM_API void tdm_set_log(tdm_log_function function, void *user);
 
 /*
- * Host memory hooks. allocate returns a block aligned for any object, or NULL; release accepts NULL.
- * user is handed to both. Every host allocation of the library goes through them (drivers allocate
- * on their own).
+ * Host memory hooks. allocate returns a block aligned for any object, or NULL; release accepts
+ * NULL. user is handed to both. Every host allocation of the library goes through them (drivers
+ * allocate on their own).
  */
 typedef struct tdm_host_allocator {
     size_t struct_size; /* sizeof(tdm_host_allocator) */

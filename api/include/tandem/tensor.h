@@ -1,11 +1,12 @@
 /*
  * Tensors and views, copies, fill, conversion.
  *
- * A tensor is a dtype, up to 8 dimensions, element strides and an offset on a shared, counted buffer. Dimension 0 is the
- * slowest in the default (row-major, contiguous) layout. Strides are ≥ 0 and count elements; a stride of 0 repeats
- * (broadcast), which is legal for inputs and refused for outputs. Rank 0 is a scalar; a dimension of 0 makes an empty
- * tensor, on which every operation succeeds and does nothing. Views never copy. Tensors are immutable handles: any number
- * of threads may read one at the same time.
+ * A tensor is a dtype, up to 8 dimensions, element strides and an offset on a shared, counted
+ * buffer. Dimension 0 is the slowest in the default (row-major, contiguous) layout. Strides are ≥ 0
+ * and count elements; a stride of 0 repeats (broadcast), which is legal for inputs and refused for
+ * outputs. Rank 0 is a scalar; a dimension of 0 makes an empty tensor, on which every operation
+ * succeeds and does nothing. Views never copy. Tensors are immutable handles: any number of threads
+ * may read one at the same time.
  */
 #ifndef TANDEM_TENSOR_H
 #define TANDEM_TENSOR_H
@@ -29,30 +30,36 @@ typedef struct tdm_layout {
 } tdm_layout;
 
 /*
- * Contiguous row-major layout. shape may be NULL for rank 0. Statuses: TDM_BAD_ARGUMENT, TDM_BAD_DTYPE, TDM_BAD_SHAPE
- * (rank outside 0…8, negative dimension, size in bytes beyond 2^63-1). Thread-safe. Since 0.1.
+ * Contiguous row-major layout. shape may be NULL for rank 0. Statuses: TDM_BAD_ARGUMENT,
+ * TDM_BAD_DTYPE, TDM_BAD_SHAPE (rank outside 0…8, negative dimension, size in bytes beyond 2^63-1).
+ * Thread-safe. Since 0.1.
  */
-TDM_API tdm_status tdm_layout_contiguous(tdm_dtype dtype, int rank, const int64_t *shape, tdm_layout *layout);
+TDM_API tdm_status tdm_layout_contiguous(tdm_dtype dtype, int rank, const int64_t *shape,
+                                         tdm_layout *layout);
 
 /*
- * Allocate a contiguous tensor from the device's pool; the content is undefined. The caller releases it with
- * tdm_tensor_destroy. Statuses: as tdm_layout_contiguous and tdm_buffer_create. Thread-safe. Since 0.1.
+ * Allocate a contiguous tensor from the device's pool; the content is undefined. The caller
+ * releases it with tdm_tensor_destroy. Statuses: as tdm_layout_contiguous and tdm_buffer_create.
+ * Thread-safe. Since 0.1.
  */
-TDM_API tdm_status tdm_tensor_create(tdm_device *device, tdm_dtype dtype, int rank, const int64_t *shape,
-                                     tdm_tensor **tensor);
+TDM_API tdm_status tdm_tensor_create(tdm_device *device, tdm_dtype dtype, int rank,
+                                     const int64_t *shape, tdm_tensor **tensor);
 
 /*
- * A tensor of any layout on an existing buffer, starting `offset` elements into it. Statuses: TDM_BAD_ARGUMENT,
- * TDM_BAD_DTYPE, TDM_BAD_SHAPE (the layout reaches outside the buffer), TDM_UNSUPPORTED (sub-byte offset or strides that
- * split a storage unit). The tensor keeps the buffer alive. Thread-safe. Since 0.1.
+ * A tensor of any layout on an existing buffer, starting `offset` elements into it. Statuses:
+ * TDM_BAD_ARGUMENT, TDM_BAD_DTYPE, TDM_BAD_SHAPE (the layout reaches outside the buffer),
+ * TDM_UNSUPPORTED (sub-byte offset or strides that split a storage unit). The tensor keeps the
+ * buffer alive. Thread-safe. Since 0.1.
  */
-TDM_API tdm_status tdm_tensor_on_buffer(tdm_buffer *buffer, int64_t offset, const tdm_layout *layout,
-                                        tdm_tensor **tensor);
+TDM_API tdm_status tdm_tensor_on_buffer(tdm_buffer *buffer, int64_t offset,
+                                        const tdm_layout *layout, tdm_tensor **tensor);
 
-/* Release a tensor or view; NULL is accepted; legal while work on it is in flight. Thread-safe. Since 0.1. */
+/* Release a tensor or view; NULL is accepted; legal while work on it is in flight. Thread-safe.
+ * Since 0.1. */
 TDM_API void tdm_tensor_destroy(tdm_tensor *tensor);
 
-/* Properties. NULL gives zero, TDM_DTYPE_NONE or NULL; a dimension outside the rank gives 0. Thread-safe. Since 0.1. */
+/* Properties. NULL gives zero, TDM_DTYPE_NONE or NULL; a dimension outside the rank gives 0.
+ * Thread-safe. Since 0.1. */
 TDM_API tdm_dtype tdm_tensor_dtype(const tdm_tensor *tensor);
 TDM_API int tdm_tensor_rank(const tdm_tensor *tensor);
 TDM_API int64_t tdm_tensor_dim(const tdm_tensor *tensor, int dimension);
@@ -71,56 +78,67 @@ TDM_API tdm_status tdm_tensor_layout(const tdm_tensor *tensor, tdm_layout *layou
  * Statuses of each: TDM_BAD_ARGUMENT, TDM_BAD_SHAPE, TDM_UNSUPPORTED, TDM_OUT_OF_HOST_MEMORY.
  */
 
-/* Any shape and strides, `offset` elements after the tensor's own start; must stay inside the buffer. */
-TDM_API tdm_status tdm_tensor_view(const tdm_tensor *tensor, int rank, const int64_t *shape, const int64_t *strides,
-                                   int64_t offset, tdm_tensor **view);
+/* Any shape and strides, `offset` elements after the tensor's own start; must stay inside the
+ * buffer. */
+TDM_API tdm_status tdm_tensor_view(const tdm_tensor *tensor, int rank, const int64_t *shape,
+                                   const int64_t *strides, int64_t offset, tdm_tensor **view);
 
 /* Elements start, start+step, … < stop of one dimension; 0 ≤ start ≤ stop ≤ dim, step ≥ 1. */
-TDM_API tdm_status tdm_tensor_slice(const tdm_tensor *tensor, int dimension, int64_t start, int64_t stop,
-                                    int64_t step, tdm_tensor **view);
+TDM_API tdm_status tdm_tensor_slice(const tdm_tensor *tensor, int dimension, int64_t start,
+                                    int64_t stop, int64_t step, tdm_tensor **view);
 
-/* Dimension i of the view is dimension order[i] of the tensor; order NULL reverses the dimensions. */
-TDM_API tdm_status tdm_tensor_transpose(const tdm_tensor *tensor, const int *order, tdm_tensor **view);
+/* Dimension i of the view is dimension order[i] of the tensor; order NULL reverses the dimensions.
+ */
+TDM_API tdm_status tdm_tensor_transpose(const tdm_tensor *tensor, const int *order,
+                                        tdm_tensor **view);
 
-/* Another shape with the same number of elements in row-major order; TDM_UNSUPPORTED where that needs a copy. */
-TDM_API tdm_status tdm_tensor_reshape(const tdm_tensor *tensor, int rank, const int64_t *shape, tdm_tensor **view);
+/* Another shape with the same number of elements in row-major order; TDM_UNSUPPORTED where that
+ * needs a copy. */
+TDM_API tdm_status tdm_tensor_reshape(const tdm_tensor *tensor, int rank, const int64_t *shape,
+                                      tdm_tensor **view);
 
 /* Repeat dimensions of size 1 (and new leading ones) to `shape`, by strides of 0. */
-TDM_API tdm_status tdm_tensor_broadcast(const tdm_tensor *tensor, int rank, const int64_t *shape, tdm_tensor **view);
+TDM_API tdm_status tdm_tensor_broadcast(const tdm_tensor *tensor, int rank, const int64_t *shape,
+                                        tdm_tensor **view);
 
 /*
- * Copies between host memory and a tensor of any strides. The host side is dense row-major unless host_strides gives element strides
- * (one per dimension, ≥ 0; for _to_host, none may make two elements share a place). host_bytes is the size of the host memory: anything that would
- * reach beyond it is refused with TDM_BAD_SHAPE.
- * The plain forms enqueue, wait and return when the data has arrived. The _async forms only enqueue: host memory must stay valid (and unchanged
- * for a write) until the stream has passed. Statuses: TDM_BAD_ARGUMENT, TDM_BAD_SHAPE, TDM_BAD_STATE (recording), memory, the stream's failure. Since 0.1.
+ * Copies between host memory and a tensor of any strides. The host side is dense row-major unless
+ * host_strides gives element strides (one per dimension, ≥ 0; for _to_host, none may make two
+ * elements share a place). host_bytes is the size of the host memory: anything that would reach
+ * beyond it is refused with TDM_BAD_SHAPE. The plain forms enqueue, wait and return when the data
+ * has arrived. The _async forms only enqueue: host memory must stay valid (and unchanged for a
+ * write) until the stream has passed. Statuses: TDM_BAD_ARGUMENT, TDM_BAD_SHAPE, TDM_BAD_STATE
+ * (recording), memory, the stream's failure. Since 0.1.
  */
-TDM_API tdm_status tdm_copy_from_host(tdm_stream *stream, tdm_tensor *target, const void *host, size_t host_bytes,
-                                      const int64_t *host_strides);
-TDM_API tdm_status tdm_copy_to_host(tdm_stream *stream, const tdm_tensor *source, void *host, size_t host_bytes,
-                                    const int64_t *host_strides);
-TDM_API tdm_status tdm_copy_from_host_async(tdm_stream *stream, tdm_tensor *target, const void *host,
-                                            size_t host_bytes, const int64_t *host_strides);
+TDM_API tdm_status tdm_copy_from_host(tdm_stream *stream, tdm_tensor *target, const void *host,
+                                      size_t host_bytes, const int64_t *host_strides);
+TDM_API tdm_status tdm_copy_to_host(tdm_stream *stream, const tdm_tensor *source, void *host,
+                                    size_t host_bytes, const int64_t *host_strides);
+TDM_API tdm_status tdm_copy_from_host_async(tdm_stream *stream, tdm_tensor *target,
+                                            const void *host, size_t host_bytes,
+                                            const int64_t *host_strides);
 TDM_API tdm_status tdm_copy_to_host_async(tdm_stream *stream, const tdm_tensor *source, void *host,
                                           size_t host_bytes, const int64_t *host_strides);
 
 /*
- * Copy between tensors of one device, one dtype and one shape; any strides. They must not overlap, except that equal views are a no-op.
- * Enqueues. Statuses: TDM_BAD_ARGUMENT (NULL, devices differ, overlap), TDM_BAD_SHAPE, TDM_BAD_DTYPE (use tdm_convert), TDM_UNSUPPORTED. Since 0.1.
+ * Copy between tensors of one device, one dtype and one shape; any strides. They must not overlap,
+ * except that equal views are a no-op. Enqueues. Statuses: TDM_BAD_ARGUMENT (NULL, devices differ,
+ * overlap), TDM_BAD_SHAPE, TDM_BAD_DTYPE (use tdm_convert), TDM_UNSUPPORTED. Since 0.1.
  */
 TDM_API tdm_status tdm_copy(tdm_stream *stream, tdm_tensor *target, const tdm_tensor *source);
 
 /*
- * Set every element to `value`, converted to the dtype as tdm_convert does from f64 (one rounding). Enqueues.
- * Statuses: TDM_BAD_ARGUMENT, TDM_UNSUPPORTED (dtype), the stream's failure. Since 0.1.
+ * Set every element to `value`, converted to the dtype as tdm_convert does from f64 (one rounding).
+ * Enqueues. Statuses: TDM_BAD_ARGUMENT, TDM_UNSUPPORTED (dtype), the stream's failure. Since 0.1.
  */
 TDM_API tdm_status tdm_fill(tdm_stream *stream, tdm_tensor *target, double value);
 
 /*
- * Convert among f32, f16, bf16, s32, s8, u8; same shape, any strides, no overlap. Each element is rounded once.
- * To a float: to nearest, ties to even; beyond the largest finite value: infinity; NaN stays NaN. To an integer: to nearest, ties to
- * even, then saturated to the type's range; NaN gives 0. Enqueues.
- * Statuses: TDM_BAD_ARGUMENT, TDM_BAD_SHAPE, TDM_UNSUPPORTED (other dtypes, named), the stream's failure. Since 0.1.
+ * Convert among f32, f16, bf16, s32, s8, u8; same shape, any strides, no overlap. Each element is
+ * rounded once. To a float: to nearest, ties to even; beyond the largest finite value: infinity;
+ * NaN stays NaN. To an integer: to nearest, ties to even, then saturated to the type's range; NaN
+ * gives 0. Enqueues. Statuses: TDM_BAD_ARGUMENT, TDM_BAD_SHAPE, TDM_UNSUPPORTED (other dtypes,
+ * named), the stream's failure. Since 0.1.
  */
 TDM_API tdm_status tdm_convert(tdm_stream *stream, tdm_tensor *target, const tdm_tensor *source);
 
