@@ -73,7 +73,8 @@ DEVICE_TEST(elapsed_time_grows_with_the_work) {
 
 static void append(void *user) {
     int *const seen = user;
-    seen[++seen[0]] = seen[0];
+    seen[0]++;
+    seen[seen[0]] = seen[0];
 }
 
 typedef struct delayed_look {
