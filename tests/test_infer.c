@@ -1,0 +1,361 @@
+/* `tandem infer` as scripts see it: exit codes, sentences, the results file, on the devices of this run. */
+// ctest: device timeout=120
+#include <fcntl.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <cjson/cJSON.h>
+
+#include "bench/infer_main.h"
+#include "bench/safetensors.h"
+
+static const char digits[] = TANDEM_SOURCE_DIR "/examples/digits";
+
+static char directory[64];
+
+static int make_directory(void **state) {
+    (void)state;
+    strcpy(directory, "/tmp/tandem-test-XXXXXX");
+    return mkdtemp(directory) ? 0 : -1;
+}
+
+static int remove_directory(void **state) {
+    (void)state;
+    static const char *const names[] = {"model.safetensors", "heldout.safetensors", "results.json",
+                                        "messages"};
+    char path[128];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(path, sizeof path, "%s/%s", directory, names[i]);
+        unlink(path);
+    }
+    return rmdir(directory);
+}
+
+static const char *in_directory(const char *name) {
+    static char paths[4][128];
+    static unsigned next;
+    char *const path = paths[next++ % 4];
+    snprintf(path, sizeof paths[0], "%s/%s", directory, name);
+    return path;
+}
+
+static char *read_text(const char *path) {
+    FILE *const stream = fopen(path, "rb");
+    assert_non_null(stream);
+    enum {
+        LIMIT = 1 << 22
+    };
+    char *const text = malloc(LIMIT + 1);
+    assert_non_null(text);
+    text[fread(text, 1, LIMIT, stream)] = '\0';
+    fclose(stream);
+    return text;
+}
+
+static void write_bytes(const char *path, const void *bytes, size_t size) {
+    FILE *const stream = fopen(path, "wb");
+    assert_non_null(stream);
+    assert_int_equal(fwrite(bytes, 1, size, stream), size);
+    assert_int_equal(fclose(stream), 0);
+}
+
+/* Runs the command with its two streams going to a file; the caller frees *messages. */
+static int run_infer(char **messages, int count, const char *const *arguments) {
+    char *argv[16] = {(char *)(uintptr_t) "infer"};
+    for (int i = 0; i < count; i++)
+        argv[i + 1] = (char *)(uintptr_t)arguments[i];
+    fflush(NULL);
+    const int saved_out = dup(STDOUT_FILENO);
+    const int saved_err = dup(STDERR_FILENO);
+    const int file = open(in_directory("messages"), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    assert_true(saved_out >= 0 && saved_err >= 0 && file >= 0);
+    dup2(file, STDOUT_FILENO);
+    dup2(file, STDERR_FILENO);
+    const int code = tandem_infer_main(count + 1, argv);
+    fflush(NULL);
+    dup2(saved_out, STDOUT_FILENO);
+    dup2(saved_err, STDERR_FILENO);
+    close(saved_out);
+    close(saved_err);
+    close(file);
+    *messages = read_text(in_directory("messages"));
+    return code;
+}
+
+#define RUN(messages, ...)                                                                         \
+    run_infer(messages, (int)(sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *)),             \
+              (const char *[]){__VA_ARGS__})
+
+static void expect(int code, const char *sentence, int got, char *messages) {
+    if (got != code || !strstr(messages, sentence))
+        fail_msg("exit %d with \"%s\", not %d with \"%s\"", got, messages, code, sentence);
+    free(messages);
+}
+
+/* ---- the results file ---- */
+
+static int is_small(void) {
+    const char *const scale = getenv("TANDEM_TEST_SCALE");
+    return scale && !strcmp(scale, "small");
+}
+
+static double number_of(const cJSON *object, const char *key) {
+    const cJSON *const item = cJSON_GetObjectItemCaseSensitive(object, key);
+    return cJSON_IsNumber(item) ? item->valuedouble : NAN;
+}
+
+static const char *text_of(const cJSON *object, const char *key) {
+    const char *const text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, key));
+    return text ? text : "";
+}
+
+static double metric_of(const cJSON *row, const char *key) {
+    return number_of(cJSON_GetObjectItemCaseSensitive(row, "metrics"), key);
+}
+
+static void check_row(const cJSON *row) {
+    const char *const name = text_of(row, "case");
+    if (strcmp(text_of(row, "status"), "ok"))
+        fail_msg("%s is %s: %s", name, text_of(row, "status"), text_of(row, "reason"));
+    assert_true(cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(row, "verified")));
+    assert_string_equal(text_of(row, "suite"), "infer");
+    assert_string_equal(text_of(row, "impl"), "tandem");
+    assert_true(strlen(text_of(row, "variant")) > 0);
+    assert_true(number_of(row, "median_s") > 0.0);
+    assert_true(metric_of(row, "images_per_s") > 0.0);
+    assert_true(metric_of(row, "oracle_rows") >= 1.0);
+    assert_true(metric_of(row, "share_of_bound") <= 1.0);
+    /* f32 sums in another order than the oracle's: no difference at all would mean no comparison */
+    assert_true(number_of(row, "max_error") > 0.0);
+    const double parameters =
+        number_of(cJSON_GetObjectItemCaseSensitive(row, "shape"), "parameters");
+    const double element = strcmp(text_of(row, "dtype"), "f32") ? 2.0 : 4.0;
+    assert_true(metric_of(row, "weight_bytes") >= parameters * element);
+    assert_true(metric_of(row, "peak_allocated_bytes") >= metric_of(row, "weight_bytes"));
+    assert_true(metric_of(row, "peak_reserved_bytes") >= metric_of(row, "peak_allocated_bytes"));
+}
+
+/* Accuracy of the digits on a device in a dtype; every row of them must say the same. */
+static double accuracy_of(const cJSON *results, const char *device, const char *dtype) {
+    double accuracy = NAN;
+    const cJSON *row;
+    cJSON_ArrayForEach(row, results) {
+        if (strncmp(text_of(row, "case"), "digits", 6) || strcmp(text_of(row, "dtype"), dtype) ||
+            strcmp(text_of(row, "device"), device))
+            continue;
+        const double own = metric_of(row, "accuracy");
+        assert_false(isnan(own));
+        /* batch 1 and batch 256 may take different kernels: one image may change sides */
+        if (!isnan(accuracy))
+            assert_true(fabs(own - accuracy) <= 0.003 + 1e-9);
+        accuracy = own;
+    }
+    return accuracy;
+}
+
+static void check_accuracy(const cJSON *results, const char *device) {
+    const double f32 = accuracy_of(results, device, "f32");
+    const double f16 = accuracy_of(results, device, "f16");
+    assert_false(isnan(f32) || isnan(f16));
+    if (is_small())
+        return; /* four images */
+    assert_true(fabs(f32 - 0.98) <= 0.002 + 1e-9);
+    assert_true(fabs(f16 - f32) <= 0.003 + 1e-9);
+}
+
+/* Names of the devices that rows are about; how many there are. */
+static int devices_of(const cJSON *results, const char *names[8]) {
+    int count = 0;
+    const cJSON *row;
+    cJSON_ArrayForEach(row, results) {
+        const char *const device = text_of(row, "device");
+        int known = 0;
+        for (int i = 0; i < count; i++)
+            known |= !strcmp(names[i], device);
+        if (!known) {
+            assert_true(count < 8);
+            names[count++] = device;
+        }
+    }
+    return count;
+}
+
+/* TANDEM_TEST_DEVICES lists what must have been found. */
+static void check_demanded_devices(const char *const *names, int count) {
+    const char *const demanded = getenv("TANDEM_TEST_DEVICES");
+    char list[256];
+    snprintf(list, sizeof list, "%s", demanded ? demanded : "");
+    char *rest = list;
+    for (char *word = strtok_r(list, ",", &rest); word; word = strtok_r(NULL, ",", &rest)) {
+        int found = 0;
+        for (int i = 0; i < count; i++)
+            found |= strcasestr(names[i], word) != NULL;
+        if (!found)
+            fail_msg("device %s was not found", word);
+    }
+}
+
+static void test_digits_and_synthetic(void **state) {
+    (void)state;
+    enum {
+        ROWS_PER_DEVICE = 2 * 2 * 2 * 2
+    }; /* model, dtype, batch, mode */
+    char *messages;
+    const int code =
+        is_small() ? RUN(&messages, digits, "--images", "4", "--batch", "1,3", "--seconds", "0",
+                         "--synthetic", "33-65-17", "--json", in_directory("results.json"))
+                   : RUN(&messages, digits, "--seconds", "0.02", "--synthetic", "333-650-127",
+                         "--json", in_directory("results.json"));
+    if (code != 0)
+        fail_msg("exit %d: %s", code, messages);
+    assert_non_null(strstr(messages, "digits"));
+    free(messages);
+    char *const text = read_text(in_directory("results.json"));
+    cJSON *const json = cJSON_Parse(text);
+    assert_non_null(json);
+    assert_string_equal(text_of(json, "schema"), "tandem-bench/1");
+    const cJSON *const results = cJSON_GetObjectItemCaseSensitive(json, "results");
+    const char *names[8];
+    const int devices = devices_of(results, names);
+    assert_true(devices > 0);
+    check_demanded_devices(names, devices);
+    assert_int_equal(cJSON_GetArraySize(results), devices * ROWS_PER_DEVICE);
+    const cJSON *row;
+    cJSON_ArrayForEach(row, results) check_row(row);
+    for (int i = 0; i < devices; i++)
+        check_accuracy(results, names[i]);
+    cJSON_Delete(json);
+    free(text);
+}
+
+/* ---- models that are wrong ---- */
+
+/* The digits with other metadata, and with one weight changed when `weight` is not NULL. */
+static void copy_digits(const char *accuracy) {
+    safetensors_file *file = NULL;
+    safetensors_error error;
+    char path[512];
+    snprintf(path, sizeof path, "%s/model.safetensors", digits);
+    if (safetensors_open(path, &file, &error))
+        fail_msg("%s", error.text);
+    safetensors_tensor tensors[8];
+    const size_t count = safetensors_count(file);
+    assert_true(count <= 8);
+    for (size_t i = 0; i < count; i++)
+        tensors[i] = *safetensors_at(file, i);
+    const safetensors_pair metadata[] = {{"architecture", "mlp"},
+                                         {"activation", "relu"},
+                                         {"input_scale", "0.0625"},
+                                         {"heldout_accuracy", accuracy}};
+    if (safetensors_write(in_directory("model.safetensors"), tensors, count, metadata, 4, &error))
+        fail_msg("%s", error.text);
+    safetensors_close(file);
+}
+
+static void copy_heldout(void) {
+    char path[512];
+    snprintf(path, sizeof path, "%s/heldout.safetensors", digits);
+    FILE *const stream = fopen(path, "rb");
+    assert_non_null(stream);
+    static unsigned char bytes[1 << 16];
+    const size_t size = fread(bytes, 1, sizeof bytes, stream);
+    fclose(stream);
+    write_bytes(in_directory("heldout.safetensors"), bytes, size);
+}
+
+static void test_lost_accuracy_fails(void **state) {
+    (void)state;
+    if (is_small())
+        skip(); /* needs all 500 images */
+    char *messages;
+    copy_digits("0.9835");
+    copy_heldout();
+    int code = RUN(&messages, directory, "--synthetic", "none", "--batch", "256", "--dtype", "f32");
+    expect(1, "the accuracy is 0.9800, recorded is 0.9835", code, messages);
+    copy_digits("0.9825");
+    code = RUN(&messages, directory, "--synthetic", "none", "--batch", "256", "--dtype", "f32",
+               "--seconds", "0");
+    expect(0, " ok", code, messages);
+}
+
+static void test_no_heldout_images(void **state) {
+    (void)state;
+    char *messages;
+    copy_digits("0.98");
+    const int code = RUN(&messages, directory, "--synthetic", "none", "--batch", "2", "--seconds",
+                         "0", "--images", "3", "--dtype", "f16");
+    expect(0, "has no heldout.safetensors: no accuracy", code, messages);
+}
+
+static void test_broken_folders(void **state) {
+    (void)state;
+    char *messages;
+    int code = RUN(&messages, directory);
+    expect(2, "is no folder with a model.safetensors", code, messages);
+    code = RUN(&messages, "/nonexistent");
+    expect(2, "'/nonexistent' is no folder with a model.safetensors", code, messages);
+    write_bytes(in_directory("model.safetensors"), "\377\0\0\0\0\0\0\0{}", 10);
+    code = RUN(&messages, directory);
+    expect(1, "the file is truncated: its header takes 255 bytes, 2 are there", code, messages);
+    copy_digits("98 %");
+    code = RUN(&messages, directory);
+    expect(1, "\"heldout_accuracy\" is \"98 %\", not a positive number", code, messages);
+    copy_digits("0.98");
+    write_bytes(in_directory("heldout.safetensors"), "", 0);
+    code = RUN(&messages, directory);
+    expect(1, "heldout.safetensors: the file is truncated", code, messages);
+}
+
+static void test_usage(void **state) {
+    (void)state;
+    static const struct {
+        const char *arguments[3];
+        const char *sentence;
+    } rows[] = {
+        {{digits, "--batch", "0"}, "--batch takes up to"},
+        {{digits, "--batch", "1,,2"}, "--batch takes up to"},
+        {{digits, "--batch", "9999999999999999999999"}, "--batch takes up to"},
+        {{digits, "--synthetic", "12"}, "--synthetic takes 'none' or"},
+        {{digits, "--synthetic", "12-x"}, "--synthetic takes 'none' or"},
+        {{digits, "--dtype", "s8"}, "s8"},
+    };
+    char *messages;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const int code = run_infer(&messages, 3, rows[i].arguments);
+        expect(2, rows[i].sentence, code, messages);
+    }
+    int code = run_infer(&messages, 0, NULL);
+    expect(2, "tandem infer", code, messages);
+    code = RUN(&messages, "--help");
+    expect(0, "--synthetic", code, messages);
+}
+
+static void test_no_such_device(void **state) {
+    (void)state;
+    char *messages;
+    const int code = RUN(&messages, digits, "--device", "no-such-device", "--synthetic", "none",
+                         "--images", "2");
+    expect(3, "no device matches 'no-such-device'", code, messages);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_digits_and_synthetic, make_directory,
+                                        remove_directory),
+        cmocka_unit_test_setup_teardown(test_lost_accuracy_fails, make_directory, remove_directory),
+        cmocka_unit_test_setup_teardown(test_no_heldout_images, make_directory, remove_directory),
+        cmocka_unit_test_setup_teardown(test_broken_folders, make_directory, remove_directory),
+        cmocka_unit_test_setup_teardown(test_usage, make_directory, remove_directory),
+        cmocka_unit_test_setup_teardown(test_no_such_device, make_directory, remove_directory),
+    };
+    return cmocka_run_group_tests_name("infer", tests, NULL, NULL);
+}
