@@ -1,32 +1,23 @@
-/* y = x, bits unchanged, or y = one pattern.
+/* y = x, bits unchanged.
  *
- * Defines: T the storage type (any of the element's size), N vector width, TDM_FILL for the fill, whose
- * pattern comes as two halves and is cut to T. Rows as strided_rows.h says. */
+ * Defines: T the storage type (any of the element's size), N vector width. Rows as strided_rows.h says. */
 #include "dialect.h"
 #include "strided_rows.h"
 
 TDM_KERNEL(TDM_ENTRY)
-(
-#ifndef TDM_FILL
-    TDM_GLOBAL const T *x, long x_offset,
-#endif
-    TDM_GLOBAL T *y, long y_offset, tdm_dims shape, tdm_dims x_strides, tdm_dims y_strides, int rank,
-    long rows, long inner, long x_step, long y_step, long span, long pattern) {
+(TDM_GLOBAL const T *x, long x_offset, TDM_GLOBAL T *y, long y_offset, tdm_dims shape,
+ tdm_dims x_strides, tdm_dims y_strides, int rank, long rows, long inner, long x_step, long y_step,
+ long span) {
     const long start = tdm_global_x() * span;
     const long stop = start + span < inner ? start + span : inner;
     for (long row = tdm_global_y(); row < rows; row += tdm_global_size_y()) {
+        const long from = x_offset + tdm_row_offset(row, rank, &shape, &x_strides);
         const long to = y_offset + tdm_row_offset(row, rank, &shape, &y_strides);
         long i = start;
-#ifdef TDM_FILL
-        for (; i < stop; i++)
-            y[to + i * y_step] = (T)pattern;
-#else
-        const long from = x_offset + tdm_row_offset(row, rank, &shape, &x_strides);
         if (N > 1 && x_step == 1)
             for (; i + N <= stop; i += N)
                 TDM_COPYV(N, y, to + i, x, from + i);
         for (; i < stop; i++)
             y[to + i * y_step] = x[from + i * x_step];
-#endif
     }
 }

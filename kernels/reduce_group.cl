@@ -1,7 +1,7 @@
 /* y = sum, mean, max or min of x over some dimensions, one work-group per output (and part): items
  * stride through the reduced elements, so neighbours read neighbours, and a tree in local memory joins
  * their results. Arguments as in reduce_rows.cl, but parts split the reduced elements themselves:
- * part p has elements p·part_size … of red_rows·inner in row-major order.
+ * part p, that of group y, has elements p·part_size … of red_rows·inner in row-major order.
  *
  * The group size is a launch-time power of two up to 256. Defines: DT storage type, TDM_INTEGER for s32. */
 #include "dialect.h"
@@ -30,10 +30,10 @@ TDM_DEVICE V tdm_reduce_strided(TDM_GLOBAL const TDM_TYPE(DT) *x, long base, int
 }
 
 TDM_KERNEL(TDM_ENTRY)
-(TDM_GLOBAL const TDM_TYPE(DT) *x, long x_offset, TDM_GLOBAL TDM_TYPE(DT) *y, long y_offset,
- TDM_GLOBAL tdm_value *partial, long partial_offset, tdm_dims out_shape, tdm_dims out_strides,
- tdm_dims y_strides, int out_rank, long outputs, tdm_dims red_shape, tdm_dims red_strides, int red_rank,
- long red_rows, long inner, long x_step, long part_size, long parts, float divisor, int op) {
+(TDM_GLOBAL const TDM_TYPE(DT) *x, long x_offset, TDM_GLOBAL void *y, long y_offset, int type,
+ tdm_dims out_shape, tdm_dims out_strides, tdm_dims y_strides, int out_rank, long outputs,
+ tdm_dims red_shape, tdm_dims red_strides, int red_rank, long red_rows, long inner, long x_step,
+ long part_size, long part_step, float divisor, int op) {
     TDM_LOCAL_ARRAY(tdm_value, joined, MAX_GROUP);
     const int item = tdm_item_x();
     const long part = tdm_group_y();
@@ -56,10 +56,8 @@ TDM_KERNEL(TDM_ENTRY)
             if (op == TDM_CODE_REDUCE_MEAN)
                 result = result / divisor;
 #endif
-            if (parts > 1)
-                partial[partial_offset + o * parts + part] = result;
-            else
-                VALUE_STORE(result, y, y_offset + tdm_row_offset(o, out_rank, &out_shape, &y_strides));
+            const long to = y_offset + tdm_row_offset(o, out_rank, &out_shape, &y_strides);
+            tdm_store_value(result, y, type, to + part * part_step);
         }
         tdm_barrier();
     }

@@ -4,8 +4,9 @@
  *   reduced   red_shape.v[0 … red_rank-1] (red_rows in all), then a run of `inner` elements x_step apart
  *
  * Work-item (o, p) reduces part p of output o: rows p·part_rows … of the reduced rows, elements
- * p·part_inner … of each run (one of the two spans everything). With parts > 1 the value goes, in f32 or
- * s32, to partial[o·parts + p], and a second launch reduces that. With N > 1 x_step is 1.
+ * p·part_inner … of each run (one of the two spans everything). Its value goes to place o of y plus
+ * p·part_step; a second launch joins the parts, if there are several. With N > 1 x_step is 1. `type` is
+ * the code of y's storage type.
  *
  * Defines: DT storage type, N vector width, TDM_INTEGER for s32. */
 #include "dialect.h"
@@ -55,11 +56,10 @@ TDM_DEVICE tdm_running tdm_reduce_run(tdm_running running, TDM_GLOBAL const TDM_
 }
 
 TDM_KERNEL(TDM_ENTRY)
-(TDM_GLOBAL const TDM_TYPE(DT) *x, long x_offset, TDM_GLOBAL TDM_TYPE(DT) *y, long y_offset,
- TDM_GLOBAL tdm_value *partial, long partial_offset, tdm_dims out_shape, tdm_dims out_strides,
- tdm_dims y_strides, int out_rank, long outputs, tdm_dims red_shape, tdm_dims red_strides, int red_rank,
- long red_rows, long inner, long x_step, long part_rows, long part_inner, long parts, float divisor,
- int op) {
+(TDM_GLOBAL const TDM_TYPE(DT) *x, long x_offset, TDM_GLOBAL void *y, long y_offset, int type,
+ tdm_dims out_shape, tdm_dims out_strides, tdm_dims y_strides, int out_rank, long outputs,
+ tdm_dims red_shape, tdm_dims red_strides, int red_rank, long red_rows, long inner, long x_step,
+ long part_rows, long part_inner, long part_step, float divisor, int op) {
     const long part = tdm_global_y();
     const long row_first = part_rows < red_rows ? part * part_rows : 0;
     const long row_last = row_first + part_rows < red_rows ? row_first + part_rows : red_rows;
@@ -77,9 +77,7 @@ TDM_KERNEL(TDM_ENTRY)
         if (op == TDM_CODE_REDUCE_MEAN)
             result = result / divisor;
 #endif
-        if (parts > 1)
-            partial[partial_offset + o * parts + part] = result;
-        else
-            VALUE_STORE(result, y, y_offset + tdm_row_offset(o, out_rank, &out_shape, &y_strides));
+        const long to = y_offset + tdm_row_offset(o, out_rank, &out_shape, &y_strides);
+        tdm_store_value(result, y, type, to + part * part_step);
     }
 }

@@ -20,7 +20,9 @@ typedef int tdm_value;
 #define VALUE_LOADV(p, i) TDM_INT_LOADV(N, s32, p, i)
 #define VALUE_STOREV(v, p, i) TDM_INT_STOREV(N, s32, v, p, i)
 #define VALUE_LOAD(p, i) tdm_int_s32(p, i)
-#define VALUE_STORE(x, p, i) tdm_store_int_s32(x, p, i)
+TDM_DEVICE void tdm_store_value(tdm_value x, TDM_GLOBAL void *y, int type, long i) {
+    tdm_store_int_s32(x, (TDM_GLOBAL tdm_s32 *)y, i);
+}
 #define VALUE_MATCHES(x, best) ((x) == (best))
 TDM_DEVICE tdm_value tdm_neutral(int op) {
     return op == TDM_CODE_REDUCE_MAX ? (-2147483647 - 1) : op == TDM_CODE_REDUCE_MIN ? 2147483647 : 0;
@@ -42,7 +44,15 @@ typedef float tdm_value;
 #define VALUE_LOADV(p, i) TDM_LOADV(N, DT, p, i)
 #define VALUE_STOREV(v, p, i) TDM_STOREV(N, DT, v, p, i)
 #define VALUE_LOAD(p, i) TDM_LOAD(DT, p, i)
-#define VALUE_STORE(x, p, i) TDM_STORE(DT, x, p, i)
+/* The type of y is a launch-time code: partial results are f32 whatever x and y are. */
+TDM_DEVICE void tdm_store_value(tdm_value x, TDM_GLOBAL void *y, int type, long i) {
+    if (type == TDM_CODE_F16)
+        tdm_store_f16(x, (TDM_GLOBAL tdm_f16 *)y, i);
+    else if (type == TDM_CODE_BF16)
+        tdm_store_bf16(x, (TDM_GLOBAL tdm_bf16 *)y, i);
+    else
+        tdm_store_f32(x, (TDM_GLOBAL tdm_f32 *)y, i);
+}
 #define VALUE_MATCHES(x, best) ((x) == (best) || (tdm_is_nan(x) && tdm_is_nan(best)))
 TDM_DEVICE tdm_value tdm_neutral(int op) {
     return op == TDM_CODE_REDUCE_MAX ? -INFINITY : op == TDM_CODE_REDUCE_MIN ? INFINITY : 0.0f;

@@ -13,7 +13,10 @@ typedef struct narrow_format {
 static const narrow_format format_f16 = {5, 10};
 static const narrow_format format_bf16 = {8, 7};
 
-enum { F64_MANTISSA_BITS = 52, F64_BIAS = 1023 };
+enum {
+    F64_MANTISSA_BITS = 52,
+    F64_BIAS = 1023
+};
 
 /* significand / 2^shift to nearest, ties to even; 0 < shift < 64. */
 static uint64_t shift_right_rte(uint64_t significand, int shift) {
@@ -32,7 +35,8 @@ static uint32_t narrow_special(uint64_t mantissa, narrow_format format) {
     return mantissa == 0 ? infinity : infinity | quiet | payload;
 }
 
-/* Bits of |x| in the format. A carry out of the mantissa moves the exponent up by itself, and out of the
+/* Bits of |x| in the format. A carry out of the mantissa moves the exponent up by itself, and out
+ * of the
  * largest exponent it makes infinity, because the fields are adjacent. */
 static uint32_t narrow_magnitude(uint64_t bits, narrow_format format) {
     const uint64_t mantissa = bits & ((UINT64_C(1) << F64_MANTISSA_BITS) - 1);
@@ -45,7 +49,8 @@ static uint32_t narrow_magnitude(uint64_t bits, narrow_format format) {
     if (exponent > bias) {
         return narrow_special(0, format);
     }
-    /* A double's own denormals lie far below half of any narrow denormal, like everything shifted out. */
+    /* A double's own denormals lie far below half of any narrow denormal, like everything shifted
+     * out. */
     const int lowest = 1 - bias;
     const int below = exponent < lowest ? lowest - exponent : 0;
     const int shift = F64_MANTISSA_BITS - format.mantissa_bits + below;
@@ -141,13 +146,13 @@ bool tdm_number_known(tdm_dtype dtype) {
 }
 
 /* Load and store of one element; memcpy because the array need not be aligned. */
-#define LOAD(type, name)                                                                            \
-    type name;                                                                                      \
+#define LOAD(type, name)                                                                           \
+    type name;                                                                                     \
     memcpy(&name, (const unsigned char *)data + index * sizeof name, sizeof name)
-#define STORE(type, value)                                                                          \
-    do {                                                                                            \
-        const type stored = (value);                                                                \
-        memcpy((unsigned char *)data + index * sizeof stored, &stored, sizeof stored);              \
+#define STORE(type, value)                                                                         \
+    do {                                                                                           \
+        const type stored = (value);                                                               \
+        memcpy((unsigned char *)data + index * sizeof stored, &stored, sizeof stored);             \
     } while (0)
 
 double tdm_number_get(tdm_dtype dtype, const void *data, size_t index) {
@@ -240,5 +245,8 @@ double tdm_number_min_normal(tdm_dtype dtype) {
 
 void tdm_number_int_range(tdm_dtype dtype, int32_t *low, int32_t *high) {
     *low = dtype == TDM_S32 ? INT32_MIN : dtype == TDM_S8 ? INT8_MIN : 0;
-    *high = dtype == TDM_S32 ? INT32_MAX : dtype == TDM_S8 ? INT8_MAX : dtype == TDM_U8 ? UINT8_MAX : 0;
+    *high = dtype == TDM_S32  ? INT32_MAX
+            : dtype == TDM_S8 ? INT8_MAX
+            : dtype == TDM_U8 ? UINT8_MAX
+                              : 0;
 }

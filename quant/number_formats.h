@@ -3,10 +3,12 @@
  * rounded once. Kernels are tested against these functions, files are read and written with them.
  *
  * The rules, the same on every device:
- *   to a float format    round to nearest, ties to even; too large gives infinity; a NaN stays a quiet NaN with its sign;
+ *   to a float format    round to nearest, ties to even; too large gives infinity; a NaN stays a
+ *   quiet NaN with its sign;
  *                        denormals are kept
  *   to an integer format round to nearest, ties to even, then saturate; NaN gives 0
- * Every value of f32, f16, bf16, s32, s8 and u8 is exact in a double, so "through a double" rounds once.
+ * Every value of f32, f16, bf16, s32, s8 and u8 is exact in a double, so "through a double" rounds
+ * once.
  *
  * All functions are pure and thread-safe.
  */
@@ -41,7 +43,8 @@ double tdm_number_get(tdm_dtype dtype, const void *data, size_t index);
 /* Store x, rounded once by the rules above, as element `index` of an array of a known dtype. */
 void tdm_number_set(tdm_dtype dtype, void *data, size_t index, double x);
 
-/* Unit roundoff of a known float dtype (half the distance from 1 to the next number): 2^-24 for f32,
+/* Unit roundoff of a known float dtype (half the distance from 1 to the next number): 2^-24 for
+ * f32,
  * 2^-11 for f16, 2^-8 for bf16; 0 for integers. */
 double tdm_number_roundoff(tdm_dtype dtype);
 

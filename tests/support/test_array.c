@@ -6,10 +6,14 @@
 
 #include "quant/number_formats.h"
 
-enum { FENCE_ELEMENTS = 64, OFFSET_ELEMENTS = 5, PADDING = 3 };
+enum {
+    FENCE_ELEMENTS = 64,
+    OFFSET_ELEMENTS = 5,
+    PADDING = 3
+};
 
-static const char *const placement_names[TEST_PLACEMENTS] = {"dense", "offset", "padded", "transposed",
-                                                             "spread"};
+static const char *const placement_names[TEST_PLACEMENTS] = {"dense", "offset", "padded",
+                                                             "transposed", "spread"};
 
 const char *test_placement_name(test_placement placement) {
     return placement_names[placement];
@@ -32,7 +36,8 @@ void test_layout_place(tdm_layout *layout, tdm_dtype dtype, int rank, const int6
 const char *test_shape_text(int rank, const int64_t *shape, char text[128]) {
     size_t used = (size_t)snprintf(text, 128, "[");
     for (int d = 0; d < rank && used < 100; d++) {
-        used += (size_t)snprintf(text + used, 128 - used, d > 0 ? ",%lld" : "%lld", (long long)shape[d]);
+        used += (size_t)snprintf(text + used, 128 - used, d > 0 ? ",%lld" : "%lld",
+                                 (long long)shape[d]);
     }
     snprintf(text + used, 128 - used, "]");
     return text;
@@ -77,8 +82,8 @@ static void poison(test_array *array) {
     memset(array->image, kind == TDM_CLASS_FLOAT ? 0xff : 0xa5, array->bytes);
 }
 
-void test_array_create_layout(test_array *array, const test_device *device, const tdm_layout *layout,
-                              int64_t offset) {
+void test_array_create_layout(test_array *array, const test_device *device,
+                              const tdm_layout *layout, int64_t offset) {
     *array = (test_array){.device = device, .layout = *layout, .offset = FENCE_ELEMENTS + offset};
     array->bytes = (size_t)(2 * FENCE_ELEMENTS + offset + extent_of(layout)) * unit_bytes(array);
     array->image = malloc(array->bytes);
@@ -95,7 +100,8 @@ void test_array_create(test_array *array, const test_device *device, tdm_dtype d
                        const int64_t *shape, test_placement placement) {
     tdm_layout layout;
     test_layout_place(&layout, dtype, rank, shape, placement);
-    test_array_create_layout(array, device, &layout, placement == TEST_OFFSET ? OFFSET_ELEMENTS : 0);
+    test_array_create_layout(array, device, &layout,
+                             placement == TEST_OFFSET ? OFFSET_ELEMENTS : 0);
 }
 
 void test_array_destroy(test_array *array) {
@@ -156,16 +162,18 @@ static void expect_same_bytes(const test_array *array, const unsigned char *expe
     for (size_t i = 0; i < array->bytes; i++) {
         if (array->fetched[i] != expected[i]) {
             const long long element = (long long)(i / unit_bytes(array)) - array->offset;
-            test_case_fail("place %lld, counted from the tensor's first element, was 0x%02x and became "
-                           "0x%02x",
-                           element, expected[i], array->fetched[i]);
+            test_case_fail(
+                "place %lld, counted from the tensor's first element, was 0x%02x and became "
+                "0x%02x",
+                element, expected[i], array->fetched[i]);
         }
     }
 }
 
 void test_array_fetch(test_array *array) {
     read_back(array);
-    /* The layout's own elements may differ: take them as they came, and all else must be as it was. */
+    /* The layout's own elements may differ: take them as they came, and all else must be as it was.
+     * */
     unsigned char *const expected = malloc(array->bytes);
     if (expected == NULL) {
         test_case_fail("no host memory for %zu bytes", array->bytes);

@@ -4,7 +4,8 @@
  *      fence | offset | elements and the gaps between them | fence
  *
  * Everything starts out poisoned (NaN for floats, 0xa5 bytes for integers). After an operation,
- * test_array_fetch reads the whole buffer back and fails the running case if anything but the layout's own elements changed.
+ * test_array_fetch reads the whole buffer back and fails the running case if anything but the
+ * layout's own elements changed.
  */
 #ifndef TANDEM_TESTS_TEST_ARRAY_H
 #define TANDEM_TESTS_TEST_ARRAY_H
@@ -27,9 +28,9 @@ const char *test_placement_name(test_placement placement);
 typedef struct test_array {
     const test_device *device;
     tdm_layout layout;
-    int64_t offset;       /* of the first element, from the buffer's start */
-    size_t bytes;         /* of the whole buffer */
-    unsigned char *image; /* the buffer as it should be: poison and what was put */
+    int64_t offset;         /* of the first element, from the buffer's start */
+    size_t bytes;           /* of the whole buffer */
+    unsigned char *image;   /* the buffer as it should be: poison and what was put */
     unsigned char *fetched; /* the buffer as it was read back */
     tdm_buffer *buffer;
     tdm_tensor *tensor;
@@ -45,8 +46,8 @@ const char *test_shape_text(int rank, const int64_t *shape, char text[128]);
 /* Create the buffer (not yet written) and the tensor. Fails the running case if it cannot. */
 void test_array_create(test_array *array, const test_device *device, tdm_dtype dtype, int rank,
                        const int64_t *shape, test_placement placement);
-void test_array_create_layout(test_array *array, const test_device *device, const tdm_layout *layout,
-                              int64_t offset);
+void test_array_create_layout(test_array *array, const test_device *device,
+                              const tdm_layout *layout, int64_t offset);
 void test_array_destroy(test_array *array);
 
 int64_t test_array_count(const test_array *array);
@@ -67,7 +68,8 @@ void test_array_send(test_array *array);
 /* Read back after the stream's work and check the fences and gaps. */
 void test_array_fetch(test_array *array);
 
-/* As test_array_fetch; besides, no element may have changed: a refused call leaves its output alone. */
+/* As test_array_fetch; besides, no element may have changed: a refused call leaves its output
+ * alone. */
 void test_array_expect_unchanged(test_array *array);
 
 #endif

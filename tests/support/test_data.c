@@ -27,7 +27,8 @@ static bool is_integer(tdm_dtype dtype) {
     return dtype == TDM_S32 || dtype == TDM_S8 || dtype == TDM_U8;
 }
 
-/* Half-way values: k + 1/2 for the integers, and numbers with one bit below the last kept one of f16 or
+/* Half-way values: k + 1/2 for the integers, and numbers with one bit below the last kept one of
+ * f16 or
  * bf16, of every magnitude that is near a change of exponent. */
 static double tie(test_random *random) {
     const double sign = (test_random_bits(random) & 1) != 0 ? -1.0 : 1.0;
@@ -38,15 +39,18 @@ static double tie(test_random *random) {
     case 1:
         return sign * (double)(2 * k + 1) * ldexp(1.0, (int)test_random_int(random, 8, 22));
     case 2:
-        return sign * (2048.0 + 2.0 * (double)k + 1.0) * ldexp(1.0, (int)test_random_int(random, -12, 4));
+        return sign * (2048.0 + 2.0 * (double)k + 1.0) *
+               ldexp(1.0, (int)test_random_int(random, -12, 4));
     default:
-        return sign * (256.0 + 2.0 * (double)k + 1.0) * ldexp(1.0, (int)test_random_int(random, -12, 12));
+        return sign * (256.0 + 2.0 * (double)k + 1.0) *
+               ldexp(1.0, (int)test_random_int(random, -12, 12));
     }
 }
 
 double test_data_value(tdm_dtype dtype, test_data_kind kind, test_random *random) {
     if (kind == TEST_DATA_SMALL_INTEGER) {
-        return (double)(dtype == TDM_U8 ? test_random_int(random, 0, 8) : test_random_int(random, -4, 4));
+        return (double)(dtype == TDM_U8 ? test_random_int(random, 0, 8)
+                                        : test_random_int(random, -4, 4));
     }
     if (kind == TEST_DATA_TIES) {
         return tie(random);

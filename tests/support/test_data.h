@@ -22,9 +22,9 @@ int64_t test_random_int(test_random *random, int64_t low, int64_t high);
 typedef enum test_data_kind {
     TEST_DATA_UNIT,          /* floats in [-1, 1); integers over their whole range */
     TEST_DATA_SMALL_INTEGER, /* integers in [-4, 4], u8 in [0, 8]: float sums of them are exact */
-    TEST_DATA_WIDE,          /* floats of either sign from 2^-12 to 2^12; integers over their range */
-    TEST_DATA_ANY_BITS,      /* every bit pattern: denormals, infinities and NaNs too */
-    TEST_DATA_TIES           /* values half way between neighbours of the integers and of narrower floats */
+    TEST_DATA_WIDE,     /* floats of either sign from 2^-12 to 2^12; integers over their range */
+    TEST_DATA_ANY_BITS, /* every bit pattern: denormals, infinities and NaNs too */
+    TEST_DATA_TIES /* values half way between neighbours of the integers and of narrower floats */
 } test_data_kind;
 
 /* Fill `count` elements of a known dtype. */

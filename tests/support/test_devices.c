@@ -59,7 +59,8 @@ static bool add_device(int index, const tdm_device_info *info) {
     test_device *const device = &run.devices[run.count];
     if (tdm_device_get(run.context, index, &device->device) != TDM_OK ||
         tdm_stream_create(device->device, &device->stream) != TDM_OK) {
-        fprintf(stderr, "test devices: %s cannot be opened: %s\n", info->selector, tdm_last_detail());
+        fprintf(stderr, "test devices: %s cannot be opened: %s\n", info->selector,
+                tdm_last_detail());
         return false;
     }
     device->info = *info;
@@ -176,8 +177,7 @@ bool test_is_small(void) {
 /* ---- cases ---- */
 
 bool test_case_begin(const test_device *device, const char *variant, const char *format, ...) {
-    const int prefix =
-        variant != NULL ? snprintf(run.name, sizeof run.name, "%s: ", variant) : 0;
+    const int prefix = variant != NULL ? snprintf(run.name, sizeof run.name, "%s: ", variant) : 0;
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(run.name + prefix, sizeof run.name - (size_t)prefix, format, arguments);

@@ -1,10 +1,14 @@
 /*
- * What every device test stands on: the devices of the run, the cases that were executed, and what is
+ * What every device test stands on: the devices of the run, the cases that were executed, and what
+ * is
  * said when one fails.
  *
- * TANDEM_TEST_DEVICES  comma-separated parts of "backend/driver-family/name", any case: each must match a
- *                      device, or the program fails. Unset: every device that is found, at least one.
- * TANDEM_TEST_CASE     run only the cases whose name contains this (what a failure's rerun line sets)
+ * TANDEM_TEST_DEVICES  comma-separated parts of "backend/driver-family/name", any case: each must
+ * match a
+ *                      device, or the program fails. Unset: every device that is found, at least
+ *                      one.
+ * TANDEM_TEST_CASE     run only the cases whose name contains this (what a failure's rerun line
+ * sets)
  * TANDEM_TEST_SCALE    "small" shrinks shapes, for slow implementations
  *
  * A program that executed no case, on any of its devices, fails.
@@ -46,14 +50,16 @@ bool test_is_small(void);
 
 /*
  * A case begins: its name is "variant: text", or just the text when variant is NULL. False when
- * TANDEM_TEST_CASE leaves it out, and then the caller goes on to the next one. Unless it fails, the case
+ * TANDEM_TEST_CASE leaves it out, and then the caller goes on to the next one. Unless it fails, the
+ * case
  * counts as executed, for its device and its variant, when test_case_end is called.
  */
 bool test_case_begin(const test_device *device, const char *variant, const char *format, ...)
     TDM_PRINTF(3, 4);
 void test_case_end(void);
 
-/* Fail the running case: prints its device, its name, the message and the command that reruns it. */
+/* Fail the running case: prints its device, its name, the message and the command that reruns it.
+ * */
 #ifdef __GNUC__
 __attribute__((noreturn))
 #endif
@@ -63,7 +69,8 @@ void test_case_fail(const char *format, ...) TDM_PRINTF(1, 2);
 bool test_can_run(const test_device *device, const tdm_variant *variant);
 
 /*
- * Fail unless every row of the op that a device can run was executed on it. Does nothing when TANDEM_TEST_CASE
+ * Fail unless every row of the op that a device can run was executed on it. Does nothing when
+ * TANDEM_TEST_CASE
  * narrows the run.
  */
 void test_require_all_variants(tdm_op op);

@@ -1,0 +1,51 @@
+/* Conversion between dtypes. */
+#include "api/strided_loop.h"
+
+static bool is_convertible(tdm_dtype dtype) {
+    switch (dtype) {
+    case TDM_F32:
+    case TDM_F16:
+    case TDM_BF16:
+    case TDM_S32:
+    case TDM_S8:
+    case TDM_U8:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static tdm_status check_dtype(const char *argument, tdm_dtype dtype) {
+    if (is_convertible(dtype))
+        return TDM_OK;
+    return tdm_fail(TDM_UNSUPPORTED,
+                    "convert: %s is %s, only f32, f16, bf16, s32, s8 and u8 are converted",
+                    argument, tdm_dtype_name(dtype));
+}
+
+tdm_status tdm_convert(tdm_stream *stream, tdm_tensor *target, const tdm_tensor *source) {
+    TDM_TRY(tdm_check_output("convert", "target", stream, target));
+    TDM_TRY(tdm_check_tensor("convert", "source", stream, source));
+    if (!tdm_layout_same_shape(&target->layout, &source->layout)) {
+        char from[TDM_SHAPE_TEXT], to[TDM_SHAPE_TEXT];
+        return tdm_fail(TDM_BAD_SHAPE, "convert: source has shape %s but target %s",
+                        tdm_layout_text(&source->layout, from),
+                        tdm_layout_text(&target->layout, to));
+    }
+    TDM_TRY(check_dtype("source", source->layout.dtype));
+    TDM_TRY(check_dtype("target", target->layout.dtype));
+    if (source->layout.dtype == target->layout.dtype)
+        return tdm_copy(stream, target, source);
+    TDM_TRY(tdm_check_overlap("convert", "target", target, "source", source, false));
+    if (tdm_layout_elements(&target->layout) == 0)
+        return TDM_OK;
+
+    tdm_loop loop;
+    tdm_kernel *kernel;
+    tdm_loop_make(&loop, &target->layout, (const tdm_layout *const[]){&source->layout}, 1);
+    TDM_TRY(tdm_loop_kernel(stream, TDM_OP_CONVERT, "convert", (int)source->layout.dtype, &loop,
+                            &kernel));
+    const tdm_arg buffers[] = {tdm_arg_tensor(source), tdm_arg_tensor(target)};
+    const tdm_arg type = tdm_arg_s32((int32_t)target->layout.dtype);
+    return tdm_loop_enqueue(stream, "convert", kernel, &loop, buffers, 2, &type);
+}

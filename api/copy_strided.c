@@ -1,0 +1,93 @@
+/* Copies between tensors, and fill. Dense pieces go to the driver's own copy and fill, the rest to
+ * a kernel. */
+#include <string.h>
+
+#include "api/strided_loop.h"
+#include "quant/number_formats.h"
+
+/* Sub-byte elements have no kernel: only whole storage units in one run can be moved. */
+static bool is_packed(tdm_dtype dtype) {
+    return tdm_dtype_info(dtype)->elements_per_unit > 1;
+}
+
+static tdm_status check_copy(const tdm_stream *stream, const tdm_tensor *target,
+                             const tdm_tensor *source) {
+    TDM_TRY(tdm_check_output("copy", "target", stream, target));
+    TDM_TRY(tdm_check_tensor("copy", "source", stream, source));
+    if (!tdm_layout_same_shape(&target->layout, &source->layout)) {
+        char from[TDM_SHAPE_TEXT], to[TDM_SHAPE_TEXT];
+        return tdm_fail(TDM_BAD_SHAPE, "copy: source has shape %s but target %s",
+                        tdm_layout_text(&source->layout, from),
+                        tdm_layout_text(&target->layout, to));
+    }
+    if (target->layout.dtype != source->layout.dtype)
+        return tdm_fail(TDM_BAD_DTYPE, "copy: source is %s but target is %s, use tdm_convert",
+                        tdm_dtype_name(source->layout.dtype), tdm_dtype_name(target->layout.dtype));
+    return tdm_check_overlap("copy", "target", target, "source", source, true);
+}
+
+static uint64_t byte_offset(const tdm_tensor *tensor) {
+    return (uint64_t)tensor->offset * (uint64_t)tdm_dtype_info(tensor->layout.dtype)->bits / 8;
+}
+
+/* Both sides of a loop are one run of elements. */
+static bool is_one_run(const tdm_loop *loop) {
+    bool dense = loop->rows == 1;
+    for (int o = 0; o < loop->operands; o++)
+        dense = dense && (loop->inner == 1 || loop->step[o] == 1);
+    return dense;
+}
+
+tdm_status tdm_copy(tdm_stream *stream, tdm_tensor *target, const tdm_tensor *source) {
+    TDM_TRY(check_copy(stream, target, source));
+    const int64_t elements = tdm_layout_elements(&target->layout);
+    if (elements == 0 || tdm_same_view(target, source))
+        return TDM_OK;
+
+    const tdm_dtype dtype = target->layout.dtype;
+    tdm_loop loop;
+    tdm_loop_make(&loop, &target->layout, (const tdm_layout *const[]){&source->layout}, 1);
+    if (is_one_run(&loop)) {
+        size_t bytes;
+        TDM_TRY(tdm_dtype_bytes(dtype, elements, &bytes));
+        return tdm_enqueue_copy(stream, "copy", target->buffer->block, byte_offset(target),
+                                source->buffer->block, byte_offset(source), bytes);
+    }
+    if (is_packed(dtype))
+        return tdm_fail(TDM_UNSUPPORTED, "copy: %s with gaps between its elements",
+                        tdm_dtype_name(dtype));
+    tdm_kernel *kernel;
+    const int unit_bytes = tdm_dtype_info(dtype)->unit_bytes;
+    TDM_TRY(tdm_loop_kernel(stream, TDM_OP_COPY, "copy", unit_bytes, &loop, &kernel));
+    const tdm_arg buffers[] = {tdm_arg_tensor(source), tdm_arg_tensor(target)};
+    return tdm_loop_enqueue(stream, "copy", kernel, &loop, buffers, 2, NULL);
+}
+
+tdm_status tdm_fill(tdm_stream *stream, tdm_tensor *target, double value) {
+    TDM_TRY(tdm_check_output("fill", "target", stream, target));
+    const tdm_dtype dtype = target->layout.dtype;
+    if (!tdm_number_known(dtype))
+        return tdm_fail(TDM_UNSUPPORTED,
+                        "fill: target is %s, only f32, f16, bf16, f64, s32, s8 and u8 are filled",
+                        tdm_dtype_name(dtype));
+    const int64_t elements = tdm_layout_elements(&target->layout);
+    if (elements == 0)
+        return TDM_OK;
+
+    const int unit_bytes = tdm_dtype_info(dtype)->unit_bytes;
+    int64_t pattern = 0; // the element in the low bytes; Tandem runs on little-endian hosts only
+    tdm_number_set(dtype, &pattern, 0, value);
+    tdm_loop loop;
+    tdm_loop_make(&loop, &target->layout, NULL, 0);
+    if (is_one_run(&loop)) {
+        size_t bytes;
+        TDM_TRY(tdm_dtype_bytes(dtype, elements, &bytes));
+        return tdm_enqueue_fill(stream, "fill", target->buffer->block, byte_offset(target), bytes,
+                                &pattern, (size_t)unit_bytes);
+    }
+    tdm_kernel *kernel;
+    TDM_TRY(tdm_loop_kernel(stream, TDM_OP_FILL, "fill", unit_bytes, &loop, &kernel));
+    const tdm_arg buffer = tdm_arg_tensor(target);
+    const tdm_arg bits = tdm_arg_s64(pattern);
+    return tdm_loop_enqueue(stream, "fill", kernel, &loop, &buffer, 1, &bits);
+}
