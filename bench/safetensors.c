@@ -162,8 +162,8 @@ static int read_tensor(const cJSON *item, const unsigned char *data, uint64_t da
             return safetensors_fail(error, "tensor \"%s\" has the unknown member \"%s\"", name,
                                     safetensors_printable(member->string).text);
     }
-    uint64_t bytes;
-    byte_range range;
+    uint64_t bytes = 0;
+    byte_range range = {0, 0};
     if (check_unique(item, name, error) ||
         read_dtype(cJSON_GetObjectItemCaseSensitive(item, "dtype"), name, &tensor->dtype, error) ||
         read_shape(cJSON_GetObjectItemCaseSensitive(item, "shape"), name, tensor, &bytes, error) ||
@@ -332,8 +332,8 @@ int safetensors_open(const char *path, safetensors_file **file, safetensors_erro
     const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (descriptor < 0)
         return safetensors_fail(error, "%s: %s", path, strerror(errno));
-    void *mapping;
-    size_t size;
+    void *mapping = NULL;
+    size_t size = 0;
     const int mapped = map_descriptor(descriptor, path, &mapping, &size, error);
     close(descriptor);
     if (mapped)
