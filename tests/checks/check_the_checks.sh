@@ -20,6 +20,7 @@ fresh_tree() {
     echo '#include "dialect.h"' >kernels/gemm.cl
     echo '#include "quant/number_formats.h"' >quant/number_formats.c
     echo '#include "tests/op_gemm.h"' >bench/suite_gemm.c
+    echo 'See [the core](api/core.c), and `quant/number_formats.c`.' >README.md
 }
 
 # expect WANTED CHECK: the check passes (0) or fails (1) on the tree as it is now.
@@ -45,7 +46,10 @@ planted=nothing
 fresh_tree
 expect 0 check_layering.sh
 expect 0 check_file_names.sh
+expect 0 check_papers.sh
 
+plant README.md '[gone](docs/gone.md)' check_papers.sh
+plant README.md 'see `api/gone.c`' check_papers.sh
 plant api/core.c '#include "backend_opencl/opencl_memory.h"' check_layering.sh
 plant api/core.c '#include <CL/cl.h>' check_layering.sh
 plant api/core.c '  #  include   "bench/progress.h"  // why' check_layering.sh
