@@ -86,10 +86,8 @@ void bench_report_case(bench_report *report, const bench_result *row, bench_entr
         bench_entrant *const entrant = &entrants[i];
         const double median = median_of(entrant);
         const double ratio = i == 0 ? NAN : median / tandem;
-        if (entrant->status == RESULT_OK) {
-            entrant->reason.text[0] = '\0';
+        if (entrant->status == RESULT_OK)
             note_twin(entrant, ratio);
-        }
         bench_result each = *row;
         each.impl = entrant->impl;
         each.variant = entrant->variant;

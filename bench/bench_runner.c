@@ -57,8 +57,7 @@ static void start_worker(bench_entrant *entrant, double timeout_s) {
 static void begin_case(bench_entrant *entrant) {
     series_release(&entrant->series);
     entrant->status = RESULT_OK;
-    entrant->reason.length = 0;
-    entrant->reason.text[0] = '\0';
+    worker_text_set(&entrant->reason, "%s", "");
     entrant->variant[0] = '\0';
     entrant->check = RESULT_UNCHECKED;
     entrant->max_error = NAN;
@@ -78,8 +77,7 @@ static void verify(const bench_plan *plan, bench_entrant *entrant) {
         drop_out(entrant, answer, "result");
         return;
     }
-    entrant->reason.length = 0;
-    entrant->reason.text[0] = '\0';
+    worker_text_set(&entrant->reason, "%s", "");
     const int wrong = plan->verify(plan->user, bytes, size, &entrant->max_error, &entrant->reason);
     entrant->check = wrong ? RESULT_WRONG : RESULT_VERIFIED;
     if (wrong)
@@ -181,6 +179,10 @@ void bench_run_case(const bench_plan *plan, bench_entrant *entrants, int count) 
     }
     progress_show(0, 0, "%s: measuring", plan->label);
     take_samples(plan, entrants, count);
+    for (int i = 0; i < count; i++) {
+        if (entrants[i].status == RESULT_OK)
+            worker_text_set(&entrants[i].reason, "%s", "");
+    }
     progress_clear();
 }
 

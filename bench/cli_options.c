@@ -261,7 +261,7 @@ cli_outcome cli_parse(const cli_command *command, int argc, char **argv, int *fi
     struct option table[MAX_OPTIONS + 3];
     fill_long_options(command, table);
     opterr = 0;
-    optind = 1;
+    optind = 0; /* forget any parsing before this one */
     for (;;) {
         const int which = getopt_long(argc, argv, ":", table, NULL);
         if (which == -1)

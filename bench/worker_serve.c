@@ -30,7 +30,8 @@ static FILE *claim_reply_pipe(void) {
 static void reply_line(FILE *replies, worker_answer answer, const char *text) {
     static const char *const words[] = {"ok", "skip", "fail"};
     fputs(words[answer], replies);
-    fputc(' ', replies);
+    if (text[0] != ' ')
+        fputc(' ', replies); /* fields bring their own */
     /* A reason may come from a library and have line ends; a reply is one line. */
     for (; *text != '\0'; text++)
         fputc(*text == '\n' || *text == '\r' ? ' ' : *text, replies);
@@ -111,24 +112,29 @@ static worker_answer store_output(const worker_implementation *implementation, v
 }
 
 static void serve_request(const worker_implementation *implementation, void *state,
-                          const char *request, FILE *replies) {
+                          const char *request, int *prepared, FILE *replies) {
     worker_text reply = {.length = 0};
+    worker_answer answer = WORKER_FAIL;
     if (strncmp(request, "describe ", 9) == 0) {
         implementation->release(state);
-        const worker_answer answer = implementation->describe(state, request, &reply);
-        reply_line(replies, answer, reply.text);
+        answer = implementation->describe(state, request, &reply);
+        *prepared = answer == WORKER_OK;
+    } else if (!*prepared) {
+        worker_text_set(&reply, "there is no case to do this with");
     } else if (strncmp(request, "run ", 4) == 0) {
         serve_run(implementation, state, request, replies);
+        return;
     } else if (strcmp(request, "result") == 0) {
-        const worker_answer answer = store_output(implementation, state, &reply);
-        reply_line(replies, answer, reply.text);
+        answer = store_output(implementation, state, &reply);
     } else {
-        reply_line(replies, WORKER_FAIL, "unknown request");
+        worker_text_set(&reply, "unknown request");
     }
+    reply_line(replies, answer, reply.text);
 }
 
 int worker_serve(const worker_implementation *implementation, void *state) {
     char request[WORKER_MAX_TEXT];
+    int prepared = 0;
     FILE *const replies = claim_reply_pipe();
     if (replies == NULL)
         return 1;
@@ -137,7 +143,7 @@ int worker_serve(const worker_implementation *implementation, void *state) {
         request[strcspn(request, "\n")] = '\0';
         if (strcmp(request, "quit") == 0)
             break;
-        serve_request(implementation, state, request, replies);
+        serve_request(implementation, state, request, &prepared, replies);
     }
     implementation->release(state);
     fclose(replies);

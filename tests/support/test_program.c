@@ -1,0 +1,90 @@
+#include "tests/support/test_program.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum {
+    MAX_WORDS = 64,
+    MAX_ARGUMENTS_TEXT = 4096
+};
+
+static void become(const char *program, char *words, const char *const *variables, int output,
+                   int errors) {
+    char *arguments[MAX_WORDS + 2] = {(char *)program};
+    int count = 1;
+    char *rest = NULL;
+    for (char *word = strtok_r(words, " ", &rest); word != NULL && count <= MAX_WORDS;
+         word = strtok_r(NULL, " ", &rest))
+        arguments[count++] = word;
+    for (; variables != NULL && *variables != NULL; variables++)
+        putenv((char *)*variables);
+    if (freopen("/dev/null", "r", stdin) == NULL || dup2(output, STDOUT_FILENO) < 0 ||
+        dup2(errors, STDERR_FILENO) < 0)
+        _exit(126);
+    execv(program, arguments);
+    _exit(127);
+}
+
+/* Its exit code; -1 after a signal, or after it was killed for taking too long. */
+static int wait_for(pid_t process, int seconds) {
+    const struct timespec pause = {.tv_nsec = 5000000};
+    const time_t deadline = time(NULL) + seconds + 1;
+    int status = 0;
+    while (waitpid(process, &status, WNOHANG) == 0) {
+        if (time(NULL) >= deadline) {
+            kill(process, SIGKILL);
+            waitpid(process, &status, 0);
+            return -1;
+        }
+        nanosleep(&pause, NULL);
+    }
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static char *read_all(int descriptor) {
+    const off_t size = lseek(descriptor, 0, SEEK_END);
+    assert_true(size >= 0);
+    char *const text = malloc((size_t)size + 1);
+    assert_non_null(text);
+    assert_int_equal(pread(descriptor, text, (size_t)size, 0), size);
+    text[size] = '\0';
+    close(descriptor);
+    return text;
+}
+
+test_program_result test_program_run(const char *program, const char *arguments,
+                                     const char *const *variables, int seconds) {
+    char words[MAX_ARGUMENTS_TEXT];
+    test_program_result result;
+    const int output = memfd_create("output", MFD_CLOEXEC);
+    const int errors = memfd_create("errors", MFD_CLOEXEC);
+    assert_true(output >= 0 && errors >= 0);
+    assert_true(snprintf(words, sizeof words, "%s", arguments) < (int)sizeof words);
+    fflush(NULL);
+    const pid_t process = fork();
+    assert_true(process >= 0);
+    if (process == 0)
+        become(program, words, variables, output, errors);
+    result.exit_code = wait_for(process, seconds);
+    result.output = read_all(output);
+    result.errors = read_all(errors);
+    assert_int_not_equal(result.exit_code, 127);
+    return result;
+}
+
+void test_program_release(test_program_result *result) {
+    free(result->output);
+    free(result->errors);
+}

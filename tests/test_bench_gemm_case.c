@@ -1,0 +1,254 @@
+/* The check of a GEMM's output in the benchmarks: right results pass, every kind of mistake is seen. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "bench/gemm_case.h"
+#include "quant/number_formats.h"
+
+static const gemm_case plain = {.dtype = TDM_F32, .m = 61, .n = 83, .k = 129, .seed = 7};
+
+static double operand(const gemm_case *item, const void *data, gemm_operand which, int64_t row,
+                      int64_t column) {
+    const int64_t rows = which == GEMM_OPERAND_A ? item->m : item->k;
+    const int64_t columns = which == GEMM_OPERAND_A ? item->k : item->n;
+    const int transposed = which == GEMM_OPERAND_A ? item->transpose_a : item->transpose_b;
+    const int64_t at = transposed ? column * rows + row : row * columns + column;
+    return tdm_number_get(item->dtype, data, (size_t)at);
+}
+
+/* D as a right implementation would give it, with sums in f32 and `steps` of the k products. */
+static void *multiply(const gemm_case *item, int64_t steps) {
+    void *const a = gemm_case_create(item, GEMM_OPERAND_A);
+    void *const b = gemm_case_create(item, GEMM_OPERAND_B);
+    void *const d = gemm_case_create(item, GEMM_OPERAND_D);
+    assert_true(a != NULL && b != NULL && d != NULL);
+    for (int64_t row = 0; row < item->m; row++) {
+        for (int64_t column = 0; column < item->n; column++) {
+            float sum = 0;
+            for (int64_t i = 0; i < steps; i++)
+                sum += (float)(operand(item, a, GEMM_OPERAND_A, row, i) *
+                               operand(item, b, GEMM_OPERAND_B, i, column));
+            tdm_number_set(item->dtype, d, (size_t)(row * item->n + column), sum);
+        }
+    }
+    free(a);
+    free(b);
+    return d;
+}
+
+static gemm_verdict verdict_of(const gemm_case *item, const void *d) {
+    gemm_verdict verdict;
+    assert_int_equal(gemm_case_verify(item, d, gemm_case_bytes(item, GEMM_OPERAND_D), &verdict), 0);
+    return verdict;
+}
+
+static void right_results_pass(void **state) {
+    (void)state;
+    static const struct {
+        tdm_dtype dtype;
+        double
+            largest_error; /* of the magnitude: half a unit in the last place, and a bit for sums */
+    } rows[] = {{TDM_F32, 1e-6}, {TDM_F16, 5e-4}, {TDM_BF16, 4e-3}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        for (int layout = 0; layout < 4; layout++) {
+            gemm_case item = plain;
+            item.dtype = rows[i].dtype;
+            item.transpose_a = layout / 2;
+            item.transpose_b = layout % 2;
+            void *const d = multiply(&item, item.k);
+            const gemm_verdict verdict = verdict_of(&item, d);
+            if (!verdict.right || !(verdict.max_error < rows[i].largest_error) ||
+                verdict.max_error <= 0)
+                fail_msg("%s %d: %s, error %g", tdm_dtype_name(item.dtype), layout, verdict.reason,
+                         verdict.max_error);
+            free(d);
+        }
+    }
+}
+
+static void smallest_shapes_pass(void **state) {
+    (void)state;
+    for (int shape = 0; shape < 8; shape++) {
+        gemm_case item = plain;
+        item.m = shape & 1 ? 1 : 5;
+        item.n = shape & 2 ? 1 : 7;
+        item.k = shape & 4 ? 1 : 3;
+        void *const d = multiply(&item, item.k);
+        assert_true(verdict_of(&item, d).right);
+        free(d);
+    }
+}
+
+static float *entry(void *d, const gemm_case *item, int64_t row, int64_t column) {
+    return (float *)d + row * item->n + column;
+}
+
+/* Each makes one mistake in a right result. */
+static void change_one_entry(void *d, const gemm_case *item) {
+    *entry(d, item, 40, 71) += 0.05f;
+}
+
+static void poison_one_entry(void *d, const gemm_case *item) {
+    *entry(d, item, 33, 2) = NAN;
+}
+
+static void overflow_one_entry(void *d, const gemm_case *item) {
+    *entry(d, item, 12, 50) = INFINITY;
+}
+
+static void swap_two_entries(void *d, const gemm_case *item) {
+    const float kept = *entry(d, item, 7, 9);
+    *entry(d, item, 7, 9) = *entry(d, item, 7, 10);
+    *entry(d, item, 7, 10) = kept;
+}
+
+static void swap_two_rows(void *d, const gemm_case *item) {
+    for (int64_t column = 0; column < item->n; column++) {
+        const float kept = *entry(d, item, 20, column);
+        *entry(d, item, 20, column) = *entry(d, item, 21, column);
+        *entry(d, item, 21, column) = kept;
+    }
+}
+
+static void clear_the_last_column(void *d, const gemm_case *item) {
+    for (int64_t row = 0; row < item->m; row++)
+        *entry(d, item, row, item->n - 1) = 0;
+}
+
+static void leave_the_last_row(void *d, const gemm_case *item) {
+    memset(entry(d, item, item->m - 1, 0), 0xFF, (size_t)item->n * sizeof(float));
+}
+
+static void scale_a_little(void *d, const gemm_case *item) {
+    for (int64_t i = 0; i < item->m * item->n; i++)
+        ((float *)d)[i] *= 1.0001f;
+}
+
+static void every_mistake_is_seen(void **state) {
+    (void)state;
+    static void (*const mistakes[])(void *, const gemm_case *) = {
+        change_one_entry, poison_one_entry,      overflow_one_entry, swap_two_entries,
+        swap_two_rows,    clear_the_last_column, leave_the_last_row, scale_a_little};
+    for (size_t i = 0; i < sizeof mistakes / sizeof mistakes[0]; i++) {
+        void *const d = multiply(&plain, plain.k);
+        assert_true(verdict_of(&plain, d).right);
+        mistakes[i](d, &plain);
+        const gemm_verdict verdict = verdict_of(&plain, d);
+        if (verdict.right || verdict.reason[0] == '\0')
+            fail_msg("mistake %zu was not seen", i);
+        free(d);
+    }
+}
+
+static void a_dropped_product_is_seen(void **state) {
+    (void)state;
+    static const tdm_dtype dtypes[] = {TDM_F32, TDM_F16, TDM_BF16};
+    for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++) {
+        gemm_case item = plain;
+        item.dtype = dtypes[i];
+        item.k = 700;
+        void *const d = multiply(&item, item.k - 1);
+        assert_false(verdict_of(&item, d).right);
+        free(d);
+    }
+}
+
+static void an_output_of_another_size_is_wrong(void **state) {
+    (void)state;
+    void *const d = multiply(&plain, plain.k);
+    gemm_verdict verdict;
+    assert_int_equal(
+        gemm_case_verify(&plain, d, gemm_case_bytes(&plain, GEMM_OPERAND_D) - 4, &verdict), 0);
+    assert_false(verdict.right);
+    free(d);
+}
+
+static void a_request_line_carries_the_case(void **state) {
+    (void)state;
+    const gemm_case item = {.dtype = TDM_BF16,
+                            .m = 3,
+                            .n = 1 << 20,
+                            .k = 5,
+                            .transpose_b = 1,
+                            .prepacked = 1,
+                            .waited = 1,
+                            .seed = 123456789};
+    worker_text line = {.length = 0};
+    gemm_case read;
+    char name[64];
+    gemm_case_write(&item, &line);
+    assert_int_equal(gemm_case_read(line.text, &read), 0);
+    assert_int_equal(read.dtype, item.dtype);
+    assert_int_equal(read.m, item.m);
+    assert_int_equal(read.n, item.n);
+    assert_int_equal(read.k, item.k);
+    assert_int_equal(read.transpose_a, 0);
+    assert_int_equal(read.transpose_b, 1);
+    assert_int_equal(read.prepacked, 1);
+    assert_int_equal(read.waited, 1);
+    assert_int_equal(read.seed, item.seed);
+    gemm_case_name(&item, name, sizeof name);
+    assert_string_equal(name, "bf16 3x1048576x5 nt");
+}
+
+static void requests_out_of_range_are_refused(void **state) {
+    (void)state;
+    static const char *const lines[] = {"dtype=f32 m=0 n=1 k=1",       "dtype=f32 m=1 n=1",
+                                        "dtype=f32 m=1 n=1 k=1048577", "dtype=f32 m=-1 n=1 k=1",
+                                        "dtype=f33 m=1 n=1 k=1",       "m=1 n=1 k=1",
+                                        "dtype=f32 m=1e3 n=1 k=1"};
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        gemm_case read;
+        if (gemm_case_read(lines[i], &read) == 0)
+            fail_msg("'%s' was accepted", lines[i]);
+    }
+}
+
+static void data_is_in_range_and_depends_on_the_seed(void **state) {
+    (void)state;
+    gemm_case other = plain;
+    other.seed++;
+    float *const a = gemm_case_create(&plain, GEMM_OPERAND_A);
+    float *const again = gemm_case_create(&plain, GEMM_OPERAND_A);
+    float *const b = gemm_case_create(&plain, GEMM_OPERAND_B);
+    float *const a_of_other = gemm_case_create(&other, GEMM_OPERAND_A);
+    const size_t count = gemm_case_elements(&plain, GEMM_OPERAND_A);
+    double sum = 0;
+    double squares = 0;
+    for (size_t i = 0; i < count; i++) {
+        assert_true(a[i] >= -1 && a[i] < 1);
+        sum += (double)a[i];
+        squares += (double)a[i] * (double)a[i];
+    }
+    assert_true(fabs(sum / (double)count) < 0.03);
+    assert_true(fabs(squares / (double)count - 1.0 / 3) < 0.02);
+    assert_memory_equal(a, again, count * sizeof *a);
+    assert_memory_not_equal(a, b, count * sizeof *a);
+    assert_memory_not_equal(a, a_of_other, count * sizeof *a);
+    free(a);
+    free(again);
+    free(b);
+    free(a_of_other);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(right_results_pass),
+        cmocka_unit_test(smallest_shapes_pass),
+        cmocka_unit_test(every_mistake_is_seen),
+        cmocka_unit_test(a_dropped_product_is_seen),
+        cmocka_unit_test(an_output_of_another_size_is_wrong),
+        cmocka_unit_test(a_request_line_carries_the_case),
+        cmocka_unit_test(requests_out_of_range_are_refused),
+        cmocka_unit_test(data_is_in_range_and_depends_on_the_seed),
+    };
+    return cmocka_run_group_tests_name("bench gemm case", tests, NULL, NULL);
+}

@@ -1,0 +1,238 @@
+/* The results file: schema tandem-bench/1, statistics, and no number that JSON does not have. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <cjson/cJSON.h>
+
+#include "bench/results_json.h"
+
+/* The file's text, by way of a file, as a script would get it. */
+static char *written(const results_document *document) {
+    static char text[1 << 16];
+    char path[] = "/tmp/tandem-test-XXXXXX";
+    const int descriptor = mkstemp(path);
+    assert_true(descriptor >= 0);
+    assert_int_equal(results_write(document, path), 0);
+    const ssize_t bytes = read(descriptor, text, sizeof text - 1);
+    assert_true(bytes > 0);
+    text[bytes] = '\0';
+    close(descriptor);
+    unlink(path);
+    return text;
+}
+
+static const cJSON *member(const cJSON *object, const char *key) {
+    const cJSON *const item = cJSON_GetObjectItemCaseSensitive(object, key);
+    if (item == NULL)
+        fail_msg("there is no '%s'", key);
+    return item;
+}
+
+static void is_number(const cJSON *object, const char *key, double expected) {
+    const cJSON *const item = member(object, key);
+    assert_true(cJSON_IsNumber(item));
+    if (!(fabs(item->valuedouble - expected) <= 1e-12 * (1 + fabs(expected))))
+        fail_msg("%s is %.17g, expected %.17g", key, item->valuedouble, expected);
+}
+
+static void is_text(const cJSON *object, const char *key, const char *expected) {
+    const cJSON *const item = member(object, key);
+    assert_true(cJSON_IsString(item));
+    assert_string_equal(item->valuestring, expected);
+}
+
+static void is_null(const cJSON *object, const char *key) {
+    if (!cJSON_IsNull(member(object, key)))
+        fail_msg("'%s' is not null", key);
+}
+
+static tdm_device_info some_device(const char *name) {
+    tdm_device_info info = {.struct_size = sizeof info, .type = TDM_DEVICE_CPU, .compute_units = 2};
+    snprintf(info.backend, sizeof info.backend, "opencl");
+    snprintf(info.name, sizeof info.name, "%s", name);
+    snprintf(info.selector, sizeof info.selector, "opencl/some/%s", name);
+    info.global_bytes = (uint64_t)3 << 40;
+    info.capabilities = TDM_CAP_PROFILING | TDM_CAP_FP64;
+    return info;
+}
+
+static void a_row_has_the_members_of_the_schema(void **state) {
+    (void)state;
+    const double samples[] = {0.5, 0.25, 1.0};
+    const tdm_device_info info = some_device("one");
+    results_document *const document = results_create();
+    const bench_result row = {
+        .suite = "gemm",
+        .case_name = "gemm f32 2x3x4 nn",
+        .impl = "tandem",
+        .variant = "gemm_x",
+        .dtype = "f32",
+        .mode = "waited",
+        .packing = "inside",
+        .shape = {{"m", 2}, {"n", 3}, {"k", 4}},
+        .raw_s = samples,
+        .samples = 3,
+        .flops = 48,
+        .bytes = 100,
+        .check = RESULT_VERIFIED,
+        .max_error = 1e-8,
+    };
+    results_add_device(document, &info);
+    results_add_environment(document, "peer", "version 1");
+    results_add(document, &row);
+    assert_int_equal(results_failures(document), 0);
+    cJSON *const root = cJSON_Parse(written(document));
+    assert_non_null(root);
+    is_text(root, "schema", "tandem-bench/1");
+    is_text(member(root, "library"), "version", tdm_version_text());
+    member(member(root, "library"), "commit");
+    assert_int_equal(strlen(member(root, "created")->valuestring), strlen("2026-01-01T00:00:00Z"));
+    assert_true(member(member(root, "host"), "cores")->valuedouble >= 1);
+    assert_true(member(member(root, "host"), "ram_bytes")->valuedouble > 0);
+    member(member(root, "host"), "cpu");
+    member(member(root, "host"), "os");
+    is_text(member(root, "environment"), "peer", "version 1");
+    assert_true(cJSON_IsObject(member(member(root, "environment"), "variables")));
+    const cJSON *const device = member(root, "device");
+    is_text(device, "name", "one");
+    is_number(device, "global_bytes", 3.0 * pow(2, 40));
+    is_null(device, "clock_mhz"); /* unknown, not 0 */
+    is_null(device, "memory_type");
+    assert_int_equal(cJSON_GetArraySize(member(device, "capabilities")), 2);
+    const cJSON *const first = cJSON_GetArrayItem(member(root, "results"), 0);
+    is_text(first, "suite", "gemm");
+    is_text(first, "case", "gemm f32 2x3x4 nn");
+    is_text(first, "impl", "tandem");
+    is_text(first, "variant", "gemm_x");
+    is_text(first, "dtype", "f32");
+    is_text(first, "mode", "waited");
+    is_text(first, "packing", "inside");
+    is_number(member(first, "shape"), "k", 4);
+    is_number(first, "samples", 3);
+    assert_int_equal(cJSON_GetArraySize(member(first, "raw_s")), 3);
+    is_number(first, "median_s", 0.5);
+    is_number(first, "min_s", 0.25);
+    is_number(first, "p5_s", 0.275);
+    is_number(first, "p95_s", 0.95);
+    is_number(first, "flops", 48);
+    is_number(first, "bytes", 100);
+    is_number(first, "gflops", 96e-9);
+    is_number(first, "gbs", 200e-9);
+    assert_true(cJSON_IsTrue(member(first, "verified")));
+    is_number(first, "max_error", 1e-8);
+    is_text(first, "status", "ok");
+    is_null(first, "reason");
+    assert_null(cJSON_GetObjectItemCaseSensitive(first, "metrics"));
+    assert_null(cJSON_GetObjectItemCaseSensitive(root, "devices"));
+    cJSON_Delete(root);
+    results_destroy(document);
+}
+
+static void what_is_not_known_is_null(void **state) {
+    (void)state;
+    const double samples[] = {NAN, INFINITY};
+    results_document *const document = results_create();
+    const bench_result empty = {.suite = "gemm",
+                                .max_error = 3,
+                                .status = RESULT_FAILED,
+                                .reason = "wrong result",
+                                .metrics = {{"share", NAN}, {"images", 7}}};
+    bench_result broken = empty;
+    broken.raw_s = samples;
+    broken.samples = 2;
+    broken.flops = 1;
+    broken.check = RESULT_WRONG;
+    broken.max_error = INFINITY;
+    results_add(document, &empty);
+    results_add(document, &broken);
+    assert_int_equal(results_failures(document), 2);
+    const char *const text = written(document);
+    assert_null(strstr(text, "nan"));
+    assert_null(strstr(text, "inf"));
+    cJSON *const root = cJSON_Parse(text);
+    assert_non_null(root);
+    is_null(root, "device");
+    const cJSON *row = cJSON_GetArrayItem(member(root, "results"), 0);
+    static const char *const unknown[] = {
+        "case", "impl",  "variant", "dtype", "mode",   "packing", "median_s", "min_s",
+        "p5_s", "p95_s", "flops",   "bytes", "gflops", "gbs",     "verified", "max_error"};
+    for (size_t i = 0; i < sizeof unknown / sizeof unknown[0]; i++)
+        is_null(row, unknown[i]);
+    is_number(row, "samples", 0);
+    is_text(row, "status", "failed");
+    is_text(row, "reason", "wrong result");
+    is_null(member(row, "metrics"), "share");
+    is_number(member(row, "metrics"), "images", 7);
+    row = cJSON_GetArrayItem(member(root, "results"), 1);
+    assert_true(cJSON_IsNull(cJSON_GetArrayItem(member(row, "raw_s"), 0)));
+    assert_true(cJSON_IsNull(cJSON_GetArrayItem(member(row, "raw_s"), 1)));
+    assert_true(cJSON_IsFalse(member(row, "verified")));
+    is_null(row, "max_error");
+    is_null(row, "gflops");
+    cJSON_Delete(root);
+    results_destroy(document);
+}
+
+static void several_devices_are_all_listed(void **state) {
+    (void)state;
+    const tdm_device_info one = some_device("one");
+    const tdm_device_info two = some_device("two");
+    results_document *const document = results_create();
+    const bench_result row = {.suite = "infer", .device = two.selector};
+    results_add_device(document, &one);
+    results_add_device(document, &two);
+    results_add(document, &row);
+    cJSON *const root = cJSON_Parse(written(document));
+    assert_non_null(root);
+    is_text(member(root, "device"), "name", "one");
+    assert_int_equal(cJSON_GetArraySize(member(root, "devices")), 2);
+    is_text(cJSON_GetArrayItem(member(root, "devices"), 1), "name", "two");
+    is_text(cJSON_GetArrayItem(member(root, "results"), 0), "device", "opencl/some/two");
+    cJSON_Delete(root);
+    results_destroy(document);
+}
+
+/* A results file is published: it must not say whose machine it was, nor where things lie on it. */
+static void no_names_and_no_paths_are_recorded(void **state) {
+    (void)state;
+    char host[256] = "";
+    setenv("TANDEM_OPENCL_LIBRARY", "/home/somebody/drivers/libthing.so", 1);
+    results_document *const document = results_create();
+    char *const text = written(document);
+    assert_null(strstr(text, "somebody"));
+    assert_non_null(strstr(text, "libthing.so"));
+    assert_int_equal(gethostname(host, sizeof host - 1), 0);
+    char quoted[300];
+    snprintf(quoted, sizeof quoted, "\"%s\"", host);
+    assert_null(strstr(text, quoted));
+    unsetenv("TANDEM_OPENCL_LIBRARY");
+    results_destroy(document);
+}
+
+static void an_unwritable_file_is_an_error(void **state) {
+    (void)state;
+    results_document *const document = results_create();
+    assert_int_equal(results_write(document, "/nonexistent/folder/file.json"), -1);
+    assert_int_equal(results_write(document, "/dev/full"), -1);
+    results_destroy(document);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_row_has_the_members_of_the_schema),
+        cmocka_unit_test(what_is_not_known_is_null),
+        cmocka_unit_test(several_devices_are_all_listed),
+        cmocka_unit_test(no_names_and_no_paths_are_recorded),
+        cmocka_unit_test(an_unwritable_file_is_an_error),
+    };
+    return cmocka_run_group_tests_name("bench results", tests, NULL, NULL);
+}

@@ -1,0 +1,273 @@
+/* Workers that crash, hang or lie: each loses its row with a reason, and the others go on. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "bench/bench_runner.h"
+
+static char folder[] = "/tmp/tandem-test-XXXXXX";
+
+static int make_folder(void **state) {
+    (void)state;
+    return mkdtemp(folder) == NULL ? -1 : 0;
+}
+
+static const char greeting[] = "echo 'ready protocol=1 impl=fake version=a%20b'\n";
+
+/* A worker that is well: 2 bytes "ok" as its output, 1 ms per call. */
+static const char healthy_loop[] =
+    "while read -r word rest; do case $word in\n"
+    "describe) echo 'ok variant=kernel%20one' ;;\n"
+    "run) n=${rest#samples=}; n=${n%% *}; line=ok\n"
+    "  while [ $n -gt 0 ]; do line=\"$line 1e-3\"; n=$((n - 1)); done; echo \"$line\" ;;\n"
+    "result) printf ok >/dev/fd/3; echo 'ok bytes=2' ;;\n"
+    "quit) exit 0 ;;\n"
+    "esac; done\n";
+
+/* Write a script and make an entrant of it. */
+static bench_entrant make_entrant(const char *name, const char *first, const char *second) {
+    bench_entrant entrant = {.impl = name};
+    snprintf(entrant.program, sizeof entrant.program, "%s/%s", folder, name);
+    FILE *const file = fopen(entrant.program, "w");
+    assert_non_null(file);
+    fprintf(file, "#!/bin/sh\n%s%s", first, second);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(chmod(entrant.program, 0700), 0);
+    return entrant;
+}
+
+static int verify_ok(const void *user, const void *bytes, size_t size, double *max_error,
+                     worker_text *reason) {
+    (void)user;
+    *max_error = 0.25;
+    if (size == 2 && memcmp(bytes, "ok", 2) == 0)
+        return 0;
+    worker_text_set(reason, "not ok");
+    return -1;
+}
+
+static const bench_plan plan = {
+    .request = "suite=fake",
+    .verify = verify_ok,
+    .rule = &stopping_rule_quick,
+    .sample_seconds = 0.004,
+    .timeout_s = 0.5,
+    .label = "fake",
+};
+
+static void remove_scripts(bench_entrant *entrants, int count) {
+    bench_entrants_release(entrants, count);
+    for (int i = 0; i < count; i++)
+        unlink(entrants[i].program);
+}
+
+static void a_healthy_worker_is_measured(void **state) {
+    (void)state;
+    bench_entrant entrant = make_entrant("healthy", greeting, healthy_loop);
+    bench_run_case(&plan, &entrant, 1);
+    assert_string_equal(entrant.reason.text, "");
+    assert_int_equal(entrant.status, RESULT_OK);
+    assert_int_equal(entrant.check, RESULT_VERIFIED);
+    assert_true(entrant.max_error == 0.25);
+    assert_string_equal(entrant.variant, "kernel one");
+    assert_int_equal(entrant.calls, 4);
+    assert_int_equal(entrant.series.count, 3);
+    assert_true(entrant.series.values[2] == 1e-3);
+    assert_true(fabs(entrant.series.seconds - 3 * 4e-3) < 1e-9);
+    remove_scripts(&entrant, 1);
+}
+
+typedef struct sick_worker {
+    const char *name;
+    const char *first;
+    const char *second;
+    const char *reason;
+    result_status status;
+} sick_worker;
+
+static const sick_worker sick_workers[] = {
+    {"silent", "exit 0\n", "", "start: the worker ended with exit code 0", RESULT_FAILED},
+    {"dies", "echo boo >&2; echo the last word >&2; exit 7\n", "",
+     "start: the worker ended with exit code 7: the last word", RESULT_FAILED},
+    {"signal", "echo 'ready protocol=1 impl=x'; read -r line; kill -SEGV $$\n", "",
+     "prepare: the worker died of signal 11", RESULT_FAILED},
+    {"other", "echo 'ready protocol=2 impl=x'\n", healthy_loop,
+     "start: the program is no worker of this version", RESULT_FAILED},
+    {"stranger", "echo hello\n", healthy_loop, "start: the program is no worker of this version",
+     RESULT_FAILED},
+    {"hangs", "sleep 100\n", "", "start: no answer within 0.5 s, stopped", RESULT_FAILED},
+    {"skips", greeting, "read -r line; echo 'skip no such dtype'; read -r line\n", "no such dtype",
+     RESULT_SKIPPED},
+    {"fails", greeting, "read -r line; echo 'fail out of luck'; read -r line\n",
+     "prepare: out of luck", RESULT_FAILED},
+    {"babbles", greeting, "read -r line; echo 'okay then'; read -r line\n",
+     "prepare: the worker's reply is none of the protocol", RESULT_FAILED},
+    {"endless", greeting,
+     "read -r line; while :; do printf xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; done\n",
+     "prepare: the reply is longer than a line may be", RESULT_FAILED},
+    {"times", greeting, "read -r line; echo ok; read -r line; echo 'ok fast'; read -r line\n",
+     "first run: the worker's times are not the numbers asked for", RESULT_FAILED},
+    {"many", greeting, "read -r line; echo ok; read -r line; echo 'ok 1 2'; read -r line\n",
+     "first run: the worker's times are not the numbers asked for", RESULT_FAILED},
+    {"negative", greeting, "read -r line; echo ok; read -r line; echo 'ok -1'; read -r line\n",
+     "first run: the worker's times are not the numbers asked for", RESULT_FAILED},
+    {"wrong", greeting,
+     "read -r l; echo ok; read -r l; echo 'ok 1'; read -r l; printf no >/dev/fd/3; echo 'ok "
+     "bytes=2'\n"
+     "read -r l\n",
+     "wrong result: not ok", RESULT_FAILED},
+    {"lies", greeting,
+     "read -r l; echo ok; read -r l; echo 'ok 1'; read -r l; echo 'ok bytes=4096'; read -r l\n",
+     "result: the shared file is shorter than the worker says", RESULT_FAILED},
+};
+
+enum {
+    SICK_WORKERS = sizeof sick_workers / sizeof sick_workers[0]
+};
+
+static void a_sick_worker_loses_its_row_and_nothing_else(void **state) {
+    (void)state;
+    for (int i = 0; i < SICK_WORKERS; i++) {
+        const sick_worker *const row = &sick_workers[i];
+        bench_entrant entrants[] = {make_entrant("healthy", greeting, healthy_loop),
+                                    make_entrant(row->name, row->first, row->second),
+                                    make_entrant("healthy2", greeting, healthy_loop)};
+        bench_run_case(&plan, entrants, 3);
+        if (entrants[1].status != row->status ||
+            strncmp(entrants[1].reason.text, row->reason, strlen(row->reason)) != 0)
+            fail_msg("'%s': status %d, %s", row->name, entrants[1].status, entrants[1].reason.text);
+        assert_int_equal(entrants[1].series.count, 0);
+        assert_int_equal(entrants[0].status, RESULT_OK);
+        assert_int_equal(entrants[2].status, RESULT_OK);
+        assert_int_equal(entrants[2].series.count, 3);
+        remove_scripts(entrants, 3);
+    }
+}
+
+/* Right at first, then it hangs while it is timed. */
+static void a_worker_that_hangs_later_is_stopped(void **state) {
+    (void)state;
+    bench_entrant entrants[] = {make_entrant("later", greeting,
+                                             "read -r l; echo ok; read -r l; echo 'ok 1e-3'\n"
+                                             "read -r l; printf ok >/dev/fd/3; echo 'ok bytes=2'\n"
+                                             "read -r l; echo 'ok 1e-3'; sleep 100\n"),
+                                make_entrant("healthy", greeting, healthy_loop)};
+    const time_t start = time(NULL);
+    bench_run_case(&plan, entrants, 2);
+    assert_int_equal(entrants[0].status, RESULT_FAILED);
+    assert_non_null(strstr(entrants[0].reason.text, "run: no answer within 0.5 s"));
+    assert_int_equal(entrants[0].check, RESULT_VERIFIED);
+    assert_int_equal(entrants[1].status, RESULT_OK);
+    assert_true(time(NULL) - start < 10);
+    remove_scripts(entrants, 2);
+}
+
+/* Fails the first time it is asked, is well when it is started again. */
+static void a_failed_worker_is_started_afresh_for_the_next_case(void **state) {
+    (void)state;
+    char first[256];
+    snprintf(first, sizeof first, "if [ ! -e %s/mark ]; then touch %s/mark; exit 1; fi\n%s", folder,
+             folder, greeting);
+    bench_entrant entrant = make_entrant("moody", first, healthy_loop);
+    bench_run_case(&plan, &entrant, 1);
+    assert_int_equal(entrant.status, RESULT_FAILED);
+    bench_run_case(&plan, &entrant, 1);
+    assert_int_equal(entrant.status, RESULT_OK);
+    assert_string_equal(entrant.reason.text, "");
+    remove_scripts(&entrant, 1);
+    char mark[128];
+    snprintf(mark, sizeof mark, "%s/mark", folder);
+    unlink(mark);
+}
+
+static void a_program_that_is_not_there(void **state) {
+    (void)state;
+    bench_entrant entrants[] = {make_entrant("healthy", greeting, healthy_loop),
+                                {.impl = "absent", .program = "/nonexistent/program"},
+                                {.impl = "unknown", .missing = "not installed"}};
+    bench_run_case(&plan, entrants, 3);
+    assert_int_equal(entrants[0].status, RESULT_OK);
+    assert_int_equal(entrants[1].status, RESULT_FAILED);
+    assert_non_null(strstr(entrants[1].reason.text, "start: "));
+    assert_int_equal(entrants[2].status, RESULT_SKIPPED);
+    assert_string_equal(entrants[2].reason.text, "not installed");
+    remove_scripts(entrants, 1);
+}
+
+static void variables_reach_the_worker(void **state) {
+    (void)state;
+    setenv("TANDEM_TEST_SET", "by the user", 1);
+    unsetenv("TANDEM_TEST_FREE");
+    bench_entrant entrant =
+        make_entrant("variables",
+                     "[ \"$TANDEM_TEST_FREE\" = 20 ] && [ \"$TANDEM_TEST_SET\" = 'by the user' ] &&"
+                     " [ \"$TANDEM_TEST_FORCED\" = x ] || exit 9\n",
+                     "");
+    FILE *const file = fopen(entrant.program, "a");
+    assert_non_null(file);
+    fprintf(file, "%s%s", greeting, healthy_loop);
+    fclose(file);
+    bench_entrant_set_default(&entrant, "TANDEM_TEST_FREE", "20");
+    bench_entrant_set_default(&entrant, "TANDEM_TEST_SET", "30");
+    setenv("TANDEM_TEST_FORCED", "y", 1);
+    bench_entrant_set(&entrant, "TANDEM_TEST_FORCED", "x");
+    bench_run_case(&plan, &entrant, 1);
+    assert_string_equal(entrant.reason.text, "");
+    assert_int_equal(entrant.status, RESULT_OK);
+    remove_scripts(&entrant, 1);
+    unsetenv("TANDEM_TEST_SET");
+    unsetenv("TANDEM_TEST_FORCED");
+}
+
+static void fields_survive_encoding(void **state) {
+    (void)state;
+    worker_text line = {.length = 0};
+    char value[64];
+    worker_text_add(&line, "describe");
+    worker_field_add(&line, "device", "a b%20c\td=e\n");
+    worker_field_add(&line, "ce", "");
+    worker_field_add_integer(&line, "n", -5);
+    assert_null(strchr(line.text, '\n'));
+    assert_int_equal(worker_field(line.text, "device", value, sizeof value), 1);
+    assert_string_equal(value, "a b%20c\td=e\n");
+    assert_int_equal(worker_field(line.text, "ce", value, sizeof value), 1);
+    assert_string_equal(value, "");
+    assert_int_equal(worker_field(line.text, "vice", value, sizeof value), 0);
+    assert_int_equal(worker_field_integer(line.text, "n", 9), -5);
+    assert_int_equal(worker_field_integer(line.text, "device", 9), 9);
+    assert_int_equal(worker_field_integer(line.text, "absent", 9), 9);
+    char small[4];
+    worker_field(line.text, "device", small, sizeof small);
+    assert_string_equal(small, "a b");
+    for (int i = 0; i < 200; i++)
+        worker_field_add(&line, "long", "0123456789");
+    assert_true(strlen(line.text) < sizeof line.text);
+}
+
+static int remove_folder(void **state) {
+    (void)state;
+    return rmdir(folder);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fields_survive_encoding),
+        cmocka_unit_test(a_healthy_worker_is_measured),
+        cmocka_unit_test(a_sick_worker_loses_its_row_and_nothing_else),
+        cmocka_unit_test(a_worker_that_hangs_later_is_stopped),
+        cmocka_unit_test(a_failed_worker_is_started_afresh_for_the_next_case),
+        cmocka_unit_test(a_program_that_is_not_there),
+        cmocka_unit_test(variables_reach_the_worker),
+    };
+    return cmocka_run_group_tests_name("bench workers", tests, make_folder, remove_folder);
+}
