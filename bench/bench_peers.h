@@ -1,4 +1,7 @@
-/* Who takes part in a benchmark: Tandem itself, its double, the peers, and where their programs are. */
+/*
+ * Who takes part in a benchmark: Tandem itself, its double, the peers, and where their programs
+ * are.
+ */
 #ifndef BENCH_BENCH_PEERS_H
 #define BENCH_BENCH_PEERS_H
 
@@ -7,7 +10,10 @@
 /* The peers of `bench gemm`, for the option table. */
 #define BENCH_GEMM_PEERS "openblas|openblas-best|onednn|clblast"
 
-/* Tandem against Tandem: a second worker of the same program. Its rows should agree within this share. */
+/*
+ * Tandem against Tandem: a second worker of the same program. Its rows should agree within this
+ * share.
+ */
 #define BENCH_TWIN_NAME "tandem-again"
 extern const double bench_twin_tolerance;
 
@@ -15,14 +21,16 @@ extern const double bench_twin_tolerance;
 void bench_entrant_self(bench_entrant *entrant, const char *impl, const char *suite);
 
 /*
- * A peer by its name in BENCH_GEMM_PEERS. Its program tandem-peer-<library> is looked up in TANDEM_PEER_DIR, then
- * in ../libexec/tandem from this program, then beside it; without one the entrant says so in `missing`.
+ * A peer by its name in BENCH_GEMM_PEERS. Its program tandem-peer-<library> is looked up in
+ * TANDEM_PEER_DIR, then in ../libexec/tandem from this program, then beside it; without one the
+ * entrant says so in `missing`.
  */
 void bench_entrant_peer(bench_entrant *entrant, const char *peer);
 
 /*
- * Make `entrant` OpenBLAS with the kernels that are fastest here: every core type that OpenBLAS has for this
- * architecture is tried, each in its own process (a type that the processor lacks dies there).
+ * Make `entrant` OpenBLAS with the kernels that are fastest here: every core type that OpenBLAS has
+ * for this architecture is tried, each in its own process (a type that the processor lacks dies
+ * there).
  */
 void bench_entrant_openblas_best(bench_entrant *entrant);
 

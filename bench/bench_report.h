@@ -30,15 +30,15 @@ typedef struct bench_report {
 int bench_report_open(bench_report *report, const char *rate_name, const tdm_device_info *device);
 
 /*
- * Add one row per entrant. `row` has what the case gives (suite, case name, dtype, shape, mode, packing, flops or bytes);
- * entrants[0] is Tandem, which the others are compared with.
+ * Add one row per entrant. `row` has what the case gives (suite, case name, dtype, shape, mode,
+ * packing, flops or bytes); entrants[0] is Tandem, which the others are compared with.
  */
 void bench_report_case(bench_report *report, const bench_result *row, bench_entrant *entrants,
                        int count);
 
 /*
- * Write the results file (path NULL: none), and the table unless the file goes to stdout. Returns the exit code: failed
- * when a row failed, or when no row of Tandem is ok.
+ * Write the results file (path NULL: none), and the table unless the file goes to stdout. Returns
+ * the exit code: failed when a row failed, or when no row of Tandem is ok.
  */
 int bench_report_close(bench_report *report, const char *path);
 

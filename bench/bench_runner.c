@@ -123,7 +123,9 @@ static void prepare(const bench_plan *plan, bench_entrant *entrant) {
     settle();
 }
 
-/* Waited samples are single calls: several of them make a turn, so that a turn is not all settling. */
+/*
+ * Waited samples are single calls: several of them make a turn, so that a turn is not all settling.
+ */
 static int64_t samples_per_turn(const bench_plan *plan, const bench_entrant *entrant) {
     if (!plan->waited)
         return 1;

@@ -19,9 +19,9 @@ typedef struct sample_summary {
 sample_summary summarize_samples(const double *samples, size_t count);
 
 /*
- * When to stop: at least minimum_samples and minimum_seconds, and then as soon as the spread is below
- * small_spread or no longer changes by more than a twentieth; in any case at maximum_seconds or
- * maximum_samples. (nvbench's rule; the cap keeps slow peers from holding up a run.)
+ * When to stop: at least minimum_samples and minimum_seconds, and then as soon as the spread is
+ * below small_spread or no longer changes by more than a twentieth; in any case at maximum_seconds
+ * or maximum_samples. (nvbench's rule; the cap keeps slow peers from holding up a run.)
  */
 typedef struct stopping_rule {
     size_t minimum_samples;

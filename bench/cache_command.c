@@ -1,4 +1,6 @@
-/* `tandem cache`: the folder of compiled OpenCL programs, see TANDEM_CACHE_DIR in tandem/device.h. */
+/*
+ * `tandem cache`: the folder of compiled OpenCL programs, see TANDEM_CACHE_DIR in tandem/device.h.
+ */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -207,8 +207,8 @@ static void list_options(const cli_command *command, char *text, size_t size) {
 }
 
 /*
- * getopt has answered `which` ('?' or ':'). It leaves the row's value in optopt for a value that is missing or
- * too many, a letter for an unknown short option, and zero for an unknown long one.
+ * getopt has answered `which` ('?' or ':'). It leaves the row's value in optopt for a value that is
+ * missing or too many, a letter for an unknown short option, and zero for an unknown long one.
  */
 static cli_outcome refuse_option(const cli_command *command, int which, char **argv) {
     char names[1024];
@@ -244,7 +244,9 @@ static cli_outcome check_arguments(const cli_command *command, int argc, char **
     return CLI_RUN;
 }
 
-/* getopt's table: option i returns i + 1, so that no option is mistaken for a letter or for zero. */
+/*
+ * getopt's table: option i returns i + 1, so that no option is mistaken for a letter or for zero.
+ */
 static void fill_long_options(const cli_command *command, struct option *table) {
     const size_t count = command->option_count < MAX_OPTIONS ? command->option_count : MAX_OPTIONS;
     memset(table, 0, (MAX_OPTIONS + 3) * sizeof *table);

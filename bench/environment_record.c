@@ -11,7 +11,9 @@
 
 #include "bench/results_json.h"
 
-/* Variables that change what is measured. Values with a '/' are cut to what follows the last one. */
+/*
+ * Variables that change what is measured. Values with a '/' are cut to what follows the last one.
+ */
 static const char *const recorded_variables[] = {
     "OMP_NUM_THREADS",
     "OMP_WAIT_POLICY",
@@ -56,7 +58,10 @@ static int read_line(const char *path, char *line, size_t size) {
     return ok;
 }
 
-/* Value of "key : value" or KEY=value in a file of the system, without quotes; 0 when there is none. */
+/*
+ * Value of "key : value" or KEY=value in a file of the system, without quotes; 0 when there is
+ * none.
+ */
 static int find_value(const char *path, const char *key, char separator, char *value, size_t size) {
     char line[512];
     int found = 0;

@@ -42,7 +42,10 @@ size_t gemm_case_bytes(const gemm_case *item, gemm_operand operand);
 /* An operand's values, uniform in [-1, 1), the same in every process. */
 void gemm_case_fill(const gemm_case *item, gemm_operand operand, void *data);
 
-/* An operand, allocated and filled (D: filled with NaN). NULL when memory is short; release with free. */
+/*
+ * An operand, allocated and filled (D: filled with NaN). NULL when memory is short; release with
+ * free.
+ */
 void *gemm_case_create(const gemm_case *item, gemm_operand operand);
 
 typedef struct gemm_verdict {
@@ -52,9 +55,10 @@ typedef struct gemm_verdict {
 } gemm_verdict;
 
 /*
- * Check an output of `bytes` bytes: sampled entries, corners included, against exact sums in double, and
- * the whole by Freivalds' method (D·r against A·(B·r) for a random vector of signs). The bound of an entry is
- * |d - d64| <= u_out·|d64| + 2·sqrt(k)·2^-24·(|A||B|)ij. -1 when memory is short.
+ * Check an output of `bytes` bytes: sampled entries, corners included, against exact sums in
+ * double, and the whole by Freivalds' method (D·r against A·(B·r) for a random vector of signs).
+ * The bound of an entry is |d - d64| <= u_out·|d64| + 2·sqrt(k)·2^-24·(|A||B|)ij. -1 when memory is
+ * short.
  */
 int gemm_case_verify(const gemm_case *item, const void *output, size_t bytes,
                      gemm_verdict *verdict);

@@ -19,7 +19,9 @@ static const double bound_factor = 2;
  */
 static const double freivalds_factor = 6;
 
-/* The problem in double: rounding the inputs to their dtype is part of the problem, not an error. */
+/*
+ * The problem in double: rounding the inputs to their dtype is part of the problem, not an error.
+ */
 typedef struct checker {
     const gemm_case *item;
     double *a; /* m×k, not transposed */

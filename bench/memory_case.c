@@ -63,7 +63,10 @@ void *memory_case_source(const memory_case *item) {
 
 void *memory_case_target(const memory_case *item) {
     void *const data = allocate(item);
-    /* Pages that were never written are all one zero page: reading them would be measured as too fast. */
+    /*
+     * Pages that were never written are all one zero page: reading them would be measured as too
+     * fast.
+     */
     if (data != NULL)
         memset(data, 0xA5, item->bytes);
     return data;

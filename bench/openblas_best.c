@@ -1,6 +1,6 @@
 /*
- * OpenBLAS picks its kernels by the processor's name and knows only processors older than itself; the user
- * can name a better set with OPENBLAS_CORETYPE. A fair peer is the best of them.
+ * OpenBLAS picks its kernels by the processor's name and knows only processors older than itself;
+ * the user can name a better set with OPENBLAS_CORETYPE. A fair peer is the best of them.
  */
 #include <math.h>
 #include <string.h>

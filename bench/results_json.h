@@ -4,9 +4,9 @@
  * {"schema":"tandem-bench/1","library":{version,commit},"created":ISO 8601,
  *  "host":{cpu,cores,ram_bytes,os},"device":{…} or null,"environment":{…},"results":[row, …]}
  *
- * A row has every member of `bench_result` below under its schema name, the statistics computed from
- * the raw samples. A number that is not known (NaN, infinite, zero where the comment says so) is
- * null, never NaN and never 0. Files that describe more than one device carry all of them in
+ * A row has every member of `bench_result` below under its schema name, the statistics computed
+ * from the raw samples. A number that is not known (NaN, infinite, zero where the comment says so)
+ * is null, never NaN and never 0. Files that describe more than one device carry all of them in
  * "devices" (then "device" is the first) and each row names its own in "device".
  */
 #ifndef BENCH_RESULTS_JSON_H

@@ -14,8 +14,8 @@ typedef struct worker_launch {
 } worker_launch;
 
 /*
- * Start a worker and wait for its greeting. The line is copied to `greeting`. NULL when it cannot be
- * started, does not greet in time or speaks another protocol: then `greeting` holds the reason.
+ * Start a worker and wait for its greeting. The line is copied to `greeting`. NULL when it cannot
+ * be started, does not greet in time or speaks another protocol: then `greeting` holds the reason.
  */
 worker_process *worker_start(const worker_launch *launch, double timeout_s, worker_text *greeting);
 

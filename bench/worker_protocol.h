@@ -15,9 +15,9 @@
  *   quit                                 (exits with 0)
  *
  * `describe` allocates, fills the inputs from the seed, builds kernels and packs what is packed
- * once; it replaces the case before. `run` times S samples of C calls: wait=last enqueues C calls and
- * waits once (pipelined), wait=each waits after each call. `skip` means that the implementation does
- * not offer the case. End of input means quit. Between replies a worker sleeps in read().
+ * once; it replaces the case before. `run` times S samples of C calls: wait=last enqueues C calls
+ * and waits once (pipelined), wait=each waits after each call. `skip` means that the implementation
+ * does not offer the case. End of input means quit. Between replies a worker sleeps in read().
  *
  * Values are percent-encoded (blank, control characters and '%'), so that a line splits at blanks.
  * Reasons are the rest of their line.

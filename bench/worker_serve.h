@@ -1,12 +1,15 @@
-/* The worker's side of worker_protocol.h: an implementation gives these functions, the loop is shared. */
+/*
+ * The worker's side of worker_protocol.h: an implementation gives these functions, the loop is
+ * shared.
+ */
 #ifndef BENCH_WORKER_SERVE_H
 #define BENCH_WORKER_SERVE_H
 
 #include "bench/worker_protocol.h"
 
 /*
- * One implementation. `state` is its own. Functions that fail put the reason into `reply`; WORKER_SKIP
- * is for cases that the implementation does not offer. All run in the main thread.
+ * One implementation. `state` is its own. Functions that fail put the reason into `reply`;
+ * WORKER_SKIP is for cases that the implementation does not offer. All run in the main thread.
  */
 typedef struct worker_implementation {
     const char *name;

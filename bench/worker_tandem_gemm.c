@@ -1,4 +1,6 @@
-/* Tandem's own worker for the gemm suite: a plan, its operands on the device, the plan's run timed. */
+/*
+ * Tandem's own worker for the gemm suite: a plan, its operands on the device, the plan's run timed.
+ */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,7 @@
-/* The check of a GEMM's output in the benchmarks: right results pass, every kind of mistake is seen. */
+/*
+ * The check of a GEMM's output in the benchmarks: right results pass, every kind of mistake is
+ * seen.
+ */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /*
- * The worker of CLBlast: sgemm on the OpenCL device whose name and driver version the request gives, or
- * on the first device of all when it names none.
+ * The worker of CLBlast: sgemm on the OpenCL device whose name and driver version the request
+ * gives, or on the first device of all when it names none.
  */
 #define CL_TARGET_OPENCL_VERSION 120
 

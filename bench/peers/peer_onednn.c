@@ -1,7 +1,7 @@
 /*
  * The worker of oneDNN on the CPU. f32 with packing inside is dnnl_sgemm, its BLAS-like call; other
- * dtypes, and weights packed beforehand, are the matmul primitive, where the packed layout is the one it
- * chooses itself.
+ * dtypes, and weights packed beforehand, are the matmul primitive, where the packed layout is the
+ * one it chooses itself.
  */
 #include <oneapi/dnnl/dnnl.h>
 #include <stdio.h>

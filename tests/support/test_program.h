@@ -9,9 +9,9 @@ typedef struct test_program_result {
 } test_program_result;
 
 /*
- * Run `program` with the blank-separated words of `arguments`, standard input empty. `variables` are "NAME=value"
- * texts set on top of the environment, NULL-terminated, or NULL. It is killed after `seconds`. Fails the running case if it
- * cannot be started.
+ * Run `program` with the blank-separated words of `arguments`, standard input empty. `variables`
+ * are "NAME=value" texts set on top of the environment, NULL-terminated, or NULL. It is killed
+ * after `seconds`. Fails the running case if it cannot be started.
  */
 test_program_result test_program_run(const char *program, const char *arguments,
                                      const char *const *variables, int seconds);

@@ -1,0 +1,288 @@
+/*
+ * `tandem devices` and `tandem bench` on the device of this run, with the peers that are built and
+ * with fake ones.
+ */
+// ctest: device serial timeout=300
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <cjson/cJSON.h>
+
+#include "tests/support/test_program.h"
+
+static const char program[] = TANDEM_BINARY_DIR "/bin/tandem";
+static const char peer_folder[] = TANDEM_BINARY_DIR "/libexec/tandem";
+
+enum {
+    PATIENCE_S = 240
+};
+
+/* What --device gets: the first name of TANDEM_TEST_DEVICES. */
+static const char *selector(void) {
+    static char name[128];
+    const char *const wanted = getenv("TANDEM_TEST_DEVICES");
+    snprintf(name, sizeof name, "%s", wanted == NULL || wanted[0] == '\0' ? "0" : wanted);
+    name[strcspn(name, ",")] = '\0';
+    return name;
+}
+
+/* Run with --json - on the device; the parsed standard output. */
+static cJSON *run_json(const char *command, const char *const *variables, int exit_code) {
+    char arguments[512];
+    snprintf(arguments, sizeof arguments, "%s --device %s --json -", command, selector());
+    test_program_result result = test_program_run(program, arguments, variables, PATIENCE_S);
+    cJSON *const root = cJSON_Parse(result.output);
+    if (result.exit_code != exit_code || root == NULL)
+        fail_msg("'%s' gave %d\n-- output:\n%s\n-- errors:\n%s", arguments, result.exit_code,
+                 result.output, result.errors);
+    test_program_release(&result);
+    return root;
+}
+
+static const cJSON *member(const cJSON *object, const char *key) {
+    const cJSON *const item = cJSON_GetObjectItemCaseSensitive(object, key);
+    if (item == NULL)
+        fail_msg("there is no '%s'", key);
+    return item;
+}
+
+static const char *text(const cJSON *object, const char *key) {
+    const cJSON *const item = member(object, key);
+    return cJSON_IsString(item) ? item->valuestring : "";
+}
+
+static double number(const cJSON *object, const char *key) {
+    const cJSON *const item = member(object, key);
+    return cJSON_IsNumber(item) ? item->valuedouble : NAN;
+}
+
+/* Row of an implementation; the only one, or the one of this case. */
+static const cJSON *find_row(const cJSON *root, const char *impl, const char *case_name) {
+    const cJSON *row;
+    cJSON_ArrayForEach(row, member(root, "results")) {
+        if (strcmp(text(row, "impl"), impl) == 0 &&
+            (case_name == NULL || strcmp(text(row, "case"), case_name) == 0))
+            return row;
+    }
+    fail_msg("there is no row of %s", impl);
+    return NULL;
+}
+
+static void expect_measured(const cJSON *row) {
+    if (strcmp(text(row, "status"), "ok") != 0)
+        fail_msg("%s %s: %s, %s", text(row, "impl"), text(row, "case"), text(row, "status"),
+                 text(row, "reason"));
+    assert_true(cJSON_IsTrue(member(row, "verified")));
+    assert_true(number(row, "max_error") >= 0);
+    assert_true(number(row, "samples") >= 1);
+    assert_int_equal(cJSON_GetArraySize(member(row, "raw_s")), (int)number(row, "samples"));
+    assert_true(number(row, "median_s") > 0);
+    assert_true(number(row, "min_s") <= number(row, "median_s"));
+    assert_true(number(row, "gbs") > 0);
+}
+
+static void devices_lists_the_device_of_this_run(void **state) {
+    (void)state;
+    cJSON *const root = run_json("devices", NULL, 0);
+    assert_string_equal(text(root, "schema"), "tandem-devices/1");
+    const cJSON *const device = cJSON_GetArrayItem(member(root, "devices"), 0);
+    assert_non_null(device);
+    assert_string_not_equal(text(device, "name"), "");
+    assert_true(number(device, "compute_units") >= 1);
+    assert_true(number(device, "global_bytes") > 0);
+    assert_true(cJSON_IsArray(member(device, "capabilities")));
+    /* A backend that is missing is said, and why. */
+    const cJSON *note;
+    int about_cuda = 0;
+    cJSON_ArrayForEach(note, member(root, "notes")) {
+        about_cuda += strncmp(note->valuestring, "cuda", 4) == 0;
+    }
+    assert_true(about_cuda >= 1 || strncmp(text(device, "backend"), "cuda", 4) == 0);
+    test_program_result table = test_program_run(program, "devices", NULL, PATIENCE_S);
+    assert_int_equal(table.exit_code, 0);
+    assert_non_null(strstr(table.output, text(device, "selector")));
+    assert_non_null(strstr(table.output, "cuda"));
+    test_program_release(&table);
+    cJSON_Delete(root);
+}
+
+static int peer_is_built(const char *peer) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s/tandem-peer-%s", peer_folder, peer);
+    return access(path, X_OK) == 0;
+}
+
+static void gemm_runs_beside_every_peer(void **state) {
+    (void)state;
+    cJSON *const root = run_json("bench gemm --quick --shapes 33x17x29 --layout nn,tt --vs "
+                                 "openblas,onednn,clblast",
+                                 NULL, 0);
+    assert_string_equal(text(root, "schema"), "tandem-bench/1");
+    assert_int_equal(cJSON_GetArraySize(member(root, "results")), 10);
+    static const char *const cases[] = {"f32 33x17x29 nn", "f32 33x17x29 tt"};
+    for (int i = 0; i < 2; i++) {
+        const cJSON *const row = find_row(root, "tandem", cases[i]);
+        expect_measured(row);
+        expect_measured(find_row(root, "tandem-again", cases[i]));
+        assert_string_equal(text(row, "suite"), "gemm");
+        assert_string_equal(text(row, "dtype"), "f32");
+        assert_string_equal(text(row, "mode"), "pipelined");
+        assert_string_equal(text(row, "packing"), "inside");
+        assert_string_not_equal(text(row, "variant"), "");
+        assert_true(number(member(row, "shape"), "n") == 17);
+        assert_true(number(row, "flops") == 2.0 * 33 * 17 * 29);
+        if (peer_is_built("openblas"))
+            expect_measured(find_row(root, "openblas", cases[i]));
+        if (peer_is_built("onednn"))
+            expect_measured(find_row(root, "onednn", cases[i]));
+        /* It sees the devices of the loader only, and not the one that Oclgrind adds. */
+        const cJSON *const clblast = find_row(root, "clblast", cases[i]);
+        if (strcmp(text(clblast, "status"), "skipped") != 0)
+            expect_measured(clblast);
+        else
+            assert_string_not_equal(text(clblast, "reason"), "");
+    }
+    cJSON_Delete(root);
+}
+
+static void gemm_runs_in_every_dtype_mode_and_packing(void **state) {
+    (void)state;
+    cJSON *const root = run_json("bench gemm --quick --dtype f32,f16,bf16 --shapes 20x24x16 --mode "
+                                 "pipelined,waited --packing inside,prepacked",
+                                 NULL, 0);
+    assert_int_equal(cJSON_GetArraySize(member(root, "results")), 24);
+    const cJSON *row;
+    int prepacked = 0;
+    int waited = 0;
+    cJSON_ArrayForEach(row, member(root, "results")) {
+        expect_measured(row);
+        prepacked += strcmp(text(row, "packing"), "prepacked") == 0;
+        waited += strcmp(text(row, "mode"), "waited") == 0;
+    }
+    assert_int_equal(prepacked, 12);
+    assert_int_equal(waited, 12);
+    cJSON_Delete(root);
+}
+
+static void a_forced_variant_is_the_one_that_runs(void **state) {
+    (void)state;
+    cJSON *root = run_json("bench gemm --quick --shapes 16x16x16", NULL, 0);
+    char command[256];
+    char variant[128];
+    snprintf(variant, sizeof variant, "%s", text(find_row(root, "tandem", NULL), "variant"));
+    cJSON_Delete(root);
+    snprintf(command, sizeof command, "bench gemm --quick --shapes 16x16x16 --variant %s", variant);
+    root = run_json(command, NULL, 0);
+    assert_string_equal(text(find_row(root, "tandem", NULL), "variant"), variant);
+    cJSON_Delete(root);
+}
+
+static void memory_moves_bytes(void **state) {
+    (void)state;
+    cJSON *const root = run_json("bench memory --quick --bytes 100001", NULL, 0);
+    assert_int_equal(cJSON_GetArraySize(member(root, "results")), 9);
+    const cJSON *row;
+    cJSON_ArrayForEach(row, member(root, "results")) {
+        expect_measured(row);
+        assert_string_equal(text(row, "suite"), "memory");
+        assert_true(cJSON_IsNull(member(row, "flops")));
+        assert_true(cJSON_IsNull(member(row, "dtype")));
+    }
+    assert_true(number(find_row(root, "tandem", "copy 100001"), "bytes") == 200002);
+    assert_true(number(find_row(root, "memcpy", "read 100001"), "bytes") == 100001);
+    cJSON_Delete(root);
+}
+
+/* A peer of the user's: a script in TANDEM_PEER_DIR stands before the one that is built. */
+static void write_peer(const char *folder, const char *peer, const char *script) {
+    char path[256];
+    snprintf(path, sizeof path, "%s/tandem-peer-%s", folder, peer);
+    FILE *const file = fopen(path, "w");
+    assert_non_null(file);
+    fprintf(file, "#!/bin/sh\n%s", script);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(chmod(path, 0700), 0);
+}
+
+static void remove_peer(const char *folder, const char *peer) {
+    char path[256];
+    snprintf(path, sizeof path, "%s/tandem-peer-%s", folder, peer);
+    assert_int_equal(unlink(path), 0);
+}
+
+static void peers_that_fail_do_not_end_the_run(void **state) {
+    (void)state;
+    char folder[] = "/tmp/tandem-test-XXXXXX";
+    char variable[64];
+    assert_non_null(mkdtemp(folder));
+    snprintf(variable, sizeof variable, "TANDEM_PEER_DIR=%s", folder);
+    const char *const variables[] = {variable, NULL};
+    write_peer(folder, "openblas", "echo 'illegal instruction, it says' >&2\nkill -ILL $$\n");
+    write_peer(folder, "onednn", "echo 'ready protocol=1 impl=onednn'\nsleep 100\n");
+    write_peer(folder, "clblast",
+               "echo 'ready protocol=1 impl=clblast'\nread -r l; echo ok; read -r l; echo 'ok 1'\n"
+               "read -r l; head -c 256 /dev/zero >/dev/fd/3; echo 'ok bytes=256'; read -r l\n");
+    cJSON *const root = run_json("bench gemm --quick --shapes 8x8x8,8x9x7 --timeout 0.5 --vs "
+                                 "openblas,onednn,clblast",
+                                 variables, 1);
+    static const char *const cases[] = {"f32 8x8x8 nn", "f32 8x9x7 nn"};
+    static const char *const wrong[] = {"wrong result: D[",
+                                        "wrong result: the output has 256 bytes"};
+    for (int i = 0; i < 2; i++) {
+        expect_measured(find_row(root, "tandem", cases[i]));
+        const cJSON *row = find_row(root, "openblas", cases[i]);
+        assert_string_equal(text(row, "status"), "failed");
+        assert_non_null(strstr(text(row, "reason"), "died of signal 4"));
+        assert_non_null(strstr(text(row, "reason"), "illegal instruction, it says"));
+        row = find_row(root, "onednn", cases[i]);
+        assert_string_equal(text(row, "status"), "failed");
+        assert_non_null(strstr(text(row, "reason"), "no answer within"));
+        row = find_row(root, "clblast", cases[i]);
+        assert_string_equal(text(row, "status"), "failed");
+        assert_non_null(strstr(text(row, "reason"), wrong[i]));
+        assert_true(cJSON_IsFalse(member(row, "verified")));
+        assert_true(cJSON_IsNull(member(row, "median_s")));
+    }
+    cJSON_Delete(root);
+    remove_peer(folder, "openblas");
+    remove_peer(folder, "onednn");
+    remove_peer(folder, "clblast");
+    assert_int_equal(rmdir(folder), 0);
+}
+
+static void the_table_has_a_row_for_each_implementation(void **state) {
+    (void)state;
+    char arguments[256];
+    snprintf(arguments, sizeof arguments, "bench gemm --quick --shapes 16x16x16 --device %s",
+             selector());
+    test_program_result result = test_program_run(program, arguments, NULL, PATIENCE_S);
+    assert_int_equal(result.exit_code, 0);
+    assert_non_null(strstr(result.output, "GFLOP/s"));
+    assert_non_null(strstr(result.output, "f32 16x16x16 nn"));
+    assert_non_null(strstr(result.output, "tandem-again"));
+    assert_string_equal(result.errors, ""); /* no progress where there is no terminal */
+    test_program_release(&result);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(devices_lists_the_device_of_this_run),
+        cmocka_unit_test(gemm_runs_beside_every_peer),
+        cmocka_unit_test(gemm_runs_in_every_dtype_mode_and_packing),
+        cmocka_unit_test(a_forced_variant_is_the_one_that_runs),
+        cmocka_unit_test(memory_moves_bytes),
+        cmocka_unit_test(peers_that_fail_do_not_end_the_run),
+        cmocka_unit_test(the_table_has_a_row_for_each_implementation),
+    };
+    return cmocka_run_group_tests_name("bench run", tests, NULL, NULL);
+}
