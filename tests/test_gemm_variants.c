@@ -1,0 +1,195 @@
+/*
+ * Every row of op GEMM, forced on every device that meets its requirements, over a seeded pairwise sample of shapes (relative to
+ * the row's tile), types, transposes, placements, scalars, epilogues and batches.
+ */
+// ctest: device timeout=300
+#include <stdio.h>
+#include <string.h>
+
+#include "api/gemm_internal.h"
+#include "tests/support/gemm_trial.h"
+#include "tests/support/pairwise.h"
+
+/* A row of the sample, by factor. */
+enum {
+    F_M,
+    F_N,
+    F_K,
+    F_A_TYPE,
+    F_B_TYPE,
+    F_D_TYPE,
+    F_C_TYPE,
+    F_RESIDUAL_TYPE,
+    F_BIAS_TYPE,
+    F_TRANSPOSE,
+    F_A_PLACE,
+    F_B_PLACE,
+    F_C_PLACE,
+    F_D_PLACE,
+    F_BIAS_PLACE,
+    F_ALPHA,
+    F_BETA,
+    F_ACTIVATION,
+    F_BATCH,
+    F_EXACT,
+    F_PACKED,
+    FACTORS
+};
+
+static const tdm_dtype types[] = {TDM_F32, TDM_F16, TDM_BF16};
+static const tdm_dtype optional_types[] = {TDM_DTYPE_NONE, TDM_F32, TDM_F16, TDM_BF16};
+static const float alphas[] = {1.0f, -0.5f, 0.0f};
+static const float betas[] = {0.0f, 1.0f, -0.75f};
+static const int64_t depths[] = {0, 1, 7, 15, 16, 17, 67, 130};
+static const int64_t small_depths[] = {0, 1, 7, 17};
+
+#define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
+
+/* Batch dimensions and who shares them: bit i of a mask, dimension i. */
+typedef struct batch_row {
+    int rank;
+    int64_t shape[OP_GEMM_MAX_BATCH];
+    unsigned a, b, c, residual;
+} batch_row;
+static const batch_row batches[] = {
+    {0, {0}, 0, 0, 0, 0},
+    {1, {3}, 0, 0, 0, 0},
+    {1, {3}, 0, 1, 1, 0},             /* shared weights */
+    {1, {2}, 1, 0, 0, 1},             /* shared A */
+    {2, {2, 3}, 0, 0, 0, 0},
+    {2, {3, 2}, 0, 1, 2, 3},          /* does not merge: B varies along the second only */
+    {3, {2, 1, 2}, 2, 5, 0, 0},       /* dimension of 1 */
+    {2, {2, 2}, 1, 2, 0, 0},          /* A along one, B along the other */
+};
+
+/* Sizes around a tile of `tile` lines. */
+static int64_t size_near(int64_t tile, int level) {
+    const int64_t sizes[] = {1, tile > 1 ? tile - 1 : 2, tile, tile + 1, 2 * tile + 3, 13};
+    return sizes[level];
+}
+enum { SIZE_LEVELS = 6, SMALL_SIZE_LEVELS = 4 };
+
+/* Types a row takes for an operand: its own, or all when it says 0. */
+static int type_levels(int32_t parameter) {
+    return parameter == 0 ? COUNT(types) : 1;
+}
+static tdm_dtype type_of(int32_t parameter, int level) {
+    return parameter == 0 ? types[level] : (tdm_dtype)parameter;
+}
+
+static void count_levels(const tdm_variant *row, int levels[FACTORS]) {
+    const int sizes = test_is_small() ? SMALL_SIZE_LEVELS : SIZE_LEVELS;
+    const int all[FACTORS] = {[F_M] = sizes,
+                              [F_N] = sizes,
+                              [F_K] = test_is_small() ? COUNT(small_depths) : COUNT(depths),
+                              [F_A_TYPE] = type_levels(row->parameters[TDM_GEMM_P_A_TYPE]),
+                              [F_B_TYPE] = type_levels(row->parameters[TDM_GEMM_P_B_TYPE]),
+                              [F_D_TYPE] = COUNT(types),
+                              [F_C_TYPE] = COUNT(optional_types) + 1,
+                              [F_RESIDUAL_TYPE] = COUNT(optional_types) + 1,
+                              [F_BIAS_TYPE] = COUNT(optional_types),
+                              [F_TRANSPOSE] = 4,
+                              [F_A_PLACE] = TEST_PLACEMENTS,
+                              [F_B_PLACE] = TEST_PLACEMENTS,
+                              [F_C_PLACE] = TEST_PLACEMENTS,
+                              [F_D_PLACE] = TEST_PLACEMENTS,
+                              [F_BIAS_PLACE] = 2,
+                              [F_ALPHA] = COUNT(alphas),
+                              [F_BETA] = COUNT(betas),
+                              [F_ACTIVATION] = 5,
+                              [F_BATCH] = COUNT(batches),
+                              [F_EXACT] = 2,
+                              [F_PACKED] = 2};
+    memcpy(levels, all, sizeof all);
+}
+
+/* C or the residual of a level: absent, of a type, or the very view that D is. */
+static void choose_addend(gemm_trial *trial, op_gemm_operand operand, int level, gemm_source *source) {
+    if (level < COUNT(optional_types)) {
+        trial->item.dtype[operand] = optional_types[level];
+        return;
+    }
+    trial->item.dtype[operand] = trial->item.dtype[OP_GEMM_D];
+    trial->item.shared[operand] = 0;
+    *source = GEMM_SAME;
+}
+
+static void choose_batch(op_gemm_case *item, const batch_row *row) {
+    item->batch_rank = row->rank;
+    memcpy(item->batch, row->shape, sizeof item->batch);
+    item->shared[OP_GEMM_A] = row->a;
+    item->shared[OP_GEMM_B] = row->b;
+    item->shared[OP_GEMM_C] = row->c;
+    item->shared[OP_GEMM_RESIDUAL] = row->residual;
+}
+
+static gemm_trial trial_of(const tdm_variant *row, const int level[FACTORS], uint64_t seed) {
+    const int32_t *const p = row->parameters;
+    const int64_t *const k = test_is_small() ? small_depths : depths;
+    /* The reference has no tile of its own: sizes around that of its group's row do. */
+    const int64_t tile_m = p[TDM_GEMM_P_ROWS] > 1 ? p[TDM_GEMM_P_ROWS] : 8;
+    const int64_t tile_n = p[TDM_GEMM_P_COLUMNS] > 1 ? p[TDM_GEMM_P_COLUMNS] : 8;
+    gemm_trial trial = {.variant = row->name, .packed_b = level[F_PACKED]};
+    op_gemm_case *const item = &trial.item;
+    *item = (op_gemm_case){.m = size_near(tile_m, level[F_M]),
+                           .n = size_near(tile_n, level[F_N]),
+                           .k = k[level[F_K]],
+                           .transpose_a = level[F_TRANSPOSE] & 1,
+                           .transpose_b = level[F_TRANSPOSE] >> 1,
+                           .alpha = alphas[level[F_ALPHA]],
+                           .beta = betas[level[F_BETA]],
+                           .activation = (tdm_activation)level[F_ACTIVATION],
+                           .exact = level[F_EXACT],
+                           .seed = seed};
+    choose_batch(item, &batches[level[F_BATCH]]);
+    item->dtype[OP_GEMM_A] = type_of(p[TDM_GEMM_P_A_TYPE], level[F_A_TYPE]);
+    item->dtype[OP_GEMM_B] = type_of(p[TDM_GEMM_P_B_TYPE], level[F_B_TYPE]);
+    item->dtype[OP_GEMM_D] = types[level[F_D_TYPE]];
+    item->dtype[OP_GEMM_BIAS] = optional_types[level[F_BIAS_TYPE]];
+    choose_addend(&trial, OP_GEMM_C, level[F_C_TYPE], &trial.c_source);
+    choose_addend(&trial, OP_GEMM_RESIDUAL, level[F_RESIDUAL_TYPE], &trial.residual_source);
+    if (item->dtype[OP_GEMM_C] == TDM_DTYPE_NONE)
+        item->beta = 0;
+    trial.placement[OP_GEMM_A] = (test_placement)level[F_A_PLACE];
+    trial.placement[OP_GEMM_B] = (test_placement)level[F_B_PLACE];
+    trial.placement[OP_GEMM_C] = (test_placement)level[F_C_PLACE];
+    trial.placement[OP_GEMM_D] = (test_placement)level[F_D_PLACE];
+    trial.placement[OP_GEMM_RESIDUAL] = (test_placement)((level[F_C_PLACE] + level[F_D_PLACE]) % TEST_PLACEMENTS);
+    trial.placement[OP_GEMM_BIAS] = level[F_BIAS_PLACE] ? TEST_SPREAD : TEST_DENSE;
+    return trial;
+}
+
+/* Cases per row under a slow implementation. */
+enum { SMALL_CASES = 12 };
+
+static void run_row(const test_device *device, const tdm_variant *row) {
+    int levels[FACTORS], level[PAIRWISE_MAX_FACTORS];
+    static pairwise sample;
+    uint64_t seed = 20240607;
+    count_levels(row, levels);
+    pairwise_start(&sample, FACTORS, levels, seed);
+    for (int cases = 0; pairwise_next(&sample, level); cases++) {
+        char text[512];
+        if (test_is_small() && cases == SMALL_CASES)
+            break;
+        const gemm_trial trial = trial_of(row, level, seed++);
+        if (!test_case_begin(device, row->name, "%s", gemm_trial_text(&trial, text)))
+            continue;
+        gemm_trial_run(device, &trial);
+        test_case_end();
+    }
+}
+
+static void every_variant(void **state) {
+    (void)state;
+    for (int d = 0; d < test_device_count(); d++)
+        for (int i = 0; i < tdm_variant_count; i++)
+            if (tdm_variants[i].op == TDM_OP_GEMM && test_can_run(test_device_at(d), &tdm_variants[i]))
+                run_row(test_device_at(d), &tdm_variants[i]);
+    test_require_all_variants(TDM_OP_GEMM);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_variant)};
+    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
+}
