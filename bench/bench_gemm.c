@@ -144,6 +144,7 @@ static void run_case(gemm_run *run, const gemm_case *item) {
         .label = name,
     };
     bench_run_case(&plan, run->entrants, run->entrant_count);
+    const op_gemm_case operation = gemm_case_operation(item);
     const bench_result row = {
         .suite = "gemm",
         .case_name = name,
@@ -155,10 +156,9 @@ static void run_case(gemm_run *run, const gemm_case *item) {
                   {"transpose_b", item->transpose_b}},
         .mode = item->waited ? "waited" : "pipelined",
         .packing = item->prepacked ? "prepacked" : "inside",
-        .flops = 2.0 * (double)item->m * (double)item->n * (double)item->k,
-        .bytes =
-            (double)(gemm_case_bytes(item, GEMM_OPERAND_A) + gemm_case_bytes(item, GEMM_OPERAND_B) +
-                     gemm_case_bytes(item, GEMM_OPERAND_D)),
+        .flops = op_gemm_flops(&operation),
+        .bytes = (double)(gemm_case_bytes(item, OP_GEMM_A) + gemm_case_bytes(item, OP_GEMM_B) +
+                          gemm_case_bytes(item, OP_GEMM_D)),
     };
     bench_report_case(&run->report, &row, run->entrants, run->entrant_count);
 }

@@ -95,6 +95,14 @@ static int write_json(const tdm_context *context, const char *selector, const ch
     return failed ? CLI_EXIT_FAILED : CLI_EXIT_OK;
 }
 
+/* Without a selector everything there is to say stands in the list already. */
+static int refuse(const char *selector, const tdm_context *context) {
+    if (selector != NULL)
+        return device_refuse(command_name, selector, context);
+    fprintf(stderr, "%s: no device was found\n", command_name);
+    return CLI_EXIT_NO_DEVICE;
+}
+
 static int list_devices(const char *selector, const char *json) {
     tdm_context *context = NULL;
     const tdm_status status = tdm_context_create(NULL, &context);
@@ -106,7 +114,7 @@ static int list_devices(const char *selector, const char *json) {
     if (json != NULL)
         code = write_json(context, selector, json);
     if (code == CLI_EXIT_OK && device_next(context, selector, 0, NULL) < 0)
-        code = device_refuse(command_name, selector, context);
+        code = refuse(selector, context);
     tdm_context_destroy(context);
     return code;
 }

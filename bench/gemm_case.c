@@ -4,14 +4,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <math.h>
-
 #include "bench/random_fill.h"
 #include "quant/number_formats.h"
 
 enum {
     MAX_DIMENSION = 1 << 20
 };
+
+op_gemm_case gemm_case_operation(const gemm_case *item) {
+    return (op_gemm_case){
+        .m = item->m,
+        .n = item->n,
+        .k = item->k,
+        .dtype = {[OP_GEMM_A] = item->dtype, [OP_GEMM_B] = item->dtype, [OP_GEMM_D] = item->dtype},
+        .transpose_a = item->transpose_a,
+        .transpose_b = item->transpose_b,
+        .alpha = 1,
+        .seed = item->seed,
+    };
+}
 
 void gemm_case_write(const gemm_case *item, worker_text *line) {
     worker_field_add(line, "suite", "gemm");
@@ -58,27 +69,27 @@ void gemm_case_name(const gemm_case *item, char *text, size_t size) {
              item->transpose_b ? 't' : 'n');
 }
 
-size_t gemm_case_elements(const gemm_case *item, gemm_operand operand) {
+size_t gemm_case_elements(const gemm_case *item, op_gemm_operand operand) {
     const size_t m = (size_t)item->m;
     const size_t n = (size_t)item->n;
     const size_t k = (size_t)item->k;
-    return operand == GEMM_OPERAND_A ? m * k : operand == GEMM_OPERAND_B ? k * n : m * n;
+    return operand == OP_GEMM_A ? m * k : operand == OP_GEMM_B ? k * n : m * n;
 }
 
-size_t gemm_case_bytes(const gemm_case *item, gemm_operand operand) {
+size_t gemm_case_bytes(const gemm_case *item, op_gemm_operand operand) {
     return gemm_case_elements(item, operand) * (size_t)tdm_dtype_info(item->dtype)->unit_bytes;
 }
 
-void gemm_case_fill(const gemm_case *item, gemm_operand operand, void *data) {
-    random_fill_numbers(item->dtype, item->seed + (uint64_t)operand, data,
+void gemm_case_fill(const gemm_case *item, op_gemm_operand operand, void *data) {
+    random_fill_numbers(item->dtype, OP_GEMM_OPERANDS * item->seed + operand, data,
                         gemm_case_elements(item, operand));
 }
 
-void *gemm_case_create(const gemm_case *item, gemm_operand operand) {
+void *gemm_case_create(const gemm_case *item, op_gemm_operand operand) {
     void *const data = aligned_alloc(64, (gemm_case_bytes(item, operand) + 63) / 64 * 64);
     if (data == NULL)
         return NULL;
-    if (operand == GEMM_OPERAND_D)
+    if (operand == OP_GEMM_D)
         memset(data, 0xFF, gemm_case_bytes(item, operand)); /* NaN in every float dtype */
     else
         gemm_case_fill(item, operand, data);

@@ -10,6 +10,7 @@
 #include <tandem/dtype.h>
 
 #include "bench/worker_protocol.h"
+#include "tests/op_gemm.h"
 
 typedef struct gemm_case {
     tdm_dtype dtype; /* of A, B and D */
@@ -20,6 +21,9 @@ typedef struct gemm_case {
     uint64_t seed;
 } gemm_case;
 
+/* The case as tests and benchmarks describe GEMM: its work, shapes and error bound. */
+op_gemm_case gemm_case_operation(const gemm_case *item);
+
 /* Add the case's fields to a request line. */
 void gemm_case_write(const gemm_case *item, worker_text *line);
 
@@ -29,24 +33,18 @@ int gemm_case_read(const char *line, gemm_case *item);
 /* "f32 512x512x512 nn" */
 void gemm_case_name(const gemm_case *item, char *text, size_t size);
 
-typedef enum gemm_operand {
-    GEMM_OPERAND_A = 'a',
-    GEMM_OPERAND_B = 'b',
-    GEMM_OPERAND_D = 'd'
-} gemm_operand;
-
 /* Elements and bytes of an operand. */
-size_t gemm_case_elements(const gemm_case *item, gemm_operand operand);
-size_t gemm_case_bytes(const gemm_case *item, gemm_operand operand);
+size_t gemm_case_elements(const gemm_case *item, op_gemm_operand operand);
+size_t gemm_case_bytes(const gemm_case *item, op_gemm_operand operand);
 
 /* An operand's values, uniform in [-1, 1), the same in every process. */
-void gemm_case_fill(const gemm_case *item, gemm_operand operand, void *data);
+void gemm_case_fill(const gemm_case *item, op_gemm_operand operand, void *data);
 
 /*
  * An operand, allocated and filled (D: filled with NaN). NULL when memory is short; release with
  * free.
  */
-void *gemm_case_create(const gemm_case *item, gemm_operand operand);
+void *gemm_case_create(const gemm_case *item, op_gemm_operand operand);
 
 typedef struct gemm_verdict {
     int right;
@@ -57,8 +55,7 @@ typedef struct gemm_verdict {
 /*
  * Check an output of `bytes` bytes: sampled entries, corners included, against exact sums in
  * double, and the whole by Freivalds' method (D·r against A·(B·r) for a random vector of signs).
- * The bound of an entry is |d - d64| <= u_out·|d64| + 2·sqrt(k)·2^-24·(|A||B|)ij. -1 when memory is
- * short.
+ * The bound is tests/op_gemm.h's. -1 when memory is short.
  */
 int gemm_case_verify(const gemm_case *item, const void *output, size_t bytes,
                      gemm_verdict *verdict);

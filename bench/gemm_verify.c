@@ -11,8 +11,6 @@ enum {
     SAMPLED_ENTRIES = 256
 };
 
-static const double accumulator_roundoff = 5.9604644775390625e-8; /* 2^-24: f32 sums */
-static const double bound_factor = 2;
 /*
  * A row's Freivalds residual is a sum of n independent errors with random signs, so it grows with
  * sqrt(n); six times that is exceeded by chance less than once in 10^8 rows.
@@ -27,14 +25,12 @@ typedef struct checker {
     double *a; /* m×k, not transposed */
     double *b; /* k×n, not transposed */
     const void *output;
-    double entry_factor; /* bound_factor·sqrt(k)·2^-24 */
-    double output_roundoff;
-    double min_normal; /* below it, numbers of the dtype lie evenly */
+    op_gemm_case operation;
     gemm_verdict *verdict;
 } checker;
 
 /* op(X) as dense rows×columns in double. */
-static double *load_operand(const gemm_case *item, gemm_operand operand, size_t rows,
+static double *load_operand(const gemm_case *item, op_gemm_operand operand, size_t rows,
                             size_t columns, int transposed) {
     void *const stored = gemm_case_create(item, operand);
     double *const matrix = malloc(rows * columns * sizeof *matrix);
@@ -65,8 +61,7 @@ static void check_entry(checker *check, size_t row, size_t column) {
     }
     const double got = tdm_number_get(item->dtype, check->output, row * n + column);
     const double error = fabs(got - sum);
-    const double bound = check->output_roundoff * fmax(fabs(sum), check->min_normal) +
-                         check->entry_factor * magnitude;
+    const double bound = op_gemm_bound(&check->operation, sum, magnitude);
     const double relative = error / (magnitude > 0 ? magnitude : 1);
     gemm_verdict *const verdict = check->verdict;
     /* Written so that a NaN fails. */
@@ -123,7 +118,7 @@ static void check_row(checker *check, size_t row, const double *signs, const dou
         got += entry * signs[j];
         got_size += fabs(entry);
     }
-    const double entry_bound = check->output_roundoff * got_size + check->entry_factor * size;
+    const double entry_bound = op_gemm_bound(&check->operation, got_size, size);
     const double bound = freivalds_factor * entry_bound / sqrt((double)n);
     /* An infinite entry would widen the bound to infinity too. */
     if ((isfinite(got) && fabs(got - expected) <= bound) || !check->verdict->right)
@@ -155,11 +150,11 @@ static int check_rows(checker *check) {
 int gemm_case_verify(const gemm_case *item, const void *output, size_t bytes,
                      gemm_verdict *verdict) {
     *verdict = (gemm_verdict){.right = 1};
-    if (bytes != gemm_case_bytes(item, GEMM_OPERAND_D)) {
+    if (bytes != gemm_case_bytes(item, OP_GEMM_D)) {
         verdict->right = 0;
         verdict->max_error = NAN;
         snprintf(verdict->reason, sizeof verdict->reason, "the output has %zu bytes, not %zu",
-                 bytes, gemm_case_bytes(item, GEMM_OPERAND_D));
+                 bytes, gemm_case_bytes(item, OP_GEMM_D));
         return 0;
     }
     const size_t m = (size_t)item->m;
@@ -167,12 +162,10 @@ int gemm_case_verify(const gemm_case *item, const void *output, size_t bytes,
     const size_t k = (size_t)item->k;
     checker check = {
         .item = item,
-        .a = load_operand(item, GEMM_OPERAND_A, m, k, item->transpose_a),
-        .b = load_operand(item, GEMM_OPERAND_B, k, n, item->transpose_b),
+        .a = load_operand(item, OP_GEMM_A, m, k, item->transpose_a),
+        .b = load_operand(item, OP_GEMM_B, k, n, item->transpose_b),
         .output = output,
-        .entry_factor = bound_factor * sqrt((double)item->k) * accumulator_roundoff,
-        .output_roundoff = tdm_number_roundoff(item->dtype),
-        .min_normal = tdm_number_min_normal(item->dtype),
+        .operation = gemm_case_operation(item),
         .verdict = verdict,
     };
     int status = check.a == NULL || check.b == NULL ? -1 : 0;

@@ -30,13 +30,15 @@ static void release(void *state) {
     *own = (gemm_state){.device = own->device};
 }
 
-static tdm_status create_operand(const gemm_state *own, gemm_operand operand, int64_t rows,
-                                 int64_t columns, tdm_tensor **tensor) {
-    const int64_t shape[] = {rows, columns};
+static tdm_status create_operand(const gemm_state *own, op_gemm_operand operand,
+                                 tdm_tensor **tensor) {
+    const op_gemm_case operation = gemm_case_operation(&own->item);
+    int64_t shape[TDM_MAX_RANK];
+    const int rank = op_gemm_shape(&operation, operand, shape);
     void *const data = gemm_case_create(&own->item, operand);
     if (data == NULL)
         return TDM_OUT_OF_HOST_MEMORY;
-    tdm_status status = tdm_tensor_create(own->device.device, own->item.dtype, 2, shape, tensor);
+    tdm_status status = tdm_tensor_create(own->device.device, own->item.dtype, rank, shape, tensor);
     if (status == TDM_OK)
         status = tdm_copy_from_host(own->device.stream, *tensor, data,
                                     gemm_case_bytes(&own->item, operand), NULL);
@@ -45,14 +47,11 @@ static tdm_status create_operand(const gemm_state *own, gemm_operand operand, in
 }
 
 static tdm_status create_operands(gemm_state *own) {
-    const gemm_case *const item = &own->item;
-    tdm_status status = create_operand(own, GEMM_OPERAND_A, item->transpose_a ? item->k : item->m,
-                                       item->transpose_a ? item->m : item->k, &own->a);
+    tdm_status status = create_operand(own, OP_GEMM_A, &own->a);
     if (status == TDM_OK)
-        status = create_operand(own, GEMM_OPERAND_B, item->transpose_b ? item->n : item->k,
-                                item->transpose_b ? item->k : item->n, &own->b);
+        status = create_operand(own, OP_GEMM_B, &own->b);
     if (status == TDM_OK)
-        status = create_operand(own, GEMM_OPERAND_D, item->m, item->n, &own->d);
+        status = create_operand(own, OP_GEMM_D, &own->d);
     return status;
 }
 
@@ -128,7 +127,7 @@ static worker_answer wait_for_stream(void *state, worker_text *reply) {
 
 static size_t output_bytes(void *state) {
     const gemm_state *const own = state;
-    return own->d == NULL ? 0 : gemm_case_bytes(&own->item, GEMM_OPERAND_D);
+    return own->d == NULL ? 0 : gemm_case_bytes(&own->item, OP_GEMM_D);
 }
 
 static worker_answer output(void *state, void *bytes, worker_text *reply) {

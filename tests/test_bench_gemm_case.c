@@ -18,27 +18,27 @@
 
 static const gemm_case plain = {.dtype = TDM_F32, .m = 61, .n = 83, .k = 129, .seed = 7};
 
-static double operand(const gemm_case *item, const void *data, gemm_operand which, int64_t row,
+static double operand(const gemm_case *item, const void *data, op_gemm_operand which, int64_t row,
                       int64_t column) {
-    const int64_t rows = which == GEMM_OPERAND_A ? item->m : item->k;
-    const int64_t columns = which == GEMM_OPERAND_A ? item->k : item->n;
-    const int transposed = which == GEMM_OPERAND_A ? item->transpose_a : item->transpose_b;
+    const int64_t rows = which == OP_GEMM_A ? item->m : item->k;
+    const int64_t columns = which == OP_GEMM_A ? item->k : item->n;
+    const int transposed = which == OP_GEMM_A ? item->transpose_a : item->transpose_b;
     const int64_t at = transposed ? column * rows + row : row * columns + column;
     return tdm_number_get(item->dtype, data, (size_t)at);
 }
 
 /* D as a right implementation would give it, with sums in f32 and `steps` of the k products. */
 static void *multiply(const gemm_case *item, int64_t steps) {
-    void *const a = gemm_case_create(item, GEMM_OPERAND_A);
-    void *const b = gemm_case_create(item, GEMM_OPERAND_B);
-    void *const d = gemm_case_create(item, GEMM_OPERAND_D);
+    void *const a = gemm_case_create(item, OP_GEMM_A);
+    void *const b = gemm_case_create(item, OP_GEMM_B);
+    void *const d = gemm_case_create(item, OP_GEMM_D);
     assert_true(a != NULL && b != NULL && d != NULL);
     for (int64_t row = 0; row < item->m; row++) {
         for (int64_t column = 0; column < item->n; column++) {
             float sum = 0;
             for (int64_t i = 0; i < steps; i++)
-                sum += (float)(operand(item, a, GEMM_OPERAND_A, row, i) *
-                               operand(item, b, GEMM_OPERAND_B, i, column));
+                sum += (float)(operand(item, a, OP_GEMM_A, row, i) *
+                               operand(item, b, OP_GEMM_B, i, column));
             tdm_number_set(item->dtype, d, (size_t)(row * item->n + column), sum);
         }
     }
@@ -49,7 +49,7 @@ static void *multiply(const gemm_case *item, int64_t steps) {
 
 static gemm_verdict verdict_of(const gemm_case *item, const void *d) {
     gemm_verdict verdict;
-    assert_int_equal(gemm_case_verify(item, d, gemm_case_bytes(item, GEMM_OPERAND_D), &verdict), 0);
+    assert_int_equal(gemm_case_verify(item, d, gemm_case_bytes(item, OP_GEMM_D), &verdict), 0);
     return verdict;
 }
 
@@ -168,8 +168,8 @@ static void an_output_of_another_size_is_wrong(void **state) {
     (void)state;
     void *const d = multiply(&plain, plain.k);
     gemm_verdict verdict;
-    assert_int_equal(
-        gemm_case_verify(&plain, d, gemm_case_bytes(&plain, GEMM_OPERAND_D) - 4, &verdict), 0);
+    assert_int_equal(gemm_case_verify(&plain, d, gemm_case_bytes(&plain, OP_GEMM_D) - 4, &verdict),
+                     0);
     assert_false(verdict.right);
     free(d);
 }
@@ -219,11 +219,11 @@ static void data_is_in_range_and_depends_on_the_seed(void **state) {
     (void)state;
     gemm_case other = plain;
     other.seed++;
-    float *const a = gemm_case_create(&plain, GEMM_OPERAND_A);
-    float *const again = gemm_case_create(&plain, GEMM_OPERAND_A);
-    float *const b = gemm_case_create(&plain, GEMM_OPERAND_B);
-    float *const a_of_other = gemm_case_create(&other, GEMM_OPERAND_A);
-    const size_t count = gemm_case_elements(&plain, GEMM_OPERAND_A);
+    float *const a = gemm_case_create(&plain, OP_GEMM_A);
+    float *const again = gemm_case_create(&plain, OP_GEMM_A);
+    float *const b = gemm_case_create(&plain, OP_GEMM_B);
+    float *const a_of_other = gemm_case_create(&other, OP_GEMM_A);
+    const size_t count = gemm_case_elements(&plain, OP_GEMM_A);
     double sum = 0;
     double squares = 0;
     for (size_t i = 0; i < count; i++) {

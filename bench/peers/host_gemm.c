@@ -14,9 +14,9 @@ worker_answer host_gemm_describe(host_gemm *gemm, const char *request, worker_te
         worker_text_set(reply, "the case cannot be read");
         return WORKER_FAIL;
     }
-    gemm->a = gemm_case_create(&gemm->item, GEMM_OPERAND_A);
-    gemm->b = gemm_case_create(&gemm->item, GEMM_OPERAND_B);
-    gemm->d = gemm_case_create(&gemm->item, GEMM_OPERAND_D);
+    gemm->a = gemm_case_create(&gemm->item, OP_GEMM_A);
+    gemm->b = gemm_case_create(&gemm->item, OP_GEMM_B);
+    gemm->d = gemm_case_create(&gemm->item, OP_GEMM_D);
     if (gemm->a != NULL && gemm->b != NULL && gemm->d != NULL)
         return WORKER_OK;
     worker_text_set(reply, "out of host memory");
@@ -24,7 +24,7 @@ worker_answer host_gemm_describe(host_gemm *gemm, const char *request, worker_te
 }
 
 size_t host_gemm_output_bytes(const host_gemm *gemm) {
-    return gemm->d == NULL ? 0 : gemm_case_bytes(&gemm->item, GEMM_OPERAND_D);
+    return gemm->d == NULL ? 0 : gemm_case_bytes(&gemm->item, OP_GEMM_D);
 }
 
 worker_answer host_gemm_output(const host_gemm *gemm, void *bytes) {

@@ -81,7 +81,7 @@ static worker_answer open_device(clblast_state *state, const char *request, work
     return code == CL_SUCCESS ? WORKER_OK : refuse(reply, "clCreateCommandQueue", code);
 }
 
-static cl_mem create_operand(const clblast_state *state, gemm_operand operand) {
+static cl_mem create_operand(const clblast_state *state, op_gemm_operand operand) {
     cl_int code = CL_SUCCESS;
     void *const data = gemm_case_create(&state->item, operand);
     if (data == NULL)
@@ -116,9 +116,9 @@ static worker_answer describe(void *state, const char *request, worker_text *rep
     const worker_answer answer = open_device(own, request, reply);
     if (answer != WORKER_OK)
         return answer;
-    own->a = create_operand(own, GEMM_OPERAND_A);
-    own->b = create_operand(own, GEMM_OPERAND_B);
-    own->d = create_operand(own, GEMM_OPERAND_D);
+    own->a = create_operand(own, OP_GEMM_A);
+    own->b = create_operand(own, OP_GEMM_B);
+    own->d = create_operand(own, OP_GEMM_D);
     if (own->a != NULL && own->b != NULL && own->d != NULL)
         return WORKER_OK;
     worker_text_set(reply, "out of memory");
@@ -147,7 +147,7 @@ static worker_answer wait_for_queue(void *state, worker_text *reply) {
 
 static size_t output_bytes(void *state) {
     const clblast_state *const own = state;
-    return own->d == NULL ? 0 : gemm_case_bytes(&own->item, GEMM_OPERAND_D);
+    return own->d == NULL ? 0 : gemm_case_bytes(&own->item, OP_GEMM_D);
 }
 
 static worker_answer output(void *state, void *bytes, worker_text *reply) {
