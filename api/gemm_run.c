@@ -216,6 +216,7 @@ static tdm_status prepare_a(run *r) {
         TDM_TRY(tdm_gemm_enqueue_pack(r->stream, &job));
     r->packed_a_from = offset;
     r->a = tdm_arg_block(workspace, (int64_t)packing->workspace_offset, packing->unit_bytes);
+    r->shape.a_packed = 1;
     r->shape.a_row = 1;
     r->shape.a_col = packing->width;
     r->shape.a_tile = packing->width * p->k;

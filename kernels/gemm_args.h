@@ -32,6 +32,7 @@ typedef struct {
     tdm_arg_i64 b_row, b_col, b_batch;
     tdm_arg_i64 row_tiles;
     int a_type, b_type;
+    int a_packed, reserved;
 } tdm_gemm_shape_arg;
 
 /* D = act(alpha·acc + beta·C + bias + residual). */

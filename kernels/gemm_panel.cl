@@ -47,7 +47,7 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
     TDM_UNROLL for (int i = 0; i < MR; i++)
         TDM_UNROLL for (int v = 0; v < NV; v++) acc[i][v] = TDM_SPLAT(VW, 0.0f);
 
-    if (s.a_row == 1 && s.a_col == MR) {
+    if (s.a_packed) {
         for (long p = 0; p < s.k; p++)
             PANEL_STEP(a0 + p * MR + i, b0 + p * NR)
     } else {
