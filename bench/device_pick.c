@@ -24,7 +24,7 @@ int device_matches(const char *selector, int index, const tdm_device_info *info)
     if (selector == NULL || selector[0] == '\0')
         return 1;
     if (selector[strspn(selector, "0123456789")] == '\0')
-        return strlen(selector) < 9 && atoi(selector) == index;
+        return strtol(selector, NULL, 10) == index; /* saturates when it is far too large */
     return contains_ignoring_case(info->selector, selector);
 }
 
