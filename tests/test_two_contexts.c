@@ -1,0 +1,117 @@
+// Objects of two contexts in one process: they live side by side and refuse each other, by name.
+// ctest: device
+#include "tests/support/device_cases.h"
+
+typedef struct twin {
+    tdm_context *context;
+    tdm_device *device;
+    tdm_stream *stream;
+    tdm_tensor *tensor;
+} twin;
+
+#define SHAPE ((const int64_t[]){4, 4})
+
+/* The same physical device, opened by a context of its own. */
+static void open_twin(const test_device *device, twin *other) {
+    int index;
+    TEST_OK(tdm_context_create(NULL, &other->context));
+    TEST_OK(tdm_context_find_device(other->context, device->info.selector, &index));
+    TEST_OK(tdm_device_get(other->context, index, &other->device));
+    TEST_OK(tdm_stream_create(other->device, &other->stream));
+    TEST_OK(tdm_tensor_create(other->device, TDM_F32, 2, SHAPE, &other->tensor));
+    TEST_OK(tdm_fill(other->stream, other->tensor, 2));
+}
+
+static void close_twin(twin *other) {
+    tdm_tensor_destroy(other->tensor);
+    tdm_stream_destroy(other->stream);
+    tdm_device_release(other->device);
+    tdm_context_destroy(other->context);
+}
+
+DEVICE_TEST(mixed_devices_are_refused_by_name) {
+    twin other;
+    open_twin(device, &other);
+    tdm_tensor *ours;
+    tdm_event *event;
+    tdm_graph *graph;
+    float host[16] = {0};
+    tdm_stream *const stream = device->stream;
+    TEST_OK(tdm_tensor_create(device->device, TDM_F32, 2, SHAPE, &ours));
+    TEST_OK(tdm_fill(stream, ours, 1));
+    TEST_REFUSED(tdm_fill(stream, other.tensor, 1), TDM_BAD_ARGUMENT, "on device");
+    TEST_REFUSED(tdm_copy(stream, ours, other.tensor), TDM_BAD_ARGUMENT, "source is on device");
+    TEST_REFUSED(tdm_copy(stream, other.tensor, ours), TDM_BAD_ARGUMENT, "target is on device");
+    TEST_REFUSED(tdm_convert(stream, ours, other.tensor), TDM_BAD_ARGUMENT, "on device");
+    TEST_REFUSED(tdm_copy_to_host(stream, other.tensor, host, sizeof host, NULL), TDM_BAD_ARGUMENT,
+                 "on device");
+    TEST_REFUSED(tdm_copy_from_host(stream, other.tensor, host, sizeof host, NULL),
+                 TDM_BAD_ARGUMENT, "on device");
+    TEST_REFUSED(tdm_unary_op(stream, TDM_RELU, other.tensor, ours), TDM_BAD_ARGUMENT,
+                 "x is on device");
+    TEST_REFUSED(tdm_binary_op(stream, TDM_ADD, ours, other.tensor, ours), TDM_BAD_ARGUMENT,
+                 "b is on device");
+    TEST_REFUSED(tdm_reduce(stream, TDM_REDUCE_SUM, other.tensor, NULL, 0, ours), TDM_BAD_ARGUMENT,
+                 "x is on device");
+    TEST_REFUSED(tdm_softmax(stream, other.tensor, 1, ours), TDM_BAD_ARGUMENT, "x is on device");
+    TEST_REFUSED(tdm_gemm(stream, 1, ours, other.tensor, 0, NULL, ours, NULL), TDM_BAD_ARGUMENT,
+                 "on device");
+    TEST_OK(tdm_event_record(other.stream, &event));
+    TEST_REFUSED(tdm_stream_wait_event(stream, event), TDM_BAD_ARGUMENT, "the event is of device");
+    tdm_event_destroy(event);
+    TEST_OK(tdm_stream_begin_recording(other.stream));
+    TEST_OK(tdm_stream_end_recording(other.stream, &graph));
+    TEST_REFUSED(tdm_graph_launch(graph, stream), TDM_BAD_ARGUMENT, "the graph is of device");
+    tdm_graph_destroy(graph);
+    // Nothing of it changed anything.
+    TEST_OK(tdm_copy_to_host(stream, ours, host, sizeof host, NULL));
+    for (int i = 0; i < 16; i++)
+        assert_true(host[i] == 1);
+    TEST_OK(tdm_copy_to_host(other.stream, other.tensor, host, sizeof host, NULL));
+    for (int i = 0; i < 16; i++)
+        assert_true(host[i] == 2);
+    tdm_tensor_destroy(ours);
+    close_twin(&other);
+}
+
+DEVICE_TEST(children_keep_their_parents_alive) {
+    twin other;
+    open_twin(device, &other);
+    tdm_context_destroy(other.context);
+    tdm_device_release(other.device);
+    float host[16] = {0};
+    TEST_OK(tdm_copy_to_host(other.stream, other.tensor, host, sizeof host, NULL));
+    assert_true(host[15] == 2);
+    tdm_event *event;
+    TEST_OK(tdm_event_record(other.stream, &event));
+    tdm_stream_destroy(other.stream);
+    tdm_tensor_destroy(other.tensor);
+    TEST_OK(tdm_event_wait(event));
+    tdm_event_destroy(event);
+}
+
+DEVICE_TEST(a_device_opens_again_after_its_last_release) {
+    twin other;
+    open_twin(device, &other);
+    tdm_tensor_destroy(other.tensor);
+    tdm_stream_destroy(other.stream);
+    tdm_device_release(other.device);
+    int index;
+    TEST_OK(tdm_context_find_device(other.context, device->info.selector, &index));
+    TEST_OK(tdm_device_get(other.context, index, &other.device));
+    tdm_memory_stats stats = {.struct_size = sizeof stats};
+    TEST_OK(tdm_device_memory_stats(other.device, &stats));
+    assert_int_equal(stats.reserved, 0);
+    tdm_device_release(other.device);
+    tdm_context_destroy(other.context);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(mixed_devices_are_refused_by_name),
+        cmocka_unit_test(children_keep_their_parents_alive),
+        cmocka_unit_test(a_device_opens_again_after_its_last_release),
+    };
+    return cmocka_run_group_tests_name("two contexts", tests, test_devices_setup,
+                                       test_devices_teardown);
+}
