@@ -20,8 +20,14 @@
 
 /* ---- services of the core for backends ------------------------------------------------------ */
 
-/* Set the thread's detail text and return `status`, for `return tdm_fail(...)`. */
-tdm_status tdm_fail(tdm_status status, const char *format, ...) TDM_PRINTF(2, 3);
+/* Set the thread's detail text. */
+void tdm_set_detail(const char *format, ...) TDM_PRINTF(1, 2);
+
+/*
+ * Set the thread's detail text and give `status` back, for `return tdm_fail(...)`. A macro, so that compilers and analysers
+ * know the status that comes back: out-parameters are not read after it.
+ */
+#define tdm_fail(status, ...) (tdm_set_detail(__VA_ARGS__), (status))
 
 /* Put "prefix: " before the thread's detail text; returns `status`. */
 tdm_status tdm_fail_prefix(tdm_status status, const char *format, ...) TDM_PRINTF(2, 3);

@@ -24,7 +24,7 @@ const char *tdm_last_detail(void) {
     return detail;
 }
 
-tdm_status tdm_fail(tdm_status status, const char *format, ...) {
+void tdm_set_detail(const char *format, ...) {
     // Formatted aside first: an argument may be the old detail.
     char text[DETAIL_BYTES];
     va_list arguments;
@@ -32,7 +32,6 @@ tdm_status tdm_fail(tdm_status status, const char *format, ...) {
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     memcpy(detail, text, sizeof detail);
-    return status;
 }
 
 tdm_status tdm_fail_prefix(tdm_status status, const char *format, ...) {

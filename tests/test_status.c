@@ -34,7 +34,7 @@ static void version_agrees(void **state) {
 
 static void *fail_elsewhere(void *user) {
     (void)user;
-    tdm_fail(TDM_INTERNAL, "of another thread");
+    tdm_set_detail("of another thread");
     return NULL;
 }
 
@@ -54,7 +54,7 @@ static void a_long_detail_is_cut(void **state) {
     char text[8192];
     memset(text, 'x', sizeof text);
     text[sizeof text - 1] = '\0';
-    tdm_fail(TDM_INTERNAL, "%s", text);
+    tdm_set_detail("%s", text);
     assert_in_range(strlen(tdm_last_detail()), 1000, 2047);
     for (int i = 0; i < 5; i++)
         tdm_fail_prefix(TDM_INTERNAL, "%s", text);
