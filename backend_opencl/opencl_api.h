@@ -1,0 +1,62 @@
+/*
+ * The OpenCL driver as a table of pointers, the ways to call it, and its error codes.
+ *
+ * No file of the backend calls a pointer of the table directly: OPENCL_CALL, OPENCL_CREATE and OPENCL_RELEASE
+ * ask tdm_fault first, so that tests can make any call fail.
+ */
+#ifndef TANDEM_BACKEND_OPENCL_API_H
+#define TANDEM_BACKEND_OPENCL_API_H
+
+#define CL_TARGET_OPENCL_VERSION 300
+/* clCreateCommandQueue is the one way to a queue that 1.2 and 3.0 drivers share. */
+#define CL_USE_DEPRECATED_OPENCL_1_2_APIS
+#include <CL/cl.h>
+#include <CL/cl_ext.h>
+
+#include "api/backend.h"
+
+typedef struct tdm_opencl_api {
+    void *library; /* of dlopen; NULL when the process had the functions already */
+#define OPENCL_FUNCTION(name, need, since) __typeof__(&name) name;
+#include "backend_opencl/opencl_functions.def"
+#undef OPENCL_FUNCTION
+} tdm_opencl_api;
+
+/*
+ * Find the driver: the file TANDEM_OPENCL_LIBRARY names, else what is preloaded, else the ICD loader, else the
+ * places of vendors. TDM_NO_DEVICE with the reason when there is none. The driver stays mapped for the life of the
+ * process: drivers keep threads that would run on in unmapped code.
+ */
+tdm_status tdm_opencl_load(tdm_opencl_api *api);
+void tdm_opencl_unload(tdm_opencl_api *api);
+
+/* Call a function that returns a code. */
+#define OPENCL_CALL(api, name, ...) __extension__(tdm_fault(#name) ?: (api)->name(__VA_ARGS__))
+
+/* Call a function that returns an object and writes a code through its last parameter, which is `code` here. */
+#define OPENCL_CREATE(api, code, name, ...)                                                        \
+    ((*(code) = tdm_fault(#name)) != CL_SUCCESS ? NULL : (api)->name(__VA_ARGS__, code))
+
+/* Call a function that gives an object back. A driver that refuses is logged; there is nothing else to do. */
+#define OPENCL_RELEASE(api, name, object)                                                          \
+    tdm_opencl_released(tdm_fault(#name), (api)->name(object), #name)
+void tdm_opencl_released(cl_int fault, cl_int code, const char *call);
+
+/* Return on failure; `what` begins the detail text. */
+#define OPENCL_TRY(what, api, name, ...)                                                           \
+    do {                                                                                           \
+        const cl_int try_code_ = OPENCL_CALL(api, name, __VA_ARGS__);                              \
+        if (try_code_ != CL_SUCCESS)                                                               \
+            return tdm_opencl_fail(try_code_, what, #name);                                        \
+    } while (0)
+
+/* "CL_OUT_OF_RESOURCES"; "unknown OpenCL error" for a code that no standard names. */
+const char *tdm_opencl_error_name(cl_int code);
+
+/* What a code means where nothing special is known of the call. */
+tdm_status tdm_opencl_status(cl_int code);
+
+/* Set the detail "what: call: NAME (code)" and return tdm_opencl_status(code). */
+tdm_status tdm_opencl_fail(cl_int code, const char *what, const char *call);
+
+#endif

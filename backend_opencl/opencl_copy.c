@@ -1,0 +1,43 @@
+/* Enqueued copies and fills. */
+#include "backend_opencl/opencl_internal.h"
+
+/* Enqueue one command: room in the ring, the call with the event last, the ring's entry. */
+#define ENQUEUE(stream, operation, name, ...)                                                      \
+    do {                                                                                           \
+        const tdm_status reserved_ = tdm_opencl_stream_reserve(stream, operation);                 \
+        if (reserved_ != TDM_OK)                                                                   \
+            return reserved_;                                                                      \
+        cl_event event_;                                                                           \
+        OPENCL_TRY(operation, (stream)->device->api, name, __VA_ARGS__, 0, NULL, &event_);         \
+        tdm_opencl_stream_push(stream, operation, event_);                                         \
+    } while (0)
+
+tdm_status tdm_opencl_write(tdm_bk_stream *stream, const char *operation, tdm_bk_memory *target,
+                            uint64_t offset, const void *host, size_t bytes) {
+    ENQUEUE(stream, operation, clEnqueueWriteBuffer, stream->queue, target->object, CL_FALSE,
+            (size_t)offset, bytes, host);
+    return TDM_OK;
+}
+
+tdm_status tdm_opencl_read(tdm_bk_stream *stream, const char *operation, tdm_bk_memory *source,
+                           uint64_t offset, void *host, size_t bytes) {
+    ENQUEUE(stream, operation, clEnqueueReadBuffer, stream->queue, source->object, CL_FALSE,
+            (size_t)offset, bytes, host);
+    return TDM_OK;
+}
+
+tdm_status tdm_opencl_copy(tdm_bk_stream *stream, const char *operation, tdm_bk_memory *target,
+                           uint64_t target_offset, tdm_bk_memory *source, uint64_t source_offset,
+                           size_t bytes) {
+    ENQUEUE(stream, operation, clEnqueueCopyBuffer, stream->queue, source->object, target->object,
+            (size_t)source_offset, (size_t)target_offset, bytes);
+    return TDM_OK;
+}
+
+tdm_status tdm_opencl_fill(tdm_bk_stream *stream, const char *operation, tdm_bk_memory *target,
+                           uint64_t offset, size_t bytes, const void *pattern,
+                           size_t pattern_bytes) {
+    ENQUEUE(stream, operation, clEnqueueFillBuffer, stream->queue, target->object, pattern,
+            pattern_bytes, (size_t)offset, bytes);
+    return TDM_OK;
+}

@@ -1,0 +1,116 @@
+/* What a device is: the refusals, and every field of tdm_device_info. */
+#include <stdio.h>
+#include <string.h>
+
+#include "backend_opencl/opencl_internal.h"
+
+/* Slabs place blocks at multiples of this at least: a cache line, and the widest vector. */
+#define LEAST_ALIGNMENT 64
+
+static tdm_status refuse(const char *reason) {
+    return tdm_fail(TDM_UNSUPPORTED, "%s", reason);
+}
+
+/* Is the device one that the kernel texts and the backend can be right on? */
+static tdm_status check_usable(const tdm_opencl_api *api, const tdm_opencl_record *record) {
+    const cl_device_id id = record->id;
+    char version[OPENCL_TEXT], profile[OPENCL_TEXT];
+    tdm_opencl_device_text(api, id, CL_DEVICE_VERSION, version, sizeof version);
+    if (tdm_opencl_version_number(record->platform_version) < 12)
+        return tdm_fail(TDM_UNSUPPORTED, "its platform has \"%s\", OpenCL 1.2 is needed",
+                        record->platform_version);
+    if (tdm_opencl_version_number(version) < 12)
+        return tdm_fail(TDM_UNSUPPORTED, "it has \"%s\", OpenCL 1.2 is needed", version);
+    const cl_ulong type = tdm_opencl_device_ulong(api, id, CL_DEVICE_TYPE);
+    if (!(type & (CL_DEVICE_TYPE_CPU | CL_DEVICE_TYPE_GPU | CL_DEVICE_TYPE_ACCELERATOR)))
+        return refuse("it is a custom device, which takes no kernels of ours");
+    if (!tdm_opencl_device_uint(api, id, CL_DEVICE_AVAILABLE))
+        return refuse("the driver says that it is not available");
+    if (!tdm_opencl_device_uint(api, id, CL_DEVICE_COMPILER_AVAILABLE))
+        return refuse("it has no compiler for kernels");
+    if (!tdm_opencl_device_uint(api, id, CL_DEVICE_ENDIAN_LITTLE))
+        return refuse("it is big-endian");
+    tdm_opencl_device_text(api, id, CL_DEVICE_PROFILE, profile, sizeof profile);
+    if (strcmp(profile, "EMBEDDED_PROFILE") == 0 &&
+        !tdm_opencl_has_token(record->extensions, "cles_khr_int64"))
+        return refuse("it has no 64-bit integers (embedded profile without cles_khr_int64)");
+    return TDM_OK;
+}
+
+/* Oclgrind is of every type at once; what counts is the most specific answer for choosing kernels. */
+static tdm_device_type device_type(cl_ulong type) {
+    if (type & CL_DEVICE_TYPE_CPU)
+        return TDM_DEVICE_CPU;
+    return type & CL_DEVICE_TYPE_GPU ? TDM_DEVICE_GPU : TDM_DEVICE_ACCELERATOR;
+}
+
+/* The width of a sub-group where a vendor's extension tells it without a kernel; 0 elsewhere. */
+static uint32_t subgroup_size(const tdm_opencl_api *api, const tdm_opencl_record *record) {
+    if (tdm_opencl_has_token(record->extensions, "cl_nv_device_attribute_query"))
+        return tdm_opencl_device_uint(api, record->id, CL_DEVICE_WARP_SIZE_NV);
+    if (tdm_opencl_has_token(record->extensions, "cl_amd_device_attribute_query"))
+        return tdm_opencl_device_uint(api, record->id, CL_DEVICE_WAVEFRONT_WIDTH_AMD);
+    return 0;
+}
+
+static void fill_texts(const tdm_opencl_api *api, const tdm_opencl_record *record,
+                       tdm_device_info *info) {
+    const cl_device_id id = record->id;
+    tdm_opencl_device_text(api, id, CL_DEVICE_NAME, info->name, sizeof info->name);
+    tdm_opencl_device_text(api, id, CL_DEVICE_VENDOR, info->vendor, sizeof info->vendor);
+    tdm_opencl_device_text(api, id, CL_DRIVER_VERSION, info->driver_version,
+                           sizeof info->driver_version);
+    tdm_opencl_device_text(api, id, CL_DEVICE_VERSION, info->api_version, sizeof info->api_version);
+    tdm_opencl_device_text(api, id, CL_DEVICE_OPENCL_C_VERSION, info->kernel_language,
+                           sizeof info->kernel_language);
+    if (record->family->name[0])
+        snprintf(info->driver_family, sizeof info->driver_family, "%s", record->family->name);
+    else
+        tdm_opencl_slug(record->platform_name, info->driver_family, sizeof info->driver_family);
+}
+
+static void fill_sizes(const tdm_opencl_api *api, cl_device_id id, tdm_device_info *info) {
+    info->compute_units = tdm_opencl_device_uint(api, id, CL_DEVICE_MAX_COMPUTE_UNITS);
+    info->clock_mhz = tdm_opencl_device_uint(api, id, CL_DEVICE_MAX_CLOCK_FREQUENCY);
+    info->max_group_items =
+        (uint32_t)tdm_opencl_device_size(api, id, CL_DEVICE_MAX_WORK_GROUP_SIZE);
+    info->address_bits = tdm_opencl_device_uint(api, id, CL_DEVICE_ADDRESS_BITS);
+    info->timer_ns =
+        (uint32_t)tdm_opencl_device_size(api, id, CL_DEVICE_PROFILING_TIMER_RESOLUTION);
+    info->global_bytes = tdm_opencl_device_ulong(api, id, CL_DEVICE_GLOBAL_MEM_SIZE);
+    info->max_alloc_bytes = tdm_opencl_device_ulong(api, id, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
+    info->local_bytes = tdm_opencl_device_ulong(api, id, CL_DEVICE_LOCAL_MEM_SIZE);
+    info->cache_bytes = tdm_opencl_device_ulong(api, id, CL_DEVICE_GLOBAL_MEM_CACHE_SIZE);
+    info->constant_bytes = tdm_opencl_device_ulong(api, id, CL_DEVICE_MAX_CONSTANT_BUFFER_SIZE);
+    const uint32_t alignment = tdm_opencl_device_uint(api, id, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8;
+    info->alignment_bytes = alignment > LEAST_ALIGNMENT ? alignment : LEAST_ALIGNMENT;
+    size_t items[16] = {0};
+    if (OPENCL_CALL(api, clGetDeviceInfo, id, CL_DEVICE_MAX_WORK_ITEM_SIZES, sizeof items, items,
+                    NULL) == CL_SUCCESS)
+        for (int i = 0; i < 3; i++)
+            info->max_group[i] = (uint32_t)items[i];
+}
+
+tdm_status tdm_opencl_describe(const tdm_opencl_api *api, tdm_opencl_record *record) {
+    tdm_device_info *const info = &record->info;
+    fill_texts(api, record, info);
+    tdm_status status = check_usable(api, record);
+    if (status != TDM_OK)
+        return status;
+    info->type = device_type(tdm_opencl_device_ulong(api, record->id, CL_DEVICE_TYPE));
+    fill_sizes(api, record->id, info);
+    // A driver that does not tell these is broken: everything above divides work and memory by them.
+    if (info->max_group_items == 0 || info->max_group[0] == 0 || info->max_alloc_bytes == 0 ||
+        info->global_bytes == 0)
+        return tdm_fail(TDM_UNSUPPORTED,
+                        "the driver gives no size of work-groups (%u) or memory (%llu bytes, "
+                        "allocations up to %llu)",
+                        info->max_group_items, (unsigned long long)info->global_bytes,
+                        (unsigned long long)info->max_alloc_bytes);
+    status = tdm_opencl_probe(api, record, &info->capabilities);
+    if (status != TDM_OK)
+        return status;
+    if (info->capabilities & TDM_CAP_SUBGROUPS)
+        info->subgroup_size = subgroup_size(api, record);
+    return TDM_OK;
+}

@@ -1,0 +1,73 @@
+/* Driver families: their names, and what must be known of a driver beyond what it tells. */
+#include <ctype.h>
+#include <string.h>
+#include <strings.h>
+
+#include "backend_opencl/opencl_internal.h"
+
+/*
+ * The first row whose needle is found counts. A needle is looked for in the platform's name, vendor and version, whatever
+ * the case. PoCL stands before the makers of CPUs, and clvk before the makers of GPUs, whose names stand in theirs.
+ * keeps_programs: PoCL caches on its own and compiles everything a second time when asked for a binary;
+ * clCreateProgramWithBinary of ARM's drivers crashes on record.
+ */
+static const tdm_opencl_family families[] = {
+    {.needle = "oclgrind", .name = "oclgrind", .memory_checker = true},
+    {.needle = "portable computing language",
+     .name = "pocl",
+     .host_cores = true,
+     .keeps_programs = true},
+    {.needle = "rusticl",
+     .name = "rusticl",
+     .no_device_hint = "set RUSTICL_ENABLE=llvmpipe to enable its software device, or name the "
+                       "driver of a GPU there",
+     .one_lane_per_item = true},
+    {.needle = "clover", .name = "clover"},
+    {.needle = "clvk", .name = "clvk"},
+    {.needle = "vc4cl", .name = "vc4cl"},
+    {.needle = "nvidia", .name = "nvidia"},
+    {.needle = "qualcomm", .name = "qualcomm"},
+    {.needle = "imagination", .name = "imagination"},
+    {.needle = "powervr", .name = "imagination"},
+    {.needle = "intel", .name = "intel", .host_cores = true},
+    {.needle = "advanced micro devices", .name = "amd", .host_cores = true},
+    {.needle = "amd accelerated", .name = "amd", .host_cores = true},
+    {.needle = "arm platform", .name = "arm", .keeps_programs = true},
+    {.needle = "apple", .name = "apple", .host_cores = true},
+};
+
+static const tdm_opencl_family unknown_family = {.name = ""};
+
+static bool contains(const char *text, const char *needle) {
+    const size_t length = strlen(needle);
+    for (; *text; text++)
+        if (strncasecmp(text, needle, length) == 0)
+            return true;
+    return false;
+}
+
+const tdm_opencl_family *tdm_opencl_family_find(const char *platform_name, const char *vendor,
+                                                const char *version) {
+    for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
+        const char *const needle = families[i].needle;
+        if (contains(platform_name, needle) || contains(vendor, needle) ||
+            contains(version, needle))
+            return &families[i];
+    }
+    return &unknown_family;
+}
+
+void tdm_opencl_slug(const char *text, char *slug, size_t slug_bytes) {
+    size_t used = 0;
+    bool gap = false;
+    for (; *text && used + 2 < slug_bytes; text++) {
+        const unsigned char c = (unsigned char)*text;
+        if (isalnum(c)) {
+            if (gap && used > 0)
+                slug[used++] = '-';
+            slug[used++] = (char)tolower(c);
+        }
+        gap = !isalnum(c);
+    }
+    slug[used] = '\0';
+}

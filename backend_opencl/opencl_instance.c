@@ -1,0 +1,177 @@
+/* The backend's instance: every platform and device, and notes on those that were passed over. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "backend_opencl/opencl_internal.h"
+
+/* A list that no driver exceeds, so that a lying count cannot make us allocate without bound. */
+#define MOST_IDS 1024
+
+static void add_note(tdm_bk_instance *instance, const char *format, ...) TDM_PRINTF(2, 3);
+
+/* A note that finds no memory is lost, which harms nothing. */
+static void add_note(tdm_bk_instance *instance, const char *format, ...) {
+    char text[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    const size_t size = (size_t)instance->note_count * sizeof(char *);
+    char **const notes = tdm_host_realloc((void *)instance->notes, size, size + sizeof(char *));
+    if (!notes)
+        return;
+    instance->notes = notes;
+    notes[instance->note_count] = tdm_host_strdup(text);
+    if (notes[instance->note_count])
+        instance->note_count++;
+}
+
+static void record_free(tdm_opencl_record *record) {
+    tdm_host_free(record->extensions);
+    record->extensions = NULL;
+}
+
+static tdm_status add_record(tdm_bk_instance *instance, const tdm_opencl_record *record) {
+    const size_t size = (size_t)instance->record_count * sizeof *record;
+    tdm_opencl_record *const records =
+        tdm_host_realloc(instance->records, size, size + sizeof *record);
+    if (!records)
+        return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "no host memory for the device list");
+    instance->records = records;
+    records[instance->record_count++] = *record;
+    return TDM_OK;
+}
+
+/* List one device. What is wrong with it becomes a note; only a lack of host memory is a failure. */
+static tdm_status list_device(tdm_bk_instance *instance, tdm_opencl_record *record) {
+    record->extensions = tdm_opencl_device_extensions(&instance->api, record->id);
+    if (!record->extensions)
+        return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "no host memory for a device's extensions");
+    tdm_status status = tdm_opencl_describe(&instance->api, record);
+    if (status == TDM_OK)
+        status = add_record(instance, record);
+    if (status == TDM_OK)
+        return TDM_OK;
+    record_free(record);
+    if (status == TDM_OUT_OF_HOST_MEMORY)
+        return status;
+    add_note(instance, "device \"%s\" of platform \"%s\" is passed over: %s", record->info.name,
+             record->platform_name, tdm_last_detail());
+    return TDM_OK;
+}
+
+static void note_no_devices(tdm_bk_instance *instance, const tdm_opencl_record *platform) {
+    const char *const hint = platform->family->no_device_hint;
+    add_note(instance, "platform \"%s\" has no devices%s%s", platform->platform_name,
+             hint ? "; " : "", hint ? hint : "");
+}
+
+static tdm_status list_platform(tdm_bk_instance *instance, cl_platform_id id) {
+    const tdm_opencl_api *const api = &instance->api;
+    char vendor[OPENCL_TEXT];
+    tdm_opencl_record platform = {.platform = id};
+    tdm_opencl_platform_text(api, id, CL_PLATFORM_NAME, platform.platform_name,
+                             sizeof platform.platform_name);
+    tdm_opencl_platform_text(api, id, CL_PLATFORM_VERSION, platform.platform_version,
+                             sizeof platform.platform_version);
+    tdm_opencl_platform_text(api, id, CL_PLATFORM_VENDOR, vendor, sizeof vendor);
+    platform.family =
+        tdm_opencl_family_find(platform.platform_name, vendor, platform.platform_version);
+
+    cl_uint count = 0;
+    cl_int code = OPENCL_CALL(api, clGetDeviceIDs, id, CL_DEVICE_TYPE_ALL, 0, NULL, &count);
+    if (code == CL_DEVICE_NOT_FOUND || (code == CL_SUCCESS && count == 0)) {
+        note_no_devices(instance, &platform);
+        return TDM_OK;
+    }
+    cl_device_id *devices = NULL;
+    if (code == CL_SUCCESS && count <= MOST_IDS) {
+        devices = tdm_host_calloc(count, sizeof *devices);
+        if (!devices)
+            return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "no host memory for %u devices", count);
+        code = OPENCL_CALL(api, clGetDeviceIDs, id, CL_DEVICE_TYPE_ALL, count, devices, NULL);
+    }
+    tdm_status status = TDM_OK;
+    if (code != CL_SUCCESS || !devices)
+        add_note(instance, "platform \"%s\" is passed over: clGetDeviceIDs: %s (%d), %u devices",
+                 platform.platform_name, tdm_opencl_error_name(code), code, count);
+    else
+        for (cl_uint i = 0; status == TDM_OK && i < count; i++) {
+            tdm_opencl_record record = platform;
+            record.id = devices[i];
+            status = list_device(instance, &record);
+        }
+    tdm_host_free(devices);
+    return status;
+}
+
+static tdm_status list_all(tdm_bk_instance *instance) {
+    const tdm_opencl_api *const api = &instance->api;
+    cl_uint count = 0;
+    cl_int code = OPENCL_CALL(api, clGetPlatformIDs, 0, NULL, &count);
+    if (code == CL_PLATFORM_NOT_FOUND_KHR || (code == CL_SUCCESS && count == 0)) {
+        add_note(instance,
+                 "the loader finds no platform; install a driver (pocl-opencl-icd runs on "
+                 "the CPU)");
+        return TDM_OK;
+    }
+    cl_platform_id *platforms = NULL;
+    if (code == CL_SUCCESS && count <= MOST_IDS) {
+        platforms = tdm_host_calloc(count, sizeof *platforms);
+        if (!platforms)
+            return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "no host memory for %u platforms", count);
+        code = OPENCL_CALL(api, clGetPlatformIDs, count, platforms, NULL);
+    }
+    tdm_status status = TDM_OK;
+    if (code != CL_SUCCESS || !platforms)
+        add_note(instance, "clGetPlatformIDs: %s (%d), %u platforms", tdm_opencl_error_name(code),
+                 code, count);
+    else
+        for (cl_uint i = 0; status == TDM_OK && i < count; i++)
+            status = list_platform(instance, platforms[i]);
+    tdm_host_free(platforms);
+    return status;
+}
+
+tdm_status tdm_opencl_open(tdm_bk_instance **instance) {
+    tdm_bk_instance *const created = tdm_host_calloc(1, sizeof *created);
+    if (!created)
+        return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "no host memory");
+    tdm_status status = tdm_opencl_load(&created->api);
+    if (status == TDM_OK)
+        status = list_all(created);
+    if (status != TDM_OK) {
+        tdm_opencl_close(created);
+        return status;
+    }
+    created->cache_path = tdm_program_cache_path();
+    *instance = created;
+    return TDM_OK;
+}
+
+void tdm_opencl_close(tdm_bk_instance *instance) {
+    for (int i = 0; i < instance->record_count; i++)
+        record_free(&instance->records[i]);
+    for (int i = 0; i < instance->note_count; i++)
+        tdm_host_free(instance->notes[i]);
+    tdm_host_free(instance->records);
+    tdm_host_free((void *)instance->notes);
+    tdm_host_free(instance->cache_path);
+    tdm_opencl_unload(&instance->api);
+    tdm_host_free(instance);
+}
+
+int tdm_opencl_device_count(const tdm_bk_instance *instance) {
+    return instance->record_count;
+}
+
+const char *tdm_opencl_note(const tdm_bk_instance *instance, int index) {
+    return index >= 0 && index < instance->note_count ? instance->notes[index] : NULL;
+}
+
+tdm_status tdm_opencl_device_info(const tdm_bk_instance *instance, int index,
+                                  tdm_device_info *info) {
+    *info = instance->records[index].info;
+    return TDM_OK;
+}

@@ -1,0 +1,208 @@
+/* The backend's objects, and what its files call of each other. */
+#ifndef TANDEM_BACKEND_OPENCL_INTERNAL_H
+#define TANDEM_BACKEND_OPENCL_INTERNAL_H
+
+#include <pthread.h>
+
+#include "backend_opencl/opencl_api.h"
+#include "backend_opencl/program_cache.h"
+
+/* ---- listing -------------------------------------------------------------------------------- */
+
+/* What the backend must know of a driver beyond what it tells: one row per family, see opencl_family.c. */
+typedef struct tdm_opencl_family {
+    const char *needle;         /* in the platform's name, vendor or version */
+    const char *name;           /* driver_family of tdm_device_info */
+    const char *no_device_hint; /* what to do when its platform is empty, or NULL */
+    bool host_cores;            /* its CPU devices compile for the cores of this very host */
+    bool one_lane_per_item; /* its CPU devices spread work-items over vector lanes, as a GPU does */
+    bool memory_checker;    /* slabs would blind it */
+    bool keeps_programs;    /* caches programs itself, or its binaries are not to be trusted */
+} tdm_opencl_family;
+
+/* The row that matches; one with an empty name where none does. */
+const tdm_opencl_family *tdm_opencl_family_find(const char *platform_name, const char *vendor,
+                                                const char *version);
+/* "ARM Platform (tm)" → "arm-platform-tm". */
+void tdm_opencl_slug(const char *text, char *slug, size_t slug_bytes);
+
+#define OPENCL_TEXT 256
+
+typedef struct tdm_opencl_record {
+    cl_platform_id platform;
+    cl_device_id id;
+    const tdm_opencl_family *family;
+    char platform_name[OPENCL_TEXT];
+    char platform_version[OPENCL_TEXT];
+    char *extensions; /* space-separated */
+    tdm_device_info info;
+} tdm_opencl_record;
+
+struct tdm_bk_instance {
+    tdm_opencl_api api;
+    tdm_opencl_record *records;
+    int record_count;
+    char **notes;
+    int note_count;
+    char *cache_path; /* NULL: no program cache */
+};
+
+/* Texts of the driver, cut to the buffer, blanks at both ends removed; empty when it does not tell. */
+void tdm_opencl_platform_text(const tdm_opencl_api *api, cl_platform_id platform,
+                              cl_platform_info what, char *text, size_t bytes);
+void tdm_opencl_device_text(const tdm_opencl_api *api, cl_device_id device, cl_device_info what,
+                            char *text, size_t bytes);
+/* Numbers of the driver; zero when it does not tell. */
+cl_uint tdm_opencl_device_uint(const tdm_opencl_api *api, cl_device_id device, cl_device_info what);
+cl_ulong tdm_opencl_device_ulong(const tdm_opencl_api *api, cl_device_id device,
+                                 cl_device_info what);
+size_t tdm_opencl_device_size(const tdm_opencl_api *api, cl_device_id device, cl_device_info what);
+/* All extensions, space-separated, or NULL without host memory; tdm_host_free releases it. */
+char *tdm_opencl_device_extensions(const tdm_opencl_api *api, cl_device_id device);
+/* Is `name` one of the space-separated tokens? */
+bool tdm_opencl_has_token(const char *tokens, const char *name);
+/* "OpenCL 1.2 ..." → 12; 0 when the text is something else. */
+int tdm_opencl_version_number(const char *version_text);
+
+/*
+ * Fill record->info from the driver, capabilities included. TDM_UNSUPPORTED with the reason in the detail for a device
+ * that the backend cannot use.
+ */
+tdm_status tdm_opencl_describe(const tdm_opencl_api *api, tdm_opencl_record *record);
+
+/* Bits of tdm_capability; runs a few commands on the device. A device on which that fails is refused. */
+tdm_status tdm_opencl_probe(const tdm_opencl_api *api, const tdm_opencl_record *record,
+                            uint32_t *capabilities);
+
+/* A context of the record's device; driver messages about it go to the log. */
+tdm_status tdm_opencl_context_create(const tdm_opencl_api *api, const tdm_opencl_record *record,
+                                     const char *what, cl_context *context);
+/* An in-order queue, with profiling where the device offers it. */
+tdm_status tdm_opencl_queue_create(const tdm_opencl_api *api, const tdm_opencl_record *record,
+                                   cl_context context, const char *what, cl_command_queue *queue);
+/* Let go what waits for a user event. False when the driver refuses twice. */
+bool tdm_opencl_user_event_set(const tdm_opencl_api *api, cl_event user);
+
+tdm_status tdm_opencl_open(tdm_bk_instance **instance);
+void tdm_opencl_close(tdm_bk_instance *instance);
+int tdm_opencl_device_count(const tdm_bk_instance *instance);
+const char *tdm_opencl_note(const tdm_bk_instance *instance, int index);
+tdm_status tdm_opencl_device_info(const tdm_bk_instance *instance, int index,
+                                  tdm_device_info *info);
+
+/* ---- open devices ---------------------------------------------------------------------------- */
+
+struct tdm_bk_device {
+    const tdm_bk_instance *instance;
+    const tdm_opencl_api *api;
+    const tdm_opencl_record *record;
+    cl_context context;
+    /* For memory: residency, maps. Its lock serialises them. */
+    cl_command_queue service_queue;
+    pthread_mutex_t service_lock;
+    tdm_program_cache *cache; /* NULL: none */
+};
+
+struct tdm_bk_memory {
+    cl_mem object;
+    void *mapped; /* host address of pinned memory once it was asked for */
+};
+
+struct tdm_bk_event {
+    const tdm_opencl_api *api;
+    cl_event event;
+};
+
+/* Enqueued work that was not seen to be done. */
+typedef struct tdm_opencl_entry {
+    cl_event event;
+    const char *operation;
+} tdm_opencl_entry;
+
+struct tdm_bk_stream {
+    tdm_bk_device *device;
+    cl_command_queue queue;
+    /* Ring of the commands in flight, so that a failure can be given its operation's name. */
+    tdm_opencl_entry *entries;
+    uint32_t first, count, capacity; /* the capacity is a power of two */
+    uint32_t unflushed;
+    /* First failure that was seen and not yet returned. */
+    cl_int failure;
+    const char *failed_operation;
+    /* Host tasks whose callback did not return yet. */
+    pthread_mutex_t task_lock;
+    pthread_cond_t task_done;
+    uint32_t tasks;
+};
+
+#define OPENCL_IDLE_KERNELS 8
+
+struct tdm_bk_kernel {
+    tdm_bk_device *device;
+    cl_program program;
+    char *entry;
+    /* Native kernel objects that no thread uses just now: clSetKernelArg is not safe on a shared one. */
+    pthread_mutex_t lock;
+    cl_kernel idle[OPENCL_IDLE_KERNELS];
+    int idle_count;
+};
+
+tdm_status tdm_opencl_device_open(tdm_bk_instance *instance, int index, tdm_bk_device **device);
+void tdm_opencl_device_close(tdm_bk_device *device);
+void *tdm_opencl_native(tdm_bk_device *device, tdm_native_kind kind, void *object);
+
+tdm_status tdm_opencl_memory_alloc(tdm_bk_device *device, tdm_memory_kind kind, size_t bytes,
+                                   tdm_bk_memory **memory);
+void tdm_opencl_memory_free(tdm_bk_device *device, tdm_bk_memory *memory);
+tdm_status tdm_opencl_memory_wrap(tdm_bk_device *device, void *native, size_t bytes,
+                                  tdm_bk_memory **memory);
+tdm_status tdm_opencl_memory_host_address(tdm_bk_stream *stream, tdm_bk_memory *memory,
+                                          void **address);
+
+tdm_status tdm_opencl_stream_create(tdm_bk_device *device, tdm_bk_stream **stream);
+void tdm_opencl_stream_destroy(tdm_bk_stream *stream);
+tdm_status tdm_opencl_stream_flush(tdm_bk_stream *stream);
+tdm_status tdm_opencl_stream_wait(tdm_bk_stream *stream, const char **failed_operation);
+/*
+ * Around every enqueue: make room first (TDM_OUT_OF_HOST_MEMORY leaves everything as it is), then hand over the
+ * command's event with the name of its operation.
+ */
+tdm_status tdm_opencl_stream_reserve(tdm_bk_stream *stream, const char *operation);
+void tdm_opencl_stream_push(tdm_bk_stream *stream, const char *operation, cl_event event);
+/* Flush; a failure is noted for the next wait under the operation's name. */
+void tdm_opencl_stream_kick(tdm_bk_stream *stream, const char *operation);
+
+tdm_status tdm_opencl_event_record(tdm_bk_stream *stream, tdm_bk_event **event);
+void tdm_opencl_event_destroy(tdm_bk_event *event);
+tdm_status tdm_opencl_event_query(tdm_bk_event *event, bool *done);
+tdm_status tdm_opencl_event_wait(tdm_bk_event *event);
+tdm_status tdm_opencl_event_time(tdm_bk_event *event, uint64_t *nanoseconds);
+tdm_status tdm_opencl_stream_wait_event(tdm_bk_stream *stream, tdm_bk_event *event);
+
+tdm_status tdm_opencl_write(tdm_bk_stream *stream, const char *operation, tdm_bk_memory *target,
+                            uint64_t offset, const void *host, size_t bytes);
+tdm_status tdm_opencl_read(tdm_bk_stream *stream, const char *operation, tdm_bk_memory *source,
+                           uint64_t offset, void *host, size_t bytes);
+tdm_status tdm_opencl_copy(tdm_bk_stream *stream, const char *operation, tdm_bk_memory *target,
+                           uint64_t target_offset, tdm_bk_memory *source, uint64_t source_offset,
+                           size_t bytes);
+tdm_status tdm_opencl_fill(tdm_bk_stream *stream, const char *operation, tdm_bk_memory *target,
+                           uint64_t offset, size_t bytes, const void *pattern,
+                           size_t pattern_bytes);
+tdm_status tdm_opencl_host_task(tdm_bk_stream *stream, const char *operation,
+                                void (*function)(void *user), void *user);
+
+/* A built program for the source, from the cache or by the compiler. */
+tdm_status tdm_opencl_program_build(tdm_bk_device *device, const tdm_kernel_source *source,
+                                    cl_program *program);
+tdm_status tdm_opencl_kernel_build(tdm_bk_device *device, const tdm_kernel_source *source,
+                                   tdm_bk_kernel **kernel);
+void tdm_opencl_kernel_release(tdm_bk_kernel *kernel);
+/* A native kernel object for one thread, idle or new; to be given back. */
+tdm_status tdm_opencl_kernel_take(tdm_bk_kernel *kernel, const char *what, cl_kernel *taken);
+void tdm_opencl_kernel_give(tdm_bk_kernel *kernel, cl_kernel given);
+tdm_status tdm_opencl_kernel_limits(tdm_bk_kernel *kernel, tdm_kernel_limits *limits);
+tdm_status tdm_opencl_launch(tdm_bk_stream *stream, const char *operation, tdm_bk_kernel *kernel,
+                             const tdm_launch *launch);
+
+#endif

@@ -1,0 +1,99 @@
+/* Reach the driver by dlopen and look its functions up. */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "backend_opencl/opencl_api.h"
+
+/* The ICD loader first; then where Android's vendors put their driver, 64-bit and 32-bit. */
+static const char *const usual_files[] = {
+    "libOpenCL.so.1",
+    "libOpenCL.so",
+#if UINTPTR_MAX > UINT32_MAX
+    "/vendor/lib64/libOpenCL.so",
+    "/system/vendor/lib64/libOpenCL.so",
+    "/system/lib64/libOpenCL.so",
+    "/vendor/lib64/egl/libGLES_mali.so",
+#else
+    "/vendor/lib/libOpenCL.so", "/system/vendor/lib/libOpenCL.so",
+    "/system/lib/libOpenCL.so", "/vendor/lib/egl/libGLES_mali.so",
+#endif
+};
+
+/* Look one function up. POSIX makes a data pointer of dlsym usable as a function pointer; ISO C has no cast for it. */
+static bool look_up(void *library, const char *name, void *target) {
+    void *const found = dlsym(library, name);
+    memcpy(target, &found, sizeof found);
+    return found != NULL;
+}
+
+/* Fill the table; the name of the first required function that is missing, or NULL. */
+static const char *look_up_all(void *library, tdm_opencl_api *api) {
+    enum {
+        OPTIONAL,
+        REQUIRED
+    };
+    const char *missing = NULL;
+#define OPENCL_FUNCTION(name, need, since)                                                         \
+    if (!look_up(library, #name, &api->name) && (need) == REQUIRED && !missing)                    \
+        missing = #name;
+#include "backend_opencl/opencl_functions.def"
+#undef OPENCL_FUNCTION
+    return missing;
+}
+
+static tdm_status open_file(const char *file, tdm_opencl_api *api) {
+    void *const library = dlopen(file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    if (!library) {
+        const char *const reason = dlerror();
+        return tdm_fail(TDM_NO_DEVICE, "%s", reason ? reason : "dlopen failed");
+    }
+    const char *const missing = look_up_all(library, api);
+    if (missing) {
+        dlclose(library);
+        return tdm_fail(TDM_NO_DEVICE, "%s is no OpenCL driver: it lacks %s", file, missing);
+    }
+    api->library = library;
+    tdm_log(TDM_LOG_DEBUG, "driver", "opencl: loaded %s", file);
+    return TDM_OK;
+}
+
+/* A tool that was preloaded (Oclgrind) is meant to stand before the ICD loader. */
+static bool take_preloaded(tdm_opencl_api *api) {
+    const char *const preload = tdm_environment("LD_PRELOAD", true);
+    if (!preload || !*preload || look_up_all(RTLD_DEFAULT, api) != NULL)
+        return false;
+    tdm_log(TDM_LOG_DEBUG, "driver", "opencl: taken from LD_PRELOAD=%s", preload);
+    return true;
+}
+
+tdm_status tdm_opencl_load(tdm_opencl_api *api) {
+    *api = (tdm_opencl_api){0};
+    const char *const named = tdm_environment("TANDEM_OPENCL_LIBRARY", true);
+    if (named && *named) {
+        const tdm_status status = open_file(named, api);
+        return status == TDM_OK ? TDM_OK
+                                : tdm_fail_prefix(status, "TANDEM_OPENCL_LIBRARY=%s", named);
+    }
+    if (take_preloaded(api))
+        return TDM_OK;
+    char first_reason[512] = "";
+    for (size_t i = 0; i < sizeof usual_files / sizeof usual_files[0]; i++) {
+        if (open_file(usual_files[i], api) == TDM_OK)
+            return TDM_OK;
+        // A later file's reason would only say that it is not there either.
+        if (i == 0)
+            snprintf(first_reason, sizeof first_reason, "%s", tdm_last_detail());
+    }
+    return tdm_fail(
+        TDM_NO_DEVICE,
+        "no driver: %s; install an ICD loader (ocl-icd-libopencl1 on Debian) and a driver "
+        "(pocl-opencl-icd runs on the CPU), or name one in TANDEM_OPENCL_LIBRARY",
+        first_reason);
+}
+
+void tdm_opencl_unload(tdm_opencl_api *api) {
+    if (api->library)
+        dlclose(api->library);
+    api->library = NULL;
+}

@@ -1,0 +1,129 @@
+/* The capability table: one row per capability and how it is found out. */
+#include <string.h>
+
+#include "backend_opencl/opencl_internal.h"
+#include "backend_opencl/opencl_probe.h"
+
+typedef bool (*probe_function)(tdm_opencl_probe_state *probe);
+
+static bool has_extension(const tdm_opencl_probe_state *probe, const char *name) {
+    return tdm_opencl_has_token(probe->record->extensions, name);
+}
+
+/* rusticl on a CPU spreads work-items over the lanes: wide vectors in one item only cost there. */
+static bool probe_cpu_cores(tdm_opencl_probe_state *probe) {
+    return probe->record->info.type == TDM_DEVICE_CPU && !probe->record->family->one_lane_per_item;
+}
+
+static bool probe_local_memory(tdm_opencl_probe_state *probe) {
+    return tdm_opencl_device_uint(probe->api, probe->record->id, CL_DEVICE_LOCAL_MEM_TYPE) ==
+           CL_LOCAL;
+}
+
+static bool probe_unified_memory(tdm_opencl_probe_state *probe) {
+    return tdm_opencl_device_uint(probe->api, probe->record->id, CL_DEVICE_HOST_UNIFIED_MEMORY) !=
+           0;
+}
+
+static bool probe_fp16(tdm_opencl_probe_state *probe) {
+    return has_extension(probe, "cl_khr_fp16");
+}
+
+static bool probe_fp64(tdm_opencl_probe_state *probe) {
+    return has_extension(probe, "cl_khr_fp64") ||
+           tdm_opencl_device_ulong(probe->api, probe->record->id, CL_DEVICE_DOUBLE_FP_CONFIG) != 0;
+}
+
+/* The capability promises shuffles and reductions, which plain cl_khr_subgroups does not have all of. */
+static bool probe_subgroups(tdm_opencl_probe_state *probe) {
+    return has_extension(probe, "cl_intel_subgroups") ||
+           (has_extension(probe, "cl_khr_subgroups") &&
+            has_extension(probe, "cl_khr_subgroup_shuffle"));
+}
+
+static bool probe_int8_dot(tdm_opencl_probe_state *probe) {
+    if (has_extension(probe, "cl_arm_integer_dot_product_accumulate_int8") ||
+        has_extension(probe, "cl_qcom_dot_product8"))
+        return true;
+    if (!has_extension(probe, "cl_khr_integer_dot_product"))
+        return false;
+    cl_device_integer_dot_product_acceleration_properties_khr properties = {0};
+    const cl_int code =
+        OPENCL_CALL(probe->api, clGetDeviceInfo, probe->record->id,
+                    CL_DEVICE_INTEGER_DOT_PRODUCT_ACCELERATION_PROPERTIES_4x8BIT_PACKED_KHR,
+                    sizeof properties, &properties, NULL);
+    return code == CL_SUCCESS && properties.signed_accelerated;
+}
+
+static bool probe_correct_divide(tdm_opencl_probe_state *probe) {
+    const cl_ulong config =
+        tdm_opencl_device_ulong(probe->api, probe->record->id, CL_DEVICE_SINGLE_FP_CONFIG);
+    return (config & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
+}
+
+static bool probe_slabs(tdm_opencl_probe_state *probe) {
+    return !probe->record->family->memory_checker;
+}
+
+/* The compiler's cpuid asks this process's own CPU, so the device must be that CPU. */
+#if defined(__x86_64__) || defined(__i386__)
+static bool runs_here(tdm_opencl_probe_state *probe) {
+    return probe->record->family->host_cores && probe_cpu_cores(probe);
+}
+
+static bool probe_avx2(tdm_opencl_probe_state *probe) {
+    return runs_here(probe) && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
+
+static bool probe_avx512(tdm_opencl_probe_state *probe) {
+    return runs_here(probe) && __builtin_cpu_supports("avx512f") &&
+           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512vl");
+}
+
+static bool probe_vnni(tdm_opencl_probe_state *probe) {
+    return probe_avx512(probe) && __builtin_cpu_supports("avx512vnni");
+}
+#endif
+
+static const struct {
+    tdm_capability capability;
+    probe_function probe;
+} rows[] = {
+    {TDM_CAP_CPU_CORES, probe_cpu_cores},
+    {TDM_CAP_LOCAL_MEMORY, probe_local_memory},
+    {TDM_CAP_UNIFIED_MEMORY, probe_unified_memory},
+    {TDM_CAP_PROFILING, tdm_opencl_probe_profiling},
+    {TDM_CAP_FP16_ARITHMETIC, probe_fp16},
+    {TDM_CAP_FP64, probe_fp64},
+    {TDM_CAP_SUBGROUPS, probe_subgroups},
+    {TDM_CAP_INT8_DOT, probe_int8_dot},
+    {TDM_CAP_CORRECT_DIVIDE, probe_correct_divide},
+    {TDM_CAP_HOST_TASK, tdm_opencl_probe_host_task},
+    {TDM_CAP_SLABS, probe_slabs},
+#if defined(__x86_64__) || defined(__i386__)
+    {TDM_CAP_HOST_AVX2, probe_avx2},
+    {TDM_CAP_HOST_AVX512, probe_avx512},
+    {TDM_CAP_HOST_VNNI, probe_vnni},
+#endif
+};
+
+tdm_status tdm_opencl_probe(const tdm_opencl_api *api, const tdm_opencl_record *record,
+                            uint32_t *capabilities) {
+    tdm_opencl_probe_state probe = {.api = api, .record = record};
+    tdm_status status = tdm_opencl_context_create(api, record, "probe", &probe.context);
+    if (status == TDM_OK)
+        status = tdm_opencl_queue_create(api, record, probe.context, "probe", &probe.queue);
+    uint32_t found = 0;
+    for (size_t i = 0; status == TDM_OK && i < sizeof rows / sizeof rows[0]; i++)
+        if (rows[i].probe(&probe))
+            found |= (uint32_t)rows[i].capability;
+    // A queue that hung must not be released: the release would wait for it.
+    if (probe.queue && !probe.hung)
+        OPENCL_RELEASE(api, clReleaseCommandQueue, probe.queue);
+    if (probe.context && !probe.hung)
+        OPENCL_RELEASE(api, clReleaseContext, probe.context);
+    if (status == TDM_OK)
+        *capabilities = found;
+    return status;
+}

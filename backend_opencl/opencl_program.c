@@ -1,0 +1,185 @@
+/* Programs: from the disk cache where it has them, otherwise by the driver's compiler. */
+#include <stdio.h>
+#include <string.h>
+
+#include "backend_opencl/opencl_internal.h"
+
+/* What of a build log fits into a detail text. */
+#define SHORT_LOG         1200
+/* A driver whose binary is larger than this is not worth a cache. */
+#define MOST_BINARY_BYTES (64u << 20)
+
+/*
+ * No option may loosen arithmetic (no fast-relaxed-math, no mad-enable); the dialect turns contraction off. Divide and square root
+ * are correctly rounded only when asked for.
+ */
+static char *build_options(const tdm_bk_device *device, const tdm_kernel_source *source) {
+    const char *const defines = source->defines ? source->defines : "";
+    const char *const divide = device->record->info.capabilities & TDM_CAP_CORRECT_DIVIDE
+                                   ? "-cl-fp32-correctly-rounded-divide-sqrt "
+                                   : "";
+    const size_t bytes = 128 + strlen(source->entry) + strlen(defines);
+    char *const options = tdm_host_alloc(bytes);
+    if (options)
+        snprintf(options, bytes, "-cl-std=CL1.2 %s-DTDM_ENTRY=%s %s", divide, source->entry,
+                 defines);
+    return options;
+}
+
+/* ---- the driver's compiler ------------------------------------------------------------------ */
+
+/* The build log, or NULL when there is none. */
+static char *build_log(const tdm_bk_device *device, cl_program program) {
+    const cl_device_id id = device->record->id;
+    size_t bytes = 0;
+    if (OPENCL_CALL(device->api, clGetProgramBuildInfo, program, id, CL_PROGRAM_BUILD_LOG, 0, NULL,
+                    &bytes) != CL_SUCCESS ||
+        bytes < 2)
+        return NULL;
+    char *const log = tdm_host_calloc(bytes + 1, 1);
+    if (log && OPENCL_CALL(device->api, clGetProgramBuildInfo, program, id, CL_PROGRAM_BUILD_LOG,
+                           bytes, log, NULL) != CL_SUCCESS)
+        log[0] = '\0';
+    return log;
+}
+
+/* The whole log goes to the library's log, whose messages are single lines. */
+static void log_lines(tdm_log_level level, const char *entry, const char *text) {
+    while (*text) {
+        const size_t length = strcspn(text, "\n");
+        if (length > strspn(text, " \t\r"))
+            tdm_log(level, "driver", "opencl: build of %s: %.*s", entry, (int)length, text);
+        text += length + (text[length] == '\n');
+    }
+}
+
+/* From the line of the first error, if the log names one. */
+static const char *first_error(const char *log) {
+    const char *const error = strstr(log, "error");
+    const char *line = error ? error : log;
+    while (line > log && line[-1] != '\n')
+        line--;
+    return line;
+}
+
+static tdm_status compile(const tdm_bk_device *device, const char *entry, cl_program program,
+                          const char *options) {
+    const cl_int code = OPENCL_CALL(device->api, clBuildProgram, program, 1, &device->record->id,
+                                    options, NULL, NULL);
+    const tdm_log_level level = code == CL_SUCCESS ? TDM_LOG_DEBUG : TDM_LOG_ERROR;
+    char *const log =
+        code != CL_SUCCESS || tdm_log_wanted(level, "driver") ? build_log(device, program) : NULL;
+    if (log)
+        log_lines(level, entry, log);
+    tdm_status status = TDM_OK;
+    if (code != CL_SUCCESS) {
+        status = tdm_opencl_status(code);
+        if (status != TDM_OUT_OF_HOST_MEMORY && status != TDM_DEVICE_LOST)
+            status = TDM_BUILD_FAILED;
+        tdm_set_detail("%s: clBuildProgram: %s (%d) with \"%s\": %.*s", entry,
+                 tdm_opencl_error_name(code), code, options, SHORT_LOG,
+                 log ? first_error(log) : "no log");
+    }
+    tdm_host_free(log);
+    return status;
+}
+
+static tdm_status build_from_source(const tdm_bk_device *device, const tdm_kernel_source *source,
+                                    const char *options, cl_program *program) {
+    cl_int code;
+    const cl_program created =
+        OPENCL_CREATE(device->api, &code, clCreateProgramWithSource, device->context, 1,
+                      (const char **)&source->text, &source->text_bytes);
+    if (!created)
+        return tdm_opencl_fail(code, source->entry, "clCreateProgramWithSource");
+    const tdm_status status = compile(device, source->entry, created, options);
+    if (status == TDM_OK)
+        *program = created;
+    else
+        OPENCL_RELEASE(device->api, clReleaseProgram, created);
+    return status;
+}
+
+/* ---- the cache ------------------------------------------------------------------------------- */
+
+/* Everything that the binary depends on. */
+static tdm_program_key cache_key(const tdm_bk_device *device, const tdm_kernel_source *source,
+                                 const char *options) {
+    const tdm_opencl_record *const record = device->record;
+    const uint32_t one = 1; // its bytes tell the byte order, its neighbour the pointers' size
+    const uint32_t pointer_bytes = sizeof(void *);
+    tdm_program_key_builder builder;
+    tdm_program_key_begin(&builder);
+    tdm_program_key_add_text(&builder, tdm_version_text());
+    tdm_program_key_add(&builder, source->text, source->text_bytes);
+    tdm_program_key_add_text(&builder, options);
+    tdm_program_key_add_text(&builder, record->platform_name);
+    tdm_program_key_add_text(&builder, record->platform_version);
+    tdm_program_key_add_text(&builder, record->info.name);
+    tdm_program_key_add_text(&builder, record->info.vendor);
+    tdm_program_key_add_text(&builder, record->info.api_version);
+    tdm_program_key_add_text(&builder, record->info.driver_version);
+    tdm_program_key_add(&builder, &one, sizeof one);
+    tdm_program_key_add(&builder, &pointer_bytes, sizeof pointer_bytes);
+    return tdm_program_key_end(&builder);
+}
+
+/* A program of a cached binary, or NULL; a binary that the driver does not take is deleted. */
+static cl_program build_from_cache(const tdm_bk_device *device, const tdm_program_key *key,
+                                   const char *entry, const char *options) {
+    unsigned char *binary;
+    size_t bytes;
+    if (!tdm_program_cache_load(device->cache, key, &binary, &bytes))
+        return NULL;
+    cl_int code, binary_code = CL_SUCCESS;
+    cl_program program =
+        OPENCL_CREATE(device->api, &code, clCreateProgramWithBinary, device->context, 1,
+                      &device->record->id, &bytes, (const unsigned char **)&binary, &binary_code);
+    tdm_host_free(binary);
+    if (program &&
+        (binary_code != CL_SUCCESS || compile(device, entry, program, options) != TDM_OK)) {
+        OPENCL_RELEASE(device->api, clReleaseProgram, program);
+        program = NULL;
+    }
+    if (!program) {
+        tdm_log(TDM_LOG_WARNING, "cache", "%s: the driver refuses the cached binary; rebuilding",
+                entry);
+        tdm_program_cache_remove(device->cache, key);
+    }
+    return program;
+}
+
+static void store_in_cache(const tdm_bk_device *device, const tdm_program_key *key,
+                           cl_program program) {
+    size_t bytes = 0;
+    if (OPENCL_CALL(device->api, clGetProgramInfo, program, CL_PROGRAM_BINARY_SIZES, sizeof bytes,
+                    &bytes, NULL) != CL_SUCCESS ||
+        bytes == 0 || bytes > MOST_BINARY_BYTES)
+        return;
+    unsigned char *binary = tdm_host_alloc(bytes);
+    if (binary && OPENCL_CALL(device->api, clGetProgramInfo, program, CL_PROGRAM_BINARIES,
+                              sizeof(unsigned char *), (void *)&binary, NULL) == CL_SUCCESS)
+        tdm_program_cache_store(device->cache, key, binary, bytes);
+    tdm_host_free(binary);
+}
+
+tdm_status tdm_opencl_program_build(tdm_bk_device *device, const tdm_kernel_source *source,
+                                    cl_program *program) {
+    char *const options = build_options(device, source);
+    if (!options)
+        return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "%s: no host memory", source->entry);
+    tdm_status status = TDM_OK;
+    if (device->cache) {
+        const tdm_program_key key = cache_key(device, source, options);
+        *program = build_from_cache(device, &key, source->entry, options);
+        if (!*program) {
+            status = build_from_source(device, source, options, program);
+            if (status == TDM_OK)
+                store_in_cache(device, &key, *program);
+        }
+    } else {
+        status = build_from_source(device, source, options, program);
+    }
+    tdm_host_free(options);
+    return status;
+}
