@@ -1,6 +1,5 @@
 #include "bench/cli_options.h"
 
-#include <errno.h>
 #include <getopt.h>
 #include <math.h>
 #include <stdarg.h>
@@ -138,14 +137,13 @@ static double bytes_factor(const char *suffix) {
     return pow(1024, (double)(letter - letters + 1));
 }
 
-/* Reads the value's number; -1 when it is none of the option's kind. */
+/* Reads the value's number; -1 when it is none of the option's kind. Too large a one saturates. */
 static int read_number(const cli_option *option, const char *text, double *number) {
     char *end = NULL;
-    errno = 0;
     if (text[0] == '\0' || strspn(text, "0123456789+-.") == 0)
         return -1;
     *number = option->kind == CLI_NUMBER ? strtod(text, &end) : (double)strtoll(text, &end, 10);
-    if (errno != 0 || end == text || !isfinite(*number))
+    if (end == text || !isfinite(*number))
         return -1;
     const double factor = option->kind == CLI_BYTES ? bytes_factor(end) : (*end == '\0' ? 1 : 0);
     *number *= factor;

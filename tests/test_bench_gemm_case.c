@@ -151,6 +151,17 @@ static void every_mistake_is_seen(void **state) {
     }
 }
 
+/* The first entry that is looked at: later ones must not hide it. */
+static void the_error_of_a_nan_is_nan(void **state) {
+    (void)state;
+    void *const d = multiply(&plain, plain.k);
+    *entry(d, &plain, 0, 0) = NAN;
+    const gemm_verdict verdict = verdict_of(&plain, d);
+    assert_false(verdict.right);
+    assert_true(isnan(verdict.max_error));
+    free(d);
+}
+
 static void a_dropped_product_is_seen(void **state) {
     (void)state;
     static const tdm_dtype dtypes[] = {TDM_F32, TDM_F16, TDM_BF16};
@@ -247,6 +258,7 @@ int main(void) {
         cmocka_unit_test(right_results_pass),
         cmocka_unit_test(smallest_shapes_pass),
         cmocka_unit_test(every_mistake_is_seen),
+        cmocka_unit_test(the_error_of_a_nan_is_nan),
         cmocka_unit_test(a_dropped_product_is_seen),
         cmocka_unit_test(an_output_of_another_size_is_wrong),
         cmocka_unit_test(a_request_line_carries_the_case),
