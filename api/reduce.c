@@ -154,8 +154,6 @@ static bool fills_with_items(const tdm_device *device, int64_t outputs) {
 static const char *refuse_by_preference(const reduce_problem *problem, int form, int width,
                                         const tdm_device *device) {
     const bool cores = (device->info.capabilities & TDM_CAP_CPU_CORES) != 0;
-    if (width == 16 && !cores)
-        return "sixteen lanes are for CPU cores";
     if (form == FORM_GROUP && cores)
         return "groups that share a row are for devices other than CPU cores";
     if (form == FORM_GROUP && last_stride(&problem->kept, IN_X) == 1 &&

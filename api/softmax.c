@@ -60,8 +60,6 @@ static const char *refuse_by_preference(const softmax_problem *problem, int form
                                         const tdm_device *device) {
     const bool cores = (device->info.capabilities & TDM_CAP_CPU_CORES) != 0;
     const tdm_dim_list *const outer = &problem->outer;
-    if (width == 16 && !cores)
-        return "sixteen lanes are for CPU cores";
     if (form == FORM_GROUP && cores)
         return "groups that share a row are for devices other than CPU cores";
     if (form == FORM_GROUP && outer->rank > 0 && outer_is_dense(outer) &&

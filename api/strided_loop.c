@@ -150,8 +150,6 @@ typedef struct loop_problem {
 
 static const char *refuse_by_preference(const tdm_loop *loop, int width, const tdm_device *device) {
     const bool cores = (device->info.capabilities & TDM_CAP_CPU_CORES) != 0;
-    if (width == 16 && !cores)
-        return "sixteen lanes are for CPU cores";
     if (width == 4 && cores)
         return "four lanes are for devices other than CPU cores";
     return loop->inner < width ? "the rows are shorter than its vector" : NULL;

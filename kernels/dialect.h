@@ -46,9 +46,13 @@
  * Generic width TDM_F32(N) → f32xN, TDM_SPLAT(N, x), TDM_SELECT_LT(N, a, b, x, y), N a number or a macro
  *               TDM_S32(N), TDM_INT_SPLAT(N, v), TDM_INT_LOADV(N, DT, p, i), TDM_INT_STOREV(N, DT, v, p, i)
  *               TDM_COPYV(N, to, i, from, j) moves N elements of one storage type, bits unchanged
- * Blobs         tdm_dims { long v[8]; } by value
+ * Blobs         tdm_dims { long v[8]; } by value; an array in a blob is indexed by constants only
  *
- * Contraction is off: a multiply and an add are fused only where tdm_fma is written. */
+ *               tdm_mad(a,b,c), for both too: a·b + c with one rounding or two, whichever the device does fast.
+ *               tdm_fma is a slow subroutine where the hardware has none, so long sums take tdm_mad unless
+ *               their row requires the hardware.
+ *
+ * Contraction is off: a multiply and an add are fused only where tdm_fma or tdm_mad is written. */
 #ifndef TDM_DIALECT_H
 #define TDM_DIALECT_H
 

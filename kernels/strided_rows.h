@@ -16,14 +16,24 @@ TDM_DEVICE long tdm_quotient(long a, long b) {
     return (a | b) <= 0x7fffffffL ? (long)((int)a / (int)b) : a / b;
 }
 
-/* Offset of a row, by its index among the outer dimensions. */
+/* Offset of a row, by its index among the outer dimensions. Written out, because blobs may be indexed by
+ * constants only (rusticl 22.3 crashes on others, and elsewhere they cost a copy per work-item). */
 TDM_DEVICE long tdm_row_offset(long row, int rank, const tdm_dims *shape, const tdm_dims *strides) {
     long offset = 0;
-    for (int d = rank - 1; d > 0; d--) {
-        const long next = tdm_quotient(row, shape->v[d]);
-        offset += (row - next * shape->v[d]) * strides->v[d];
-        row = next;
+#define TDM_ROW_DIMENSION(d)                                                                       \
+    if (rank > d) {                                                                                \
+        const long next = tdm_quotient(row, shape->v[d]);                                          \
+        offset += (row - next * shape->v[d]) * strides->v[d];                                      \
+        row = next;                                                                                \
     }
+    TDM_ROW_DIMENSION(7)
+    TDM_ROW_DIMENSION(6)
+    TDM_ROW_DIMENSION(5)
+    TDM_ROW_DIMENSION(4)
+    TDM_ROW_DIMENSION(3)
+    TDM_ROW_DIMENSION(2)
+    TDM_ROW_DIMENSION(1)
+#undef TDM_ROW_DIMENSION
     return offset + row * strides->v[0];
 }
 
