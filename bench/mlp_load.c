@@ -30,20 +30,21 @@ static tdm_dtype dtype_of(safetensors_dtype dtype) {
 static float *values_of(const safetensors_tensor *tensor, double scale, mlp_error *error) {
     const tdm_dtype dtype = dtype_of(tensor->dtype);
     if (dtype == TDM_DTYPE_NONE) {
-        mlp_fail(error, "tensor \"%s\" has the dtype %s, which infer does not read", tensor->name,
-                 safetensors_dtype_name(tensor->dtype));
+        mlp_set_error(error, "tensor \"%s\" has the dtype %s, which infer does not read",
+                      tensor->name, safetensors_dtype_name(tensor->dtype));
         return NULL;
     }
     const size_t count = tensor->bytes / safetensors_dtype_bytes(tensor->dtype);
     float *const values = malloc((count + 1) * sizeof *values);
     if (!values) {
-        mlp_fail(error, "out of memory for %zu values of tensor \"%s\"", count, tensor->name);
+        mlp_set_error(error, "out of memory for %zu values of tensor \"%s\"", count, tensor->name);
         return NULL;
     }
     for (size_t i = 0; i < count; i++) {
         values[i] = (float)(scale * tdm_number_get(dtype, tensor->data, i));
         if (!isfinite(values[i])) {
-            mlp_fail(error, "value %zu of tensor \"%s\" is not finite in f32", i, tensor->name);
+            mlp_set_error(error, "value %zu of tensor \"%s\" is not finite in f32", i,
+                          tensor->name);
             free(values);
             return NULL;
         }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-int mlp_fail(mlp_error *error, const char *format, ...) {
+void mlp_set_error(mlp_error *error, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(error->text, sizeof error->text, format, arguments);
@@ -14,7 +14,6 @@ int mlp_fail(mlp_error *error, const char *format, ...) {
     for (char *c = error->text; *c; c++) /* names from files must not steer the terminal */
         if ((unsigned char)*c < ' ' || *c == 127)
             *c = '?';
-    return -1;
 }
 
 void mlp_model_release(mlp_model *model) {

@@ -78,7 +78,10 @@ int64_t mlp_model_outputs(const mlp_model *model);
 /* Number of weights and biases. */
 int64_t mlp_model_parameters(const mlp_model *model);
 
-/* Write the sentence; always -1, so that it can be returned. */
-int mlp_fail(mlp_error *error, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Write the sentence. */
+void mlp_set_error(mlp_error *error, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Write the sentence and give -1 to return; a macro, so that compilers see the value. */
+#define mlp_fail(error, ...) (mlp_set_error(error, __VA_ARGS__), -1)
 
 #endif

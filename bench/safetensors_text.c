@@ -8,12 +8,11 @@ enum {
     MAX_DEPTH = 3
 };
 
-int safetensors_fail(safetensors_error *error, const char *format, ...) {
+void safetensors_set_error(safetensors_error *error, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(error->text, sizeof error->text, format, arguments);
     va_end(arguments);
-    return -1;
 }
 
 safetensors_name safetensors_printable(const char *name) {

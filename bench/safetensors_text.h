@@ -5,9 +5,12 @@
 
 #include "bench/safetensors.h"
 
-/* Write the sentence; always -1, so that it can be returned. */
-int safetensors_fail(safetensors_error *error, const char *format, ...)
+/* Write the sentence. */
+void safetensors_set_error(safetensors_error *error, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* Write the sentence and give -1 to return; a macro, so that compilers see the value. */
+#define safetensors_fail(error, ...) (safetensors_set_error(error, __VA_ARGS__), -1)
 
 typedef struct safetensors_name {
     char text[68];

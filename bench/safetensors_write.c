@@ -73,7 +73,7 @@ static cJSON *make_header(const safetensors_tensor *tensors, size_t tensor_count
     if (!failed)
         return header;
     cJSON_Delete(header);
-    safetensors_fail(error, "out of memory for the header");
+    safetensors_set_error(error, "out of memory for the header");
     return NULL;
 }
 
@@ -117,11 +117,11 @@ static int write_file(const char *path, const char *header, const safetensors_te
     int result = -1;
     const int descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     if (descriptor < 0) {
-        safetensors_fail(error, "%s cannot be created: %s", temporary, strerror(errno));
+        safetensors_set_error(error, "%s cannot be created: %s", temporary, strerror(errno));
     } else {
         const int bad = write_content(descriptor, header, tensors, tensor_count);
         if (close(descriptor) || bad || rename(temporary, path)) {
-            safetensors_fail(error, "%s cannot be written: %s", path, strerror(errno));
+            safetensors_set_error(error, "%s cannot be written: %s", path, strerror(errno));
             unlink(temporary);
         } else {
             result = 0;
