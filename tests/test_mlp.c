@@ -42,7 +42,7 @@ static int remove_directory(void **state) {
 static void test_digits_model(void **state) {
     (void)state;
     mlp_model model;
-    mlp_samples samples;
+    mlp_samples samples = {0};
     mlp_error error;
     if (mlp_model_load(digits, &model, &error) ||
         mlp_samples_load(digits, &model, &samples, &error))
@@ -244,7 +244,7 @@ static mlp_agreement run_as_device(const mlp_model *model, const mlp_samples *sa
                                    tdm_dtype dtype, int64_t lost, int64_t rows) {
     static float values[2][1024];
     mlp_agreement agreement = {0};
-    mlp_reference reference;
+    mlp_reference reference = {0};
     mlp_error error;
     if (mlp_reference_make(model, samples, dtype, rows, &reference, &error))
         fail_msg("%s", error.text);
@@ -309,7 +309,7 @@ static void test_reference_rows_span_the_samples(void **state) {
     static const int64_t widths[] = {3, 2};
     mlp_model model;
     mlp_samples samples;
-    mlp_reference reference;
+    mlp_reference reference = {0};
     mlp_error error;
     assert_int_equal(mlp_model_synthetic("s", widths, 2, 7, &model, &error), 0);
     assert_int_equal(mlp_samples_synthetic(256, 3, 8, &samples, &error), 0);
