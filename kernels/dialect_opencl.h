@@ -54,6 +54,7 @@ typedef int16 s32x16;
 
 /* Math: the built-ins are overloaded for float and its vectors. */
 #define tdm_fma(a, b, c) fma(a, b, c)
+#define tdm_mad(a, b, c) mad(a, b, c)
 #define tdm_min(a, b) fmin(a, b)
 #define tdm_max(a, b) fmax(a, b)
 /* A NaN in b must win by itself; one in a makes the first comparison false, which picks a. */

@@ -114,7 +114,7 @@ TDM_DEVICE void tdm_epilogue_element(float acc, tdm_epilogue_io io, tdm_gemm_epi
                                      long j) {
     float x = e.alpha * acc;
     if (e.c_type != TDM_CODE_ABSENT)
-        x = tdm_fma(e.beta, tdm_load_any(io.c, e.c_type, io.c_at + i * e.c_row + j * e.c_col), x);
+        x = tdm_mad(e.beta, tdm_load_any(io.c, e.c_type, io.c_at + i * e.c_row + j * e.c_col), x);
     if (e.bias_type != TDM_CODE_ABSENT)
         x += tdm_load_any(io.bias, e.bias_type, io.bias_at + j * e.bias_col);
     if (e.r_type != TDM_CODE_ABSENT)
@@ -134,7 +134,7 @@ TDM_DEVICE void tdm_epilogue_piece(TDM_EPILOGUE_F32 acc, tdm_epilogue_io io, tdm
                                    long i, long j) {
     TDM_EPILOGUE_F32 x = TDM_EPILOGUE_SPLAT(e.alpha) * acc;
     if (e.c_type != TDM_CODE_ABSENT)
-        x = tdm_fma(TDM_EPILOGUE_SPLAT(e.beta),
+        x = tdm_mad(TDM_EPILOGUE_SPLAT(e.beta),
                     tdm_loadv_any(io.c, e.c_type, io.c_at + i * e.c_row + j), x);
     if (e.bias_type != TDM_CODE_ABSENT)
         x = x + tdm_loadv_any(io.bias, e.bias_type, io.bias_at + j);

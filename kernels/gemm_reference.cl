@@ -17,7 +17,7 @@ TDM_KERNEL(TDM_ENTRY)
         const long b0 = b_offset + z * s.b_batch + j * s.b_col;
         float acc = 0.0f;
         for (long p = 0; p < s.k; p++)
-            acc = tdm_fma(tdm_load_any(a, s.a_type, a0 + p * s.a_col),
+            acc = tdm_mad(tdm_load_any(a, s.a_type, a0 + p * s.a_col),
                           tdm_load_any(b, s.b_type, b0 + p * s.b_row), acc);
         const tdm_epilogue_io io = tdm_epilogue_begin(c, c_offset, bias, bias_offset, residual,
                                                       r_offset, d, d_offset, e, z);

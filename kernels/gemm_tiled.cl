@@ -62,7 +62,7 @@ TDM_KERNEL_GROUP(TDM_ENTRY, GX, GY, 1)
             TDM_UNROLL for (int i = 0; i < RM; i++) {
                 const f32x4 a_vec = f32x4_splat(a_tile[p * A_PITCH + y * RM + i]);
                 TDM_UNROLL for (int v = 0; v < RN / 4; v++)
-                    acc[i][v] = tdm_fma(a_vec, b_vec[v], acc[i][v]);
+                    acc[i][v] = tdm_mad(a_vec, b_vec[v], acc[i][v]);
             }
         }
         tdm_barrier();
