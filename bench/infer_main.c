@@ -275,13 +275,14 @@ static void run_device(infer_run *run, tdm_context *context, int index,
                        const tdm_device_info *info) {
     tdm_device *device = NULL;
     const tdm_status status = tdm_device_get(context, index, &device);
+    results_add_device(run->document, info);
     if (status != TDM_OK) {
         progress_clear();
         device_report_failure(command_name, info->selector, status);
+        infer_results_add_failure(run->document, info, tdm_last_detail());
         run->failures++;
         return;
     }
-    results_add_device(run->document, info);
     text_table *const table = infer_table_create();
     run_cases(run, device, info, table);
     progress_clear();

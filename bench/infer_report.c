@@ -63,7 +63,9 @@ void infer_table_add(text_table *table, const infer_case *given, const infer_res
     table_cell(table, "%s", tdm_dtype_name(given->dtype));
     table_cell(table, "%lld", (long long)given->batch);
     if (result->status != TDM_OK) {
-        table_end_row(table);
+        for (int i = 0; i < 8; i++)
+            table_cell(table, "-");
+        table_cell(table, "FAILED");
         return;
     }
     share_cell(table, result->accuracy, 2);
@@ -154,4 +156,18 @@ void infer_results_add(results_document *document, const tdm_device_info *info,
     add_row(document, info, given, result, "pipelined", &result->pipelined);
     if (result->status == TDM_OK && result->passed)
         add_row(document, info, given, result, "waited", &result->waited);
+}
+
+void infer_results_add_failure(results_document *document, const tdm_device_info *info,
+                               const char *reason) {
+    const bench_result row = {
+        .suite = "infer",
+        .case_name = "open the device",
+        .impl = "tandem",
+        .device = info->selector,
+        .max_error = NAN,
+        .status = RESULT_FAILED,
+        .reason = reason,
+    };
+    results_add(document, &row);
 }

@@ -15,6 +15,10 @@ void infer_table_add(text_table *table, const infer_case *given, const infer_res
 void infer_results_add(results_document *document, const tdm_device_info *info,
                        const infer_case *given, const infer_result *result);
 
+/* A device that could not even be opened. */
+void infer_results_add_failure(results_document *document, const tdm_device_info *info,
+                               const char *reason);
+
 /* One sentence about what is wrong, "" when the measurement is good. */
 void infer_verdict(const infer_case *given, const infer_result *result, char *text, size_t size);
 
