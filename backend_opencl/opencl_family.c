@@ -12,7 +12,7 @@
  * clCreateProgramWithBinary of ARM's drivers crashes on record.
  */
 static const tdm_opencl_family families[] = {
-    {.needle = "oclgrind", .name = "oclgrind", .memory_checker = true},
+    {.needle = "oclgrind", .name = "oclgrind", .memory_checker = true, .runs_in_calls = true},
     {.needle = "portable computing language",
      .name = "pocl",
      .host_cores = true,

@@ -52,8 +52,13 @@ static cl_int enqueue_task(tdm_bk_stream *stream, host_task *task, cl_event *mar
     cl_int code = OPENCL_CALL(api, clEnqueueMarkerWithWaitList, stream->queue, 0, NULL, marker);
     if (code != CL_SUCCESS)
         return code;
-    *call = "clEnqueueBarrierWithWaitList";
-    code = OPENCL_CALL(api, clEnqueueBarrierWithWaitList, stream->queue, 1, &task->held, NULL);
+    // Flushed apart from the barrier: rusticl finishes no command of a flush before it reaches the barrier's wait.
+    *call = "clFlush";
+    code = OPENCL_CALL(api, clFlush, stream->queue);
+    if (code == CL_SUCCESS) {
+        *call = "clEnqueueBarrierWithWaitList";
+        code = OPENCL_CALL(api, clEnqueueBarrierWithWaitList, stream->queue, 1, &task->held, NULL);
+    }
     if (code == CL_SUCCESS) {
         *call = "clSetEventCallback";
         count_task(stream, true);
@@ -92,7 +97,7 @@ tdm_status tdm_opencl_host_task(tdm_bk_stream *stream, const char *operation,
         return tdm_opencl_fail(code, operation, call);
     }
     tdm_opencl_stream_push(stream, operation, marker);
-    // A marker that the driver has not got yet would never call back.
+    // The barrier goes too: what is enqueued next may be waited for elsewhere.
     tdm_opencl_stream_kick(stream, operation);
     return TDM_OK;
 }

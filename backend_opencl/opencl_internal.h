@@ -17,6 +17,7 @@ typedef struct tdm_opencl_family {
     bool host_cores;            /* its CPU devices compile for the cores of this very host */
     bool one_lane_per_item; /* its CPU devices spread work-items over vector lanes, as a GPU does */
     bool memory_checker;    /* slabs would blind it */
+    bool runs_in_calls;     /* runs commands inside clFlush: a user event would stop the caller */
     bool keeps_programs;    /* caches programs itself, or its binaries are not to be trusted */
 } tdm_opencl_family;
 

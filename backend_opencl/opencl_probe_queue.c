@@ -120,13 +120,17 @@ static bool callback_comes(const tdm_opencl_probe_state *probe, cl_event event) 
     return called;
 }
 
-/* marker (with the callback), barrier on the user event, marker: the last must wait until the user event is set. */
+/*
+ * As tdm_opencl_host_task does it: marker (with the callback), flush, barrier on the user event.
+ * A last marker must wait until the user event is set.
+ */
 static bool holds_back(tdm_opencl_probe_state *probe, cl_event user) {
     const tdm_opencl_api *const api = probe->api;
     cl_event first = NULL, last = NULL;
     bool held =
         OPENCL_CALL(api, clEnqueueMarkerWithWaitList, probe->queue, 0, NULL, &first) ==
             CL_SUCCESS &&
+        OPENCL_CALL(api, clFlush, probe->queue) == CL_SUCCESS &&
         OPENCL_CALL(api, clEnqueueBarrierWithWaitList, probe->queue, 1, &user, NULL) ==
             CL_SUCCESS &&
         OPENCL_CALL(api, clEnqueueMarkerWithWaitList, probe->queue, 0, NULL, &last) == CL_SUCCESS &&
@@ -144,8 +148,8 @@ static bool holds_back(tdm_opencl_probe_state *probe, cl_event user) {
 
 bool tdm_opencl_probe_host_task(tdm_opencl_probe_state *probe) {
     const tdm_opencl_api *const api = probe->api;
-    if (probe->hung || !api->clCreateUserEvent || !api->clSetUserEventStatus ||
-        !api->clSetEventCallback)
+    if (probe->hung || probe->record->family->runs_in_calls || !api->clCreateUserEvent ||
+        !api->clSetUserEventStatus || !api->clSetEventCallback)
         return false;
     cl_int code;
     const cl_event user = OPENCL_CREATE(api, &code, clCreateUserEvent, probe->context);

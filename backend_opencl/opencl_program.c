@@ -77,8 +77,8 @@ static tdm_status compile(const tdm_bk_device *device, const char *entry, cl_pro
         if (status != TDM_OUT_OF_HOST_MEMORY && status != TDM_DEVICE_LOST)
             status = TDM_BUILD_FAILED;
         tdm_set_detail("%s: clBuildProgram: %s (%d) with \"%s\": %.*s", entry,
-                 tdm_opencl_error_name(code), code, options, SHORT_LOG,
-                 log ? first_error(log) : "no log");
+                       tdm_opencl_error_name(code), code, options, SHORT_LOG,
+                       log ? first_error(log) : "no log");
     }
     tdm_host_free(log);
     return status;

@@ -124,8 +124,13 @@ tdm_status tdm_opencl_stream_flush(tdm_bk_stream *stream) {
  */
 static cl_int wait_for_all(tdm_bk_stream *stream) {
     const tdm_opencl_api *const api = stream->device->api;
+    // rusticl's clFinish waits for the last command not yet flushed, and for nothing without one.
+    cl_int code = CL_SUCCESS;
+    if (stream->unflushed == 0)
+        code = OPENCL_CALL(api, clEnqueueMarkerWithWaitList, stream->queue, 0, NULL, NULL);
     stream->unflushed = 0;
-    const cl_int code = OPENCL_CALL(api, clFinish, stream->queue);
+    if (code == CL_SUCCESS)
+        code = OPENCL_CALL(api, clFinish, stream->queue);
     for (uint32_t i = 0; code != CL_SUCCESS && i < stream->count; i++)
         (void)OPENCL_CALL(api, clWaitForEvents, 1, &entry_at(stream, i)->event);
     return code;
