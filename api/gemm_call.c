@@ -6,8 +6,9 @@
 /* Plans a device keeps; the least recently used goes first. A lookup is a walk, so few. */
 #define CACHED_PLANS 64
 
-static tdm_status describe(float alpha, const tdm_tensor *a, const tdm_tensor *b, float beta, const tdm_tensor *c,
-                           const tdm_tensor *d, const tdm_gemm_epilogue *epilogue, tdm_gemm_desc *desc) {
+static tdm_status describe(float alpha, const tdm_tensor *a, const tdm_tensor *b, float beta,
+                           const tdm_tensor *c, const tdm_tensor *d,
+                           const tdm_gemm_epilogue *epilogue, tdm_gemm_desc *desc) {
     *desc = (tdm_gemm_desc)TDM_GEMM_DESC_INIT;
     desc->a = a->layout;
     desc->b = b->layout;
@@ -35,10 +36,11 @@ static bool same_scalar(float a, float b) {
 }
 
 static bool same_description(const tdm_gemm_desc *a, const tdm_gemm_desc *b) {
-    return tdm_layout_equal(&a->a, &b->a) && tdm_layout_equal(&a->b, &b->b) && tdm_layout_equal(&a->c, &b->c) &&
-           tdm_layout_equal(&a->d, &b->d) && tdm_layout_equal(&a->bias, &b->bias) &&
-           tdm_layout_equal(&a->residual, &b->residual) && same_scalar(a->alpha, b->alpha) &&
-           same_scalar(a->beta, b->beta) && a->activation == b->activation;
+    return tdm_layout_equal(&a->a, &b->a) && tdm_layout_equal(&a->b, &b->b) &&
+           tdm_layout_equal(&a->c, &b->c) && tdm_layout_equal(&a->d, &b->d) &&
+           tdm_layout_equal(&a->bias, &b->bias) && tdm_layout_equal(&a->residual, &b->residual) &&
+           same_scalar(a->alpha, b->alpha) && same_scalar(a->beta, b->beta) &&
+           a->activation == b->activation;
 }
 
 static void destroy_plans(void *plans) {
@@ -103,8 +105,9 @@ static tdm_status run_once(tdm_stream *stream, const tdm_gemm_plan *plan, tdm_ge
     return status;
 }
 
-tdm_status tdm_gemm(tdm_stream *stream, float alpha, const tdm_tensor *a, const tdm_tensor *b, float beta,
-                    const tdm_tensor *c, tdm_tensor *d, const tdm_gemm_epilogue *epilogue) {
+tdm_status tdm_gemm(tdm_stream *stream, float alpha, const tdm_tensor *a, const tdm_tensor *b,
+                    float beta, const tdm_tensor *c, tdm_tensor *d,
+                    const tdm_gemm_epilogue *epilogue) {
     TDM_TRY(tdm_check_tensor("gemm", "A", stream, a));
     TDM_TRY(tdm_check_tensor("gemm", "B", stream, b));
     TDM_TRY(tdm_check_tensor("gemm", "D", stream, d));

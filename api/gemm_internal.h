@@ -43,7 +43,8 @@ tdm_status tdm_gemm_problem_from(const tdm_gemm_desc *desc, tdm_gemm_problem *pr
 int64_t tdm_gemm_z_count(const tdm_gemm_problem *problem);
 int64_t tdm_gemm_outer_count(const tdm_gemm_problem *problem);
 /* Elements to add to a matrix's place for outer entry `outer`. */
-int64_t tdm_gemm_outer_offset(const tdm_gemm_problem *problem, const tdm_gemm_matrix *matrix, int64_t outer);
+int64_t tdm_gemm_outer_offset(const tdm_gemm_problem *problem, const tdm_gemm_matrix *matrix,
+                              int64_t outer);
 /* Stride of a matrix along z. */
 int64_t tdm_gemm_z_stride(const tdm_gemm_problem *problem, const tdm_gemm_matrix *matrix);
 
@@ -60,14 +61,22 @@ enum {
     TDM_GEMM_P_LOCAL_BYTES,
     TDM_GEMM_P_GROUP_X
 };
-enum { TDM_GEMM_REFERENCE = 1, TDM_GEMM_TILED = 2, TDM_GEMM_PANEL = 3 };
-enum { TDM_PACK_P_WIDTH = 0, TDM_PACK_P_SOURCE, TDM_PACK_P_PANELS };
+enum {
+    TDM_GEMM_REFERENCE = 1,
+    TDM_GEMM_TILED = 2,
+    TDM_GEMM_PANEL = 3
+};
+enum {
+    TDM_PACK_P_WIDTH = 0,
+    TDM_PACK_P_SOURCE,
+    TDM_PACK_P_PANELS
+};
 
 /*
  * The row for a problem, with its kernel built. Rows whose built kernel turns out to allow smaller groups than they need are refused like any other.
  */
-tdm_status tdm_gemm_select(tdm_device *device, const tdm_gemm_problem *problem, const char *forced, char *refusals,
-                           size_t refusals_bytes, tdm_kernel **kernel);
+tdm_status tdm_gemm_select(tdm_device *device, const tdm_gemm_problem *problem, const char *forced,
+                           char *refusals, size_t refusals_bytes, tdm_kernel **kernel);
 
 /* The packing kernel for panels of `width` lines, from one storage type to another. */
 tdm_status tdm_gemm_select_pack(tdm_device *device, int width, tdm_dtype source, tdm_dtype panels,
@@ -85,10 +94,10 @@ tdm_status tdm_gemm_select_pack(tdm_device *device, int width, tdm_dtype source,
 typedef struct tdm_gemm_packing {
     tdm_kernel *kernel;
     int width;
-    int unit_bytes;      /* of the panels */
-    int64_t lines;       /* of the matrix: rows of A, columns of B */
-    int64_t z_elements;  /* of one batch entry's panels */
-    int64_t z_count;     /* 1 when shared along z */
+    int unit_bytes;     /* of the panels */
+    int64_t lines;      /* of the matrix: rows of A, columns of B */
+    int64_t z_elements; /* of one batch entry's panels */
+    int64_t z_count;    /* 1 when shared along z */
     uint64_t bytes;
     uint64_t workspace_offset;
 } tdm_gemm_packing;

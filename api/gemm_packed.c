@@ -43,11 +43,12 @@ tdm_status tdm_packed_check(const tdm_gemm_plan *plan, const tdm_packed *packed)
         return tdm_fail(TDM_BAD_ARGUMENT, "gemm: packed_b is on device %s, the plan on %s",
                         packed->device->info.selector, plan->device->info.selector);
     if (strcmp(packed->layout, plan->packed_layout) != 0)
-        return tdm_fail(TDM_BAD_ARGUMENT, "gemm: packed_b has layout %s but %s reads %s", packed->layout,
-                        plan->kernel->variant->name, plan->packed_layout);
+        return tdm_fail(TDM_BAD_ARGUMENT, "gemm: packed_b has layout %s but %s reads %s",
+                        packed->layout, plan->kernel->variant->name, plan->packed_layout);
     if (packed->k != p->k || packed->n != p->n)
-        return tdm_fail(TDM_BAD_SHAPE, "gemm: packed_b is %lld by %lld but B of the plan is %lld by %lld",
-                        (long long)packed->k, (long long)packed->n, (long long)p->k, (long long)p->n);
+        return tdm_fail(
+            TDM_BAD_SHAPE, "gemm: packed_b is %lld by %lld but B of the plan is %lld by %lld",
+            (long long)packed->k, (long long)packed->n, (long long)p->k, (long long)p->n);
     int64_t shape[TDM_GEMM_BATCH_RANK];
     const int rank = own_batch(p, shape);
     if (packed->batch_rank != rank ||
@@ -57,8 +58,8 @@ tdm_status tdm_packed_check(const tdm_gemm_plan *plan, const tdm_packed *packed)
 }
 
 /* A dense copy of one outer entry, for kernels that read B in place. */
-static tdm_status copy_plain(const tdm_gemm_plan *plan, tdm_stream *stream, const tdm_tensor *b, int64_t offset,
-                             tdm_buffer *target, int64_t target_elements) {
+static tdm_status copy_plain(const tdm_gemm_plan *plan, tdm_stream *stream, const tdm_tensor *b,
+                             int64_t offset, tdm_buffer *target, int64_t target_elements) {
     tdm_status status = TDM_OK;
     const tdm_gemm_problem *const p = &plan->problem;
     const tdm_gemm_packing *const packing = &plan->pack_b;
@@ -84,7 +85,8 @@ static tdm_status fill_packed(const tdm_gemm_plan *plan, tdm_stream *stream, con
     const int64_t outer_count = p->k == 0 ? 0 : tdm_gemm_outer_count(p);
     for (int64_t outer = 0; outer < outer_count; outer++) {
         const int64_t offset = tdm_gemm_outer_offset(p, &p->b, outer);
-        const int64_t elements = tdm_packed_index(p, outer) * packing->z_count * packing->z_elements;
+        const int64_t elements =
+            tdm_packed_index(p, outer) * packing->z_count * packing->z_elements;
         if (!is_first_of_its_b(p, outer))
             continue;
         const tdm_gemm_pack_job job = {.packing = packing,
@@ -108,7 +110,8 @@ static tdm_status packed_bytes(const tdm_gemm_plan *plan, int64_t *bytes) {
     *bytes = (int64_t)plan->pack_b.bytes;
     for (int i = 0; i < p->batch_rank - 1; i++)
         if (p->b.batch[i] != 0 && tdm_mul_overflows(*bytes, p->batch_shape[i], bytes))
-            return tdm_fail(TDM_BAD_SHAPE, "gemm_pack_b: the packed form would exceed 2^63-1 bytes");
+            return tdm_fail(TDM_BAD_SHAPE,
+                            "gemm_pack_b: the packed form would exceed 2^63-1 bytes");
     return TDM_OK;
 }
 
@@ -117,7 +120,8 @@ static tdm_status check_pack(const tdm_gemm_plan *plan, tdm_stream *stream, cons
         return tdm_fail(TDM_BAD_ARGUMENT, "gemm_pack_b: plan is NULL");
     TDM_TRY(tdm_check_tensor("gemm_pack_b", "B", stream, b));
     if (stream->device != plan->device)
-        return tdm_fail(TDM_BAD_ARGUMENT, "gemm_pack_b: the plan is for device %s, the stream on %s",
+        return tdm_fail(TDM_BAD_ARGUMENT,
+                        "gemm_pack_b: the plan is for device %s, the stream on %s",
                         plan->device->info.selector, stream->device->info.selector);
     if (!plan->desc.packed_b)
         return tdm_fail(TDM_BAD_STATE, "gemm_pack_b: the plan was made without packed_b");
@@ -125,7 +129,8 @@ static tdm_status check_pack(const tdm_gemm_plan *plan, tdm_stream *stream, cons
         return tdm_fail(TDM_BAD_DTYPE, "gemm_pack_b: B is %s but the plan was made for %s",
                         tdm_dtype_name(b->layout.dtype), tdm_dtype_name(plan->desc.b.dtype));
     if (!tdm_layout_equal(&b->layout, &plan->desc.b))
-        return tdm_fail(TDM_BAD_SHAPE, "gemm_pack_b: B has not the layout that the plan was made for");
+        return tdm_fail(TDM_BAD_SHAPE,
+                        "gemm_pack_b: B has not the layout that the plan was made for");
     return tdm_refuse_recording(stream, "gemm_pack_b");
 }
 

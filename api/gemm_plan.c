@@ -23,9 +23,8 @@ static tdm_status size_packing(const tdm_gemm_plan *plan, const char *name,
     packing->z_count = tdm_gemm_z_stride(p, matrix) == 0 ? 1 : tdm_gemm_z_count(p);
     if (tdm_mul_overflows(panels * packing->width, p->k, &packing->z_elements) ||
         tdm_mul_overflows(packing->z_elements, packing->z_count, &bytes) ||
-        tdm_mul_overflows(bytes, packing->unit_bytes, &bytes))
-        return tdm_fail(TDM_BAD_SHAPE, "gemm: the packed form of %s would exceed 2^63-1 bytes",
-                        name);
+        tdm_mul_overflows(bytes, packing->unit_bytes, &bytes) || bytes > INT64_MAX / 4)
+        return tdm_fail(TDM_BAD_SHAPE, "gemm: the packed form of %s would exceed 2^61 bytes", name);
     packing->bytes = (uint64_t)bytes;
     return TDM_OK;
 }
@@ -46,10 +45,13 @@ static tdm_status plan_packing(tdm_gemm_plan *plan) {
     const int32_t *const row = plan->kernel->variant->parameters;
     const tdm_gemm_problem *const p = &plan->problem;
     tdm_gemm_packing *const a = &plan->pack_a, *const b = &plan->pack_b;
+    b->width = 1;
+    b->unit_bytes = tdm_dtype_info(p->b.dtype)->unit_bytes;
+    b->lines = p->n;
     if (row[TDM_GEMM_P_FAMILY] != TDM_GEMM_PANEL) {
         snprintf(plan->packed_layout, sizeof plan->packed_layout, "plain-%s/%d",
                  tdm_dtype_name(p->b.dtype), PLAIN_VERSION);
-        return TDM_OK;
+        return plan->desc.packed_b ? size_packing(plan, "B", &p->b, b) : TDM_OK;
     }
     if (packs_a(plan)) {
         TDM_TRY(tdm_gemm_select_pack(plan->device, row[TDM_GEMM_P_ROWS], p->a.dtype, TDM_F32,
@@ -74,11 +76,11 @@ static tdm_status check_tiles(const tdm_gemm_plan *plan) {
     const tdm_gemm_problem *const p = &plan->problem;
     const int32_t *const row = plan->kernel->variant->parameters;
     int64_t tiles;
-    if (tdm_mul_overflows(tdm_ceil_div(p->m, row[TDM_GEMM_P_ROWS]), tdm_ceil_div(p->n, row[TDM_GEMM_P_COLUMNS]),
-                          &tiles) ||
+    if (tdm_mul_overflows(tdm_ceil_div(p->m, row[TDM_GEMM_P_ROWS]),
+                          tdm_ceil_div(p->n, row[TDM_GEMM_P_COLUMNS]), &tiles) ||
         tiles > INT32_MAX)
-        return tdm_fail(TDM_UNSUPPORTED, "gemm: %lld by %lld elements are too many tiles for %s", (long long)p->m,
-                        (long long)p->n, plan->kernel->variant->name);
+        return tdm_fail(TDM_UNSUPPORTED, "gemm: %lld by %lld elements are too many tiles for %s",
+                        (long long)p->m, (long long)p->n, plan->kernel->variant->name);
     return TDM_OK;
 }
 

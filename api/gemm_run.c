@@ -10,20 +10,22 @@ _Static_assert(TDM_CODE_F32 == (int)TDM_F32 && TDM_CODE_F16 == (int)TDM_F16 &&
                "dtype codes of the kernels");
 _Static_assert(TDM_CODE_ACT_NONE == (int)TDM_ACT_NONE && TDM_CODE_ACT_RELU == (int)TDM_ACT_RELU &&
                    TDM_CODE_ACT_GELU == (int)TDM_ACT_GELU &&
-                   TDM_CODE_ACT_GELU_TANH == (int)TDM_ACT_GELU_TANH && TDM_CODE_ACT_SILU == (int)TDM_ACT_SILU,
+                   TDM_CODE_ACT_GELU_TANH == (int)TDM_ACT_GELU_TANH &&
+                   TDM_CODE_ACT_SILU == (int)TDM_ACT_SILU,
                "activation codes of the kernels");
-_Static_assert(sizeof(tdm_gemm_shape_arg) <= TDM_BLOB_BYTES && sizeof(tdm_gemm_epilogue_arg) <= TDM_BLOB_BYTES &&
+_Static_assert(sizeof(tdm_gemm_shape_arg) <= TDM_BLOB_BYTES &&
+                   sizeof(tdm_gemm_epilogue_arg) <= TDM_BLOB_BYTES &&
                    sizeof(tdm_pack_arg) <= TDM_BLOB_BYTES,
                "blobs");
 
-#define REFERENCE_GROUP 64
+#define REFERENCE_GROUP    64
 /* Elements that one item packs: enough to hide the launch, few enough to share the work among cores. */
 #define PACK_ITEM_ELEMENTS 4096
 
 /* ---- checks ----------------------------------------------------------------------------------------- */
 
-static tdm_status check_operand(const tdm_stream *stream, const char *name, const tdm_tensor *tensor,
-                                const tdm_layout *expected) {
+static tdm_status check_operand(const tdm_stream *stream, const char *name,
+                                const tdm_tensor *tensor, const tdm_layout *expected) {
     if (expected->dtype == TDM_DTYPE_NONE) {
         if (tensor)
             return tdm_fail(TDM_BAD_ARGUMENT, "gemm: %s is given but the plan has none", name);
@@ -42,10 +44,12 @@ static tdm_status check_operand(const tdm_stream *stream, const char *name, cons
                     same_shape ? " with other strides" : "");
 }
 
-static tdm_status check_b(const tdm_gemm_plan *plan, const tdm_stream *stream, const tdm_gemm_args *args) {
+static tdm_status check_b(const tdm_gemm_plan *plan, const tdm_stream *stream,
+                          const tdm_gemm_args *args) {
     if (!plan->desc.packed_b) {
         if (args->packed_b)
-            return tdm_fail(TDM_BAD_ARGUMENT, "gemm: packed_b is given but the plan was made without");
+            return tdm_fail(TDM_BAD_ARGUMENT,
+                            "gemm: packed_b is given but the plan was made without");
         return check_operand(stream, "B", args->b, &plan->desc.b);
     }
     if (args->b)
@@ -55,7 +59,8 @@ static tdm_status check_b(const tdm_gemm_plan *plan, const tdm_stream *stream, c
     return tdm_packed_check(plan, args->packed_b);
 }
 
-static tdm_status check_operands(const tdm_gemm_plan *plan, const tdm_stream *stream, const tdm_gemm_args *args) {
+static tdm_status check_operands(const tdm_gemm_plan *plan, const tdm_stream *stream,
+                                 const tdm_gemm_args *args) {
     const tdm_gemm_desc *const desc = &plan->desc;
     TDM_TRY(check_operand(stream, "A", args->a, &desc->a));
     TDM_TRY(check_b(plan, stream, args));
@@ -89,19 +94,24 @@ static tdm_status check_workspace(const tdm_gemm_plan *plan, const tdm_gemm_args
     if (workspace->bytes < plan->workspace_bytes)
         return tdm_fail(TDM_BAD_ARGUMENT, "gemm: the workspace has %zu bytes, the plan needs %llu",
                         workspace->bytes, (unsigned long long)plan->workspace_bytes);
-    const tdm_tensor *const operands[] = {args->a, args->b, args->c, args->bias, args->residual, args->d};
+    const tdm_tensor *const operands[] = {args->a,    args->b,        args->c,
+                                          args->bias, args->residual, args->d};
     for (size_t i = 0; i < sizeof operands / sizeof operands[0]; i++)
         if (operands[i] && operands[i]->buffer->block == workspace->block)
             return tdm_fail(TDM_BAD_ARGUMENT, "gemm: the workspace is the buffer of an operand");
     return TDM_OK;
 }
 
-static tdm_status check_run(const tdm_gemm_plan *plan, const tdm_stream *stream, const tdm_gemm_args *args) {
+static tdm_status check_run(const tdm_gemm_plan *plan, const tdm_stream *stream,
+                            const tdm_gemm_args *args) {
     if (!plan || !stream || !args)
-        return tdm_fail(TDM_BAD_ARGUMENT, "gemm: %s is NULL", !plan ? "plan" : !stream ? "stream" : "args");
+        return tdm_fail(TDM_BAD_ARGUMENT, "gemm: %s is NULL",
+                        !plan     ? "plan"
+                        : !stream ? "stream"
+                                  : "args");
     if (args->struct_size != sizeof *args)
-        return tdm_fail(TDM_BAD_ARGUMENT, "gemm: struct_size of args is %zu, expected %zu", args->struct_size,
-                        sizeof *args);
+        return tdm_fail(TDM_BAD_ARGUMENT, "gemm: struct_size of args is %zu, expected %zu",
+                        args->struct_size, sizeof *args);
     if (stream->device != plan->device)
         return tdm_fail(TDM_BAD_ARGUMENT, "gemm: the plan is for device %s, the stream on %s",
                         plan->device->info.selector, stream->device->info.selector);
@@ -120,7 +130,8 @@ static tdm_arg place(const tdm_tensor *tensor, int64_t offset) {
 tdm_status tdm_gemm_enqueue_pack(tdm_stream *stream, const tdm_gemm_pack_job *job) {
     const tdm_gemm_packing *const p = job->packing;
     const int64_t depth_per_item = tdm_ceil_div(PACK_ITEM_ELEMENTS / p->width, 8) * 8;
-    const int64_t pieces = tdm_ceil_div(job->depth, depth_per_item), panels = tdm_ceil_div(p->lines, p->width);
+    const int64_t pieces = tdm_ceil_div(job->depth, depth_per_item),
+                  panels = tdm_ceil_div(p->lines, p->width);
     if (pieces > INT32_MAX || panels > INT32_MAX)
         return tdm_fail(TDM_UNSUPPORTED, "gemm: %lld by %lld elements are too many to pack",
                         (long long)job->depth, (long long)p->lines);
@@ -154,8 +165,9 @@ typedef struct run {
     int64_t outer;
     tdm_gemm_shape_arg shape;
     tdm_gemm_epilogue_arg epilogue;
-    tdm_arg a, b;           /* of z = 0 */
-    int64_t packed_a_from, packed_b_from; /* source offsets of what the workspace holds, -1: nothing yet */
+    tdm_arg a, b; /* of z = 0 */
+    int64_t packed_a_from,
+        packed_b_from; /* source offsets of what the workspace holds, -1: nothing yet */
 } run;
 
 static void take_shape(run *r) {
@@ -265,11 +277,13 @@ static tdm_status prepare_b(run *r) {
 }
 
 /* C or the residual at z; D stands in where there is none. */
-static tdm_arg place_addend(const run *r, const tdm_tensor *tensor, const tdm_gemm_matrix *matrix, int64_t z) {
+static tdm_arg place_addend(const run *r, const tdm_tensor *tensor, const tdm_gemm_matrix *matrix,
+                            int64_t z) {
     const tdm_gemm_problem *const p = &r->plan->problem;
     if (matrix->dtype == TDM_DTYPE_NONE)
         return tdm_arg_tensor(r->args->d);
-    return place(tensor, tdm_gemm_outer_offset(p, matrix, r->outer) + z * tdm_gemm_z_stride(p, matrix));
+    return place(tensor,
+                 tdm_gemm_outer_offset(p, matrix, r->outer) + z * tdm_gemm_z_stride(p, matrix));
 }
 
 static tdm_status launch_piece(const run *r, int64_t z, int64_t count) {
@@ -313,9 +327,11 @@ static tdm_status launch_outer(run *r) {
     return TDM_OK;
 }
 
-tdm_status tdm_gemm_plan_run(const tdm_gemm_plan *plan, tdm_stream *stream, const tdm_gemm_args *args) {
+tdm_status tdm_gemm_plan_run(const tdm_gemm_plan *plan, tdm_stream *stream,
+                             const tdm_gemm_args *args) {
     TDM_TRY(check_run(plan, stream, args));
-    run r = {.plan = plan, .stream = stream, .args = args, .packed_a_from = -1, .packed_b_from = -1};
+    run r = {
+        .plan = plan, .stream = stream, .args = args, .packed_a_from = -1, .packed_b_from = -1};
     const int64_t outer_count = tdm_gemm_outer_count(&plan->problem);
     for (r.outer = 0; r.outer < outer_count; r.outer++)
         TDM_TRY(launch_outer(&r));

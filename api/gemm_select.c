@@ -96,8 +96,8 @@ static const char *supports(const void *context, const tdm_variant *variant,
 }
 
 /* Build the row's kernel. A row that fails is noted, so that the next walk passes it over; a forced one is an error. */
-static tdm_status build_row(tdm_device *device, const tdm_variant *variant, selection *s, bool *usable,
-                            tdm_kernel **kernel) {
+static tdm_status build_row(tdm_device *device, const tdm_variant *variant, selection *s,
+                            bool *usable, tdm_kernel **kernel) {
     const tdm_status status = tdm_device_kernel(device, variant, kernel);
     const uint32_t needed = (uint32_t)variant->parameters[TDM_GEMM_P_ITEMS];
     *usable = status == TDM_OK && (*kernel)->limits.max_group_items >= needed;
@@ -106,22 +106,23 @@ static tdm_status build_row(tdm_device *device, const tdm_variant *variant, sele
     if (status != TDM_OK && (status != TDM_BUILD_FAILED || s->problem->forced))
         return status;
     if (s->unusable_count == MAX_UNUSABLE)
-        return tdm_fail(TDM_UNSUPPORTED, "gemm: the device can run none of %d kernels", MAX_UNUSABLE);
+        return tdm_fail(TDM_UNSUPPORTED, "gemm: the device can run none of %d kernels",
+                        MAX_UNUSABLE);
     s->unusable[s->unusable_count++] =
         (unusable_row){.variant = variant,
                        .allowed_items = status == TDM_OK ? (*kernel)->limits.max_group_items : 0};
     return TDM_OK;
 }
 
-tdm_status tdm_gemm_select(tdm_device *device, const tdm_gemm_problem *problem, const char *forced, char *refusals,
-                           size_t refusals_bytes, tdm_kernel **kernel) {
+tdm_status tdm_gemm_select(tdm_device *device, const tdm_gemm_problem *problem, const char *forced,
+                           char *refusals, size_t refusals_bytes, tdm_kernel **kernel) {
     selection s = {.problem = problem};
     bool usable = false;
     while (!usable) {
         const tdm_variant *variant;
         refusals[0] = '\0';
-        TDM_TRY(tdm_select_variant(device, TDM_OP_GEMM, "gemm", forced, supports, &s, refusals, refusals_bytes,
-                                   &variant));
+        TDM_TRY(tdm_select_variant(device, TDM_OP_GEMM, "gemm", forced, supports, &s, refusals,
+                                   refusals_bytes, &variant));
         TDM_TRY(build_row(device, variant, &s, &usable, kernel));
     }
     return TDM_OK;

@@ -49,16 +49,19 @@ static inline int64_t op_gemm_batch_count(const op_gemm_case *item) {
 
 /* Multiplications and additions of the product; the epilogue is not counted. */
 static inline double op_gemm_flops(const op_gemm_case *item) {
-    return 2.0 * (double)item->m * (double)item->n * (double)item->k * (double)op_gemm_batch_count(item);
+    return 2.0 * (double)item->m * (double)item->n * (double)item->k *
+           (double)op_gemm_batch_count(item);
 }
 
 /* The shape an operand's tensor has: its batch dimensions, then rows and columns as stored. Returns the rank. */
-static inline int op_gemm_shape(const op_gemm_case *item, op_gemm_operand operand, int64_t shape[TDM_MAX_RANK]) {
+static inline int op_gemm_shape(const op_gemm_case *item, op_gemm_operand operand,
+                                int64_t shape[TDM_MAX_RANK]) {
     if (operand == OP_GEMM_BIAS) {
         shape[0] = item->n;
         return 1;
     }
-    const int flipped = (operand == OP_GEMM_A && item->transpose_a) || (operand == OP_GEMM_B && item->transpose_b);
+    const int flipped =
+        (operand == OP_GEMM_A && item->transpose_a) || (operand == OP_GEMM_B && item->transpose_b);
     const int64_t rows = operand == OP_GEMM_B ? item->k : item->m;
     const int64_t columns = operand == OP_GEMM_A ? item->k : item->n;
     for (int i = 0; i < item->batch_rank; i++)
@@ -69,7 +72,8 @@ static inline int op_gemm_shape(const op_gemm_case *item, op_gemm_operand operan
 }
 
 /* The operand's matrix (0, 1, …) that batch entry `entry` of D uses. */
-static inline int64_t op_gemm_entry_of(const op_gemm_case *item, op_gemm_operand operand, int64_t entry) {
+static inline int64_t op_gemm_entry_of(const op_gemm_case *item, op_gemm_operand operand,
+                                       int64_t entry) {
     int64_t index = 0, step = 1;
     for (int i = item->batch_rank - 1; i >= 0; i--) {
         if (!(item->shared[operand] >> i & 1u)) {
@@ -101,8 +105,10 @@ static inline double op_gemm_min_normal(tdm_dtype dtype) {
 #define OP_GEMM_BOUND_FACTOR 4.0
 static inline double op_gemm_bound(const op_gemm_case *item, double d64, double size) {
     const double terms = (double)(item->k > 1 ? item->k : 1);
-    return op_gemm_roundoff(item->dtype[OP_GEMM_D]) * fmax(fabs(d64), op_gemm_min_normal(item->dtype[OP_GEMM_D])) +
-           op_gemm_lipschitz(item->activation) * OP_GEMM_BOUND_FACTOR * sqrt(terms) * 0x1p-24 * size;
+    return op_gemm_roundoff(item->dtype[OP_GEMM_D]) *
+               fmax(fabs(d64), op_gemm_min_normal(item->dtype[OP_GEMM_D])) +
+           op_gemm_lipschitz(item->activation) * OP_GEMM_BOUND_FACTOR * sqrt(terms) * 0x1p-24 *
+               size;
 }
 
 #endif

@@ -18,7 +18,8 @@ static tdm_gemm_desc small_desc(void) {
     return desc;
 }
 
-static void refuse_desc(const test_device *device, const tdm_gemm_desc *desc, tdm_status status, const char *part) {
+static void refuse_desc(const test_device *device, const tdm_gemm_desc *desc, tdm_status status,
+                        const char *part) {
     tdm_gemm_plan *plan = (tdm_gemm_plan *)(uintptr_t)1;
     TEST_REFUSED(tdm_gemm_plan_create(device->device, desc, &plan), status, part);
     assert_null(plan);
@@ -93,8 +94,10 @@ DEVICE_TEST(null_and_foreign_structs_are_refused) {
     tdm_gemm_plan *plan;
     size_t bytes = 7;
     TEST_REFUSED(tdm_gemm_plan_create(NULL, &desc, &plan), TDM_BAD_ARGUMENT, "device is NULL");
-    TEST_REFUSED(tdm_gemm_plan_create(device->device, NULL, &plan), TDM_BAD_ARGUMENT, "desc is NULL");
-    TEST_REFUSED(tdm_gemm_plan_create(device->device, &desc, NULL), TDM_BAD_ARGUMENT, "plan is NULL");
+    TEST_REFUSED(tdm_gemm_plan_create(device->device, NULL, &plan), TDM_BAD_ARGUMENT,
+                 "desc is NULL");
+    TEST_REFUSED(tdm_gemm_plan_create(device->device, &desc, NULL), TDM_BAD_ARGUMENT,
+                 "plan is NULL");
     desc.struct_size--;
     refuse_desc(device, &desc, TDM_BAD_ARGUMENT, "struct_size of desc");
     TEST_REFUSED(tdm_gemm_plan_workspace_size(NULL, &bytes), TDM_BAD_ARGUMENT, "plan is NULL");
@@ -112,6 +115,7 @@ DEVICE_TEST(sizes_that_overflow_are_refused) {
     desc.a.shape[1] = desc.b.shape[0] = INT64_MAX / 2;
     refuse_desc(device, &desc, TDM_BAD_SHAPE, "gemm: A");
     // Shared elements make the matrices small, but not their packed forms.
+    desc.a.shape[1] = desc.b.shape[0] = INT64_C(1) << 57;
     desc.a.strides[0] = desc.a.strides[1] = desc.b.strides[0] = desc.b.strides[1] = 0;
     tdm_gemm_plan *plan = NULL;
     if (tdm_gemm_plan_create(device->device, &desc, &plan) == TDM_OK) {
@@ -152,7 +156,8 @@ DEVICE_TEST(a_forced_variant_is_taken_or_refused_with_the_reason) {
     refuse_desc(device, &desc, TDM_UNSUPPORTED, "gemm_of_nobody: no such variant");
     if (!(device->info.capabilities & TDM_CAP_CPU_CORES)) {
         desc.variant = "gemm_f32_panel_8x8";
-        refuse_desc(device, &desc, TDM_UNSUPPORTED, "gemm_f32_panel_8x8: the device lacks cpu-cores");
+        refuse_desc(device, &desc, TDM_UNSUPPORTED,
+                    "gemm_f32_panel_8x8: the device lacks cpu-cores");
     }
 }
 
@@ -170,11 +175,13 @@ DEVICE_TEST(the_log_and_the_plan_say_why_candidates_were_refused) {
     snprintf(line, sizeof line, "gemm: %s chosen\n", tdm_gemm_plan_variant(plan));
     assert_non_null(strstr(h.text, line));
     if (!(device->info.capabilities & TDM_CAP_HOST_AVX512)) {
-        const char *const reason = device->info.capabilities & TDM_CAP_CPU_CORES
-                                       ? "gemm_f32_panel_12x32__avx512: the device lacks avx512\n"
-                                       : "gemm_f32_panel_12x32__avx512: the device lacks cpu-cores\n";
+        const char *const reason =
+            device->info.capabilities & TDM_CAP_CPU_CORES
+                ? "gemm_f32_panel_12x32__avx512: the device lacks avx512\n"
+                : "gemm_f32_panel_12x32__avx512: the device lacks cpu-cores\n";
         assert_non_null(strstr(tdm_gemm_plan_refusals(plan), reason));
-        assert_non_null(strstr(h.text, "gemm: gemm_f32_panel_12x32__avx512 refused: the device lacks"));
+        assert_non_null(
+            strstr(h.text, "gemm: gemm_f32_panel_12x32__avx512 refused: the device lacks"));
     }
     if (!(device->info.capabilities & TDM_CAP_CPU_CORES)) {
         assert_string_equal(tdm_gemm_plan_variant(plan), "gemm_any_reference");
@@ -247,21 +254,25 @@ DEVICE_TEST(operands_that_are_not_the_plans_are_refused) {
     TEST_REFUSED(tdm_gemm_plan_run(t.plan, NULL, &args), TDM_BAD_ARGUMENT, "stream is NULL");
     TEST_REFUSED(tdm_gemm_plan_run(t.plan, device->stream, NULL), TDM_BAD_ARGUMENT, "args is NULL");
     args.struct_size = 3;
-    TEST_REFUSED(tdm_gemm_plan_run(t.plan, device->stream, &args), TDM_BAD_ARGUMENT, "struct_size of args is 3");
+    TEST_REFUSED(tdm_gemm_plan_run(t.plan, device->stream, &args), TDM_BAD_ARGUMENT,
+                 "struct_size of args is 3");
     args = t.args;
     args.a = NULL;
     TEST_REFUSED(tdm_gemm_plan_run(t.plan, device->stream, &args), TDM_BAD_ARGUMENT, "A is NULL");
     args.a = other;
-    TEST_REFUSED(tdm_gemm_plan_run(t.plan, device->stream, &args), TDM_BAD_DTYPE, "A is f16 but the plan was made for f32");
+    TEST_REFUSED(tdm_gemm_plan_run(t.plan, device->stream, &args), TDM_BAD_DTYPE,
+                 "A is f16 but the plan was made for f32");
     args.a = narrow;
     TEST_REFUSED(tdm_gemm_plan_run(t.plan, device->stream, &args), TDM_BAD_SHAPE,
                  "A is [4, 5] but the plan was made for [4, 6]");
     args = t.args;
     args.c = narrow;
-    TEST_REFUSED(tdm_gemm_plan_run(t.plan, device->stream, &args), TDM_BAD_ARGUMENT, "C is given but the plan has none");
+    TEST_REFUSED(tdm_gemm_plan_run(t.plan, device->stream, &args), TDM_BAD_ARGUMENT,
+                 "C is given but the plan has none");
     args = t.args;
     args.bias = narrow;
-    TEST_REFUSED(tdm_gemm_plan_run(t.plan, device->stream, &args), TDM_BAD_ARGUMENT, "bias is given");
+    TEST_REFUSED(tdm_gemm_plan_run(t.plan, device->stream, &args), TDM_BAD_ARGUMENT,
+                 "bias is given");
     args = t.args;
     args.d = (tdm_tensor *)(uintptr_t)(const void *)t.b.tensor;
     TEST_REFUSED(tdm_gemm_plan_run(t.plan, device->stream, &args), TDM_BAD_SHAPE, "D is [6, 5]");
@@ -301,9 +312,11 @@ DEVICE_TEST(a_workspace_that_does_not_do_is_refused) {
         tdm_buffer *small = NULL;
         TEST_OK(tdm_buffer_create(device->device, bytes - 1, &small));
         args.workspace = NULL;
-        TEST_REFUSED(tdm_gemm_plan_run(t.plan, device->stream, &args), TDM_BAD_ARGUMENT, "workspace is NULL");
+        TEST_REFUSED(tdm_gemm_plan_run(t.plan, device->stream, &args), TDM_BAD_ARGUMENT,
+                     "workspace is NULL");
         args.workspace = small;
-        TEST_REFUSED(tdm_gemm_plan_run(t.plan, device->stream, &args), TDM_BAD_ARGUMENT, "the plan needs");
+        TEST_REFUSED(tdm_gemm_plan_run(t.plan, device->stream, &args), TDM_BAD_ARGUMENT,
+                     "the plan needs");
         tdm_buffer_destroy(small);
         // A buffer that holds an operand, though it is large enough.
         tdm_buffer *whole = NULL;
@@ -341,13 +354,13 @@ DEVICE_TEST(an_output_that_overlaps_an_operand_is_refused) {
     TEST_REFUSED(tdm_gemm(device->stream, 1, apart, apart, 1, upper, lower, NULL), TDM_BAD_ARGUMENT,
                  "the output D overlaps C");
     epilogue.residual = upper;
-    TEST_REFUSED(tdm_gemm(device->stream, 1, apart, apart, 0, NULL, lower, &epilogue), TDM_BAD_ARGUMENT,
-                 "the output D overlaps residual");
+    TEST_REFUSED(tdm_gemm(device->stream, 1, apart, apart, 0, NULL, lower, &epilogue),
+                 TDM_BAD_ARGUMENT, "the output D overlaps residual");
     tdm_tensor *row = NULL;
     TEST_OK(tdm_tensor_view(shared.tensor, 1, four, (const int64_t[]){1}, 12, &row));
     epilogue = (tdm_gemm_epilogue){.struct_size = sizeof epilogue, .bias = row};
-    TEST_REFUSED(tdm_gemm(device->stream, 1, apart, apart, 0, NULL, lower, &epilogue), TDM_BAD_ARGUMENT,
-                 "the output D overlaps bias");
+    TEST_REFUSED(tdm_gemm(device->stream, 1, apart, apart, 0, NULL, lower, &epilogue),
+                 TDM_BAD_ARGUMENT, "the output D overlaps bias");
     test_array_expect_unchanged(&shared);
     tdm_tensor_destroy(row);
     tdm_tensor_destroy(apart);
@@ -363,9 +376,10 @@ DEVICE_TEST(two_devices_do_not_mix) {
     const tdm_gemm_desc desc = small_desc();
     table t;
     lay_table(&t, device, &desc);
-    TEST_REFUSED(tdm_gemm_plan_run(t.plan, other->stream, &t.args), TDM_BAD_ARGUMENT, "the plan is for device");
-    TEST_REFUSED(tdm_gemm(other->stream, 1, t.a.tensor, t.b.tensor, 0, NULL, t.d.tensor, NULL), TDM_BAD_ARGUMENT,
-                 "A is on device");
+    TEST_REFUSED(tdm_gemm_plan_run(t.plan, other->stream, &t.args), TDM_BAD_ARGUMENT,
+                 "the plan is for device");
+    TEST_REFUSED(tdm_gemm(other->stream, 1, t.a.tensor, t.b.tensor, 0, NULL, t.d.tensor, NULL),
+                 TDM_BAD_ARGUMENT, "A is on device");
     test_array_expect_unchanged(&t.d);
     clear_table(&t);
 }
@@ -375,9 +389,12 @@ DEVICE_TEST(an_empty_output_is_left_alone) {
     for (int s = 0; s < 3; s++) {
         tdm_tensor *a = NULL, *b = NULL, *d = NULL;
         const int64_t *const mnk = shapes[s];
-        TEST_OK(tdm_tensor_create(device->device, TDM_F32, 2, (const int64_t[]){mnk[0], mnk[2]}, &a));
-        TEST_OK(tdm_tensor_create(device->device, TDM_F32, 2, (const int64_t[]){mnk[2], mnk[1]}, &b));
-        TEST_OK(tdm_tensor_create(device->device, TDM_F32, 2, (const int64_t[]){mnk[0], mnk[1]}, &d));
+        TEST_OK(
+            tdm_tensor_create(device->device, TDM_F32, 2, (const int64_t[]){mnk[0], mnk[2]}, &a));
+        TEST_OK(
+            tdm_tensor_create(device->device, TDM_F32, 2, (const int64_t[]){mnk[2], mnk[1]}, &b));
+        TEST_OK(
+            tdm_tensor_create(device->device, TDM_F32, 2, (const int64_t[]){mnk[0], mnk[1]}, &d));
         TEST_OK(tdm_gemm(device->stream, 1, a, b, 0, NULL, d, NULL));
         tdm_tensor_destroy(a);
         tdm_tensor_destroy(b);
@@ -436,22 +453,27 @@ DEVICE_TEST(packed_weights_of_another_kind_are_refused) {
     tdm_packed *packed = NULL;
     TEST_REFUSED(tdm_gemm_pack_b(t.plan, device->stream, t.b.tensor, &packed), TDM_BAD_STATE,
                  "the plan was made without packed_b");
-    TEST_REFUSED(tdm_gemm_pack_b(NULL, device->stream, t.b.tensor, &packed), TDM_BAD_ARGUMENT, "plan is NULL");
-    TEST_REFUSED(tdm_gemm_pack_b(t.plan, device->stream, t.b.tensor, NULL), TDM_BAD_ARGUMENT, "packed is NULL");
+    TEST_REFUSED(tdm_gemm_pack_b(NULL, device->stream, t.b.tensor, &packed), TDM_BAD_ARGUMENT,
+                 "plan is NULL");
+    TEST_REFUSED(tdm_gemm_pack_b(t.plan, device->stream, t.b.tensor, NULL), TDM_BAD_ARGUMENT,
+                 "packed is NULL");
     tdm_gemm_plan *plan = NULL, *wide = NULL, *plain = NULL;
     desc.packed_b = 1;
     TEST_OK(tdm_gemm_plan_create(device->device, &desc, &plan));
-    TEST_REFUSED(tdm_gemm_pack_b(plan, device->stream, t.a.tensor, &packed), TDM_BAD_SHAPE, "B has not the layout");
+    TEST_REFUSED(tdm_gemm_pack_b(plan, device->stream, t.a.tensor, &packed), TDM_BAD_SHAPE,
+                 "B has not the layout");
     assert_null(packed);
     TEST_OK(tdm_gemm_pack_b(plan, device->stream, t.b.tensor, &packed));
     tdm_gemm_args args = t.args;
     args.packed_b = packed;
     TEST_REFUSED(tdm_gemm_plan_run(t.plan, device->stream, &args), TDM_BAD_ARGUMENT,
                  "packed_b is given but the plan was made without");
-    TEST_REFUSED(tdm_gemm_plan_run(plan, device->stream, &args), TDM_BAD_ARGUMENT, "B is given but");
+    TEST_REFUSED(tdm_gemm_plan_run(plan, device->stream, &args), TDM_BAD_ARGUMENT,
+                 "B is given but");
     args.b = NULL;
     args.packed_b = NULL;
-    TEST_REFUSED(tdm_gemm_plan_run(plan, device->stream, &args), TDM_BAD_ARGUMENT, "packed_b is NULL");
+    TEST_REFUSED(tdm_gemm_plan_run(plan, device->stream, &args), TDM_BAD_ARGUMENT,
+                 "packed_b is NULL");
     args.packed_b = packed;
     desc.b.shape[1] = desc.d.shape[1] = 7;
     desc.b.strides[0] = desc.d.strides[0] = 7;
@@ -559,15 +581,16 @@ DEVICE_TEST(one_shot_calls_apply_the_whole_epilogue) {
                   test_array_get(&residual, i * 4 + j);
             const double got = test_array_fetched(&d, i * 4 + j);
             if (got != (sum > 0 ? sum : 0))
-                test_case_fail("D[%d][%d] is %g, must be %g", (int)i, (int)j, got, sum > 0 ? sum : 0);
+                test_case_fail("D[%d][%d] is %g, must be %g", (int)i, (int)j, got,
+                               sum > 0 ? sum : 0);
         }
     const tdm_gemm_epilogue foreign = {.struct_size = 1};
-    TEST_REFUSED(tdm_gemm(device->stream, 1, a.tensor, b.tensor, 0, NULL, d.tensor, &foreign), TDM_BAD_ARGUMENT,
-                 "struct_size of epilogue is 1");
-    TEST_REFUSED(tdm_gemm(device->stream, 1, NULL, b.tensor, 0, NULL, d.tensor, NULL), TDM_BAD_ARGUMENT,
-                 "A is NULL");
-    TEST_REFUSED(tdm_gemm(device->stream, 1, a.tensor, b.tensor, 1, NULL, d.tensor, NULL), TDM_BAD_ARGUMENT,
-                 "beta is 1 but there is no C");
+    TEST_REFUSED(tdm_gemm(device->stream, 1, a.tensor, b.tensor, 0, NULL, d.tensor, &foreign),
+                 TDM_BAD_ARGUMENT, "struct_size of epilogue is 1");
+    TEST_REFUSED(tdm_gemm(device->stream, 1, NULL, b.tensor, 0, NULL, d.tensor, NULL),
+                 TDM_BAD_ARGUMENT, "A is NULL");
+    TEST_REFUSED(tdm_gemm(device->stream, 1, a.tensor, b.tensor, 1, NULL, d.tensor, NULL),
+                 TDM_BAD_ARGUMENT, "beta is 1 but there is no C");
     tdm_tensor_destroy(flipped);
     test_array_destroy(&a);
     test_array_destroy(&b);

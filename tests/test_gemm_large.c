@@ -17,16 +17,11 @@ typedef struct large_row {
 } large_row;
 
 static const large_row rows[] = {
-    {257, 511, 1023, TDM_F32, TDM_F32, 0, 0, 0},
-    {384, 384, 384, TDM_F32, TDM_F32, 1, 1, 0},
-    {300, 520, 700, TDM_F16, TDM_F32, 0, 1, 0},
-    {300, 520, 700, TDM_BF16, TDM_BF16, 1, 0, 0},
-    {3, 5, 100003, TDM_F32, TDM_F32, 0, 0, 0},
-    {1, 1, 65537, TDM_F16, TDM_F32, 0, 0, 0},
-    {1, 4099, 257, TDM_F32, TDM_F32, 0, 0, 0},
-    {4099, 1, 257, TDM_F32, TDM_F32, 0, 0, 0},
-    {70001, 3, 5, TDM_F32, TDM_F32, 0, 0, 0},
-    {2, 3, 2, TDM_F32, TDM_F32, 0, 0, 65537 + 70},
+    {257, 511, 1023, TDM_F32, TDM_F32, 0, 0, 0}, {384, 384, 384, TDM_F32, TDM_F32, 1, 1, 0},
+    {300, 520, 700, TDM_F16, TDM_F32, 0, 1, 0},  {300, 520, 700, TDM_BF16, TDM_BF16, 1, 0, 0},
+    {3, 5, 100003, TDM_F32, TDM_F32, 0, 0, 0},   {1, 1, 65537, TDM_F16, TDM_F32, 0, 0, 0},
+    {1, 4099, 257, TDM_F32, TDM_F32, 0, 0, 0},   {4099, 1, 257, TDM_F32, TDM_F32, 0, 0, 0},
+    {70001, 3, 5, TDM_F32, TDM_F32, 0, 0, 0},    {2, 3, 2, TDM_F32, TDM_F32, 0, 0, 65537 + 70},
 };
 
 static const large_row small_rows[] = {
@@ -51,7 +46,8 @@ static gemm_trial trial_of(const large_row *row, const char *variant, uint64_t s
 }
 
 /* One row by one variant; NULL: as the library chooses. */
-static void run(const test_device *device, const large_row *row, const char *variant, uint64_t seed) {
+static void run(const test_device *device, const large_row *row, const char *variant,
+                uint64_t seed) {
     char text[512];
     const gemm_trial trial = trial_of(row, variant, seed);
     if (!test_case_begin(device, variant, "%s", gemm_trial_text(&trial, text)))
@@ -73,7 +69,8 @@ static int takes(const test_device *device, const tdm_variant *variant, const la
 static void long_and_large_shapes(void **state) {
     (void)state;
     const large_row *const list = test_is_small() ? small_rows : rows;
-    const int count = (int)(test_is_small() ? sizeof small_rows / sizeof *small_rows : sizeof rows / sizeof *rows);
+    const int count = (int)(test_is_small() ? sizeof small_rows / sizeof *small_rows
+                                            : sizeof rows / sizeof *rows);
     for (int d = 0; d < test_device_count(); d++)
         for (int i = 0; i < count; i++)
             run(test_device_at(d), &list[i], NULL, 100 + (uint64_t)i);
@@ -86,7 +83,8 @@ static void long_k_in_every_variant(void **state) {
     for (int d = 0; d < test_device_count(); d++)
         for (int i = 0; i < tdm_variant_count; i++)
             for (int t = 0; t < 3; t++) {
-                const large_row row = {9, 17, test_is_small() ? 67 : 5003, types[t], TDM_F32, 0, 0, 0};
+                const large_row row = {9, 17, test_is_small() ? 67 : 5003, types[t], TDM_F32, 0,
+                                       0, 0};
                 if (takes(test_device_at(d), &tdm_variants[i], &row))
                     run(test_device_at(d), &row, tdm_variants[i].name, 200 + (uint64_t)t);
             }

@@ -18,7 +18,8 @@ typedef struct pack_case {
 /* Depths around the eight rows of one step, and beyond one item's share. */
 static const int64_t depths[] = {1, 7, 8, 9, 1500};
 
-static void expect_panels(const pack_case *c, int width, const test_array *source, const test_array *packed) {
+static void expect_panels(const pack_case *c, int width, const test_array *source,
+                          const test_array *packed) {
     const int64_t panels = tdm_ceil_div(c->lines, width);
     for (int64_t z = 0; z < c->batch; z++)
         for (int64_t q = 0; q < panels; q++)
@@ -27,12 +28,14 @@ static void expect_panels(const pack_case *c, int width, const test_array *sourc
                     const int64_t line = q * width + w;
                     const int64_t from = c->lines_first ? line * c->depth + p : p * c->lines + line;
                     const double expected =
-                        line < c->lines ? test_array_get(source, z * c->depth * c->lines + from) : 0;
+                        line < c->lines ? test_array_get(source, z * c->depth * c->lines + from)
+                                        : 0;
                     const double got =
                         test_array_fetched(packed, ((z * panels + q) * c->depth + p) * width + w);
                     if (got != expected)
-                        test_case_fail("batch %lld, panel %lld, depth %lld, line %lld is %g, must be %g",
-                                       (long long)z, (long long)q, (long long)p, (long long)w, got, expected);
+                        test_case_fail(
+                            "batch %lld, panel %lld, depth %lld, line %lld is %g, must be %g",
+                            (long long)z, (long long)q, (long long)p, (long long)w, got, expected);
                 }
 }
 
@@ -41,7 +44,8 @@ static void run(const test_device *device, const tdm_variant *row, const pack_ca
     const tdm_dtype source_type = (tdm_dtype)row->parameters[TDM_PACK_P_SOURCE];
     const tdm_dtype panel_type = (tdm_dtype)row->parameters[TDM_PACK_P_PANELS];
     const int64_t panels = tdm_ceil_div(c->lines, width);
-    const int64_t shape[3] = {c->batch, c->lines_first ? c->lines : c->depth, c->lines_first ? c->depth : c->lines};
+    const int64_t shape[3] = {c->batch, c->lines_first ? c->lines : c->depth,
+                              c->lines_first ? c->depth : c->lines};
     const int64_t packed_shape[4] = {c->batch, panels, c->depth, width};
     test_array source, packed;
     test_array_create(&source, device, source_type, 3, shape, c->placement);
@@ -77,11 +81,11 @@ static void run_row(const test_device *device, const tdm_variant *row) {
     for (int d = 0; d < (test_is_small() ? 4 : 5); d++)
         for (int l = 0; l < 4; l++)
             for (int first = 0; first < 2; first++, number++) {
-                const pack_case c = {depths[d], lines[l], 1 + number % 2, (test_placement)(number % TEST_PLACEMENTS),
-                                     first};
-                if (!test_case_begin(device, row->name, "depth %d lines %d batch %d %s%s", (int)c.depth,
-                                     (int)c.lines, (int)c.batch, test_placement_name(c.placement),
-                                     first ? " lines first" : ""))
+                const pack_case c = {depths[d], lines[l], 1 + number % 2,
+                                     (test_placement)(number % TEST_PLACEMENTS), first};
+                if (!test_case_begin(device, row->name, "depth %d lines %d batch %d %s%s",
+                                     (int)c.depth, (int)c.lines, (int)c.batch,
+                                     test_placement_name(c.placement), first ? " lines first" : ""))
                     continue;
                 run(device, row, &c);
                 test_case_end();
@@ -92,7 +96,8 @@ static void every_packing(void **state) {
     (void)state;
     for (int d = 0; d < test_device_count(); d++)
         for (int i = 0; i < tdm_variant_count; i++)
-            if (tdm_variants[i].op == TDM_OP_GEMM_PACK && test_can_run(test_device_at(d), &tdm_variants[i]))
+            if (tdm_variants[i].op == TDM_OP_GEMM_PACK &&
+                test_can_run(test_device_at(d), &tdm_variants[i]))
                 run_row(test_device_at(d), &tdm_variants[i]);
     test_require_all_variants(TDM_OP_GEMM_PACK);
 }

@@ -51,15 +51,16 @@ typedef struct batch_row {
     int64_t shape[OP_GEMM_MAX_BATCH];
     unsigned a, b, c, residual;
 } batch_row;
-static const batch_row batches[] = {
-    {0, {0}, 0, 0, 0, 0},
-    {1, {3}, 0, 0, 0, 0},
-    {1, {3}, 0, 1, 1, 0},             /* shared weights */
-    {1, {2}, 1, 0, 0, 1},             /* shared A */
-    {2, {2, 3}, 0, 0, 0, 0},
-    {2, {3, 2}, 0, 1, 2, 3},          /* does not merge: B varies along the second only */
-    {3, {2, 1, 2}, 2, 5, 0, 0},       /* dimension of 1 */
-    {2, {2, 2}, 1, 2, 0, 0},          /* A along one, B along the other */
+static const batch_row batches[] =
+    {
+        {0, {0}, 0, 0, 0, 0},
+        {1, {3}, 0, 0, 0, 0},
+        {1, {3}, 0, 1, 1, 0}, /* shared weights */
+        {1, {2}, 1, 0, 0, 1}, /* shared A */
+        {2, {2, 3}, 0, 0, 0, 0},
+        {2, {3, 2}, 0, 1, 2, 3},    /* does not merge: B varies along the second only */
+        {3, {2, 1, 2}, 2, 5, 0, 0}, /* dimension of 1 */
+        {2, {2, 2}, 1, 2, 0, 0},    /* A along one, B along the other */
 };
 
 /* Sizes around a tile of `tile` lines. */
@@ -67,7 +68,10 @@ static int64_t size_near(int64_t tile, int level) {
     const int64_t sizes[] = {1, tile > 1 ? tile - 1 : 2, tile, tile + 1, 2 * tile + 3, 13};
     return sizes[level];
 }
-enum { SIZE_LEVELS = 6, SMALL_SIZE_LEVELS = 4 };
+enum {
+    SIZE_LEVELS = 6,
+    SMALL_SIZE_LEVELS = 4
+};
 
 /* Types a row takes for an operand: its own, or all when it says 0. */
 static int type_levels(int32_t parameter) {
@@ -104,7 +108,8 @@ static void count_levels(const tdm_variant *row, int levels[FACTORS]) {
 }
 
 /* C or the residual of a level: absent, of a type, or the very view that D is. */
-static void choose_addend(gemm_trial *trial, op_gemm_operand operand, int level, gemm_source *source) {
+static void choose_addend(gemm_trial *trial, op_gemm_operand operand, int level,
+                          gemm_source *source) {
     if (level < COUNT(optional_types)) {
         trial->item.dtype[operand] = optional_types[level];
         return;
@@ -154,13 +159,16 @@ static gemm_trial trial_of(const tdm_variant *row, const int level[FACTORS], uin
     trial.placement[OP_GEMM_B] = (test_placement)level[F_B_PLACE];
     trial.placement[OP_GEMM_C] = (test_placement)level[F_C_PLACE];
     trial.placement[OP_GEMM_D] = (test_placement)level[F_D_PLACE];
-    trial.placement[OP_GEMM_RESIDUAL] = (test_placement)((level[F_C_PLACE] + level[F_D_PLACE]) % TEST_PLACEMENTS);
+    trial.placement[OP_GEMM_RESIDUAL] =
+        (test_placement)((level[F_C_PLACE] + level[F_D_PLACE]) % TEST_PLACEMENTS);
     trial.placement[OP_GEMM_BIAS] = level[F_BIAS_PLACE] ? TEST_SPREAD : TEST_DENSE;
     return trial;
 }
 
 /* Cases per row under a slow implementation. */
-enum { SMALL_CASES = 12 };
+enum {
+    SMALL_CASES = 12
+};
 
 static void run_row(const test_device *device, const tdm_variant *row) {
     int levels[FACTORS], level[PAIRWISE_MAX_FACTORS];
@@ -184,7 +192,8 @@ static void every_variant(void **state) {
     (void)state;
     for (int d = 0; d < test_device_count(); d++)
         for (int i = 0; i < tdm_variant_count; i++)
-            if (tdm_variants[i].op == TDM_OP_GEMM && test_can_run(test_device_at(d), &tdm_variants[i]))
+            if (tdm_variants[i].op == TDM_OP_GEMM &&
+                test_can_run(test_device_at(d), &tdm_variants[i]))
                 run_row(test_device_at(d), &tdm_variants[i]);
     test_require_all_variants(TDM_OP_GEMM);
 }

@@ -6,7 +6,9 @@
 
 #include "tests/support/oracle_gemm.h"
 
-enum { SAMPLED_ENTRIES = 200 };
+enum {
+    SAMPLED_ENTRIES = 200
+};
 
 /* A row's sum of errors of random signs grows with √n; six times that happens once in 10^8. */
 static const double freivalds_factor = 6;
@@ -19,12 +21,14 @@ const char *gemm_trial_text(const gemm_trial *trial, char text[512]) {
     const op_gemm_case *const item = &trial->item;
     int64_t shape[TDM_MAX_RANK];
     size_t used = (size_t)snprintf(
-        text, 512, "%s*%s>%s m%lld n%lld k%lld %c%c alpha %g beta %g C %s%s bias %s residual %s%s act %d",
+        text, 512,
+        "%s*%s>%s m%lld n%lld k%lld %c%c alpha %g beta %g C %s%s bias %s residual %s%s act %d",
         dtype_or_dash(item->dtype[OP_GEMM_A]), dtype_or_dash(item->dtype[OP_GEMM_B]),
-        dtype_or_dash(item->dtype[OP_GEMM_D]), (long long)item->m, (long long)item->n, (long long)item->k,
-        item->transpose_a ? 't' : 'n', item->transpose_b ? 't' : 'n', (double)item->alpha, (double)item->beta,
-        dtype_or_dash(item->dtype[OP_GEMM_C]), trial->c_source == GEMM_SAME ? "=D" : "",
-        dtype_or_dash(item->dtype[OP_GEMM_BIAS]), dtype_or_dash(item->dtype[OP_GEMM_RESIDUAL]),
+        dtype_or_dash(item->dtype[OP_GEMM_D]), (long long)item->m, (long long)item->n,
+        (long long)item->k, item->transpose_a ? 't' : 'n', item->transpose_b ? 't' : 'n',
+        (double)item->alpha, (double)item->beta, dtype_or_dash(item->dtype[OP_GEMM_C]),
+        trial->c_source == GEMM_SAME ? "=D" : "", dtype_or_dash(item->dtype[OP_GEMM_BIAS]),
+        dtype_or_dash(item->dtype[OP_GEMM_RESIDUAL]),
         trial->residual_source == GEMM_SAME ? "=D" : "", (int)item->activation);
     for (int i = 0; i < OP_GEMM_OPERANDS; i++)
         if (item->dtype[i] != TDM_DTYPE_NONE)
@@ -37,7 +41,8 @@ const char *gemm_trial_text(const gemm_trial *trial, char text[512]) {
             used += (size_t)snprintf(text + used, 512 - used, " %c%s", "ABCDbR"[i],
                                      test_shape_text(rank, shape, shape_text));
     }
-    snprintf(text + used, 512 - used, "%s%s", trial->packed_b ? " packed" : "", item->exact ? " exact" : "");
+    snprintf(text + used, 512 - used, "%s%s", trial->packed_b ? " packed" : "",
+             item->exact ? " exact" : "");
     return text;
 }
 
@@ -64,15 +69,18 @@ static double *allocate(int64_t count) {
 /* Logical values of an array; the stored matrices are flipped where op() transposes. */
 static double *take_values(const arena *r, int operand) {
     const op_gemm_case *const item = &r->trial->item;
-    const test_array *const array = &r->arrays[is_same_as_d(r->trial, operand) ? OP_GEMM_D : operand];
+    const test_array *const array =
+        &r->arrays[is_same_as_d(r->trial, operand) ? OP_GEMM_D : operand];
     const int64_t count = test_array_count(array);
-    const int flipped = (operand == OP_GEMM_A && item->transpose_a) || (operand == OP_GEMM_B && item->transpose_b);
+    const int flipped =
+        (operand == OP_GEMM_A && item->transpose_a) || (operand == OP_GEMM_B && item->transpose_b);
     const int64_t rows = operand == OP_GEMM_B ? item->k : item->m;
     const int64_t columns = operand == OP_GEMM_A ? item->k : item->n;
     double *const values = allocate(count);
     for (int64_t i = 0; i < count; i++) {
         const int64_t matrix = i / (rows * columns), row = i / columns % rows, column = i % columns;
-        values[i] = test_array_get(array, flipped ? matrix * rows * columns + column * rows + row : i);
+        values[i] =
+            test_array_get(array, flipped ? matrix * rows * columns + column * rows + row : i);
     }
     return values;
 }
@@ -81,9 +89,9 @@ static double *take_values(const arena *r, int operand) {
 static void fill(arena *r, int operand) {
     const gemm_trial *const trial = r->trial;
     const op_gemm_case *const item = &trial->item;
-    const int read = operand == OP_GEMM_D
-                         ? (trial->c_source == GEMM_SAME && item->beta != 0) || trial->residual_source == GEMM_SAME
-                         : operand != OP_GEMM_C || item->beta != 0;
+    const int read = operand == OP_GEMM_D ? (trial->c_source == GEMM_SAME && item->beta != 0) ||
+                                                trial->residual_source == GEMM_SAME
+                                          : operand != OP_GEMM_C || item->beta != 0;
     if (read)
         test_array_fill(&r->arrays[operand], item->exact ? TEST_DATA_SMALL_INTEGER : TEST_DATA_UNIT,
                         item->seed + (uint64_t)operand * 7919);
@@ -97,7 +105,8 @@ static void create(arena *r, const test_device *device, const gemm_trial *trial)
             continue;
         int64_t shape[TDM_MAX_RANK];
         const int rank = op_gemm_shape(&trial->item, (op_gemm_operand)i, shape);
-        test_array_create(&r->arrays[i], device, trial->item.dtype[i], rank, shape, trial->placement[i]);
+        test_array_create(&r->arrays[i], device, trial->item.dtype[i], rank, shape,
+                          trial->placement[i]);
         fill(r, i);
     }
     for (int i = 0; i < OP_GEMM_OPERANDS; i++) {
@@ -205,8 +214,10 @@ static oracle_gemm oracle_of(const arena *r, int64_t entry) {
                                              [OP_GEMM_RESIDUAL] = item->m * item->n};
     for (int i = 0; i < OP_GEMM_OPERANDS; i++)
         if (r->dense[i])
-            matrix[i] = r->dense[i] +
-                        (i == OP_GEMM_BIAS ? 0 : sizes[i] * op_gemm_entry_of(item, (op_gemm_operand)i, entry));
+            matrix[i] =
+                r->dense[i] + (i == OP_GEMM_BIAS
+                                   ? 0
+                                   : sizes[i] * op_gemm_entry_of(item, (op_gemm_operand)i, entry));
     return (oracle_gemm){.m = item->m,
                          .n = item->n,
                          .k = item->k,
@@ -220,24 +231,26 @@ static oracle_gemm oracle_of(const arena *r, int64_t entry) {
                          .activation = item->activation};
 }
 
-static void check_entry(const arena *r, const oracle_gemm *oracle, int64_t entry, int64_t i, int64_t j) {
+static void check_entry(const arena *r, const oracle_gemm *oracle, int64_t entry, int64_t i,
+                        int64_t j) {
     const op_gemm_case *const item = &r->trial->item;
     double d, size;
     oracle_gemm_entry(oracle, i, j, &d, &size);
-    const double got = test_array_fetched(&r->arrays[OP_GEMM_D], (entry * item->m + i) * item->n + j);
+    const double got =
+        test_array_fetched(&r->arrays[OP_GEMM_D], (entry * item->m + i) * item->n + j);
     if (item->exact && item->activation <= TDM_ACT_RELU) {
         // Exact in f32, rounded once to D's type.
         test_array rounded = r->arrays[OP_GEMM_D];
         test_array_put(&rounded, (entry * item->m + i) * item->n + j, d);
         if (got != test_array_get(&rounded, (entry * item->m + i) * item->n + j))
-            test_case_fail("D[%lld][%lld][%lld] is %.9g, must be exactly %.9g", (long long)entry, (long long)i,
-                           (long long)j, got, d);
+            test_case_fail("D[%lld][%lld][%lld] is %.9g, must be exactly %.9g", (long long)entry,
+                           (long long)i, (long long)j, got, d);
         return;
     }
     const double bound = op_gemm_bound(item, d, size);
     if (!(fabs(got - d) <= bound))
-        test_case_fail("D[%lld][%lld][%lld] is %.9g, should be %.9g within %.3g", (long long)entry, (long long)i,
-                       (long long)j, got, d, bound);
+        test_case_fail("D[%lld][%lld][%lld] is %.9g, should be %.9g within %.3g", (long long)entry,
+                       (long long)i, (long long)j, got, d, bound);
 }
 
 void gemm_trial_run(const test_device *device, const gemm_trial *trial) {
@@ -255,8 +268,8 @@ void gemm_trial_run(const test_device *device, const gemm_trial *trial) {
 }
 
 /* Row i of D times a vector of signs against A·(B·signs), all in double. */
-static void check_row(const arena *r, const oracle_gemm *o, int64_t entry, int64_t i, const double *signs,
-                      const double *product, const double *magnitude) {
+static void check_row(const arena *r, const oracle_gemm *o, int64_t entry, int64_t i,
+                      const double *signs, const double *product, const double *magnitude) {
     const op_gemm_case *const item = &r->trial->item;
     double expected = 0, size = 0, got = 0, got_size = 0;
     for (int64_t p = 0; p < o->k; p++) {
@@ -264,7 +277,8 @@ static void check_row(const arena *r, const oracle_gemm *o, int64_t entry, int64
         size += fabs(o->alpha * o->a[i * o->k + p]) * magnitude[p];
     }
     for (int64_t j = 0; j < o->n; j++) {
-        const double value = test_array_fetched(&r->arrays[OP_GEMM_D], (entry * o->m + i) * o->n + j);
+        const double value =
+            test_array_fetched(&r->arrays[OP_GEMM_D], (entry * o->m + i) * o->n + j);
         got += value * signs[j];
         got_size += fabs(value);
     }
@@ -272,13 +286,14 @@ static void check_row(const arena *r, const oracle_gemm *o, int64_t entry, int64
                          (op_gemm_roundoff(item->dtype[OP_GEMM_D]) * got_size +
                           OP_GEMM_BOUND_FACTOR * sqrt((double)o->k) * 0x1p-24 * size);
     if (!(fabs(got - expected) <= bound))
-        test_case_fail("row %lld of D times a vector of signs is %.9g, should be %.9g within %.3g", (long long)i,
-                       got, expected, bound);
+        test_case_fail("row %lld of D times a vector of signs is %.9g, should be %.9g within %.3g",
+                       (long long)i, got, expected, bound);
 }
 
 static void check_rows(const arena *r, const oracle_gemm *o, int64_t entry) {
     test_random random = {r->trial->item.seed + 1};
-    double *const signs = allocate(o->n), *const product = allocate(o->k), *const magnitude = allocate(o->k);
+    double *const signs = allocate(o->n), *const product = allocate(o->k),
+                  *const magnitude = allocate(o->k);
     for (int64_t j = 0; j < o->n; j++)
         signs[j] = test_random_bits(&random) & 1 ? 1 : -1;
     for (int64_t p = 0; p < o->k; p++) {
@@ -306,7 +321,8 @@ void gemm_trial_run_large(const test_device *device, const gemm_trial *trial) {
         const oracle_gemm oracle = oracle_of(&r, entry);
         check_rows(&r, &oracle, entry);
         for (int s = 0; s < SAMPLED_ENTRIES; s++)
-            check_entry(&r, &oracle, entry, s == 0 ? item->m - 1 : test_random_int(&random, 0, item->m - 1),
+            check_entry(&r, &oracle, entry,
+                        s == 0 ? item->m - 1 : test_random_int(&random, 0, item->m - 1),
                         s == 0 ? item->n - 1 : test_random_int(&random, 0, item->n - 1));
     }
     destroy(&r);

@@ -9,8 +9,8 @@
 
 /* Where an optional operand comes from. */
 typedef enum gemm_source {
-    GEMM_OWN,   /* an array of its own */
-    GEMM_SAME   /* the very same view as D */
+    GEMM_OWN, /* an array of its own */
+    GEMM_SAME /* the very same view as D */
 } gemm_source;
 
 typedef struct gemm_trial {

@@ -5,7 +5,9 @@
 #include "tests/support/test_data.h"
 
 /* Random rows tried for each place in the sample: the one with the most new pairs is taken. */
-enum { CANDIDATES = 40 };
+enum {
+    CANDIDATES = 40
+};
 
 void pairwise_start(pairwise *p, int factors, const int *levels, uint64_t seed) {
     memset(p, 0, sizeof *p);
