@@ -1,6 +1,7 @@
 /* y = op(x), element by element, for f32, f16 and bf16; computed in f32.
  *
- * Defines: DT storage type, N vector width. Rows as strided_rows.h says; op is one of TDM_CODE_NEG … */
+ * Defines: DT storage type, N vector width, TDM_BUILT_IN_DIVIDE where the built-in square root will do (it
+ * is correctly rounded, or DT is narrower than f32). Rows as strided_rows.h says; op is TDM_CODE_NEG … */
 #include "dialect.h"
 #include "op_codes.h"
 #include "strided_rows.h"
@@ -33,23 +34,31 @@ TDM_DEVICE V tdm_gelu(V x) {
     return x * TDM_SELECT_LT(N, x, K(0.0f), tail, K(1.0f) - tail);
 }
 
+/* 1 / (1 + exp(-x)) times `factor`. With exp(-|x|) nothing overflows, and small results keep their digits. */
+TDM_DEVICE V tdm_sigmoid_times(V factor, V x) {
+    const V e = tdm_exp(-tdm_abs(x));
+    return factor * TDM_SELECT_LT(N, x, K(0.0f), e, K(1.0f)) / (K(1.0f) + e);
+}
+
 /* The tanh form equals x·sigmoid(2u), which does not cancel. */
 TDM_DEVICE V tdm_gelu_tanh(V x) {
-    const V u = K(-1.5957691216057308f) * x * (K(1.0f) + K(0.044715f) * x * x);
-    return x / (K(1.0f) + tdm_exp(u));
+    return tdm_sigmoid_times(x, K(1.5957691216057308f) * x * (K(1.0f) + K(0.044715f) * x * x));
 }
 
 /* Correctly rounded: where the driver does not promise that, one step of Newton's method on the exact
- * remainder. Zero, infinity, NaN and negative x have no usable remainder and keep the built-in's result. */
+ * remainder; tiny x are scaled, because their remainder would underflow. Zero, infinity, NaN and negative x
+ * have no usable remainder and keep the built-in's result. */
 TDM_DEVICE V tdm_square_root(V x) {
-    const V root = tdm_sqrt(x);
-#ifdef TDM_CORRECT_DIVIDE
-    return root;
+#ifdef TDM_BUILT_IN_DIVIDE
+    return tdm_sqrt(x);
 #else
-    const V remainder = tdm_fma(-root, root, x);
+    const V scaled = TDM_SELECT_LT(N, x, K(0x1p-60f), x * K(0x1p64f), x);
+    const V root = tdm_sqrt(scaled);
+    const V remainder = tdm_fma(-root, root, scaled);
     const V better = root + remainder / (root + root);
     const V usable = TDM_SELECT_LT(N, K(0.0f), tdm_abs(remainder), better, root);
-    return TDM_SELECT_LT(N, tdm_abs(remainder), K(INFINITY), usable, root);
+    const V result = TDM_SELECT_LT(N, tdm_abs(remainder), K(INFINITY), usable, root);
+    return TDM_SELECT_LT(N, x, K(0x1p-60f), result * K(0x1p-32f), result);
 #endif
 }
 
@@ -66,9 +75,9 @@ TDM_DEVICE V tdm_unary(V x, int op) {
     case TDM_CODE_GELU_TANH:
         return tdm_gelu_tanh(x);
     case TDM_CODE_SILU:
-        return x / (K(1.0f) + tdm_exp(-x));
+        return tdm_sigmoid_times(x, x);
     case TDM_CODE_SIGMOID:
-        return K(1.0f) / (K(1.0f) + tdm_exp(-x));
+        return tdm_sigmoid_times(K(1.0f), x);
     case TDM_CODE_TANH:
         return tdm_tanh(x);
     case TDM_CODE_EXP:

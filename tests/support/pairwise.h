@@ -7,14 +7,15 @@
 #include <stdint.h>
 
 #define PAIRWISE_MAX_FACTORS 24
-#define PAIRWISE_MAX_LEVELS 10
+#define PAIRWISE_MAX_LEVELS  16
 
 typedef struct pairwise {
     int factors;
     int levels[PAIRWISE_MAX_FACTORS]; /* each ≥ 1 */
     uint64_t state;
     int open; /* pairs that no row has had yet */
-    unsigned char seen[PAIRWISE_MAX_FACTORS][PAIRWISE_MAX_FACTORS][PAIRWISE_MAX_LEVELS][PAIRWISE_MAX_LEVELS];
+    unsigned char seen[PAIRWISE_MAX_FACTORS][PAIRWISE_MAX_FACTORS][PAIRWISE_MAX_LEVELS]
+                      [PAIRWISE_MAX_LEVELS];
 } pairwise;
 
 void pairwise_start(pairwise *p, int factors, const int *levels, uint64_t seed);
