@@ -62,12 +62,14 @@ static tdm_status plan_packing(tdm_gemm_plan *plan) {
         TDM_TRY(size_packing(plan, "A", &p->a, a));
     }
     const tdm_dtype panels = (tdm_dtype)row[TDM_GEMM_P_B_TYPE];
-    TDM_TRY(tdm_gemm_select_pack(plan->device, row[TDM_GEMM_P_COLUMNS], p->b.dtype, panels,
-                                 &b->kernel));
     b->width = row[TDM_GEMM_P_COLUMNS];
     b->unit_bytes = tdm_dtype_info(panels)->unit_bytes;
     snprintf(plan->packed_layout, sizeof plan->packed_layout, "panel%d-%s/%d", b->width,
              tdm_dtype_name(panels), PANEL_VERSION);
+    if (p->k == 0) // nothing to pack, and nothing is read
+        return TDM_OK;
+    TDM_TRY(tdm_gemm_select_pack(plan->device, row[TDM_GEMM_P_COLUMNS], p->b.dtype, panels,
+                                 &b->kernel));
     return size_packing(plan, "B", &p->b, b);
 }
 
