@@ -67,9 +67,18 @@ static tdm_status group_info(const tdm_bk_kernel *kernel, cl_kernel native,
     return TDM_OK;
 }
 
+/*
+ * Largest work-group. rusticl 22.3 answers this question and the one for the preferred multiple with the sub-group's
+ * size: a kernel that was built with a larger required size runs at that size all the same.
+ */
+static size_t largest_group(size_t items, size_t multiple, const size_t required[3]) {
+    const size_t built_for = required[0] * required[1] * required[2];
+    return items == multiple && built_for > items ? built_for : items;
+}
+
 tdm_status tdm_opencl_kernel_limits(tdm_bk_kernel *kernel, tdm_kernel_limits *limits) {
     cl_kernel native;
-    size_t items = 0, multiple = 0;
+    size_t items = 0, multiple = 0, required[3] = {0};
     cl_ulong local = 0, private = 0;
     tdm_status status = tdm_opencl_kernel_take(kernel, kernel->entry, &native);
     if (status != TDM_OK)
@@ -82,9 +91,13 @@ tdm_status tdm_opencl_kernel_limits(tdm_bk_kernel *kernel, tdm_kernel_limits *li
         status = group_info(kernel, native, CL_KERNEL_LOCAL_MEM_SIZE, sizeof local, &local);
     if (status == TDM_OK)
         status = group_info(kernel, native, CL_KERNEL_PRIVATE_MEM_SIZE, sizeof private, &private);
+    if (status == TDM_OK)
+        status = group_info(kernel, native, CL_KERNEL_COMPILE_WORK_GROUP_SIZE, sizeof required,
+                            required);
     tdm_opencl_kernel_give(kernel, native);
     if (status == TDM_OK)
-        *limits = (tdm_kernel_limits){.max_group_items = (uint32_t)items,
+        *limits = (tdm_kernel_limits){.max_group_items =
+                                          (uint32_t)largest_group(items, multiple, required),
                                       .preferred_multiple = (uint32_t)multiple,
                                       .local_bytes = local,
                                       .private_bytes = private};
