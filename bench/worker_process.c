@@ -104,19 +104,24 @@ static int spawn(worker_process *worker, const worker_launch *launch, int input,
     const char **const arguments = build_arguments(launch);
     const char **const variables = merge_environment(launch->environment);
     posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
     if (arguments == NULL || variables == NULL || posix_spawn_file_actions_init(&actions) != 0) {
         free(arguments);
         free(variables);
         return ENOMEM;
     }
+    /* A process group of its own: what it starts itself is stopped with it. */
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
     posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
     posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
     posix_spawn_file_actions_adddup2(&actions, worker->messages, STDERR_FILENO);
     posix_spawn_file_actions_adddup2(&actions, worker->output, WORKER_OUTPUT_DESCRIPTOR);
     /* posix_spawn takes non-const pointers for historical reasons and does not write to them. */
-    const int error = posix_spawn(&worker->process, launch->program, &actions, NULL,
+    const int error = posix_spawn(&worker->process, launch->program, &actions, &attributes,
                                   (char *const *)arguments, (char *const *)variables);
     posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
     free(arguments);
     free(variables);
     if (error != 0)
@@ -181,7 +186,7 @@ static int reap(worker_process *worker, double seconds) {
     const struct timespec pause = {.tv_nsec = 2000000};
     while (waitpid(worker->process, &status, WNOHANG) == 0) {
         if (now_seconds() > deadline) {
-            kill(worker->process, SIGKILL);
+            kill(-worker->process, SIGKILL);
             waitpid(worker->process, &status, 0);
             break;
         }
@@ -195,7 +200,7 @@ static int reap(worker_process *worker, double seconds) {
 static worker_answer give_up(worker_process *worker, const char *complaint, worker_text *reply) {
     if (worker->process != 0) {
         if (complaint != NULL)
-            kill(worker->process, SIGKILL);
+            kill(-worker->process, SIGKILL);
         note_cause(worker, reap(worker, 1.0), complaint);
     }
     worker_text_set(reply, "%s", worker->cause.text);

@@ -1,0 +1,195 @@
+/*
+ * The program as scripts see it where no device matters: help, versions, exit codes, sentences, the
+ * cache.
+ */
+#include <dirent.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <tandem/status.h>
+
+#include "tests/support/test_program.h"
+
+#define CACHE_SUFFIX ".tdmprog"
+
+static const char program[] = TANDEM_BINARY_DIR "/bin/tandem";
+
+enum {
+    PATIENCE_S = 60
+};
+
+/* Expect an exit code, and a text on standard output or standard error. */
+static void expect(const char *arguments, int exit_code, const char *output, const char *errors) {
+    test_program_result result = test_program_run(program, arguments, NULL, PATIENCE_S);
+    if (result.exit_code != exit_code ||
+        (output != NULL && strstr(result.output, output) == NULL) ||
+        (errors != NULL && strstr(result.errors, errors) == NULL))
+        fail_msg("'tandem %s' gave %d\n-- output:\n%s-- errors:\n%s", arguments, result.exit_code,
+                 result.output, result.errors);
+    test_program_release(&result);
+}
+
+static const char *const commands[] = {"devices", "bench gemm", "bench memory", "infer", "cache"};
+
+static void every_command_helps(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+        char arguments[64];
+        char usage[64];
+        snprintf(arguments, sizeof arguments, "%s --help", commands[i]);
+        snprintf(usage, sizeof usage, "usage: tandem %s", commands[i]);
+        expect(arguments, 0, usage, NULL);
+    }
+    expect("--help", 0, "usage: tandem COMMAND", NULL);
+    expect("bench --help", 0, "usage: tandem bench COMMAND", NULL);
+}
+
+static void every_command_has_a_version(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+        char arguments[64];
+        snprintf(arguments, sizeof arguments, "%s --version", commands[i]);
+        expect(arguments, 0, tdm_version_text(), NULL);
+    }
+    expect("--version", 0, tdm_version_text(), NULL);
+    expect("bench --version", 0, tdm_version_text(), NULL);
+}
+
+static void the_help_of_the_program_names_every_command(void **state) {
+    (void)state;
+    static const char *const names[] = {"\n  devices ", "\n  bench ", "\n  infer ", "\n  cache "};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        expect("--help", 0, names[i], NULL);
+    test_program_result result = test_program_run(program, "--help", NULL, PATIENCE_S);
+    assert_null(strstr(result.output, "_worker"));
+    test_program_release(&result);
+}
+
+static void misuse_is_refused_with_a_sentence(void **state) {
+    (void)state;
+    static const struct {
+        const char *arguments;
+        const char *sentence;
+    } rows[] = {
+        {"", "a command is missing: devices, bench, infer, cache"},
+        {"nonsense", "unknown command 'nonsense'; choose one of devices, bench, infer, cache"},
+        {"bench", "a command is missing: gemm, memory"},
+        {"bench speed", "unknown command 'speed'; choose one of gemm, memory"},
+        {"devices --nonsense", "unknown option '--nonsense'; it takes --device, --json"},
+        {"devices extra", "unexpected argument 'extra'"},
+        {"bench gemm --dtype f64", "--dtype does not take 'f64': choose among"},
+        {"bench gemm --layout n", "--layout does not take 'n'"},
+        {"bench gemm --vs mkl", "openblas|openblas-best|onednn|clblast"},
+        {"bench gemm --shapes 12x12", "--shapes does not take '12x12': give MxNxK"},
+        {"bench gemm --shapes 1x2x3x4", "--shapes does not take '1x2x3x4'"},
+        {"bench gemm --shapes 1x2x0", "--shapes does not take '1x2x0'"},
+        {"bench gemm --shapes 1x2x-3", "--shapes does not take '1x2x-3'"},
+        {"bench gemm --shapes 1x2x3y", "--shapes does not take '1x2x3y'"},
+        {"bench gemm --shapes 8x8x8,", "--shapes does not take ''"},
+        {"bench gemm --shapes 1000000x1000000x1", "at most 10^9 elements"},
+        {"bench gemm --variant nonsense", "--variant does not take 'nonsense': choose one of"},
+        {"bench gemm --timeout 0", "--timeout does not take '0'"},
+        {"bench memory --bytes 0", "--bytes does not take '0'"},
+        {"bench memory --operation triad", "copy|write|read"},
+        {"cache burn", "unknown action 'burn'; choose show or clear"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        expect(rows[i].arguments, 2, NULL, rows[i].sentence);
+}
+
+static void a_device_that_is_not_there_has_its_own_exit_code(void **state) {
+    (void)state;
+    expect("devices --device no-such-device", 3, NULL, "no device matches 'no-such-device'");
+    expect("devices --device 999", 3, NULL, "no device matches '999'");
+    expect("bench gemm --device no-such-device", 3, NULL, "no device matches 'no-such-device'");
+    expect("bench memory --device no-such-device", 3, NULL, "no device matches 'no-such-device'");
+}
+
+static void put_file(const char *folder, const char *name) {
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *const file = fopen(path, "w");
+    assert_non_null(file);
+    fputs("0123456789", file);
+    fclose(file);
+}
+
+static int count_files(const char *folder) {
+    DIR *const entries = opendir(folder);
+    int count = 0;
+    assert_non_null(entries);
+    for (struct dirent *entry = readdir(entries); entry != NULL; entry = readdir(entries))
+        count += entry->d_name[0] != '.';
+    closedir(entries);
+    return count;
+}
+
+/* Only what the library writes is counted and deleted: the folder may be anyone's. */
+static void the_cache_is_shown_and_cleared(void **state) {
+    (void)state;
+    static const char key[] = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+    char folder[] = "/tmp/tandem-test-XXXXXX";
+    char variable[64];
+    char name[96];
+    assert_non_null(mkdtemp(folder));
+    snprintf(variable, sizeof variable, "TANDEM_CACHE_DIR=%s", folder);
+    const char *const variables[] = {variable, NULL};
+    snprintf(name, sizeof name, "%s" CACHE_SUFFIX, key);
+    put_file(folder, name);
+    name[5] = '0';
+    put_file(folder, name);
+    put_file(folder, "a letter to my aunt");
+    put_file(folder, "0123456789abcdef");
+    test_program_result result = test_program_run(program, "cache", variables, PATIENCE_S);
+    assert_int_equal(result.exit_code, 0);
+    assert_non_null(strstr(result.output, folder));
+    assert_non_null(strstr(result.output, "2 compiled programs"));
+    test_program_release(&result);
+    assert_int_equal(count_files(folder), 4);
+    result = test_program_run(program, "cache clear", variables, PATIENCE_S);
+    assert_int_equal(result.exit_code, 0);
+    assert_non_null(strstr(result.output, "deleted 2 compiled programs"));
+    test_program_release(&result);
+    assert_int_equal(count_files(folder), 2);
+    snprintf(name, sizeof name, "%s/a letter to my aunt", folder);
+    assert_int_equal(unlink(name), 0);
+    snprintf(name, sizeof name, "%s/0123456789abcdef", folder);
+    assert_int_equal(unlink(name), 0);
+    assert_int_equal(rmdir(folder), 0);
+}
+
+static void a_cache_that_is_off_or_not_there(void **state) {
+    (void)state;
+    const char *const off[] = {"TANDEM_CACHE_DIR=off", NULL};
+    const char *const absent[] = {"TANDEM_CACHE_DIR=/tmp/tandem-no-such-folder", NULL};
+    test_program_result result = test_program_run(program, "cache clear", off, PATIENCE_S);
+    assert_int_equal(result.exit_code, 0);
+    assert_non_null(strstr(result.output, "the cache is off"));
+    test_program_release(&result);
+    result = test_program_run(program, "cache show", absent, PATIENCE_S);
+    assert_int_equal(result.exit_code, 0);
+    assert_non_null(strstr(result.output, "0 compiled programs"));
+    test_program_release(&result);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_command_helps),
+        cmocka_unit_test(every_command_has_a_version),
+        cmocka_unit_test(the_help_of_the_program_names_every_command),
+        cmocka_unit_test(misuse_is_refused_with_a_sentence),
+        cmocka_unit_test(a_device_that_is_not_there_has_its_own_exit_code),
+        cmocka_unit_test(the_cache_is_shown_and_cleared),
+        cmocka_unit_test(a_cache_that_is_off_or_not_there),
+    };
+    return cmocka_run_group_tests_name("command line", tests, NULL, NULL);
+}
