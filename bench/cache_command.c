@@ -35,9 +35,10 @@ static int find_folder(char *folder, size_t size) {
     return length > 0 && (size_t)length < size;
 }
 
-/* Only what the library names itself: a SHA-256 key, with whatever stands behind it. */
+/* Only what the library names itself: a SHA-256 key and the suffix of program_cache.h. */
 static int is_entry(const char *name) {
-    return strspn(name, "0123456789abcdef") == KEY_DIGITS;
+    return strspn(name, "0123456789abcdef") == KEY_DIGITS &&
+           strcmp(name + KEY_DIGITS, ".tdmprog") == 0;
 }
 
 typedef struct cache_totals {

@@ -3,6 +3,7 @@
  * with fake ones.
  */
 // ctest: device serial timeout=300
+#include <dirent.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -203,6 +204,33 @@ static void memory_moves_bytes(void **state) {
     cJSON_Delete(root);
 }
 
+/* The command must find and count the very files that the library writes. */
+static void the_cache_command_knows_the_librarys_files(void **state) {
+    (void)state;
+    char folder[] = "/tmp/tandem-test-XXXXXX";
+    char variable[64];
+    char expected[64];
+    int files = 0;
+    assert_non_null(mkdtemp(folder));
+    snprintf(variable, sizeof variable, "TANDEM_CACHE_DIR=%s", folder);
+    const char *const variables[] = {variable, NULL};
+    cJSON_Delete(run_json("bench gemm --quick --shapes 8x8x8", variables, 0));
+    DIR *const entries = opendir(folder);
+    assert_non_null(entries);
+    for (struct dirent *entry = readdir(entries); entry != NULL; entry = readdir(entries))
+        files += entry->d_name[0] != '.';
+    closedir(entries);
+    snprintf(expected, sizeof expected, ": %d compiled programs", files);
+    test_program_result result = test_program_run(program, "cache", variables, PATIENCE_S);
+    if (strstr(result.output, expected) == NULL)
+        fail_msg("expected '%s', got '%s'", expected, result.output);
+    test_program_release(&result);
+    result = test_program_run(program, "cache clear", variables, PATIENCE_S);
+    assert_int_equal(result.exit_code, 0);
+    test_program_release(&result);
+    assert_int_equal(rmdir(folder), 0);
+}
+
 /* A peer of the user's: a script in TANDEM_PEER_DIR stands before the one that is built. */
 static void write_peer(const char *folder, const char *peer, const char *script) {
     char path[256];
@@ -281,6 +309,7 @@ int main(void) {
         cmocka_unit_test(gemm_runs_in_every_dtype_mode_and_packing),
         cmocka_unit_test(a_forced_variant_is_the_one_that_runs),
         cmocka_unit_test(memory_moves_bytes),
+        cmocka_unit_test(the_cache_command_knows_the_librarys_files),
         cmocka_unit_test(peers_that_fail_do_not_end_the_run),
         cmocka_unit_test(the_table_has_a_row_for_each_implementation),
     };

@@ -19,8 +19,6 @@
 
 #include "tests/support/test_program.h"
 
-#define CACHE_SUFFIX ".tdmprog"
-
 static const char program[] = TANDEM_BINARY_DIR "/bin/tandem";
 
 enum {
@@ -123,6 +121,12 @@ static void put_file(const char *folder, const char *name) {
     fclose(file);
 }
 
+static void remove_file(const char *folder, const char *name) {
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    assert_int_equal(unlink(path), 0);
+}
+
 static int count_files(const char *folder) {
     DIR *const entries = opendir(folder);
     int count = 0;
@@ -143,10 +147,11 @@ static void the_cache_is_shown_and_cleared(void **state) {
     assert_non_null(mkdtemp(folder));
     snprintf(variable, sizeof variable, "TANDEM_CACHE_DIR=%s", folder);
     const char *const variables[] = {variable, NULL};
-    snprintf(name, sizeof name, "%s" CACHE_SUFFIX, key);
+    snprintf(name, sizeof name, "%s.tdmprog", key);
     put_file(folder, name);
     name[5] = '0';
     put_file(folder, name);
+    put_file(folder, key);
     put_file(folder, "a letter to my aunt");
     put_file(folder, "0123456789abcdef");
     test_program_result result = test_program_run(program, "cache", variables, PATIENCE_S);
@@ -154,16 +159,15 @@ static void the_cache_is_shown_and_cleared(void **state) {
     assert_non_null(strstr(result.output, folder));
     assert_non_null(strstr(result.output, "2 compiled programs"));
     test_program_release(&result);
-    assert_int_equal(count_files(folder), 4);
+    assert_int_equal(count_files(folder), 5);
     result = test_program_run(program, "cache clear", variables, PATIENCE_S);
     assert_int_equal(result.exit_code, 0);
     assert_non_null(strstr(result.output, "deleted 2 compiled programs"));
     test_program_release(&result);
-    assert_int_equal(count_files(folder), 2);
-    snprintf(name, sizeof name, "%s/a letter to my aunt", folder);
-    assert_int_equal(unlink(name), 0);
-    snprintf(name, sizeof name, "%s/0123456789abcdef", folder);
-    assert_int_equal(unlink(name), 0);
+    assert_int_equal(count_files(folder), 3);
+    remove_file(folder, "a letter to my aunt");
+    remove_file(folder, "0123456789abcdef");
+    remove_file(folder, key);
     assert_int_equal(rmdir(folder), 0);
 }
 
