@@ -1,5 +1,7 @@
 #include "tests/support/pairwise.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tests/support/test_data.h"
@@ -13,8 +15,13 @@ void pairwise_start(pairwise *p, int factors, const int *levels, uint64_t seed) 
     memset(p, 0, sizeof *p);
     p->factors = factors;
     p->state = seed;
-    for (int f = 0; f < factors; f++)
+    for (int f = 0; f < factors; f++) {
+        if (factors > PAIRWISE_MAX_FACTORS || levels[f] < 1 || levels[f] > PAIRWISE_MAX_LEVELS) {
+            fprintf(stderr, "pairwise: factor %d of %d has %d levels\n", f, factors, levels[f]);
+            abort();
+        }
         p->levels[f] = levels[f];
+    }
     for (int f = 0; f < factors; f++)
         for (int g = f + 1; g < factors; g++)
             p->open += levels[f] * levels[g];
