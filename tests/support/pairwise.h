@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #define PAIRWISE_MAX_FACTORS 24
-#define PAIRWISE_MAX_LEVELS  16
+#define PAIRWISE_MAX_LEVELS 32
 
 typedef struct pairwise {
     int factors;
