@@ -200,6 +200,16 @@ static tdm_status select_kernel(tdm_stream *stream, reduce_problem *problem, tdm
     return tdm_device_kernel(stream->device, variant, kernel);
 }
 
+/* The kernel that joins partial results. A row that was forced for x may not take them: any will do. */
+static tdm_status select_joiner(tdm_stream *stream, reduce_problem *problem, tdm_kernel **kernel) {
+    const tdm_status status = select_kernel(stream, problem, TDM_OP_REDUCE, kernel);
+    if (status != TDM_UNSUPPORTED)
+        return status;
+    const char *const name =
+        problem->storage == TDM_S32 ? "reduce_s32_rows_x1" : "reduce_f32_rows_x1";
+    return tdm_device_kernel(stream->device, tdm_variant_find(name), kernel);
+}
+
 /* ---- launches -------------------------------------------------------------------------------- */
 
 /* Blobs and numbers of one launch; args point into it. */
@@ -341,7 +351,7 @@ static tdm_status enqueue_in_parts(tdm_stream *stream, const reduce_problem *pro
 
     tdm_kernel *joiner;
     tdm_block *values;
-    TDM_TRY(select_kernel(stream, &second, TDM_OP_REDUCE, &joiner));
+    TDM_TRY(select_joiner(stream, &second, &joiner));
     TDM_TRY(
         tdm_pool_alloc(stream->device->pool, (size_t)stride * sizeof(float), stream->id, &values));
     const tdm_arg middle = tdm_arg_block(values, 0, sizeof(float));
