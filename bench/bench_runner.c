@@ -205,6 +205,10 @@ void bench_entrant_set_default(bench_entrant *entrant, const char *name, const c
 
 void bench_entrants_release(bench_entrant *entrants, int count) {
     for (int i = 0; i < count; i++) {
+        worker_text reason = {.length = 0};
+        if (worker_is_alive(entrants[i].worker) &&
+            worker_quit(entrants[i].worker, &reason) != WORKER_OK)
+            fprintf(stderr, "%s, when it was done: %s\n", entrants[i].impl, reason.text);
         worker_stop(entrants[i].worker);
         entrants[i].worker = NULL;
         series_release(&entrants[i].series);

@@ -59,7 +59,7 @@ void bench_entrant_set_default(bench_entrant *entrant, const char *name, const c
 /* Add it in any case. */
 void bench_entrant_set(bench_entrant *entrant, const char *name, const char *value);
 
-/* Stop the workers and release the samples. */
+/* End the workers and release the samples. A worker that ends badly is named on standard error. */
 void bench_entrants_release(bench_entrant *entrants, int count);
 
 #endif

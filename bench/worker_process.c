@@ -16,6 +16,9 @@
 
 extern char **environ;
 
+/* Drivers may take their time to shut down, checkers of memory even more. */
+static const double quit_patience_s = 10;
+
 struct worker_process {
     pid_t process; /* 0 when it has ended and was reaped */
     int requests;  /* our end of its standard input */
@@ -360,13 +363,25 @@ int worker_is_alive(const worker_process *worker) {
     return worker != NULL && worker->process != 0;
 }
 
+worker_answer worker_quit(worker_process *worker, worker_text *reply) {
+    worker_text_set(reply, "%s", worker->cause.text);
+    if (worker->process == 0)
+        return WORKER_FAIL;
+    const ssize_t sent = write(worker->requests, "quit\n", 5);
+    const int status = reap(worker, sent == 5 ? quit_patience_s : 0.0);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        return WORKER_OK;
+    note_cause(worker, status, NULL);
+    worker_text_set(reply, "%s", worker->cause.text);
+    return WORKER_FAIL;
+}
+
 void worker_stop(worker_process *worker) {
+    worker_text ignored;
     if (worker == NULL)
         return;
-    if (worker->process != 0) {
-        const ssize_t sent = write(worker->requests, "quit\n", 5);
-        reap(worker, sent == 5 ? 2.0 : 0.0);
-    }
+    if (worker->process != 0)
+        worker_quit(worker, &ignored);
     unmap_output(worker);
     close_descriptor(&worker->requests);
     close_descriptor(&worker->replies);

@@ -33,7 +33,13 @@ worker_answer worker_result(worker_process *worker, double timeout_s, const void
 
 int worker_is_alive(const worker_process *worker);
 
-/* Ask it to quit, and stop it when it does not. NULL is accepted. */
+/*
+ * Ask it to quit and wait for its end. WORKER_FAIL with the reason when it had ended before, ends
+ * with another exit code than 0, dies on the way, or has to be stopped.
+ */
+worker_answer worker_quit(worker_process *worker, worker_text *reply);
+
+/* Let it quit, or stop it, and release what it took. NULL is accepted. */
 void worker_stop(worker_process *worker);
 
 #endif

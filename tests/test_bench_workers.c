@@ -208,6 +208,34 @@ static void a_program_that_is_not_there(void **state) {
     remove_scripts(entrants, 1);
 }
 
+static void a_bad_end_is_told(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        const char *loop;
+        const char *reason;
+    } rows[] = {
+        {"good", "read -r line; exit 0\n", NULL},
+        {"leaks", "read -r line; echo 'leaked 8 bytes' >&2; exit 23\n",
+         "the worker ended with exit code 23: leaked 8 bytes"},
+        {"falls", "read -r line; kill -ABRT $$\n", "the worker died of signal 6"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        bench_entrant entrant = make_entrant(rows[i].name, greeting, rows[i].loop);
+        const worker_launch launch = {.program = entrant.program};
+        worker_text text = {.length = 0};
+        worker_process *const worker = worker_start(&launch, 2, &text);
+        assert_non_null(worker);
+        const worker_answer answer = worker_quit(worker, &text);
+        assert_int_equal(answer, rows[i].reason == NULL ? WORKER_OK : WORKER_FAIL);
+        if (rows[i].reason != NULL)
+            assert_memory_equal(text.text, rows[i].reason, strlen(rows[i].reason));
+        assert_int_equal(worker_quit(worker, &text), WORKER_FAIL);
+        worker_stop(worker);
+        remove_scripts(&entrant, 1);
+    }
+}
+
 static void variables_reach_the_worker(void **state) {
     (void)state;
     setenv("TANDEM_TEST_SET", "by the user", 1);
@@ -275,6 +303,7 @@ int main(void) {
         cmocka_unit_test(a_worker_that_hangs_later_is_stopped),
         cmocka_unit_test(a_failed_worker_is_started_afresh_for_the_next_case),
         cmocka_unit_test(a_program_that_is_not_there),
+        cmocka_unit_test(a_bad_end_is_told),
         cmocka_unit_test(variables_reach_the_worker),
     };
     return cmocka_run_group_tests_name("bench workers", tests, make_folder, remove_folder);
