@@ -11,8 +11,10 @@
 TDM_DEVICE tdm_value tdm_row_maximum(TDM_GLOBAL const TDM_TYPE(DT) *x, long run, long inner, long x_step) {
     V best = VALUE_SPLAT(tdm_neutral(TDM_CODE_REDUCE_MAX));
     long i = 0;
-    for (; i + N <= inner; i += N)
-        best = tdm_step(best, VALUE_LOADV(x, run + i * x_step), TDM_CODE_REDUCE_MAX);
+    for (; i + TDM_BLOCK * N <= inner; i += TDM_BLOCK * N) {
+        const V block = tdm_block_of(x, run + i * x_step, x_step, TDM_CODE_REDUCE_MAX);
+        best = tdm_step(best, block, TDM_CODE_REDUCE_MAX);
+    }
     tdm_value lanes[N];
 #ifdef TDM_INTEGER
     TDM_INT_STOREV(N, s32, best, lanes, 0);
@@ -22,21 +24,26 @@ TDM_DEVICE tdm_value tdm_row_maximum(TDM_GLOBAL const TDM_TYPE(DT) *x, long run,
     tdm_value result = lanes[0];
     for (int lane = 1; lane < N; lane++)
         result = tdm_step_one(result, lanes[lane], TDM_CODE_REDUCE_MAX);
-    if (N > 1)
-        for (; i < inner; i++)
-            result = tdm_step_one(result, VALUE_LOAD(x, run + i * x_step), TDM_CODE_REDUCE_MAX);
+    for (; i < inner; i++)
+        result = tdm_step_one(result, VALUE_LOAD(x, run + i * x_step), TDM_CODE_REDUCE_MAX);
     return result;
 }
 
 /* First place of `best` in the run, or `inner` when it is not there. */
 TDM_DEVICE long tdm_row_find(TDM_GLOBAL const TDM_TYPE(DT) *x, long run, long inner, long x_step,
                              tdm_value best) {
-    for (long i = 0; i < inner; i++) {
+    long place = inner;
+    long i = 0;
+    for (; i + TDM_BLOCK <= inner && place == inner; i += TDM_BLOCK)
+        TDM_UNROLL for (int n = TDM_BLOCK - 1; n >= 0; n--) {
+            const tdm_value v = VALUE_LOAD(x, run + (i + n) * x_step);
+            place = VALUE_MATCHES(v, best) ? i + n : place;
+        }
+    for (; i < inner && place == inner; i++) {
         const tdm_value v = VALUE_LOAD(x, run + i * x_step);
-        if (VALUE_MATCHES(v, best))
-            return i;
+        place = VALUE_MATCHES(v, best) ? i : place;
     }
-    return inner;
+    return place;
 }
 
 TDM_KERNEL(TDM_ENTRY)
@@ -50,13 +57,12 @@ TDM_KERNEL(TDM_ENTRY)
             const long run = base + tdm_row_offset(row, red_rank, &red_shape, &red_strides);
             best = tdm_step_one(best, tdm_row_maximum(x, run, inner, x_step), TDM_CODE_REDUCE_MAX);
         }
-        long row = 0;
-        long place = inner;
-        for (; row < red_rows && place == inner; row++) {
+        long found = -1;
+        for (long row = 0; row < red_rows && found < 0; row++) {
             const long run = base + tdm_row_offset(row, red_rank, &red_shape, &red_strides);
-            place = tdm_row_find(x, run, inner, x_step, best);
+            const long place = tdm_row_find(x, run, inner, x_step, best);
+            found = place < inner ? row * inner + place : -1;
         }
-        y[y_offset + tdm_row_offset(o, out_rank, &out_shape, &y_strides)] =
-            (int)((row - 1) * inner + place);
+        y[y_offset + tdm_row_offset(o, out_rank, &out_shape, &y_strides)] = (int)found;
     }
 }

@@ -12,7 +12,9 @@
  * Ids           tdm_group_{x,y,z}() tdm_groups_{x,y,z}() tdm_item_{x,y,z}() tdm_group_size_{x,y,z}()
  *               tdm_global_{x,y,z}() tdm_global_size_{x,y,z}(); item ids and group sizes are int, the others long
  * Barrier       tdm_barrier(): all items of the group, local and global memory, uniform control flow only
- * Unrolling     TDM_UNROLL before a loop of constant bounds; TDM_NO_UNROLL
+ * Loops         TDM_UNROLL before a loop of constant bounds; TDM_NO_UNROLL. llvmpipe ends all loops of a
+ *               work-item, silently, after 65,535 passes in all: loops over data take several elements a pass.
+ *               TDM_REPEAT(N, M) writes out M(0) M(1) … M(N-1), N a power of two up to 16, where the hint does not do
  *
  * Storage       tdm_f32 tdm_f16 tdm_bf16 tdm_s32 tdm_s8 tdm_u8: element types of buffers. f16 and bf16
  *               are storage only; arithmetic is in float.
@@ -101,6 +103,13 @@ typedef int s32x1;
 #define s32x1_from_f32_rte(x) tdm_int_rte(x)
 #define s32x1_from_f32_rtz(x) tdm_int_rtz(x)
 #define tdm_copy_1(to, i, from, j) ((to)[i] = (from)[j])
+
+#define TDM_REPEAT(N, M) TDM_CAT2(TDM_REPEAT_, N)(M)
+#define TDM_REPEAT_1(M) M(0)
+#define TDM_REPEAT_2(M) M(0) M(1)
+#define TDM_REPEAT_4(M) TDM_REPEAT_2(M) M(2) M(3)
+#define TDM_REPEAT_8(M) TDM_REPEAT_4(M) M(4) M(5) M(6) M(7)
+#define TDM_REPEAT_16(M) TDM_REPEAT_8(M) M(8) M(9) M(10) M(11) M(12) M(13) M(14) M(15)
 
 typedef struct {
     long v[8];

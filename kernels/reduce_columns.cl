@@ -23,10 +23,10 @@ TDM_DEVICE V tdm_reduce_down(TDM_GLOBAL const TDM_TYPE(DT) *x, long base, int le
     tdm_running running = tdm_running_start(op);
     for (long row = 0; row < red_rows; row++) {
         const long at = base + tdm_row_offset(row, red_rank, red_shape, red_strides);
-        for (long i = 0; i < run;) {
-            const long stop = run - i < TDM_BLOCK ? run : i + TDM_BLOCK;
+        for (long start = 0; start < run; start += TDM_BLOCK) {
+            const long stop = run - start < TDM_BLOCK ? run : start + TDM_BLOCK;
             V block = VALUE_SPLAT(tdm_neutral(op));
-            for (; i < stop; i++) {
+            for (long i = start; i < stop; i++) {
                 V v;
                 if (left == N)
                     v = VALUE_LOADV(x, at + i * x_step);

@@ -16,13 +16,15 @@ TDM_DEVICE V tdm_reduce_strided(TDM_GLOBAL const TDM_TYPE(DT) *x, long base, int
                                 long x_step, long first, long last, int op) {
     tdm_running running = tdm_running_start(op);
     const int items = tdm_group_size_x();
-    for (long k = first + tdm_item_x(); k < last;) {
+    for (long start = first + tdm_item_x(); start < last; start += (long)TDM_BLOCK * items) {
         V block = tdm_neutral(op);
-        for (int n = 0; n < TDM_BLOCK && k < last; n++) {
-            const long row = tdm_quotient(k, inner);
-            const long at = base + tdm_row_offset(row, red_rank, red_shape, red_strides);
-            block = tdm_step(block, VALUE_LOAD(x, at + (k - row * inner) * x_step), op);
-            k += items;
+        TDM_UNROLL for (int n = 0; n < TDM_BLOCK; n++) {
+            const long k = start + (long)n * items;
+            if (k < last) {
+                const long row = tdm_quotient(k, inner);
+                const long at = base + tdm_row_offset(row, red_rank, red_shape, red_strides);
+                block = tdm_step(block, VALUE_LOAD(x, at + (k - row * inner) * x_step), op);
+            }
         }
         running = tdm_running_add(running, block, op);
     }

@@ -37,22 +37,20 @@ TDM_DEVICE tdm_value tdm_across(V v, int op) {
     return result;
 }
 
-/* Elements first … last-1 of one run. */
+/* Elements first … last-1 of one run, a block at a time. */
 TDM_DEVICE tdm_running tdm_reduce_run(tdm_running running, TDM_GLOBAL const TDM_TYPE(DT) *x, long run,
                                       long first, long last, long x_step, int op) {
-    for (long i = first; i < last;) {
-        const long whole = last - i < TDM_BLOCK * N ? last - (last - i) % N : i + TDM_BLOCK * N;
-        V block = VALUE_SPLAT(tdm_neutral(op));
-        for (; i < whole; i += N)
-            block = tdm_step(block, VALUE_LOADV(x, run + i * x_step), op);
-        if (N > 1 && last - i < N && i < last) {
-            const V end = TDM_LOAD_PART(DT, x, run + i, (int)(last - i), tdm_neutral(op));
-            block = tdm_step(block, end, op);
-            i = last;
-        }
-        running = tdm_running_add(running, block, op);
+    long i = first;
+    for (; i + TDM_BLOCK * N <= last; i += TDM_BLOCK * N)
+        running = tdm_running_add(running, tdm_block_of(x, run + i * x_step, x_step, op), op);
+    V block = VALUE_SPLAT(tdm_neutral(op));
+    for (; i + N <= last; i += N)
+        block = tdm_step(block, VALUE_LOADV(x, run + i * x_step), op);
+    if (N > 1 && i < last) {
+        const V end = TDM_LOAD_PART(DT, x, run + i, (int)(last - i), tdm_neutral(op));
+        block = tdm_step(block, end, op);
     }
-    return running;
+    return tdm_running_add(running, block, op);
 }
 
 TDM_KERNEL(TDM_ENTRY)

@@ -69,6 +69,14 @@ TDM_DEVICE tdm_value tdm_step_one(tdm_value a, tdm_value b, int op) {
 }
 #endif
 
+/* TDM_BLOCK vectors, `step` elements between the elements of x. Unrolled, so that it is one pass of a loop. */
+TDM_DEVICE V tdm_block_of(TDM_GLOBAL const TDM_TYPE(DT) *x, long at, long step, int op) {
+    V block = VALUE_LOADV(x, at);
+    TDM_UNROLL for (int n = 1; n < TDM_BLOCK; n++)
+        block = tdm_step(block, VALUE_LOADV(x, at + n * N * step), op);
+    return block;
+}
+
 /* Running state: lost holds the sum's rounding errors. */
 typedef struct {
     V total, lost;

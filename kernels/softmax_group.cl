@@ -27,11 +27,13 @@ TDM_DEVICE float tdm_join(TDM_LOCAL float *joined, float mine, int op) {
 TDM_DEVICE float tdm_item_sum(TDM_GLOBAL const TDM_TYPE(DT) *x, long from, long count, long x_step,
                               float best) {
     tdm_running running = tdm_running_start(TDM_CODE_REDUCE_SUM);
-    for (long k = tdm_item_x(); k < count;) {
+    const int items = tdm_group_size_x();
+    for (long start = tdm_item_x(); start < count; start += (long)TDM_BLOCK * items) {
         float block = 0.0f;
-        for (int n = 0; n < TDM_BLOCK && k < count; n++) {
-            block += tdm_exp(TDM_LOAD(DT, x, from + k * x_step) - best);
-            k += tdm_group_size_x();
+        TDM_UNROLL for (int n = 0; n < TDM_BLOCK; n++) {
+            const long k = start + (long)n * items;
+            if (k < count)
+                block += tdm_exp(TDM_LOAD(DT, x, from + k * x_step) - best);
         }
         running = tdm_running_add(running, block, TDM_CODE_REDUCE_SUM);
     }
