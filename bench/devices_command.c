@@ -108,12 +108,14 @@ static int list_devices(const char *selector, const char *json) {
     const tdm_status status = tdm_context_create(NULL, &context);
     if (status != TDM_OK)
         return device_report_failure(command_name, "the library does not start", status);
+    const int found = device_next(context, selector, 0, NULL) >= 0;
+    const int to_stdout = json != NULL && strcmp(json, "-") == 0;
     int code = CLI_EXIT_OK;
-    if (json == NULL || strcmp(json, "-") != 0)
+    if (!to_stdout && (found || selector == NULL))
         print_table(context, selector);
     if (json != NULL)
         code = write_json(context, selector, json);
-    if (code == CLI_EXIT_OK && device_next(context, selector, 0, NULL) < 0)
+    if (code == CLI_EXIT_OK && !found)
         code = refuse(selector, context);
     tdm_context_destroy(context);
     return code;

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "bench/cli_options.h"
+#include "bench/device_pick.h"
 
 typedef struct values {
     int flag;
@@ -200,6 +201,28 @@ static void version_is_printed(void **state) {
     assert_string_equal(captured.text, "tandem try 0.1.0\n");
 }
 
+static void devices_are_named_by_index_or_part(void **state) {
+    (void)state;
+    static const struct {
+        const char *selector;
+        int index;
+        int matches;
+    } rows[] = {
+        {NULL, 3, 1},           {"", 3, 1},       {"3", 3, 1},
+        {"03", 3, 1},           {"3", 13, 0},     {"13", 3, 0},
+        {"4294967299", 3, 0},   {"pocl", 3, 1},   {"PoCL/pth", 3, 1},
+        {"opencl/pocl/", 3, 1}, {"cpu x3", 3, 1}, {"CPU X3", 0, 1},
+        {"X33", 3, 0},          {"cuda", 3, 0},   {"-1", 3, 0},
+        {"3 ", 3, 0},
+    };
+    tdm_device_info info = {.struct_size = sizeof info};
+    snprintf(info.selector, sizeof info.selector, "opencl/pocl/pthread-Some CPU X3");
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (device_matches(rows[i].selector, rows[i].index, &info) != rows[i].matches)
+            fail_msg("'%s' against device %d", rows[i].selector, rows[i].index);
+    }
+}
+
 static int ran;
 
 static int note_run(int argc, char **argv) {
@@ -240,6 +263,7 @@ int main(void) {
         cmocka_unit_test(a_refused_option_leaves_its_target_alone),
         cmocka_unit_test(help_lists_every_option),
         cmocka_unit_test(version_is_printed),
+        cmocka_unit_test(devices_are_named_by_index_or_part),
         cmocka_unit_test(commands_are_rows),
     };
     return cmocka_run_group_tests_name("bench options", tests, NULL, NULL);

@@ -117,6 +117,21 @@ static void devices_lists_the_device_of_this_run(void **state) {
     cJSON_Delete(root);
 }
 
+static void a_device_that_nothing_matches_has_its_own_exit_code(void **state) {
+    (void)state;
+    static const char *const commands[] = {"devices --device no-such-device",
+                                           "bench gemm --device no-such-device",
+                                           "bench memory --device 999"};
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+        test_program_result result = test_program_run(program, commands[i], NULL, PATIENCE_S);
+        assert_int_equal(result.exit_code, 3);
+        assert_string_equal(result.output, "");
+        assert_non_null(strstr(result.errors, "no device matches '"));
+        assert_non_null(strstr(result.errors, "  0  ")); /* what there is */
+        test_program_release(&result);
+    }
+}
+
 static int peer_is_built(const char *peer) {
     char path[4096];
     snprintf(path, sizeof path, "%s/tandem-peer-%s", peer_folder, peer);
@@ -305,6 +320,7 @@ static void the_table_has_a_row_for_each_implementation(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(devices_lists_the_device_of_this_run),
+        cmocka_unit_test(a_device_that_nothing_matches_has_its_own_exit_code),
         cmocka_unit_test(gemm_runs_beside_every_peer),
         cmocka_unit_test(gemm_runs_in_every_dtype_mode_and_packing),
         cmocka_unit_test(a_forced_variant_is_the_one_that_runs),
