@@ -6,6 +6,15 @@
 #include "gemm_args.h"
 #include "gemm_epilogue.h"
 
+/* Steps of one pass: K may be long where all loops of an item have 65535 passes. */
+#define UNROLL 16
+
+#define STEP(P)                                                                                    \
+    tdm_mad(tdm_load_any(a, s.a_type, a0 + (P)*s.a_col),                                           \
+            tdm_load_any(b, s.b_type, b0 + (P)*s.b_row), acc)
+
+#define STEP_OF_PASS(U) acc = STEP(p + (U));
+
 TDM_KERNEL(TDM_ENTRY)
 (TDM_GLOBAL const void *a, long a_offset, TDM_GLOBAL const void *b, long b_offset,
  TDM_GLOBAL const void *c, long c_offset, TDM_GLOBAL const void *bias, long bias_offset,
@@ -16,9 +25,12 @@ TDM_KERNEL(TDM_ENTRY)
         const long a0 = a_offset + z * s.a_batch + i * s.a_row;
         const long b0 = b_offset + z * s.b_batch + j * s.b_col;
         float acc = 0.0f;
-        for (long p = 0; p < s.k; p++)
-            acc = tdm_mad(tdm_load_any(a, s.a_type, a0 + p * s.a_col),
-                          tdm_load_any(b, s.b_type, b0 + p * s.b_row), acc);
+        long p = 0;
+        for (; p + UNROLL <= s.k; p += UNROLL) {
+            TDM_REPEAT(UNROLL, STEP_OF_PASS)
+        }
+        for (; p < s.k; p++)
+            acc = STEP(p);
         const tdm_epilogue_io io = tdm_epilogue_begin(c, c_offset, bias, bias_offset, residual,
                                                       r_offset, d, d_offset, e, z);
         tdm_epilogue_element(acc, io, e, i, j);

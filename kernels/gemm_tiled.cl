@@ -9,7 +9,8 @@
  *      └────┘ └────────┘              by columns (p, i), b_tile by rows (p, j), rows padded by four.
  *
  * A and B of any strides: the copy walks along whichever dimension is contiguous. AT and BT are their
- * storage types. Grid (row tiles · column tiles, 1, batch). */
+ * storage types. The step over TK is written out, so that K may be long where all loops of
+ * an item have 65535 passes. Grid (row tiles · column tiles, 1, batch). */
 #define TDM_EPILOGUE_VECTOR 4
 #include "dialect.h"
 #include "gemm_args.h"
@@ -20,6 +21,19 @@
 #define ITEMS (GX * GY)
 #define A_PITCH (TM + 4)
 #define B_PITCH (TN + 4)
+
+/* Column P of a_tile times row P of b_tile. */
+#define MULTIPLY(P)                                                                                \
+    {                                                                                              \
+        f32x4 b_vec[RN / 4];                                                                       \
+        TDM_UNROLL for (int v = 0; v < RN / 4; v++)                                                \
+            b_vec[v] = f32x4_load_f32(b_tile, (P)*B_PITCH + v * 4 * GX + x * 4);                   \
+        TDM_UNROLL for (int i = 0; i < RM; i++) {                                                  \
+            const f32x4 a_vec = f32x4_splat(a_tile[(P)*A_PITCH + y * RM + i]);                     \
+            TDM_UNROLL for (int v = 0; v < RN / 4; v++)                                            \
+                acc[i][v] = tdm_mad(a_vec, b_vec[v], acc[i][v]);                                   \
+        }                                                                                          \
+    }
 
 TDM_KERNEL_GROUP(TDM_ENTRY, GX, GY, 1)
 (TDM_GLOBAL const TDM_TYPE(AT) *TDM_RESTRICT a, long a_offset,
@@ -38,7 +52,8 @@ TDM_KERNEL_GROUP(TDM_ENTRY, GX, GY, 1)
         TDM_UNROLL for (int v = 0; v < RN / 4; v++) acc[i][v] = f32x4_splat(0.0f);
 
     for (long p0 = 0; p0 < s.k; p0 += TK) {
-        for (int t = item; t < TM * TK; t += ITEMS) {
+        TDM_UNROLL for (int step = 0; step < TM * TK / ITEMS; step++) {
+            const int t = step * ITEMS + item;
             const int i = s.a_col == 1 ? t / TK : t % TM;
             const int p = s.a_col == 1 ? t % TK : t / TM;
             a_tile[p * A_PITCH + i] =
@@ -46,7 +61,8 @@ TDM_KERNEL_GROUP(TDM_ENTRY, GX, GY, 1)
                     ? TDM_LOAD(AT, a, a0 + (i0 + i) * s.a_row + (p0 + p) * s.a_col)
                     : 0.0f;
         }
-        for (int t = item; t < TK * TN; t += ITEMS) {
+        TDM_UNROLL for (int step = 0; step < TK * TN / ITEMS; step++) {
+            const int t = step * ITEMS + item;
             const int j = s.b_row == 1 ? t / TK : t % TN;
             const int p = s.b_row == 1 ? t % TK : t / TN;
             b_tile[p * B_PITCH + j] =
@@ -55,16 +71,7 @@ TDM_KERNEL_GROUP(TDM_ENTRY, GX, GY, 1)
                     : 0.0f;
         }
         tdm_barrier();
-        for (int p = 0; p < TK; p++) {
-            f32x4 b_vec[RN / 4];
-            TDM_UNROLL for (int v = 0; v < RN / 4; v++)
-                b_vec[v] = f32x4_load_f32(b_tile, p * B_PITCH + v * 4 * GX + x * 4);
-            TDM_UNROLL for (int i = 0; i < RM; i++) {
-                const f32x4 a_vec = f32x4_splat(a_tile[p * A_PITCH + y * RM + i]);
-                TDM_UNROLL for (int v = 0; v < RN / 4; v++)
-                    acc[i][v] = tdm_mad(a_vec, b_vec[v], acc[i][v]);
-            }
-        }
+        TDM_REPEAT(TK, MULTIPLY)
         tdm_barrier();
     }
 
