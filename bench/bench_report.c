@@ -10,7 +10,7 @@
 int bench_report_open(bench_report *report, const char *rate_name, const tdm_device_info *device) {
     char headings[256];
     snprintf(headings, sizeof headings,
-             "case|mode|packing|impl|>%s|>median ms|>p5 ms|>p95 ms|>tandem is|>max error|variant",
+             "case|mode|packing|impl|>%s|>median|>p5|>p95|>tandem is|>max error|variant",
              rate_name);
     *report = (bench_report){
         .document = results_create(),
@@ -61,9 +61,9 @@ static void add_table_row(const bench_report *report, const bench_result *row,
         return;
     }
     table_number(table, amount / median * 1e-9);
-    table_number(table, 1e3 * median);
-    table_number(table, 1e3 * summary.p5);
-    table_number(table, 1e3 * summary.p95);
+    table_duration(table, median);
+    table_duration(table, summary.p5);
+    table_duration(table, summary.p95);
     if (isfinite(ratio))
         table_cell(table, "%.2fx", ratio);
     else

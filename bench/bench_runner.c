@@ -84,17 +84,29 @@ static void verify(const bench_plan *plan, bench_entrant *entrant) {
         drop_out(entrant, WORKER_FAIL, "wrong result");
 }
 
-/* The second call tells how many make a sample: the first one paid for warming up. */
+static int64_t calls_for(const bench_plan *plan, double seconds_per_call) {
+    const double wanted =
+        seconds_per_call > 0 ? ceil(plan->sample_seconds / seconds_per_call) : MAX_CALLS;
+    return wanted < 1 ? 1 : wanted > MAX_CALLS ? MAX_CALLS : (int64_t)wanted;
+}
+
+/*
+ * How many calls make a sample. The first call paid for warming up; the time of a single one is
+ * mostly waiting where calls are short, so pipelined calls are asked for again with as many as it
+ * suggests.
+ */
 static void choose_calls(const bench_plan *plan, bench_entrant *entrant) {
-    double seconds = 0;
-    const worker_answer answer = worker_run(entrant->worker, 1, 1, plan->waited, plan->timeout_s,
-                                            &seconds, &entrant->reason);
-    if (answer != WORKER_OK) {
-        drop_out(entrant, answer, "run");
-        return;
+    const int rounds = plan->waited ? 1 : 2;
+    for (int round = 0; round < rounds; round++) {
+        double seconds = 0;
+        const worker_answer answer = worker_run(entrant->worker, 1, entrant->calls, plan->waited,
+                                                plan->timeout_s, &seconds, &entrant->reason);
+        if (answer != WORKER_OK) {
+            drop_out(entrant, answer, "run");
+            return;
+        }
+        entrant->calls = calls_for(plan, seconds);
     }
-    const double wanted = seconds > 0 ? ceil(plan->sample_seconds / seconds) : MAX_CALLS;
-    entrant->calls = wanted < 1 ? 1 : wanted > MAX_CALLS ? MAX_CALLS : (int64_t)wanted;
 }
 
 /* Describe, run once, compare with the oracle: nothing is timed before its result was right. */

@@ -72,6 +72,18 @@ void table_number(text_table *table, double value) {
         table_cell(table, "%.*f", size >= 100 ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : 3, value);
 }
 
+void table_duration(text_table *table, double seconds) {
+    static const char *const units[] = {"s", "ms", "us", "ns"};
+    double value = seconds;
+    int unit = 0;
+    for (; unit < 3 && value != 0 && fabs(value) < 1; unit++)
+        value *= 1000;
+    if (isfinite(seconds))
+        table_cell(table, "%.*f %s", value >= 100 ? 0 : value >= 10 ? 1 : 2, value, units[unit]);
+    else
+        table_cell(table, "-");
+}
+
 void table_end_row(text_table *table) {
     while (table != NULL && table->count % (size_t)table->columns != 0) {
         const size_t before = table->count;
@@ -107,15 +119,16 @@ void table_print(const text_table *table, FILE *file) {
     if (table == NULL)
         return;
     const size_t columns = (size_t)table->columns;
+    const size_t complete = table->count - table->count % columns;
     for (size_t column = 0; column < columns; column++) {
         widths[column] = display_width(table->headings[column]);
-        for (size_t cell = column; cell < table->count; cell += columns) {
+        for (size_t cell = column; cell < complete; cell += columns) {
             const int width = display_width(table->cells[cell]);
             widths[column] = width > widths[column] ? width : widths[column];
         }
     }
     print_row(table, table->headings, widths, file);
-    for (size_t cell = 0; cell + columns <= table->count; cell += columns)
+    for (size_t cell = 0; cell < complete; cell += columns)
         print_row(table, table->cells + cell, widths, file);
 }
 

@@ -20,6 +20,9 @@ void table_cell(text_table *table, const char *format, ...) __attribute__((forma
  */
 void table_number(text_table *table, double value);
 
+/* Add the next cell as a time with its unit, e.g. "4.88 ms"; "-" for NaN and infinity. */
+void table_duration(text_table *table, double seconds);
+
 /* Fill the rest of the current row with empty cells. */
 void table_end_row(text_table *table);
 
