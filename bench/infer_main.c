@@ -34,6 +34,7 @@ typedef struct infer_options {
     const char *json;
     int64_t images;
     double seconds;
+    double limit;
     /* parsed from the texts above */
     tdm_dtype dtype[MAX_DTYPES];
     int dtype_count;
@@ -59,6 +60,8 @@ typedef struct infer_run {
     int done; /* measurements */
     int total;
     int failures;
+    double
+        rate[MAX_BATCHES]; /* operations per second of the device at hand, by batch; 0: unknown */
 } infer_run;
 
 /* ---- options ---- */
@@ -113,6 +116,9 @@ static cli_outcome parse(infer_options *options, int argc, char **argv) {
         {"synthetic", CLI_TEXT, &options->synthetic, "WIDTHS",
          "widths of the synthetic model (2048-4096-4096-2048), or none", NULL, 0, 0},
         {"seconds", CLI_NUMBER, &options->seconds, "S", "time for each timing (0.3)", NULL, 0, 60},
+        {"limit", CLI_NUMBER, &options->limit, "S",
+         "time for each check; a model whose batch would take longer is skipped (10)", NULL, 0,
+         1e6},
         {"json", CLI_TEXT, &options->json, "FILE", "write the results, '-' for standard output",
          NULL, 0, 0},
     };
@@ -229,14 +235,28 @@ static void release_models(infer_run *run) {
 
 /* ---- devices ---- */
 
+/* The small model before this one tells how fast the device is at this batch size. */
+static int is_too_slow(const infer_run *run, double rate, const infer_case *given,
+                       infer_result *result) {
+    const double expected = rate > 0.0 ? infer_flops(given) / rate : 0.0;
+    if (expected <= run->options.limit)
+        return 0;
+    infer_skip(result, "skipped, as one batch would take about %.0f s on this device (--limit %g)",
+               expected, run->options.limit);
+    return 1;
+}
+
 /* Returns the device's status, so that the caller can leave a device that is lost. */
 static tdm_status run_case(infer_run *run, tdm_device *device, const tdm_device_info *info,
-                           const infer_case *given, text_table *table) {
+                           const infer_case *given, double *rate, text_table *table) {
     char verdict[600];
     infer_result result;
     progress_show(run->done++, run->total, "%s: %s %s batch %lld", info->selector,
                   given->model->name, tdm_dtype_name(given->dtype), (long long)given->batch);
-    infer_measure(device, given, &result);
+    if (!is_too_slow(run, *rate, given, &result))
+        infer_measure(device, given, &result);
+    *rate = fmax(*rate, infer_flops(given) / (double)given->batch *
+                            infer_images_per_second(given, &result));
     infer_table_add(table, given, &result);
     infer_results_add(run->document, info, given, &result);
     infer_verdict(given, &result, verdict, sizeof verdict);
@@ -244,7 +264,7 @@ static tdm_status run_case(infer_run *run, tdm_device *device, const tdm_device_
         progress_clear();
         fprintf(stderr, "%s: %s: %s %s batch %lld: %s\n", command_name, info->selector,
                 given->model->name, tdm_dtype_name(given->dtype), (long long)given->batch, verdict);
-        run->failures++;
+        run->failures += !result.skipped;
     }
     const tdm_status status = result.status;
     infer_result_release(&result);
@@ -265,8 +285,9 @@ static void run_cases(infer_run *run, tdm_device *device, const tdm_device_info 
                     .batch = options->batch[b],
                     .all_samples = run->models[m].all_samples,
                     .seconds = options->seconds,
+                    .limit = options->limit,
                 };
-                if (run_case(run, device, info, &given, table) == TDM_DEVICE_LOST)
+                if (run_case(run, device, info, &given, &run->rate[b], table) == TDM_DEVICE_LOST)
                     return;
             }
 }
@@ -275,6 +296,7 @@ static void run_device(infer_run *run, tdm_context *context, int index,
                        const tdm_device_info *info) {
     tdm_device *device = NULL;
     const tdm_status status = tdm_device_get(context, index, &device);
+    memset(run->rate, 0, sizeof run->rate);
     results_add_device(run->document, info);
     if (status != TDM_OK) {
         progress_clear();
@@ -323,7 +345,8 @@ int tandem_infer_main(int argc, char **argv) {
                                  .batches = "1,256",
                                  .synthetic = "2048-4096-4096-2048",
                                  .images = INT64_MAX,
-                                 .seconds = 0.3}};
+                                 .seconds = 0.3,
+                                 .limit = 10.0}};
     const cli_outcome outcome = parse(&run.options, argc, argv);
     if (outcome != CLI_RUN)
         return cli_exit_code(outcome);

@@ -1,6 +1,7 @@
 #include "bench/infer_measure.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -22,6 +23,16 @@ double infer_flops(const infer_case *given) {
     return 2.0 * (double)given->batch * (double)mlp_model_parameters(given->model);
 }
 
+double infer_median(const sample_series *series) {
+    return series->count > 0 ? summarize_samples(series->values, series->count).median : NAN;
+}
+
+double infer_images_per_second(const infer_case *given, const infer_result *result) {
+    const sample_series *const series =
+        result->pipelined.count > 0 ? &result->pipelined : &result->waited;
+    return (double)given->batch / infer_median(series);
+}
+
 /* ---- right answers ---- */
 
 /* One batch from upload to logits. */
@@ -31,20 +42,28 @@ static tdm_status run_batch(mlp_network *network) {
     return mlp_network_read(network);
 }
 
+/* One batch, timed as a waited one. */
+static tdm_status time_batch(mlp_network *network, sample_series *waited) {
+    const double start = seconds_now();
+    TRY(run_batch(network));
+    const double seconds = seconds_now() - start;
+    return series_add(waited, seconds, seconds) ? TDM_OUT_OF_HOST_MEMORY : TDM_OK;
+}
+
 /* Samples [begin, begin + rows) as one batch; compares those that the reference has. */
 static tdm_status check_batch(mlp_network *network, const infer_case *given, int64_t begin,
                               int64_t rows, int64_t *next_reference, int64_t *right,
-                              mlp_agreement *agreement) {
+                              infer_result *result) {
     const mlp_samples *const samples = given->samples;
     const mlp_reference *const reference = given->reference;
     mlp_network_stage(network, samples->inputs + begin * samples->width, rows);
-    TRY(run_batch(network));
+    TRY(time_batch(network, &result->waited));
     const float *const logits = mlp_network_logits(network);
     for (int64_t row = 0; row < rows; row++) {
         const float *const own = logits + row * reference->outputs;
         const int64_t index = *next_reference;
         if (index < reference->row_count && reference->rows[index] == begin + row) {
-            mlp_agreement_add(agreement, reference, index, own);
+            mlp_agreement_add(&result->agreement, reference, index, own);
             ++*next_reference;
         }
         if (samples->labels)
@@ -67,11 +86,14 @@ static tdm_status check(mlp_network *network, const infer_case *given, infer_res
     int64_t right = 0;
     for (int64_t begin = 0; begin < count; begin += given->batch) {
         const int64_t rows = count - begin < given->batch ? count - begin : given->batch;
-        if (worth_a_run(given, begin, rows, next_reference))
-            TRY(check_batch(network, given, begin, rows, &next_reference, &right,
-                            &result->agreement));
+        if (!worth_a_run(given, begin, rows, next_reference))
+            continue;
+        TRY(check_batch(network, given, begin, rows, &next_reference, &right, result));
+        result->images += given->samples->labels ? rows : 0;
+        if (result->waited.seconds > given->limit)
+            break;
     }
-    result->accuracy = given->samples->labels ? (double)right / (double)count : NAN;
+    result->accuracy = result->images > 0 ? (double)right / (double)result->images : NAN;
     return TDM_OK;
 }
 
@@ -95,21 +117,27 @@ static stopping_rule rule_of(double seconds) {
                            .small_spread = 0.02};
 }
 
+/* One batch of the check took longer than the time for all samples: the check's batches, which were waited
+ * for, are the samples then, and nothing is gained from running batches back to back. */
+static int is_slow(const infer_case *given, const infer_result *result) {
+    return infer_median(&result->waited) >= given->seconds;
+}
+
 /* Samples of at least 5 ms, so that the one wait in each hardly counts. */
 static tdm_status time_pipelined(tdm_stream *stream, mlp_network *network, const infer_case *given,
                                  infer_result *result) {
     const stopping_rule rule = rule_of(given->seconds);
     int64_t passes = 1;
     double seconds;
+    if (is_slow(given, result))
+        return TDM_OK;
     TRY(run_passes(stream, network, passes, &seconds));
     while (seconds < 0.005 && passes < 4096) {
         passes *= 2;
         TRY(run_passes(stream, network, passes, &seconds));
     }
     do {
-        /* A device so slow that one pass fills the time has been timed already. */
-        if (seconds < rule.maximum_seconds || result->pipelined.count > 0)
-            TRY(run_passes(stream, network, passes, &seconds));
+        TRY(run_passes(stream, network, passes, &seconds));
         if (series_add(&result->pipelined, seconds / (double)passes, seconds))
             return TDM_OUT_OF_HOST_MEMORY;
     } while (!series_done(&result->pipelined, &rule));
@@ -118,12 +146,11 @@ static tdm_status time_pipelined(tdm_stream *stream, mlp_network *network, const
 
 static tdm_status time_waited(mlp_network *network, const infer_case *given, infer_result *result) {
     const stopping_rule rule = rule_of(given->seconds);
+    if (is_slow(given, result))
+        return TDM_OK;
+    series_release(&result->waited);
     do {
-        const double start = seconds_now();
-        TRY(run_batch(network));
-        const double seconds = seconds_now() - start;
-        if (series_add(&result->waited, seconds, seconds))
-            return TDM_OUT_OF_HOST_MEMORY;
+        TRY(time_batch(network, &result->waited));
     } while (!series_done(&result->waited, &rule));
     return TDM_OK;
 }
@@ -134,7 +161,8 @@ static int passes(const infer_case *given, const infer_result *result) {
     const double recorded = given->model->recorded_accuracy;
     if (result->agreement.rows == 0 || result->agreement.max_share > 1.0)
         return 0;
-    return !given->all_samples || isnan(recorded) || isnan(result->accuracy) ||
+    const int all = given->all_samples && result->images == given->samples->count;
+    return !all || isnan(recorded) || isnan(result->accuracy) ||
            result->accuracy >= recorded - INFER_ACCURACY_SLACK - 1e-9;
 }
 
@@ -169,6 +197,16 @@ void infer_measure(tdm_device *device, const infer_case *given, infer_result *re
                  tdm_last_detail());
     mlp_network_destroy(network);
     tdm_stream_destroy(stream);
+}
+
+void infer_skip(infer_result *result, const char *format, ...) {
+    va_list arguments;
+    memset(result, 0, sizeof *result);
+    result->accuracy = NAN;
+    result->skipped = 1;
+    va_start(arguments, format);
+    vsnprintf(result->reason, sizeof result->reason, format, arguments);
+    va_end(arguments);
 }
 
 void infer_result_release(infer_result *result) {

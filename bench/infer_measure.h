@@ -19,14 +19,18 @@ typedef struct infer_case {
     tdm_dtype dtype;
     int64_t batch;
     int all_samples; /* the samples are those the recorded accuracy was measured on */
-    double seconds;  /* for each of the two timings, unless one pass takes longer */
+    double
+        seconds; /* for each of the two timings; where one batch takes longer, the check's are the samples */
+    double limit; /* seconds after which no further sample without a label is compared */
 } infer_case;
 
 typedef struct infer_result {
     tdm_status status; /* TDM_OK, or what failed; then `reason` says why */
+    int skipped;       /* not tried, by the caller's decision; `reason` says why */
     char reason[512];
     mlp_agreement agreement;
-    double accuracy; /* NaN where the samples have no labels */
+    int64_t images;  /* samples that were run and compared with their label */
+    double accuracy; /* share of right answers among them; NaN where the samples have no labels */
     int passed; /* the oracle's bound holds and the accuracy is the recorded one, less the slack */
     sample_series
         pipelined;        /* seconds per batch: passes enqueued back to back, one wait at the end */
@@ -42,5 +46,15 @@ void infer_result_release(infer_result *result);
 
 /* Multiplications and additions of one batch. */
 double infer_flops(const infer_case *given);
+
+/* The result of a case that is not tried. */
+void infer_skip(infer_result *result, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Median seconds per batch; NaN when there is no sample. */
+double infer_median(const sample_series *series);
+
+/* Images per second: pipelined, or waited where that was not measured; NaN when nothing was. */
+double infer_images_per_second(const infer_case *given, const infer_result *result);
 
 #endif

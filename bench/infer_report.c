@@ -35,17 +35,17 @@ static void share_cell(text_table *table, double share, int decimals) {
         table_cell(table, "%.*f %%", decimals, 100.0 * share);
 }
 
-static double median_of(const sample_series *series) {
-    return series->count > 0 ? summarize_samples(series->values, series->count).median : NAN;
-}
-
 static double same_class(const mlp_agreement *agreement) {
     return agreement->rows > 0 ? (double)agreement->same_class / (double)agreement->rows : NAN;
 }
 
+static int was_run(const infer_result *result) {
+    return !result->skipped && result->status == TDM_OK;
+}
+
 void infer_verdict(const infer_case *given, const infer_result *result, char *text, size_t size) {
     text[0] = '\0';
-    if (result->status != TDM_OK)
+    if (result->skipped || result->status != TDM_OK)
         snprintf(text, size, "%s", result->reason);
     else if (result->agreement.rows == 0)
         snprintf(text, size, "no sample was compared with the oracle");
@@ -58,19 +58,18 @@ void infer_verdict(const infer_case *given, const infer_result *result, char *te
 }
 
 void infer_table_add(text_table *table, const infer_case *given, const infer_result *result) {
-    const double batch_seconds = median_of(&result->pipelined);
     table_cell(table, "%s", given->model->name);
     table_cell(table, "%s", tdm_dtype_name(given->dtype));
     table_cell(table, "%lld", (long long)given->batch);
-    if (result->status != TDM_OK) {
+    if (!was_run(result)) {
         for (int i = 0; i < 8; i++)
             table_cell(table, "-");
-        table_cell(table, "FAILED");
+        table_cell(table, "%s", result->skipped ? "skipped" : "FAILED");
         return;
     }
     share_cell(table, result->accuracy, 2);
-    table_number(table, (double)given->batch / batch_seconds);
-    latency_cell(table, median_of(&result->waited));
+    table_number(table, infer_images_per_second(given, result));
+    latency_cell(table, infer_median(&result->waited));
     bytes_cell(table, result->weight_bytes);
     bytes_cell(table, result->memory.allocated_peak);
     table_cell(table, "%.1e", result->agreement.max_abs);
@@ -103,6 +102,7 @@ static void fill_numbers(const infer_case *given, const infer_result *result, do
     };
     const result_number metrics[] = {
         {"images_per_s", (double)given->batch / seconds},
+        {"images", (double)result->images},
         {"accuracy", result->accuracy},
         {"recorded_accuracy", given->model->recorded_accuracy},
         {"oracle_rows", (double)agreement->rows},
@@ -115,7 +115,7 @@ static void fill_numbers(const infer_case *given, const infer_result *result, do
     };
     for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
         row->shape[i] = shape[i];
-    for (size_t i = 0; result->status == TDM_OK && i < sizeof metrics / sizeof *metrics; i++)
+    for (size_t i = 0; was_run(result) && i < sizeof metrics / sizeof *metrics; i++)
         row->metrics[i] = metrics[i];
 }
 
@@ -139,22 +139,25 @@ static void add_row(results_document *document, const tdm_device_info *info,
         .raw_s = series->values,
         .samples = series->count,
         .flops = infer_flops(given),
-        .bytes = result->status == TDM_OK ? traffic(given, result) : 0.0,
-        .check = result->status != TDM_OK ? RESULT_UNCHECKED
-                 : result->passed         ? RESULT_VERIFIED
-                                          : RESULT_WRONG,
-        .max_error = result->status == TDM_OK ? result->agreement.max_abs : NAN,
-        .status = reason[0] ? RESULT_FAILED : RESULT_OK,
+        .bytes = was_run(result) ? traffic(given, result) : 0.0,
+        .check = !was_run(result) ? RESULT_UNCHECKED
+                 : result->passed ? RESULT_VERIFIED
+                                  : RESULT_WRONG,
+        .max_error = was_run(result) ? result->agreement.max_abs : NAN,
+        .status = result->skipped ? RESULT_SKIPPED
+                  : reason[0]     ? RESULT_FAILED
+                                  : RESULT_OK,
         .reason = reason[0] ? reason : NULL,
     };
-    fill_numbers(given, result, median_of(series), &row);
+    fill_numbers(given, result, infer_median(series), &row);
     results_add(document, &row);
 }
 
 void infer_results_add(results_document *document, const tdm_device_info *info,
                        const infer_case *given, const infer_result *result) {
-    add_row(document, info, given, result, "pipelined", &result->pipelined);
-    if (result->status == TDM_OK && result->passed)
+    if (result->pipelined.count > 0 || result->waited.count == 0)
+        add_row(document, info, given, result, "pipelined", &result->pipelined);
+    if (result->waited.count > 0)
         add_row(document, info, given, result, "waited", &result->waited);
 }
 

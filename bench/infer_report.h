@@ -11,7 +11,7 @@ text_table *infer_table_create(void);
 /* Add the line of one measurement. */
 void infer_table_add(text_table *table, const infer_case *given, const infer_result *result);
 
-/* Add its two rows, pipelined and waited; one row when it failed or was wrong. */
+/* Add its rows: pipelined and waited where they were timed; one when it failed, was wrong or was skipped. */
 void infer_results_add(results_document *document, const tdm_device_info *info,
                        const infer_case *given, const infer_result *result);
 
@@ -19,7 +19,7 @@ void infer_results_add(results_document *document, const tdm_device_info *info,
 void infer_results_add_failure(results_document *document, const tdm_device_info *info,
                                const char *reason);
 
-/* One sentence about what is wrong, "" when the measurement is good. */
+/* One sentence about what is wrong, or why it was skipped; "" when the measurement is good. */
 void infer_verdict(const infer_case *given, const infer_result *result, char *text, size_t size);
 
 #endif
