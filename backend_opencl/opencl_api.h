@@ -59,4 +59,7 @@ tdm_status tdm_opencl_status(cl_int code);
 /* Set the detail "what: call: NAME (code)" and return tdm_opencl_status(code). */
 tdm_status tdm_opencl_fail(cl_int code, const char *what, const char *call);
 
+/* A text of the driver to the log, whose messages are single lines: "opencl: what: line". */
+void tdm_opencl_log_lines(tdm_log_level level, const char *what, const char *text);
+
 #endif

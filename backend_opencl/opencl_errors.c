@@ -1,4 +1,6 @@
 /* Names of native error codes, and what they mean to the core. */
+#include <string.h>
+
 #include "backend_opencl/opencl_api.h"
 
 #define NVIDIA_ILLEGAL_ACCESS (-9999)
@@ -94,4 +96,13 @@ void tdm_opencl_released(cl_int fault, cl_int code, const char *call) {
     if (first != CL_SUCCESS)
         tdm_log(TDM_LOG_WARNING, "driver", "opencl: %s: %s (%d)", call,
                 tdm_opencl_error_name(first), first);
+}
+
+void tdm_opencl_log_lines(tdm_log_level level, const char *what, const char *text) {
+    while (*text) {
+        const size_t length = strcspn(text, "\n");
+        if (length > strspn(text, " \t\r"))
+            tdm_log(level, "driver", "opencl: %s: %.*s", what, (int)length, text);
+        text += length + (text[length] == '\n');
+    }
 }

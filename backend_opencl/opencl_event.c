@@ -6,7 +6,7 @@ tdm_status tdm_opencl_event_record(tdm_bk_stream *stream, tdm_bk_event **event) 
     tdm_bk_event *const created = tdm_host_calloc(1, sizeof *created);
     if (!created)
         return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "event: no host memory");
-    created->api = api;
+    created->device = stream->device;
     cl_int code =
         OPENCL_CALL(api, clEnqueueMarkerWithWaitList, stream->queue, 0, NULL, &created->event);
     if (code != CL_SUCCESS) {
@@ -23,7 +23,7 @@ tdm_status tdm_opencl_event_record(tdm_bk_stream *stream, tdm_bk_event **event) 
 }
 
 void tdm_opencl_event_destroy(tdm_bk_event *event) {
-    OPENCL_RELEASE(event->api, clReleaseEvent, event->event);
+    OPENCL_RELEASE(event->device->api, clReleaseEvent, event->event);
     tdm_host_free(event);
 }
 
@@ -33,8 +33,8 @@ static tdm_status work_failure(cl_int code) {
 
 tdm_status tdm_opencl_event_query(tdm_bk_event *event, bool *done) {
     cl_int state;
-    OPENCL_TRY("event", event->api, clGetEventInfo, event->event, CL_EVENT_COMMAND_EXECUTION_STATUS,
-               sizeof state, &state, NULL);
+    OPENCL_TRY("event", event->device->api, clGetEventInfo, event->event,
+               CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
     if (state < CL_COMPLETE)
         return work_failure(state);
     *done = state == CL_COMPLETE;
@@ -42,12 +42,12 @@ tdm_status tdm_opencl_event_query(tdm_bk_event *event, bool *done) {
 }
 
 tdm_status tdm_opencl_event_wait(tdm_bk_event *event) {
-    const cl_int code = OPENCL_CALL(event->api, clWaitForEvents, 1, &event->event);
+    const cl_int code = tdm_opencl_wait_for(event->device, event->event);
     // The event knows the failure itself, where the wait only says that there was one.
     cl_int state = CL_COMPLETE;
     if (code == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST &&
-        OPENCL_CALL(event->api, clGetEventInfo, event->event, CL_EVENT_COMMAND_EXECUTION_STATUS,
-                    sizeof state, &state, NULL) == CL_SUCCESS &&
+        OPENCL_CALL(event->device->api, clGetEventInfo, event->event,
+                    CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL) == CL_SUCCESS &&
         state < CL_COMPLETE)
         return work_failure(state);
     return code == CL_SUCCESS ? TDM_OK : tdm_opencl_fail(code, "event", "clWaitForEvents");
@@ -55,8 +55,8 @@ tdm_status tdm_opencl_event_wait(tdm_bk_event *event) {
 
 tdm_status tdm_opencl_event_time(tdm_bk_event *event, uint64_t *nanoseconds) {
     cl_ulong time;
-    OPENCL_TRY("event", event->api, clGetEventProfilingInfo, event->event, CL_PROFILING_COMMAND_END,
-               sizeof time, &time, NULL);
+    OPENCL_TRY("event", event->device->api, clGetEventProfilingInfo, event->event,
+               CL_PROFILING_COMMAND_END, sizeof time, &time, NULL);
     *nanoseconds = time;
     return TDM_OK;
 }

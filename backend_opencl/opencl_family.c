@@ -21,7 +21,8 @@ static const tdm_opencl_family families[] = {
      .name = "rusticl",
      .no_device_hint = "set RUSTICL_ENABLE=llvmpipe to enable its software device, or name the "
                        "driver of a GPU there",
-     .one_lane_per_item = true},
+     .one_lane_per_item = true,
+     .late_markers = true},
     {.needle = "clover", .name = "clover"},
     {.needle = "clvk", .name = "clvk"},
     {.needle = "vc4cl", .name = "vc4cl"},

@@ -1,15 +1,22 @@
 /*
- * Host functions in stream order: a marker that is done when the work before is done, whose callback runs the
- * function, and a barrier on a user event that holds the work behind back until the function has returned.
+ * Host functions in stream order: a marker that is done when the work before is done, a barrier on a user event that
+ * holds the work behind back, and a thread of the stream that waits for the one, runs the function and sets the other.
+ *
+ * Callbacks of events would spare the thread, but drivers run them where they like: PoCL inside clSetEventCallback
+ * when the event is done already, which would block the caller for as long as the function takes.
  */
+#include <signal.h>
+#include <time.h>
+
 #include "backend_opencl/opencl_internal.h"
 
-typedef struct host_task {
-    tdm_bk_stream *stream;
-    cl_event held; /* the user event */
+struct tdm_opencl_task {
+    struct tdm_opencl_task *next;
+    cl_event before; /* the marker */
+    cl_event held;   /* the user event */
     void (*function)(void *user);
     void *user;
-} host_task;
+};
 
 bool tdm_opencl_user_event_set(const tdm_opencl_api *api, cl_event user) {
     // Everything behind the event waits for ever when this fails, so once is not enough.
@@ -22,82 +29,133 @@ bool tdm_opencl_user_event_set(const tdm_opencl_api *api, cl_event user) {
     return code == CL_SUCCESS;
 }
 
-static void count_task(tdm_bk_stream *stream, bool begin) {
-    pthread_mutex_lock(&stream->task_lock);
-    stream->tasks += begin ? 1u : (uint32_t)-1;
-    if (stream->tasks == 0)
-        pthread_cond_broadcast(&stream->task_done);
-    pthread_mutex_unlock(&stream->task_lock);
+/* ---- the stream's thread ---------------------------------------------------------------------- */
+
+/* Until the work before is done or has failed. A wait that fails for a reason of its own is tried again. */
+static void wait_before(tdm_bk_device *device, cl_event before) {
+    const struct timespec pause = {.tv_nsec = 1000000};
+    cl_int state = CL_COMPLETE;
+    while (tdm_opencl_wait_for(device, before) != CL_SUCCESS &&
+           OPENCL_CALL(device->api, clGetEventInfo, before, CL_EVENT_COMMAND_EXECUTION_STATUS,
+                       sizeof state, &state, NULL) == CL_SUCCESS &&
+           state > CL_COMPLETE)
+        nanosleep(&pause, NULL);
 }
 
-/* Runs on a thread of the driver, also when the work before failed: the function may have something to release. */
-static void CL_CALLBACK run_task(cl_event event, cl_int status, void *user) {
-    host_task *const task = user;
-    tdm_bk_stream *const stream = task->stream;
-    const tdm_opencl_api *const api = stream->device->api;
-    (void)event;
-    (void)status;
+/* The function runs also when the work before failed: it may have something to release. */
+static void run_task(tdm_bk_device *device, tdm_opencl_task *task) {
+    const tdm_opencl_api *const api = device->api;
+    wait_before(device, task->before);
     task->function(task->user);
     tdm_opencl_user_event_set(api, task->held);
+    OPENCL_RELEASE(api, clReleaseEvent, task->before);
     OPENCL_RELEASE(api, clReleaseEvent, task->held);
     tdm_host_free(task);
-    count_task(stream, false);
 }
 
-/* Enqueue marker and barrier, then hand the task over. `*call` names what failed. */
-static cl_int enqueue_task(tdm_bk_stream *stream, host_task *task, cl_event *marker,
-                           const char **call) {
+static void *run_tasks(void *user) {
+    tdm_bk_stream *const stream = user;
+    pthread_mutex_lock(&stream->task_lock);
+    for (;;) {
+        while (!stream->first_task && !stream->stop_tasks)
+            pthread_cond_wait(&stream->task_change, &stream->task_lock);
+        tdm_opencl_task *const task = stream->first_task;
+        if (!task)
+            break;
+        stream->first_task = task->next;
+        if (!stream->first_task)
+            stream->last_task = NULL;
+        pthread_mutex_unlock(&stream->task_lock);
+        run_task(stream->device, task);
+        pthread_mutex_lock(&stream->task_lock);
+    }
+    pthread_mutex_unlock(&stream->task_lock);
+    return NULL;
+}
+
+/* Signals of the program are not for this thread: it inherits the mask. */
+static tdm_status start_thread(tdm_bk_stream *stream, const char *operation) {
+    if (stream->has_task_thread)
+        return TDM_OK;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    stream->has_task_thread = pthread_create(&stream->task_thread, NULL, run_tasks, stream) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return stream->has_task_thread
+               ? TDM_OK
+               : tdm_fail(TDM_OUT_OF_HOST_MEMORY, "%s: a thread for host tasks cannot be started",
+                          operation);
+}
+
+void tdm_opencl_tasks_end(tdm_bk_stream *stream) {
+    if (!stream->has_task_thread)
+        return;
+    pthread_mutex_lock(&stream->task_lock);
+    stream->stop_tasks = true;
+    pthread_cond_signal(&stream->task_change);
+    pthread_mutex_unlock(&stream->task_lock);
+    pthread_join(stream->task_thread, NULL);
+    stream->has_task_thread = false;
+}
+
+/* ---- enqueueing ---------------------------------------------------------------------------------- */
+
+/* Marker and barrier. On failure `*call` names it, and a marker that was enqueued is in task->before. */
+static cl_int enqueue_events(tdm_bk_stream *stream, tdm_opencl_task *task, const char **call) {
     const tdm_opencl_api *const api = stream->device->api;
+    cl_int code;
+    *call = "clCreateUserEvent";
+    task->held = OPENCL_CREATE(api, &code, clCreateUserEvent, stream->device->context);
+    if (!task->held)
+        return code != CL_SUCCESS ? code : CL_OUT_OF_RESOURCES;
     *call = "clEnqueueMarkerWithWaitList";
-    cl_int code = OPENCL_CALL(api, clEnqueueMarkerWithWaitList, stream->queue, 0, NULL, marker);
+    code = OPENCL_CALL(api, clEnqueueMarkerWithWaitList, stream->queue, 0, NULL, &task->before);
     if (code != CL_SUCCESS)
         return code;
-    // Flushed apart from the barrier: rusticl finishes no command of a flush before it reaches the barrier's wait.
+    // Flushed apart from the barrier: what is flushed together may be finished together.
     *call = "clFlush";
-    code = OPENCL_CALL(api, clFlush, stream->queue);
-    if (code == CL_SUCCESS) {
-        *call = "clEnqueueBarrierWithWaitList";
-        code = OPENCL_CALL(api, clEnqueueBarrierWithWaitList, stream->queue, 1, &task->held, NULL);
-    }
-    if (code == CL_SUCCESS) {
-        *call = "clSetEventCallback";
-        count_task(stream, true);
-        code = OPENCL_CALL(api, clSetEventCallback, *marker, CL_COMPLETE, run_task, task);
-        if (code != CL_SUCCESS)
-            count_task(stream, false);
-    }
+    code = tdm_opencl_flush(stream->device, stream->queue);
     if (code != CL_SUCCESS)
-        OPENCL_RELEASE(api, clReleaseEvent, *marker);
-    return code;
+        return code;
+    *call = "clEnqueueBarrierWithWaitList";
+    return OPENCL_CALL(api, clEnqueueBarrierWithWaitList, stream->queue, 1, &task->held, NULL);
+}
+
+static void append_task(tdm_bk_stream *stream, tdm_opencl_task *task) {
+    pthread_mutex_lock(&stream->task_lock);
+    if (stream->last_task)
+        stream->last_task->next = task;
+    else
+        stream->first_task = task;
+    stream->last_task = task;
+    pthread_cond_signal(&stream->task_change);
+    pthread_mutex_unlock(&stream->task_lock);
 }
 
 tdm_status tdm_opencl_host_task(tdm_bk_stream *stream, const char *operation,
                                 void (*function)(void *user), void *user) {
     const tdm_opencl_api *const api = stream->device->api;
-    const tdm_status status = tdm_opencl_stream_reserve(stream, operation);
+    const tdm_status status = start_thread(stream, operation);
     if (status != TDM_OK)
         return status;
-    host_task *const task = tdm_host_calloc(1, sizeof *task);
+    tdm_opencl_task *const task = tdm_host_calloc(1, sizeof *task);
     if (!task)
         return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "%s: no host memory", operation);
-    *task = (host_task){.stream = stream, .function = function, .user = user};
-    cl_int code;
-    const char *call = "clCreateUserEvent";
-    cl_event marker;
-    task->held = OPENCL_CREATE(api, &code, clCreateUserEvent, stream->device->context);
-    if (task->held)
-        code = enqueue_task(stream, task, &marker, &call);
-    if (code != CL_SUCCESS) {
-        // Set, so that a barrier that was enqueued lets the queue go on.
-        if (task->held) {
-            tdm_opencl_user_event_set(api, task->held);
-            OPENCL_RELEASE(api, clReleaseEvent, task->held);
-        }
-        tdm_host_free(task);
-        return tdm_opencl_fail(code, operation, call);
+    task->function = function;
+    task->user = user;
+    const char *call;
+    const cl_int code = enqueue_events(stream, task, &call);
+    if (code == CL_SUCCESS) {
+        append_task(stream, task);
+        // The barrier goes too: what is enqueued next may be waited for elsewhere.
+        tdm_opencl_stream_kick(stream, operation);
+        return TDM_OK;
     }
-    tdm_opencl_stream_push(stream, operation, marker);
-    // The barrier goes too: what is enqueued next may be waited for elsewhere.
-    tdm_opencl_stream_kick(stream, operation);
-    return TDM_OK;
+    if (task->before)
+        OPENCL_RELEASE(api, clReleaseEvent, task->before);
+    if (task->held)
+        OPENCL_RELEASE(api, clReleaseEvent, task->held);
+    tdm_host_free(task);
+    return tdm_opencl_fail(code, operation, call);
 }

@@ -18,6 +18,7 @@ typedef struct tdm_opencl_family {
     bool one_lane_per_item; /* its CPU devices spread work-items over vector lanes, as a GPU does */
     bool memory_checker;    /* slabs would blind it */
     bool runs_in_calls;     /* runs commands inside clFlush: a user event would stop the caller */
+    bool late_markers;      /* shows no command done before the queue is idle or waits */
     bool keeps_programs;    /* caches programs itself, or its binaries are not to be trusted */
 } tdm_opencl_family;
 
@@ -102,6 +103,8 @@ struct tdm_bk_device {
     cl_command_queue service_queue;
     pthread_mutex_t service_lock;
     tdm_program_cache *cache; /* NULL: none */
+    /* Held around calls that run commands, where the driver runs them in the caller. */
+    pthread_mutex_t run_lock;
 };
 
 struct tdm_bk_memory {
@@ -110,7 +113,7 @@ struct tdm_bk_memory {
 };
 
 struct tdm_bk_event {
-    const tdm_opencl_api *api;
+    tdm_bk_device *device;
     cl_event event;
 };
 
@@ -119,6 +122,8 @@ typedef struct tdm_opencl_entry {
     cl_event event;
     const char *operation;
 } tdm_opencl_entry;
+
+typedef struct tdm_opencl_task tdm_opencl_task;
 
 struct tdm_bk_stream {
     tdm_bk_device *device;
@@ -130,10 +135,13 @@ struct tdm_bk_stream {
     /* First failure that was seen and not yet returned. */
     cl_int failure;
     const char *failed_operation;
-    /* Host tasks whose callback did not return yet. */
+    /* Host tasks, in order, and the thread that runs them; it starts with the first one. */
     pthread_mutex_t task_lock;
-    pthread_cond_t task_done;
-    uint32_t tasks;
+    pthread_cond_t task_change;
+    tdm_opencl_task *first_task, *last_task;
+    pthread_t task_thread;
+    bool has_task_thread;
+    bool stop_tasks;
 };
 
 #define OPENCL_IDLE_KERNELS 8
@@ -147,6 +155,14 @@ struct tdm_bk_kernel {
     cl_kernel idle[OPENCL_IDLE_KERNELS];
     int idle_count;
 };
+
+/*
+ * clFlush, clFinish and clWaitForEvents for a device: Oclgrind runs the commands inside them and cannot do so in two
+ * threads at once.
+ */
+cl_int tdm_opencl_flush(tdm_bk_device *device, cl_command_queue queue);
+cl_int tdm_opencl_finish(tdm_bk_device *device, cl_command_queue queue);
+cl_int tdm_opencl_wait_for(tdm_bk_device *device, cl_event event);
 
 tdm_status tdm_opencl_device_open(tdm_bk_instance *instance, int index, tdm_bk_device **device);
 void tdm_opencl_device_close(tdm_bk_device *device);
@@ -192,6 +208,8 @@ tdm_status tdm_opencl_fill(tdm_bk_stream *stream, const char *operation, tdm_bk_
                            size_t pattern_bytes);
 tdm_status tdm_opencl_host_task(tdm_bk_stream *stream, const char *operation,
                                 void (*function)(void *user), void *user);
+/* Run what is left of the stream's host tasks and end their thread. */
+void tdm_opencl_tasks_end(tdm_bk_stream *stream);
 
 /* A built program for the source, from the cache or by the compiler. */
 tdm_status tdm_opencl_program_build(tdm_bk_device *device, const tdm_kernel_source *source,

@@ -15,7 +15,7 @@ typedef struct tdm_opencl_probe_state {
 /* Are event times real nanoseconds? Two markers a millisecond apart must say so. */
 bool tdm_opencl_probe_profiling(tdm_opencl_probe_state *probe);
 
-/* Does a callback run when its event is done, and does a user event hold later commands back until it is set? */
+/* Does a user event hold later commands back, and only later ones, also when there are two? */
 bool tdm_opencl_probe_host_task(tdm_opencl_probe_state *probe);
 
 #endif

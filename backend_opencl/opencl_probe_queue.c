@@ -1,5 +1,4 @@
 /* The capabilities that only running commands can show. Everything here gives up after a time. */
-#include <stdatomic.h>
 #include <time.h>
 
 #include "backend_opencl/opencl_probe.h"
@@ -27,16 +26,14 @@ static cl_int event_state(const tdm_opencl_api *api, cl_event event) {
 }
 
 /* Wait for the event, but not for ever. */
-static bool finishes(tdm_opencl_probe_state *probe, cl_event event) {
+static bool finishes(const tdm_opencl_probe_state *probe, cl_event event) {
     const long long deadline = clock_ns() + PATIENCE_NS;
     for (long pause = 1000;; pause = pause < PAUSE_NS ? 2 * pause : pause) {
         const cl_int state = event_state(probe->api, event);
         if (state <= CL_COMPLETE)
             return state == CL_COMPLETE;
-        if (clock_ns() > deadline) {
-            probe->hung = true;
+        if (clock_ns() > deadline)
             return false;
-        }
         pause_ns(pause);
     }
 }
@@ -44,7 +41,7 @@ static bool finishes(tdm_opencl_probe_state *probe, cl_event event) {
 /* ---- profiling ------------------------------------------------------------------------------ */
 
 /* Device time at which a marker was passed; 0 where that failed. */
-static cl_ulong marker_time(tdm_opencl_probe_state *probe) {
+static cl_ulong marker_time(const tdm_opencl_probe_state *probe) {
     const tdm_opencl_api *const api = probe->api;
     cl_event event;
     if (OPENCL_CALL(api, clEnqueueMarkerWithWaitList, probe->queue, 0, NULL, &event) != CL_SUCCESS)
@@ -80,83 +77,55 @@ bool tdm_opencl_probe_profiling(tdm_opencl_probe_state *probe) {
 
 /* ---- host tasks ----------------------------------------------------------------------------- */
 
-/* Shared with the callback, which may come late or never: the last of the two frees it. */
-typedef struct callback_note {
-    atomic_int holders;
-    atomic_bool called;
-} callback_note;
+/* What two host tasks in a row enqueue, [0] and [1]: a marker, a flush, a barrier on a user event, a flush. */
+typedef struct task_pair {
+    cl_event marker[2];
+    cl_event held[2];
+} task_pair;
 
-static void note_release(callback_note *note) {
-    if (atomic_fetch_sub(&note->holders, 1) == 1)
-        tdm_host_free(note);
-}
-
-static void CL_CALLBACK note_call(cl_event event, cl_int status, void *user) {
-    callback_note *const note = user;
-    (void)event;
-    (void)status;
-    atomic_store(&note->called, true);
-    note_release(note);
-}
-
-static bool callback_comes(const tdm_opencl_probe_state *probe, cl_event event) {
-    callback_note *const note = tdm_host_calloc(1, sizeof *note);
-    if (!note)
-        return false;
-    atomic_store(&note->holders, 2);
-    if (OPENCL_CALL(probe->api, clSetEventCallback, event, CL_COMPLETE, note_call, note) !=
-        CL_SUCCESS) {
-        tdm_host_free(note);
-        return false;
-    }
-    bool called = false;
-    if (OPENCL_CALL(probe->api, clFlush, probe->queue) == CL_SUCCESS) {
-        const long long deadline = clock_ns() + PATIENCE_NS;
-        for (long pause = 1000; !(called = atomic_load(&note->called)) && clock_ns() < deadline;
-             pause = pause < PAUSE_NS ? 2 * pause : pause)
-            pause_ns(pause);
-    }
-    note_release(note);
-    return called;
-}
-
-/*
- * As tdm_opencl_host_task does it: marker (with the callback), flush, barrier on the user event.
- * A last marker must wait until the user event is set.
- */
-static bool holds_back(tdm_opencl_probe_state *probe, cl_event user) {
+static bool enqueue_pair(const tdm_opencl_probe_state *probe, task_pair *pair) {
     const tdm_opencl_api *const api = probe->api;
-    cl_event first = NULL, last = NULL;
-    bool held =
-        OPENCL_CALL(api, clEnqueueMarkerWithWaitList, probe->queue, 0, NULL, &first) ==
-            CL_SUCCESS &&
-        OPENCL_CALL(api, clFlush, probe->queue) == CL_SUCCESS &&
-        OPENCL_CALL(api, clEnqueueBarrierWithWaitList, probe->queue, 1, &user, NULL) ==
-            CL_SUCCESS &&
-        OPENCL_CALL(api, clEnqueueMarkerWithWaitList, probe->queue, 0, NULL, &last) == CL_SUCCESS &&
-        callback_comes(probe, first) && event_state(api, last) > CL_COMPLETE;
-    // Set it whatever happened: the barrier would hold the queue for ever.
-    if (!tdm_opencl_user_event_set(api, user))
-        probe->hung = true;
-    held = held && !probe->hung && finishes(probe, last);
-    if (first)
-        OPENCL_RELEASE(api, clReleaseEvent, first);
-    if (last)
-        OPENCL_RELEASE(api, clReleaseEvent, last);
-    return held;
+    for (int i = 0; i < 2; i++) {
+        cl_int code;
+        pair->held[i] = OPENCL_CREATE(api, &code, clCreateUserEvent, probe->context);
+        if (!pair->held[i] ||
+            OPENCL_CALL(api, clEnqueueMarkerWithWaitList, probe->queue, 0, NULL,
+                        &pair->marker[i]) != CL_SUCCESS ||
+            OPENCL_CALL(api, clFlush, probe->queue) != CL_SUCCESS ||
+            OPENCL_CALL(api, clEnqueueBarrierWithWaitList, probe->queue, 1, &pair->held[i], NULL) !=
+                CL_SUCCESS ||
+            OPENCL_CALL(api, clFlush, probe->queue) != CL_SUCCESS)
+            return false;
+    }
+    return true;
+}
+
+/* The first marker passes, the second is held back until the first user event is set, and passes then. */
+static bool pair_in_order(const tdm_opencl_probe_state *probe, const task_pair *pair, bool set[2]) {
+    if (!finishes(probe, pair->marker[0]) ||
+        event_state(probe->api, pair->marker[1]) <= CL_COMPLETE)
+        return false;
+    set[0] = tdm_opencl_user_event_set(probe->api, pair->held[0]);
+    return set[0] && finishes(probe, pair->marker[1]);
 }
 
 bool tdm_opencl_probe_host_task(tdm_opencl_probe_state *probe) {
     const tdm_opencl_api *const api = probe->api;
-    if (probe->hung || probe->record->family->runs_in_calls || !api->clCreateUserEvent ||
-        !api->clSetUserEventStatus || !api->clSetEventCallback)
+    const tdm_opencl_family *const family = probe->record->family;
+    if (probe->hung || family->runs_in_calls || family->late_markers || !api->clCreateUserEvent ||
+        !api->clSetUserEventStatus)
         return false;
-    cl_int code;
-    const cl_event user = OPENCL_CREATE(api, &code, clCreateUserEvent, probe->context);
-    if (!user)
-        return false;
-    const bool works = holds_back(probe, user);
-    if (!probe->hung)
-        OPENCL_RELEASE(api, clReleaseEvent, user);
-    return works;
+    task_pair pair = {0};
+    bool set[2] = {false, false};
+    const bool works = enqueue_pair(probe, &pair) && pair_in_order(probe, &pair, set);
+    for (int i = 0; i < 2; i++) {
+        // Set whatever happened: the barriers would hold the queue for ever.
+        if (pair.held[i] && !set[i] && !tdm_opencl_user_event_set(api, pair.held[i]))
+            probe->hung = true;
+        if (pair.held[i])
+            OPENCL_RELEASE(api, clReleaseEvent, pair.held[i]);
+        if (pair.marker[i])
+            OPENCL_RELEASE(api, clReleaseEvent, pair.marker[i]);
+    }
+    return works && !probe->hung;
 }

@@ -43,16 +43,6 @@ static char *build_log(const tdm_bk_device *device, cl_program program) {
     return log;
 }
 
-/* The whole log goes to the library's log, whose messages are single lines. */
-static void log_lines(tdm_log_level level, const char *entry, const char *text) {
-    while (*text) {
-        const size_t length = strcspn(text, "\n");
-        if (length > strspn(text, " \t\r"))
-            tdm_log(level, "driver", "opencl: build of %s: %.*s", entry, (int)length, text);
-        text += length + (text[length] == '\n');
-    }
-}
-
 /* From the line of the first error, if the log names one. */
 static const char *first_error(const char *log) {
     const char *const error = strstr(log, "error");
@@ -70,7 +60,7 @@ static tdm_status compile(const tdm_bk_device *device, const char *entry, cl_pro
     char *const log =
         code != CL_SUCCESS || tdm_log_wanted(level, "driver") ? build_log(device, program) : NULL;
     if (log)
-        log_lines(level, entry, log);
+        tdm_opencl_log_lines(level, entry, log);
     tdm_status status = TDM_OK;
     if (code != CL_SUCCESS) {
         status = tdm_opencl_status(code);

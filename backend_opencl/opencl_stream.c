@@ -17,7 +17,7 @@ tdm_status tdm_opencl_stream_create(tdm_bk_device *device, tdm_bk_stream **strea
         return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "stream: no host memory");
     created->device = device;
     pthread_mutex_init(&created->task_lock, NULL);
-    pthread_cond_init(&created->task_done, NULL);
+    pthread_cond_init(&created->task_change, NULL);
     created->capacity = FIRST_CAPACITY;
     created->entries = tdm_host_calloc(created->capacity, sizeof *created->entries);
     tdm_status status =
@@ -54,8 +54,9 @@ static bool reap_one(tdm_bk_stream *stream, bool anyhow) {
     cl_int state = CL_QUEUED;
     const cl_int code = OPENCL_CALL(api, clGetEventInfo, entry->event,
                                     CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
+    // A command whose outcome the driver cannot tell is not one that succeeded.
     if (code != CL_SUCCESS)
-        state = CL_QUEUED;
+        state = code;
     if (state < CL_COMPLETE)
         note_failure(stream, state, entry->operation);
     if (state > CL_COMPLETE && !anyhow)
@@ -98,7 +99,7 @@ tdm_status tdm_opencl_stream_reserve(tdm_bk_stream *stream, const char *operatio
 
 void tdm_opencl_stream_kick(tdm_bk_stream *stream, const char *operation) {
     stream->unflushed = 0;
-    const cl_int code = OPENCL_CALL(stream->device->api, clFlush, stream->queue);
+    const cl_int code = tdm_opencl_flush(stream->device, stream->queue);
     if (code != CL_SUCCESS)
         note_failure(stream, code, operation);
 }
@@ -114,8 +115,8 @@ void tdm_opencl_stream_push(tdm_bk_stream *stream, const char *operation, cl_eve
 
 tdm_status tdm_opencl_stream_flush(tdm_bk_stream *stream) {
     stream->unflushed = 0;
-    OPENCL_TRY("flush", stream->device->api, clFlush, stream->queue);
-    return TDM_OK;
+    const cl_int code = tdm_opencl_flush(stream->device, stream->queue);
+    return code == CL_SUCCESS ? TDM_OK : tdm_opencl_fail(code, "flush", "clFlush");
 }
 
 /*
@@ -130,9 +131,9 @@ static cl_int wait_for_all(tdm_bk_stream *stream) {
         code = OPENCL_CALL(api, clEnqueueMarkerWithWaitList, stream->queue, 0, NULL, NULL);
     stream->unflushed = 0;
     if (code == CL_SUCCESS)
-        code = OPENCL_CALL(api, clFinish, stream->queue);
+        code = tdm_opencl_finish(stream->device, stream->queue);
     for (uint32_t i = 0; code != CL_SUCCESS && i < stream->count; i++)
-        (void)OPENCL_CALL(api, clWaitForEvents, 1, &entry_at(stream, i)->event);
+        (void)tdm_opencl_wait_for(stream->device, entry_at(stream, i)->event);
     return code;
 }
 
@@ -158,14 +159,10 @@ void tdm_opencl_stream_destroy(tdm_bk_stream *stream) {
         (void)wait_for_all(stream);
         while (stream->count > 0)
             reap_one(stream, true);
-        // The function of a host task has run by now, but its callback may still be on its way out.
-        pthread_mutex_lock(&stream->task_lock);
-        while (stream->tasks > 0)
-            pthread_cond_wait(&stream->task_done, &stream->task_lock);
-        pthread_mutex_unlock(&stream->task_lock);
+        tdm_opencl_tasks_end(stream);
         OPENCL_RELEASE(stream->device->api, clReleaseCommandQueue, stream->queue);
     }
-    pthread_cond_destroy(&stream->task_done);
+    pthread_cond_destroy(&stream->task_change);
     pthread_mutex_destroy(&stream->task_lock);
     tdm_host_free(stream->entries);
     tdm_host_free(stream);
