@@ -121,9 +121,9 @@ static void create_entrants(gemm_run *run) {
 static void write_request(const gemm_run *run, const gemm_case *item, worker_text *request) {
     gemm_case_write(item, request);
     worker_field_add_integer(request, "index", run->device_index);
+    worker_field_add(request, "selector", run->device.selector);
     if (run->options->variant != NULL)
         worker_field_add(request, "variant", run->options->variant);
-    worker_field_add(request, "backend", run->device.backend);
     worker_field_add(request, "device", run->device.name);
     worker_field_add(request, "driver", run->device.driver_version);
 }

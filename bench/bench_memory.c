@@ -70,6 +70,7 @@ static void run_case(memory_run *run, const memory_case *item, int waited) {
     snprintf(name, sizeof name, "%s %zu", memory_operation_name(item->operation), item->bytes);
     memory_case_write(item, &request);
     worker_field_add_integer(&request, "index", run->device_index);
+    worker_field_add(&request, "selector", run->device.selector);
     const bench_plan plan = {
         .request = request.text,
         .waited = waited,

@@ -11,6 +11,21 @@ worker_answer worker_library_failure(const char *what, tdm_status status, worker
     return status == TDM_UNSUPPORTED ? WORKER_SKIP : WORKER_FAIL;
 }
 
+/* The parent's device under the same number: both list the devices, and a driver may have gone. */
+static worker_answer check_device(const worker_device *own, const char *request,
+                                  worker_text *reply) {
+    char wanted[256];
+    tdm_device_info info = {.struct_size = sizeof info};
+    const tdm_status status = tdm_device_describe(own->device, &info);
+    if (status != TDM_OK)
+        return worker_library_failure("device", status, reply);
+    if (!worker_field(request, "selector", wanted, sizeof wanted) ||
+        strcmp(wanted, info.selector) == 0)
+        return WORKER_OK;
+    worker_text_set(reply, "the device is %s here, not %s", info.selector, wanted);
+    return WORKER_FAIL;
+}
+
 worker_answer worker_device_open(worker_device *own, const char *request, worker_text *reply) {
     if (own->stream != NULL)
         return WORKER_OK;
@@ -21,7 +36,8 @@ worker_answer worker_device_open(worker_device *own, const char *request, worker
         status = tdm_device_get(own->context, index, &own->device);
     if (status == TDM_OK)
         status = tdm_stream_create(own->device, &own->stream);
-    return status == TDM_OK ? WORKER_OK : worker_library_failure("device", status, reply);
+    return status == TDM_OK ? check_device(own, request, reply)
+                            : worker_library_failure("device", status, reply);
 }
 
 void worker_device_close(worker_device *own) {

@@ -13,7 +13,7 @@ typedef struct worker_device {
     tdm_stream *stream;
 } worker_device;
 
-/* Open the device of the field "index" once. */
+/* Open the device of the field "index" once; it must be the one of the field "selector". */
 worker_answer worker_device_open(worker_device *own, const char *request, worker_text *reply);
 void worker_device_close(worker_device *own);
 

@@ -19,6 +19,7 @@
 
 #include <cjson/cJSON.h>
 
+#include "bench/worker_process.h"
 #include "tests/support/test_program.h"
 
 static const char program[] = TANDEM_BINARY_DIR "/bin/tandem";
@@ -303,6 +304,26 @@ static void peers_that_fail_do_not_end_the_run(void **state) {
     assert_int_equal(rmdir(folder), 0);
 }
 
+/* Parent and worker list the devices each for itself: a number must mean the same one to both. */
+static void a_worker_refuses_a_device_that_is_another_one(void **state) {
+    (void)state;
+    static const char *const suites[] = {"gemm dtype=f32 m=8 n=8 k=8",
+                                         "memory operation=copy bytes=64 threads=1"};
+    for (size_t i = 0; i < sizeof suites / sizeof suites[0]; i++) {
+        const char *const arguments[] = {"_worker", i == 0 ? "gemm" : "memory", NULL};
+        const worker_launch launch = {.program = program, .arguments = arguments};
+        worker_text text = {.length = 0};
+        char fields[128];
+        worker_process *const worker = worker_start(&launch, PATIENCE_S, &text);
+        assert_non_null(worker);
+        snprintf(fields, sizeof fields, "suite=%s index=0 selector=another/one", suites[i]);
+        assert_int_equal(worker_describe(worker, fields, PATIENCE_S, &text), WORKER_FAIL);
+        assert_non_null(strstr(text.text, "not another/one"));
+        assert_int_equal(worker_quit(worker, &text), WORKER_OK);
+        worker_stop(worker);
+    }
+}
+
 static void the_table_has_a_row_for_each_implementation(void **state) {
     (void)state;
     char arguments[256];
@@ -327,6 +348,7 @@ int main(void) {
         cmocka_unit_test(memory_moves_bytes),
         cmocka_unit_test(the_cache_command_knows_the_librarys_files),
         cmocka_unit_test(peers_that_fail_do_not_end_the_run),
+        cmocka_unit_test(a_worker_refuses_a_device_that_is_another_one),
         cmocka_unit_test(the_table_has_a_row_for_each_implementation),
     };
     return cmocka_run_group_tests_name("bench run", tests, NULL, NULL);
