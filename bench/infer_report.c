@@ -19,15 +19,6 @@ static void bytes_cell(text_table *table, uint64_t bytes) {
     table_cell(table, value < 9.995 && unit > 0 ? "%.2f %s" : "%.0f %s", value, units[unit]);
 }
 
-static void latency_cell(text_table *table, double seconds) {
-    if (isnan(seconds))
-        table_cell(table, "-");
-    else if (seconds < 1e-3)
-        table_cell(table, "%.0f us", 1e6 * seconds);
-    else
-        table_cell(table, seconds < 1e-1 ? "%.2f ms" : "%.0f ms", 1e3 * seconds);
-}
-
 static void share_cell(text_table *table, double share, int decimals) {
     if (isnan(share))
         table_cell(table, "-");
@@ -69,7 +60,7 @@ void infer_table_add(text_table *table, const infer_case *given, const infer_res
     }
     share_cell(table, result->accuracy, 2);
     table_number(table, infer_images_per_second(given, result));
-    latency_cell(table, infer_median(&result->waited));
+    table_duration(table, infer_median(&result->waited));
     bytes_cell(table, result->weight_bytes);
     bytes_cell(table, result->memory.allocated_peak);
     table_cell(table, "%.1e", result->agreement.max_abs);
