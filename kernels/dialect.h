@@ -7,7 +7,8 @@
  *               required group size. TDM_ENTRY comes from the define list and is the variant's name.
  * Functions     TDM_DEVICE return_type name(args)
  * Memory        TDM_GLOBAL, TDM_LOCAL qualify pointers; TDM_LOCAL_ARRAY(type, name, count) declares
- *               group-shared memory at the top of a kernel; TDM_RESTRICT. A buffer is two arguments,
+ *               group-shared memory at the top of a kernel, never handed to a function of the text
+ *               (PoCL 3.1 then shares it between the groups of all threads); TDM_RESTRICT. A buffer is two arguments,
  *               a pointer and a 64-bit offset in elements.
  * Ids           tdm_group_{x,y,z}() tdm_groups_{x,y,z}() tdm_item_{x,y,z}() tdm_group_size_{x,y,z}()
  *               tdm_global_{x,y,z}() tdm_global_size_{x,y,z}(); item ids and group sizes are int, the others long

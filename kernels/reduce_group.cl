@@ -11,24 +11,32 @@
 
 #define MAX_GROUP 256
 
+/* Element k of the reduced ones, in row-major order. */
+TDM_DEVICE V tdm_element(TDM_GLOBAL const TDM_TYPE(DT) *x, long base, int red_rank,
+                         const tdm_dims *red_shape, const tdm_dims *red_strides, long inner,
+                         long x_step, long k) {
+    const long row = tdm_quotient(k, inner);
+    const long at = base + tdm_row_offset(row, red_rank, red_shape, red_strides);
+    return VALUE_LOAD(x, at + (k - row * inner) * x_step);
+}
+
 TDM_DEVICE V tdm_reduce_strided(TDM_GLOBAL const TDM_TYPE(DT) *x, long base, int red_rank,
                                 const tdm_dims *red_shape, const tdm_dims *red_strides, long inner,
                                 long x_step, long first, long last, int op) {
     tdm_running running = tdm_running_start(op);
     const int items = tdm_group_size_x();
-    for (long start = first + tdm_item_x(); start < last; start += (long)TDM_BLOCK * items) {
+    long k = first + tdm_item_x();
+    for (; k + (TDM_BLOCK - 1) * (long)items < last; k += TDM_BLOCK * (long)items) {
         V block = tdm_neutral(op);
-        TDM_UNROLL for (int n = 0; n < TDM_BLOCK; n++) {
-            const long k = start + (long)n * items;
-            if (k < last) {
-                const long row = tdm_quotient(k, inner);
-                const long at = base + tdm_row_offset(row, red_rank, red_shape, red_strides);
-                block = tdm_step(block, VALUE_LOAD(x, at + (k - row * inner) * x_step), op);
-            }
-        }
+        TDM_UNROLL for (int n = 0; n < TDM_BLOCK; n++)
+            block = tdm_step(block, tdm_element(x, base, red_rank, red_shape, red_strides, inner, x_step,
+                                                k + (long)n * items), op);
         running = tdm_running_add(running, block, op);
     }
-    return tdm_running_end(running);
+    V block = tdm_neutral(op);
+    for (; k < last; k += items)
+        block = tdm_step(block, tdm_element(x, base, red_rank, red_shape, red_strides, inner, x_step, k), op);
+    return tdm_running_end(tdm_running_add(running, block, op));
 }
 
 TDM_KERNEL(TDM_ENTRY)

@@ -15,14 +15,6 @@ TDM_PART_FUNCTIONS(f32)
 TDM_PART_FUNCTIONS(f16)
 TDM_PART_FUNCTIONS(bf16)
 
-/* Unrolling keeps the passes of loops few, which matters to llvmpipe; wide vectors, which are not for it, would
- * only grow the program. */
-#if N == 1
-#define SHORT_UNROLL TDM_UNROLL
-#else
-#define SHORT_UNROLL TDM_NO_UNROLL
-#endif
-
 TDM_DEVICE V tdm_load_some(TDM_GLOBAL const TDM_TYPE(DT) *x, long i, int left, float filler) {
     if (left == N)
         return TDM_LOADV(N, DT, x, i);
@@ -59,35 +51,48 @@ TDM_DEVICE float tdm_across_max(V v) {
 }
 #endif
 
+/* One pass of each loop takes a block of TDM_BLOCK vectors; for N = 1 the block is unrolled, which keeps the
+ * passes few (see the dialect). Wide vectors would only grow the program. */
+#if N == 1
+#define BLOCK_UNROLL TDM_UNROLL
+#else
+#define BLOCK_UNROLL TDM_NO_UNROLL
+#endif
+#define STRIDE (TDM_BLOCK * ADVANCE)
+
 TDM_DEVICE V tdm_softmax_max(TDM_GLOBAL const TDM_TYPE(DT) *x, long from, long count, long step,
                              int columns) {
     V best = TDM_SPLAT(N, -INFINITY);
     long k = 0;
-    if (columns == N)
-        for (; k + TDM_BLOCK * ADVANCE <= count; k += TDM_BLOCK * ADVANCE)
-            TDM_UNROLL for (int n = 0; n < TDM_BLOCK; n++)
-                best = tdm_max_nan(best, TDM_LOADV(N, DT, x, from + (k + n * ADVANCE) * step));
+    for (; k + STRIDE <= count; k += STRIDE)
+        BLOCK_UNROLL for (int n = 0; n < TDM_BLOCK; n++) {
+            const long at = from + (k + n * ADVANCE) * step;
+            best = tdm_max_nan(best, tdm_load_some(x, at, columns, -INFINITY));
+        }
     for (; k < count; k += ADVANCE)
         best = tdm_max_nan(best, tdm_load_some(x, from + k * step, LEFT(k, count, columns), -INFINITY));
     return ACROSS_MAX(best);
 }
 
-/* Lanes that are not there hold -inf, whose
- * exponential adds nothing. */
+/* Lanes that are not there hold -inf, whose exponential adds nothing. */
 TDM_DEVICE V tdm_softmax_sum(TDM_GLOBAL const TDM_TYPE(DT) *x, long from, long count, long step,
                              int columns, V best) {
     tdm_running running = tdm_running_start(TDM_CODE_REDUCE_SUM);
-    for (long start = 0; start < count; start += TDM_BLOCK * ADVANCE) {
+    long k = 0;
+    for (; k + STRIDE <= count; k += STRIDE) {
         V block = TDM_SPLAT(N, 0.0f);
-        SHORT_UNROLL for (int n = 0; n < TDM_BLOCK; n++) {
-            const long k = start + n * ADVANCE;
-            if (k < count) {
-                const V v = tdm_load_some(x, from + k * step, LEFT(k, count, columns), -INFINITY);
-                block = block + tdm_exp(v - best);
-            }
+        BLOCK_UNROLL for (int n = 0; n < TDM_BLOCK; n++) {
+            const long at = from + (k + n * ADVANCE) * step;
+            block = block + tdm_exp(tdm_load_some(x, at, columns, -INFINITY) - best);
         }
         running = tdm_running_add(running, block, TDM_CODE_REDUCE_SUM);
     }
+    V block = TDM_SPLAT(N, 0.0f);
+    for (; k < count; k += ADVANCE) {
+        const V v = tdm_load_some(x, from + k * step, LEFT(k, count, columns), -INFINITY);
+        block = block + tdm_exp(v - best);
+    }
+    running = tdm_running_add(running, block, TDM_CODE_REDUCE_SUM);
     return ACROSS_SUM(tdm_running_end(running));
 }
 
@@ -96,15 +101,18 @@ TDM_DEVICE void tdm_softmax_run(TDM_GLOBAL const TDM_TYPE(DT) *x, long from,
                                 long y_step, int columns) {
     const V best = tdm_softmax_max(x, from, count, x_step, columns);
     const V sum = tdm_softmax_sum(x, from, count, x_step, columns, best);
-    for (long start = 0; start < count; start += TDM_BLOCK * ADVANCE)
-        SHORT_UNROLL for (int n = 0; n < TDM_BLOCK; n++) {
-            const long k = start + n * ADVANCE;
-            if (k < count) {
-                const int left = LEFT(k, count, columns);
-                const V v = tdm_load_some(x, from + k * x_step, left, -INFINITY);
-                tdm_store_some(tdm_exp(v - best) / sum, y, to + k * y_step, left);
-            }
+    long k = 0;
+    for (; k + STRIDE <= count; k += STRIDE)
+        BLOCK_UNROLL for (int n = 0; n < TDM_BLOCK; n++) {
+            const long j = k + n * ADVANCE;
+            const V v = tdm_load_some(x, from + j * x_step, columns, -INFINITY);
+            tdm_store_some(tdm_exp(v - best) / sum, y, to + j * y_step, columns);
         }
+    for (; k < count; k += ADVANCE) {
+        const int left = LEFT(k, count, columns);
+        const V v = tdm_load_some(x, from + k * x_step, left, -INFINITY);
+        tdm_store_some(tdm_exp(v - best) / sum, y, to + k * y_step, left);
+    }
 }
 
 TDM_KERNEL(TDM_ENTRY)

@@ -9,34 +9,34 @@
 
 #define MAX_GROUP 256
 
-/* The same value in every item. Uniform: all items call it. */
-TDM_DEVICE float tdm_join(TDM_LOCAL float *joined, float mine, int op) {
-    const int item = tdm_item_x();
-    joined[item] = mine;
-    tdm_barrier();
-    for (int width = tdm_group_size_x() / 2; width > 0; width /= 2) {
-        if (item < width)
-            joined[item] = tdm_step_one(joined[item], joined[item + width], op);
-        tdm_barrier();
-    }
-    const float result = joined[0];
-    tdm_barrier();
-    return result;
-}
+/* joined[0] of all items' values of `mine`. Uniform: all items run it. A macro, because PoCL 3.1 lets the
+ * groups of different threads share a local array that is handed to a function. */
+#define JOIN(joined, mine, op)                                                                     \
+    do {                                                                                           \
+        joined[item] = mine;                                                                       \
+        tdm_barrier();                                                                             \
+        for (int width = tdm_group_size_x() / 2; width > 0; width /= 2) {                          \
+            if (item < width)                                                                      \
+                joined[item] = tdm_step_one(joined[item], joined[item + width], op);               \
+            tdm_barrier();                                                                         \
+        }                                                                                          \
+    } while (0)
 
 TDM_DEVICE float tdm_item_sum(TDM_GLOBAL const TDM_TYPE(DT) *x, long from, long count, long x_step,
                               float best) {
     tdm_running running = tdm_running_start(TDM_CODE_REDUCE_SUM);
     const int items = tdm_group_size_x();
-    for (long start = tdm_item_x(); start < count; start += (long)TDM_BLOCK * items) {
+    long k = tdm_item_x();
+    for (; k + (TDM_BLOCK - 1) * (long)items < count; k += TDM_BLOCK * (long)items) {
         float block = 0.0f;
-        TDM_UNROLL for (int n = 0; n < TDM_BLOCK; n++) {
-            const long k = start + (long)n * items;
-            if (k < count)
-                block += tdm_exp(TDM_LOAD(DT, x, from + k * x_step) - best);
-        }
+        TDM_UNROLL for (int n = 0; n < TDM_BLOCK; n++)
+            block += tdm_exp(TDM_LOAD(DT, x, from + (k + (long)n * items) * x_step) - best);
         running = tdm_running_add(running, block, TDM_CODE_REDUCE_SUM);
     }
+    float block = 0.0f;
+    for (; k < count; k += items)
+        block += tdm_exp(TDM_LOAD(DT, x, from + k * x_step) - best);
+    running = tdm_running_add(running, block, TDM_CODE_REDUCE_SUM);
     return tdm_running_end(running);
 }
 
@@ -45,15 +45,20 @@ TDM_KERNEL(TDM_ENTRY)
  tdm_dims outer, tdm_dims x_strides, tdm_dims y_strides, int rank, long rows, long inner, long count,
  long x_step, long y_step) {
     TDM_LOCAL_ARRAY(float, joined, MAX_GROUP);
+    const int item = tdm_item_x();
     for (long row = tdm_group_x(); row < rows; row += tdm_groups_x()) {
         const long from = x_offset + tdm_row_offset(row, rank, &outer, &x_strides);
         const long to = y_offset + tdm_row_offset(row, rank, &outer, &y_strides);
         float mine = -INFINITY;
         for (long k = tdm_item_x(); k < count; k += tdm_group_size_x())
             mine = tdm_max_nan(mine, TDM_LOAD(DT, x, from + k * x_step));
-        const float best = tdm_join(joined, mine, TDM_CODE_REDUCE_MAX);
+        JOIN(joined, mine, TDM_CODE_REDUCE_MAX);
+        const float best = joined[0];
+        tdm_barrier();
         mine = tdm_item_sum(x, from, count, x_step, best);
-        const float sum = tdm_join(joined, mine, TDM_CODE_REDUCE_SUM);
+        JOIN(joined, mine, TDM_CODE_REDUCE_SUM);
+        const float sum = joined[0];
+        tdm_barrier();
         for (long k = tdm_item_x(); k < count; k += tdm_group_size_x()) {
             const float v = tdm_exp(TDM_LOAD(DT, x, from + k * x_step) - best) / sum;
             TDM_STORE(DT, v, y, to + k * y_step);
