@@ -56,7 +56,6 @@ static uint32_t subgroup_size(const tdm_opencl_api *api, const tdm_opencl_record
 static void fill_texts(const tdm_opencl_api *api, const tdm_opencl_record *record,
                        tdm_device_info *info) {
     const cl_device_id id = record->id;
-    tdm_opencl_device_text(api, id, CL_DEVICE_NAME, info->name, sizeof info->name);
     tdm_opencl_device_text(api, id, CL_DEVICE_VENDOR, info->vendor, sizeof info->vendor);
     tdm_opencl_device_text(api, id, CL_DRIVER_VERSION, info->driver_version,
                            sizeof info->driver_version);
@@ -93,6 +92,11 @@ static void fill_sizes(const tdm_opencl_api *api, cl_device_id id, tdm_device_in
 
 tdm_status tdm_opencl_describe(const tdm_opencl_api *api, tdm_opencl_record *record) {
     tdm_device_info *const info = &record->info;
+    // A device without a name could not be told from another one.
+    const cl_int code =
+        tdm_opencl_device_text(api, record->id, CL_DEVICE_NAME, info->name, sizeof info->name);
+    if (code != CL_SUCCESS)
+        return tdm_opencl_fail(code, "its name", "clGetDeviceInfo");
     fill_texts(api, record, info);
     tdm_status status = check_usable(api, record);
     if (status != TDM_OK)

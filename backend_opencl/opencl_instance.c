@@ -67,20 +67,35 @@ static void note_no_devices(tdm_bk_instance *instance, const tdm_opencl_record *
              hint ? "; " : "", hint ? hint : "");
 }
 
+/* What every device of a platform shares. The family hangs on these texts, so none of them may be missing. */
+static cl_int describe_platform(const tdm_opencl_api *api, tdm_opencl_record *platform) {
+    char vendor[OPENCL_TEXT];
+    cl_int code = tdm_opencl_platform_text(api, platform->platform, CL_PLATFORM_NAME,
+                                           platform->platform_name, sizeof platform->platform_name);
+    if (code == CL_SUCCESS)
+        code =
+            tdm_opencl_platform_text(api, platform->platform, CL_PLATFORM_VERSION,
+                                     platform->platform_version, sizeof platform->platform_version);
+    if (code == CL_SUCCESS)
+        code = tdm_opencl_platform_text(api, platform->platform, CL_PLATFORM_VENDOR, vendor,
+                                        sizeof vendor);
+    if (code == CL_SUCCESS)
+        platform->family =
+            tdm_opencl_family_find(platform->platform_name, vendor, platform->platform_version);
+    return code;
+}
+
 static tdm_status list_platform(tdm_bk_instance *instance, cl_platform_id id) {
     const tdm_opencl_api *const api = &instance->api;
-    char vendor[OPENCL_TEXT];
     tdm_opencl_record platform = {.platform = id};
-    tdm_opencl_platform_text(api, id, CL_PLATFORM_NAME, platform.platform_name,
-                             sizeof platform.platform_name);
-    tdm_opencl_platform_text(api, id, CL_PLATFORM_VERSION, platform.platform_version,
-                             sizeof platform.platform_version);
-    tdm_opencl_platform_text(api, id, CL_PLATFORM_VENDOR, vendor, sizeof vendor);
-    platform.family =
-        tdm_opencl_family_find(platform.platform_name, vendor, platform.platform_version);
-
+    cl_int code = describe_platform(api, &platform);
+    if (code != CL_SUCCESS) {
+        add_note(instance, "platform \"%s\" is passed over: clGetPlatformInfo: %s (%d)",
+                 platform.platform_name, tdm_opencl_error_name(code), code);
+        return TDM_OK;
+    }
     cl_uint count = 0;
-    cl_int code = OPENCL_CALL(api, clGetDeviceIDs, id, CL_DEVICE_TYPE_ALL, 0, NULL, &count);
+    code = OPENCL_CALL(api, clGetDeviceIDs, id, CL_DEVICE_TYPE_ALL, 0, NULL, &count);
     if (code == CL_DEVICE_NOT_FOUND || (code == CL_SUCCESS && count == 0)) {
         note_no_devices(instance, &platform);
         return TDM_OK;

@@ -49,11 +49,12 @@ struct tdm_bk_instance {
     char *cache_path; /* NULL: no program cache */
 };
 
-/* Texts of the driver, cut to the buffer, blanks at both ends removed; empty when it does not tell. */
-void tdm_opencl_platform_text(const tdm_opencl_api *api, cl_platform_id platform,
-                              cl_platform_info what, char *text, size_t bytes);
-void tdm_opencl_device_text(const tdm_opencl_api *api, cl_device_id device, cl_device_info what,
-                            char *text, size_t bytes);
+/* Texts of the driver, cut to the buffer, blanks at both ends removed; empty when it does not tell.
+ * The code says why. */
+cl_int tdm_opencl_platform_text(const tdm_opencl_api *api, cl_platform_id platform,
+                                cl_platform_info what, char *text, size_t bytes);
+cl_int tdm_opencl_device_text(const tdm_opencl_api *api, cl_device_id device, cl_device_info what,
+                              char *text, size_t bytes);
 /* Numbers of the driver; zero when it does not tell. */
 cl_uint tdm_opencl_device_uint(const tdm_opencl_api *api, cl_device_id device, cl_device_info what);
 cl_ulong tdm_opencl_device_ulong(const tdm_opencl_api *api, cl_device_id device,

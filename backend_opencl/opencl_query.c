@@ -21,22 +21,24 @@ static void take_text(const char *answer, size_t answer_bytes, char *text, size_
     trim(text);
 }
 
-void tdm_opencl_platform_text(const tdm_opencl_api *api, cl_platform_id platform,
-                              cl_platform_info what, char *text, size_t bytes) {
+cl_int tdm_opencl_platform_text(const tdm_opencl_api *api, cl_platform_id platform,
+                                cl_platform_info what, char *text, size_t bytes) {
     char answer[2048];
     size_t size = 0;
     const cl_int code =
         OPENCL_CALL(api, clGetPlatformInfo, platform, what, sizeof answer, answer, &size);
     take_text(answer, code == CL_SUCCESS ? size : 0, text, bytes);
+    return code;
 }
 
-void tdm_opencl_device_text(const tdm_opencl_api *api, cl_device_id device, cl_device_info what,
-                            char *text, size_t bytes) {
+cl_int tdm_opencl_device_text(const tdm_opencl_api *api, cl_device_id device, cl_device_info what,
+                              char *text, size_t bytes) {
     char answer[2048];
     size_t size = 0;
     const cl_int code =
         OPENCL_CALL(api, clGetDeviceInfo, device, what, sizeof answer, answer, &size);
     take_text(answer, code == CL_SUCCESS ? size : 0, text, bytes);
+    return code;
 }
 
 cl_uint tdm_opencl_device_uint(const tdm_opencl_api *api, cl_device_id device,

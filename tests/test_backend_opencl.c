@@ -646,7 +646,7 @@ static void native_handles(const test_device *device) {
     cl.clGetMemObjectInfo(memory, CL_MEM_REFERENCE_COUNT, sizeof held, &held, NULL);
     tdm_buffer_destroy(buffer);
     cl.clGetMemObjectInfo(memory, CL_MEM_REFERENCE_COUNT, sizeof left, &left, NULL);
-    assert_int_equal(left, held - 1); // drivers may hold some of their own
+    assert_true(left < held); // drivers hold some of their own for a while
 
     TEST_OK(tdm_buffer_create(device->device, 64, &own));
     cl_mem own_memory;
