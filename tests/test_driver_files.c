@@ -1,0 +1,246 @@
+// Driver files that are missing, broken or odd: the context is valid, the devices are not there, a note says why.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "backend_opencl/opencl_internal.h"
+
+#include <tandem/device.h>
+
+static char folder[64];
+
+/* A shared library from C files of tests/fake_driver, or from an empty file when `sources` is NULL. */
+static void compile(const char *library, const char *sources) {
+    char command[2048];
+    const char *const compiler = getenv("CC");
+    snprintf(command, sizeof command,
+             "cd '%s/tests/fake_driver' && %s -shared -fPIC -I'%s' -o '%s/%s' %s",
+             TANDEM_SOURCE_DIR, compiler && *compiler ? compiler : "cc", TANDEM_SOURCE_DIR, folder,
+             library, sources ? sources : "-x c /dev/null");
+    assert_int_equal(system(command), 0);
+}
+
+static int setup(void **state) {
+    (void)state;
+    snprintf(folder, sizeof folder, "/tmp/tandem-driver-test-XXXXXX");
+    if (!mkdtemp(folder))
+        return -1;
+    compile("complete.so", "fake_queries.c fake_stubs.c");
+    compile("queries_only.so", "fake_queries.c");
+    compile("nothing.so", NULL);
+    return 0;
+}
+
+static int teardown(void **state) {
+    (void)state;
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    return system(command);
+}
+
+/* The notes of a context on this driver file, one per line; it must list no device. */
+static void notes_on(const char *library, char *notes, size_t bytes) {
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", folder, library);
+    setenv("TANDEM_OPENCL_LIBRARY", library[0] == '/' ? library : path, 1);
+    tdm_context *context;
+    const tdm_context_options options = {.struct_size = sizeof options, .backends = "opencl"};
+    assert_int_equal(tdm_context_create(&options, &context), TDM_OK);
+    assert_int_equal(tdm_context_device_count(context), 0);
+    size_t used = 0;
+    notes[0] = '\0';
+    for (int i = 0; i < tdm_context_note_count(context); i++)
+        used += (size_t)snprintf(notes + used, bytes - used, "%s\n", tdm_context_note(context, i));
+    tdm_context_destroy(context);
+    unsetenv("TANDEM_OPENCL_LIBRARY");
+}
+
+static void expect_note(const char *library, const char *part) {
+    char notes[8192];
+    notes_on(library, notes, sizeof notes);
+    if (!strstr(notes, part))
+        fail_msg("no note on %s says \"%s\"; there is: %s", library, part, notes);
+}
+
+/* ---- files ------------------------------------------------------------------------------------- */
+
+static void write_file(const char *name, const char *content) {
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *const file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(content, file);
+    fclose(file);
+}
+
+static void test_missing_file(void **state) {
+    (void)state;
+    expect_note("absent.so", "TANDEM_OPENCL_LIBRARY=");
+    expect_note("absent.so", "absent.so: cannot open shared object file");
+}
+
+static void test_empty_file(void **state) {
+    (void)state;
+    write_file("empty.so", "");
+    expect_note("empty.so", "file too short");
+}
+
+static void test_text_file(void **state) {
+    (void)state;
+    char text[4096];
+    memset(text, 'x', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    write_file("text.so", text);
+    expect_note("text.so", "invalid ELF header");
+}
+
+static void test_directory(void **state) {
+    (void)state;
+    expect_note("/tmp", "TANDEM_OPENCL_LIBRARY=/tmp");
+}
+
+static void test_library_without_symbols(void **state) {
+    (void)state;
+    expect_note("nothing.so", "is no OpenCL driver: it lacks clGetPlatformIDs");
+    expect_note("queries_only.so", "is no OpenCL driver: it lacks clReleaseContext");
+}
+
+/* ---- answers ------------------------------------------------------------------------------------ */
+
+static void test_odd_answers(void **state) {
+    (void)state;
+    static const struct {
+        const char *variable, *value, *note;
+    } rows[] = {
+        {"FAKE_PLATFORM_CODE", "-6", "clGetPlatformIDs: CL_OUT_OF_HOST_MEMORY (-6)"},
+        {"FAKE_PLATFORM_CODE", "-1001", "finds no platform"},
+        {"FAKE_PLATFORM_CODE", "-7777", "unknown OpenCL error (-7777)"},
+        {"FAKE_PLATFORM_COUNT", "0", "finds no platform"},
+        {"FAKE_PLATFORM_COUNT", "4000000000", "4000000000 platforms"},
+        {"FAKE_PLATFORM_VERSION", "OpenCL 1.1 old", "OpenCL 1.2 is needed"},
+        {"FAKE_PLATFORM_VERSION", "nonsense", "\"nonsense\", OpenCL 1.2 is needed"},
+        {"FAKE_DEVICE_CODE", "-1", "platform \"Fake (TM) Platform\" has no devices"},
+        {"FAKE_DEVICE_CODE", "-2", "clGetDeviceIDs: CL_DEVICE_NOT_AVAILABLE"},
+        {"FAKE_DEVICE_COUNT", "0", "has no devices"},
+        {"FAKE_DEVICE_COUNT", "2000000000", "2000000000 devices"},
+        {"FAKE_DEVICE_VERSION", "OpenCL 1.0 older", "it has \"OpenCL 1.0 older\""},
+        {"FAKE_DEVICE_VERSION", "", "OpenCL 1.2 is needed"},
+        {"FAKE_TYPE", "16", "custom device"},
+        {"FAKE_AVAILABLE", "0", "not available"},
+        {"FAKE_COMPILER", "0", "no compiler"},
+        {"FAKE_LITTLE", "0", "big-endian"},
+        {"FAKE_PROFILE", "EMBEDDED_PROFILE", "no 64-bit integers"},
+        {"FAKE_MEMORY", "0", "no size of work-groups (64) or memory (0 bytes"},
+        {"FAKE_CONTEXT_CODE", "1", "clCreateContext: CL_OUT_OF_RESOURCES (-5)"},
+        {"FAKE_CONTEXT_CODE", "0", "clCreateContext"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        setenv(rows[i].variable, rows[i].value, 1);
+        expect_note("complete.so", rows[i].note);
+        unsetenv(rows[i].variable);
+    }
+    expect_note("complete.so", "device \"Padded Name\" of platform \"Fake (TM) Platform\"");
+}
+
+/* With 64-bit integers an embedded device gets as far as its context. A longer name is not the extension. */
+static void test_embedded_profile(void **state) {
+    (void)state;
+    setenv("FAKE_PROFILE", "EMBEDDED_PROFILE", 1);
+    setenv("FAKE_EXTENSIONS", "cl_a cles_khr_int64 cl_b", 1);
+    expect_note("complete.so", "clCreateContext");
+    setenv("FAKE_EXTENSIONS", "cl_a cles_khr_int64_not cl_b", 1);
+    expect_note("complete.so", "no 64-bit integers");
+    unsetenv("FAKE_PROFILE");
+    unsetenv("FAKE_EXTENSIONS");
+}
+
+static void test_hint_for_rusticl(void **state) {
+    (void)state;
+    setenv("FAKE_PLATFORM_NAME", "rusticl", 1);
+    setenv("FAKE_DEVICE_COUNT", "0", 1);
+    expect_note("complete.so", "RUSTICL_ENABLE=llvmpipe");
+    unsetenv("FAKE_PLATFORM_NAME");
+    unsetenv("FAKE_DEVICE_COUNT");
+}
+
+/* ---- the loader without drivers ------------------------------------------------------------------- */
+
+/* In a child: a loader reads its folder once per process. */
+static void test_no_vendor_files(void **state) {
+    (void)state;
+    char vendors[128];
+    snprintf(vendors, sizeof vendors, "%s/vendors", folder);
+    assert_int_equal(mkdir(vendors, 0700), 0);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        setenv("OCL_ICD_VENDORS", vendors, 1);
+        setenv("OPENCL_VENDOR_PATH", vendors, 1);
+        tdm_context *context;
+        const tdm_context_options options = {.struct_size = sizeof options, .backends = "opencl"};
+        if (tdm_context_create(&options, &context) != TDM_OK)
+            _exit(2);
+        const char *const note = tdm_context_note(context, 0);
+        const bool good = tdm_context_device_count(context) == 0 && note &&
+                          (strstr(note, "finds no platform") || strstr(note, "no driver"));
+        if (!good)
+            fprintf(stderr, "devices: %d, note: %s\n", tdm_context_device_count(context),
+                    note ? note : "none");
+        tdm_context_destroy(context);
+        _exit(good ? 0 : 1);
+    }
+    int result;
+    assert_int_equal(waitpid(child, &result, 0), child);
+    assert_int_equal(result, 0);
+}
+
+/* ---- words ------------------------------------------------------------------------------------------ */
+
+static void test_words(void **state) {
+    (void)state;
+    assert_true(tdm_opencl_has_token("a bc d", "bc"));
+    assert_true(tdm_opencl_has_token("  bc", "bc"));
+    assert_true(tdm_opencl_has_token("a bc  ", "bc"));
+    assert_false(tdm_opencl_has_token("abc bcd", "bc"));
+    assert_false(tdm_opencl_has_token("", "bc"));
+    assert_int_equal(tdm_opencl_version_number("OpenCL 1.2 x"), 12);
+    assert_int_equal(tdm_opencl_version_number("OpenCL 3.0"), 30);
+    assert_int_equal(tdm_opencl_version_number("OpenCL C 1.2"), 0);
+    assert_int_equal(tdm_opencl_version_number("OpenCL 1"), 0);
+    char slug[16], whole[32];
+    tdm_opencl_slug("ARM Platform(TM)", whole, sizeof whole);
+    assert_string_equal(whole, "arm-platform-tm");
+    tdm_opencl_slug("  A very long name of a platform", slug, sizeof slug);
+    assert_memory_equal(slug, "a-very-long-n", 13);
+    assert_true(strlen(slug) < sizeof slug);
+    assert_string_equal(
+        tdm_opencl_family_find("NVIDIA CUDA", "NVIDIA Corporation", "OpenCL 3.0 CUDA 12")->name,
+        "nvidia");
+    assert_string_equal(tdm_opencl_family_find("Intel(R) OpenCL", "Intel", "OpenCL 3.0")->name,
+                        "intel");
+    assert_string_equal(
+        tdm_opencl_family_find("Portable Computing Language", "The pocl project", "OpenCL 3.0 PoCL")
+            ->name,
+        "pocl");
+    assert_string_equal(tdm_opencl_family_find("Something", "Else", "OpenCL 1.2")->name, "");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_no_vendor_files),  cmocka_unit_test(test_missing_file),
+        cmocka_unit_test(test_empty_file),       cmocka_unit_test(test_text_file),
+        cmocka_unit_test(test_directory),        cmocka_unit_test(test_library_without_symbols),
+        cmocka_unit_test(test_odd_answers),      cmocka_unit_test(test_embedded_profile),
+        cmocka_unit_test(test_hint_for_rusticl), cmocka_unit_test(test_words),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
