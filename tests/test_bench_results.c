@@ -13,7 +13,7 @@
 
 #include <cjson/cJSON.h>
 
-#include "bench/results_json.h"
+#include "bench/bench_report.h"
 
 /* The file's text, by way of a file, as a script would get it. */
 static char *written(const results_document *document) {
@@ -218,6 +218,48 @@ static void no_names_and_no_paths_are_recorded(void **state) {
     results_destroy(document);
 }
 
+/* Rows of a finished case: Tandem, its twin that deviates, a peer that failed half-way, a missing one. */
+static void a_case_becomes_rows(void **state) {
+    (void)state;
+    double steady[] = {1, 1, 1};
+    double slower[] = {1.2, 1.2, 1.2};
+    static bench_entrant entrants[4];
+    entrants[0] = (bench_entrant){
+        .impl = "tandem", .check = RESULT_VERIFIED, .series = {.values = steady, .count = 3}};
+    entrants[1] = (bench_entrant){
+        .impl = "tandem-again", .check = RESULT_VERIFIED, .series = {.values = slower, .count = 3}};
+    entrants[2] = (bench_entrant){.impl = "openblas",
+                                  .status = RESULT_FAILED,
+                                  .max_error = NAN,
+                                  .check = RESULT_VERIFIED,
+                                  .series = {.values = steady, .count = 2}};
+    entrants[3] = (bench_entrant){.impl = "onednn", .status = RESULT_SKIPPED, .max_error = NAN};
+    worker_text_set(&entrants[2].reason, "it died");
+    worker_text_set(&entrants[2].greeting, "impl=openblas version=0%%20x threads=2");
+    const bench_result row = {.suite = "gemm", .case_name = "f32", .flops = 1e9};
+    const tdm_device_info info = some_device("one");
+    bench_report report;
+    assert_int_equal(bench_report_open(&report, "GFLOP/s", &info), 0);
+    bench_report_case(&report, &row, entrants, 4);
+    cJSON *const root = cJSON_Parse(written(report.document));
+    assert_non_null(root);
+    const cJSON *const rows = member(root, "results");
+    assert_int_equal(cJSON_GetArraySize(rows), 4);
+    is_number(cJSON_GetArrayItem(rows, 0), "gflops", 1);
+    is_null(cJSON_GetArrayItem(rows, 0), "reason");
+    is_text(cJSON_GetArrayItem(rows, 1), "status", "ok");
+    is_text(cJSON_GetArrayItem(rows, 1), "reason", "noisy: two runs of tandem differ by 20.0 %");
+    is_text(cJSON_GetArrayItem(rows, 2), "status", "failed");
+    is_text(cJSON_GetArrayItem(rows, 2), "reason", "it died");
+    is_number(cJSON_GetArrayItem(rows, 2), "samples", 0);
+    is_null(cJSON_GetArrayItem(rows, 2), "median_s");
+    is_text(cJSON_GetArrayItem(rows, 3), "status", "skipped");
+    is_text(member(root, "environment"), "openblas", "version 0 x, threads 2");
+    cJSON_Delete(root);
+    table_destroy(report.table);
+    results_destroy(report.document);
+}
+
 static void an_unwritable_file_is_an_error(void **state) {
     (void)state;
     results_document *const document = results_create();
@@ -232,6 +274,7 @@ int main(void) {
         cmocka_unit_test(what_is_not_known_is_null),
         cmocka_unit_test(several_devices_are_all_listed),
         cmocka_unit_test(no_names_and_no_paths_are_recorded),
+        cmocka_unit_test(a_case_becomes_rows),
         cmocka_unit_test(an_unwritable_file_is_an_error),
     };
     return cmocka_run_group_tests_name("bench results", tests, NULL, NULL);
