@@ -80,7 +80,7 @@ typedef enum tdm_arg_kind {
 } tdm_arg_kind;
 
 #define TDM_BLOB_BYTES 128
-#define TDM_MAX_ARGS   32
+#define TDM_MAX_ARGS 32
 
 typedef struct tdm_arg {
     tdm_arg_kind kind;

@@ -32,6 +32,7 @@ static tdm_status describe(float alpha, const tdm_tensor *a, const tdm_tensor *b
 
 /* Same bits of alpha and beta: -0 and 0 differ, NaN equals itself. */
 static bool same_scalar(float a, float b) {
+    // NOLINTNEXTLINE(bugprone-suspicious-memory-comparison,cert-*): bits are what is compared
     return memcmp(&a, &b, sizeof a) == 0;
 }
 

@@ -7,8 +7,8 @@
 
 #define WORKSPACE_ALIGNMENT 256
 /* Version of the panels' arrangement; weights packed by another one are refused. */
-#define PANEL_VERSION       1
-#define PLAIN_VERSION       1
+#define PANEL_VERSION 1
+#define PLAIN_VERSION 1
 
 static uint64_t align_up(uint64_t bytes) {
     return (bytes + WORKSPACE_ALIGNMENT - 1) / WORKSPACE_ALIGNMENT * WORKSPACE_ALIGNMENT;

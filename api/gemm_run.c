@@ -18,7 +18,7 @@ _Static_assert(sizeof(tdm_gemm_shape_arg) <= TDM_BLOB_BYTES &&
                    sizeof(tdm_pack_arg) <= TDM_BLOB_BYTES,
                "blobs");
 
-#define REFERENCE_GROUP    64
+#define REFERENCE_GROUP 64
 /* Elements that one item packs: enough to hide the launch, few enough to share the work among cores. */
 #define PACK_ITEM_ELEMENTS 4096
 
@@ -32,6 +32,7 @@ static tdm_status check_operand(const tdm_stream *stream, const char *name,
         return TDM_OK;
     }
     TDM_TRY(tdm_check_tensor("gemm", name, stream, tensor));
+    // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): tdm_check_tensor refuses NULL
     if (tensor->layout.dtype != expected->dtype)
         return tdm_fail(TDM_BAD_DTYPE, "gemm: %s is %s but the plan was made for %s", name,
                         tdm_dtype_name(tensor->layout.dtype), tdm_dtype_name(expected->dtype));

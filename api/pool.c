@@ -10,7 +10,7 @@
 #include "api/pool_classes.h"
 
 /* How many free blocks of a class are looked at for one that need not wait. */
-#define SCAN_LIMIT        8
+#define SCAN_LIMIT 8
 /* A large request may take a cached block of up to this many classes above its own: 25 % more at most. */
 #define LARGE_CLASS_SLACK 2
 
@@ -95,7 +95,7 @@ static void wait_edges(tdm_pool *pool, tdm_block *block) {
  */
 static void uses_become_edges(tdm_pool *pool, tdm_block *block) {
     tdm_use *const edges =
-        tdm_host_calloc((size_t)(block->use_count + block->edge_count), sizeof *edges);
+        tdm_host_calloc((size_t)block->use_count + (size_t)block->edge_count, sizeof *edges);
     int count = 0;
     for (int i = 0; i < block->use_count; i++) {
         const tdm_use use = block->uses[i];

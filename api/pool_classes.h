@@ -7,9 +7,9 @@
 
 #include <stdint.h>
 
-#define TDM_POOL_UNIT             256u
-#define TDM_POOL_LARGEST          (UINT64_C(1) << 48)
-#define TDM_POOL_CLASSES          312
+#define TDM_POOL_UNIT 256u
+#define TDM_POOL_LARGEST (UINT64_C(1) << 48)
+#define TDM_POOL_CLASSES 312
 /* Classes up to here are carved from slabs; larger blocks are native allocations of their own. */
 #define TDM_POOL_SLAB_CLASS_LIMIT (UINT64_C(1) << 20)
 

@@ -47,7 +47,7 @@ int tdm_version(void) {
     return TDM_VERSION_NUMBER;
 }
 
-#define TEXT_OF(x)                        #x
+#define TEXT_OF(x) #x
 #define VERSION_TEXT(major, minor, patch) TEXT_OF(major) "." TEXT_OF(minor) "." TEXT_OF(patch)
 
 const char *tdm_version_text(void) {

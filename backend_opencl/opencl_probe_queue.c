@@ -4,7 +4,7 @@
 #include "backend_opencl/opencl_probe.h"
 
 #define PATIENCE_NS 2000000000LL
-#define PAUSE_NS    1000000L
+#define PAUSE_NS 1000000L
 
 static long long clock_ns(void) {
     struct timespec now;

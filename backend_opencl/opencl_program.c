@@ -5,7 +5,7 @@
 #include "backend_opencl/opencl_internal.h"
 
 /* What of a build log fits into a detail text. */
-#define SHORT_LOG         1200
+#define SHORT_LOG 1200
 /* A driver whose binary is larger than this is not worth a cache. */
 #define MOST_BINARY_BYTES (64u << 20)
 

@@ -9,7 +9,7 @@
 
 #define FIRST_CAPACITY 256u
 /* Some drivers (rusticl) start nothing before a flush; a long run of launches must not wait for its end. */
-#define FLUSH_EVERY    32u
+#define FLUSH_EVERY 32u
 
 tdm_status tdm_opencl_stream_create(tdm_bk_device *device, tdm_bk_stream **stream) {
     tdm_bk_stream *const created = tdm_host_calloc(1, sizeof *created);

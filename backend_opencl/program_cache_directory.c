@@ -11,7 +11,7 @@
 
 #include "backend_opencl/program_cache_internal.h"
 
-#define DEFAULT_LIMIT     (256ull << 20)
+#define DEFAULT_LIMIT (256ull << 20)
 /* A file being written is younger than this; an older one was left behind. */
 #define TEMPORARY_SECONDS 3600
 

@@ -6,8 +6,8 @@
 
 #include "backend_opencl/program_cache.h"
 
-#define CACHE_SUFFIX     ".tdmprog"
-#define CACHE_TEMPORARY  ".tandem-new-"
+#define CACHE_SUFFIX ".tdmprog"
+#define CACHE_TEMPORARY ".tandem-new-"
 /* Hexadecimal key, suffix, zero. */
 #define CACHE_NAME_BYTES (2 * sizeof(tdm_program_key) + sizeof CACHE_SUFFIX)
 

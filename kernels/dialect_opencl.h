@@ -7,7 +7,7 @@
 #pragma OPENCL FP_CONTRACT OFF
 
 #define TDM_KERNEL(name) __kernel void name
-#define TDM_KERNEL_GROUP(name, x, y, z) \
+#define TDM_KERNEL_GROUP(name, x, y, z)                                                            \
     __kernel __attribute__((reqd_work_group_size(x, y, z))) void name
 #define TDM_DEVICE static inline
 #define TDM_GLOBAL __global
@@ -83,8 +83,9 @@ typedef int16 s32x16;
 #define TDM_OPENCL_S32_4_(u) as_int4(u)
 #define TDM_OPENCL_S32_8_(u) as_int8(u)
 #define TDM_OPENCL_S32_16_(u) as_int16(u)
-#define TDM_OPENCL_WRAP_(N, v, op, w) \
-    TDM_CAT4(TDM_OPENCL_S32_, N, _, )(TDM_CAT4(TDM_OPENCL_U32_, N, _, )(v) op TDM_CAT4(TDM_OPENCL_U32_, N, _, )(w))
+#define TDM_OPENCL_WRAP_(N, v, op, w)                                                              \
+    TDM_CAT4(TDM_OPENCL_S32_, N, _, )                                                              \
+    (TDM_CAT4(TDM_OPENCL_U32_, N, _, )(v) op TDM_CAT4(TDM_OPENCL_U32_, N, _, )(w))
 #define tdm_add_wrap(N, v, w) TDM_OPENCL_WRAP_(N, v, +, w)
 #define tdm_sub_wrap(N, v, w) TDM_OPENCL_WRAP_(N, v, -, w)
 #define tdm_mul_wrap(N, v, w) TDM_OPENCL_WRAP_(N, v, *, w)
@@ -109,12 +110,13 @@ TDM_DEVICE ushort tdm_bf16_from_f32(float x) {
     const uint rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
     return (ushort)((bits & 0x7fffffffu) > 0x7f800000u ? (bits >> 16) | 0x40u : rounded);
 }
-#define TDM_OPENCL_BF16_NARROW_(N)                                                                \
-    TDM_DEVICE ushort##N tdm_bf16x##N##_from_f32(float##N x) {                                    \
-        const uint##N bits = as_uint##N(x);                                                       \
-        const uint##N rounded = (bits + (uint##N)(0x7fffu) + ((bits >> 16) & (uint##N)(1u))) >> 16; \
-        const int##N nan = (bits & (uint##N)(0x7fffffffu)) > (uint##N)(0x7f800000u);              \
-        return convert_ushort##N(select(rounded, (bits >> 16) | (uint##N)(0x40u), nan));          \
+#define TDM_OPENCL_BF16_NARROW_(N)                                                                 \
+    TDM_DEVICE ushort##N tdm_bf16x##N##_from_f32(float##N x) {                                     \
+        const uint##N bits = as_uint##N(x);                                                        \
+        const uint##N rounded =                                                                    \
+            (bits + (uint##N)(0x7fffu) + ((bits >> 16) & (uint##N)(1u))) >> 16;                    \
+        const int##N nan = (bits & (uint##N)(0x7fffffffu)) > (uint##N)(0x7f800000u);               \
+        return convert_ushort##N(select(rounded, (bits >> 16) | (uint##N)(0x40u), nan));           \
     }
 TDM_OPENCL_BF16_NARROW_(4)
 TDM_OPENCL_BF16_NARROW_(8)

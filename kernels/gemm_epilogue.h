@@ -56,7 +56,8 @@ TDM_DEVICE void tdm_storev_any(TDM_EPILOGUE_F32 x, TDM_GLOBAL void *p, int type,
  * x·sigmoid(2u). */
 #define TDM_GELU(x, K) (K(0.5f) * (x)*tdm_erfc(K(-0.70710678118654752f) * (x)))
 #define TDM_GELU_TANH(x, K)                                                                        \
-    ((x) / (K(1.0f) + tdm_exp(K(-1.5957691216057308f) * (x) * (K(1.0f) + K(0.044715f) * (x) * (x)))))
+    ((x) /                                                                                         \
+     (K(1.0f) + tdm_exp(K(-1.5957691216057308f) * (x) * (K(1.0f) + K(0.044715f) * (x) * (x)))))
 #define TDM_SILU(x, K) ((x) / (K(1.0f) + tdm_exp(-(x))))
 #define TDM_EPILOGUE_SCALAR(x) (x)
 #define TDM_EPILOGUE_SPLAT(x) TDM_SPLAT(TDM_EPILOGUE_VECTOR, x)
@@ -130,8 +131,8 @@ TDM_DEVICE int tdm_epilogue_is_dense(tdm_gemm_epilogue_arg e) {
            (e.r_type == TDM_CODE_ABSENT || e.r_col == 1);
 }
 
-TDM_DEVICE void tdm_epilogue_piece(TDM_EPILOGUE_F32 acc, tdm_epilogue_io io, tdm_gemm_epilogue_arg e,
-                                   long i, long j) {
+TDM_DEVICE void tdm_epilogue_piece(TDM_EPILOGUE_F32 acc, tdm_epilogue_io io,
+                                   tdm_gemm_epilogue_arg e, long i, long j) {
     TDM_EPILOGUE_F32 x = TDM_EPILOGUE_SPLAT(e.alpha) * acc;
     if (e.c_type != TDM_CODE_ABSENT)
         x = tdm_mad(TDM_EPILOGUE_SPLAT(e.beta),
@@ -145,8 +146,8 @@ TDM_DEVICE void tdm_epilogue_piece(TDM_EPILOGUE_F32 acc, tdm_epilogue_io io, tdm
 
 /* `count` elements of row i from column j on: whole pieces where the operands are dense, single
  * elements elsewhere and at the ragged end. */
-TDM_DEVICE void tdm_epilogue_row(const float *acc, tdm_epilogue_io io, tdm_gemm_epilogue_arg e, long i,
-                                 long j, int count, int dense) {
+TDM_DEVICE void tdm_epilogue_row(const float *acc, tdm_epilogue_io io, tdm_gemm_epilogue_arg e,
+                                 long i, long j, int count, int dense) {
     int x = 0;
     if (dense)
         for (; x + TDM_EPILOGUE_VECTOR <= count; x += TDM_EPILOGUE_VECTOR)

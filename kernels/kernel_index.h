@@ -36,19 +36,19 @@ typedef enum tdm_op {
 #define TDM_OP_ENUM(name) TDM_OP_##name,
     TDM_OP_LIST(TDM_OP_ENUM)
 #undef TDM_OP_ENUM
-        TDM_OP_COUNT
+    TDM_OP_COUNT
 } tdm_op;
 
 #define TDM_VARIANT_PARAMETERS 8
 
 // One row of variants.def.
 typedef struct tdm_variant {
-    const char *name;     // also the entry point: unique in the library, `op_dtypes_tile__arch`
+    const char *name; // also the entry point: unique in the library, `op_dtypes_tile__arch`
     tdm_op op;
-    const char *text;     // file of tdm_kernel_texts
-    const char *defines;  // "-DMR=6 -DNR=16"
-    uint32_t requires;    // bits of tdm_capability that the device must have
-    const char *target;   // clang target that its text is syntax-checked for
+    const char *text;                           // file of tdm_kernel_texts
+    const char *defines;                        // "-DMR=6 -DNR=16"
+    uint32_t requires;                          // bits of tdm_capability that the device must have
+    const char *target;                         // clang target that its text is syntax-checked for
     int32_t parameters[TDM_VARIANT_PARAMETERS]; // meaning is the op's own
 } tdm_variant;
 

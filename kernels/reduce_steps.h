@@ -25,7 +25,9 @@ TDM_DEVICE void tdm_store_value(tdm_value x, TDM_GLOBAL void *y, int type, long 
 }
 #define VALUE_MATCHES(x, best) ((x) == (best))
 TDM_DEVICE tdm_value tdm_neutral(int op) {
-    return op == TDM_CODE_REDUCE_MAX ? (-2147483647 - 1) : op == TDM_CODE_REDUCE_MIN ? 2147483647 : 0;
+    return op == TDM_CODE_REDUCE_MAX   ? (-2147483647 - 1)
+           : op == TDM_CODE_REDUCE_MIN ? 2147483647
+                                       : 0;
 }
 TDM_DEVICE V tdm_step(V a, V b, int op) {
     return op == TDM_CODE_REDUCE_MAX   ? tdm_int_max(a, b)
@@ -70,10 +72,10 @@ TDM_DEVICE tdm_value tdm_step_one(tdm_value a, tdm_value b, int op) {
 #endif
 
 /* TDM_BLOCK vectors, `step` elements between the elements of x. Unrolled, so that it is one pass of a loop. */
-TDM_DEVICE V tdm_block_of(TDM_GLOBAL const TDM_TYPE(DT) *x, long at, long step, int op) {
+TDM_DEVICE V tdm_block_of(TDM_GLOBAL const TDM_TYPE(DT) * x, long at, long step, int op) {
     V block = VALUE_LOADV(x, at);
-    TDM_UNROLL for (int n = 1; n < TDM_BLOCK; n++)
-        block = tdm_step(block, VALUE_LOADV(x, at + n * N * step), op);
+    TDM_UNROLL for (int n = 1; n < TDM_BLOCK; n++) block =
+        tdm_step(block, VALUE_LOADV(x, at + n * N * step), op);
     return block;
 }
 
@@ -106,7 +108,8 @@ TDM_DEVICE V tdm_running_end(tdm_running r) {
 #ifdef TDM_INTEGER
     return r.total;
 #else
-    return r.total + TDM_SELECT_LT(N, tdm_abs(r.total), VALUE_SPLAT(INFINITY), r.lost, VALUE_SPLAT(0.0f));
+    return r.total +
+           TDM_SELECT_LT(N, tdm_abs(r.total), VALUE_SPLAT(INFINITY), r.lost, VALUE_SPLAT(0.0f));
 #endif
 }
 

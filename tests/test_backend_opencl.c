@@ -16,7 +16,7 @@
 
 #define WORDS 1024
 /* More than the backend's ring of commands in flight holds at first. */
-#define MANY  700
+#define MANY 700
 
 /* A device of the run, with a native stream and memory of a test's own. */
 typedef struct rig {

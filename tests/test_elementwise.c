@@ -1,11 +1,12 @@
 /* Unary and binary operations: every variant on every device, against the oracle.
  * ctest: device timeout=240 */
-#include <math.h>
+#include <string.h>
 
 #include "api/core.h"
 #include "kernels/op_codes.h"
 #include "quant/number_formats.h"
 #include "tests/op_elementwise.h"
+#include "tests/support/device_cases.h"
 #include "tests/support/oracle.h"
 #include "tests/support/pairwise.h"
 #include "tests/support/test_array.h"
@@ -229,7 +230,7 @@ static void one_case(const test_device *device, const tdm_variant *variant, int 
         return;
     }
     for (int n = 0; n < inputs; n++) {
-        create_input(&p.in[n], device, &p, cast[n], in[n], (uint64_t)(17 + n));
+        create_input(&p.in[n], device, &p, cast[n], in[n], 17 + (uint64_t)n);
     }
     run_and_check(device, variant, &p, in);
     for (int n = 0; n < inputs; n++) {
@@ -267,10 +268,198 @@ static void test_binary(void **state) {
     every_variant(TDM_OP_BINARY, 2, BINARY_OPS);
 }
 
+/* ---- in place, recording, misuse ---- */
+
+#define DIMS(...) ((const int64_t[]){__VA_ARGS__})
+
+DEVICE_TEST(in_place) {
+    static const int64_t shape[] = {5, 37};
+    for (int placement = 0; placement < TEST_PLACEMENTS; placement++) {
+        test_array x, y;
+        test_array_create(&x, device, TDM_F32, 2, shape, (test_placement)placement);
+        test_array_create(&y, device, TDM_F32, 2, shape, TEST_DENSE);
+        test_array_fill(&x, TEST_DATA_UNIT, 1);
+        test_array_fill(&y, TEST_DATA_UNIT, 2);
+        TEST_OK(tdm_unary_op(device->stream, TDM_NEG, x.tensor, x.tensor));
+        TEST_OK(tdm_binary_op(device->stream, TDM_SUB, y.tensor, x.tensor, x.tensor));
+        test_array_fetch(&x);
+        for (int64_t i = 0; i < test_array_count(&x); i++) {
+            const float sum = (float)test_array_get(&y, i) + (float)test_array_get(&x, i);
+            assert_true(test_array_fetched(&x, i) == (double)sum);
+        }
+        test_array_destroy(&x);
+        test_array_destroy(&y);
+    }
+}
+
+DEVICE_TEST(recorded_operations_give_the_same_bits) {
+    test_array x, y;
+    test_array_create(&x, device, TDM_F32, 2, DIMS(9, 70), TEST_DENSE);
+    test_array_create(&y, device, TDM_F32, 2, DIMS(9, 70), TEST_TRANSPOSED);
+    test_array_fill(&x, TEST_DATA_UNIT, 1);
+    test_array_send(&y);
+    tdm_stream *const s = device->stream;
+    TEST_OK(tdm_unary_op(s, TDM_GELU, x.tensor, y.tensor));
+    test_array_fetch(&y);
+    memcpy(y.image, y.fetched, y.bytes);
+    tdm_graph *graph;
+    TEST_OK(tdm_stream_begin_recording(s));
+    TEST_OK(tdm_fill(s, y.tensor, 0.0));
+    TEST_OK(tdm_unary_op(s, TDM_GELU, x.tensor, y.tensor));
+    TEST_OK(tdm_stream_end_recording(s, &graph));
+    TEST_OK(tdm_graph_launch(graph, s));
+    test_array_expect_unchanged(&y);
+    tdm_graph_destroy(graph);
+    test_array_destroy(&x);
+    test_array_destroy(&y);
+}
+
+typedef struct misuse {
+    int op;
+    tdm_dtype a, b, y;
+    int64_t a_shape[2], b_shape[2], y_shape[2];
+    tdm_status status;
+    const char *part;
+} misuse;
+
+static const misuse misuses[] = {
+    {TDM_ADD,
+     TDM_F32,
+     TDM_F32,
+     TDM_F32,
+     {2, 3},
+     {4, 3},
+     {4, 3},
+     TDM_BAD_SHAPE,
+     "add: a of shape [2, 3] does not broadcast to y of shape [4, 3]"},
+    {TDM_SUB,
+     TDM_F32,
+     TDM_F32,
+     TDM_F32,
+     {4, 3},
+     {4, 2},
+     {4, 3},
+     TDM_BAD_SHAPE,
+     "sub: b of shape [4, 2] does not broadcast to y of shape [4, 3]"},
+    {TDM_ADD,
+     TDM_F32,
+     TDM_F32,
+     TDM_F32,
+     {4, 3},
+     {4, 3},
+     {1, 3},
+     TDM_BAD_SHAPE,
+     "add: a of shape [4, 3] does not broadcast"},
+    {TDM_MUL,
+     TDM_F32,
+     TDM_F16,
+     TDM_F32,
+     {4, 3},
+     {4, 3},
+     {4, 3},
+     TDM_BAD_DTYPE,
+     "mul: b is f16 but y is f32"},
+    {TDM_MUL,
+     TDM_F16,
+     TDM_F16,
+     TDM_F32,
+     {4, 3},
+     {4, 3},
+     {4, 3},
+     TDM_BAD_DTYPE,
+     "mul: a is f16 but y is f32"},
+    {TDM_DIV,
+     TDM_S32,
+     TDM_S32,
+     TDM_S32,
+     {4, 3},
+     {4, 3},
+     {4, 3},
+     TDM_UNSUPPORTED,
+     "div: no integer division (s32)"},
+    {TDM_MAX,
+     TDM_F64,
+     TDM_F64,
+     TDM_F64,
+     {4, 3},
+     {4, 3},
+     {4, 3},
+     TDM_UNSUPPORTED,
+     "max: no kernel for f64"},
+    {99,
+     TDM_F32,
+     TDM_F32,
+     TDM_F32,
+     {4, 3},
+     {4, 3},
+     {4, 3},
+     TDM_BAD_ARGUMENT,
+     "binary_op: operation 99 is unknown"},
+};
+
+DEVICE_TEST(misuse_is_refused) {
+    for (size_t i = 0; i < sizeof misuses / sizeof misuses[0]; i++) {
+        const misuse *const m = &misuses[i];
+        test_array a, b, y;
+        test_array_create(&a, device, m->a, 2, m->a_shape, TEST_DENSE);
+        test_array_create(&b, device, m->b, 2, m->b_shape, TEST_DENSE);
+        test_array_create(&y, device, m->y, 2, m->y_shape, TEST_DENSE);
+        test_array_send(&y);
+        TEST_REFUSED(tdm_binary_op(device->stream, (tdm_binary)m->op, a.tensor, b.tensor, y.tensor),
+                     m->status, m->part);
+        test_array_expect_unchanged(&y);
+        test_array_destroy(&a);
+        test_array_destroy(&b);
+        test_array_destroy(&y);
+    }
+}
+
+DEVICE_TEST(null_overlap_and_unknown_are_refused) {
+    test_array x, integers;
+    test_array_create(&x, device, TDM_F32, 2, DIMS(6, 6), TEST_DENSE);
+    test_array_create(&integers, device, TDM_S8, 2, DIMS(6, 6), TEST_DENSE);
+    test_array_send(&x);
+    test_array_send(&integers);
+    tdm_tensor *turned, *repeated, *row;
+    tdm_stream *const s = device->stream;
+    TEST_OK(tdm_tensor_transpose(x.tensor, NULL, &turned));
+    TEST_OK(tdm_tensor_view(x.tensor, 2, DIMS(6, 6), DIMS(0, 1), 0, &repeated));
+    TEST_OK(tdm_tensor_view(x.tensor, 2, DIMS(1, 6), DIMS(6, 1), 6, &row));
+    TEST_REFUSED(tdm_unary_op(s, TDM_EXP, x.tensor, turned), TDM_BAD_ARGUMENT,
+                 "exp: the output y overlaps x");
+    TEST_REFUSED(tdm_unary_op(s, TDM_EXP, x.tensor, repeated), TDM_BAD_ARGUMENT,
+                 "exp: elements of the output y share a place");
+    TEST_REFUSED(tdm_binary_op(s, TDM_ADD, x.tensor, row, x.tensor), TDM_BAD_ARGUMENT,
+                 "add: the output y overlaps b");
+    TEST_REFUSED(tdm_binary_op(s, TDM_ADD, turned, x.tensor, x.tensor), TDM_BAD_ARGUMENT,
+                 "add: the output y overlaps a");
+    TEST_REFUSED(tdm_unary_op(s, TDM_RELU, integers.tensor, integers.tensor), TDM_UNSUPPORTED,
+                 "relu: no kernel for s8");
+    TEST_REFUSED(tdm_unary_op(s, (tdm_unary)0, x.tensor, x.tensor), TDM_BAD_ARGUMENT,
+                 "unary_op: operation 0 is unknown");
+    TEST_REFUSED(tdm_unary_op(s, TDM_ABS, NULL, x.tensor), TDM_BAD_ARGUMENT, "abs: x is NULL");
+    TEST_REFUSED(tdm_unary_op(s, TDM_ABS, x.tensor, NULL), TDM_BAD_ARGUMENT, "abs: y is NULL");
+    TEST_REFUSED(tdm_unary_op(NULL, TDM_ABS, x.tensor, x.tensor), TDM_BAD_ARGUMENT,
+                 "abs: stream is NULL");
+    TEST_REFUSED(tdm_binary_op(s, TDM_MIN, x.tensor, NULL, x.tensor), TDM_BAD_ARGUMENT,
+                 "min: b is NULL");
+    test_array_expect_unchanged(&x);
+    test_array_expect_unchanged(&integers);
+    tdm_tensor_destroy(turned);
+    tdm_tensor_destroy(repeated);
+    tdm_tensor_destroy(row);
+    test_array_destroy(&x);
+    test_array_destroy(&integers);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_unary),
         cmocka_unit_test(test_binary),
+        cmocka_unit_test(in_place),
+        cmocka_unit_test(recorded_operations_give_the_same_bits),
+        cmocka_unit_test(misuse_is_refused),
+        cmocka_unit_test(null_overlap_and_unknown_are_refused),
     };
     return cmocka_run_group_tests_name("elementwise", tests, test_devices_setup,
                                        test_devices_teardown);

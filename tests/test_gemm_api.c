@@ -602,6 +602,35 @@ DEVICE_TEST(one_shot_calls_apply_the_whole_epilogue) {
     test_array_destroy(&d);
 }
 
+/* Calls that differ in nothing but a scalar must not share a plan. */
+DEVICE_TEST(one_shot_calls_tell_scalars_and_activations_apart) {
+    static const struct {
+        float alpha, beta;
+        tdm_activation activation;
+        double expected; /* of a = 3, b = 2, c = 5 */
+    } calls[] = {{1, 1, TDM_ACT_NONE, 11}, {1, -4, TDM_ACT_NONE, -14}, {-1, 1, TDM_ACT_NONE, -1},
+                 {1, -4, TDM_ACT_RELU, 0}, {1, 0, TDM_ACT_NONE, 6},    {1, 1, TDM_ACT_NONE, 11}};
+    const int64_t one[2] = {1, 1};
+    test_array arrays[4];
+    for (int i = 0; i < 4; i++) {
+        test_array_create(&arrays[i], device, TDM_F32, 2, one, TEST_DENSE);
+        test_array_put(&arrays[i], 0, (const double[]){3, 2, 5, NAN}[i]);
+        test_array_send(&arrays[i]);
+    }
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        const tdm_gemm_epilogue epilogue = {.struct_size = sizeof epilogue,
+                                            .activation = calls[i].activation};
+        TEST_OK(tdm_gemm(device->stream, calls[i].alpha, arrays[0].tensor, arrays[1].tensor,
+                         calls[i].beta, arrays[2].tensor, arrays[3].tensor, &epilogue));
+        test_array_fetch(&arrays[3]);
+        if (test_array_fetched(&arrays[3], 0) != calls[i].expected)
+            test_case_fail("call %d gives %g, must give %g", (int)i,
+                           test_array_fetched(&arrays[3], 0), calls[i].expected);
+    }
+    for (int i = 0; i < 4; i++)
+        test_array_destroy(&arrays[i]);
+}
+
 /* The same element for all of K: a stride of 0 inside the matrix, not only in the batch. */
 DEVICE_TEST(inputs_may_repeat_elements) {
     test_array one, b, d;
@@ -649,6 +678,7 @@ int main(void) {
         cmocka_unit_test(a_recorded_run_gives_the_same_bits),
         cmocka_unit_test(one_shot_calls_take_views_and_outlive_the_plan_cache),
         cmocka_unit_test(one_shot_calls_apply_the_whole_epilogue),
+        cmocka_unit_test(one_shot_calls_tell_scalars_and_activations_apart),
         cmocka_unit_test(inputs_may_repeat_elements),
     };
     return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);

@@ -14,7 +14,7 @@
 #include "tests/support/test_data.h"
 
 #define STREAMS 4
-#define MIB     (UINT64_C(1) << 20)
+#define MIB (UINT64_C(1) << 20)
 
 /* Native allocations are numbered; streams pass commands only when a test says so, or when the pool waits. */
 typedef struct world {

@@ -22,7 +22,7 @@
 
 #define PAYLOAD_BYTES 5000
 /* Of a file: 8 magic, 4 + 4 format and header size, 32 key, 8 payload size, 32 checksum. */
-#define HEADER_BYTES  88
+#define HEADER_BYTES 88
 
 static char folder[256];
 static unsigned char payload[PAYLOAD_BYTES];

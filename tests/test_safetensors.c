@@ -46,7 +46,7 @@ static void expect_refused(const char *what, const file_bytes *file, const char 
 #define ENTRY(dtype, shape, offsets)                                                               \
     "{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":" offsets "}"
 #define ONE(dtype, shape, offsets) "{\"a\":" ENTRY(dtype, shape, offsets) "}"
-#define TWO(first, second)         "{\"a\":" first ",\"b\":" second "}"
+#define TWO(first, second) "{\"a\":" first ",\"b\":" second "}"
 
 static const struct {
     const char *header;
