@@ -8,6 +8,7 @@
 set -eu
 job=$1
 shift
+export TANDEM_TEST_JOB="$job" # for the rerun line of a failing case
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 

@@ -1,0 +1,344 @@
+/* Copies between tensors and with the host, and fill: every variant on every device, bit for bit.
+ * ctest: device timeout=180 */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/core.h"
+#include "quant/number_formats.h"
+#include "tests/op_elementwise.h"
+#include "tests/support/device_cases.h"
+#include "tests/support/pairwise.h"
+#include "tests/support/test_array.h"
+
+#define DIMS(...) ((const int64_t[]){__VA_ARGS__})
+
+/* A dtype of each element size; NaN patterns of f16 must survive. */
+static tdm_dtype dtype_of_bytes(int bytes) {
+    return bytes == 1 ? TDM_U8 : bytes == 2 ? TDM_F16 : bytes == 4 ? TDM_F32 : TDM_S64;
+}
+
+static void expect_same_bits(const test_array *target, const test_array *source) {
+    const size_t bytes = (size_t)tdm_dtype_info(source->layout.dtype)->unit_bytes;
+    for (int64_t i = 0; i < test_array_count(source); i++) {
+        if (memcmp(test_array_fetched_bits(target, i), test_array_bits(source, i), bytes) != 0) {
+            test_case_fail("element %lld is another one", (long long)i);
+        }
+    }
+}
+
+static bool has_gaps(const op_shape *shape, test_placement placement) {
+    return placement == TEST_TRANSPOSED || placement == TEST_SPREAD ||
+           (shape->rank > 0 && shape->shape[shape->rank - 1] == 1);
+}
+
+/* ---- every variant ---- */
+
+enum {
+    F_SHAPE,
+    F_X,
+    F_Y,
+    FACTORS
+};
+
+/* Dense on both sides goes to the driver's own copy: it is tested, but it is no run of the variant. */
+static void copy_case(const test_device *device, const tdm_variant *variant, const op_shape *shape,
+                      test_placement x, test_placement y) {
+    test_array source, target;
+    const tdm_dtype dtype = dtype_of_bytes(variant->parameters[0]);
+    test_array_create(&source, device, dtype, shape->rank, shape->shape, x);
+    test_array_create(&target, device, dtype, shape->rank, shape->shape, y);
+    test_array_fill(&source, TEST_DATA_ANY_BITS, 31);
+    test_array_send(&target);
+    tdm_force_variant(variant->name);
+    const tdm_status status = tdm_copy(device->stream, target.tensor, source.tensor);
+    tdm_force_variant(NULL);
+    const bool wide = variant->parameters[1] > 1;
+    if (status != TDM_UNSUPPORTED || !wide || !(has_gaps(shape, x) || has_gaps(shape, y))) {
+        TEST_OK(status);
+        test_array_fetch(&target);
+        expect_same_bits(&target, &source);
+        const bool by_driver = x <= TEST_OFFSET && y <= TEST_OFFSET;
+        if (test_array_count(&target) > 1 && !by_driver) {
+            test_case_end();
+        }
+    }
+    test_array_destroy(&source);
+    test_array_destroy(&target);
+}
+
+static void fill_case(const test_device *device, const tdm_variant *variant, const op_shape *shape,
+                      double value, test_placement y) {
+    const int bytes = variant->parameters[0];
+    const tdm_dtype dtype = bytes == 8 ? TDM_F64 : dtype_of_bytes(bytes);
+    test_array target;
+    test_array_create(&target, device, dtype, shape->rank, shape->shape, y);
+    test_array_send(&target);
+    tdm_force_variant(variant->name);
+    TEST_OK(tdm_fill(device->stream, target.tensor, value));
+    tdm_force_variant(NULL);
+    test_array_fetch(&target);
+    unsigned char expected[8];
+    tdm_number_set(dtype, expected, 0, value);
+    for (int64_t i = 0; i < test_array_count(&target); i++) {
+        if (memcmp(test_array_fetched_bits(&target, i), expected, (size_t)bytes) != 0) {
+            test_case_fail("element %lld is %g", (long long)i, test_array_fetched(&target, i));
+        }
+    }
+    if (test_array_count(&target) > 1 && y > TEST_OFFSET) {
+        test_case_end();
+    }
+    test_array_destroy(&target);
+}
+
+static void one_case(const test_device *device, const tdm_variant *variant, const int row[]) {
+    static const double values[] = {0.0, 1.0, -2.5, 300.0, 0.1};
+    const op_shape *const shape = &op_elementwise_shapes[row[F_SHAPE]];
+    const test_placement x = (test_placement)row[F_X];
+    const test_placement y = (test_placement)row[F_Y];
+    char text[128];
+    test_shape_text(shape->rank, shape->shape, text);
+    if (variant->op == TDM_OP_COPY) {
+        if (test_case_begin(device, variant->name, "%s %s to %s", text, test_placement_name(x),
+                            test_placement_name(y))) {
+            copy_case(device, variant, shape, x, y);
+        }
+    } else if (test_case_begin(device, variant->name, "%s %s with %g", text, test_placement_name(y),
+                               values[row[F_X]])) {
+        fill_case(device, variant, shape, values[row[F_X]], y);
+    }
+}
+
+static void every_variant(tdm_op op) {
+    const int levels[FACTORS] = {test_is_small() ? OP_ELEMENTWISE_SMALL_SHAPES
+                                                 : OP_ELEMENTWISE_SHAPES,
+                                 TEST_PLACEMENTS, TEST_PLACEMENTS};
+    for (int d = 0; d < test_device_count(); d++) {
+        for (int v = 0; v < tdm_variant_count; v++) {
+            const test_device *const device = test_device_at(d);
+            if (tdm_variants[v].op != op || !test_can_run(device, &tdm_variants[v])) {
+                continue;
+            }
+            pairwise sample;
+            int row[PAIRWISE_MAX_FACTORS];
+            pairwise_start(&sample, FACTORS, levels, (uint64_t)v);
+            while (pairwise_next(&sample, row)) {
+                one_case(device, &tdm_variants[v], row);
+            }
+        }
+    }
+    test_require_all_variants(op);
+}
+
+static void every_copy(void **state) {
+    (void)state;
+    every_variant(TDM_OP_COPY);
+}
+
+static void every_fill(void **state) {
+    (void)state;
+    every_variant(TDM_OP_FILL);
+}
+
+/* ---- broadcast sources, equal views ---- */
+
+DEVICE_TEST(a_repeated_source_is_spread_out) {
+    test_array source, target;
+    test_array_create(&source, device, TDM_S32, 1, DIMS(5), TEST_DENSE);
+    test_array_create(&target, device, TDM_S32, 2, DIMS(7, 5), TEST_PADDED);
+    test_array_fill(&source, TEST_DATA_UNIT, 3);
+    test_array_send(&target);
+    tdm_tensor *repeated;
+    TEST_OK(tdm_tensor_broadcast(source.tensor, 2, DIMS(7, 5), &repeated));
+    TEST_OK(tdm_copy(device->stream, target.tensor, repeated));
+    test_array_fetch(&target);
+    for (int64_t i = 0; i < 35; i++) {
+        assert_true(test_array_fetched(&target, i) == test_array_get(&source, i % 5));
+    }
+    tdm_tensor_destroy(repeated);
+    test_array_destroy(&source);
+    test_array_destroy(&target);
+}
+
+DEVICE_TEST(equal_views_are_left_alone) {
+    test_array x;
+    test_array_create(&x, device, TDM_F32, 2, DIMS(4, 6), TEST_DENSE);
+    test_array_fill(&x, TEST_DATA_UNIT, 3);
+    TEST_OK(tdm_copy(device->stream, x.tensor, x.tensor));
+    test_array_expect_unchanged(&x);
+    test_array_destroy(&x);
+}
+
+/* ---- the host ---- */
+
+/* Element strides of a host array of this shape, last dimension first when transposed, with gaps. */
+static size_t host_layout(const op_shape *shape, int kind, int64_t strides[TDM_MAX_RANK]) {
+    tdm_layout layout;
+    static const test_placement placements[] = {TEST_DENSE, TEST_PADDED, TEST_TRANSPOSED,
+                                                TEST_SPREAD};
+    test_layout_place(&layout, TDM_F16, shape->rank, shape->shape, placements[kind]);
+    memcpy(strides, layout.strides, sizeof layout.strides);
+    return (size_t)tdm_layout_extent(&layout);
+}
+
+static size_t host_place(const op_shape *shape, const int64_t *strides, int64_t index) {
+    int64_t place = 0;
+    for (int d = shape->rank - 1; d >= 0; d--) {
+        place += index % shape->shape[d] * strides[d];
+        index /= shape->shape[d];
+    }
+    return (size_t)place;
+}
+
+static void host_round_trip(const test_device *device, const op_shape *shape,
+                            test_placement placement, int kind, bool async) {
+    int64_t strides[TDM_MAX_RANK];
+    const size_t extent = host_layout(shape, kind, strides);
+    const size_t bytes = extent * sizeof(uint16_t);
+    uint16_t *const sent = malloc(bytes + 1);
+    uint16_t *const received = malloc(bytes + 1);
+    assert_true(sent != NULL && received != NULL);
+    test_data_fill(TDM_F16, sent, extent, TEST_DATA_ANY_BITS, 77);
+    memset(received, 0x5a, bytes);
+
+    test_array x;
+    test_array_create(&x, device, TDM_F16, shape->rank, shape->shape, placement);
+    test_array_send(&x);
+    const int64_t *const given = kind == 0 ? NULL : strides;
+    tdm_stream *const s = device->stream;
+    TEST_OK(async ? tdm_copy_from_host_async(s, x.tensor, sent, bytes, given)
+                  : tdm_copy_from_host(s, x.tensor, sent, bytes, given));
+    TEST_OK(async ? tdm_copy_to_host_async(s, x.tensor, received, bytes, given)
+                  : tdm_copy_to_host(s, x.tensor, received, bytes, given));
+    if (async) {
+        TEST_OK(tdm_stream_synchronize(s));
+    }
+    test_array_fetch(&x);
+    uint16_t *const expected = malloc(bytes + 1);
+    assert_non_null(expected);
+    memset(expected, 0x5a, bytes);
+    for (int64_t i = 0; i < test_array_count(&x); i++) {
+        const size_t place = host_place(shape, strides, i);
+        expected[place] = sent[place];
+        if (memcmp(test_array_fetched_bits(&x, i), &sent[place], sizeof sent[0]) != 0) {
+            test_case_fail("element %lld did not arrive", (long long)i);
+        }
+    }
+    /* The gaps between elements on the host stay as they were. */
+    if (memcmp(received, expected, bytes) != 0) {
+        test_case_fail("what came back differs");
+    }
+    free(sent);
+    free(received);
+    free(expected);
+    test_array_destroy(&x);
+}
+
+static void host_copies(void **state) {
+    (void)state;
+    for (int d = 0; d < test_device_count(); d++) {
+        const test_device *const device = test_device_at(d);
+        for (int i = 0; i < OP_ELEMENTWISE_SMALL_SHAPES; i++) {
+            for (int n = 0; n < TEST_PLACEMENTS * 4 * 2; n++) {
+                const op_shape *const shape = &op_elementwise_shapes[i];
+                const test_placement placement = (test_placement)(n % TEST_PLACEMENTS);
+                const int kind = n / TEST_PLACEMENTS % 4;
+                const bool async = n / TEST_PLACEMENTS / 4 != 0;
+                char text[128];
+                if (test_case_begin(device, NULL, "host copy %s %s host %d%s",
+                                    test_shape_text(shape->rank, shape->shape, text),
+                                    test_placement_name(placement), kind, async ? " async" : "")) {
+                    host_round_trip(device, shape, placement, kind, async);
+                    test_case_end();
+                }
+            }
+        }
+    }
+}
+
+/* ---- misuse ---- */
+
+DEVICE_TEST(copy_misuse_is_refused) {
+    test_array x, y, wide;
+    test_array_create(&x, device, TDM_F32, 2, DIMS(4, 6), TEST_DENSE);
+    test_array_create(&y, device, TDM_F32, 2, DIMS(6, 4), TEST_DENSE);
+    test_array_create(&wide, device, TDM_S32, 2, DIMS(4, 6), TEST_DENSE);
+    test_array_send(&x);
+    test_array_send(&y);
+    tdm_tensor *shifted, *repeated;
+    TEST_OK(tdm_tensor_view(x.tensor, 2, DIMS(4, 6), DIMS(6, 1), 2, &shifted));
+    TEST_OK(tdm_tensor_view(x.tensor, 2, DIMS(4, 6), DIMS(0, 1), 0, &repeated));
+    tdm_stream *const s = device->stream;
+    TEST_REFUSED(tdm_copy(s, y.tensor, x.tensor), TDM_BAD_SHAPE,
+                 "copy: source has shape [4, 6] but target [6, 4]");
+    TEST_REFUSED(tdm_copy(s, x.tensor, wide.tensor), TDM_BAD_DTYPE,
+                 "copy: source is s32 but target is f32, use tdm_convert");
+    TEST_REFUSED(tdm_copy(s, shifted, x.tensor), TDM_BAD_ARGUMENT,
+                 "copy: the output target overlaps source");
+    TEST_REFUSED(tdm_copy(s, repeated, x.tensor), TDM_BAD_ARGUMENT, "share a place");
+    TEST_REFUSED(tdm_copy(s, NULL, x.tensor), TDM_BAD_ARGUMENT, "copy: target is NULL");
+    TEST_REFUSED(tdm_copy(s, x.tensor, NULL), TDM_BAD_ARGUMENT, "copy: source is NULL");
+    TEST_REFUSED(tdm_copy(NULL, x.tensor, y.tensor), TDM_BAD_ARGUMENT, "copy: stream is NULL");
+    TEST_REFUSED(tdm_fill(s, NULL, 1.0), TDM_BAD_ARGUMENT, "fill: target is NULL");
+    TEST_REFUSED(tdm_fill(s, repeated, 1.0), TDM_BAD_ARGUMENT,
+                 "fill: elements of the output target");
+    test_array_expect_unchanged(&x);
+    test_array_expect_unchanged(&y);
+    tdm_tensor_destroy(shifted);
+    tdm_tensor_destroy(repeated);
+    test_array_destroy(&x);
+    test_array_destroy(&y);
+    test_array_destroy(&wide);
+}
+
+DEVICE_TEST(fill_refuses_dtypes_without_numbers) {
+    tdm_tensor *packed;
+    TEST_OK(tdm_tensor_create(device->device, TDM_S4, 1, DIMS(8), &packed));
+    TEST_REFUSED(tdm_fill(device->stream, packed, 1.0), TDM_UNSUPPORTED, "fill: target is s4");
+    tdm_tensor_destroy(packed);
+}
+
+DEVICE_TEST(host_misuse_is_refused) {
+    test_array x;
+    float host[64] = {0};
+    test_array_create(&x, device, TDM_F32, 2, DIMS(4, 6), TEST_DENSE);
+    test_array_send(&x);
+    tdm_stream *const s = device->stream;
+    tdm_tensor *const t = x.tensor;
+    TEST_REFUSED(tdm_copy_from_host(s, t, host, 95, NULL), TDM_BAD_SHAPE,
+                 "copy_from_host: the host side needs 96 bytes but host_bytes is 95");
+    TEST_REFUSED(tdm_copy_to_host(s, t, host, 96, DIMS(10, 1)), TDM_BAD_SHAPE,
+                 "copy_to_host: the host side needs 144 bytes but host_bytes is 96");
+    TEST_REFUSED(tdm_copy_to_host(s, t, host, sizeof host, DIMS(5, 1)), TDM_BAD_ARGUMENT,
+                 "copy_to_host: host_strides make elements share a place");
+    TEST_REFUSED(tdm_copy_from_host(s, t, host, sizeof host, DIMS(-6, 1)), TDM_BAD_SHAPE,
+                 "copy_from_host: host_strides");
+    TEST_REFUSED(tdm_copy_from_host(s, t, host, sizeof host, DIMS(INT64_MAX, 1)), TDM_BAD_SHAPE,
+                 "overflows");
+    TEST_REFUSED(tdm_copy_from_host(s, t, NULL, 96, NULL), TDM_BAD_ARGUMENT, "host is NULL");
+    TEST_REFUSED(tdm_copy_from_host(s, NULL, host, 96, NULL), TDM_BAD_ARGUMENT, "target is NULL");
+    TEST_REFUSED(tdm_copy_to_host(s, NULL, host, 96, NULL), TDM_BAD_ARGUMENT, "source is NULL");
+    TEST_REFUSED(tdm_copy_to_host(NULL, t, host, 96, NULL), TDM_BAD_ARGUMENT, "stream is NULL");
+    TEST_OK(tdm_stream_begin_recording(s));
+    TEST_REFUSED(tdm_copy_from_host_async(s, t, host, 96, NULL), TDM_BAD_STATE, "record");
+    TEST_REFUSED(tdm_copy_to_host(s, t, host, 96, NULL), TDM_BAD_STATE, "record");
+    tdm_graph *graph;
+    TEST_OK(tdm_stream_end_recording(s, &graph));
+    tdm_graph_destroy(graph);
+    test_array_expect_unchanged(&x);
+    test_array_destroy(&x);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_copy),
+        cmocka_unit_test(every_fill),
+        cmocka_unit_test(a_repeated_source_is_spread_out),
+        cmocka_unit_test(equal_views_are_left_alone),
+        cmocka_unit_test(host_copies),
+        cmocka_unit_test(copy_misuse_is_refused),
+        cmocka_unit_test(fill_refuses_dtypes_without_numbers),
+        cmocka_unit_test(host_misuse_is_refused),
+    };
+    return cmocka_run_group_tests_name("copy", tests, test_devices_setup, test_devices_teardown);
+}
