@@ -1,4 +1,7 @@
-/* Native handles of OpenCL devices. The only place of the core that asks for a backend's name: it is the question. */
+/*
+ * Native handles of OpenCL devices. The only place of the core that asks for a backend's name: it
+ * is the question.
+ */
 #include <string.h>
 
 #include "api/core.h"

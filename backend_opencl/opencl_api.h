@@ -1,8 +1,8 @@
 /*
  * The OpenCL driver as a table of pointers, the ways to call it, and its error codes.
  *
- * No file of the backend calls a pointer of the table directly: OPENCL_CALL, OPENCL_CREATE and OPENCL_RELEASE
- * ask tdm_fault first, so that tests can make any call fail.
+ * No file of the backend calls a pointer of the table directly: OPENCL_CALL, OPENCL_CREATE and
+ * OPENCL_RELEASE ask tdm_fault first, so that tests can make any call fail.
  */
 #ifndef TANDEM_BACKEND_OPENCL_API_H
 #define TANDEM_BACKEND_OPENCL_API_H
@@ -23,9 +23,10 @@ typedef struct tdm_opencl_api {
 } tdm_opencl_api;
 
 /*
- * Find the driver: the file TANDEM_OPENCL_LIBRARY names, else what is preloaded, else the ICD loader, else the
- * places of vendors. TDM_NO_DEVICE with the reason when there is none. The driver stays mapped for the life of the
- * process: drivers keep threads that would run on in unmapped code.
+ * Find the driver: the file TANDEM_OPENCL_LIBRARY names, else what is preloaded, else the ICD
+ * loader, else the places of vendors. TDM_NO_DEVICE with the reason when there is none. The
+ * driver stays mapped for the life of the process: drivers keep threads that would run on in
+ * unmapped code.
  */
 tdm_status tdm_opencl_load(tdm_opencl_api *api);
 void tdm_opencl_unload(tdm_opencl_api *api);
@@ -33,11 +34,17 @@ void tdm_opencl_unload(tdm_opencl_api *api);
 /* Call a function that returns a code. */
 #define OPENCL_CALL(api, name, ...) __extension__(tdm_fault(#name) ?: (api)->name(__VA_ARGS__))
 
-/* Call a function that returns an object and writes a code through its last parameter, which is `code` here. */
+/*
+ * Call a function that returns an object and writes a code through its last parameter, which is
+ * `code` here.
+ */
 #define OPENCL_CREATE(api, code, name, ...)                                                        \
     ((*(code) = tdm_fault(#name)) != CL_SUCCESS ? NULL : (api)->name(__VA_ARGS__, code))
 
-/* Call a function that gives an object back. A driver that refuses is logged; there is nothing else to do. */
+/*
+ * Call a function that gives an object back. A driver that refuses is logged; there is nothing
+ * else to do.
+ */
 #define OPENCL_RELEASE(api, name, object)                                                          \
     tdm_opencl_released(tdm_fault(#name), (api)->name(object), #name)
 void tdm_opencl_released(cl_int fault, cl_int code, const char *call);

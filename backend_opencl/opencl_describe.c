@@ -37,7 +37,10 @@ static tdm_status check_usable(const tdm_opencl_api *api, const tdm_opencl_recor
     return TDM_OK;
 }
 
-/* Oclgrind is of every type at once; what counts is the most specific answer for choosing kernels. */
+/*
+ * Oclgrind is of every type at once; what counts is the most specific answer for choosing
+ * kernels.
+ */
 static tdm_device_type device_type(cl_ulong type) {
     if (type & CL_DEVICE_TYPE_CPU)
         return TDM_DEVICE_CPU;
@@ -103,7 +106,8 @@ tdm_status tdm_opencl_describe(const tdm_opencl_api *api, tdm_opencl_record *rec
         return status;
     info->type = device_type(tdm_opencl_device_ulong(api, record->id, CL_DEVICE_TYPE));
     fill_sizes(api, record->id, info);
-    // A driver that does not tell these is broken: everything above divides work and memory by them.
+    // A driver that does not tell these is broken: everything above divides work and memory by
+    // them.
     if (info->max_group_items == 0 || info->max_group[0] == 0 || info->max_alloc_bytes == 0 ||
         info->global_bytes == 0)
         return tdm_fail(TDM_UNSUPPORTED,

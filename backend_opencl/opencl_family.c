@@ -6,10 +6,11 @@
 #include "backend_opencl/opencl_internal.h"
 
 /*
- * The first row whose needle is found counts. A needle is looked for in the platform's name, vendor and version, whatever
- * the case. PoCL stands before the makers of CPUs, and clvk before the makers of GPUs, whose names stand in theirs.
- * keeps_programs: PoCL caches on its own and compiles everything a second time when asked for a binary;
- * clCreateProgramWithBinary of ARM's drivers crashes on record.
+ * The first row whose needle is found counts. A needle is looked for in the platform's name,
+ * vendor and version, whatever the case. PoCL stands before the makers of CPUs, and clvk before
+ * the makers of GPUs, whose names stand in theirs. keeps_programs: PoCL caches on its own and
+ * compiles everything a second time when asked for a binary; clCreateProgramWithBinary of ARM's
+ * drivers crashes on record.
  */
 static const tdm_opencl_family families[] = {
     {.needle = "oclgrind", .name = "oclgrind", .memory_checker = true, .runs_in_calls = true},

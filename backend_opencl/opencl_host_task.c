@@ -1,9 +1,11 @@
 /*
- * Host functions in stream order: a marker that is done when the work before is done, a barrier on a user event that
- * holds the work behind back, and a thread of the stream that waits for the one, runs the function and sets the other.
+ * Host functions in stream order: a marker that is done when the work before is done, a barrier
+ * on a user event that holds the work behind back, and a thread of the stream that waits for the
+ * one, runs the function and sets the other.
  *
- * Callbacks of events would spare the thread, but drivers run them where they like: PoCL inside clSetEventCallback
- * when the event is done already, which would block the caller for as long as the function takes.
+ * Callbacks of events would spare the thread, but drivers run them where they like: PoCL inside
+ * clSetEventCallback when the event is done already, which would block the caller for as long as
+ * the function takes.
  */
 #include <signal.h>
 #include <time.h>
@@ -29,9 +31,14 @@ bool tdm_opencl_user_event_set(const tdm_opencl_api *api, cl_event user) {
     return code == CL_SUCCESS;
 }
 
-/* ---- the stream's thread ---------------------------------------------------------------------- */
+/*
+ * ---- the stream's thread ----------------------------------------------------------------------
+ */
 
-/* Until the work before is done or has failed. A wait that fails for a reason of its own is tried again. */
+/*
+ * Until the work before is done or has failed. A wait that fails for a reason of its own is tried
+ * again.
+ */
 static void wait_before(tdm_bk_device *device, cl_event before) {
     const struct timespec pause = {.tv_nsec = 1000000};
     cl_int state = CL_COMPLETE;
@@ -99,9 +106,15 @@ void tdm_opencl_tasks_end(tdm_bk_stream *stream) {
     stream->has_task_thread = false;
 }
 
-/* ---- enqueueing ---------------------------------------------------------------------------------- */
+/*
+ * ---- enqueueing
+ * ----------------------------------------------------------------------------------
+ */
 
-/* Marker and barrier. On failure `*call` names it, and a marker that was enqueued is in task->before. */
+/*
+ * Marker and barrier. On failure `*call` names it, and a marker that was enqueued is in
+ * task->before.
+ */
 static cl_int enqueue_events(tdm_bk_stream *stream, tdm_opencl_task *task, const char **call) {
     const tdm_opencl_api *const api = stream->device->api;
     cl_int code;

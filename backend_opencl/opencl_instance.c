@@ -43,7 +43,9 @@ static tdm_status add_record(tdm_bk_instance *instance, const tdm_opencl_record 
     return TDM_OK;
 }
 
-/* List one device. What is wrong with it becomes a note; only a lack of host memory is a failure. */
+/*
+ * List one device. What is wrong with it becomes a note; only a lack of host memory is a failure.
+ */
 static tdm_status list_device(tdm_bk_instance *instance, tdm_opencl_record *record) {
     record->extensions = tdm_opencl_device_extensions(&instance->api, record->id);
     if (!record->extensions)
@@ -67,7 +69,10 @@ static void note_no_devices(tdm_bk_instance *instance, const tdm_opencl_record *
              hint ? "; " : "", hint ? hint : "");
 }
 
-/* What every device of a platform shares. The family hangs on these texts, so none of them may be missing. */
+/*
+ * What every device of a platform shares. The family hangs on these texts, so none of them may be
+ * missing.
+ */
 static cl_int describe_platform(const tdm_opencl_api *api, tdm_opencl_record *platform) {
     char vendor[OPENCL_TEXT];
     cl_int code = tdm_opencl_platform_text(api, platform->platform, CL_PLATFORM_NAME,

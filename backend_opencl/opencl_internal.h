@@ -9,7 +9,10 @@
 
 /* ---- listing -------------------------------------------------------------------------------- */
 
-/* What the backend must know of a driver beyond what it tells: one row per family, see opencl_family.c. */
+/*
+ * What the backend must know of a driver beyond what it tells: one row per family, see
+ * opencl_family.c.
+ */
 typedef struct tdm_opencl_family {
     const char *needle;         /* in the platform's name, vendor or version */
     const char *name;           /* driver_family of tdm_device_info */
@@ -68,12 +71,15 @@ bool tdm_opencl_has_token(const char *tokens, const char *name);
 int tdm_opencl_version_number(const char *version_text);
 
 /*
- * Fill record->info from the driver, capabilities included. TDM_UNSUPPORTED with the reason in the detail for a device
- * that the backend cannot use.
+ * Fill record->info from the driver, capabilities included. TDM_UNSUPPORTED with the reason in
+ * the detail for a device that the backend cannot use.
  */
 tdm_status tdm_opencl_describe(const tdm_opencl_api *api, tdm_opencl_record *record);
 
-/* Bits of tdm_capability; runs a few commands on the device. A device on which that fails is refused. */
+/*
+ * Bits of tdm_capability; runs a few commands on the device. A device on which that fails is
+ * refused.
+ */
 tdm_status tdm_opencl_probe(const tdm_opencl_api *api, const tdm_opencl_record *record,
                             uint32_t *capabilities);
 
@@ -151,15 +157,18 @@ struct tdm_bk_kernel {
     tdm_bk_device *device;
     cl_program program;
     char *entry;
-    /* Native kernel objects that no thread uses just now: clSetKernelArg is not safe on a shared one. */
+    /*
+     * Native kernel objects that no thread uses just now: clSetKernelArg is not safe on a shared
+     * one.
+     */
     pthread_mutex_t lock;
     cl_kernel idle[OPENCL_IDLE_KERNELS];
     int idle_count;
 };
 
 /*
- * clFlush, clFinish and clWaitForEvents for a device: Oclgrind runs the commands inside them and cannot do so in two
- * threads at once.
+ * clFlush, clFinish and clWaitForEvents for a device: Oclgrind runs the commands inside them and
+ * cannot do so in two threads at once.
  */
 cl_int tdm_opencl_flush(tdm_bk_device *device, cl_command_queue queue);
 cl_int tdm_opencl_finish(tdm_bk_device *device, cl_command_queue queue);
@@ -182,8 +191,8 @@ void tdm_opencl_stream_destroy(tdm_bk_stream *stream);
 tdm_status tdm_opencl_stream_flush(tdm_bk_stream *stream);
 tdm_status tdm_opencl_stream_wait(tdm_bk_stream *stream, const char **failed_operation);
 /*
- * Around every enqueue: make room first (TDM_OUT_OF_HOST_MEMORY leaves everything as it is), then hand over the
- * command's event with the name of its operation.
+ * Around every enqueue: make room first (TDM_OUT_OF_HOST_MEMORY leaves everything as it is), then
+ * hand over the command's event with the name of its operation.
  */
 tdm_status tdm_opencl_stream_reserve(tdm_bk_stream *stream, const char *operation);
 void tdm_opencl_stream_push(tdm_bk_stream *stream, const char *operation, cl_event event);

@@ -12,7 +12,8 @@ tdm_status tdm_opencl_kernel_build(tdm_bk_device *device, const tdm_kernel_sourc
     tdm_status status = created->entry
                             ? tdm_opencl_program_build(device, source, &created->program)
                             : tdm_fail(TDM_OUT_OF_HOST_MEMORY, "%s: no host memory", source->entry);
-    // A first native object at once: an entry point that is not there is found here, not at a launch.
+    // A first native object at once: an entry point that is not there is found here, not at a
+    // launch.
     cl_kernel native;
     if (status == TDM_OK)
         status = tdm_opencl_kernel_take(created, source->entry, &native);
@@ -68,8 +69,9 @@ static tdm_status group_info(const tdm_bk_kernel *kernel, cl_kernel native,
 }
 
 /*
- * Largest work-group. rusticl 22.3 answers this question and the one for the preferred multiple with the sub-group's
- * size: a kernel that was built with a larger required size runs at that size all the same.
+ * Largest work-group. rusticl 22.3 answers this question and the one for the preferred multiple
+ * with the sub-group's size: a kernel that was built with a larger required size runs at that
+ * size all the same.
  */
 static size_t largest_group(size_t items, size_t multiple, const size_t required[3]) {
     const size_t built_for = required[0] * required[1] * required[2];

@@ -20,7 +20,10 @@ static const char *const usual_files[] = {
 #endif
 };
 
-/* Look one function up. POSIX makes a data pointer of dlsym usable as a function pointer; ISO C has no cast for it. */
+/*
+ * Look one function up. POSIX makes a data pointer of dlsym usable as a function pointer; ISO C
+ * has no cast for it.
+ */
 static bool look_up(void *library, const char *name, void *target) {
     void *const found = dlsym(library, name);
     memcpy(target, &found, sizeof found);

@@ -10,8 +10,9 @@ static tdm_status allocation_failure(cl_int code, const char *call, size_t bytes
 }
 
 /*
- * Some drivers hand out an object without memory and fail at the first kernel. Moving the object to the device makes them
- * find out now. Where host and device share memory there is nothing to move.
+ * Some drivers hand out an object without memory and fail at the first kernel. Moving the object
+ * to the device makes them find out now. Where host and device share memory there is nothing to
+ * move.
  */
 static tdm_status make_resident(tdm_bk_device *device, cl_mem object, size_t bytes) {
     const tdm_opencl_api *const api = device->api;

@@ -34,7 +34,10 @@ static bool probe_fp64(tdm_opencl_probe_state *probe) {
            tdm_opencl_device_ulong(probe->api, probe->record->id, CL_DEVICE_DOUBLE_FP_CONFIG) != 0;
 }
 
-/* The capability promises shuffles and reductions, which plain cl_khr_subgroups does not have all of. */
+/*
+ * The capability promises shuffles and reductions, which plain cl_khr_subgroups does not have all
+ * of.
+ */
 static bool probe_subgroups(tdm_opencl_probe_state *probe) {
     return has_extension(probe, "cl_intel_subgroups") ||
            (has_extension(probe, "cl_khr_subgroups") &&

@@ -77,7 +77,10 @@ bool tdm_opencl_probe_profiling(tdm_opencl_probe_state *probe) {
 
 /* ---- host tasks ----------------------------------------------------------------------------- */
 
-/* What two host tasks in a row enqueue, [0] and [1]: a marker, a flush, a barrier on a user event, a flush. */
+/*
+ * What two host tasks in a row enqueue, [0] and [1]: a marker, a flush, a barrier on a user
+ * event, a flush.
+ */
 typedef struct task_pair {
     cl_event marker[2];
     cl_event held[2];
@@ -100,7 +103,10 @@ static bool enqueue_pair(const tdm_opencl_probe_state *probe, task_pair *pair) {
     return true;
 }
 
-/* The first marker passes, the second is held back until the first user event is set, and passes then. */
+/*
+ * The first marker passes, the second is held back until the first user event is set, and passes
+ * then.
+ */
 static bool pair_in_order(const tdm_opencl_probe_state *probe, const task_pair *pair, bool set[2]) {
     if (!finishes(probe, pair->marker[0]) ||
         event_state(probe->api, pair->marker[1]) <= CL_COMPLETE)

@@ -10,8 +10,8 @@
 #define MOST_BINARY_BYTES (64u << 20)
 
 /*
- * No option may loosen arithmetic (no fast-relaxed-math, no mad-enable); the dialect turns contraction off. Divide and square root
- * are correctly rounded only when asked for.
+ * No option may loosen arithmetic (no fast-relaxed-math, no mad-enable); the dialect turns
+ * contraction off. Divide and square root are correctly rounded only when asked for.
  */
 static char *build_options(const tdm_bk_device *device, const tdm_kernel_source *source) {
     const char *const defines = source->defines ? source->defines : "";

@@ -1,14 +1,17 @@
 /*
  * Streams: in-order queues, and the ring of commands in flight.
  *
- * OpenCL tells of a command that failed after it was enqueued only through that command's event, and clFinish on such a
- * queue may well return success. So each command's event is kept with the name of its operation until the command is
- * seen to be done.
+ * OpenCL tells of a command that failed after it was enqueued only through that command's event,
+ * and clFinish on such a queue may well return success. So each command's event is kept with the
+ * name of its operation until the command is seen to be done.
  */
 #include "backend_opencl/opencl_internal.h"
 
 #define FIRST_CAPACITY 256u
-/* Some drivers (rusticl) start nothing before a flush; a long run of launches must not wait for its end. */
+/*
+ * Some drivers (rusticl) start nothing before a flush; a long run of launches must not wait for
+ * its end.
+ */
 #define FLUSH_EVERY 32u
 
 tdm_status tdm_opencl_stream_create(tdm_bk_device *device, tdm_bk_stream **stream) {
@@ -120,8 +123,8 @@ tdm_status tdm_opencl_stream_flush(tdm_bk_stream *stream) {
 }
 
 /*
- * Wait until nothing of the stream touches memory any more. Where clFinish fails, each command is waited for by itself:
- * the caller will free what they use.
+ * Wait until nothing of the stream touches memory any more. Where clFinish fails, each command is
+ * waited for by itself: the caller will free what they use.
  */
 static cl_int wait_for_all(tdm_bk_stream *stream) {
     const tdm_opencl_api *const api = stream->device->api;

@@ -170,7 +170,9 @@ static void memory_codes(const test_device *device) {
     rig_close(&r);
 }
 
-/* ---- kernels ---------------------------------------------------------------------------------- */
+/*
+ * ---- kernels ----------------------------------------------------------------------------------
+ */
 
 static const char arguments_text[] =
     "typedef struct { int v[32]; } blob;\n"
@@ -350,7 +352,10 @@ static void limits(const test_device *device) {
     rig_close(&r);
 }
 
-/* ---- one kernel, several threads ---------------------------------------------------------------- */
+/*
+ * ---- one kernel, several threads
+ * ----------------------------------------------------------------
+ */
 
 static const char add_text[] = "__kernel void TDM_ENTRY(__global int *y, long y0, int value) {\n"
                                "    y[y0 + get_global_id(0)] += value;\n"
@@ -363,7 +368,10 @@ typedef struct adder {
     bool right;
 } adder;
 
-/* Adds on a stream of its own; a kernel object shared with another thread would mix up the arguments. */
+/*
+ * Adds on a stream of its own; a kernel object shared with another thread would mix up the
+ * arguments.
+ */
 static void *add_often(void *user) {
     adder *const self = user;
     const int rounds = test_is_small() ? 40 : 400;
@@ -405,7 +413,10 @@ static void threads_share_a_kernel(const test_device *device) {
     rig_close(&r);
 }
 
-/* ---- order --------------------------------------------------------------------------------------- */
+/*
+ * ---- order
+ * ---------------------------------------------------------------------------------------
+ */
 
 static void sleep_ms(long milliseconds) {
     const struct timespec pause = {.tv_nsec = milliseconds * 1000000};
@@ -547,7 +558,10 @@ static void wait_after_flush(const test_device *device) {
     rig_close(&r);
 }
 
-/* ---- failures after enqueue -------------------------------------------------------------------- */
+/*
+ * ---- failures after enqueue
+ * --------------------------------------------------------------------
+ */
 
 /* The driver tells of a failed command only through its event: the second of three fails. */
 static void failure_is_named(const test_device *device) {
@@ -585,7 +599,9 @@ static void failed_flush_is_named(const test_device *device) {
     rig_close(&r);
 }
 
-/* ---- the core's view: sticky failures --------------------------------------------------------- */
+/*
+ * ---- the core's view: sticky failures ---------------------------------------------------------
+ */
 
 static void failed_wait_is_sticky(const test_device *device) {
     tdm_stream *stream;
@@ -606,7 +622,10 @@ static void failed_wait_is_sticky(const test_device *device) {
     tdm_stream_destroy(stream);
 }
 
-/* ---- native handles ----------------------------------------------------------------------------- */
+/*
+ * ---- native handles
+ * -----------------------------------------------------------------------------
+ */
 
 static void native_handles(const test_device *device) {
     tdm_opencl_api cl;
@@ -681,7 +700,10 @@ static void foreign_context(const test_device *device) {
     tdm_opencl_unload(&cl);
 }
 
-/* ---- cmocka ---------------------------------------------------------------------------------------- */
+/*
+ * ---- cmocka
+ * ----------------------------------------------------------------------------------------
+ */
 
 #define CASES(X)                                                                                   \
     X(copies)                                                                                      \

@@ -62,7 +62,10 @@ static void remove_files(void) {
     closedir(files);
 }
 
-/* In a context of its own: y = x + x on the device. Returns how often the driver function `call` was called. */
+/*
+ * In a context of its own: y = x + x on the device. Returns how often the driver function `call`
+ * was called.
+ */
 static long run(const test_device *device, const char *call, long failing, int code) {
     const int64_t shape[1] = {ELEMENTS};
     float values[ELEMENTS];

@@ -1,4 +1,5 @@
-// Every driver call of a small job fails once, one after the other: nothing crashes or leaks, and a retry succeeds.
+// Every driver call of a small job fails once, one after the other: nothing crashes or leaks, and a
+// retry succeeds.
 // ctest: device timeout=300
 #include <stdatomic.h>
 #include <stdio.h>
@@ -12,7 +13,9 @@
 /* CL_OUT_OF_HOST_MEMORY, CL_OUT_OF_RESOURCES, CL_INVALID_VALUE: temporary, ambiguous, absurd. */
 static const int codes[] = {-6, -5, -30};
 
-/* ---- host memory that counts itself ----------------------------------------------------------- */
+/*
+ * ---- host memory that counts itself -----------------------------------------------------------
+ */
 
 static atomic_long live_blocks;
 
@@ -31,7 +34,10 @@ static void counted_free(void *user, void *block) {
     free(block);
 }
 
-/* ---- the job ----------------------------------------------------------------------------------- */
+/*
+ * ---- the job
+ * -----------------------------------------------------------------------------------
+ */
 
 typedef struct job {
     const char *selector;
@@ -124,7 +130,10 @@ static void check_result(const job *j) {
         test_case_fail("the host task ran %d times", j->task_runs);
 }
 
-/* One job with the nth driver call failing. Returns how many calls it made; *retried when one was seen to fail. */
+/*
+ * One job with the nth driver call failing. Returns how many calls it made; *retried when one was
+ * seen to fail.
+ */
 static long job_with_fault(const char *selector, long nth, int code, bool *retried) {
     job j = {0};
     j.selector = selector;
@@ -144,7 +153,10 @@ static long job_with_fault(const char *selector, long nth, int code, bool *retri
     return calls;
 }
 
-/* ---- the sweep ------------------------------------------------------------------------------------ */
+/*
+ * ---- the sweep
+ * ------------------------------------------------------------------------------------
+ */
 
 static char selectors[TEST_MAX_DEVICES][192];
 static int selector_count;
@@ -182,7 +194,10 @@ static void test_every_call_fails_once(void **state) {
     }
 }
 
-/* A driver that fails everything from some call on: errors, but no crash, no hang, no leak of host memory. */
+/*
+ * A driver that fails everything from some call on: errors, but no crash, no hang, no leak of
+ * host memory.
+ */
 static void test_driver_dies(void **state) {
     (void)state;
     static const char *const dead[] = {"clEnqueueNDRangeKernel", "clEnqueueWriteBuffer",

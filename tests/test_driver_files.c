@@ -1,4 +1,5 @@
-// Driver files that are missing, broken or odd: the context is valid, the devices are not there, a note says why.
+// Driver files that are missing, broken or odd: the context is valid, the devices are not there, a
+// note says why.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +19,10 @@
 
 static char folder[64];
 
-/* A shared library from C files of tests/fake_driver, or from an empty file when `sources` is NULL. */
+/*
+ * A shared library from C files of tests/fake_driver, or from an empty file when `sources` is
+ * NULL.
+ */
 static void compile(const char *library, const char *sources) {
     char command[2048];
     const char *const compiler = getenv("CC");
@@ -71,7 +75,10 @@ static void expect_note(const char *library, const char *part) {
         fail_msg("no note on %s says \"%s\"; there is: %s", library, part, notes);
 }
 
-/* ---- files ------------------------------------------------------------------------------------- */
+/*
+ * ---- files
+ * -------------------------------------------------------------------------------------
+ */
 
 static void write_file(const char *name, const char *content) {
     char path[256];
@@ -114,7 +121,10 @@ static void test_library_without_symbols(void **state) {
     expect_note("queries_only.so", "is no OpenCL driver: it lacks clReleaseContext");
 }
 
-/* ---- answers ------------------------------------------------------------------------------------ */
+/*
+ * ---- answers
+ * ------------------------------------------------------------------------------------
+ */
 
 static void test_odd_answers(void **state) {
     (void)state;
@@ -151,7 +161,10 @@ static void test_odd_answers(void **state) {
     expect_note("complete.so", "device \"Padded Name\" of platform \"Fake (TM) Platform\"");
 }
 
-/* With 64-bit integers an embedded device gets as far as its context. A longer name is not the extension. */
+/*
+ * With 64-bit integers an embedded device gets as far as its context. A longer name is not the
+ * extension.
+ */
 static void test_embedded_profile(void **state) {
     (void)state;
     setenv("FAKE_PROFILE", "EMBEDDED_PROFILE", 1);
@@ -172,7 +185,10 @@ static void test_hint_for_rusticl(void **state) {
     unsetenv("FAKE_DEVICE_COUNT");
 }
 
-/* ---- the loader without drivers ------------------------------------------------------------------- */
+/*
+ * ---- the loader without drivers
+ * -------------------------------------------------------------------
+ */
 
 /* In a child: a loader reads its folder once per process. */
 static void test_no_vendor_files(void **state) {
@@ -203,7 +219,10 @@ static void test_no_vendor_files(void **state) {
     assert_int_equal(result, 0);
 }
 
-/* ---- words ------------------------------------------------------------------------------------------ */
+/*
+ * ---- words
+ * ------------------------------------------------------------------------------------------
+ */
 
 static void test_words(void **state) {
     (void)state;

@@ -314,7 +314,10 @@ static void test_place_is_a_file(void **state) {
     assert_null(tdm_program_cache_open(path));
 }
 
-/* The folder is deleted under an open cache: nothing works, nothing breaks. Permissions do not stop root. */
+/*
+ * The folder is deleted under an open cache: nothing works, nothing breaks. Permissions do not
+ * stop root.
+ */
 static void test_deleted_directory(void **state) {
     const tdm_program_key key = key_of("one");
     tdm_program_cache_totals totals;
@@ -464,7 +467,9 @@ static void test_foreign_files_are_left_alone(void **state) {
     assert_true(exists(fresh));  // perhaps another writer's, at work
 }
 
-/* ---- several at once -------------------------------------------------------------------------- */
+/*
+ * ---- several at once --------------------------------------------------------------------------
+ */
 
 #define ROUNDS 60
 

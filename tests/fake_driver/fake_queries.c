@@ -1,6 +1,6 @@
 /*
- * An OpenCL driver that only lists: one platform with one device, each answer a variable of the environment (FAKE_...)
- * or the default below. Contexts cannot be created.
+ * An OpenCL driver that only lists: one platform with one device, each answer a variable of the
+ * environment (FAKE_...) or the default below. Contexts cannot be created.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,7 @@
-/* Every function of the driver list, doing nothing: fake_queries.c and real drivers' behaviour stand before these. */
+/*
+ * Every function of the driver list, doing nothing: fake_queries.c and real drivers' behaviour
+ * stand before these.
+ */
 #define OPENCL_FUNCTION(name, need, since)                                                         \
     __attribute__((weak)) int name(void);                                                          \
     __attribute__((weak)) int name(void) {                                                         \
