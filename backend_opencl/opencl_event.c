@@ -13,6 +13,7 @@ tdm_status tdm_opencl_event_record(tdm_bk_stream *stream, tdm_bk_event **event) 
         tdm_host_free(created);
         return tdm_opencl_fail(code, "event", "clEnqueueMarkerWithWaitList");
     }
+    stream->quiet = false;
     const tdm_status status = tdm_opencl_stream_flush(stream);
     if (status != TDM_OK) {
         tdm_opencl_event_destroy(created);
@@ -64,5 +65,6 @@ tdm_status tdm_opencl_event_time(tdm_bk_event *event, uint64_t *nanoseconds) {
 tdm_status tdm_opencl_stream_wait_event(tdm_bk_stream *stream, tdm_bk_event *event) {
     OPENCL_TRY("stream_wait_event", stream->device->api, clEnqueueBarrierWithWaitList,
                stream->queue, 1, &event->event, NULL);
+    stream->quiet = false;
     return TDM_OK;
 }

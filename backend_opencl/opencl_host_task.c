@@ -157,6 +157,7 @@ tdm_status tdm_opencl_host_task(tdm_bk_stream *stream, const char *operation,
         return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "%s: no host memory", operation);
     task->function = function;
     task->user = user;
+    stream->quiet = false;
     const char *call;
     const cl_int code = enqueue_events(stream, task, &call);
     if (code == CL_SUCCESS) {

@@ -138,7 +138,8 @@ struct tdm_bk_stream {
     /* Ring of the commands in flight, so that a failure can be given its operation's name. */
     tdm_opencl_entry *entries;
     uint32_t first, count, capacity; /* the capacity is a power of two */
-    uint32_t unflushed;
+    uint32_t unflushed;              /* commands since the last flush */
+    bool quiet;                      /* nothing was enqueued since the last wait */
     /* First failure that was seen and not yet returned. */
     cl_int failure;
     const char *failed_operation;

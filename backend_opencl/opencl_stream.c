@@ -110,6 +110,7 @@ void tdm_opencl_stream_kick(tdm_bk_stream *stream, const char *operation) {
 void tdm_opencl_stream_push(tdm_bk_stream *stream, const char *operation, cl_event event) {
     *entry_at(stream, stream->count) = (tdm_opencl_entry){.event = event, .operation = operation};
     stream->count++;
+    stream->quiet = false;
     if (++stream->unflushed >= FLUSH_EVERY)
         tdm_opencl_stream_kick(stream, operation);
 }
@@ -130,11 +131,12 @@ static cl_int wait_for_all(tdm_bk_stream *stream) {
     const tdm_opencl_api *const api = stream->device->api;
     // rusticl's clFinish waits for the last command not yet flushed, and for nothing without one.
     cl_int code = CL_SUCCESS;
-    if (stream->unflushed == 0)
+    if (stream->unflushed == 0 && !stream->quiet)
         code = OPENCL_CALL(api, clEnqueueMarkerWithWaitList, stream->queue, 0, NULL, NULL);
     stream->unflushed = 0;
     if (code == CL_SUCCESS)
         code = tdm_opencl_finish(stream->device, stream->queue);
+    stream->quiet = code == CL_SUCCESS;
     for (uint32_t i = 0; code != CL_SUCCESS && i < stream->count; i++)
         (void)tdm_opencl_wait_for(stream->device, entry_at(stream, i)->event);
     return code;
