@@ -20,7 +20,7 @@ enum {
 };
 
 enum {
-    COLUMNS_PER_VECTOR = 16,
+    COLUMNS_PER_ITEM = 64, // WIDE·N of reduce_columns.cl
     WIDEST_GROUP = 256,
     ELEMENTS_PER_PART = 16384, /* a part of fewer costs more than it saves */
     ENOUGH_ITEMS_PER_UNIT =
@@ -274,7 +274,7 @@ static tdm_status enqueue_columns(tdm_stream *stream, const reduce_problem *prob
     push_reduced(&call, &problem->reduced, &rows, &run);
     push_operation(&call, problem, problem->op);
 
-    const int64_t strips = tdm_ceil_div(inner, COLUMNS_PER_VECTOR);
+    const int64_t strips = tdm_ceil_div(inner, COLUMNS_PER_ITEM);
     tdm_grid_items(stream->device, kernel, strips, WIDEST_GROUP, &call.launch);
     const int64_t high =
         tdm_worker_count(stream->device, strips * out_rows, 1) / call.launch.groups[0];

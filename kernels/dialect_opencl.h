@@ -135,6 +135,18 @@ TDM_OPENCL_FROM_S32_ODD_(4, int4, float4)
 TDM_OPENCL_FROM_S32_ODD_(8, int8, float8)
 TDM_OPENCL_FROM_S32_ODD_(16, int16, float16)
 
+/* Of a rounded x. PoCL's saturating conversions go lane by lane; this is four vector instructions. */
+#define TDM_OPENCL_SATURATED_(N)                                                                   \
+    TDM_DEVICE int##N tdm_s32x##N##_saturated(float##N x) {                                        \
+        const float##N number = TDM_OPENCL_NUMBER_(x, float##N);                                   \
+        const float##N top = (float##N)(2147483648.0f);                                            \
+        const int##N v = convert_int##N(select(fmax(number, -top), (float##N)(0.0f), number >= top)); \
+        return select(v, (int##N)(2147483647), number >= top);                                     \
+    }
+TDM_OPENCL_SATURATED_(4)
+TDM_OPENCL_SATURATED_(8)
+TDM_OPENCL_SATURATED_(16)
+
 #define tdm_load_f32(p, i) ((p)[i])
 #define tdm_load_f16(p, i) vload_half(i, p)
 #define tdm_load_bf16(p, i) as_float((uint)(p)[i] << 16)
@@ -169,10 +181,12 @@ TDM_OPENCL_FROM_S32_ODD_(16, int16, float16)
 #define s32x4_load_s8(p, i) convert_int4(vload4(0, (p) + (i)))
 #define s32x4_load_u8(p, i) convert_int4(vload4(0, (p) + (i)))
 #define s32x4_store_s32(v, p, i) vstore4(v, 0, (p) + (i))
-#define s32x4_store_s8(v, p, i) vstore4(convert_char4_sat(v), 0, (p) + (i))
-#define s32x4_store_u8(v, p, i) vstore4(convert_uchar4_sat(v), 0, (p) + (i))
-#define s32x4_from_f32_rte(x) convert_int4_sat_rte(TDM_OPENCL_NUMBER_(x, float4))
-#define s32x4_from_f32_rtz(x) convert_int4_sat_rtz(TDM_OPENCL_NUMBER_(x, float4))
+#define s32x4_store_s8(v, p, i) \
+    vstore4(convert_char4(clamp(v, (int4)(-128), (int4)(127))), 0, (p) + (i))
+#define s32x4_store_u8(v, p, i) \
+    vstore4(convert_uchar4(clamp(v, (int4)(0), (int4)(255))), 0, (p) + (i))
+#define s32x4_from_f32_rte(x) tdm_s32x4_saturated(rint(x))
+#define s32x4_from_f32_rtz(x) tdm_s32x4_saturated(trunc(x))
 #define s32x4_float(v) as_float4(v)
 
 #define f32x8_splat(x) ((float8)(x))
@@ -193,10 +207,12 @@ TDM_OPENCL_FROM_S32_ODD_(16, int16, float16)
 #define s32x8_load_s8(p, i) convert_int8(vload8(0, (p) + (i)))
 #define s32x8_load_u8(p, i) convert_int8(vload8(0, (p) + (i)))
 #define s32x8_store_s32(v, p, i) vstore8(v, 0, (p) + (i))
-#define s32x8_store_s8(v, p, i) vstore8(convert_char8_sat(v), 0, (p) + (i))
-#define s32x8_store_u8(v, p, i) vstore8(convert_uchar8_sat(v), 0, (p) + (i))
-#define s32x8_from_f32_rte(x) convert_int8_sat_rte(TDM_OPENCL_NUMBER_(x, float8))
-#define s32x8_from_f32_rtz(x) convert_int8_sat_rtz(TDM_OPENCL_NUMBER_(x, float8))
+#define s32x8_store_s8(v, p, i) \
+    vstore8(convert_char8(clamp(v, (int8)(-128), (int8)(127))), 0, (p) + (i))
+#define s32x8_store_u8(v, p, i) \
+    vstore8(convert_uchar8(clamp(v, (int8)(0), (int8)(255))), 0, (p) + (i))
+#define s32x8_from_f32_rte(x) tdm_s32x8_saturated(rint(x))
+#define s32x8_from_f32_rtz(x) tdm_s32x8_saturated(trunc(x))
 #define s32x8_float(v) as_float8(v)
 
 #define f32x16_splat(x) ((float16)(x))
@@ -217,10 +233,12 @@ TDM_OPENCL_FROM_S32_ODD_(16, int16, float16)
 #define s32x16_load_s8(p, i) convert_int16(vload16(0, (p) + (i)))
 #define s32x16_load_u8(p, i) convert_int16(vload16(0, (p) + (i)))
 #define s32x16_store_s32(v, p, i) vstore16(v, 0, (p) + (i))
-#define s32x16_store_s8(v, p, i) vstore16(convert_char16_sat(v), 0, (p) + (i))
-#define s32x16_store_u8(v, p, i) vstore16(convert_uchar16_sat(v), 0, (p) + (i))
-#define s32x16_from_f32_rte(x) convert_int16_sat_rte(TDM_OPENCL_NUMBER_(x, float16))
-#define s32x16_from_f32_rtz(x) convert_int16_sat_rtz(TDM_OPENCL_NUMBER_(x, float16))
+#define s32x16_store_s8(v, p, i) \
+    vstore16(convert_char16(clamp(v, (int16)(-128), (int16)(127))), 0, (p) + (i))
+#define s32x16_store_u8(v, p, i) \
+    vstore16(convert_uchar16(clamp(v, (int16)(0), (int16)(255))), 0, (p) + (i))
+#define s32x16_from_f32_rte(x) tdm_s32x16_saturated(rint(x))
+#define s32x16_from_f32_rtz(x) tdm_s32x16_saturated(trunc(x))
 #define s32x16_float(v) as_float16(v)
 
 TDM_DEVICE float f32x4_sum(float4 x) {
