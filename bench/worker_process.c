@@ -368,6 +368,7 @@ worker_answer worker_quit(worker_process *worker, worker_text *reply) {
     if (worker->process == 0)
         return WORKER_FAIL;
     const ssize_t sent = write(worker->requests, "quit\n", 5);
+    close_descriptor(&worker->requests); /* the end of input says the same */
     const int status = reap(worker, sent == 5 ? quit_patience_s : 0.0);
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
         return WORKER_OK;
