@@ -236,6 +236,7 @@ DEVICE_TEST(buffers_copy_bytes_and_refuse) {
     TEST_REFUSED(tdm_buffer_copy(device->stream, a, 0, a, 31, 32), TDM_BAD_ARGUMENT, "overlap");
     TEST_OK(tdm_buffer_copy(device->stream, a, 0, a, 32, 32));
     TEST_REFUSED(tdm_buffer_copy(NULL, a, 0, b, 0, 1), TDM_BAD_ARGUMENT, "stream is NULL");
+    tdm_buffer_destroy(a);
     TEST_REFUSED(tdm_buffer_create(NULL, 1, &a), TDM_BAD_ARGUMENT, "device is NULL");
     assert_null(a);
     tdm_buffer_destroy(tdm_tensor_buffer(NULL));
