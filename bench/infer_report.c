@@ -26,6 +26,14 @@ static void share_cell(text_table *table, double share, int decimals) {
         table_cell(table, "%.*f %%", decimals, 100.0 * share);
 }
 
+/* Says of how many images, where --limit cut the check short. */
+static void accuracy_cell(text_table *table, const infer_case *given, const infer_result *result) {
+    if (result->images == given->samples->count || isnan(result->accuracy))
+        share_cell(table, result->accuracy, 2);
+    else
+        table_cell(table, "%.2f %% of %lld", 100.0 * result->accuracy, (long long)result->images);
+}
+
 static double same_class(const mlp_agreement *agreement) {
     return agreement->rows > 0 ? (double)agreement->same_class / (double)agreement->rows : NAN;
 }
@@ -58,7 +66,7 @@ void infer_table_add(text_table *table, const infer_case *given, const infer_res
         table_cell(table, "%s", result->skipped ? "skipped" : "FAILED");
         return;
     }
-    share_cell(table, result->accuracy, 2);
+    accuracy_cell(table, given, result);
     table_number(table, infer_images_per_second(given, result));
     table_duration(table, infer_median(&result->waited));
     bytes_cell(table, result->weight_bytes);
