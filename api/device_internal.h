@@ -28,6 +28,13 @@ tdm_status tdm_stream_mark_locked(tdm_stream *stream, uint64_t sequence, tdm_mar
 void tdm_stream_retain(tdm_stream *stream);
 void tdm_stream_release(tdm_stream *stream);
 
+/*
+ * Run a function in stream order: by the backend where the device has TDM_CAP_HOST_TASK, else here, after a
+ * wait for the stream. The stream is locked.
+ */
+tdm_status tdm_host_task_locked(tdm_stream *stream, const char *operation,
+                                void (*function)(void *user), void *user);
+
 /* The stream's sticky failure as status and detail, or TDM_OK; the stream is locked. */
 tdm_status tdm_stream_failure_locked(tdm_stream *stream);
 

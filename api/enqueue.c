@@ -11,18 +11,18 @@ static void touch(tdm_command *command, tdm_block *block) {
     command->blocks[command->block_count++] = block;
 }
 
-static tdm_status call_host_task(tdm_stream *stream, const tdm_command *command) {
+tdm_status tdm_host_task_locked(tdm_stream *stream, const char *operation,
+                                void (*function)(void *user), void *user) {
     const tdm_backend *const api = stream->device->api;
     if (api->host_task && (stream->device->info.capabilities & TDM_CAP_HOST_TASK))
-        return api->host_task(stream->native, command->operation, command->as.task.function,
-                              command->as.task.user);
+        return api->host_task(stream->native, operation, function, user);
     const char *failed = NULL;
     const tdm_status status = api->stream_wait(stream->native, &failed);
     if (status != TDM_OK) {
         tdm_fail_prefix(status, "%s: failed after it was enqueued", failed ? failed : "stream");
         return tdm_stream_fail_locked(stream, status);
     }
-    command->as.task.function(command->as.task.user);
+    function(user);
     return TDM_OK;
 }
 
@@ -52,7 +52,8 @@ static tdm_status call_backend(tdm_stream *stream, const tdm_command *command) {
                          first->offset + command->as.host.offset, command->as.host.target,
                          command->as.host.bytes);
     case TDM_COMMAND_HOST_TASK:
-        return call_host_task(stream, command);
+        return tdm_host_task_locked(stream, command->operation, command->as.task.function,
+                                    command->as.task.user);
     }
     return tdm_fail(TDM_INTERNAL, "%s: unknown command %d", command->operation, (int)command->kind);
 }

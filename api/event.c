@@ -31,12 +31,10 @@ static void task_note_done(void *user) {
 
 /* Without device time stamps a host task in stream order notes the time. */
 static tdm_status record_host_time(tdm_stream *stream, tdm_event *event) {
-    const tdm_device_info *const info = &stream->device->info;
-    if ((info->capabilities & TDM_CAP_PROFILING) || !(info->capabilities & TDM_CAP_HOST_TASK))
+    if (stream->device->info.capabilities & TDM_CAP_PROFILING)
         return TDM_OK;
     atomic_fetch_add(&event->references, 1);
-    const tdm_status status =
-        stream->device->api->host_task(stream->native, "event", task_note_done, event);
+    const tdm_status status = tdm_host_task_locked(stream, "event", task_note_done, event);
     if (status != TDM_OK)
         event_release(event);
     return status;

@@ -61,8 +61,10 @@ TDM_API tdm_status tdm_stream_host_task(tdm_stream *stream, void (*function)(voi
 
 /*
  * Record an event: it is done when everything enqueued on the stream so far is done. The caller
- * releases it with tdm_event_destroy. Statuses: TDM_BAD_ARGUMENT, TDM_BAD_STATE (recording),
- * TDM_OUT_OF_HOST_MEMORY, the stream's failure. Since 0.1.
+ * releases it with tdm_event_destroy. Not blocking where the device has TDM_CAP_PROFILING or
+ * TDM_CAP_HOST_TASK; elsewhere the call waits for the stream, so that the event has a time.
+ * Statuses: TDM_BAD_ARGUMENT, TDM_BAD_STATE (recording), TDM_OUT_OF_HOST_MEMORY, the stream's
+ * failure. Since 0.1.
  */
 TDM_API tdm_status tdm_event_record(tdm_stream *stream, tdm_event **event);
 
@@ -86,8 +88,8 @@ TDM_API tdm_status tdm_stream_wait_event(tdm_stream *stream, tdm_event *event);
 
 /*
  * Nanoseconds from `start` to `end`, both done, both of one device. By the device's clock where it
- * has TDM_CAP_PROFILING, otherwise by the host's clock (the time at which each event was seen to be
- * done by a host task or a wait): *from_device says which (may be NULL). Statuses:
+ * has TDM_CAP_PROFILING, otherwise by the host's clock (the time at which a host task just before
+ * the event ran): *from_device says which (may be NULL). Statuses:
  * TDM_BAD_ARGUMENT, TDM_BAD_STATE (not done). Thread-safe. Since 0.1.
  */
 TDM_API tdm_status tdm_event_elapsed(tdm_event *start, tdm_event *end, double *nanoseconds,
