@@ -22,26 +22,30 @@ typedef struct op_reduce_case {
 } op_reduce_case;
 
 /* One element, below, at and above each vector and block width, primes, each position of the reduced dimensions, all
- * of them, none that counts. The last four are long enough to be split into parts; left out on slow implementations. */
+ * of them, none that counts. The last four are long enough to be split into parts. Slow implementations take only the
+ * first ones. */
 static const op_reduce_case op_reduce_cases[] = {
     {0, {0}, 0, 0},
-    {1, {1}, 1, 0},
     {1, {17}, 1, 0},
-    {1, {257}, 1, 1},
     {2, {5, 7}, 2, 0},
+    {2, {3, 19}, 1, 1},
+    {2, {3, 273}, 2, 0},
+    {2, {35, 17}, 1, 0},
+    {3, {3, 17, 5}, 2, 0},
+    {3, {3, 5, 4}, 5, 0},
+    {4, {2, 3, 5, 18}, 10, 0},
+    {8, {2, 1, 3, 1, 2, 2, 1, 5}, 0x95, 0},
+    {1, {1}, 1, 0},
+    {1, {257}, 1, 1},
     {2, {5, 7}, 1, 0},
     {2, {3, 16}, 2, 1},
     {2, {16, 3}, 1, 1},
     {2, {7, 273}, 2, 0},
-    {2, {273, 19}, 1, 0},
+    {2, {273, 67}, 1, 0},
     {2, {37, 33}, 3, 0},
     {2, {1, 9}, 1, 0},
-    {3, {3, 17, 5}, 2, 0},
-    {3, {3, 17, 5}, 5, 0},
     {3, {4, 3, 32}, 1, 1},
     {3, {4, 3, 32}, 6, 0},
-    {4, {2, 3, 5, 18}, 10, 0},
-    {8, {2, 1, 3, 1, 2, 2, 1, 5}, 0x95, 0},
     {2, {3, 65537}, 2, 0},
     {3, {40, 2, 1009}, 5, 0},
     {2, {40009, 3}, 1, 0},
@@ -50,7 +54,7 @@ static const op_reduce_case op_reduce_cases[] = {
 
 enum {
     OP_REDUCE_CASES = sizeof op_reduce_cases / sizeof op_reduce_cases[0],
-    OP_REDUCE_SMALL_CASES = OP_REDUCE_CASES - 4
+    OP_REDUCE_SMALL_CASES = 10
 };
 
 #endif
