@@ -140,7 +140,8 @@ TDM_OPENCL_FROM_S32_ODD_(16, int16, float16)
     TDM_DEVICE int##N tdm_s32x##N##_saturated(float##N x) {                                        \
         const float##N number = TDM_OPENCL_NUMBER_(x, float##N);                                   \
         const float##N top = (float##N)(2147483648.0f);                                            \
-        const int##N v = convert_int##N(select(fmax(number, -top), (float##N)(0.0f), number >= top)); \
+        const int##N v =                                                                           \
+            convert_int##N(select(fmax(number, -top), (float##N)(0.0f), number >= top));           \
         return select(v, (int##N)(2147483647), number >= top);                                     \
     }
 TDM_OPENCL_SATURATED_(4)
@@ -181,9 +182,9 @@ TDM_OPENCL_SATURATED_(16)
 #define s32x4_load_s8(p, i) convert_int4(vload4(0, (p) + (i)))
 #define s32x4_load_u8(p, i) convert_int4(vload4(0, (p) + (i)))
 #define s32x4_store_s32(v, p, i) vstore4(v, 0, (p) + (i))
-#define s32x4_store_s8(v, p, i) \
+#define s32x4_store_s8(v, p, i)                                                                    \
     vstore4(convert_char4(clamp(v, (int4)(-128), (int4)(127))), 0, (p) + (i))
-#define s32x4_store_u8(v, p, i) \
+#define s32x4_store_u8(v, p, i)                                                                    \
     vstore4(convert_uchar4(clamp(v, (int4)(0), (int4)(255))), 0, (p) + (i))
 #define s32x4_from_f32_rte(x) tdm_s32x4_saturated(rint(x))
 #define s32x4_from_f32_rtz(x) tdm_s32x4_saturated(trunc(x))
@@ -207,9 +208,9 @@ TDM_OPENCL_SATURATED_(16)
 #define s32x8_load_s8(p, i) convert_int8(vload8(0, (p) + (i)))
 #define s32x8_load_u8(p, i) convert_int8(vload8(0, (p) + (i)))
 #define s32x8_store_s32(v, p, i) vstore8(v, 0, (p) + (i))
-#define s32x8_store_s8(v, p, i) \
+#define s32x8_store_s8(v, p, i)                                                                    \
     vstore8(convert_char8(clamp(v, (int8)(-128), (int8)(127))), 0, (p) + (i))
-#define s32x8_store_u8(v, p, i) \
+#define s32x8_store_u8(v, p, i)                                                                    \
     vstore8(convert_uchar8(clamp(v, (int8)(0), (int8)(255))), 0, (p) + (i))
 #define s32x8_from_f32_rte(x) tdm_s32x8_saturated(rint(x))
 #define s32x8_from_f32_rtz(x) tdm_s32x8_saturated(trunc(x))
@@ -233,9 +234,9 @@ TDM_OPENCL_SATURATED_(16)
 #define s32x16_load_s8(p, i) convert_int16(vload16(0, (p) + (i)))
 #define s32x16_load_u8(p, i) convert_int16(vload16(0, (p) + (i)))
 #define s32x16_store_s32(v, p, i) vstore16(v, 0, (p) + (i))
-#define s32x16_store_s8(v, p, i) \
+#define s32x16_store_s8(v, p, i)                                                                   \
     vstore16(convert_char16(clamp(v, (int16)(-128), (int16)(127))), 0, (p) + (i))
-#define s32x16_store_u8(v, p, i) \
+#define s32x16_store_u8(v, p, i)                                                                   \
     vstore16(convert_uchar16(clamp(v, (int16)(0), (int16)(255))), 0, (p) + (i))
 #define s32x16_from_f32_rte(x) tdm_s32x16_saturated(rint(x))
 #define s32x16_from_f32_rtz(x) tdm_s32x16_saturated(trunc(x))
