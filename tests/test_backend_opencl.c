@@ -77,6 +77,32 @@ static void on_every_device(const char *name, void (*body)(const test_device *de
     }
 }
 
+/* ---- what is known of drivers ------------------------------------------------------------------ */
+
+/* Cases below pass over what a device does not claim, so the drivers that are tested must claim it. */
+static void capabilities(const test_device *device) {
+    static const struct {
+        const char *family;
+        uint32_t claimed, refused;
+    } rows[] = {
+        {"pocl",
+         TDM_CAP_CPU_CORES | TDM_CAP_UNIFIED_MEMORY | TDM_CAP_PROFILING | TDM_CAP_HOST_TASK |
+             TDM_CAP_SLABS,
+         TDM_CAP_LOCAL_MEMORY},
+        {"rusticl", TDM_CAP_SLABS, TDM_CAP_CPU_CORES | TDM_CAP_HOST_AVX2},
+        {"oclgrind", TDM_CAP_CPU_CORES | TDM_CAP_LOCAL_MEMORY,
+         TDM_CAP_SLABS | TDM_CAP_HOST_TASK | TDM_CAP_HOST_AVX2},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (strcmp(device->info.driver_family, rows[i].family) == 0) {
+            assert_int_equal(device->info.capabilities & rows[i].claimed, rows[i].claimed);
+            assert_int_equal(device->info.capabilities & rows[i].refused, 0);
+        }
+    assert_true(device->info.alignment_bytes >= 64);
+    assert_int_equal(device->info.alignment_bytes & (device->info.alignment_bytes - 1), 0);
+    assert_true(device->info.max_group[0] >= 1 && device->info.compute_units >= 1);
+}
+
 /* ---- copies and fills ------------------------------------------------------------------------ */
 
 static void copies(const test_device *device) {
@@ -226,6 +252,7 @@ static const char ids_text[] =
 static void grids(const test_device *device) {
     static const tdm_launch rows[] = {
         {.groups = {1, 1, 1}, .group = {1, 1, 1}}, {.groups = {5, 1, 1}, .group = {3, 1, 1}},
+        {.groups = {1, 2, 1}, .group = {1, 1, 1}}, {.groups = {1, 1, 1}, .group = {1, 1, 2}},
         {.groups = {1, 7, 1}, .group = {1, 2, 1}}, {.groups = {3, 2, 2}, .group = {4, 2, 2}},
         {.groups = {1, 1, 9}, .group = {1, 1, 1}}, {.groups = {2, 1, 3}, .group = {2, 4, 1}},
     };
@@ -706,24 +733,12 @@ static void foreign_context(const test_device *device) {
  */
 
 #define CASES(X)                                                                                   \
-    X(copies)                                                                                      \
-    X(fills)                                                                                       \
-    X(pinned_memory)                                                                               \
-    X(oversized_memory)                                                                            \
-    X(memory_codes)                                                                                \
-    X(arguments)                                                                                   \
-    X(grids)                                                                                       \
-    X(build_failures)                                                                              \
-    X(launch_failures)                                                                             \
-    X(limits)                                                                                      \
-    X(threads_share_a_kernel)                                                                      \
-    X(host_tasks)                                                                                  \
-    X(many_in_flight)                                                                              \
-    X(events)                                                                                      \
-    X(events_are_not_done_early)                                                                   \
-    X(wait_after_flush)                                                                            \
-    X(failure_is_named)                                                                            \
-    X(failed_flush_is_named) X(failed_wait_is_sticky) X(native_handles) X(foreign_context)
+    X(capabilities)                                                                                \
+    X(copies) X(fills) X(pinned_memory) X(oversized_memory) X(memory_codes) X(arguments) X(grids)  \
+        X(build_failures) X(launch_failures) X(limits) X(threads_share_a_kernel) X(host_tasks)     \
+            X(many_in_flight) X(events) X(events_are_not_done_early) X(wait_after_flush)           \
+                X(failure_is_named) X(failed_flush_is_named) X(failed_wait_is_sticky)              \
+                    X(native_handles) X(foreign_context)
 
 #define DEFINE_TEST(name)                                                                          \
     static void test_##name(void **state) {                                                        \
