@@ -57,7 +57,6 @@ static void run_task(tdm_bk_device *device, tdm_opencl_task *task) {
     tdm_opencl_user_event_set(api, task->held);
     OPENCL_RELEASE(api, clReleaseEvent, task->before);
     OPENCL_RELEASE(api, clReleaseEvent, task->held);
-    tdm_host_free(task);
 }
 
 static void *run_tasks(void *user) {
@@ -69,12 +68,15 @@ static void *run_tasks(void *user) {
         tdm_opencl_task *const task = stream->first_task;
         if (!task)
             break;
-        stream->first_task = task->next;
-        if (!stream->first_task)
-            stream->last_task = NULL;
         pthread_mutex_unlock(&stream->task_lock);
         run_task(stream->device, task);
         pthread_mutex_lock(&stream->task_lock);
+        // Only now: an empty list says that nothing runs.
+        stream->first_task = task->next;
+        if (!stream->first_task)
+            stream->last_task = NULL;
+        pthread_cond_broadcast(&stream->task_change);
+        tdm_host_free(task);
     }
     pthread_mutex_unlock(&stream->task_lock);
     return NULL;
@@ -95,12 +97,21 @@ static tdm_status start_thread(tdm_bk_stream *stream, const char *operation) {
                           operation);
 }
 
+void tdm_opencl_tasks_wait(tdm_bk_stream *stream) {
+    if (!stream->has_task_thread)
+        return;
+    pthread_mutex_lock(&stream->task_lock);
+    while (stream->first_task)
+        pthread_cond_wait(&stream->task_change, &stream->task_lock);
+    pthread_mutex_unlock(&stream->task_lock);
+}
+
 void tdm_opencl_tasks_end(tdm_bk_stream *stream) {
     if (!stream->has_task_thread)
         return;
     pthread_mutex_lock(&stream->task_lock);
     stream->stop_tasks = true;
-    pthread_cond_signal(&stream->task_change);
+    pthread_cond_broadcast(&stream->task_change);
     pthread_mutex_unlock(&stream->task_lock);
     pthread_join(stream->task_thread, NULL);
     stream->has_task_thread = false;
@@ -142,7 +153,7 @@ static void append_task(tdm_bk_stream *stream, tdm_opencl_task *task) {
     else
         stream->first_task = task;
     stream->last_task = task;
-    pthread_cond_signal(&stream->task_change);
+    pthread_cond_broadcast(&stream->task_change);
     pthread_mutex_unlock(&stream->task_lock);
 }
 
