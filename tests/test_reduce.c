@@ -280,8 +280,8 @@ static void test_argmax(void **state) {
 
 #define DIMS(...) ((const int64_t[]){__VA_ARGS__})
 
-/* One tiny number among many: a plain f32 sum of 2^20 ones and halves would lose them; a bound that grew with the
- * count would not notice. */
+/* One number so large that a plain f32 sum would lose every one that is added to it: more than this bound, less than one
+ * that grew with the count. */
 DEVICE_TEST(long_sums_stay_accurate) {
     const int64_t count = test_is_small() ? 1 << 14 : 1 << 20;
     test_array x, y;
@@ -291,7 +291,8 @@ DEVICE_TEST(long_sums_stay_accurate) {
     double magnitude = 0;
     test_random random = {99};
     for (int64_t i = 0; i < count; i++) {
-        test_array_put(&x, i, 1.0 + test_random_uniform(&random, 0.0, 0x1p-6));
+        const double small = test_random_uniform(&random, 1.0, 2.0);
+        test_array_put(&x, i, i == 0 ? 0x1p31 : small);
         sum += test_array_get(&x, i);
         magnitude += fabs(test_array_get(&x, i));
     }
@@ -299,7 +300,6 @@ DEVICE_TEST(long_sums_stay_accurate) {
     test_array_send(&y);
     TEST_OK(tdm_reduce(device->stream, TDM_REDUCE_SUM, x.tensor, NULL, 0, y.tensor));
     test_array_fetch(&y);
-    /* Roundings of random sign: far below the worst case. */
     const double error = fabs(test_array_fetched(&y, 0) - sum);
     if (error > 4 * 0x1p-24 * magnitude) {
         test_case_fail("the sum of %lld numbers is off by %g, %g of its size", (long long)count,
