@@ -31,9 +31,7 @@ bool tdm_opencl_user_event_set(const tdm_opencl_api *api, cl_event user) {
     return code == CL_SUCCESS;
 }
 
-/*
- * ---- the stream's thread ----------------------------------------------------------------------
- */
+/* ---- the stream's thread --------------------------------------------------------------------- */
 
 /*
  * Until the work before is done or has failed. A wait that fails for a reason of its own is tried
@@ -117,10 +115,7 @@ void tdm_opencl_tasks_end(tdm_bk_stream *stream) {
     stream->has_task_thread = false;
 }
 
-/*
- * ---- enqueueing
- * ----------------------------------------------------------------------------------
- */
+/* ---- enqueueing ------------------------------------------------------------------------------ */
 
 /*
  * Marker and barrier. On failure `*call` names it, and a marker that was enqueued is in

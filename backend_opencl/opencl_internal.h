@@ -7,7 +7,7 @@
 #include "backend_opencl/opencl_api.h"
 #include "backend_opencl/program_cache.h"
 
-/* ---- listing -------------------------------------------------------------------------------- */
+/* ---- listing --------------------------------------------------------------------------------- */
 
 /*
  * What the backend must know of a driver beyond what it tells: one row per family, see

@@ -38,7 +38,7 @@ static bool finishes(const tdm_opencl_probe_state *probe, cl_event event) {
     }
 }
 
-/* ---- profiling ------------------------------------------------------------------------------ */
+/* ---- profiling ------------------------------------------------------------------------------- */
 
 /* Device time at which a marker was passed; 0 where that failed. */
 static cl_ulong marker_time(const tdm_opencl_probe_state *probe) {
@@ -75,7 +75,7 @@ bool tdm_opencl_probe_profiling(tdm_opencl_probe_state *probe) {
            passed <= 2.0 * (double)(after - before);
 }
 
-/* ---- host tasks ----------------------------------------------------------------------------- */
+/* ---- host tasks ------------------------------------------------------------------------------ */
 
 /*
  * What two host tasks in a row enqueue, [0] and [1]: a marker, a flush, a barrier on a user

@@ -26,7 +26,7 @@ static char *build_options(const tdm_bk_device *device, const tdm_kernel_source 
     return options;
 }
 
-/* ---- the driver's compiler ------------------------------------------------------------------ */
+/* ---- the driver's compiler ------------------------------------------------------------------- */
 
 /* The build log, or NULL when there is none. */
 static char *build_log(const tdm_bk_device *device, cl_program program) {

@@ -36,7 +36,7 @@ tdm_status tdm_opencl_stream_create(tdm_bk_device *device, tdm_bk_stream **strea
     return TDM_OK;
 }
 
-/* ---- the ring ------------------------------------------------------------------------------- */
+/* ---- the ring -------------------------------------------------------------------------------- */
 
 static tdm_opencl_entry *entry_at(tdm_bk_stream *stream, uint32_t position) {
     return &stream->entries[(stream->first + position) & (stream->capacity - 1)];
@@ -115,7 +115,7 @@ void tdm_opencl_stream_push(tdm_bk_stream *stream, const char *operation, cl_eve
         tdm_opencl_stream_kick(stream, operation);
 }
 
-/* ---- waiting -------------------------------------------------------------------------------- */
+/* ---- waiting --------------------------------------------------------------------------------- */
 
 tdm_status tdm_opencl_stream_flush(tdm_bk_stream *stream) {
     stream->unflushed = 0;

@@ -22,9 +22,7 @@ typedef struct file_header {
     uint8_t checksum[SHA256_DIGEST_LENGTH];
 } file_header;
 
-/*
- * ---- keys -------------------------------------------------------------------------------------
- */
+/* ---- keys ------------------------------------------------------------------------------------ */
 
 void tdm_program_key_begin(tdm_program_key_builder *builder) {
     SHA256Init(&builder->state);
@@ -60,9 +58,7 @@ static void file_name(const tdm_program_key *key, char name[CACHE_NAME_BYTES]) {
     memcpy(name + 2 * sizeof key->bytes, CACHE_SUFFIX, sizeof CACHE_SUFFIX);
 }
 
-/*
- * ---- reading ----------------------------------------------------------------------------------
- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static bool read_all(int file, void *target, size_t bytes) {
     unsigned char *next = target;
@@ -138,9 +134,7 @@ bool tdm_program_cache_load(tdm_program_cache *cache, const tdm_program_key *key
     return true;
 }
 
-/*
- * ---- writing ----------------------------------------------------------------------------------
- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 static bool write_all(int file, const void *source, size_t bytes) {
     const unsigned char *next = source;

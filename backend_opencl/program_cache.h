@@ -67,9 +67,7 @@ bool tdm_program_cache_store(tdm_program_cache *cache, const tdm_program_key *ke
 /* Delete the file of a key, if there is one. Thread-safe. */
 void tdm_program_cache_remove(tdm_program_cache *cache, const tdm_program_key *key);
 
-/*
- * ---- the directory as a whole, for tools ------------------------------------------------------
- */
+/* ---- the directory as a whole, for tools ----------------------------------------------------- */
 
 typedef struct tdm_program_cache_totals {
     uint64_t files;

@@ -19,10 +19,7 @@ bool tdm_program_cache_is_private(const struct stat *file) {
     return file->st_uid == geteuid() && (file->st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-/*
- * ---- which
- * ---------------------------------------------------------------------------------------
- */
+/* ---- which ----------------------------------------------------------------------------------- */
 
 static char *join(const char *folder, const char *rest) {
     const size_t bytes = strlen(folder) + strlen(rest) + 1;
@@ -44,10 +41,7 @@ char *tdm_program_cache_path(void) {
     return home && *home == '/' ? join(home, "/.cache/tandem") : NULL;
 }
 
-/*
- * ---- opening
- * -------------------------------------------------------------------------------------
- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 /* Create what is missing of the path. Failures show when the directory is opened. */
 static void make_directories(const char *path) {
@@ -103,10 +97,7 @@ void tdm_program_cache_close(tdm_program_cache *cache) {
     tdm_host_free(cache);
 }
 
-/*
- * ---- how full
- * ------------------------------------------------------------------------------------
- */
+/* ---- how full -------------------------------------------------------------------------------- */
 
 typedef struct listed_file {
     char name[CACHE_NAME_BYTES];

@@ -77,7 +77,7 @@ static void on_every_device(const char *name, void (*body)(const test_device *de
     }
 }
 
-/* ---- what is known of drivers ------------------------------------------------------------------ */
+/* ---- what is known of drivers ---------------------------------------------------------------- */
 
 /* Cases below pass over what a device does not claim, so the drivers that are tested must claim it. */
 static void capabilities(const test_device *device) {
@@ -196,9 +196,7 @@ static void memory_codes(const test_device *device) {
     rig_close(&r);
 }
 
-/*
- * ---- kernels ----------------------------------------------------------------------------------
- */
+/* ---- kernels --------------------------------------------------------------------------------- */
 
 static const char arguments_text[] =
     "typedef struct { int v[32]; } blob;\n"
@@ -379,10 +377,7 @@ static void limits(const test_device *device) {
     rig_close(&r);
 }
 
-/*
- * ---- one kernel, several threads
- * ----------------------------------------------------------------
- */
+/* ---- one kernel, several threads ------------------------------------------------------------- */
 
 static const char add_text[] = "__kernel void TDM_ENTRY(__global int *y, long y0, int value) {\n"
                                "    y[y0 + get_global_id(0)] += value;\n"
@@ -440,10 +435,7 @@ static void threads_share_a_kernel(const test_device *device) {
     rig_close(&r);
 }
 
-/*
- * ---- order
- * ---------------------------------------------------------------------------------------
- */
+/* ---- order ----------------------------------------------------------------------------------- */
 
 static void sleep_ms(long milliseconds) {
     const struct timespec pause = {.tv_nsec = milliseconds * 1000000};
@@ -585,10 +577,7 @@ static void wait_after_flush(const test_device *device) {
     rig_close(&r);
 }
 
-/*
- * ---- failures after enqueue
- * --------------------------------------------------------------------
- */
+/* ---- failures after enqueue ------------------------------------------------------------------ */
 
 /* The driver tells of a failed command only through its event: the second of three fails. */
 static void failure_is_named(const test_device *device) {
@@ -626,9 +615,7 @@ static void failed_flush_is_named(const test_device *device) {
     rig_close(&r);
 }
 
-/*
- * ---- the core's view: sticky failures ---------------------------------------------------------
- */
+/* ---- the core's view: sticky failures -------------------------------------------------------- */
 
 static void failed_wait_is_sticky(const test_device *device) {
     tdm_stream *stream;
@@ -649,10 +636,7 @@ static void failed_wait_is_sticky(const test_device *device) {
     tdm_stream_destroy(stream);
 }
 
-/*
- * ---- native handles
- * -----------------------------------------------------------------------------
- */
+/* ---- native handles -------------------------------------------------------------------------- */
 
 static void native_handles(const test_device *device) {
     tdm_opencl_api cl;
@@ -727,18 +711,30 @@ static void foreign_context(const test_device *device) {
     tdm_opencl_unload(&cl);
 }
 
-/*
- * ---- cmocka
- * ----------------------------------------------------------------------------------------
- */
+/* ---- cmocka ---------------------------------------------------------------------------------- */
 
 #define CASES(X)                                                                                   \
-    X(capabilities)                                                                                \
-    X(copies) X(fills) X(pinned_memory) X(oversized_memory) X(memory_codes) X(arguments) X(grids)  \
-        X(build_failures) X(launch_failures) X(limits) X(threads_share_a_kernel) X(host_tasks)     \
-            X(many_in_flight) X(events) X(events_are_not_done_early) X(wait_after_flush)           \
-                X(failure_is_named) X(failed_flush_is_named) X(failed_wait_is_sticky)              \
-                    X(native_handles) X(foreign_context)
+    X(copies)                                                                                      \
+    X(fills)                                                                                       \
+    X(pinned_memory)                                                                               \
+    X(oversized_memory)                                                                            \
+    X(memory_codes)                                                                                \
+    X(arguments)                                                                                   \
+    X(grids)                                                                                       \
+    X(build_failures)                                                                              \
+    X(launch_failures)                                                                             \
+    X(limits)                                                                                      \
+    X(threads_share_a_kernel)                                                                      \
+    X(host_tasks)                                                                                  \
+    X(many_in_flight)                                                                              \
+    X(events)                                                                                      \
+    X(events_are_not_done_early)                                                                   \
+    X(wait_after_flush)                                                                            \
+    X(failure_is_named)                                                                            \
+    X(failed_flush_is_named)                                                                       \
+    X(failed_wait_is_sticky)                                                                       \
+    X(native_handles)                                                                              \
+    X(foreign_context)
 
 #define DEFINE_TEST(name)                                                                          \
     static void test_##name(void **state) {                                                        \

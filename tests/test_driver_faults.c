@@ -13,9 +13,7 @@
 /* CL_OUT_OF_HOST_MEMORY, CL_OUT_OF_RESOURCES, CL_INVALID_VALUE: temporary, ambiguous, absurd. */
 static const int codes[] = {-6, -5, -30};
 
-/*
- * ---- host memory that counts itself -----------------------------------------------------------
- */
+/* ---- host memory that counts itself ---------------------------------------------------------- */
 
 static atomic_long live_blocks;
 
@@ -34,10 +32,7 @@ static void counted_free(void *user, void *block) {
     free(block);
 }
 
-/*
- * ---- the job
- * -----------------------------------------------------------------------------------
- */
+/* ---- the job --------------------------------------------------------------------------------- */
 
 typedef struct job {
     const char *selector;
@@ -153,10 +148,7 @@ static long job_with_fault(const char *selector, long nth, int code, bool *retri
     return calls;
 }
 
-/*
- * ---- the sweep
- * ------------------------------------------------------------------------------------
- */
+/* ---- the sweep ------------------------------------------------------------------------------- */
 
 static char selectors[TEST_MAX_DEVICES][192];
 static int selector_count;

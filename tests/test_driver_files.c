@@ -75,10 +75,7 @@ static void expect_note(const char *library, const char *part) {
         fail_msg("no note on %s says \"%s\"; there is: %s", library, part, notes);
 }
 
-/*
- * ---- files
- * -------------------------------------------------------------------------------------
- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 static void write_file(const char *name, const char *content) {
     char path[256];
@@ -121,10 +118,7 @@ static void test_library_without_symbols(void **state) {
     expect_note("queries_only.so", "is no OpenCL driver: it lacks clReleaseContext");
 }
 
-/*
- * ---- answers
- * ------------------------------------------------------------------------------------
- */
+/* ---- answers --------------------------------------------------------------------------------- */
 
 static void test_odd_answers(void **state) {
     (void)state;
@@ -185,10 +179,7 @@ static void test_hint_for_rusticl(void **state) {
     unsetenv("FAKE_DEVICE_COUNT");
 }
 
-/*
- * ---- the loader without drivers
- * -------------------------------------------------------------------
- */
+/* ---- the loader without drivers -------------------------------------------------------------- */
 
 /* In a child: a loader reads its folder once per process. */
 static void test_no_vendor_files(void **state) {
@@ -219,10 +210,7 @@ static void test_no_vendor_files(void **state) {
     assert_int_equal(result, 0);
 }
 
-/*
- * ---- words
- * ------------------------------------------------------------------------------------------
- */
+/* ---- words ----------------------------------------------------------------------------------- */
 
 static void test_words(void **state) {
     (void)state;

@@ -138,7 +138,7 @@ static void test_key_separates_items(void **state) {
     assert_memory_not_equal(&first, &second, sizeof first);
 }
 
-/* ---- bad files ------------------------------------------------------------------------------ */
+/* ---- bad files ------------------------------------------------------------------------------- */
 
 static void test_truncated(void **state) {
     const tdm_program_key key = key_of("one");
@@ -278,7 +278,7 @@ static void test_foreign_directory(void **state) {
     assert_int_equal(chown(folder, 0, 0), 0);
 }
 
-/* ---- bad places ----------------------------------------------------------------------------- */
+/* ---- bad places ------------------------------------------------------------------------------ */
 
 static void test_shared_directory_is_refused(void **state) {
     (void)state;
@@ -401,7 +401,7 @@ static void test_environment(void **state) {
     }
 }
 
-/* ---- how full ------------------------------------------------------------------------------- */
+/* ---- how full -------------------------------------------------------------------------------- */
 
 static void set_age(const tdm_program_key *key, time_t seconds) {
     char path[512];
@@ -467,9 +467,7 @@ static void test_foreign_files_are_left_alone(void **state) {
     assert_true(exists(fresh));  // perhaps another writer's, at work
 }
 
-/*
- * ---- several at once --------------------------------------------------------------------------
- */
+/* ---- several at once ------------------------------------------------------------------------- */
 
 #define ROUNDS 60
 
