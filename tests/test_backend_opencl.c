@@ -79,7 +79,7 @@ static void on_every_device(const char *name, void (*body)(const test_device *de
 
 /* ---- what is known of drivers ---------------------------------------------------------------- */
 
-/* Cases below pass over what a device does not claim, so the drivers that are tested must claim it. */
+/* Cases below pass over what a device does not claim, so the tested drivers must claim it. */
 static void capabilities(const test_device *device) {
     static const struct {
         const char *family;
@@ -714,6 +714,7 @@ static void foreign_context(const test_device *device) {
 /* ---- cmocka ---------------------------------------------------------------------------------- */
 
 #define CASES(X)                                                                                   \
+    X(capabilities)                                                                                \
     X(copies)                                                                                      \
     X(fills)                                                                                       \
     X(pinned_memory)                                                                               \
