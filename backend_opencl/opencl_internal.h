@@ -220,8 +220,8 @@ tdm_status tdm_opencl_fill(tdm_bk_stream *stream, const char *operation, tdm_bk_
 tdm_status tdm_opencl_host_task(tdm_bk_stream *stream, const char *operation,
                                 void (*function)(void *user), void *user);
 /*
- * Wait until the thread is done with every host task of the stream: their functions have returned by the
- * time the queue is done, and this orders what they wrote before what the caller reads.
+ * Wait until the thread is done with every host task of the stream: their functions have returned
+ * by the time the queue is done, and this orders what they wrote before what the caller reads.
  */
 void tdm_opencl_tasks_wait(tdm_bk_stream *stream);
 /* Run what is left of the stream's host tasks and end their thread. */

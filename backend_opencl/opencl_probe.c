@@ -11,8 +11,8 @@ static bool has_extension(const tdm_opencl_probe_state *probe, const char *name)
 }
 
 /*
- * rusticl on a CPU spreads work-items over the lanes: wide vectors in one item only cost there. (GEMM
- * 256 x 256 x 256 on llvmpipe 22.3: tiled 0.11 s, panels of vectors 5.2 s.)
+ * rusticl on a CPU spreads work-items over the lanes: wide vectors in one item only cost there.
+ * (GEMM 256 x 256 x 256 on llvmpipe 22.3: tiled 0.11 s, panels of vectors 5.2 s.)
  */
 static bool probe_cpu_cores(tdm_opencl_probe_state *probe) {
     return probe->record->info.type == TDM_DEVICE_CPU && !probe->record->family->one_lane_per_item;
