@@ -160,6 +160,21 @@ DEVICE_TEST(a_repeated_source_is_spread_out) {
     test_array_destroy(&target);
 }
 
+/* Long enough to be split among cores, and ragged. */
+DEVICE_TEST(a_large_dense_copy) {
+    test_array source, target;
+    const int64_t count = test_is_small() ? 1003 : (1 << 18) + 1003;
+    test_array_create(&source, device, TDM_F32, 1, DIMS(count), TEST_OFFSET);
+    test_array_create(&target, device, TDM_F32, 1, DIMS(count), TEST_DENSE);
+    test_array_fill(&source, TEST_DATA_ANY_BITS, 3);
+    test_array_send(&target);
+    TEST_OK(tdm_copy(device->stream, target.tensor, source.tensor));
+    test_array_fetch(&target);
+    expect_same_bits(&target, &source);
+    test_array_destroy(&source);
+    test_array_destroy(&target);
+}
+
 DEVICE_TEST(equal_views_are_left_alone) {
     test_array x;
     test_array_create(&x, device, TDM_F32, 2, DIMS(4, 6), TEST_DENSE);
@@ -334,6 +349,7 @@ int main(void) {
         cmocka_unit_test(every_copy),
         cmocka_unit_test(every_fill),
         cmocka_unit_test(a_repeated_source_is_spread_out),
+        cmocka_unit_test(a_large_dense_copy),
         cmocka_unit_test(equal_views_are_left_alone),
         cmocka_unit_test(host_copies),
         cmocka_unit_test(copy_misuse_is_refused),
