@@ -38,8 +38,8 @@ static bool is_one_run(const tdm_loop *loop) {
     return dense;
 }
 
-/* On CPU cores the driver copies with one of them (PoCL: 18 GB/s against the kernel's 30 on two). Below
- * a megabyte a launch costs more than it saves. */
+/* On CPU cores the driver copies with one of them (PoCL: 18 GB/s against the kernel's 30 on two).
+ * Below a megabyte a launch costs more than it saves. */
 enum {
     KERNEL_COPY_BYTES = 1 << 20
 };

@@ -200,7 +200,8 @@ static tdm_status select_kernel(tdm_stream *stream, reduce_problem *problem, tdm
     return tdm_device_kernel(stream->device, variant, kernel);
 }
 
-/* The kernel that joins partial results. A row that was forced for x may not take them: any will do. */
+/* The kernel that joins partial results. A row that was forced for x may not take them: any will
+ * do. */
 static tdm_status select_joiner(tdm_stream *stream, reduce_problem *problem, tdm_kernel **kernel) {
     const tdm_status status = select_kernel(stream, problem, TDM_OP_REDUCE, kernel);
     if (status != TDM_UNSUPPORTED)

@@ -1,9 +1,9 @@
-/* y = index of the first largest element of x over one dimension or all, in row-major order of the
- * reduced elements; the first NaN counts as the largest. One work-item per output finds the maximum,
- * N lanes at a time, then looks for its first place.
+/* y = index of the first largest element of x over one dimension or all, in row-major order of
+ * the reduced elements; the first NaN counts as the largest. One work-item per output finds the
+ * maximum, N lanes at a time, then looks for its first place.
  *
- * Arguments as in reduce_rows.cl, without parts. Defines: DT storage type, N vector width, TDM_INTEGER
- * for s32. */
+ * Arguments as in reduce_rows.cl, without parts. Defines: DT storage type, N vector width,
+ * TDM_INTEGER for s32. */
 #include "dialect.h"
 #include "strided_rows.h"
 #include "reduce_steps.h"

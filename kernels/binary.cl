@@ -1,9 +1,9 @@
 /* y = a op b, element by element, for f32, f16 and bf16 (computed in f32) and for s32, s8 and u8
  * (computed in s32; s32 wraps, s8 and u8 saturate when stored).
  *
- * Defines: DT storage type, N vector width, TDM_INTEGER for an integer DT, TDM_BUILT_IN_DIVIDE where the
- * built-in division will do (it is correctly rounded, or DT is narrower than f32). Rows as strided_rows.h
- * says; op is one of TDM_CODE_ADD … */
+ * Defines: DT storage type, N vector width, TDM_INTEGER for an integer DT, TDM_BUILT_IN_DIVIDE
+ * where the built-in division will do (it is correctly rounded, or DT is narrower than f32). Rows
+ * as strided_rows.h says; op is one of TDM_CODE_ADD … */
 #include "dialect.h"
 #include "op_codes.h"
 #include "strided_rows.h"
@@ -42,11 +42,12 @@ TDM_PART_FUNCTIONS(bf16)
 
 #define K(constant) TDM_SPLAT(N, constant)
 
-/* Correctly rounded: where the driver does not promise that, the quotient is corrected by its exact
- * remainder. With a zero, infinite or NaN operand, or an overflow, there is no usable remainder and the
- * plain quotient stands. Powers of two keep the remainder and its share from underflowing: a' / b' is
- * normal with digits to spare wherever a / b is normal, and the factor that undoes them is exact. (Where
- * a / b is below the normal numbers it is rounded a second time.) */
+/* Correctly rounded: where the driver does not promise that, the quotient is corrected by its
+ * exact remainder. With a zero, infinite or NaN operand, or an overflow, there is no usable
+ * remainder and the plain quotient stands. Powers of two keep the remainder and its share from
+ * underflowing: a' / b' is normal with digits to spare wherever a / b is normal, and the factor
+ * that undoes them is exact. (Where a / b is below the normal numbers it is rounded a second
+ * time.) */
 TDM_DEVICE V tdm_divide(V a, V b) {
 #ifdef TDM_BUILT_IN_DIVIDE
     return a / b;

@@ -1,11 +1,12 @@
 /* y = x in another dtype, each element rounded once.
  *
- * Defines: DT the source's type, N vector width, TDM_INTEGER for an integer DT. Rows as strided_rows.h
- * says. The target's type is the launch-time code `type`: the loop over it is uniform, and one program
- * per source is a sixth of the programs to build.
+ * Defines: DT the source's type, N vector width, TDM_INTEGER for an integer DT. Rows as
+ * strided_rows.h says. The target's type is the launch-time code `type`: the loop over it is
+ * uniform, and one program per source is a sixth of the programs to build.
  *
- * A float source passes through f32, which holds all of f16 and bf16; an integer source through s32.
- * s32 to bf16 would round twice by way of f32, hence the conversion that keeps an odd last bit. */
+ * A float source passes through f32, which holds all of f16 and bf16; an integer source through
+ * s32. s32 to bf16 would round twice by way of f32, hence the conversion that keeps an odd last
+ * bit. */
 #include "dialect.h"
 #include "op_codes.h"
 #include "strided_rows.h"

@@ -140,8 +140,8 @@ TDM_OPENCL_FROM_S32_ODD_(16, int16, float16)
     TDM_DEVICE int##N tdm_s32x##N##_saturated(float##N x) {                                        \
         const float##N number = TDM_OPENCL_NUMBER_(x, float##N);                                   \
         const float##N top = (float##N)(2147483648.0f);                                            \
-        const int##N v =                                                                           \
-            convert_int##N(select(fmax(number, -top), (float##N)(0.0f), number >= top));           \
+        const float##N low = number < -top ? -top : number;                                        \
+        const int##N v = convert_int##N(number >= top ? (float##N)(0.0f) : low);                   \
         return select(v, (int##N)(2147483647), number >= top);                                     \
     }
 TDM_OPENCL_SATURATED_(4)

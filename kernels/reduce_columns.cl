@@ -1,14 +1,14 @@
-/* y = sum, mean, max or min of x over dimensions that do not include the contiguous one: a work-item
- * owns WIDE·N neighbouring outputs, N per vector, and walks down.
+/* y = sum, mean, max or min of x over dimensions that do not include the contiguous one: a
+ * work-item owns WIDE·N neighbouring outputs, N per vector, and walks down.
  *
  *            inner (contiguous in x and y), WIDE·N outputs per work-item
  *          +-------------+-------------+----
  *   run    | ↓↓ ↓↓ ↓↓ ↓↓ | ↓↓ ↓↓ ↓↓ ↓↓ |         red_shape (red_rows in all), then `run` elements x_step apart
  *          +-------------+-------------+----
  *
- * Several vectors side by side, because one per row of a large matrix is a new page each time. Outer outputs
- * are out_shape.v[0 … out_rank-1], walked by work-items y. Defines: DT storage type, N vector width,
- * TDM_INTEGER for s32. */
+ * Several vectors side by side, because one per row of a large matrix is a new page each time.
+ * Outer outputs are out_shape.v[0 … out_rank-1], walked by work-items y. Defines: DT storage
+ * type, N vector width, TDM_INTEGER for s32. */
 #include "dialect.h"
 #include "strided_rows.h"
 #include "reduce_steps.h"

@@ -1,9 +1,11 @@
-/* y = sum, mean, max or min of x over some dimensions, one work-group per output (and part): items
- * stride through the reduced elements, so neighbours read neighbours, and a tree in local memory joins
- * their results. Arguments as in reduce_rows.cl, but parts split the reduced elements themselves:
- * part p, that of group y, has elements p·part_size … of red_rows·inner in row-major order.
+/* y = sum, mean, max or min of x over some dimensions, one work-group per output (and part):
+ * items stride through the reduced elements, so neighbours read neighbours, and a tree in local
+ * memory joins their results. Arguments as in reduce_rows.cl, but parts split the reduced
+ * elements themselves: part p, that of group y, has elements p·part_size … of red_rows·inner in
+ * row-major order.
  *
- * The group size is a launch-time power of two up to 256. Defines: DT storage type, TDM_INTEGER for s32. */
+ * The group size is a launch-time power of two up to 256. Defines: DT storage type, TDM_INTEGER
+ * for s32. */
 #include "dialect.h"
 #include "strided_rows.h"
 #define N 1

@@ -4,9 +4,9 @@
  *   reduced   red_shape.v[0 … red_rank-1] (red_rows in all), then a run of `inner` elements x_step apart
  *
  * Work-item (o, p) reduces part p of output o: rows p·part_rows … of the reduced rows, elements
- * p·part_inner … of each run (one of the two spans everything). Its value goes to place o of y plus
- * p·part_step; a second launch joins the parts, if there are several. With N > 1 x_step is 1. `type` is
- * the code of y's storage type.
+ * p·part_inner … of each run (one of the two spans everything). Its value goes to place o of y
+ * plus p·part_step; a second launch joins the parts, if there are several. With N > 1 x_step is
+ * 1. `type` is the code of y's storage type.
  *
  * Defines: DT storage type, N vector width, TDM_INTEGER for s32. */
 #include "dialect.h"

@@ -3,8 +3,9 @@
  *
  * Defines of the text: N lanes, TDM_INTEGER for s32 (sums wrap, nothing is lost).
  *
- * A sum runs over blocks of TDM_BLOCK plain additions. Block sums are added to the total by two-sum,
- * which also yields the rounding error, exactly; the errors are added up apart and join at the end. So
+ * A sum runs over blocks of TDM_BLOCK plain additions. Block sums are added to the total by
+ * two-sum, which also yields the rounding error, exactly; the errors are added up apart and join
+ * at the end. So
  * |error| ≤ (TDM_BLOCK + lanes' tree + 2)·u·Σ|x|, whatever the count. */
 #ifndef TDM_REDUCE_STEPS_H
 #define TDM_REDUCE_STEPS_H
@@ -71,7 +72,8 @@ TDM_DEVICE tdm_value tdm_step_one(tdm_value a, tdm_value b, int op) {
 }
 #endif
 
-/* TDM_BLOCK vectors, `step` elements between the elements of x. Unrolled, so that it is one pass of a loop. */
+/* TDM_BLOCK vectors, `step` elements between the elements of x. Unrolled, so that it is one pass
+ * of a loop. */
 TDM_DEVICE V tdm_block_of(TDM_GLOBAL const TDM_TYPE(DT) * x, long at, long step, int op) {
     V block = VALUE_LOADV(x, at);
     TDM_UNROLL for (int n = 1; n < TDM_BLOCK; n++) block =

@@ -1,12 +1,13 @@
 /* y = exp(x - max) / Σ exp(x - max) along one dimension.
  *
- * TDM_COLUMNS not defined: one work-item per row of `count` elements, x_step and y_step apart (1 where
- * N > 1), N lanes at a time; rows are outer.v[0 … rank-1].
- * TDM_COLUMNS: the dimension is not the contiguous one. A work-item owns N neighbouring columns, one
- * per lane, and walks down them; work-items x stride over the `inner` columns, y over the outer ones.
+ * TDM_COLUMNS not defined: one work-item per row of `count` elements, x_step and y_step apart (1
+ * where N > 1), N lanes at a time; rows are outer.v[0 … rank-1]. TDM_COLUMNS: the dimension is
+ * not the contiguous one. A work-item owns N neighbouring columns, one per lane, and walks down
+ * them; work-items x stride over the `inner` columns, y over the outer ones.
  *
- * A NaN or +inf in a row, or -inf alone, makes the whole row NaN by itself: x - max is NaN somewhere.
- * The sum is compensated as in reduce_steps.h. Defines: DT storage type, N vector width. */
+ * A NaN or +inf in a row, or -inf alone, makes the whole row NaN by itself: x - max is NaN
+ * somewhere. The sum is compensated as in reduce_steps.h. Defines: DT storage type, N vector
+ * width. */
 #include "dialect.h"
 #include "strided_rows.h"
 #include "reduce_steps.h"
@@ -51,8 +52,8 @@ TDM_DEVICE float tdm_across_max(V v) {
 }
 #endif
 
-/* One pass of each loop takes a block of TDM_BLOCK vectors; for N = 1 the block is unrolled, which keeps the
- * passes few (see the dialect). Wide vectors would only grow the program. */
+/* One pass of each loop takes a block of TDM_BLOCK vectors; for N = 1 the block is unrolled,
+ * which keeps the passes few (see the dialect). Wide vectors would only grow the program. */
 #if N == 1
 #define BLOCK_UNROLL TDM_UNROLL
 #else

@@ -6,8 +6,8 @@
  *      rows = their product                     inner elements, `step` apart
  *
  * Work-item (x, y) does elements x·span … (x+1)·span-1 of rows y, y + Y, y + 2Y, … where Y is the
- * number of work-items along y. N is the text's vector width: with N > 1 the output's step is 1 and an
- * input's is 1 or 0 (the row's one element repeated); with N = 1 every step is allowed. */
+ * number of work-items along y. N is the text's vector width: with N > 1 the output's step is 1
+ * and an input's is 1 or 0 (the row's one element repeated); with N = 1 every step is allowed. */
 #ifndef TDM_STRIDED_ROWS_H
 #define TDM_STRIDED_ROWS_H
 
@@ -16,8 +16,9 @@ TDM_DEVICE long tdm_quotient(long a, long b) {
     return (a | b) <= 0x7fffffffL ? (long)((int)a / (int)b) : a / b;
 }
 
-/* Offset of a row, by its index among the outer dimensions. Written out, because blobs may be indexed by
- * constants only (rusticl 22.3 crashes on others, and elsewhere they cost a copy per work-item). */
+/* Offset of a row, by its index among the outer dimensions. Written out, because blobs may be
+ * indexed by constants only (rusticl 22.3 crashes on others, and elsewhere they cost a copy per
+ * work-item). */
 TDM_DEVICE long tdm_row_offset(long row, int rank, const tdm_dims *shape, const tdm_dims *strides) {
     long offset = 0;
 #define TDM_ROW_DIMENSION(d)                                                                       \
@@ -37,8 +38,8 @@ TDM_DEVICE long tdm_row_offset(long row, int rank, const tdm_dims *shape, const 
     return offset + row * strides->v[0];
 }
 
-/* The ragged end of a row, `count` < N elements one by one through a private array. Lanes that are not
- * there hold `filler`. */
+/* The ragged end of a row, `count` < N elements one by one through a private array. Lanes that
+ * are not there hold `filler`. */
 #define TDM_PART_FUNCTIONS(DT)                                                                     \
     TDM_DEVICE TDM_F32(N)                                                                          \
         tdm_load_part_##DT(TDM_GLOBAL const tdm_##DT *p, long i, int count, float filler) {        \

@@ -1,7 +1,8 @@
 /* y = op(x), element by element, for f32, f16 and bf16; computed in f32.
  *
- * Defines: DT storage type, N vector width, TDM_BUILT_IN_DIVIDE where the built-in square root will do (it
- * is correctly rounded, or DT is narrower than f32). Rows as strided_rows.h says; op is TDM_CODE_NEG … */
+ * Defines: DT storage type, N vector width, TDM_BUILT_IN_DIVIDE where the built-in square root
+ * will do (it is correctly rounded, or DT is narrower than f32). Rows as strided_rows.h says; op
+ * is TDM_CODE_NEG … */
 #include "dialect.h"
 #include "op_codes.h"
 #include "strided_rows.h"
@@ -45,9 +46,9 @@ TDM_DEVICE V tdm_gelu_tanh(V x) {
     return tdm_sigmoid_times(x, K(1.5957691216057308f) * x * (K(1.0f) + K(0.044715f) * x * x));
 }
 
-/* Correctly rounded: where the driver does not promise that, one step of Newton's method on the exact
- * remainder; tiny x are scaled, because their remainder would underflow. Zero, infinity, NaN and negative x
- * have no usable remainder and keep the built-in's result. */
+/* Correctly rounded: where the driver does not promise that, one step of Newton's method on the
+ * exact remainder; tiny x are scaled, because their remainder would underflow. Zero, infinity,
+ * NaN and negative x have no usable remainder and keep the built-in's result. */
 TDM_DEVICE V tdm_square_root(V x) {
 #ifdef TDM_BUILT_IN_DIVIDE
     return tdm_sqrt(x);

@@ -8,8 +8,8 @@
 
 /*
  * op, ulps, slope: the f32 result is within (ulps + slope·|a|) units in the last place (2^-23·|y|) of the formula,
- * where a is the exponential's argument. 0, 0: rounded correctly.
- * From OpenCL C's bounds: exp 3, tanh 5, rsqrt 2, divide 2.5; from IEEE: 0.5 for each + - *. A relative error of
+ * where a is the exponential's argument. 0, 0: rounded correctly. From OpenCL C's bounds: exp 3,
+ * tanh 5, rsqrt 2, divide 2.5; from IEEE: 0.5 for each + - *. A relative error of
  * the exponential's argument, r·2^-24, is an error of r/2·|a| ulps of its result.
  *   sigmoid, silu   exp 3 + add 0.5 + divide 2.5
  *   gelu_tanh       as silu; the argument has 6 roundings: slope 3
@@ -33,8 +33,9 @@ typedef struct op_shape {
     int64_t shape[TDM_MAX_RANK];
 } op_shape;
 
-/* Nothing, one element, below, at and above each vector width, primes, all ranks, and rows long and many enough to
- * be split among workers (those are the last two, left out on slow implementations). */
+/* Nothing, one element, below, at and above each vector width, primes, all ranks, and rows long
+ * and many enough to be split among workers (those are the last two, left out on slow
+ * implementations). */
 static const op_shape op_elementwise_shapes[] = {
     {0, {0}},        {1, {1}},        {1, {3}},           {1, {16}},
     {1, {17}},       {2, {5, 7}},     {2, {4, 32}},       {2, {33, 1}},

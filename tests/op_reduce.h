@@ -1,5 +1,6 @@
 /*
- * Reductions and softmax, described once: how exact they are and which shapes and axes show their edges.
+ * Reductions and softmax, described once: how exact they are and which shapes and axes show their
+ * edges.
  */
 #ifndef TANDEM_TESTS_OP_REDUCE_H
 #define TANDEM_TESTS_OP_REDUCE_H
@@ -8,8 +9,8 @@
 
 /*
  * A sum of K numbers in f32 is within OP_SUM_ROUNDINGS·2^-24·Σ|x| whatever K is: 16 additions of a block, at most 8
- * of the tree that joins lanes or a group's items, 2 to end a compensated sum, and as many again where parts are joined.
- * Mean: one more for the division, at 2.5 ulps.
+ * of the tree that joins lanes or a group's items, 2 to end a compensated sum, and as many again
+ * where parts are joined. Mean: one more for the division, at 2.5 ulps.
  */
 #define OP_SUM_ROUNDINGS 32
 
@@ -21,9 +22,9 @@ typedef struct op_reduce_case {
     int keep;
 } op_reduce_case;
 
-/* One element, below, at and above each vector and block width, primes, each position of the reduced dimensions, all
- * of them, none that counts. The last four are long enough to be split into parts. Slow implementations take only the
- * first ones. */
+/* One element, below, at and above each vector and block width, primes, each position of the
+ * reduced dimensions, all of them, none that counts. The last four are long enough to be split
+ * into parts. Slow implementations take only the first ones. */
 static const op_reduce_case op_reduce_cases[] = {
     {0, {0}, 0, 0},
     {1, {17}, 1, 0},

@@ -19,7 +19,8 @@ enum {
     DTYPES = sizeof dtypes / sizeof dtypes[0]
 };
 
-/* The bits that are left to the device: any NaN for a NaN; a zero for what it may flush on the way. */
+/* The bits that are left to the device: any NaN for a NaN; a zero for what it may flush on the
+ * way. */
 static bool is_legal(tdm_dtype from, tdm_dtype to, double x, double expected, double actual) {
     if (isnan(expected)) {
         return isnan(actual);
@@ -154,7 +155,8 @@ DEVICE_TEST(every_pattern_of_the_narrow_floats) {
     }
 }
 
-/* The middle of every interval between neighbours of a two-byte float, and the f32 on either side of it. */
+/* The middle of every interval between neighbours of a two-byte float, and the f32 on either side
+ * of it. */
 DEVICE_TEST(every_rounding_to_the_narrow_floats) {
     for (int n = 0; n < 2; n++) {
         const tdm_dtype to = n == 0 ? TDM_F16 : TDM_BF16;

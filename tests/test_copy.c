@@ -41,7 +41,8 @@ enum {
     FACTORS
 };
 
-/* Dense on both sides goes to the driver's own copy: it is tested, but it is no run of the variant. */
+/* Dense on both sides goes to the driver's own copy: it is tested, but it is no run of the
+ * variant. */
 static void copy_case(const test_device *device, const tdm_variant *variant, const op_shape *shape,
                       test_placement x, test_placement y) {
     test_array source, target;
@@ -186,7 +187,8 @@ DEVICE_TEST(equal_views_are_left_alone) {
 
 /* ---- the host ---- */
 
-/* Element strides of a host array of this shape, last dimension first when transposed, with gaps. */
+/* Element strides of a host array of this shape, last dimension first when transposed, with
+ * gaps. */
 static size_t host_layout(const op_shape *shape, int kind, int64_t strides[TDM_MAX_RANK]) {
     tdm_layout layout;
     static const test_placement placements[] = {TEST_DENSE, TEST_PADDED, TEST_TRANSPOSED,

@@ -156,8 +156,8 @@ static void check_element(const problem *p, int64_t i) {
     }
 }
 
-/* Wide rows need an output without gaps, and inputs without gaps or with one element repeated: sure for
- * these placements, but where rows of one element leave padding between all of them. */
+/* Wide rows need an output without gaps, and inputs without gaps or with one element repeated:
+ * sure for these placements, but where rows of one element leave padding between all of them. */
 static bool must_accept(const tdm_variant *variant, const problem *p, const test_placement in[2]) {
     const int rank = p->shape->rank;
     bool dense = p->placement != TEST_TRANSPOSED && p->placement != TEST_SPREAD;

@@ -170,7 +170,8 @@ static tdm_status run(const test_device *device, problem *p) {
                       p->axis_count, p->y.tensor);
 }
 
-/* Rows that must take a problem: one lane takes every layout; sixteen lanes and groups take x and y without gaps. */
+/* Rows that must take a problem: one lane takes every layout; sixteen lanes and groups take x and
+ * y without gaps. */
 static bool must_accept(const tdm_variant *variant, const problem *p, test_placement x,
                         test_placement y) {
     const bool dense = x == TEST_DENSE && y == TEST_DENSE;
@@ -280,8 +281,8 @@ static void test_argmax(void **state) {
 
 #define DIMS(...) ((const int64_t[]){__VA_ARGS__})
 
-/* One number so large that a plain f32 sum would lose every one that is added to it: more than this bound, less than one
- * that grew with the count. */
+/* One number so large that a plain f32 sum would lose every one that is added to it: more than
+ * this bound, less than one that grew with the count. */
 DEVICE_TEST(long_sums_stay_accurate) {
     const int64_t count = test_is_small() ? 1 << 14 : 1 << 20;
     test_array x, y;

@@ -12,8 +12,9 @@
 #define DIMS(...) ((const int64_t[]){__VA_ARGS__})
 
 /*
- * The f32 result is within this many units of 2^-24·y: exp twice at 3 ulps (6 units each, and as many for the rounding
- * of x - max, which is (x - max)·2^-24 in the exponent, see below), the sum's 32 roundings, a division of 5.
+ * The f32 result is within this many units of 2^-24·y: exp twice at 3 ulps (6 units each, and as
+ * many for the rounding of x - max, which is (x - max)·2^-24 in the exponent, see below), the
+ * sum's 32 roundings, a division of 5.
  */
 enum {
     UNITS = 64

@@ -9,7 +9,8 @@
 static const double ulp = 0x1p-23;            /* of a number's own size, at most */
 static const double smallest_step = 0x1p-149; /* of f32's denormals */
 
-/* erfc keeps the relative accuracy that 1 + erf loses for large negative x; sigmoid(2u) is the tanh form. */
+/* erfc keeps the relative accuracy that 1 + erf loses for large negative x; sigmoid(2u) is the
+ * tanh form. */
 static double gelu(double x) {
     return isinf(x) && x < 0 ? (double)NAN : 0.5 * x * erfc(-x / sqrt(2.0));
 }
@@ -46,8 +47,9 @@ double oracle_unary(tdm_unary op, double x) {
     return (double)NAN;
 }
 
-/* Division and square root of f16 and bf16 are the built-ins' before they are rounded to the narrower type;
- * f32's are correct, but a quotient below the normal numbers may be rounded twice. */
+/* Division and square root of f16 and bf16 are the built-ins' before they are rounded to the
+ * narrower type; f32's are correct, but a quotient below the normal numbers may be rounded
+ * twice. */
 double oracle_divide_bound(tdm_dtype dtype, double y) {
     if (!isfinite(y)) {
         return 0;

@@ -22,8 +22,8 @@ double oracle_divide_bound(tdm_dtype dtype, double y);
 double oracle_binary(tdm_binary op, tdm_dtype dtype, double a, double b);
 
 /*
- * Whether `actual`, of a dtype, is a legal rounding of some number within `bound` of `expected`. NaN matches NaN only.
- * Devices may flush results below f32's smallest normal number to zero.
+ * Whether `actual`, of a dtype, is a legal rounding of some number within `bound` of `expected`.
+ * NaN matches NaN only. Devices may flush results below f32's smallest normal number to zero.
  */
 bool oracle_matches(tdm_dtype dtype, double actual, double expected, double bound);
 
