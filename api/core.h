@@ -207,7 +207,7 @@ typedef const char *(*tdm_supports)(const void *problem, const tdm_variant *vari
  * takes. `forced`, or else the thread's forced name (tdm_force_variant) where it names a row of
  * this op, leaves only that row. Refusals are logged under "dispatch", and appended to `refusals`
  * ("name: reason" lines) when it is not NULL. TDM_UNSUPPORTED when none is left; the detail gives
- * the (last) reason.
+ * the reasons.
  */
 tdm_status tdm_select_variant(const tdm_device *device, tdm_op op, const char *operation,
                               const char *forced, tdm_supports supports, const void *problem,
@@ -217,8 +217,21 @@ tdm_status tdm_select_variant(const tdm_device *device, tdm_op op, const char *o
  * it. The name must stay valid. */
 void tdm_force_variant(const char *name);
 
+/*
+ * Elements that every kernel text gets through in the 65535 loop passes that a device without
+ * TDM_CAP_LONG_LOOPS allows a work-item. More of them for one item are refused there: the results
+ * would be wrong without any error.
+ */
+#define TDM_SHORT_LOOP_ELEMENTS 131072
+const char *tdm_refuse_long_loop(const tdm_device *device, int64_t elements,
+                                 char reason[TDM_REASON_TEXT]);
+
 /* The built kernel of a row; built on first use (blocking). Owned by the device. */
 tdm_status tdm_device_kernel(tdm_device *device, const tdm_variant *variant, tdm_kernel **kernel);
+
+/* As tdm_device_kernel for an operation on a stream: a kernel to be built while it records is refused. */
+tdm_status tdm_stream_kernel(tdm_stream *stream, const char *operation, const tdm_variant *variant,
+                             tdm_kernel **kernel);
 
 /* True when the stream is recording: operations that would allocate, wait or touch host memory
  * refuse with this. */

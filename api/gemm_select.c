@@ -89,6 +89,8 @@ static const char *supports(const void *context, const tdm_variant *variant,
     if (!refusal)
         refusal = check_device(variant, device, reason);
     if (!refusal)
+        refusal = tdm_refuse_long_loop(device, p->k, reason);
+    if (!refusal)
         refusal = check_built(s, variant, reason);
     if (!refusal && !p->forced && variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_TILED)
         refusal = check_tile_preference(p, variant, device, reason);

@@ -18,14 +18,29 @@ static tdm_status build(tdm_device *device, const tdm_variant *variant, tdm_kern
     return status;
 }
 
+static tdm_kernel *built_kernel(const tdm_device *device, const tdm_variant *variant) {
+    return atomic_load(&device->kernels[variant - tdm_variants]);
+}
+
+tdm_status tdm_stream_kernel(tdm_stream *stream, const char *operation, const tdm_variant *variant,
+                             tdm_kernel **kernel) {
+    *kernel = built_kernel(stream->device, variant);
+    if (!*kernel && tdm_stream_is_recording(stream))
+        return tdm_fail(TDM_BAD_STATE,
+                        "%s: the stream is recording and kernel %s is not built yet: run the "
+                        "operation once before",
+                        operation, variant->name);
+    return *kernel ? TDM_OK : tdm_device_kernel(stream->device, variant, kernel);
+}
+
 tdm_status tdm_device_kernel(tdm_device *device, const tdm_variant *variant, tdm_kernel **kernel) {
-    *kernel = atomic_load(&device->kernels[variant - tdm_variants]);
+    *kernel = built_kernel(device, variant);
     if (*kernel)
         return TDM_OK;
     tdm_status status = TDM_OK;
     // One build at a time per device: the second caller finds the first one's kernel.
     pthread_mutex_lock(&device->kernels_lock);
-    *kernel = atomic_load(&device->kernels[variant - tdm_variants]);
+    *kernel = built_kernel(device, variant);
     if (!*kernel) {
         tdm_kernel *const built = tdm_host_calloc(1, sizeof *built);
         status = built ? build(device, variant, built)

@@ -35,6 +35,7 @@ typedef struct reduce_problem {
     tdm_dim_list kept;    /* strides in x and y */
     tdm_dim_list reduced; /* strides in x */
     int64_t outputs, count;
+    int64_t parts; /* launched separately and joined, in the rows and the group form */
     bool preferences;
 } reduce_problem;
 
@@ -166,9 +167,28 @@ static const char *refuse_by_preference(const reduce_problem *problem, int form,
     return NULL;
 }
 
+static int64_t at_most(int64_t value, int64_t bound) {
+    return value < bound ? value : bound;
+}
+
+/* Parts that make work for the whole device; 1 while recording, because parts need memory. Their
+ * sizes are rounded up, so the last ones may be empty and give the neutral element. */
+static int64_t choose_parts(tdm_stream *stream, const reduce_problem *problem) {
+    if (problem->op == TDM_REDUCE_ARGMAX || tdm_stream_is_recording(stream))
+        return 1;
+    const int64_t workers = tdm_worker_count(stream->device, INT64_MAX, 1);
+    const int64_t wanted = tdm_ceil_div(workers, problem->outputs);
+    return at_most(at_most(wanted, MOST_PARTS), problem->count / ELEMENTS_PER_PART + 1);
+}
+
+/* Elements that one work-item goes through; a group shares a part among 32 items at least. */
+static int64_t most_per_item(const reduce_problem *problem, int form) {
+    const int64_t parts = form == FORM_COLUMNS ? 1 : problem->parts;
+    return tdm_dim_list_elements(&problem->reduced) / parts / (form == FORM_GROUP ? 32 : 1);
+}
+
 static const char *reduce_supports(const void *given, const tdm_variant *variant,
                                    const tdm_device *device, char reason[TDM_REASON_TEXT]) {
-    (void)reason;
     const reduce_problem *const problem = given;
     const int form = variant->parameters[P_FORM];
     const int width = variant->parameters[P_WIDTH];
@@ -179,6 +199,9 @@ static const char *reduce_supports(const void *given, const tdm_variant *variant
         return "the outputs' rows have gaps in x or y";
     if (form == FORM_ROWS && width > 1 && last_stride(&problem->reduced, IN_X) != 1)
         return "the reduced rows have gaps";
+    const char *const too_long = tdm_refuse_long_loop(device, most_per_item(problem, form), reason);
+    if (too_long)
+        return too_long;
     if (width == 1 && form == FORM_ROWS)
         return NULL;
     return problem->preferences ? refuse_by_preference(problem, form, width, device) : NULL;
@@ -197,7 +220,7 @@ static tdm_status select_kernel(tdm_stream *stream, reduce_problem *problem, tdm
                                     problem, NULL, 0, &variant);
     }
     TDM_TRY(status);
-    return tdm_device_kernel(stream->device, variant, kernel);
+    return tdm_stream_kernel(stream, problem->operation, variant, kernel);
 }
 
 /* The kernel that joins partial results. A row that was forced for x may not take them: any will
@@ -208,7 +231,7 @@ static tdm_status select_joiner(tdm_stream *stream, reduce_problem *problem, tdm
         return status;
     const char *const name =
         problem->storage == TDM_S32 ? "reduce_s32_rows_x1" : "reduce_f32_rows_x1";
-    return tdm_device_kernel(stream->device, tdm_variant_find(name), kernel);
+    return tdm_stream_kernel(stream, problem->operation, tdm_variant_find(name), kernel);
 }
 
 /* ---- launches -------------------------------------------------------------------------------- */
@@ -255,10 +278,6 @@ static void push_reduced(reduce_call *call, const tdm_dim_list *reduced, int64_t
 static void push_operation(reduce_call *call, const reduce_problem *problem, tdm_reduction op) {
     push(call, tdm_arg_f32((float)problem->count));
     push(call, tdm_arg_s32((int32_t)op));
-}
-
-static int64_t at_most(int64_t value, int64_t bound) {
-    return value < bound ? value : bound;
 }
 
 static tdm_status enqueue_columns(tdm_stream *stream, const reduce_problem *problem,
@@ -322,17 +341,6 @@ static tdm_status enqueue_outputs(tdm_stream *stream, const reduce_problem *prob
     return tdm_enqueue_launch(stream, problem->operation, kernel, &call.launch);
 }
 
-/* Parts that make work for the whole device; 1 while recording, because parts need memory. Their
- * sizes are rounded up,
- * so the last ones may be empty and give the neutral element. */
-static int64_t choose_parts(tdm_stream *stream, const reduce_problem *problem) {
-    if (tdm_stream_is_recording(stream))
-        return 1;
-    const int64_t workers = tdm_worker_count(stream->device, INT64_MAX, 1);
-    const int64_t wanted = tdm_ceil_div(workers, problem->outputs);
-    return at_most(at_most(wanted, MOST_PARTS), problem->count / ELEMENTS_PER_PART + 1);
-}
-
 /* Parts into a block of values, then the block's rows into y. */
 static tdm_status enqueue_in_parts(tdm_stream *stream, const reduce_problem *problem,
                                    tdm_kernel *kernel, const tdm_tensor *x, const tdm_tensor *y,
@@ -349,6 +357,7 @@ static tdm_status enqueue_in_parts(tdm_stream *stream, const reduce_problem *pro
     }
     second.storage = (int)value_type;
     second.reduced = (tdm_dim_list){.operands = 1, .rank = 1, .shape = {parts}, .strides = {{1}}};
+    second.parts = 1;
 
     tdm_kernel *joiner;
     tdm_block *values;
@@ -402,14 +411,14 @@ static tdm_status enqueue_reduce(tdm_stream *stream, reduce_problem *problem, co
                                  const tdm_tensor *y) {
     tdm_kernel *kernel;
     const bool argmax = problem->op == TDM_REDUCE_ARGMAX;
+    problem->parts = choose_parts(stream, problem);
     TDM_TRY(select_kernel(stream, problem, argmax ? TDM_OP_ARGMAX : TDM_OP_REDUCE, &kernel));
     if (argmax)
         return enqueue_argmax(stream, problem, kernel, x, y);
     if (kernel->variant->parameters[P_FORM] == FORM_COLUMNS)
         return enqueue_columns(stream, problem, kernel, tdm_arg_tensor(x), tdm_arg_tensor(y));
-    const int64_t parts = choose_parts(stream, problem);
-    if (parts > 1)
-        return enqueue_in_parts(stream, problem, kernel, x, y, parts);
+    if (problem->parts > 1)
+        return enqueue_in_parts(stream, problem, kernel, x, y, problem->parts);
     return enqueue_outputs(stream, problem, kernel, problem->op, tdm_arg_tensor(x),
                            tdm_arg_tensor(y), y->layout.dtype, 1);
 }

@@ -4,6 +4,9 @@
 
 #include "api/core.h"
 
+/* Reasons that stand in the detail when no row is left. */
+#define REASONS_TEXT 1024
+
 static _Thread_local const char *forced_name;
 
 void tdm_force_variant(const char *name) {
@@ -21,6 +24,16 @@ static const char *missing_capability(const tdm_device *device, const tdm_varian
     return reason;
 }
 
+const char *tdm_refuse_long_loop(const tdm_device *device, int64_t elements,
+                                 char reason[TDM_REASON_TEXT]) {
+    if ((device->info.capabilities & TDM_CAP_LONG_LOOPS) || elements <= TDM_SHORT_LOOP_ELEMENTS)
+        return NULL;
+    snprintf(reason, TDM_REASON_TEXT,
+             "the device ends loops after 65535 passes, %lld elements are too many for one item",
+             (long long)elements);
+    return reason;
+}
+
 static void note_refusal(const char *operation, const tdm_variant *variant, const char *reason,
                          char *refusals, size_t refusals_bytes) {
     tdm_log(TDM_LOG_DEBUG, "dispatch", "%s: %s refused: %s", operation, variant->name, reason);
@@ -29,6 +42,13 @@ static void note_refusal(const char *operation, const tdm_variant *variant, cons
     const size_t used = strlen(refusals);
     if (used < refusals_bytes)
         snprintf(refusals + used, refusals_bytes - used, "%s: %s\n", variant->name, reason);
+}
+
+/* Add a reason to the list that the caller of an operation sees, each once. */
+static void list_reason(char list[REASONS_TEXT], const char *reason) {
+    const size_t used = strlen(list);
+    if (!strstr(list, reason))
+        snprintf(list + used, REASONS_TEXT - used, "%s%s", used ? "; " : "", reason);
 }
 
 static const char *name_to_force(tdm_op op, const char *forced) {
@@ -43,7 +63,7 @@ tdm_status tdm_select_variant(const tdm_device *device, tdm_op op, const char *o
                               char *refusals, size_t refusals_bytes, const tdm_variant **variant) {
     *variant = NULL;
     const char *const name = name_to_force(op, forced);
-    char text[TDM_REASON_TEXT] = "", last[TDM_REASON_TEXT] = "no such variant";
+    char text[TDM_REASON_TEXT] = "", reasons[REASONS_TEXT] = "";
     for (int i = 0; i < tdm_variant_count; i++) {
         const tdm_variant *const row = &tdm_variants[i];
         if (row->op != op || (name && strcmp(row->name, name) != 0))
@@ -57,9 +77,10 @@ tdm_status tdm_select_variant(const tdm_device *device, tdm_op op, const char *o
             return TDM_OK;
         }
         note_refusal(operation, row, reason, refusals, refusals_bytes);
-        snprintf(last, sizeof last, "%s", reason);
+        list_reason(reasons, reason);
     }
     if (name)
-        return tdm_fail(TDM_UNSUPPORTED, "%s: variant %s: %s", operation, name, last);
-    return tdm_fail(TDM_UNSUPPORTED, "%s: no kernel takes it: %s", operation, last);
+        return tdm_fail(TDM_UNSUPPORTED, "%s: variant %s: %s", operation, name,
+                        reasons[0] ? reasons : "no such variant");
+    return tdm_fail(TDM_UNSUPPORTED, "%s: no kernel takes it: %s", operation, reasons);
 }

@@ -74,7 +74,6 @@ static const char *refuse_by_preference(const softmax_problem *problem, int form
 
 static const char *softmax_supports(const void *given, const tdm_variant *variant,
                                     const tdm_device *device, char reason[TDM_REASON_TEXT]) {
-    (void)reason;
     const softmax_problem *const problem = given;
     const int form = variant->parameters[P_FORM];
     const int width = variant->parameters[P_WIDTH];
@@ -84,6 +83,11 @@ static const char *softmax_supports(const void *given, const tdm_variant *varian
         return "the columns have gaps between them";
     if (form == FORM_ROWS && width > 1 && (problem->step[IN_X] != 1 || problem->step[IN_Y] != 1))
         return "the rows have gaps";
+    // A group shares a row among 32 items at least, but takes one element in each pass.
+    const char *const too_long = tdm_refuse_long_loop(
+        device, form == FORM_GROUP ? problem->count / 4 : problem->count, reason);
+    if (too_long)
+        return too_long;
     if (form == FORM_ROWS && width == 1)
         return NULL;
     return problem->preferences ? refuse_by_preference(problem, form, width, device) : NULL;
@@ -101,7 +105,7 @@ static tdm_status select_kernel(tdm_stream *stream, softmax_problem *problem, td
                                     softmax_supports, problem, NULL, 0, &variant);
     }
     TDM_TRY(status);
-    return tdm_device_kernel(stream->device, variant, kernel);
+    return tdm_stream_kernel(stream, "softmax", variant, kernel);
 }
 
 /* ---- the launch ------------------------------------------------------------------------------ */

@@ -184,7 +184,7 @@ tdm_status tdm_loop_kernel(tdm_stream *stream, tdm_op op, const char *operation,
                                     NULL, 0, &variant);
     }
     TDM_TRY(status);
-    return tdm_device_kernel(stream->device, variant, kernel);
+    return tdm_stream_kernel(stream, operation, variant, kernel);
 }
 
 /* ---- grids ----------------------------------------------------------------------------------- */

@@ -23,6 +23,7 @@ static const tdm_opencl_family families[] = {
      .no_device_hint = "set RUSTICL_ENABLE=llvmpipe to enable its software device, or name the "
                        "driver of a GPU there",
      .one_lane_per_item = true,
+     .short_loops = true,
      .late_markers = true},
     {.needle = "clover", .name = "clover"},
     {.needle = "clvk", .name = "clvk"},

@@ -18,6 +18,7 @@ typedef struct tdm_opencl_family {
     const char *name;           /* driver_family of tdm_device_info */
     const char *no_device_hint; /* what to do when its platform is empty, or NULL */
     bool host_cores;            /* its CPU devices compile for the cores of this very host */
+    bool short_loops; /* its CPU devices silently end a work-item's loops after 65535 passes */
     bool one_lane_per_item; /* its CPU devices spread work-items over vector lanes, as a GPU does */
     bool memory_checker;    /* slabs would blind it */
     bool runs_in_calls;     /* runs commands inside clFlush: a user event would stop the caller */

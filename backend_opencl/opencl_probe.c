@@ -67,6 +67,11 @@ static bool probe_correct_divide(tdm_opencl_probe_state *probe) {
     return (config & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
 }
 
+/* llvmpipe bounds all loops of a work-item together, without a word. */
+static bool probe_long_loops(tdm_opencl_probe_state *probe) {
+    return probe->record->info.type != TDM_DEVICE_CPU || !probe->record->family->short_loops;
+}
+
 static bool probe_slabs(tdm_opencl_probe_state *probe) {
     return !probe->record->family->memory_checker;
 }
@@ -106,6 +111,7 @@ static const struct {
     {TDM_CAP_INT8_DOT, probe_int8_dot},
     {TDM_CAP_CORRECT_DIVIDE, probe_correct_divide},
     {TDM_CAP_HOST_TASK, tdm_opencl_probe_host_task},
+    {TDM_CAP_LONG_LOOPS, probe_long_loops},
     {TDM_CAP_SLABS, probe_slabs},
 #if defined(__x86_64__) || defined(__i386__)
     {TDM_CAP_HOST_AVX2, probe_avx2},

@@ -106,11 +106,34 @@ DEVICE_TEST(a_device_opens_again_after_its_last_release) {
     tdm_context_destroy(other.context);
 }
 
+/* A device that was just opened has built nothing yet. */
+DEVICE_TEST(no_kernel_is_built_while_recording) {
+    twin other;
+    tdm_graph *graph;
+    open_twin(device, &other);
+    TEST_OK(tdm_stream_begin_recording(other.stream));
+    TEST_REFUSED(tdm_softmax(other.stream, other.tensor, 1, other.tensor), TDM_BAD_STATE,
+                 "not built yet");
+    TEST_REFUSED(tdm_unary_op(other.stream, TDM_EXP, other.tensor, other.tensor), TDM_BAD_STATE,
+                 "exp: ");
+    TEST_OK(tdm_stream_end_recording(other.stream, &graph));
+    assert_int_equal(tdm_graph_command_count(graph), 0);
+    tdm_graph_destroy(graph);
+    TEST_OK(tdm_softmax(other.stream, other.tensor, 1, other.tensor));
+    TEST_OK(tdm_stream_begin_recording(other.stream));
+    TEST_OK(tdm_softmax(other.stream, other.tensor, 1, other.tensor));
+    TEST_OK(tdm_stream_end_recording(other.stream, &graph));
+    assert_int_equal(tdm_graph_command_count(graph), 1);
+    tdm_graph_destroy(graph);
+    close_twin(&other);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(mixed_devices_are_refused_by_name),
         cmocka_unit_test(children_keep_their_parents_alive),
         cmocka_unit_test(a_device_opens_again_after_its_last_release),
+        cmocka_unit_test(no_kernel_is_built_while_recording),
     };
     return cmocka_run_group_tests_name("two contexts", tests, test_devices_setup,
                                        test_devices_teardown);

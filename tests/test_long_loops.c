@@ -1,0 +1,118 @@
+// Long sums and rows: right results, or a refusal that says why, on devices that bound a work-item's loops.
+// ctest: device
+#include <math.h>
+#include <stdlib.h>
+
+#include "api/core.h"
+#include "tests/support/device_cases.h"
+
+static float *host_values(int64_t count, float value) {
+    float *const values = malloc((size_t)count * sizeof *values);
+    assert_non_null(values);
+    for (int64_t i = 0; i < count; i++)
+        values[i] = value;
+    return values;
+}
+
+static tdm_tensor *send(const test_device *device, int rank, const int64_t *shape,
+                        const float *values) {
+    tdm_tensor *tensor;
+    TEST_OK(tdm_tensor_create(device->device, TDM_F32, rank, shape, &tensor));
+    TEST_OK(tdm_copy_from_host(device->stream, tensor, values,
+                               (size_t)tdm_tensor_elements(tensor) * sizeof *values, NULL));
+    return tensor;
+}
+
+/* The call's status must be TDM_OK wherever the count is within what short loops allow. */
+static bool refused(const test_device *device, int64_t count, tdm_status status) {
+    if (status == TDM_OK)
+        return false;
+    if ((device->info.capabilities & TDM_CAP_LONG_LOOPS) || count <= TDM_SHORT_LOOP_ELEMENTS)
+        test_case_fail("%lld elements: %s: %s", (long long)count, tdm_status_text(status),
+                       tdm_last_detail());
+    TEST_REFUSED(status, TDM_UNSUPPORTED, "65535 passes");
+    return true;
+}
+
+static void check_argmax(const test_device *device, int64_t count, const float *values) {
+    tdm_tensor *const x = send(device, 1, &count, values), *y;
+    int32_t index = -1;
+    TEST_OK(tdm_tensor_create(device->device, TDM_S32, 0, NULL, &y));
+    if (!refused(device, count, tdm_reduce(device->stream, TDM_REDUCE_ARGMAX, x, NULL, 0, y))) {
+        TEST_OK(tdm_copy_to_host(device->stream, y, &index, sizeof index, NULL));
+        if (index != count - 1)
+            test_case_fail("argmax of %lld is %d", (long long)count, index);
+    }
+    tdm_tensor_destroy(x);
+    tdm_tensor_destroy(y);
+}
+
+static void check_sum(const test_device *device, int64_t count, const float *values) {
+    tdm_tensor *const x = send(device, 1, &count, values), *y;
+    float sum = NAN;
+    TEST_OK(tdm_tensor_create(device->device, TDM_F32, 0, NULL, &y));
+    if (!refused(device, count, tdm_reduce(device->stream, TDM_REDUCE_SUM, x, NULL, 0, y))) {
+        TEST_OK(tdm_copy_to_host(device->stream, y, &sum, sizeof sum, NULL));
+        if (sum != (float)count + 1)
+            test_case_fail("the sum of %lld is %g", (long long)count, (double)sum);
+    }
+    tdm_tensor_destroy(x);
+    tdm_tensor_destroy(y);
+}
+
+/* All ones but the last, which is 2: softmax is 1/(count - 1 + e) and e times that. */
+static void check_softmax(const test_device *device, int64_t count, float *values) {
+    tdm_tensor *const x = send(device, 1, &count, values);
+    const double unit = 1.0 / ((double)count - 1 + exp(1.0));
+    if (!refused(device, count, tdm_softmax(device->stream, x, 0, x))) {
+        float *const seen = host_values(count, NAN);
+        TEST_OK(tdm_copy_to_host(device->stream, x, seen, (size_t)count * sizeof *seen, NULL));
+        for (int64_t i = 0; i < count; i++) {
+            const double expected = i == count - 1 ? unit * exp(1.0) : unit;
+            if (!(fabs(seen[i] - expected) <= 1e-5 * expected))
+                test_case_fail("softmax of %lld at %lld is %g, should be %g", (long long)count,
+                               (long long)i, (double)seen[i], expected);
+        }
+        free(seen);
+    }
+    tdm_tensor_destroy(x);
+}
+
+static void check_gemm(const test_device *device, int64_t count, const float *values) {
+    const int64_t row[] = {1, count}, column[] = {count, 1}, one[] = {1, 1};
+    tdm_tensor *const a = send(device, 2, row, values), *const b = send(device, 2, column, values),
+                      *d;
+    float dot = NAN;
+    TEST_OK(tdm_tensor_create(device->device, TDM_F32, 2, one, &d));
+    if (!refused(device, count, tdm_gemm(device->stream, 1, a, b, 0, NULL, d, NULL))) {
+        TEST_OK(tdm_copy_to_host(device->stream, d, &dot, sizeof dot, NULL));
+        if (dot != (float)count + 3)
+            test_case_fail("the dot product of %lld is %g", (long long)count, (double)dot);
+    }
+    tdm_tensor_destroy(a);
+    tdm_tensor_destroy(b);
+    tdm_tensor_destroy(d);
+}
+
+DEVICE_TEST(long_rows_are_right_or_refused) {
+    // At the bounds of one item and of a group, just above, and far above; sums of small integers stay exact.
+    const int64_t counts[] = {TDM_SHORT_LOOP_ELEMENTS, TDM_SHORT_LOOP_ELEMENTS + 1,
+                              4 * TDM_SHORT_LOOP_ELEMENTS, 2000003};
+    const int tried = test_is_small() ? 1 : 4;
+    for (int i = 0; i < tried; i++) {
+        const int64_t count = test_is_small() ? 5003 : counts[i];
+        float *const values = host_values(count, 1);
+        values[count - 1] = 2;
+        check_argmax(device, count, values);
+        check_sum(device, count, values);
+        check_softmax(device, count, values);
+        check_gemm(device, count, values);
+        free(values);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(long_rows_are_right_or_refused)};
+    return cmocka_run_group_tests_name("long loops", tests, test_devices_setup,
+                                       test_devices_teardown);
+}
