@@ -44,6 +44,28 @@ static void add_note(tdm_context *context, const char *backend, const char *text
         context->note_count++;
 }
 
+static bool is_row_name(const char *name, size_t length) {
+    for (int i = 0; i < tdm_backend_row_count; i++)
+        if (strlen(tdm_backend_rows[i].name) == length &&
+            strncmp(tdm_backend_rows[i].name, name, length) == 0)
+            return true;
+    return false;
+}
+
+/* A note for each item of the user's list that names no backend. */
+static void note_unknown_names(tdm_context *context, const char *list) {
+    for (;;) {
+        const size_t length = strcspn(list, ",");
+        char name[64];
+        snprintf(name, sizeof name, "\"%.*s\"", length < 32 ? (int)length : 32, list);
+        if (!is_row_name(list, length))
+            add_note(context, name, "no such backend; the names are cuda and opencl");
+        if (list[length] == '\0')
+            return;
+        list += length + 1;
+    }
+}
+
 /* Is `name` an item of the comma-separated list? */
 static bool list_has(const char *list, const char *name) {
     while (*list) {
@@ -121,7 +143,7 @@ tdm_status tdm_context_create(const tdm_context_options *options, tdm_context **
     if (!context)
         return tdm_fail(TDM_BAD_ARGUMENT, "context_create: context is NULL");
     *context = NULL;
-    if (options && options->struct_size < sizeof *options)
+    if (options && options->struct_size != sizeof *options)
         return tdm_fail(TDM_BAD_ARGUMENT, "context_create: struct_size is %zu, expected %zu",
                         options->struct_size, sizeof *options);
     tdm_context *const created = tdm_host_calloc(1, sizeof *created);
@@ -132,6 +154,8 @@ tdm_status tdm_context_create(const tdm_context_options *options, tdm_context **
     pthread_mutex_init(&created->lock, NULL);
     created->pool_budget = options ? options->pool_budget_bytes : 0;
     created->direct_pool = direct_pool_wanted(options);
+    if (options && options->backends)
+        note_unknown_names(created, options->backends);
     for (int i = 0; i < tdm_backend_row_count; i++) {
         const tdm_backend_row *const row = &tdm_backend_rows[i];
         if (options && options->backends && !list_has(options->backends, row->name))

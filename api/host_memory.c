@@ -9,7 +9,7 @@ static tdm_host_allocator hooks;
 static atomic_int contexts;
 
 tdm_status tdm_set_host_allocator(const tdm_host_allocator *allocator) {
-    if (allocator && allocator->struct_size < sizeof *allocator)
+    if (allocator && allocator->struct_size != sizeof *allocator)
         return tdm_fail(TDM_BAD_ARGUMENT, "set_host_allocator: struct_size is %zu, expected %zu",
                         allocator->struct_size, sizeof *allocator);
     if (allocator && (!allocator->allocate || !allocator->release))

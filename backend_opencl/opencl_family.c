@@ -16,6 +16,7 @@ static const tdm_opencl_family families[] = {
     {.needle = "oclgrind", .name = "oclgrind", .memory_checker = true, .runs_in_calls = true},
     {.needle = "portable computing language",
      .name = "pocl",
+     .no_device_hint = "PoCL needs a cache folder it can write: set HOME or POCL_CACHE_DIR",
      .host_cores = true,
      .keeps_programs = true},
     {.needle = "rusticl",

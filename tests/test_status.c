@@ -194,7 +194,9 @@ static void contexts_refuse_and_find_nothing(void **state) {
     options = (tdm_context_options){.struct_size = sizeof options, .backends = "none"};
     assert_int_equal(tdm_context_create(&options, &context), TDM_OK);
     assert_int_equal(tdm_context_device_count(context), 0);
-    assert_null(tdm_context_note(context, 0));
+    assert_string_equal(tdm_context_note(context, 0),
+                        "\"none\": no such backend; the names are cuda and opencl");
+    assert_null(tdm_context_note(context, 1));
     tdm_device *device;
     assert_int_equal(tdm_device_get(context, 0, &device), TDM_NO_DEVICE);
     assert_null(device);

@@ -8,6 +8,14 @@ static int failed(const char *call, tdm_status status) {
     return 1;
 }
 
+/* The initialisers are macros: both languages must take them. */
+static int initialisers_are_right(void) {
+    const tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
+    const tdm_gemm_args args = TDM_GEMM_ARGS_INIT;
+    return desc.struct_size == sizeof desc && desc.alpha == 1.0f && desc.beta == 0.0f &&
+           args.struct_size == sizeof args && args.d == NULL;
+}
+
 static int fill_and_read(tdm_device *device) {
     const int64_t shape[2] = {3, 4};
     float values[12] = {0};
@@ -40,6 +48,10 @@ int main(void) {
         return failed("tdm_context_create", status);
     if (tdm_version() != TDM_VERSION_NUMBER) {
         printf("headers of %d, library %s\n", TDM_VERSION_NUMBER, tdm_version_text());
+        return 1;
+    }
+    if (!initialisers_are_right()) {
+        printf("a GEMM initialiser is wrong\n");
         return 1;
     }
     status = tdm_device_get(context, 0, &device);

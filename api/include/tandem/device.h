@@ -94,8 +94,8 @@ typedef struct tdm_context_options {
  * releases the context with tdm_context_destroy. Statuses: TDM_BAD_ARGUMENT,
  * TDM_OUT_OF_HOST_MEMORY. Since 0.1.
  *
- * Environment, read here: TANDEM_OPENCL_LIBRARY and TANDEM_CUDA_LIBRARY name another driver file
- * (ignored in programs that run with raised privileges), TANDEM_CACHE_DIR the program cache ("off"
+ * Environment, read here: TANDEM_OPENCL_LIBRARY names another driver file (ignored in programs that
+ * run with raised privileges), TANDEM_POOL=direct one native allocation per block, TANDEM_CACHE_DIR the program cache ("off"
  * disables it).
  *
  * fork: a child process must not use objects of its parent, nor destroy them; it may create its own

@@ -52,8 +52,18 @@ typedef struct tdm_gemm_desc {
     const char *variant; /* force this kernel variant by name; NULL: the library chooses */
 } tdm_gemm_desc;
 
+#ifdef __cplusplus
+static inline tdm_gemm_desc tdm_gemm_desc_init(void) {
+    tdm_gemm_desc desc = tdm_gemm_desc();
+    desc.struct_size = sizeof desc;
+    desc.alpha = 1.0f;
+    return desc;
+}
+#define TDM_GEMM_DESC_INIT tdm_gemm_desc_init()
+#else
 #define TDM_GEMM_DESC_INIT                                                                         \
     { .struct_size = sizeof(tdm_gemm_desc), .alpha = 1.0f }
+#endif
 
 /*
  * Check the description, choose the kernel and build it. The caller releases the plan with
@@ -106,8 +116,17 @@ typedef struct tdm_gemm_args {
     tdm_buffer *workspace; /* at least tdm_gemm_plan_workspace_size bytes; NULL when that is 0 */
 } tdm_gemm_args;
 
+#ifdef __cplusplus
+static inline tdm_gemm_args tdm_gemm_args_init(void) {
+    tdm_gemm_args args = tdm_gemm_args();
+    args.struct_size = sizeof args;
+    return args;
+}
+#define TDM_GEMM_ARGS_INIT tdm_gemm_args_init()
+#else
 #define TDM_GEMM_ARGS_INIT                                                                         \
     { .struct_size = sizeof(tdm_gemm_args) }
+#endif
 
 /*
  * Enqueue the multiplication. Never allocates device memory, builds or waits; can be recorded. D

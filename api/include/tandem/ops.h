@@ -20,7 +20,7 @@ extern "C" {
 #define TDM_UNARY_LIST(X)                                                                          \
     X(TDM_NEG, 1, "neg", "-x")                                                                     \
     X(TDM_ABS, 2, "abs", "|x|")                                                                    \
-    X(TDM_RELU, 3, "relu", "x > 0 ? x : 0, NaN stays NaN")                                         \
+    X(TDM_RELU, 3, "relu", "x < 0 ? 0 : x, NaN stays NaN")                                         \
     X(TDM_GELU, 4, "gelu", "x/2 * (1 + erf(x/sqrt(2)))")                                           \
     X(TDM_GELU_TANH, 5, "gelu_tanh", "x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3)))")          \
     X(TDM_SILU, 6, "silu", "x / (1 + exp(-x))")                                                    \

@@ -5,6 +5,10 @@
  * Every fallible function of Tandem returns a tdm_status. Results come back through the last
  * out-pointer, which is set to NULL (or zero) on failure. The library never prints, aborts or
  * exits.
+ *
+ * Structs that grow start with struct_size, which the caller sets to the struct's sizeof. What goes
+ * in (options, descriptions, arguments) must have exactly the library's own size; what comes out
+ * (tdm_device_info, tdm_memory_stats) may be smaller, and is filled as far as it goes.
  */
 #ifndef TANDEM_STATUS_H
 #define TANDEM_STATUS_H

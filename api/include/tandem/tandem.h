@@ -1,4 +1,4 @@
-/* Tandem: one tensor API on OpenCL and CUDA. This header includes the whole public interface; no vendor header. */
+/* Tandem: one tensor API on any OpenCL device. The whole public interface; no vendor header. */
 #ifndef TANDEM_TANDEM_H
 #define TANDEM_TANDEM_H
 

@@ -4,8 +4,8 @@
  * A tensor is a dtype, up to 8 dimensions, element strides and an offset on a shared, counted
  * buffer. Dimension 0 is the slowest in the default (row-major, contiguous) layout. Strides are ≥ 0
  * and count elements; a stride of 0 repeats (broadcast), which is legal for inputs and refused for
- * outputs. Rank 0 is a scalar; a dimension of 0 makes an empty tensor, on which every operation
- * succeeds and does nothing. Views never copy. Tensors are immutable handles: any number of threads
+ * outputs. Rank 0 is a scalar; a dimension of 0 makes an empty tensor; an operation whose result
+ * is empty succeeds and does nothing. Views never copy. Tensors are immutable handles: any number of threads
  * may read one at the same time.
  */
 #ifndef TANDEM_TENSOR_H
@@ -129,7 +129,7 @@ TDM_API tdm_status tdm_copy(tdm_stream *stream, tdm_tensor *target, const tdm_te
 
 /*
  * Set every element to `value`, converted to the dtype as tdm_convert does from f64 (one rounding).
- * Enqueues. Statuses: TDM_BAD_ARGUMENT, TDM_UNSUPPORTED (dtype), the stream's failure. Since 0.1.
+ * Dtypes as tdm_convert, and f64. Enqueues. Statuses: TDM_BAD_ARGUMENT, TDM_UNSUPPORTED (dtype), the stream's failure. Since 0.1.
  */
 TDM_API tdm_status tdm_fill(tdm_stream *stream, tdm_tensor *target, double value);
 
