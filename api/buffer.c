@@ -3,6 +3,11 @@
 #include "api/device_internal.h"
 
 tdm_status tdm_buffer_create(tdm_device *device, size_t bytes, tdm_buffer **buffer) {
+    return tdm_buffer_create_for(device, tdm_recent_stream(device), bytes, buffer);
+}
+
+tdm_status tdm_buffer_create_for(tdm_device *device, uint32_t stream, size_t bytes,
+                                 tdm_buffer **buffer) {
     if (!buffer)
         return tdm_fail(TDM_BAD_ARGUMENT, "buffer_create: buffer is NULL");
     *buffer = NULL;
@@ -11,7 +16,7 @@ tdm_status tdm_buffer_create(tdm_device *device, size_t bytes, tdm_buffer **buff
     tdm_buffer *const created = tdm_host_calloc(1, sizeof *created);
     if (!created)
         return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "buffer_create: no host memory");
-    const tdm_status status = tdm_pool_alloc(device->pool, bytes, 0, &created->block);
+    const tdm_status status = tdm_pool_alloc(device->pool, bytes, stream, &created->block);
     if (status != TDM_OK) {
         tdm_host_free(created);
         return status;

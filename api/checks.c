@@ -14,13 +14,27 @@ tdm_status tdm_check_tensor(const char *operation, const char *argument, const t
     return TDM_OK;
 }
 
+/* A packed output that ends inside a storage unit would change its neighbour's element. */
+static tdm_status check_last_unit(const char *operation, const char *argument,
+                                  const tdm_tensor *tensor) {
+    const tdm_dtype_traits *const traits = tdm_dtype_info(tensor->layout.dtype);
+    const int64_t end = tensor->offset + tdm_layout_extent(&tensor->layout);
+    const int64_t units = tdm_ceil_div(end, traits->elements_per_unit);
+    if (end % traits->elements_per_unit == 0 ||
+        (size_t)(units * traits->unit_bytes) >= tensor->buffer->bytes)
+        return TDM_OK;
+    return tdm_fail(TDM_UNSUPPORTED,
+                    "%s: the output %s ends inside a storage unit of %d %s elements", operation,
+                    argument, traits->elements_per_unit, traits->name);
+}
+
 tdm_status tdm_check_output(const char *operation, const char *argument, const tdm_stream *stream,
                             const tdm_tensor *tensor) {
     TDM_TRY(tdm_check_tensor(operation, argument, stream, tensor));
     if (tdm_layout_self_overlaps(&tensor->layout))
         return tdm_fail(TDM_BAD_ARGUMENT, "%s: elements of the output %s share a place", operation,
                         argument);
-    return TDM_OK;
+    return check_last_unit(operation, argument, tensor);
 }
 
 bool tdm_same_view(const tdm_tensor *a, const tdm_tensor *b) {

@@ -223,8 +223,10 @@ tdm_status tdm_context_find_device(const tdm_context *context, const char *selec
         *index = (int)number;
         return TDM_OK;
     }
+    // A number names no part of a name.
+    const bool is_number = end != selector && *end == '\0';
     for (int i = 0; i < context->device_count; i++)
-        if (*selector && contains(context->devices[i].info.selector, selector)) {
+        if (!is_number && *selector && contains(context->devices[i].info.selector, selector)) {
             *index = i;
             return TDM_OK;
         }

@@ -2,6 +2,7 @@
  * strides goes by way of a
  * dense copy: on the device a temporary tensor, on the host a temporary buffer that a host task
  * empties or frees. */
+#include <stdio.h>
 #include <string.h>
 
 #include "api/core.h"
@@ -91,6 +92,15 @@ static tdm_status make_staging(const host_side *host, size_t bytes, bool scatter
     return TDM_OK;
 }
 
+/* A call that lent host memory to the driver fails: nothing may touch the memory when it returns. Keeps
+ * the status and its detail. */
+static tdm_status fail_after_wait(tdm_stream *stream, tdm_status status) {
+    char detail[512];
+    snprintf(detail, sizeof detail, "%s", tdm_last_detail());
+    tdm_stream_wait_always(stream);
+    return tdm_fail(status, "%s", detail);
+}
+
 /* Hand the staging to the stream. When that fails after work on it was enqueued, wait for the work
  * first. */
 static tdm_status release_in_order(tdm_stream *stream, staging *stage, tdm_status status) {
@@ -98,13 +108,10 @@ static tdm_status release_in_order(tdm_stream *stream, staging *stage, tdm_statu
         status = tdm_enqueue_host_task(stream, stage->host.operation, finish_staging, stage);
     if (status == TDM_OK)
         return TDM_OK;
-    char detail[512];
-    strncpy(detail, tdm_last_detail(), sizeof detail - 1);
-    detail[sizeof detail - 1] = '\0';
-    tdm_stream_synchronize(stream);
+    fail_after_wait(stream, status);
     stage->scatter = false;
     finish_staging(stage);
-    return tdm_fail(status, "%s", detail);
+    return status;
 }
 
 /* ---- dense device side ----------------------------------------------------------------------- */
@@ -161,8 +168,11 @@ static tdm_status copy_in(tdm_stream *stream, const char *operation, tdm_tensor 
     tdm_tensor *dense;
     TDM_TRY(dense_like(stream, target, &dense));
     tdm_status status = write_dense(stream, &host, dense, bytes);
-    if (status == TDM_OK)
+    if (status == TDM_OK) {
         status = tdm_copy(stream, target, dense);
+        if (status != TDM_OK)
+            fail_after_wait(stream, status);
+    }
     tdm_tensor_destroy(dense);
     return status;
 }
@@ -210,11 +220,11 @@ tdm_status tdm_copy_to_host_async(tdm_stream *stream, const tdm_tensor *source, 
 tdm_status tdm_copy_from_host(tdm_stream *stream, tdm_tensor *target, const void *host,
                               size_t host_bytes, const int64_t *host_strides) {
     TDM_TRY(copy_in(stream, "copy_from_host", target, host, host_bytes, host_strides));
-    return tdm_stream_synchronize(stream);
+    return tdm_stream_wait_always(stream);
 }
 
 tdm_status tdm_copy_to_host(tdm_stream *stream, const tdm_tensor *source, void *host,
                             size_t host_bytes, const int64_t *host_strides) {
     TDM_TRY(copy_out(stream, "copy_to_host", source, host, host_bytes, host_strides));
-    return tdm_stream_synchronize(stream);
+    return tdm_stream_wait_always(stream);
 }

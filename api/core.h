@@ -149,6 +149,18 @@ struct tdm_tensor {
     int64_t offset; /* elements from the buffer's start */
 };
 
+/*
+ * As tdm_buffer_create, for a first use on the stream of that id: blocks whose unfinished work is on it
+ * are taken at once. tdm_recent_stream is the stream of the device that the calling thread enqueued on
+ * last (0: none), the best guess where nobody says.
+ */
+tdm_status tdm_buffer_create_for(tdm_device *device, uint32_t stream, size_t bytes,
+                                 tdm_buffer **buffer);
+uint32_t tdm_recent_stream(const tdm_device *device);
+
+/* Wait for the stream, whether it records or not: for calls that lent the driver host memory. */
+tdm_status tdm_stream_wait_always(tdm_stream *stream);
+
 /* Count of a buffer, for plans and graphs that keep one. */
 tdm_buffer *tdm_buffer_retain(tdm_buffer *buffer);
 

@@ -29,6 +29,14 @@ static bool use_passed(void *user, tdm_use use) {
     return passed;
 }
 
+static bool stream_gone(void *user, uint32_t stream) {
+    tdm_device *const device = user;
+    pthread_mutex_lock(&device->streams_lock);
+    const bool gone = !find_stream(device, stream);
+    pthread_mutex_unlock(&device->streams_lock);
+    return gone;
+}
+
 static void note_completed(tdm_stream *stream, uint64_t sequence) {
     uint64_t known = atomic_load(&stream->completed);
     while (known < sequence &&
@@ -97,6 +105,7 @@ tdm_status tdm_device_pool_create(tdm_device *device) {
         .allocate = native_allocate,
         .release = native_release,
         .passed = use_passed,
+        .gone = stream_gone,
         .poll = poll_streams,
         .wait = use_wait,
         .max_allocation = info->max_alloc_bytes,

@@ -69,6 +69,8 @@ static tdm_status insert_edges(tdm_stream *stream, tdm_mark *const *marks, int c
 static tdm_status enqueue_locked(tdm_stream *stream, const tdm_command *command,
                                  tdm_mark *const *marks, int mark_count) {
     TDM_TRY(tdm_stream_failure_locked(stream));
+    if (stream->recording && command->live_only)
+        return tdm_fail(TDM_BAD_STATE, "%s: the stream is recording", command->operation);
     if (stream->recording)
         return tdm_graph_append(stream->recording, command);
     TDM_TRY(insert_edges(stream, marks, mark_count));
@@ -116,7 +118,18 @@ cleanup:
     return status;
 }
 
+static _Thread_local struct {
+    const tdm_device *device; /* compared, never followed */
+    uint32_t stream;
+} recent;
+
+uint32_t tdm_recent_stream(const tdm_device *device) {
+    return recent.device == device ? recent.stream : 0;
+}
+
 tdm_status tdm_command_enqueue(tdm_stream *stream, const tdm_command *command) {
+    recent.device = stream->device;
+    recent.stream = stream->id;
     const int edge_count =
         tdm_pool_prepare(command->blocks, command->block_count, stream->id, NULL, 0);
     if (edge_count < 0)
@@ -169,6 +182,7 @@ static tdm_status enqueue_host_copy(tdm_stream *stream, tdm_command *command, td
     touch(command, block);
     command->as.host.offset = offset;
     command->as.host.bytes = bytes;
+    command->live_only = true;
     return tdm_command_enqueue(stream, command);
 }
 
@@ -220,7 +234,8 @@ tdm_status tdm_enqueue_fill(tdm_stream *stream, const char *operation, tdm_block
 
 tdm_status tdm_enqueue_host_task(tdm_stream *stream, const char *operation,
                                  void (*function)(void *user), void *user) {
-    tdm_command command = {.kind = TDM_COMMAND_HOST_TASK, .operation = operation};
+    tdm_command command = {
+        .kind = TDM_COMMAND_HOST_TASK, .operation = operation, .live_only = true};
     command.as.task.function = function;
     command.as.task.user = user;
     return tdm_command_enqueue(stream, &command);
@@ -230,5 +245,8 @@ tdm_status tdm_stream_host_task(tdm_stream *stream, void (*function)(void *user)
     if (!stream || !function)
         return tdm_fail(TDM_BAD_ARGUMENT, "stream_host_task: %s is NULL",
                         stream ? "function" : "stream");
-    return tdm_enqueue_host_task(stream, "host_task", function, user);
+    tdm_command command = {.kind = TDM_COMMAND_HOST_TASK, .operation = "host_task"};
+    command.as.task.function = function;
+    command.as.task.user = user;
+    return tdm_command_enqueue(stream, &command);
 }

@@ -99,7 +99,8 @@ static tdm_status cached_plan(tdm_device *device, const tdm_gemm_desc *desc, tdm
 static tdm_status run_once(tdm_stream *stream, const tdm_gemm_plan *plan, tdm_gemm_args *args) {
     tdm_buffer *workspace = NULL;
     if (plan->workspace_bytes != 0)
-        TDM_TRY(tdm_buffer_create(stream->device, (size_t)plan->workspace_bytes, &workspace));
+        TDM_TRY(tdm_buffer_create_for(stream->device, stream->id, (size_t)plan->workspace_bytes,
+                                      &workspace));
     args->workspace = workspace;
     const tdm_status status = tdm_gemm_plan_run(plan, stream, args);
     tdm_buffer_destroy(workspace);

@@ -8,6 +8,7 @@ struct tdm_graph {
     tdm_device *device; /* counted */
     tdm_command *commands;
     int count, capacity;
+    bool broken; /* a command found no memory: it would be missing */
 };
 
 static bool grow(tdm_graph *graph) {
@@ -47,16 +48,19 @@ static tdm_arg *copy_args(const tdm_launch *launch) {
     return args;
 }
 
+static tdm_status fail_append(tdm_graph *graph, const tdm_command *command) {
+    graph->broken = true;
+    return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "%s: no host memory to record it", command->operation);
+}
+
 tdm_status tdm_graph_append(tdm_graph *graph, const tdm_command *command) {
     if (!grow(graph))
-        return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "%s: no host memory to record it",
-                        command->operation);
+        return fail_append(graph, command);
     tdm_command copy = *command;
     if (copy.kind == TDM_COMMAND_LAUNCH) {
         copy.as.launch.launch.args = copy_args(&command->as.launch.launch);
         if (!copy.as.launch.launch.args)
-            return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "%s: no host memory to record it",
-                            command->operation);
+            return fail_append(graph, command);
     }
     for (int i = 0; i < copy.block_count; i++)
         tdm_block_retain(copy.blocks[i]);
@@ -91,11 +95,18 @@ tdm_status tdm_stream_end_recording(tdm_stream *stream, tdm_graph **graph) {
     if (!stream)
         return tdm_fail(TDM_BAD_ARGUMENT, "stream_end_recording: stream is NULL");
     pthread_mutex_lock(&stream->lock);
-    *graph = stream->recording;
+    tdm_graph *const recorded = stream->recording;
     stream->recording = NULL;
     pthread_mutex_unlock(&stream->lock);
-    return *graph ? TDM_OK
-                  : tdm_fail(TDM_BAD_STATE, "stream_end_recording: the stream is not recording");
+    if (!recorded)
+        return tdm_fail(TDM_BAD_STATE, "stream_end_recording: the stream is not recording");
+    if (recorded->broken) {
+        tdm_graph_destroy(recorded);
+        return tdm_fail(TDM_OUT_OF_HOST_MEMORY,
+                        "stream_end_recording: a command found no host memory to be recorded");
+    }
+    *graph = recorded;
+    return TDM_OK;
 }
 
 tdm_status tdm_graph_launch(tdm_graph *graph, tdm_stream *stream) {

@@ -18,6 +18,8 @@ typedef enum tdm_command_kind {
 typedef struct tdm_command {
     tdm_command_kind kind;
     const char *operation;
+    bool
+        live_only; /* uses host memory that is gone at a replay: refused while the stream records */
     tdm_block *blocks[TDM_MAX_ARGS]; /* that it touches, each once */
     int block_count;
     union {

@@ -19,6 +19,7 @@ typedef struct tdm_slab {
     uint64_t bytes;
     int block_count, live_count;
     int size_class; /* of all its blocks; -1: never cached */
+    bool adopted;   /* the memory is the user's: it does not count as the pool's */
     struct tdm_slab *next, *previous;
     tdm_block blocks[];
 } tdm_slab;
@@ -42,8 +43,21 @@ static tdm_use *find_use(const tdm_block *block, uint32_t stream) {
     return NULL;
 }
 
+/* Short-lived streams must not make the list of a long-lived block grow. A stream that merely passed keeps its entry:
+ * another thread may be about to mark it. */
+static void forget_gone_streams(tdm_block *block) {
+    const tdm_pool_upstream *const upstream = &block->pool->upstream;
+    int kept = 0;
+    for (int i = 0; i < block->use_count; i++)
+        if (!upstream->gone(upstream->user, block->uses[i].stream))
+            block->uses[kept++] = block->uses[i];
+    block->use_count = kept;
+}
+
 /* Room for one more use; the inline ones come first. */
 static bool grow_uses(tdm_block *block) {
+    if (block->use_count == block->use_capacity)
+        forget_gone_streams(block);
     if (block->use_count < block->use_capacity)
         return true;
     const size_t old_bytes = sizeof(tdm_use) * (size_t)block->use_capacity;
@@ -215,6 +229,8 @@ static void slab_link(tdm_pool *pool, tdm_slab *slab) {
     if (slab->next)
         slab->next->previous = slab;
     pool->slabs = slab;
+    if (slab->adopted)
+        return;
     pool->stats.reserved += slab->bytes;
     if (pool->stats.reserved > pool->stats.reserved_peak)
         pool->stats.reserved_peak = pool->stats.reserved;
@@ -232,13 +248,15 @@ static void slab_release(tdm_pool *pool, tdm_slab *slab) {
     if (slab->next)
         slab->next->previous = slab->previous;
     pool->upstream.release(pool->upstream.user, slab->memory);
-    pool->stats.reserved -= slab->bytes;
-    pool->stats.native_frees++;
+    if (!slab->adopted) {
+        pool->stats.reserved -= slab->bytes;
+        pool->stats.native_frees++;
+    }
     tdm_host_free(slab);
 }
 
 static tdm_slab *slab_new(tdm_pool *pool, tdm_bk_memory *memory, uint64_t block_bytes, int count,
-                          int size_class) {
+                          int size_class, bool adopted) {
     tdm_slab *const slab = tdm_host_calloc(1, sizeof *slab + (size_t)count * sizeof(tdm_block));
     if (!slab)
         return NULL;
@@ -246,6 +264,7 @@ static tdm_slab *slab_new(tdm_pool *pool, tdm_bk_memory *memory, uint64_t block_
     slab->bytes = block_bytes * (uint64_t)count;
     slab->block_count = count;
     slab->size_class = size_class;
+    slab->adopted = adopted;
     for (int i = 0; i < count; i++) {
         tdm_block *const block = &slab->blocks[i];
         block->memory = memory;
@@ -278,7 +297,7 @@ static tdm_status slab_grow(tdm_pool *pool, uint64_t block_bytes, int count, int
                         (unsigned long long)pool->stats.allocated);
     tdm_bk_memory *memory;
     TDM_TRY(pool->upstream.allocate(pool->upstream.user, bytes, &memory));
-    tdm_slab *const slab = slab_new(pool, memory, block_bytes, count, size_class);
+    tdm_slab *const slab = slab_new(pool, memory, block_bytes, count, size_class, false);
     if (!slab) {
         pool->upstream.release(pool->upstream.user, memory);
         return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "pool: no host memory for %d blocks", count);
@@ -363,12 +382,16 @@ static tdm_status take(tdm_pool *pool, uint64_t bytes, uint32_t stream, tdm_bloc
     return TDM_OK;
 }
 
-static void count_in(tdm_pool *pool, tdm_block *block, uint64_t requested) {
-    tdm_memory_stats *const stats = &pool->stats;
+static void begin_life(tdm_block *block, uint64_t requested) {
     block->live = true;
     atomic_store(&block->references, 1);
     block->requested = requested;
     block->slab->live_count++;
+}
+
+static void count_in(tdm_pool *pool, tdm_block *block, uint64_t requested) {
+    tdm_memory_stats *const stats = &pool->stats;
+    begin_life(block, requested);
     stats->allocations++;
     stats->live_blocks++;
     stats->requested += requested;
@@ -377,6 +400,14 @@ static void count_in(tdm_pool *pool, tdm_block *block, uint64_t requested) {
         stats->requested_peak = stats->requested;
     if (stats->allocated > stats->allocated_peak)
         stats->allocated_peak = stats->allocated;
+}
+
+static void count_out(tdm_pool *pool, const tdm_block *block) {
+    tdm_memory_stats *const stats = &pool->stats;
+    stats->frees++;
+    stats->live_blocks--;
+    stats->requested -= block->requested;
+    stats->allocated -= block->size;
 }
 
 tdm_status tdm_pool_alloc(tdm_pool *pool, size_t bytes, uint32_t stream, tdm_block **block) {
@@ -399,10 +430,10 @@ tdm_status tdm_pool_alloc(tdm_pool *pool, size_t bytes, uint32_t stream, tdm_blo
 tdm_status tdm_pool_adopt(tdm_pool *pool, tdm_bk_memory *memory, size_t bytes, tdm_block **block) {
     *block = NULL;
     pthread_mutex_lock(&pool->lock);
-    tdm_slab *const slab = slab_new(pool, memory, bytes, 1, -1);
+    tdm_slab *const slab = slab_new(pool, memory, bytes, 1, -1, true);
     if (slab) {
         *block = &slab->blocks[0];
-        count_in(pool, *block, bytes);
+        begin_life(*block, bytes);
     }
     pthread_mutex_unlock(&pool->lock);
     return slab ? TDM_OK : tdm_fail(TDM_OUT_OF_HOST_MEMORY, "pool: no host memory for a block");
@@ -417,11 +448,8 @@ void tdm_block_release(tdm_block *block) {
         return;
     tdm_pool *const pool = block->pool;
     pthread_mutex_lock(&pool->lock);
-    tdm_memory_stats *const stats = &pool->stats;
-    stats->frees++;
-    stats->live_blocks--;
-    stats->requested -= block->requested;
-    stats->allocated -= block->size;
+    if (!block->slab->adopted)
+        count_out(pool, block);
     block->live = false;
     block->slab->live_count--;
     uses_become_edges(pool, block);

@@ -54,6 +54,8 @@ typedef struct tdm_pool_upstream {
     /* Has the stream passed that command, as far as is known? A stream that is gone has. Must not
      * block or take a stream's lock. */
     bool (*passed)(void *user, tdm_use use);
+    /* Is the stream gone for good? As `passed`, but true for no stream that can still be used. */
+    bool (*gone)(void *user, uint32_t stream);
     /* Find out how far the streams are, without blocking. */
     void (*poll)(void *user);
     /* Wait until it has. Failures of the work do not matter here. */
@@ -76,7 +78,8 @@ void tdm_pool_destroy(tdm_pool *pool);
  */
 tdm_status tdm_pool_alloc(tdm_pool *pool, size_t bytes, uint32_t stream, tdm_block **block);
 
-/* Adopt a native allocation as a block; it is released, not cached, when freed. */
+/* Adopt a native allocation as a block; it is released, not cached, when freed. It counts neither in the statistics nor
+ * against the budget. */
 tdm_status tdm_pool_adopt(tdm_pool *pool, tdm_bk_memory *memory, size_t bytes, tdm_block **block);
 
 /* One more holder of a live block (a graph keeps the blocks it uses). */

@@ -12,7 +12,6 @@ void tdm_stream_retain(tdm_stream *stream) {
 static void stream_free(tdm_stream *stream) {
     tdm_device *const device = stream->device;
     tdm_mark_release(stream->mark);
-    tdm_graph_destroy(stream->recording);
     if (stream->native)
         device->api->stream_destroy(stream->native);
     pthread_mutex_destroy(&stream->lock);
@@ -122,7 +121,11 @@ void tdm_stream_destroy(tdm_stream *stream) {
         return;
     pthread_mutex_lock(&stream->lock);
     wait_locked(stream);
+    tdm_graph *const abandoned = stream->recording;
+    stream->recording = NULL;
     pthread_mutex_unlock(&stream->lock);
+    // Here and not with the last reference, which the pool may hold under its own lock.
+    tdm_graph_destroy(abandoned);
     // Only now: to the pool a stream that is not listed has passed everything.
     unlist(stream);
     tdm_stream_release(stream);
@@ -145,6 +148,10 @@ tdm_status tdm_stream_synchronize(tdm_stream *stream) {
     if (!stream)
         return tdm_fail(TDM_BAD_ARGUMENT, "stream_synchronize: stream is NULL");
     TDM_TRY(tdm_refuse_recording(stream, "stream_synchronize"));
+    return tdm_stream_wait_always(stream);
+}
+
+tdm_status tdm_stream_wait_always(tdm_stream *stream) {
     pthread_mutex_lock(&stream->lock);
     tdm_status status = wait_locked(stream);
     if (status == TDM_OK)

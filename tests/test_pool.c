@@ -20,6 +20,7 @@
 typedef struct world {
     tdm_pool *pool;
     uint64_t passed[STREAMS + 1];
+    uint32_t oldest; // streams below are gone
     long waits;
     long live_native;
     uint64_t native_bytes;
@@ -51,6 +52,10 @@ static bool has_passed(void *user, tdm_use use) {
     return ((world *)user)->passed[use.stream] >= use.sequence;
 }
 
+static bool is_gone(void *user, uint32_t stream) {
+    return stream < ((world *)user)->oldest;
+}
+
 static void poll_nothing(void *user) {
     (void)user;
 }
@@ -69,6 +74,7 @@ static void world_open_with(world *w, uint64_t budget, uint64_t max_allocation, 
                                         .allocate = native_allocate,
                                         .release = native_release,
                                         .passed = has_passed,
+                                        .gone = is_gone,
                                         .poll = poll_nothing,
                                         .wait = wait_for,
                                         .max_allocation = max_allocation,
@@ -339,6 +345,44 @@ static void a_second_holder_keeps_the_block(void **state) {
     world_close(&w);
 }
 
+static void adopted_memory_does_not_count(void **state) {
+    (void)state;
+    world w;
+    world_open_with(&w, 4 * MIB, 256 * MIB, false);
+    tdm_bk_memory *memory = NULL;
+    tdm_block *adopted;
+    assert_int_equal(native_allocate(&w, 16 * MIB, &memory), TDM_OK);
+    assert_int_equal(tdm_pool_adopt(w.pool, memory, 16 * MIB, &adopted), TDM_OK);
+    tdm_memory_stats stats;
+    tdm_pool_stats(w.pool, &stats);
+    assert_int_equal(stats.reserved + stats.allocated + stats.requested + stats.live_blocks, 0);
+    tdm_block *const block = allocate(&w, 3 * MIB, 0);
+    tdm_block_release(adopted);
+    tdm_pool_stats(w.pool, &stats);
+    assert_int_equal(stats.native_frees, 0);
+    assert_int_equal(stats.frees, 0);
+    tdm_block_release(block);
+    world_close(&w);
+}
+
+static void gone_streams_are_forgotten(void **state) {
+    (void)state;
+    world w;
+    world_open(&w);
+    tdm_block *const block = allocate(&w, 100, 0);
+    for (uint32_t stream = 1; stream <= 1000; stream++) {
+        w.oldest = stream > 3 ? stream - 3 : 1;
+        assert_int_equal(tdm_pool_prepare(&block, 1, stream, NULL, 0), 0);
+        tdm_pool_mark(&block, 1, (tdm_use){stream, 1});
+    }
+    assert_in_range(block->use_count, 3, 8);
+    for (int i = 0; i < block->use_count; i++)
+        block->uses[i].stream = 1; // the simulated streams end at STREAMS
+    w.passed[1] = 1;
+    tdm_block_release(block);
+    world_close(&w);
+}
+
 static void direct_mode_caches_nothing(void **state) {
     (void)state;
     world w;
@@ -457,6 +501,8 @@ int main(void) {
         cmocka_unit_test(largest_allocation_is_respected),
         cmocka_unit_test(native_failure_waits_trims_and_retries),
         cmocka_unit_test(a_second_holder_keeps_the_block),
+        cmocka_unit_test(adopted_memory_does_not_count),
+        cmocka_unit_test(gone_streams_are_forgotten),
         cmocka_unit_test(direct_mode_caches_nothing),
         cmocka_unit_test(random_traffic_keeps_order),
         cmocka_unit_test(threads_share_a_pool),

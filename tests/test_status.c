@@ -197,6 +197,8 @@ static void contexts_refuse_and_find_nothing(void **state) {
     assert_string_equal(tdm_context_note(context, 0),
                         "\"none\": no such backend; the names are cuda and opencl");
     assert_null(tdm_context_note(context, 1));
+    int found;
+    assert_int_equal(tdm_context_find_device(context, "3", &found), TDM_NO_DEVICE);
     tdm_device *device;
     assert_int_equal(tdm_device_get(context, 0, &device), TDM_NO_DEVICE);
     assert_null(device);

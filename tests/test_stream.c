@@ -240,6 +240,50 @@ DEVICE_TEST(work_in_flight_outlives_its_tensors) {
     }
 }
 
+/* Temporaries of work that nobody waited for must be reused, not pile up. */
+DEVICE_TEST(unfinished_temporaries_do_not_pile_up) {
+    const int64_t shape[] = {1 << 18};
+    tdm_memory_stats before = {.struct_size = sizeof before}, after = before;
+    TEST_OK(tdm_device_trim(device->device));
+    TEST_OK(tdm_device_memory_stats(device->device, &before));
+    for (int i = 0; i < 100; i++) {
+        tdm_tensor *tensor;
+        TEST_OK(tdm_tensor_create(device->device, TDM_S32, 1, shape, &tensor));
+        TEST_OK(tdm_fill(device->stream, tensor, i));
+        tdm_tensor_destroy(tensor);
+    }
+    TEST_OK(tdm_device_memory_stats(device->device, &after));
+    TEST_OK(tdm_stream_synchronize(device->stream));
+    if (after.reserved > before.reserved + (16 << 20))
+        test_case_fail("reserved grew by %lld bytes",
+                       (long long)(after.reserved - before.reserved));
+}
+
+DEVICE_TEST(gemm_workspaces_do_not_pile_up) {
+    const int64_t shape[] = {64, 256};
+    const int64_t square[] = {256, 256};
+    tdm_tensor *a, *b, *d;
+    TEST_OK(tdm_tensor_create(device->device, TDM_F32, 2, shape, &a));
+    TEST_OK(tdm_tensor_create(device->device, TDM_F32, 2, square, &b));
+    TEST_OK(tdm_tensor_create(device->device, TDM_F32, 2, shape, &d));
+    TEST_OK(tdm_fill(device->stream, a, 1));
+    TEST_OK(tdm_fill(device->stream, b, 1));
+    TEST_OK(tdm_gemm(device->stream, 1, a, b, 0, NULL, d, NULL));
+    TEST_OK(tdm_stream_synchronize(device->stream));
+    tdm_memory_stats before = {.struct_size = sizeof before}, after = before;
+    TEST_OK(tdm_device_memory_stats(device->device, &before));
+    for (int i = 0; i < (test_is_small() ? 2 : 100); i++)
+        TEST_OK(tdm_gemm(device->stream, 1, a, b, 0, NULL, d, NULL));
+    TEST_OK(tdm_device_memory_stats(device->device, &after));
+    TEST_OK(tdm_stream_synchronize(device->stream));
+    if (after.reserved > before.reserved + (4 << 20))
+        test_case_fail("reserved grew by %lld bytes",
+                       (long long)(after.reserved - before.reserved));
+    tdm_tensor_destroy(a);
+    tdm_tensor_destroy(b);
+    tdm_tensor_destroy(d);
+}
+
 typedef struct worker {
     const test_device *device;
     int number;
@@ -331,6 +375,8 @@ int main(void) {
         cmocka_unit_test(recordings_replay_the_same),
         cmocka_unit_test(a_stream_may_go_while_it_records),
         cmocka_unit_test(work_in_flight_outlives_its_tensors),
+        cmocka_unit_test(unfinished_temporaries_do_not_pile_up),
+        cmocka_unit_test(gemm_workspaces_do_not_pile_up),
         cmocka_unit_test(threads_with_their_own_streams),
         cmocka_unit_test(null_streams_are_refused),
     };

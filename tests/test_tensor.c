@@ -195,6 +195,17 @@ DEVICE_TEST(packed_elements_are_not_split) {
                  "offset 1 splits a storage unit");
     TEST_REFUSED(tdm_tensor_view(tensor, 2, DIMS(2, 2), DIMS(3, 1), 0, &view), TDM_UNSUPPORTED,
                  "stride 0 is 3");
+    // A slice that ends inside a byte shares it with the next element.
+    unsigned char seen[12] = {0};
+    unsigned char *const full =
+        (unsigned char[12]){0x22, 0x22, 0x22, 0x22, 0x22, 0x22, 0x22, 0x22, 0x22, 0x22, 0x22, 0x22};
+    TEST_OK(tdm_copy_from_host(device->stream, tensor, full, 12, NULL));
+    TEST_OK(tdm_tensor_view(tensor, 1, DIMS(3), DIMS(1), 0, &view));
+    TEST_REFUSED(tdm_copy_from_host(device->stream, view, full, 2, NULL), TDM_UNSUPPORTED,
+                 "ends inside a storage unit");
+    tdm_tensor_destroy(view);
+    TEST_OK(tdm_copy_to_host(device->stream, tensor, seen, 12, NULL));
+    assert_memory_equal(seen, full, 12);
     tdm_tensor_destroy(tensor);
 }
 

@@ -75,7 +75,7 @@ TDM_API tdm_status tdm_device_memory_stats(const tdm_device *device, tdm_memory_
 TDM_API tdm_status tdm_device_reset_peaks(tdm_device *device);
 
 /*
- * Bound the memory the pool holds from the driver; 0 means the device's memory. A bound below what
+ * Bound the memory the pool holds from the driver; 0 means the context's bound. A bound below what
  * is reserved now gives cached memory back first; live blocks stay. Statuses: TDM_BAD_ARGUMENT.
  * Thread-safe. Since 0.1.
  */
