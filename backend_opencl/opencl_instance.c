@@ -44,23 +44,24 @@ static tdm_status add_record(tdm_bk_instance *instance, const tdm_opencl_record 
 }
 
 /*
- * List one device. What is wrong with it becomes a note; only a lack of host memory is a failure.
+ * List one device. What is wrong with it becomes a note, and so does a driver that runs out of host
+ * memory on it; only our own allocations are failures.
  */
 static tdm_status list_device(tdm_bk_instance *instance, tdm_opencl_record *record) {
     record->extensions = tdm_opencl_device_extensions(&instance->api, record->id);
     if (!record->extensions)
         return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "no host memory for a device's extensions");
-    tdm_status status = tdm_opencl_describe(&instance->api, record);
-    if (status == TDM_OK)
-        status = add_record(instance, record);
-    if (status == TDM_OK)
+    // Describing allocates nothing of ours, so every failure of it is the device's.
+    if (tdm_opencl_describe(&instance->api, record) != TDM_OK) {
+        add_note(instance, "device \"%s\" of platform \"%s\" is passed over: %s", record->info.name,
+                 record->platform_name, tdm_last_detail());
+        record_free(record);
         return TDM_OK;
-    record_free(record);
-    if (status == TDM_OUT_OF_HOST_MEMORY)
-        return status;
-    add_note(instance, "device \"%s\" of platform \"%s\" is passed over: %s", record->info.name,
-             record->platform_name, tdm_last_detail());
-    return TDM_OK;
+    }
+    const tdm_status status = add_record(instance, record);
+    if (status != TDM_OK)
+        record_free(record);
+    return status;
 }
 
 static void note_no_devices(tdm_bk_instance *instance, const tdm_opencl_record *platform) {

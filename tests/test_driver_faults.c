@@ -67,8 +67,10 @@ static void count_run(void *user) {
 /* The device, listed again when the first listing missed it. */
 static tdm_status find_device(job *j, int *index) {
     tdm_status status = tdm_context_create(NULL, &j->context);
-    if (status == TDM_OK)
-        status = tdm_context_find_device(j->context, j->selector, index);
+    if (status != TDM_OK)
+        test_case_fail("a driver that fails must not fail the context: %s: %s",
+                       tdm_status_text(status), tdm_last_detail());
+    status = tdm_context_find_device(j->context, j->selector, index);
     if (status == TDM_OK)
         return TDM_OK;
     j->retries++;
@@ -186,6 +188,45 @@ static void test_every_call_fails_once(void **state) {
     }
 }
 
+static bool any_note_has(const tdm_context *context, const char *part) {
+    for (int i = 0; i < tdm_context_note_count(context); i++)
+        if (strstr(tdm_context_note(context, i), part))
+            return true;
+    return false;
+}
+
+/* One device for which the driver finds no host memory is passed over, and the others are listed.
+ */
+static void test_broken_device_is_passed_over(void **state) {
+    (void)state;
+    static const struct {
+        const char *call;
+        const char *note;
+    } rows[] = {
+        {"clCreateContext", "clCreateContext: CL_OUT_OF_HOST_MEMORY (-6)"},
+        {"clCreateCommandQueue", "clCreateCommandQueue: CL_OUT_OF_HOST_MEMORY (-6)"},
+    };
+    if (!test_case_begin(test_device_at(0), NULL, "broken_device_is_passed_over"))
+        return;
+    tdm_context *context;
+    TEST_OK(tdm_context_create(NULL, &context));
+    const int all = tdm_context_device_count(context);
+    tdm_context_destroy(context);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        tdm_fault_plant(rows[i].call, 1, codes[0], false);
+        const tdm_status status = tdm_context_create(NULL, &context);
+        tdm_fault_clear();
+        TEST_OK(status);
+        if (tdm_context_device_count(context) != all - 1)
+            test_case_fail("%s fails for one of %d devices and %d are listed", rows[i].call, all,
+                           tdm_context_device_count(context));
+        if (!any_note_has(context, rows[i].note))
+            test_case_fail("no note says \"%s\"", rows[i].note);
+        tdm_context_destroy(context);
+    }
+    test_case_end();
+}
+
 /*
  * A driver that fails everything from some call on: errors, but no crash, no hang, no leak of
  * host memory.
@@ -224,6 +265,7 @@ int main(void) {
         return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_call_fails_once),
+        cmocka_unit_test(test_broken_device_is_passed_over),
         cmocka_unit_test(test_driver_dies),
     };
     return cmocka_run_group_tests(tests, setup, test_devices_teardown);
