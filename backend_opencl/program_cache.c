@@ -60,32 +60,41 @@ static void file_name(const tdm_program_key *key, char name[CACHE_NAME_BYTES]) {
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-static bool read_all(int file, void *target, size_t bytes) {
+/* Why a file is left where it is: nothing is known to be wrong with it. */
+static const char not_now[] = "it cannot be read just now";
+
+/* NULL, or why there are not as many bytes. */
+static const char *read_all(int file, void *target, size_t bytes) {
     unsigned char *next = target;
     while (bytes > 0) {
         const ssize_t got = read(file, next, bytes);
         if (got < 0 && errno == EINTR)
             continue;
         if (got <= 0)
-            return false;
+            return got < 0 ? not_now : "its size is wrong";
         next += got;
         bytes -= (size_t)got;
     }
-    return true;
+    return NULL;
 }
 
-/* Read and check an open file. The reason it is bad, or NULL and the payload. */
+/* Read and check an open file. NULL and the payload, or why not: `not_now` or what is wrong. */
 static const char *read_file(int file, const tdm_program_key *key, uint64_t limit,
                              unsigned char **payload, size_t *bytes) {
     struct stat status;
     file_header header;
-    if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode))
+    if (fstat(file, &status) != 0)
+        return not_now;
+    if (!S_ISREG(status.st_mode))
         return "it is no plain file";
     if (!tdm_program_cache_is_private(&status))
         return "it is not ours, or others may write to it";
     if ((uint64_t)status.st_size < sizeof header ||
-        (uint64_t)status.st_size - sizeof header > limit || !read_all(file, &header, sizeof header))
+        (uint64_t)status.st_size - sizeof header > limit)
         return "its size is wrong";
+    const char *fault = read_all(file, &header, sizeof header);
+    if (fault)
+        return fault;
     if (memcmp(header.magic, magic, sizeof magic) != 0 || header.format != FORMAT_VERSION ||
         header.header_bytes != sizeof header)
         return "its header is wrong";
@@ -96,9 +105,10 @@ static const char *read_file(int file, const tdm_program_key *key, uint64_t limi
         return "its size is wrong";
     unsigned char *const data = tdm_host_alloc((size_t)size);
     uint8_t checksum[SHA256_DIGEST_LENGTH];
-    if (!data || !read_all(file, data, (size_t)size)) {
+    fault = data ? read_all(file, data, (size_t)size) : not_now;
+    if (fault) {
         tdm_host_free(data);
-        return "it cannot be read";
+        return fault;
     }
     checksum_of(data, (size_t)size, checksum);
     if (memcmp(checksum, header.checksum, sizeof checksum) != 0) {
@@ -110,6 +120,14 @@ static const char *read_file(int file, const tdm_program_key *key, uint64_t limi
     return NULL;
 }
 
+/*
+ * Why a file was not opened. A link, somebody's socket and a file that is closed to us are bad; a
+ * process without memory or descriptors says nothing of the file.
+ */
+static const char *open_fault(int error) {
+    return error == ELOOP || error == ENXIO || error == EACCES ? "it cannot be opened" : not_now;
+}
+
 bool tdm_program_cache_load(tdm_program_cache *cache, const tdm_program_key *key,
                             unsigned char **payload, size_t *bytes) {
     char name[CACHE_NAME_BYTES];
@@ -118,12 +136,16 @@ bool tdm_program_cache_load(tdm_program_cache *cache, const tdm_program_key *key
     const int file = openat(cache->directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (file < 0 && errno == ENOENT)
         return false;
-    const char *bad = "it cannot be opened";
+    const char *bad = file < 0 ? open_fault(errno) : NULL;
     if (file >= 0) {
         bad = read_file(file, key, cache->limit, payload, bytes);
         if (!bad)
             futimens(file, NULL); // used now: the last to be evicted
         close(file);
+    }
+    if (bad == not_now) {
+        tdm_log(TDM_LOG_WARNING, "cache", "%s/%s is not used: %s", cache->path, name, bad);
+        return false;
     }
     if (bad) {
         tdm_log(TDM_LOG_WARNING, "cache", "%s/%s is deleted: %s", cache->path, name, bad);

@@ -9,7 +9,8 @@
  * A file is a header (magic, format, key, payload size, SHA-256 of the payload) and the payload.
  * It is written aside, synced and renamed, so that a reader never sees half of one and writers
  * may compete. A file that is no plain file of ours, or whose header or checksum does not fit, is
- * deleted and counts as absent. A file in use is touched; when the files exceed the limit (256
+ * deleted and counts as absent. One that cannot be read for want of memory or descriptors counts as
+ * absent and stays. A file in use is touched; when the files exceed the limit (256
  * MiB, or TANDEM_CACHE_LIMIT bytes) the ones unused for longest are deleted. Nothing that fails
  * here is more than a log message (topic "cache"): the program is compiled once more.
  *

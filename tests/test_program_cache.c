@@ -6,6 +6,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -136,6 +137,49 @@ static void test_key_separates_items(void **state) {
     tdm_program_key_add_text(&builder, "bc");
     const tdm_program_key second = tdm_program_key_end(&builder);
     assert_memory_not_equal(&first, &second, sizeof first);
+}
+
+/* ---- good files that cannot be read just now ---------------------------------------------------- */
+
+static atomic_bool no_memory;
+
+static void *allocate(void *user, size_t bytes) {
+    (void)user;
+    return atomic_load(&no_memory) ? NULL : malloc(bytes);
+}
+
+static void release(void *user, void *block) {
+    (void)user;
+    free(block);
+}
+
+static void test_no_descriptors(void **state) {
+    const tdm_program_key key = key_of("one");
+    struct rlimit former, none;
+    store(*state, &key);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &former), 0);
+    none = former;
+    none.rlim_cur = 0;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    unsigned char *loaded = NULL;
+    size_t bytes = 0;
+    const bool found = tdm_program_cache_load(*state, &key, &loaded, &bytes);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &former), 0);
+    assert_false(found);
+    expect_present(*state, &key);
+}
+
+static void test_no_memory(void **state) {
+    const tdm_program_key key = key_of("one");
+    store(*state, &key);
+    atomic_store(&no_memory, true);
+    unsigned char *loaded = NULL;
+    size_t bytes = 0;
+    const bool found = tdm_program_cache_load(*state, &key, &loaded, &bytes);
+    atomic_store(&no_memory, false);
+    assert_false(found);
+    assert_null(loaded);
+    expect_present(*state, &key);
 }
 
 /* ---- bad files ------------------------------------------------------------------------------- */
@@ -542,11 +586,17 @@ static void test_processes(void **state) {
 #define CACHE_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void) {
+    const tdm_host_allocator allocator = {
+        .struct_size = sizeof allocator, .allocate = allocate, .release = release};
+    if (tdm_set_host_allocator(&allocator) != TDM_OK)
+        return 1;
     const struct CMUnitTest tests[] = {
         CACHE_TEST(test_round_trip),
         CACHE_TEST(test_survives_reopening),
         CACHE_TEST(test_files_are_private),
         CACHE_TEST(test_key_separates_items),
+        CACHE_TEST(test_no_descriptors),
+        CACHE_TEST(test_no_memory),
         CACHE_TEST(test_truncated),
         CACHE_TEST(test_longer_than_it_says),
         CACHE_TEST(test_flipped_byte),
