@@ -12,6 +12,9 @@
 
 #include "backend_opencl/opencl_internal.h"
 
+/* Of waits in a row, a millisecond apart. */
+#define MOST_REFUSALS 10000
+
 struct tdm_opencl_task {
     struct tdm_opencl_task *next;
     cl_event before; /* the marker */
@@ -35,16 +38,20 @@ bool tdm_opencl_user_event_set(const tdm_opencl_api *api, cl_event user) {
 
 /*
  * Until the work before is done or has failed. A wait that fails for a reason of its own is tried
- * again.
+ * again, but not for ever: a driver that refuses every wait counts as one that lost the work.
  */
 static void wait_before(tdm_bk_device *device, cl_event before) {
     const struct timespec pause = {.tv_nsec = 1000000};
     cl_int state = CL_COMPLETE;
-    while (tdm_opencl_wait_for(device, before) != CL_SUCCESS &&
-           OPENCL_CALL(device->api, clGetEventInfo, before, CL_EVENT_COMMAND_EXECUTION_STATUS,
-                       sizeof state, &state, NULL) == CL_SUCCESS &&
-           state > CL_COMPLETE)
+    for (int refusals = 0; refusals < MOST_REFUSALS; refusals++) {
+        if (tdm_opencl_wait_for(device, before) == CL_SUCCESS ||
+            OPENCL_CALL(device->api, clGetEventInfo, before, CL_EVENT_COMMAND_EXECUTION_STATUS,
+                        sizeof state, &state, NULL) != CL_SUCCESS ||
+            state <= CL_COMPLETE)
+            return;
         nanosleep(&pause, NULL);
+    }
+    tdm_log(TDM_LOG_ERROR, "driver", "opencl: the work before a host task cannot be waited for");
 }
 
 /* The function runs also when the work before failed: it may have something to release. */

@@ -145,8 +145,8 @@ static cl_int wait_for_all(tdm_bk_stream *stream) {
 tdm_status tdm_opencl_stream_wait(tdm_bk_stream *stream, const char **failed_operation) {
     *failed_operation = NULL;
     const cl_int finish_code = wait_for_all(stream);
-    if (finish_code == CL_SUCCESS)
-        tdm_opencl_tasks_wait(stream);
+    // Also when that failed: a host task must not write into memory that the caller then frees.
+    tdm_opencl_tasks_wait(stream);
     while (stream->count > 0)
         reap_one(stream, true);
     const cl_int code = stream->failure;

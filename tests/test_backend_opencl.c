@@ -636,6 +636,47 @@ static void failed_wait_is_sticky(const test_device *device) {
     tdm_stream_destroy(stream);
 }
 
+typedef struct slow_task {
+    atomic_bool begun;
+    int32_t *memory; /* the caller's, who frees it after the wait */
+} slow_task;
+
+static void write_slowly(void *user) {
+    slow_task *const task = user;
+    atomic_store(&task->begun, true);
+    for (int32_t i = 0; i < 10; i++) {
+        sleep_ms(10);
+        task->memory[i] = i + 1;
+    }
+}
+
+/* A wait that fails must not leave a host task that writes into the caller's memory. */
+static void failed_wait_waits_for_host_tasks(const test_device *device) {
+    if (!(device->info.capabilities & TDM_CAP_HOST_TASK))
+        return;
+    rig r = rig_open(device);
+    int32_t word = 5;
+    for (int behind = 0; behind < 2; behind++) {
+        slow_task task = {.memory = calloc(10, sizeof *task.memory)};
+        assert_non_null(task.memory);
+        TEST_OK(r.api->write(r.stream, "write", r.memory, 0, &word, 4));
+        TEST_OK(r.api->host_task(r.stream, "task", write_slowly, &task));
+        if (behind)
+            TEST_OK(r.api->write(r.stream, "write", r.memory, 0, &word, 4));
+        while (!atomic_load(&task.begun))
+            sleep_ms(1);
+        tdm_fault_plant("clFinish", 1, CL_OUT_OF_RESOURCES, false);
+        const tdm_status status = rig_wait(&r);
+        tdm_fault_clear();
+        const int32_t last = task.memory[9];
+        if (last == 10)
+            free(task.memory);
+        assert_int_equal(status, TDM_INTERNAL);
+        assert_int_equal(last, 10);
+    }
+    rig_close(&r);
+}
+
 /* ---- native handles -------------------------------------------------------------------------- */
 
 static void native_handles(const test_device *device) {
@@ -734,6 +775,7 @@ static void foreign_context(const test_device *device) {
     X(failure_is_named)                                                                            \
     X(failed_flush_is_named)                                                                       \
     X(failed_wait_is_sticky)                                                                       \
+    X(failed_wait_waits_for_host_tasks)                                                            \
     X(native_handles)                                                                              \
     X(foreign_context)
 
