@@ -112,6 +112,7 @@ void *tdm_opencl_native(tdm_bk_device *device, tdm_native_kind kind, void *objec
     case TDM_NATIVE_CONTEXT:
         return device->context;
     case TDM_NATIVE_STREAM:
+        atomic_store(&((tdm_bk_stream *)object)->handed_out, true);
         return ((const tdm_bk_stream *)object)->queue;
     case TDM_NATIVE_MEMORY:
         return ((const tdm_bk_memory *)object)->object;

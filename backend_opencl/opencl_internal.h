@@ -3,6 +3,7 @@
 #define TANDEM_BACKEND_OPENCL_INTERNAL_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "backend_opencl/opencl_api.h"
 #include "backend_opencl/program_cache.h"
@@ -140,7 +141,8 @@ struct tdm_bk_stream {
     tdm_opencl_entry *entries;
     uint32_t first, count, capacity; /* the capacity is a power of two */
     uint32_t unflushed;              /* commands since the last flush */
-    bool quiet;                      /* nothing was enqueued since the last wait */
+    bool quiet;                      /* nothing of ours was enqueued since the last wait */
+    atomic_bool handed_out;          /* the queue is known outside: others may enqueue on it */
     /* First failure that was seen and not yet returned. */
     cl_int failure;
     const char *failed_operation;

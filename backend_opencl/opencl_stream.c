@@ -129,9 +129,11 @@ tdm_status tdm_opencl_stream_flush(tdm_bk_stream *stream) {
  */
 static cl_int wait_for_all(tdm_bk_stream *stream) {
     const tdm_opencl_api *const api = stream->device->api;
+    // What was enqueued on a queue that was handed out, and whether it was flushed, nobody knows.
+    const bool handed_out = atomic_load(&stream->handed_out);
     // rusticl's clFinish waits for the last command not yet flushed, and for nothing without one.
     cl_int code = CL_SUCCESS;
-    if (stream->unflushed == 0 && !stream->quiet)
+    if (handed_out || (stream->unflushed == 0 && !stream->quiet))
         code = OPENCL_CALL(api, clEnqueueMarkerWithWaitList, stream->queue, 0, NULL, NULL);
     stream->unflushed = 0;
     if (code == CL_SUCCESS)

@@ -734,6 +734,47 @@ static void native_handles(const test_device *device) {
     tdm_opencl_unload(&cl);
 }
 
+/*
+ * A stream whose queue was handed out is waited for also when nothing of ours is on it: what was
+ * enqueued and flushed on the queue itself is done.
+ */
+static void queue_that_was_handed_out(const test_device *device) {
+    const size_t bytes = test_is_small() ? 1u << 18 : 1u << 24;
+    tdm_opencl_api cl;
+    TEST_OK(tdm_opencl_load(&cl));
+    tdm_stream *stream;
+    cl_context context;
+    cl_command_queue queue;
+    TEST_OK(tdm_stream_create(device->device, &stream));
+    TEST_OK(tdm_opencl_handles_of_device(device->device, NULL, NULL, &context));
+    TEST_OK(tdm_opencl_queue_of_stream(stream, &queue));
+    cl_int code;
+    const cl_mem memory = cl.clCreateBuffer(context, CL_MEM_READ_WRITE, bytes, NULL, &code);
+    assert_int_equal(code, CL_SUCCESS);
+    const int32_t pattern = 0x12345678;
+    for (int round = 0; round < 3; round++) {
+        TEST_OK(tdm_stream_synchronize(stream));
+        cl_event event;
+        for (int i = 0; i < 4; i++)
+            assert_int_equal(cl.clEnqueueFillBuffer(queue, memory, &pattern, sizeof pattern, 0,
+                                                    bytes, 0, NULL, i == 3 ? &event : NULL),
+                             CL_SUCCESS);
+        assert_int_equal(cl.clFlush(queue), CL_SUCCESS);
+        tdm_fault_plant("clEnqueueMarkerWithWaitList", -1, 0, false);
+        TEST_OK(tdm_stream_synchronize(stream));
+        assert_true(tdm_fault_clear() >= 1);
+        cl_int state = CL_QUEUED;
+        assert_int_equal(
+            cl.clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL),
+            CL_SUCCESS);
+        cl.clReleaseEvent(event);
+        assert_int_equal(state, CL_COMPLETE);
+    }
+    tdm_stream_destroy(stream);
+    cl.clReleaseMemObject(memory);
+    tdm_opencl_unload(&cl);
+}
+
 static void foreign_context(const test_device *device) {
     tdm_opencl_api cl;
     TEST_OK(tdm_opencl_load(&cl));
@@ -777,6 +818,7 @@ static void foreign_context(const test_device *device) {
     X(failed_wait_is_sticky)                                                                       \
     X(failed_wait_waits_for_host_tasks)                                                            \
     X(native_handles)                                                                              \
+    X(queue_that_was_handed_out)                                                                   \
     X(foreign_context)
 
 #define DEFINE_TEST(name)                                                                          \
