@@ -195,8 +195,7 @@ static bool any_note_has(const tdm_context *context, const char *part) {
     return false;
 }
 
-/* One device for which the driver finds no host memory is passed over, and the others are listed.
- */
+/* A device on which the driver lacks host memory is passed over, and the others are listed. */
 static void test_broken_device_is_passed_over(void **state) {
     (void)state;
     static const struct {

@@ -139,7 +139,7 @@ static void test_key_separates_items(void **state) {
     assert_memory_not_equal(&first, &second, sizeof first);
 }
 
-/* ---- good files that cannot be read just now ---------------------------------------------------- */
+/* ---- good files that cannot be read just now ------------------------------------------------- */
 
 static atomic_bool no_memory;
 
