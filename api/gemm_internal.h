@@ -33,7 +33,8 @@ typedef struct tdm_gemm_problem {
     tdm_activation activation;
     int batch_rank;
     int64_t batch_shape[TDM_GEMM_BATCH_RANK];
-    bool forced; /* a row was named: preferences do not refuse it */
+    int batch_axis[TDM_GEMM_BATCH_RANK]; /* D's dimension that it is, the last one of merged ones */
+    bool forced;                         /* a row was named: preferences do not refuse it */
 } tdm_gemm_problem;
 
 /* Check a description (everything but struct_size and the variant's name) and derive its problem. */
@@ -97,6 +98,7 @@ typedef struct tdm_gemm_packing {
     int unit_bytes;     /* of the panels */
     int64_t lines;      /* of the matrix: rows of A, columns of B */
     int64_t z_elements; /* of one batch entry's panels */
+    int64_t z_stride;   /* elements from one batch entry's panels to the next along z */
     int64_t z_count;    /* 1 when shared along z */
     uint64_t bytes;
     uint64_t workspace_offset;
@@ -120,20 +122,25 @@ struct tdm_gemm_plan {
 tdm_status tdm_gemm_plan_build(tdm_device *device, const tdm_gemm_desc *desc, bool counts_device,
                                tdm_gemm_plan **plan);
 
-/* Packed weights. The content is B's panels of every batch entry that is not shared, in the plan's order of batches. */
+/*
+ * Packed weights. The content is B's panels of every batch entry that is not shared, in the order of B's own dimensions,
+ * whatever the plan's order is: plans with other batches of A read it too.
+ */
 struct tdm_packed {
     tdm_device *device; /* counted */
     tdm_buffer *buffer;
     int64_t n, k;
     int batch_rank;
-    int64_t batch_shape[TDM_GEMM_BATCH_RANK]; /* of the dimensions along which B is not shared */
+    int64_t batch_shape[TDM_GEMM_BATCH_RANK]; /* of B's dimensions along which it is not shared */
     char layout[TDM_PACKED_LAYOUT_TEXT];
 };
 
 /* Packed weights must be what the plan's kernel reads. */
 tdm_status tdm_packed_check(const tdm_gemm_plan *plan, const tdm_packed *packed);
-/* Number of the outer entry's B among the packed ones. */
+/* Number of the outer entry's B (at z = 0) among the packed ones. */
 int64_t tdm_packed_index(const tdm_gemm_problem *problem, int64_t outer);
+/* Packed entries from one B to the next along the plan's batch dimension i. */
+int64_t tdm_packed_step(const tdm_gemm_problem *problem, int i);
 
 /* Largest z of one launch: devices exist that allow no more. */
 #define TDM_GEMM_MAX_Z 65535

@@ -4,16 +4,24 @@
 #include "api/device_internal.h"
 #include "api/gemm_internal.h"
 
-/* The packed entries are those of the batch dimensions along which B is not shared, in the plan's order. */
+/*
+ * The packed entries are those of the batch dimensions along which B is not shared, numbered in D's order of dimensions: plans
+ * order them as suits their launches, which depends on A.
+ */
+int64_t tdm_packed_step(const tdm_gemm_problem *problem, int i) {
+    int64_t step = 1;
+    for (int inner = 0; inner < problem->batch_rank; inner++)
+        if (problem->b.batch[inner] != 0 && problem->batch_axis[inner] > problem->batch_axis[i])
+            step *= problem->batch_shape[inner];
+    return step;
+}
+
 int64_t tdm_packed_index(const tdm_gemm_problem *problem, int64_t outer) {
-    int64_t index = 0, step = 1;
+    int64_t index = 0;
     for (int i = problem->batch_rank - 2; i >= 0; i--) {
-        const int64_t extent = problem->batch_shape[i];
-        if (problem->b.batch[i] != 0) {
-            index += outer % extent * step;
-            step *= extent;
-        }
-        outer /= extent;
+        if (problem->b.batch[i] != 0)
+            index += outer % problem->batch_shape[i] * tdm_packed_step(problem, i);
+        outer /= problem->batch_shape[i];
     }
     return index;
 }
@@ -28,12 +36,12 @@ static bool is_first_of_its_b(const tdm_gemm_problem *problem, int64_t outer) {
     return true;
 }
 
-/* Extents of the dimensions along which B is not shared. */
-static int own_batch(const tdm_gemm_problem *problem, int64_t shape[TDM_GEMM_BATCH_RANK]) {
+/* Extents of B's dimensions along which it is not shared. */
+static int own_batch(const tdm_layout *b, int64_t shape[TDM_GEMM_BATCH_RANK]) {
     int rank = 0;
-    for (int i = 0; i < problem->batch_rank; i++)
-        if (problem->b.batch[i] != 0)
-            shape[rank++] = problem->batch_shape[i];
+    for (int i = 0; i < b->rank - 2; i++)
+        if (b->shape[i] == 0 || (b->shape[i] != 1 && b->strides[i] != 0))
+            shape[rank++] = b->shape[i];
     return rank;
 }
 
@@ -50,7 +58,7 @@ tdm_status tdm_packed_check(const tdm_gemm_plan *plan, const tdm_packed *packed)
             TDM_BAD_SHAPE, "gemm: packed_b is %lld by %lld but B of the plan is %lld by %lld",
             (long long)packed->k, (long long)packed->n, (long long)p->k, (long long)p->n);
     int64_t shape[TDM_GEMM_BATCH_RANK];
-    const int rank = own_batch(p, shape);
+    const int rank = own_batch(&plan->desc.b, shape);
     if (packed->batch_rank != rank ||
         memcmp(packed->batch_shape, shape, (size_t)rank * sizeof *shape) != 0)
         return tdm_fail(TDM_BAD_SHAPE, "gemm: the batch of packed_b is not that of B of the plan");
@@ -68,6 +76,7 @@ static tdm_status copy_plain(const tdm_gemm_plan *plan, tdm_stream *stream, cons
     tdm_layout dense;
     tdm_tensor *from = NULL, *to = NULL;
     TDM_TRY_GOTO(tdm_layout_contiguous(p->b.dtype, 3, shape, &dense));
+    dense.strides[0] = packing->z_stride;
     TDM_TRY_GOTO(tdm_tensor_view(b, 3, shape, strides, offset, &from));
     TDM_TRY_GOTO(tdm_tensor_on_buffer(target, target_elements, &dense, &to));
     TDM_TRY_GOTO(tdm_copy(stream, to, from));
@@ -85,8 +94,7 @@ static tdm_status fill_packed(const tdm_gemm_plan *plan, tdm_stream *stream, con
     const int64_t outer_count = p->k == 0 ? 0 : tdm_gemm_outer_count(p);
     for (int64_t outer = 0; outer < outer_count; outer++) {
         const int64_t offset = tdm_gemm_outer_offset(p, &p->b, outer);
-        const int64_t elements =
-            tdm_packed_index(p, outer) * packing->z_count * packing->z_elements;
+        const int64_t elements = tdm_packed_index(p, outer) * packing->z_elements;
         if (!is_first_of_its_b(p, outer))
             continue;
         const tdm_gemm_pack_job job = {.packing = packing,
@@ -150,7 +158,7 @@ tdm_status tdm_gemm_pack_b(const tdm_gemm_plan *plan, tdm_stream *stream, const 
     TDM_TRY_GOTO(fill_packed(plan, stream, b, made));
     made->n = plan->problem.n;
     made->k = plan->problem.k;
-    made->batch_rank = own_batch(&plan->problem, made->batch_shape);
+    made->batch_rank = own_batch(&plan->desc.b, made->batch_shape);
     memcpy(made->layout, plan->packed_layout, sizeof made->layout);
     made->device = plan->device;
     tdm_device_retain(made->device);

@@ -26,6 +26,17 @@ static tdm_status size_packing(const tdm_gemm_plan *plan, const char *name,
         tdm_mul_overflows(bytes, packing->unit_bytes, &bytes) || bytes > INT64_MAX / 4)
         return tdm_fail(TDM_BAD_SHAPE, "gemm: the packed form of %s would exceed 2^61 bytes", name);
     packing->bytes = (uint64_t)bytes;
+    packing->z_stride = packing->z_elements;
+    return TDM_OK;
+}
+
+static tdm_status size_packed_b(tdm_gemm_plan *plan) {
+    const tdm_gemm_problem *const p = &plan->problem;
+    tdm_gemm_packing *const b = &plan->pack_b;
+    TDM_TRY(size_packing(plan, "B", &p->b, b));
+    if (plan->desc.packed_b && b->z_count > 1 &&
+        tdm_mul_overflows(tdm_packed_step(p, p->batch_rank - 1), b->z_elements, &b->z_stride))
+        return tdm_fail(TDM_BAD_SHAPE, "gemm: the packed form of B would exceed 2^61 bytes");
     return TDM_OK;
 }
 
@@ -51,7 +62,7 @@ static tdm_status plan_packing(tdm_gemm_plan *plan) {
     if (row[TDM_GEMM_P_FAMILY] != TDM_GEMM_PANEL) {
         snprintf(plan->packed_layout, sizeof plan->packed_layout, "plain-%s/%d",
                  tdm_dtype_name(p->b.dtype), PLAIN_VERSION);
-        return plan->desc.packed_b ? size_packing(plan, "B", &p->b, b) : TDM_OK;
+        return plan->desc.packed_b ? size_packed_b(plan) : TDM_OK;
     }
     if (packs_a(plan)) {
         TDM_TRY(tdm_gemm_select_pack(plan->device, row[TDM_GEMM_P_ROWS], p->a.dtype, TDM_F32,
@@ -70,7 +81,7 @@ static tdm_status plan_packing(tdm_gemm_plan *plan) {
         return TDM_OK;
     TDM_TRY(tdm_gemm_select_pack(plan->device, row[TDM_GEMM_P_COLUMNS], p->b.dtype, panels,
                                  &b->kernel));
-    return size_packing(plan, "B", &p->b, b);
+    return size_packed_b(plan);
 }
 
 /* Tiles are numbered along x in 31 bits. */

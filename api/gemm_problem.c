@@ -139,6 +139,7 @@ static tdm_status take_epilogue(const tdm_gemm_desc *desc, tdm_gemm_problem *p) 
 static void move_dimension(tdm_gemm_problem *p, int from, int into) {
     tdm_gemm_matrix *const matrices[MATRIX_COUNT] = MATRICES(p);
     p->batch_shape[into] = p->batch_shape[from];
+    p->batch_axis[into] = p->batch_axis[from];
     for (int i = 0; i < MATRIX_COUNT; i++)
         matrices[i]->batch[into] = matrices[i]->batch[from];
 }
@@ -158,6 +159,7 @@ static bool can_merge(tdm_gemm_problem *p, int outer, int inner) {
 static void merge_batch(tdm_gemm_problem *p) {
     int kept = 0;
     for (int i = 0; i < p->batch_rank; i++) {
+        p->batch_axis[i] = i;
         if (p->batch_shape[i] == 1)
             continue;
         move_dimension(p, i, kept);
@@ -172,7 +174,7 @@ static void merge_batch(tdm_gemm_problem *p) {
     p->batch_rank = kept;
 }
 
-/* The largest dimension becomes the last; the order of the others does not matter to the result. */
+/* The largest dimension becomes the last; batch_axis tells packed weights what the order was. */
 static void largest_last(tdm_gemm_problem *p) {
     tdm_gemm_matrix *const matrices[MATRIX_COUNT] = MATRICES(p);
     const int last = p->batch_rank - 1;
@@ -185,6 +187,9 @@ static void largest_last(tdm_gemm_problem *p) {
     const int64_t extent = p->batch_shape[last];
     p->batch_shape[last] = p->batch_shape[largest];
     p->batch_shape[largest] = extent;
+    const int axis = p->batch_axis[last];
+    p->batch_axis[last] = p->batch_axis[largest];
+    p->batch_axis[largest] = axis;
     for (int i = 0; i < MATRIX_COUNT; i++) {
         const int64_t stride = matrices[i]->batch[last];
         matrices[i]->batch[last] = matrices[i]->batch[largest];

@@ -141,12 +141,12 @@ tdm_status tdm_gemm_enqueue_pack(tdm_stream *stream, const tdm_gemm_pack_job *jo
                                 .row = job->depth_stride,
                                 .col = job->line_stride,
                                 .batch = job->z_stride,
-                                .packed_batch = p->z_elements,
+                                .packed_batch = p->z_stride,
                                 .depth_per_item = depth_per_item};
     for (int64_t z = 0; z < p->z_count; z += TDM_GEMM_MAX_Z) {
         const int64_t count = p->z_count - z < TDM_GEMM_MAX_Z ? p->z_count - z : TDM_GEMM_MAX_Z;
         tdm_arg target = tdm_arg_block(job->target, (int64_t)job->target_offset, p->unit_bytes);
-        target.value.buffer.offset += z * p->z_elements;
+        target.value.buffer.offset += z * p->z_stride;
         const tdm_arg args[] = {place(job->source, job->source_offset + z * job->z_stride), target,
                                 tdm_arg_blob(&shape, sizeof shape)};
         const tdm_launch launch = {.args = args,
@@ -240,12 +240,12 @@ static tdm_status prepare_a(run *r) {
 static void read_packed_b(run *r) {
     const tdm_gemm_problem *const p = &r->plan->problem;
     const tdm_gemm_packing *const packing = &r->plan->pack_b;
-    const int64_t entry = tdm_packed_index(p, r->outer) * packing->z_count;
+    const int64_t entry = tdm_packed_index(p, r->outer);
     r->b = tdm_arg_block(r->args->packed_b->buffer->block, 0, packing->unit_bytes);
     r->b.value.buffer.offset += entry * packing->z_elements;
     r->shape.b_row = p->n;
     r->shape.b_col = 1;
-    r->shape.b_batch = packing->z_count > 1 ? packing->z_elements : 0;
+    r->shape.b_batch = packing->z_count > 1 ? packing->z_stride : 0;
 }
 
 static tdm_status prepare_b(run *r) {

@@ -448,6 +448,94 @@ DEVICE_TEST(packed_weights_serve_plans_of_any_m_with_the_same_bits) {
     tdm_packed_destroy(packed);
 }
 
+/* Batch dimensions of A and D; those of B are always packed_batch. */
+typedef struct batching {
+    int rank;
+    int64_t a[3], d[3];
+} batching;
+
+static const int64_t packed_batch[2] = {3, 2};
+
+/* m×6 by 6×5, batched, B packed. */
+static tdm_gemm_desc batched_desc(const batching *batch, int64_t m, const char *variant) {
+    tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
+    int64_t a[5], d[5];
+    for (int i = 0; i < batch->rank; i++) {
+        a[i] = batch->a[i];
+        d[i] = batch->d[i];
+    }
+    a[batch->rank] = d[batch->rank] = m;
+    a[batch->rank + 1] = 6;
+    d[batch->rank + 1] = 5;
+    const int64_t b[4] = {packed_batch[0], packed_batch[1], 6, 5};
+    TEST_OK(tdm_layout_contiguous(TDM_F32, batch->rank + 2, a, &desc.a));
+    TEST_OK(tdm_layout_contiguous(TDM_F32, 4, b, &desc.b));
+    TEST_OK(tdm_layout_contiguous(TDM_F32, batch->rank + 2, d, &desc.d));
+    desc.packed_b = 1;
+    desc.variant = variant;
+    return desc;
+}
+
+static void expect_batched_product(table *t, const batching *batch) {
+    const int64_t m = t->d.layout.shape[batch->rank], n = 5, k = 6;
+    int64_t entries = 1;
+    for (int i = 0; i < batch->rank; i++)
+        entries *= batch->d[i];
+    test_array_fetch(&t->d);
+    for (int64_t e = 0; e < entries; e++) {
+        int64_t a_entry = 0, step = 1, rest = e;
+        for (int i = batch->rank - 1; i >= 0; i--) {
+            a_entry += batch->a[i] == 1 ? 0 : rest % batch->d[i] * step;
+            step *= batch->a[i];
+            rest /= batch->d[i];
+        }
+        const int64_t b_entry = e % (packed_batch[0] * packed_batch[1]);
+        for (int64_t i = 0; i < m * n; i++) {
+            double sum = 0;
+            for (int64_t p = 0; p < k; p++)
+                sum += test_array_get(&t->a, (a_entry * m + i / n) * k + p) *
+                       test_array_get(&t->b, (b_entry * k + p) * n + i % n);
+            const double got = test_array_fetched(&t->d, e * m * n + i);
+            if (got != sum)
+                test_case_fail("D[%d], element %d is %g, must be %g", (int)e, (int)i, got, sum);
+        }
+    }
+}
+
+/* Pack B with the plan of one description, run that of another with it. */
+static void share_packed(const test_device *device, const tdm_gemm_desc *packer,
+                         const batching *batch, const char *variant) {
+    const tdm_gemm_desc desc = batched_desc(batch, 3, variant);
+    tdm_gemm_plan *plan = NULL;
+    tdm_packed *packed = NULL;
+    table t;
+    lay_table(&t, device, &desc);
+    TEST_OK(tdm_gemm_plan_create(device->device, packer, &plan));
+    TEST_OK(tdm_gemm_pack_b(plan, device->stream, t.b.tensor, &packed));
+    t.args.b = NULL;
+    t.args.packed_b = packed;
+    TEST_OK(tdm_gemm_plan_run(t.plan, device->stream, &t.args));
+    expect_batched_product(&t, batch);
+    tdm_packed_destroy(packed);
+    tdm_gemm_plan_destroy(plan);
+    clear_table(&t);
+}
+
+/* The launch's z is the first, the second, the third, or all dimensions merged. */
+static const batching batchings[] = {
+    {3, {4, 1, 2}, {4, 3, 2}}, {2, {1, 2}, {3, 2}}, {3, {1, 3, 1}, {1, 3, 2}}, {2, {3, 2}, {3, 2}}};
+#define BATCHINGS (sizeof batchings / sizeof *batchings)
+
+DEVICE_TEST(packed_weights_serve_plans_with_any_order_of_batches) {
+    static const char *const variants[] = {NULL, "gemm_any_reference"};
+    for (int v = 0; v < 2; v++)
+        for (size_t from = 0; from < BATCHINGS; from++)
+            for (size_t to = 0; to < BATCHINGS; to++) {
+                const tdm_gemm_desc packer = batched_desc(&batchings[from], 3, variants[v]);
+                share_packed(device, &packer, &batchings[to], variants[v]);
+            }
+}
+
 DEVICE_TEST(packed_weights_of_another_kind_are_refused) {
     tdm_gemm_desc desc = small_desc();
     table t;
@@ -674,6 +762,7 @@ int main(void) {
         cmocka_unit_test(two_devices_do_not_mix),
         cmocka_unit_test(an_empty_output_is_left_alone),
         cmocka_unit_test(packed_weights_serve_plans_of_any_m_with_the_same_bits),
+        cmocka_unit_test(packed_weights_serve_plans_with_any_order_of_batches),
         cmocka_unit_test(packed_weights_of_another_kind_are_refused),
         cmocka_unit_test(a_recorded_run_gives_the_same_bits),
         cmocka_unit_test(one_shot_calls_take_views_and_outlive_the_plan_cache),

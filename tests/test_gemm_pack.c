@@ -56,6 +56,7 @@ static void run(const test_device *device, const tdm_variant *row, const pack_ca
                                 .unit_bytes = tdm_dtype_info(panel_type)->unit_bytes,
                                 .lines = c->lines,
                                 .z_elements = panels * width * c->depth,
+                                .z_stride = panels * width * c->depth,
                                 .z_count = c->batch};
     TEST_OK(tdm_device_kernel(device->device, row, &packing.kernel));
     const int64_t *const strides = source.layout.strides;
