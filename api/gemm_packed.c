@@ -26,14 +26,14 @@ int64_t tdm_packed_index(const tdm_gemm_problem *problem, int64_t outer) {
     return index;
 }
 
-/* True for the first outer entry among those that share one B. */
-static bool is_first_of_its_b(const tdm_gemm_problem *problem, int64_t outer) {
-    for (int i = problem->batch_rank - 2; i >= 0; i--) {
-        if (problem->b.batch[i] == 0 && outer % problem->batch_shape[i] != 0)
-            return false;
-        outer /= problem->batch_shape[i];
-    }
-    return true;
+/* The problem as B sees it: one row, one entry of every dimension along which B is shared. */
+static tdm_gemm_problem alone(const tdm_gemm_problem *problem) {
+    tdm_gemm_problem b = *problem;
+    b.m = 1;
+    for (int i = 0; i < b.batch_rank; i++)
+        if (b.b.batch[i] == 0)
+            b.batch_shape[i] = 1;
+    return b;
 }
 
 /* Extents of B's dimensions along which it is not shared. */
@@ -89,14 +89,14 @@ cleanup:
 
 static tdm_status fill_packed(const tdm_gemm_plan *plan, tdm_stream *stream, const tdm_tensor *b,
                               tdm_packed *packed) {
-    const tdm_gemm_problem *const p = &plan->problem;
+    // D may be empty where B is not: other plans read the same weights.
+    const tdm_gemm_problem of_b = alone(&plan->problem), *const p = &of_b;
     const tdm_gemm_packing *const packing = &plan->pack_b;
-    const int64_t outer_count = p->k == 0 ? 0 : tdm_gemm_outer_count(p);
+    const int64_t outer_count =
+        tdm_layout_elements(&plan->desc.b) == 0 ? 0 : tdm_gemm_outer_count(p);
     for (int64_t outer = 0; outer < outer_count; outer++) {
         const int64_t offset = tdm_gemm_outer_offset(p, &p->b, outer);
         const int64_t elements = tdm_packed_index(p, outer) * packing->z_elements;
-        if (!is_first_of_its_b(p, outer))
-            continue;
         const tdm_gemm_pack_job job = {.packing = packing,
                                        .source = b,
                                        .source_offset = offset,

@@ -20,7 +20,7 @@ static tdm_status size_packing(const tdm_gemm_plan *plan, const char *name,
     const tdm_gemm_problem *const p = &plan->problem;
     const int64_t panels = tdm_ceil_div(packing->lines, packing->width);
     int64_t bytes;
-    packing->z_count = tdm_gemm_z_stride(p, matrix) == 0 ? 1 : tdm_gemm_z_count(p);
+    packing->z_count = tdm_gemm_z_stride(p, matrix) == 0 ? 1 : p->batch_shape[p->batch_rank - 1];
     if (tdm_mul_overflows(panels * packing->width, p->k, &packing->z_elements) ||
         tdm_mul_overflows(packing->z_elements, packing->z_count, &bytes) ||
         tdm_mul_overflows(bytes, packing->unit_bytes, &bytes) || bytes > INT64_MAX / 4)

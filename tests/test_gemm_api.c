@@ -536,6 +536,20 @@ DEVICE_TEST(packed_weights_serve_plans_with_any_order_of_batches) {
             }
 }
 
+/* D of the packing plan is empty, B is not. */
+DEVICE_TEST(weights_are_packed_by_plans_without_rows) {
+    static const batching none = {3, {0, 1, 1}, {0, 3, 2}};
+    static const char *const variant = "gemm_any_reference";
+    for (size_t to = 0; to < BATCHINGS; to++) {
+        for (size_t from = 0; from < BATCHINGS; from++) {
+            const tdm_gemm_desc packer = batched_desc(&batchings[from], 0, variant);
+            share_packed(device, &packer, &batchings[to], variant);
+        }
+        const tdm_gemm_desc packer = batched_desc(&none, 3, variant);
+        share_packed(device, &packer, &batchings[to], variant);
+    }
+}
+
 DEVICE_TEST(packed_weights_of_another_kind_are_refused) {
     tdm_gemm_desc desc = small_desc();
     table t;
@@ -763,6 +777,7 @@ int main(void) {
         cmocka_unit_test(an_empty_output_is_left_alone),
         cmocka_unit_test(packed_weights_serve_plans_of_any_m_with_the_same_bits),
         cmocka_unit_test(packed_weights_serve_plans_with_any_order_of_batches),
+        cmocka_unit_test(weights_are_packed_by_plans_without_rows),
         cmocka_unit_test(packed_weights_of_another_kind_are_refused),
         cmocka_unit_test(a_recorded_run_gives_the_same_bits),
         cmocka_unit_test(one_shot_calls_take_views_and_outlive_the_plan_cache),
