@@ -17,6 +17,7 @@
 
 typedef struct tdm_opencl_api {
     void *library; /* of dlopen; NULL when the process had the functions already */
+    bool serial;   /* the driver is not safe to call from two threads: one call at a time */
 #define OPENCL_FUNCTION(name, need, since) __typeof__(&name) name;
 #include "backend_opencl/opencl_functions.def"
 #undef OPENCL_FUNCTION
@@ -31,22 +32,43 @@ typedef struct tdm_opencl_api {
 tdm_status tdm_opencl_load(tdm_opencl_api *api);
 void tdm_opencl_unload(tdm_opencl_api *api);
 
+/* Around every call; they do something only where the driver is serial. */
+void tdm_opencl_call_begin(const tdm_opencl_api *api);
+void tdm_opencl_call_end(const tdm_opencl_api *api);
+
 /* Call a function that returns a code. */
-#define OPENCL_CALL(api, name, ...) __extension__(tdm_fault(#name) ?: (api)->name(__VA_ARGS__))
+#define OPENCL_CALL(api, name, ...)                                                                \
+    __extension__({                                                                                \
+        tdm_opencl_call_begin(api);                                                                \
+        const cl_int call_code_ = tdm_fault(#name) ?: (api)->name(__VA_ARGS__);                    \
+        tdm_opencl_call_end(api);                                                                  \
+        call_code_;                                                                                \
+    })
 
 /*
  * Call a function that returns an object and writes a code through its last parameter, which is
  * `code` here.
  */
 #define OPENCL_CREATE(api, code, name, ...)                                                        \
-    ((*(code) = tdm_fault(#name)) != CL_SUCCESS ? NULL : (api)->name(__VA_ARGS__, code))
+    __extension__({                                                                                \
+        tdm_opencl_call_begin(api);                                                                \
+        *(code) = tdm_fault(#name);                                                                \
+        __typeof__((api)->name(__VA_ARGS__, code)) created_ =                                      \
+            *(code) != CL_SUCCESS ? NULL : (api)->name(__VA_ARGS__, code);                         \
+        tdm_opencl_call_end(api);                                                                  \
+        created_;                                                                                  \
+    })
 
 /*
  * Call a function that gives an object back. A driver that refuses is logged; there is nothing
  * else to do.
  */
 #define OPENCL_RELEASE(api, name, object)                                                          \
-    tdm_opencl_released(tdm_fault(#name), (api)->name(object), #name)
+    do {                                                                                           \
+        tdm_opencl_call_begin(api);                                                                \
+        tdm_opencl_released(tdm_fault(#name), (api)->name(object), #name);                         \
+        tdm_opencl_call_end(api);                                                                  \
+    } while (0)
 void tdm_opencl_released(cl_int fault, cl_int code, const char *call);
 
 /* Return on failure; `what` begins the detail text. */

@@ -29,37 +29,6 @@ tdm_status tdm_opencl_queue_create(const tdm_opencl_api *api, const tdm_opencl_r
     return *queue ? TDM_OK : tdm_opencl_fail(code, what, "clCreateCommandQueue");
 }
 
-static void run_begin(tdm_bk_device *device) {
-    if (device->record->family->runs_in_calls)
-        pthread_mutex_lock(&device->run_lock);
-}
-
-static void run_end(tdm_bk_device *device) {
-    if (device->record->family->runs_in_calls)
-        pthread_mutex_unlock(&device->run_lock);
-}
-
-cl_int tdm_opencl_flush(tdm_bk_device *device, cl_command_queue queue) {
-    run_begin(device);
-    const cl_int code = OPENCL_CALL(device->api, clFlush, queue);
-    run_end(device);
-    return code;
-}
-
-cl_int tdm_opencl_finish(tdm_bk_device *device, cl_command_queue queue) {
-    run_begin(device);
-    const cl_int code = OPENCL_CALL(device->api, clFinish, queue);
-    run_end(device);
-    return code;
-}
-
-cl_int tdm_opencl_wait_for(tdm_bk_device *device, cl_event event) {
-    run_begin(device);
-    const cl_int code = OPENCL_CALL(device->api, clWaitForEvents, 1, &event);
-    run_end(device);
-    return code;
-}
-
 static void open_cache(tdm_bk_device *device) {
     const char *const path = device->instance->cache_path;
     const char *const force = tdm_environment("TANDEM_CACHE_FORCE", true);
@@ -77,7 +46,6 @@ tdm_status tdm_opencl_device_open(tdm_bk_instance *instance, int index, tdm_bk_d
     opened->api = &instance->api;
     opened->record = record;
     pthread_mutex_init(&opened->service_lock, NULL);
-    pthread_mutex_init(&opened->run_lock, NULL);
     tdm_status status =
         tdm_opencl_context_create(opened->api, record, record->info.name, &opened->context);
     if (status == TDM_OK)
@@ -99,7 +67,6 @@ void tdm_opencl_device_close(tdm_bk_device *device) {
     if (device->context)
         OPENCL_RELEASE(device->api, clReleaseContext, device->context);
     pthread_mutex_destroy(&device->service_lock);
-    pthread_mutex_destroy(&device->run_lock);
     tdm_host_free(device);
 }
 

@@ -44,7 +44,7 @@ static void wait_before(tdm_bk_device *device, cl_event before) {
     const struct timespec pause = {.tv_nsec = 1000000};
     cl_int state = CL_COMPLETE;
     for (int refusals = 0; refusals < MOST_REFUSALS; refusals++) {
-        if (tdm_opencl_wait_for(device, before) == CL_SUCCESS ||
+        if (OPENCL_CALL(device->api, clWaitForEvents, 1, &before) == CL_SUCCESS ||
             OPENCL_CALL(device->api, clGetEventInfo, before, CL_EVENT_COMMAND_EXECUTION_STATUS,
                         sizeof state, &state, NULL) != CL_SUCCESS ||
             state <= CL_COMPLETE)
@@ -141,7 +141,7 @@ static cl_int enqueue_events(tdm_bk_stream *stream, tdm_opencl_task *task, const
         return code;
     // Flushed apart from the barrier: what is flushed together may be finished together.
     *call = "clFlush";
-    code = tdm_opencl_flush(stream->device, stream->queue);
+    code = OPENCL_CALL(stream->device->api, clFlush, stream->queue);
     if (code != CL_SUCCESS)
         return code;
     *call = "clEnqueueBarrierWithWaitList";

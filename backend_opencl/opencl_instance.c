@@ -95,6 +95,8 @@ static tdm_status list_platform(tdm_bk_instance *instance, cl_platform_id id) {
     const tdm_opencl_api *const api = &instance->api;
     tdm_opencl_record platform = {.platform = id};
     cl_int code = describe_platform(api, &platform);
+    if (code == CL_SUCCESS && platform.family->runs_in_calls)
+        instance->api.serial = true;
     if (code != CL_SUCCESS) {
         add_note(instance, "platform \"%s\" is passed over: clGetPlatformInfo: %s (%d)",
                  platform.platform_name, tdm_opencl_error_name(code), code);

@@ -22,7 +22,8 @@ typedef struct tdm_opencl_family {
     bool short_loops; /* its CPU devices silently end a work-item's loops after 65535 passes */
     bool one_lane_per_item; /* its CPU devices spread work-items over vector lanes, as a GPU does */
     bool memory_checker;    /* slabs would blind it */
-    bool runs_in_calls;     /* runs commands inside clFlush: a user event would stop the caller */
+    bool runs_in_calls;     /* runs commands inside clFlush, in one thread at a time: a user event
+                               would stop the caller */
     bool late_markers;      /* shows no command done before the queue is idle or waits */
     bool keeps_programs;    /* caches programs itself, or its binaries are not to be trusted */
 } tdm_opencl_family;
@@ -112,8 +113,6 @@ struct tdm_bk_device {
     cl_command_queue service_queue;
     pthread_mutex_t service_lock;
     tdm_program_cache *cache; /* NULL: none */
-    /* Held around calls that run commands, where the driver runs them in the caller. */
-    pthread_mutex_t run_lock;
 };
 
 struct tdm_bk_memory {
@@ -169,14 +168,6 @@ struct tdm_bk_kernel {
     cl_kernel idle[OPENCL_IDLE_KERNELS];
     int idle_count;
 };
-
-/*
- * clFlush, clFinish and clWaitForEvents for a device: Oclgrind runs the commands inside them and
- * cannot do so in two threads at once.
- */
-cl_int tdm_opencl_flush(tdm_bk_device *device, cl_command_queue queue);
-cl_int tdm_opencl_finish(tdm_bk_device *device, cl_command_queue queue);
-cl_int tdm_opencl_wait_for(tdm_bk_device *device, cl_event event);
 
 tdm_status tdm_opencl_device_open(tdm_bk_instance *instance, int index, tdm_bk_device **device);
 void tdm_opencl_device_close(tdm_bk_device *device);

@@ -1,5 +1,6 @@
 /* Reach the driver by dlopen and look its functions up. */
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -93,6 +94,30 @@ tdm_status tdm_opencl_load(tdm_opencl_api *api) {
         "no driver: %s; install an ICD loader (ocl-icd-libopencl1 on Debian) and a driver "
         "(pocl-opencl-icd runs on the CPU), or name one in TANDEM_OPENCL_LIBRARY",
         first_reason);
+}
+
+/* One for the process: such a driver's state is the process's too. Recursive, because a driver may call back. */
+static pthread_mutex_t serial_lock;
+
+static void make_serial_lock(void) {
+    pthread_mutexattr_t attributes;
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&serial_lock, &attributes);
+    pthread_mutexattr_destroy(&attributes);
+}
+
+void tdm_opencl_call_begin(const tdm_opencl_api *api) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    if (!api->serial)
+        return;
+    pthread_once(&once, make_serial_lock);
+    pthread_mutex_lock(&serial_lock);
+}
+
+void tdm_opencl_call_end(const tdm_opencl_api *api) {
+    if (api->serial)
+        pthread_mutex_unlock(&serial_lock);
 }
 
 void tdm_opencl_unload(tdm_opencl_api *api) {

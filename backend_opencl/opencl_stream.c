@@ -102,7 +102,7 @@ tdm_status tdm_opencl_stream_reserve(tdm_bk_stream *stream, const char *operatio
 
 void tdm_opencl_stream_kick(tdm_bk_stream *stream, const char *operation) {
     stream->unflushed = 0;
-    const cl_int code = tdm_opencl_flush(stream->device, stream->queue);
+    const cl_int code = OPENCL_CALL(stream->device->api, clFlush, stream->queue);
     if (code != CL_SUCCESS)
         note_failure(stream, code, operation);
 }
@@ -119,7 +119,7 @@ void tdm_opencl_stream_push(tdm_bk_stream *stream, const char *operation, cl_eve
 
 tdm_status tdm_opencl_stream_flush(tdm_bk_stream *stream) {
     stream->unflushed = 0;
-    const cl_int code = tdm_opencl_flush(stream->device, stream->queue);
+    const cl_int code = OPENCL_CALL(stream->device->api, clFlush, stream->queue);
     return code == CL_SUCCESS ? TDM_OK : tdm_opencl_fail(code, "flush", "clFlush");
 }
 
@@ -137,10 +137,10 @@ static cl_int wait_for_all(tdm_bk_stream *stream) {
         code = OPENCL_CALL(api, clEnqueueMarkerWithWaitList, stream->queue, 0, NULL, NULL);
     stream->unflushed = 0;
     if (code == CL_SUCCESS)
-        code = tdm_opencl_finish(stream->device, stream->queue);
+        code = OPENCL_CALL(stream->device->api, clFinish, stream->queue);
     stream->quiet = code == CL_SUCCESS;
     for (uint32_t i = 0; code != CL_SUCCESS && i < stream->count; i++)
-        (void)tdm_opencl_wait_for(stream->device, entry_at(stream, i)->event);
+        (void)OPENCL_CALL(stream->device->api, clWaitForEvents, 1, &entry_at(stream, i)->event);
     return code;
 }
 
