@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -204,6 +205,24 @@ static void a_cache_that_is_off_or_not_there(void **state) {
     test_program_release(&result);
 }
 
+/* Runs `tandem --help` with standard output on a device that is always full. */
+static int exit_code_on_full_disk(void) {
+    const pid_t child = fork();
+    if (child == 0) {
+        if (freopen("/dev/full", "w", stdout) != NULL && freopen("/dev/null", "w", stderr) != NULL)
+            execl(program, program, "--help", (char *)NULL);
+        _exit(99);
+    }
+    int status = 0;
+    assert_true(child > 0 && waitpid(child, &status, 0) == child);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void lost_output_is_a_failure(void **state) {
+    (void)state;
+    assert_int_equal(exit_code_on_full_disk(), 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_command_helps),
@@ -213,6 +232,7 @@ int main(void) {
         cmocka_unit_test(a_device_that_is_not_there_has_its_own_exit_code),
         cmocka_unit_test(the_cache_is_shown_and_cleared),
         cmocka_unit_test(a_cache_that_is_off_or_not_there),
+        cmocka_unit_test(lost_output_is_a_failure),
     };
     return cmocka_run_group_tests_name("command line", tests, NULL, NULL);
 }
