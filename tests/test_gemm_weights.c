@@ -1,0 +1,207 @@
+/* Weights packed once: which plans they serve, and which refuse them. */
+// ctest: device
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/core.h"
+#include "tests/support/device_cases.h"
+#include "tests/support/gemm_table.h"
+
+DEVICE_TEST(packed_weights_serve_plans_of_any_m_with_the_same_bits) {
+    tdm_gemm_desc desc = gemm_small_desc();
+    tdm_packed *packed = NULL;
+    const int64_t rows[] = {4, 1, 9};
+    for (int i = 0; i < 3; i++) {
+        desc.a.shape[0] = desc.d.shape[0] = rows[i];
+        gemm_table t;
+        tdm_gemm_plan *plan = NULL;
+        gemm_table_lay(&t, device, &desc);
+        TEST_OK(tdm_gemm_plan_run(t.plan, device->stream, &t.args));
+        gemm_table_expect_product(&t);
+        tdm_gemm_desc packed_desc = desc;
+        packed_desc.packed_b = 1;
+        TEST_OK(tdm_gemm_plan_create(device->device, &packed_desc, &plan));
+        if (!packed)
+            TEST_OK(tdm_gemm_pack_b(plan, device->stream, t.b.tensor, &packed));
+        unsigned char *const first = malloc(t.d.bytes);
+        memcpy(first, t.d.fetched, t.d.bytes);
+        test_array_send(&t.d);
+        tdm_gemm_args args = t.args;
+        args.b = NULL;
+        args.packed_b = packed;
+        TEST_OK(tdm_gemm_plan_run(plan, device->stream, &args));
+        test_array_fetch(&t.d);
+        assert_memory_equal(first, t.d.fetched, t.d.bytes);
+        free(first);
+        tdm_gemm_plan_destroy(plan);
+        gemm_table_clear(&t);
+    }
+    assert_true(tdm_packed_bytes(packed) >= 6 * 5 * sizeof(float));
+    tdm_packed_destroy(packed);
+}
+
+/* Batch dimensions of A and D; those of B are always packed_batch. */
+typedef struct batching {
+    int rank;
+    int64_t a[3], d[3];
+} batching;
+
+static const int64_t packed_batch[2] = {3, 2};
+
+/* m×6 by 6×5, batched, B packed. */
+static tdm_gemm_desc batched_desc(const batching *batch, int64_t m, const char *variant) {
+    tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
+    int64_t a[5], d[5];
+    for (int i = 0; i < batch->rank; i++) {
+        a[i] = batch->a[i];
+        d[i] = batch->d[i];
+    }
+    a[batch->rank] = d[batch->rank] = m;
+    a[batch->rank + 1] = 6;
+    d[batch->rank + 1] = 5;
+    const int64_t b[4] = {packed_batch[0], packed_batch[1], 6, 5};
+    TEST_OK(tdm_layout_contiguous(TDM_F32, batch->rank + 2, a, &desc.a));
+    TEST_OK(tdm_layout_contiguous(TDM_F32, 4, b, &desc.b));
+    TEST_OK(tdm_layout_contiguous(TDM_F32, batch->rank + 2, d, &desc.d));
+    desc.packed_b = 1;
+    desc.variant = variant;
+    return desc;
+}
+
+static void expect_batched_product(gemm_table *t, const batching *batch) {
+    const int64_t m = t->d.layout.shape[batch->rank], n = 5, k = 6;
+    int64_t entries = 1;
+    for (int i = 0; i < batch->rank; i++)
+        entries *= batch->d[i];
+    test_array_fetch(&t->d);
+    for (int64_t e = 0; e < entries; e++) {
+        int64_t a_entry = 0, step = 1, rest = e;
+        for (int i = batch->rank - 1; i >= 0; i--) {
+            a_entry += batch->a[i] == 1 ? 0 : rest % batch->d[i] * step;
+            step *= batch->a[i];
+            rest /= batch->d[i];
+        }
+        const int64_t b_entry = e % (packed_batch[0] * packed_batch[1]);
+        for (int64_t i = 0; i < m * n; i++) {
+            double sum = 0;
+            for (int64_t p = 0; p < k; p++)
+                sum += test_array_get(&t->a, (a_entry * m + i / n) * k + p) *
+                       test_array_get(&t->b, (b_entry * k + p) * n + i % n);
+            const double got = test_array_fetched(&t->d, e * m * n + i);
+            if (got != sum)
+                test_case_fail("D[%d], element %d is %g, must be %g", (int)e, (int)i, got, sum);
+        }
+    }
+}
+
+/* Pack B with the plan of one description, run that of another with it. */
+static void share_packed(const test_device *device, const tdm_gemm_desc *packer,
+                         const batching *batch, const char *variant) {
+    const tdm_gemm_desc desc = batched_desc(batch, 3, variant);
+    tdm_gemm_plan *plan = NULL;
+    tdm_packed *packed = NULL;
+    gemm_table t;
+    gemm_table_lay(&t, device, &desc);
+    TEST_OK(tdm_gemm_plan_create(device->device, packer, &plan));
+    TEST_OK(tdm_gemm_pack_b(plan, device->stream, t.b.tensor, &packed));
+    t.args.b = NULL;
+    t.args.packed_b = packed;
+    TEST_OK(tdm_gemm_plan_run(t.plan, device->stream, &t.args));
+    expect_batched_product(&t, batch);
+    tdm_packed_destroy(packed);
+    tdm_gemm_plan_destroy(plan);
+    gemm_table_clear(&t);
+}
+
+/* The launch's z is the first, the second, the third, or all dimensions merged. */
+static const batching batchings[] = {
+    {3, {4, 1, 2}, {4, 3, 2}}, {2, {1, 2}, {3, 2}}, {3, {1, 3, 1}, {1, 3, 2}}, {2, {3, 2}, {3, 2}}};
+#define BATCHINGS (sizeof batchings / sizeof *batchings)
+
+DEVICE_TEST(packed_weights_serve_plans_with_any_order_of_batches) {
+    static const char *const variants[] = {NULL, "gemm_any_reference"};
+    for (int v = 0; v < 2; v++)
+        for (size_t from = 0; from < BATCHINGS; from++)
+            for (size_t to = 0; to < BATCHINGS; to++) {
+                const tdm_gemm_desc packer = batched_desc(&batchings[from], 3, variants[v]);
+                share_packed(device, &packer, &batchings[to], variants[v]);
+            }
+}
+
+/* D of the packing plan is empty, B is not. */
+DEVICE_TEST(weights_are_packed_by_plans_without_rows) {
+    static const batching none = {3, {0, 1, 1}, {0, 3, 2}};
+    static const char *const variant = "gemm_any_reference";
+    for (size_t to = 0; to < BATCHINGS; to++) {
+        for (size_t from = 0; from < BATCHINGS; from++) {
+            const tdm_gemm_desc packer = batched_desc(&batchings[from], 0, variant);
+            share_packed(device, &packer, &batchings[to], variant);
+        }
+        const tdm_gemm_desc packer = batched_desc(&none, 3, variant);
+        share_packed(device, &packer, &batchings[to], variant);
+    }
+}
+
+DEVICE_TEST(packed_weights_of_another_kind_are_refused) {
+    tdm_gemm_desc desc = gemm_small_desc();
+    gemm_table t;
+    gemm_table_lay(&t, device, &desc);
+    tdm_packed *packed = NULL;
+    TEST_REFUSED(tdm_gemm_pack_b(t.plan, device->stream, t.b.tensor, &packed), TDM_BAD_STATE,
+                 "the plan was made without packed_b");
+    TEST_REFUSED(tdm_gemm_pack_b(NULL, device->stream, t.b.tensor, &packed), TDM_BAD_ARGUMENT,
+                 "plan is NULL");
+    TEST_REFUSED(tdm_gemm_pack_b(t.plan, device->stream, t.b.tensor, NULL), TDM_BAD_ARGUMENT,
+                 "packed is NULL");
+    tdm_gemm_plan *plan = NULL, *wide = NULL, *plain = NULL;
+    desc.packed_b = 1;
+    TEST_OK(tdm_gemm_plan_create(device->device, &desc, &plan));
+    TEST_REFUSED(tdm_gemm_pack_b(plan, device->stream, t.a.tensor, &packed), TDM_BAD_SHAPE,
+                 "B has not the layout");
+    assert_null(packed);
+    TEST_OK(tdm_gemm_pack_b(plan, device->stream, t.b.tensor, &packed));
+    tdm_gemm_args args = t.args;
+    args.packed_b = packed;
+    TEST_REFUSED(tdm_gemm_plan_run(t.plan, device->stream, &args), TDM_BAD_ARGUMENT,
+                 "packed_b is given but the plan was made without");
+    TEST_REFUSED(tdm_gemm_plan_run(plan, device->stream, &args), TDM_BAD_ARGUMENT,
+                 "B is given but");
+    args.b = NULL;
+    args.packed_b = NULL;
+    TEST_REFUSED(tdm_gemm_plan_run(plan, device->stream, &args), TDM_BAD_ARGUMENT,
+                 "packed_b is NULL");
+    args.packed_b = packed;
+    desc.b.shape[1] = desc.d.shape[1] = 7;
+    desc.b.strides[0] = desc.d.strides[0] = 7;
+    tdm_tensor *d = NULL;
+    TEST_OK(tdm_gemm_plan_create(device->device, &desc, &wide));
+    TEST_OK(tdm_tensor_create(device->device, TDM_F32, 2, (const int64_t[]){4, 7}, &d));
+    args.d = d;
+    TEST_REFUSED(tdm_gemm_plan_run(wide, device->stream, &args), TDM_BAD_SHAPE,
+                 "packed_b is 6 by 5 but B of the plan is 6 by 7");
+    desc = gemm_small_desc();
+    desc.packed_b = 1;
+    desc.variant = "gemm_any_reference";
+    args.d = t.d.tensor;
+    TEST_OK(tdm_gemm_plan_create(device->device, &desc, &plain));
+    if (strncmp(tdm_packed_layout(packed), "plain", 5) != 0)
+        TEST_REFUSED(tdm_gemm_plan_run(plain, device->stream, &args), TDM_BAD_ARGUMENT,
+                     "but gemm_any_reference reads plain-f32/1");
+    test_array_expect_unchanged(&t.d);
+    tdm_tensor_destroy(d);
+    tdm_packed_destroy(packed);
+    tdm_gemm_plan_destroy(plan);
+    tdm_gemm_plan_destroy(wide);
+    tdm_gemm_plan_destroy(plain);
+    gemm_table_clear(&t);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(packed_weights_serve_plans_of_any_m_with_the_same_bits),
+        cmocka_unit_test(packed_weights_serve_plans_with_any_order_of_batches),
+        cmocka_unit_test(weights_are_packed_by_plans_without_rows),
+        cmocka_unit_test(packed_weights_of_another_kind_are_refused),
+    };
+    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
+}
