@@ -7,9 +7,7 @@
 
 #include "bench/bench_commands.h"
 #include "bench/bench_peers.h"
-#include "bench/bench_report.h"
-#include "bench/cli_options.h"
-#include "bench/device_pick.h"
+#include "bench/bench_settings.h"
 #include "bench/gemm_case.h"
 #include "kernels/kernel_index.h"
 
@@ -31,19 +29,14 @@ typedef struct gemm_options {
     const char *packings;
     const char *peers;
     const char *variant;
-    const char *device;
-    const char *json;
-    int64_t seed;
-    double timeout_s;
-    int quick;
+    bench_settings settings;
 } gemm_options;
 
 typedef struct gemm_run {
     const gemm_options *options;
     bench_entrant *entrants;
     int entrant_count;
-    int device_index;
-    tdm_device_info device;
+    bench_device device;
     bench_report report;
 } gemm_run;
 
@@ -120,12 +113,11 @@ static void create_entrants(gemm_run *run) {
 /* Tandem needs the device's index and a forced variant, a peer on OpenCL the device's name. */
 static void write_request(const gemm_run *run, const gemm_case *item, worker_text *request) {
     gemm_case_write(item, request);
-    worker_field_add_integer(request, "index", run->device_index);
-    worker_field_add(request, "selector", run->device.selector);
+    bench_device_write(&run->device, request);
     if (run->options->variant != NULL)
         worker_field_add(request, "variant", run->options->variant);
-    worker_field_add(request, "device", run->device.name);
-    worker_field_add(request, "driver", run->device.driver_version);
+    worker_field_add(request, "device", run->device.info.name);
+    worker_field_add(request, "driver", run->device.info.driver_version);
 }
 
 static void run_case(gemm_run *run, const gemm_case *item) {
@@ -133,16 +125,12 @@ static void run_case(gemm_run *run, const gemm_case *item) {
     worker_text request = {.length = 0};
     gemm_case_name(item, name, sizeof name);
     write_request(run, item, &request);
-    const bench_plan plan = {
-        .request = request.text,
-        .waited = item->waited,
-        .verify = gemm_case_check,
-        .user = item,
-        .rule = run->options->quick ? &stopping_rule_quick : &stopping_rule_full,
-        .sample_seconds = run->options->quick ? 0.001 : 0.02,
-        .timeout_s = run->options->timeout_s,
-        .label = name,
-    };
+    bench_plan plan = bench_settings_plan(&run->options->settings);
+    plan.request = request.text;
+    plan.waited = item->waited;
+    plan.verify = gemm_case_check;
+    plan.user = item;
+    plan.label = name;
     bench_run_case(&plan, run->entrants, run->entrant_count);
     const op_gemm_case operation = gemm_case_operation(item);
     const bench_result row = {
@@ -181,7 +169,7 @@ static void run_shape(gemm_run *run, gemm_case item) {
 static void run_all(gemm_run *run) {
     const char *dtypes = run->options->dtypes;
     char word[MAX_WORD];
-    gemm_case item = {.seed = (uint64_t)run->options->seed};
+    gemm_case item = {.seed = (uint64_t)run->options->settings.seed};
     while (cli_next_word(&dtypes, ',', word, sizeof word) == 1) {
         const char *layouts = run->options->layouts;
         item.dtype = tdm_dtype_from_name(word);
@@ -200,19 +188,14 @@ static void run_all(gemm_run *run) {
 static int run_on_device(const gemm_options *options) {
     static bench_entrant entrants[MAX_ENTRANTS];
     gemm_run run = {.options = options, .entrants = entrants};
-    tdm_context *context = NULL;
     const int code =
-        device_pick(command_name, options->device, &context, &run.device_index, &run.device);
+        bench_settings_open(command_name, &options->settings, "GFLOP/s", &run.device, &run.report);
     if (code != CLI_EXIT_OK)
         return code;
-    /* The device itself is opened by the workers only: a context here would keep threads around. */
-    tdm_context_destroy(context);
-    if (bench_report_open(&run.report, "GFLOP/s", &run.device) != 0)
-        return CLI_EXIT_FAILED;
     create_entrants(&run);
     run_all(&run);
     bench_entrants_release(run.entrants, run.entrant_count);
-    return bench_report_close(&run.report, options->json);
+    return bench_report_close(&run.report, options->settings.json);
 }
 
 int bench_gemm_command(int argc, char **argv) {
@@ -222,8 +205,7 @@ int bench_gemm_command(int argc, char **argv) {
         .layouts = "nn",
         .modes = "pipelined",
         .packings = "inside",
-        .seed = 1,
-        .timeout_s = 30,
+        .settings = BENCH_SETTINGS_INIT,
     };
     const cli_option options[] = {
         {"dtype", CLI_CHOICES, &given.dtypes, "LIST", "storage of A, B and D; sums are f32",
@@ -240,11 +222,7 @@ int bench_gemm_command(int argc, char **argv) {
          0},
         {"variant", CLI_TEXT, &given.variant, "NAME", "force this kernel variant of Tandem", NULL,
          0, 0},
-        CLI_DEVICE_OPTION(&given.device),
-        CLI_JSON_OPTION(&given.json),
-        BENCH_TIMEOUT_OPTION(&given.timeout_s),
-        BENCH_QUICK_OPTION(&given.quick),
-        BENCH_SEED_OPTION(&given.seed),
+        BENCH_SETTINGS_OPTIONS(&given.settings),
     };
     const cli_command command = {
         .name = command_name,

@@ -6,9 +6,7 @@
 
 #include "bench/bench_commands.h"
 #include "bench/bench_peers.h"
-#include "bench/bench_report.h"
-#include "bench/cli_options.h"
-#include "bench/device_pick.h"
+#include "bench/bench_settings.h"
 #include "bench/environment_record.h"
 #include "bench/memory_case.h"
 
@@ -23,19 +21,14 @@ static const int64_t mebibyte = 1 << 20;
 typedef struct memory_options {
     const char *operations;
     const char *modes;
-    const char *device;
-    const char *json;
     int64_t bytes; /* 0: chosen by the caches */
-    int64_t seed;
-    double timeout_s;
-    int quick;
+    bench_settings settings;
 } memory_options;
 
 typedef struct memory_run {
     const memory_options *options;
     bench_entrant *entrants;
-    int device_index;
-    tdm_device_info device;
+    bench_device device;
     int64_t bytes;
     int threads;
     bench_report report;
@@ -44,13 +37,13 @@ typedef struct memory_run {
 /* Each block four times the largest cache in question, within an eighth of the device's memory. */
 static int64_t choose_bytes(const memory_run *run) {
     const int64_t host_cache = environment_cache_bytes();
-    const int64_t device_cache = (int64_t)run->device.cache_bytes;
+    const int64_t device_cache = (int64_t)run->device.info.cache_bytes;
     const int64_t cache = host_cache > device_cache ? host_cache : device_cache;
-    const int64_t largest = (int64_t)(run->device.global_bytes / 8);
+    const int64_t largest = (int64_t)(run->device.info.global_bytes / 8);
     int64_t bytes = 4 * cache < 64 * mebibyte ? 64 * mebibyte : 4 * cache;
     if (run->options->bytes > 0)
         return run->options->bytes;
-    if (run->options->quick)
+    if (run->options->settings.quick)
         bytes = mebibyte;
     if (largest > 0 && bytes > largest)
         bytes = largest;
@@ -59,9 +52,9 @@ static int64_t choose_bytes(const memory_run *run) {
 
 static int choose_threads(const memory_run *run) {
     const int processors = environment_processors();
-    const int units = (int)run->device.compute_units;
-    return run->device.type == TDM_DEVICE_CPU && units > 0 && units < processors ? units
-                                                                                 : processors;
+    const int units = (int)run->device.info.compute_units;
+    return run->device.info.type == TDM_DEVICE_CPU && units > 0 && units < processors ? units
+                                                                                      : processors;
 }
 
 static void run_case(memory_run *run, const memory_case *item, int waited) {
@@ -69,18 +62,13 @@ static void run_case(memory_run *run, const memory_case *item, int waited) {
     worker_text request = {.length = 0};
     snprintf(name, sizeof name, "%s %zu", memory_operation_name(item->operation), item->bytes);
     memory_case_write(item, &request);
-    worker_field_add_integer(&request, "index", run->device_index);
-    worker_field_add(&request, "selector", run->device.selector);
-    const bench_plan plan = {
-        .request = request.text,
-        .waited = waited,
-        .verify = memory_case_check,
-        .user = item,
-        .rule = run->options->quick ? &stopping_rule_quick : &stopping_rule_full,
-        .sample_seconds = run->options->quick ? 0.001 : 0.02,
-        .timeout_s = run->options->timeout_s,
-        .label = name,
-    };
+    bench_device_write(&run->device, &request);
+    bench_plan plan = bench_settings_plan(&run->options->settings);
+    plan.request = request.text;
+    plan.waited = waited;
+    plan.verify = memory_case_check;
+    plan.user = item;
+    plan.label = name;
     bench_run_case(&plan, run->entrants, MEMORY_ENTRANTS);
     const bench_result row = {
         .suite = "memory",
@@ -98,7 +86,7 @@ static void run_all(memory_run *run) {
     char word[32];
     memory_case item = {
         .bytes = (size_t)run->bytes,
-        .seed = (uint64_t)run->options->seed,
+        .seed = (uint64_t)run->options->settings.seed,
         .threads = run->threads,
     };
     while (cli_next_word(&operations, ',', word, sizeof word) == 1) {
@@ -112,30 +100,25 @@ static void run_all(memory_run *run) {
 static int run_on_device(const memory_options *options) {
     static bench_entrant entrants[MEMORY_ENTRANTS];
     memory_run run = {.options = options, .entrants = entrants};
-    tdm_context *context = NULL;
     const int code =
-        device_pick(command_name, options->device, &context, &run.device_index, &run.device);
+        bench_settings_open(command_name, &options->settings, "GB/s", &run.device, &run.report);
     if (code != CLI_EXIT_OK)
         return code;
-    tdm_context_destroy(context); /* the workers open the device */
     run.bytes = choose_bytes(&run);
     run.threads = choose_threads(&run);
-    if (bench_report_open(&run.report, "GB/s", &run.device) != 0)
-        return CLI_EXIT_FAILED;
     bench_entrant_self(&entrants[0], "tandem", "memory");
     bench_entrant_self(&entrants[1], BENCH_TWIN_NAME, "memory");
     bench_entrant_self(&entrants[2], "memcpy", "memcpy");
     run_all(&run);
     bench_entrants_release(entrants, MEMORY_ENTRANTS);
-    return bench_report_close(&run.report, options->json);
+    return bench_report_close(&run.report, options->settings.json);
 }
 
 int bench_memory_command(int argc, char **argv) {
     memory_options given = {
         .operations = "copy,write,read",
         .modes = "pipelined",
-        .seed = 1,
-        .timeout_s = 30,
+        .settings = BENCH_SETTINGS_INIT,
     };
     const cli_option options[] = {
         {"operation", CLI_CHOICES, &given.operations, "LIST",
@@ -144,11 +127,7 @@ int bench_memory_command(int argc, char **argv) {
          "size of a block, e.g. 256M; four times the largest cache by default", NULL, 1, 1e12},
         {"mode", CLI_CHOICES, &given.modes, "LIST", "many calls and one wait, or a wait after each",
          "pipelined|waited", 0, 0},
-        CLI_DEVICE_OPTION(&given.device),
-        CLI_JSON_OPTION(&given.json),
-        BENCH_TIMEOUT_OPTION(&given.timeout_s),
-        BENCH_QUICK_OPTION(&given.quick),
-        BENCH_SEED_OPTION(&given.seed),
+        BENCH_SETTINGS_OPTIONS(&given.settings),
     };
     const cli_command command = {
         .name = command_name,

@@ -5,20 +5,6 @@
 #include "bench/bench_runner.h"
 #include "bench/table_print.h"
 
-/* Options of every bench command. */
-#define BENCH_TIMEOUT_OPTION(target)                                                               \
-    {                                                                                              \
-        "timeout", CLI_NUMBER, target, "SECONDS", "who does not answer for so long has failed",    \
-            NULL, 0.1, 3600                                                                        \
-    }
-#define BENCH_QUICK_OPTION(target)                                                                 \
-    {                                                                                              \
-        "quick", CLI_FLAG, target, NULL, "few samples: a check that all works, not a measurement", \
-            NULL, 0, 0                                                                             \
-    }
-#define BENCH_SEED_OPTION(target)                                                                  \
-    { "seed", CLI_COUNT, target, "N", "seed of the data", NULL, 0, 1e15 }
-
 typedef struct bench_report {
     results_document *document;
     text_table *table;

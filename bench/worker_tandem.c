@@ -4,7 +4,9 @@
 
 #include "bench/cli_options.h"
 
-worker_answer worker_library_failure(const char *what, tdm_status status, worker_text *reply) {
+worker_answer worker_library_answer(const char *what, tdm_status status, worker_text *reply) {
+    if (status == TDM_OK)
+        return WORKER_OK;
     const char *const detail = tdm_last_detail();
     worker_text_set(reply, "%s: %s%s%s", what, tdm_status_text(status),
                     detail[0] == '\0' ? "" : ": ", detail);
@@ -18,7 +20,7 @@ static worker_answer check_device(const worker_device *own, const char *request,
     tdm_device_info info = {.struct_size = sizeof info};
     const tdm_status status = tdm_device_describe(own->device, &info);
     if (status != TDM_OK)
-        return worker_library_failure("device", status, reply);
+        return worker_library_answer("device", status, reply);
     if (!worker_field(request, "selector", wanted, sizeof wanted) ||
         strcmp(wanted, info.selector) == 0)
         return WORKER_OK;
@@ -37,7 +39,7 @@ worker_answer worker_device_open(worker_device *own, const char *request, worker
     if (status == TDM_OK)
         status = tdm_stream_create(own->device, &own->stream);
     return status == TDM_OK ? check_device(own, request, reply)
-                            : worker_library_failure("device", status, reply);
+                            : worker_library_answer("device", status, reply);
 }
 
 void worker_device_close(worker_device *own) {
@@ -45,6 +47,17 @@ void worker_device_close(worker_device *own) {
     tdm_device_release(own->device);
     tdm_context_destroy(own->context);
     memset(own, 0, sizeof *own);
+}
+
+worker_answer worker_device_wait(void *state, worker_text *reply) {
+    const worker_device *const own = state;
+    return worker_library_answer("wait", tdm_stream_synchronize(own->stream), reply);
+}
+
+int worker_device_serve(const worker_implementation *implementation, void *state) {
+    const int code = worker_serve(implementation, state);
+    worker_device_close(state);
+    return code;
 }
 
 int worker_command(int argc, char **argv) {

@@ -4,7 +4,7 @@
 
 #include <tandem/tandem.h>
 
-#include "bench/worker_protocol.h"
+#include "bench/worker_serve.h"
 
 /* The device that the first request names; it stays the same for the life of the worker. */
 typedef struct worker_device {
@@ -17,8 +17,19 @@ typedef struct worker_device {
 worker_answer worker_device_open(worker_device *own, const char *request, worker_text *reply);
 void worker_device_close(worker_device *own);
 
-/* An answer with the library's detail text: WORKER_SKIP for TDM_UNSUPPORTED. */
-worker_answer worker_library_failure(const char *what, tdm_status status, worker_text *reply);
+/*
+ * WORKER_OK for TDM_OK. Otherwise an answer with the library's detail text: WORKER_SKIP for
+ * TDM_UNSUPPORTED.
+ */
+worker_answer worker_library_answer(const char *what, tdm_status status, worker_text *reply);
+
+/* For the two below the state of an implementation starts with its worker_device. */
+
+/* worker_implementation.wait: everything enqueued on the device's stream. */
+worker_answer worker_device_wait(void *state, worker_text *reply);
+
+/* Serve until quit, then close the device. Returns the exit code. */
+int worker_device_serve(const worker_implementation *implementation, void *state);
 
 /* Each serves one suite until quit and returns the exit code. */
 int worker_tandem_gemm(void);

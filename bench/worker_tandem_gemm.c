@@ -5,11 +5,10 @@
 #include <string.h>
 
 #include "bench/gemm_case.h"
-#include "bench/worker_serve.h"
 #include "bench/worker_tandem.h"
 
 typedef struct gemm_state {
-    worker_device device;
+    worker_device device; /* first, for worker_tandem.h */
     gemm_case item;
     tdm_tensor *a;
     tdm_tensor *b;
@@ -96,13 +95,13 @@ static worker_answer describe(void *state, const char *request, worker_text *rep
     worker_field(request, "variant", variant, sizeof variant);
     tdm_status status = create_operands(own);
     if (status != TDM_OK)
-        return worker_library_failure("operands", status, reply);
+        return worker_library_answer("operands", status, reply);
     status = create_plan(own, variant);
     if (status != TDM_OK)
-        return worker_library_failure("plan", status, reply);
+        return worker_library_answer("plan", status, reply);
     status = prepare_run(own);
     if (status != TDM_OK)
-        return worker_library_failure("packing", status, reply);
+        return worker_library_answer("packing", status, reply);
     worker_field_add(reply, "variant", tdm_gemm_plan_variant(own->plan));
     return WORKER_OK;
 }
@@ -116,13 +115,7 @@ static worker_answer enqueue(void *state, worker_text *reply) {
     arguments.d = own->d;
     arguments.workspace = own->workspace;
     const tdm_status status = tdm_gemm_plan_run(own->plan, own->device.stream, &arguments);
-    return status == TDM_OK ? WORKER_OK : worker_library_failure("run", status, reply);
-}
-
-static worker_answer wait_for_stream(void *state, worker_text *reply) {
-    const gemm_state *const own = state;
-    const tdm_status status = tdm_stream_synchronize(own->device.stream);
-    return status == TDM_OK ? WORKER_OK : worker_library_failure("wait", status, reply);
+    return worker_library_answer("run", status, reply);
 }
 
 static size_t output_bytes(void *state) {
@@ -134,7 +127,7 @@ static worker_answer output(void *state, void *bytes, worker_text *reply) {
     const gemm_state *const own = state;
     const tdm_status status =
         tdm_copy_to_host(own->device.stream, own->d, bytes, output_bytes(state), NULL);
-    return status == TDM_OK ? WORKER_OK : worker_library_failure("read", status, reply);
+    return worker_library_answer("read", status, reply);
 }
 
 static void identify(void *state, worker_text *reply) {
@@ -148,13 +141,11 @@ int worker_tandem_gemm(void) {
         .identify = identify,
         .describe = describe,
         .enqueue = enqueue,
-        .wait = wait_for_stream,
+        .wait = worker_device_wait,
         .output_bytes = output_bytes,
         .output = output,
         .release = release,
     };
     gemm_state state = {.a = NULL};
-    const int code = worker_serve(&tandem, &state);
-    worker_device_close(&state.device);
-    return code;
+    return worker_device_serve(&tandem, &state);
 }

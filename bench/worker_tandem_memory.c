@@ -3,11 +3,10 @@
 #include <string.h>
 
 #include "bench/memory_case.h"
-#include "bench/worker_serve.h"
 #include "bench/worker_tandem.h"
 
 typedef struct memory_state {
-    worker_device device;
+    worker_device device; /* first, for worker_tandem.h */
     memory_case item;
     void *host_source; /* write */
     void *host_target; /* read */
@@ -56,7 +55,7 @@ static worker_answer describe(void *state, const char *request, worker_text *rep
         status = create_buffer(own, own->host_source, &own->source);
     if (status == TDM_OK && own->item.operation != MEMORY_READ)
         status = create_buffer(own, own->host_target, &own->target);
-    return status == TDM_OK ? WORKER_OK : worker_library_failure("buffers", status, reply);
+    return worker_library_answer("buffers", status, reply);
 }
 
 static tdm_status enqueue_operation(const memory_state *own) {
@@ -75,13 +74,7 @@ static tdm_status enqueue_operation(const memory_state *own) {
 
 static worker_answer enqueue(void *state, worker_text *reply) {
     const tdm_status status = enqueue_operation(state);
-    return status == TDM_OK ? WORKER_OK : worker_library_failure("run", status, reply);
-}
-
-static worker_answer wait_for_stream(void *state, worker_text *reply) {
-    const memory_state *const own = state;
-    const tdm_status status = tdm_stream_synchronize(own->device.stream);
-    return status == TDM_OK ? WORKER_OK : worker_library_failure("wait", status, reply);
+    return worker_library_answer("run", status, reply);
 }
 
 static size_t output_bytes(void *state) {
@@ -98,7 +91,7 @@ static worker_answer output(void *state, void *bytes, worker_text *reply) {
     tdm_status status = tdm_buffer_read(own->device.stream, own->target, 0, bytes, own->item.bytes);
     if (status == TDM_OK)
         status = tdm_stream_synchronize(own->device.stream);
-    return status == TDM_OK ? WORKER_OK : worker_library_failure("read", status, reply);
+    return worker_library_answer("read", status, reply);
 }
 
 int worker_tandem_memory(void) {
@@ -106,13 +99,11 @@ int worker_tandem_memory(void) {
         .name = "tandem",
         .describe = describe,
         .enqueue = enqueue,
-        .wait = wait_for_stream,
+        .wait = worker_device_wait,
         .output_bytes = output_bytes,
         .output = output,
         .release = release,
     };
     memory_state state = {.source = NULL};
-    const int code = worker_serve(&tandem, &state);
-    worker_device_close(&state.device);
-    return code;
+    return worker_device_serve(&tandem, &state);
 }

@@ -1,0 +1,57 @@
+/* What the suites of `tandem bench` share: options, the device they name, the way a case is run. */
+#ifndef BENCH_BENCH_SETTINGS_H
+#define BENCH_BENCH_SETTINGS_H
+
+#include "bench/bench_report.h"
+#include "bench/cli_options.h"
+
+typedef struct bench_settings {
+    const char *device;
+    const char *json;
+    int64_t seed;
+    double timeout_s;
+    int quick;
+} bench_settings;
+
+#define BENCH_SETTINGS_INIT                                                                        \
+    { .seed = 1, .timeout_s = 30 }
+
+#define BENCH_TIMEOUT_OPTION(target)                                                               \
+    {                                                                                              \
+        "timeout", CLI_NUMBER, target, "SECONDS", "who does not answer for so long has failed",    \
+            NULL, 0.1, 3600                                                                        \
+    }
+#define BENCH_QUICK_OPTION(target)                                                                 \
+    {                                                                                              \
+        "quick", CLI_FLAG, target, NULL, "few samples: a check that all works, not a measurement", \
+            NULL, 0, 0                                                                             \
+    }
+#define BENCH_SEED_OPTION(target)                                                                  \
+    { "seed", CLI_COUNT, target, "N", "seed of the data", NULL, 0, 1e15 }
+
+/* The rows of a suite's option table. */
+#define BENCH_SETTINGS_OPTIONS(settings)                                                           \
+    CLI_DEVICE_OPTION(&(settings)->device), CLI_JSON_OPTION(&(settings)->json),                    \
+        BENCH_TIMEOUT_OPTION(&(settings)->timeout_s), BENCH_QUICK_OPTION(&(settings)->quick),      \
+        BENCH_SEED_OPTION(&(settings)->seed)
+
+/* The device of a run. Only the workers open it: a context here would keep threads around. */
+typedef struct bench_device {
+    int index;
+    tdm_device_info info;
+} bench_device;
+
+/*
+ * Find the device and open the report. Returns CLI_EXIT_OK, or the exit code after the reason on
+ * stderr.
+ */
+int bench_settings_open(const char *command, const bench_settings *settings, const char *rate_name,
+                        bench_device *device, bench_report *report);
+
+/* Tell Tandem's worker which device is meant. */
+void bench_device_write(const bench_device *device, worker_text *request);
+
+/* A plan with the fields that the settings give; the suite adds its check. */
+bench_plan bench_settings_plan(const bench_settings *settings);
+
+#endif
