@@ -8,8 +8,8 @@
 #include "tests/op_elementwise.h"
 #include "tests/support/device_cases.h"
 #include "tests/support/oracle.h"
-#include "tests/support/pairwise.h"
 #include "tests/support/test_array.h"
+#include "tests/support/variant_cases.h"
 
 #define DIMS(...) ((const int64_t[]){__VA_ARGS__})
 
@@ -48,9 +48,8 @@ static void check(const test_array *source, const test_array *target) {
 
 static bool must_accept(const tdm_variant *variant, const op_shape *shape, test_placement x,
                         test_placement y) {
-    const bool gaps = x == TEST_TRANSPOSED || x == TEST_SPREAD || y == TEST_TRANSPOSED ||
-                      y == TEST_SPREAD || (shape->rank > 0 && shape->shape[shape->rank - 1] == 1);
-    return variant->parameters[1] == 1 || !gaps;
+    return variant->parameters[1] == 1 || !(test_has_gaps(shape->rank, shape->shape, x) ||
+                                            test_has_gaps(shape->rank, shape->shape, y));
 }
 
 static void run_case(const test_device *device, const tdm_variant *variant, tdm_dtype to,
@@ -107,21 +106,7 @@ static void every_variant(void **state) {
     const int levels[FACTORS] = {
         DTYPES, test_is_small() ? OP_ELEMENTWISE_SMALL_SHAPES : OP_ELEMENTWISE_SHAPES, 4,
         TEST_PLACEMENTS, TEST_PLACEMENTS};
-    for (int d = 0; d < test_device_count(); d++) {
-        for (int v = 0; v < tdm_variant_count; v++) {
-            const test_device *const device = test_device_at(d);
-            if (tdm_variants[v].op != TDM_OP_CONVERT || !test_can_run(device, &tdm_variants[v])) {
-                continue;
-            }
-            pairwise sample;
-            int row[PAIRWISE_MAX_FACTORS];
-            pairwise_start(&sample, FACTORS, levels, (uint64_t)v);
-            while (pairwise_next(&sample, row)) {
-                one_case(device, &tdm_variants[v], row);
-            }
-        }
-    }
-    test_require_all_variants(TDM_OP_CONVERT);
+    test_every_variant(TDM_OP_CONVERT, FACTORS, levels, one_case);
 }
 
 /* ---- every pattern, and the values around every rounding ---- */

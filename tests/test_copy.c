@@ -8,8 +8,8 @@
 #include "quant/number_formats.h"
 #include "tests/op_elementwise.h"
 #include "tests/support/device_cases.h"
-#include "tests/support/pairwise.h"
 #include "tests/support/test_array.h"
+#include "tests/support/variant_cases.h"
 
 #define DIMS(...) ((const int64_t[]){__VA_ARGS__})
 
@@ -25,11 +25,6 @@ static void expect_same_bits(const test_array *target, const test_array *source)
             test_case_fail("element %lld is another one", (long long)i);
         }
     }
-}
-
-static bool has_gaps(const op_shape *shape, test_placement placement) {
-    return placement == TEST_TRANSPOSED || placement == TEST_SPREAD ||
-           (shape->rank > 0 && shape->shape[shape->rank - 1] == 1);
 }
 
 /* ---- every variant ---- */
@@ -55,7 +50,9 @@ static void copy_case(const test_device *device, const tdm_variant *variant, con
     const tdm_status status = tdm_copy(device->stream, target.tensor, source.tensor);
     tdm_force_variant(NULL);
     const bool wide = variant->parameters[1] > 1;
-    if (status != TDM_UNSUPPORTED || !wide || !(has_gaps(shape, x) || has_gaps(shape, y))) {
+    const bool gaps =
+        test_has_gaps(shape->rank, shape->shape, x) || test_has_gaps(shape->rank, shape->shape, y);
+    if (status != TDM_UNSUPPORTED || !wide || !gaps) {
         TEST_OK(status);
         test_array_fetch(&target);
         expect_same_bits(&target, &source);
@@ -114,21 +111,7 @@ static void every_variant(tdm_op op) {
     const int levels[FACTORS] = {test_is_small() ? OP_ELEMENTWISE_SMALL_SHAPES
                                                  : OP_ELEMENTWISE_SHAPES,
                                  TEST_PLACEMENTS, TEST_PLACEMENTS};
-    for (int d = 0; d < test_device_count(); d++) {
-        for (int v = 0; v < tdm_variant_count; v++) {
-            const test_device *const device = test_device_at(d);
-            if (tdm_variants[v].op != op || !test_can_run(device, &tdm_variants[v])) {
-                continue;
-            }
-            pairwise sample;
-            int row[PAIRWISE_MAX_FACTORS];
-            pairwise_start(&sample, FACTORS, levels, (uint64_t)v);
-            while (pairwise_next(&sample, row)) {
-                one_case(device, &tdm_variants[v], row);
-            }
-        }
-    }
-    test_require_all_variants(op);
+    test_every_variant(op, FACTORS, levels, one_case);
 }
 
 static void every_copy(void **state) {

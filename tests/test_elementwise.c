@@ -8,8 +8,8 @@
 #include "tests/op_elementwise.h"
 #include "tests/support/device_cases.h"
 #include "tests/support/oracle.h"
-#include "tests/support/pairwise.h"
 #include "tests/support/test_array.h"
+#include "tests/support/variant_cases.h"
 
 /* Kernels take the public enums' values. */
 _Static_assert(TDM_CODE_NEG == TDM_NEG && TDM_CODE_ABS == TDM_ABS && TDM_CODE_RELU == TDM_RELU &&
@@ -159,9 +159,7 @@ static void check_element(const problem *p, int64_t i) {
 /* Wide rows need an output without gaps, and inputs without gaps or with one element repeated:
  * sure for these placements, but where rows of one element leave padding between all of them. */
 static bool must_accept(const tdm_variant *variant, const problem *p, const test_placement in[2]) {
-    const int rank = p->shape->rank;
-    bool dense = p->placement != TEST_TRANSPOSED && p->placement != TEST_SPREAD;
-    dense = dense && (rank == 0 || p->shape->shape[rank - 1] != 1);
+    bool dense = !test_has_gaps(p->shape->rank, p->shape->shape, p->placement);
     for (int n = 0; n < p->inputs; n++) {
         dense = dense && in[n] != TEST_TRANSPOSED && in[n] != TEST_SPREAD;
     }
@@ -195,14 +193,14 @@ enum {
     F_IN_A,
     F_CAST_A,
     F_DATA,
-    F_IN_B,
+    F_IN_B, /* here and below: two inputs only */
     F_CAST_B,
     FACTORS
 };
 
-static void one_case(const test_device *device, const tdm_variant *variant, int inputs,
-                     const int row[]) {
+static void one_case(const test_device *device, const tdm_variant *variant, const int row[]) {
     static const test_data_kind kinds[] = {TEST_DATA_WIDE, TEST_DATA_UNIT, TEST_DATA_ANY_BITS};
+    const int inputs = variant->op == TDM_OP_UNARY ? 1 : 2;
     problem p = {.shape = &op_elementwise_shapes[row[F_SHAPE]],
                  .dtype = (tdm_dtype)variant->parameters[0],
                  .op = row[F_OP] + 1,
@@ -238,34 +236,21 @@ static void one_case(const test_device *device, const tdm_variant *variant, int 
     }
 }
 
-static void every_variant(tdm_op op, int inputs, int ops) {
+static void every_variant(tdm_op op, int factors, int ops) {
     const int shapes = test_is_small() ? OP_ELEMENTWISE_SMALL_SHAPES : OP_ELEMENTWISE_SHAPES;
     const int levels[FACTORS] = {ops,        shapes, TEST_PLACEMENTS, TEST_PLACEMENTS,
                                  BROADCASTS, 3,      TEST_PLACEMENTS, BROADCASTS};
-    for (int d = 0; d < test_device_count(); d++) {
-        for (int v = 0; v < tdm_variant_count; v++) {
-            if (tdm_variants[v].op != op || !test_can_run(test_device_at(d), &tdm_variants[v])) {
-                continue;
-            }
-            pairwise sample;
-            int row[PAIRWISE_MAX_FACTORS];
-            pairwise_start(&sample, inputs == 1 ? F_IN_B : FACTORS, levels, (uint64_t)v);
-            while (pairwise_next(&sample, row)) {
-                one_case(test_device_at(d), &tdm_variants[v], inputs, row);
-            }
-        }
-    }
-    test_require_all_variants(op);
+    test_every_variant(op, factors, levels, one_case);
 }
 
 static void test_unary(void **state) {
     (void)state;
-    every_variant(TDM_OP_UNARY, 1, UNARY_OPS);
+    every_variant(TDM_OP_UNARY, F_IN_B, UNARY_OPS);
 }
 
 static void test_binary(void **state) {
     (void)state;
-    every_variant(TDM_OP_BINARY, 2, BINARY_OPS);
+    every_variant(TDM_OP_BINARY, FACTORS, BINARY_OPS);
 }
 
 /* ---- in place, recording, misuse ---- */

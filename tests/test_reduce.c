@@ -9,8 +9,8 @@
 #include "tests/op_reduce.h"
 #include "tests/support/device_cases.h"
 #include "tests/support/oracle.h"
-#include "tests/support/pairwise.h"
 #include "tests/support/test_array.h"
+#include "tests/support/variant_cases.h"
 
 _Static_assert(TDM_CODE_REDUCE_SUM == TDM_REDUCE_SUM && TDM_CODE_REDUCE_MEAN == TDM_REDUCE_MEAN &&
                    TDM_CODE_REDUCE_MAX == TDM_REDUCE_MAX && TDM_CODE_REDUCE_MIN == TDM_REDUCE_MIN,
@@ -251,20 +251,7 @@ static void one_case(const test_device *device, const tdm_variant *variant, cons
 static void every_variant(tdm_op op, int ops) {
     const int cases = test_is_small() ? OP_REDUCE_SMALL_CASES : OP_REDUCE_CASES;
     const int levels[FACTORS] = {ops, cases, TEST_PLACEMENTS, TEST_PLACEMENTS, 3};
-    for (int d = 0; d < test_device_count(); d++) {
-        for (int v = 0; v < tdm_variant_count; v++) {
-            if (tdm_variants[v].op != op || !test_can_run(test_device_at(d), &tdm_variants[v])) {
-                continue;
-            }
-            pairwise sample;
-            int row[PAIRWISE_MAX_FACTORS];
-            pairwise_start(&sample, FACTORS, levels, (uint64_t)v);
-            while (pairwise_next(&sample, row)) {
-                one_case(test_device_at(d), &tdm_variants[v], row);
-            }
-        }
-    }
-    test_require_all_variants(op);
+    test_every_variant(op, FACTORS, levels, one_case);
 }
 
 static void test_reduce(void **state) {

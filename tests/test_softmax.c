@@ -6,8 +6,8 @@
 #include "quant/number_formats.h"
 #include "tests/support/device_cases.h"
 #include "tests/support/oracle.h"
-#include "tests/support/pairwise.h"
 #include "tests/support/test_array.h"
+#include "tests/support/variant_cases.h"
 
 #define DIMS(...) ((const int64_t[]){__VA_ARGS__})
 
@@ -188,21 +188,7 @@ static void every_variant(void **state) {
     (void)state;
     const int levels[FACTORS] = {test_is_small() ? SMALL_CASES : CASES, TEST_PLACEMENTS,
                                  TEST_PLACEMENTS, CONTENTS, 2};
-    for (int d = 0; d < test_device_count(); d++) {
-        for (int v = 0; v < tdm_variant_count; v++) {
-            const test_device *const device = test_device_at(d);
-            if (tdm_variants[v].op != TDM_OP_SOFTMAX || !test_can_run(device, &tdm_variants[v])) {
-                continue;
-            }
-            pairwise sample;
-            int row[PAIRWISE_MAX_FACTORS];
-            pairwise_start(&sample, FACTORS, levels, (uint64_t)v);
-            while (pairwise_next(&sample, row)) {
-                one_case(device, &tdm_variants[v], row);
-            }
-        }
-    }
-    test_require_all_variants(TDM_OP_SOFTMAX);
+    test_every_variant(TDM_OP_SOFTMAX, FACTORS, levels, one_case);
 }
 
 DEVICE_TEST(misuse_is_refused) {

@@ -1,0 +1,21 @@
+/*
+ * The loop of an operation's main test: every row of its op, on every device that can run it, over
+ * a pairwise sample of the factors that the test names.
+ */
+#ifndef TANDEM_TESTS_VARIANT_CASES_H
+#define TANDEM_TESTS_VARIANT_CASES_H
+
+#include "tests/support/test_array.h"
+#include "tests/support/test_devices.h"
+
+/* One row of the sample: a level, from 0, for each factor. Begins and ends its case, or leaves it
+ * out. */
+typedef void variant_case(const test_device *device, const tdm_variant *variant, const int row[]);
+
+/* Fails unless every row of the op that a device can run was executed on it. */
+void test_every_variant(tdm_op op, int factors, const int levels[], variant_case *run);
+
+/* True when a row's elements do not follow one another: kernels of wide rows may refuse that. */
+bool test_has_gaps(int rank, const int64_t *shape, test_placement placement);
+
+#endif
