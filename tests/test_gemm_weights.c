@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/core.h"
+#include "api/gemm_internal.h"
 #include "tests/support/device_cases.h"
 #include "tests/support/gemm_table.h"
 
@@ -48,9 +48,15 @@ typedef struct batching {
 
 static const int64_t packed_batch[2] = {3, 2};
 
-/* m×6 by 6×5, batched, B packed. */
-static tdm_gemm_desc batched_desc(const batching *batch, int64_t m, const char *variant) {
+static tdm_dtype type_or_f32(const tdm_variant *row, int parameter) {
+    return row && row->parameters[parameter] != 0 ? (tdm_dtype)row->parameters[parameter] : TDM_F32;
+}
+
+/* m×6 by 6×5, batched, B packed, in types that the row takes; row is forced unless it is NULL. */
+static tdm_gemm_desc batched_desc(const batching *batch, int64_t m, const tdm_variant *row) {
     tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
+    const tdm_dtype a_type = type_or_f32(row, TDM_GEMM_P_A_TYPE);
+    const tdm_dtype b_type = type_or_f32(row, TDM_GEMM_P_B_TYPE);
     int64_t a[5], d[5];
     for (int i = 0; i < batch->rank; i++) {
         a[i] = batch->a[i];
@@ -60,11 +66,11 @@ static tdm_gemm_desc batched_desc(const batching *batch, int64_t m, const char *
     a[batch->rank + 1] = 6;
     d[batch->rank + 1] = 5;
     const int64_t b[4] = {packed_batch[0], packed_batch[1], 6, 5};
-    TEST_OK(tdm_layout_contiguous(TDM_F32, batch->rank + 2, a, &desc.a));
-    TEST_OK(tdm_layout_contiguous(TDM_F32, 4, b, &desc.b));
+    TEST_OK(tdm_layout_contiguous(a_type, batch->rank + 2, a, &desc.a));
+    TEST_OK(tdm_layout_contiguous(b_type, 4, b, &desc.b));
     TEST_OK(tdm_layout_contiguous(TDM_F32, batch->rank + 2, d, &desc.d));
     desc.packed_b = 1;
-    desc.variant = variant;
+    desc.variant = row ? row->name : NULL;
     return desc;
 }
 
@@ -96,8 +102,8 @@ static void expect_batched_product(gemm_table *t, const batching *batch) {
 
 /* Pack B with the plan of one description, run that of another with it. */
 static void share_packed(const test_device *device, const tdm_gemm_desc *packer,
-                         const batching *batch, const char *variant) {
-    const tdm_gemm_desc desc = batched_desc(batch, 3, variant);
+                         const batching *batch, const tdm_variant *row) {
+    const tdm_gemm_desc desc = batched_desc(batch, 3, row);
     tdm_gemm_plan *plan = NULL;
     tdm_packed *packed = NULL;
     gemm_table t;
@@ -118,28 +124,58 @@ static const batching batchings[] = {
     {3, {4, 1, 2}, {4, 3, 2}}, {2, {1, 2}, {3, 2}}, {3, {1, 3, 1}, {1, 3, 2}}, {2, {3, 2}, {3, 2}}};
 #define BATCHINGS (sizeof batchings / sizeof *batchings)
 
-DEVICE_TEST(packed_weights_serve_plans_with_any_order_of_batches) {
-    static const char *const variants[] = {NULL, "gemm_any_reference"};
-    for (int v = 0; v < 2; v++)
-        for (size_t from = 0; from < BATCHINGS; from++)
-            for (size_t to = 0; to < BATCHINGS; to++) {
-                const tdm_gemm_desc packer = batched_desc(&batchings[from], 3, variants[v]);
-                share_packed(device, &packer, &batchings[to], variants[v]);
-            }
+/* Pack by the plan of each batching, with m rows in D, for that of each; where that is slow, by the
+ * next one's only. */
+static void share_in_any_order(const test_device *device, const tdm_variant *row, int64_t m) {
+    const size_t packers = test_is_small() ? 1 : BATCHINGS;
+    for (size_t to = 0; to < BATCHINGS; to++)
+        for (size_t i = 1; i <= packers; i++) {
+            const tdm_gemm_desc packer = batched_desc(&batchings[(to + i) % BATCHINGS], m, row);
+            share_packed(device, &packer, &batchings[to], row);
+        }
+}
+
+static void pack_with_rows(const test_device *device, const tdm_variant *row) {
+    share_in_any_order(device, row, 3);
 }
 
 /* D of the packing plan is empty, B is not. */
-DEVICE_TEST(weights_are_packed_by_plans_without_rows) {
+static void pack_without_rows(const test_device *device, const tdm_variant *row) {
     static const batching none = {3, {0, 1, 1}, {0, 3, 2}};
-    static const char *const variant = "gemm_any_reference";
-    for (size_t to = 0; to < BATCHINGS; to++) {
-        for (size_t from = 0; from < BATCHINGS; from++) {
-            const tdm_gemm_desc packer = batched_desc(&batchings[from], 0, variant);
-            share_packed(device, &packer, &batchings[to], variant);
+    const tdm_gemm_desc packer = batched_desc(&none, 3, row);
+    share_in_any_order(device, row, 0);
+    for (size_t to = 0; to < BATCHINGS; to++)
+        share_packed(device, &packer, &batchings[to], row);
+}
+
+/* A case for each row of op GEMM that the device can run. */
+static void with_every_row(const char *name,
+                           void (*body)(const test_device *device, const tdm_variant *row)) {
+    for (int d = 0; d < test_device_count(); d++)
+        for (int v = 0; v < tdm_variant_count; v++) {
+            const test_device *const device = test_device_at(d);
+            const tdm_variant *const row = &tdm_variants[v];
+            if (row->op != TDM_OP_GEMM || !test_can_run(device, row) ||
+                !test_case_begin(device, row->name, "%s", name))
+                continue;
+            body(device, row);
+            test_case_end();
         }
-        const tdm_gemm_desc packer = batched_desc(&none, 3, variant);
-        share_packed(device, &packer, &batchings[to], variant);
-    }
+    test_require_all_variants(TDM_OP_GEMM);
+}
+
+DEVICE_TEST(packed_weights_serve_chosen_plans_with_any_order_of_batches) {
+    pack_with_rows(device, NULL);
+}
+
+static void packed_weights_serve_plans_with_any_order_of_batches(void **state) {
+    (void)state;
+    with_every_row("packed_weights_serve_plans_with_any_order_of_batches", pack_with_rows);
+}
+
+static void weights_are_packed_by_plans_without_rows(void **state) {
+    (void)state;
+    with_every_row("weights_are_packed_by_plans_without_rows", pack_without_rows);
 }
 
 DEVICE_TEST(packed_weights_of_another_kind_are_refused) {
@@ -199,6 +235,7 @@ DEVICE_TEST(packed_weights_of_another_kind_are_refused) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(packed_weights_serve_plans_of_any_m_with_the_same_bits),
+        cmocka_unit_test(packed_weights_serve_chosen_plans_with_any_order_of_batches),
         cmocka_unit_test(packed_weights_serve_plans_with_any_order_of_batches),
         cmocka_unit_test(weights_are_packed_by_plans_without_rows),
         cmocka_unit_test(packed_weights_of_another_kind_are_refused),
