@@ -1,11 +1,11 @@
 /* The program `tandem`. A command is a row here. */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "bench/bench_commands.h"
 #include "bench/cli_options.h"
 #include "bench/infer_main.h"
+#include "bench/standard_output.h"
 #include "bench/worker_tandem.h"
 
 static int bench_command(int argc, char **argv) {
@@ -17,14 +17,6 @@ static int bench_command(int argc, char **argv) {
                         sizeof suites / sizeof suites[0], argc, argv);
 }
 
-/* A result that could not be written is a failure; a reader that went away (EPIPE) wanted no more. */
-static int with_output_written(int exit_code) {
-    if ((fflush(stdout) == 0 && !ferror(stdout)) || errno == EPIPE)
-        return exit_code;
-    fprintf(stderr, "tandem: cannot write standard output: %s\n", strerror(errno));
-    return exit_code != CLI_EXIT_OK ? exit_code : CLI_EXIT_FAILED;
-}
-
 int main(int argc, char **argv) {
     /* A row without a summary is not listed. */
     static const cli_entry commands[] = {
@@ -34,7 +26,10 @@ int main(int argc, char **argv) {
         {"cache", "show or clear the cache of compiled kernels", cache_command},
         {"_worker", NULL, worker_command},
     };
-    return with_output_written(cli_dispatch("tandem", "one tensor API on any OpenCL device",
-                                            commands, sizeof commands / sizeof commands[0], argc,
-                                            argv));
+    standard_descriptors_occupy();
+    const int code = cli_dispatch("tandem", "one tensor API on any OpenCL device", commands,
+                                  sizeof commands / sizeof commands[0], argc, argv);
+    /* A worker's output is the pipe of the protocol, which its parent watches. */
+    const int is_worker = argc > 1 && strcmp(argv[1], "_worker") == 0;
+    return is_worker ? code : standard_output_finish(stdout, code);
 }

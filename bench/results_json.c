@@ -232,9 +232,11 @@ int results_write_json(const cJSON *json, const char *path) {
     FILE *const file = to_stdout ? stdout : fopen(path, "w");
     int failed = text == NULL || file == NULL;
     if (file != NULL && text != NULL)
-        failed = fputs(text, file) == EOF || fputc('\n', file) == EOF || fflush(file) != 0;
+        failed = fputs(text, file) == EOF || fputc('\n', file) == EOF;
     if (file != NULL && !to_stdout)
         failed = fclose(file) != 0 || failed;
+    if (to_stdout && text != NULL)
+        failed = 0; /* what was lost there is told once, at the end: standard_output.h */
     if (failed)
         fprintf(stderr, "cannot write '%s': %s\n", path,
                 text == NULL ? "out of memory" : strerror(errno));

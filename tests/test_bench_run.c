@@ -346,6 +346,25 @@ static void the_table_has_a_row_for_each_implementation(void **state) {
     test_program_release(&result);
 }
 
+/* A driver opens files of its own: none of them may become the standard output that was closed. */
+static void output_that_cannot_be_written_is_a_failure(void **state) {
+    (void)state;
+    static const char *const outputs[] = {"/dev/full", NULL};
+    static const char *const commands[] = {
+        "devices", "infer " TANDEM_SOURCE_DIR "/examples/digits --images 2 --batch 1 --dtype f32 "
+                   "--synthetic none --seconds 0"};
+    for (int i = 0; i < 4; i++) {
+        char arguments[512];
+        snprintf(arguments, sizeof arguments, "%s --device %s", commands[i / 2], selector());
+        test_program_result result =
+            test_program_run_into(outputs[i % 2], program, arguments, NULL, PATIENCE_S);
+        if (result.exit_code != 1 ||
+            strstr(result.errors, "tandem: cannot write standard output: ") == NULL)
+            fail_msg("'%s' gave %d: %s", arguments, result.exit_code, result.errors);
+        test_program_release(&result);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(devices_lists_the_device_of_this_run),
@@ -358,6 +377,7 @@ int main(void) {
         cmocka_unit_test(peers_that_fail_do_not_end_the_run),
         cmocka_unit_test(a_worker_refuses_a_device_that_is_another_one),
         cmocka_unit_test(the_table_has_a_row_for_each_implementation),
+        cmocka_unit_test(output_that_cannot_be_written_is_a_failure),
     };
     return cmocka_run_group_tests_name("bench run", tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 #include "tests/support/test_program.h"
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -30,8 +31,9 @@ static void become(const char *program, char *words, const char *const *variable
         arguments[count++] = word;
     for (; variables != NULL && *variables != NULL; variables++)
         putenv((char *)*variables);
-    if (freopen("/dev/null", "r", stdin) == NULL || dup2(output, STDOUT_FILENO) < 0 ||
-        dup2(errors, STDERR_FILENO) < 0)
+    if (freopen("/dev/null", "r", stdin) == NULL || dup2(errors, STDERR_FILENO) < 0)
+        _exit(126);
+    if ((output < 0 ? close(STDOUT_FILENO) : dup2(output, STDOUT_FILENO)) < 0)
         _exit(126);
     execv(program, arguments);
     _exit(127);
@@ -53,7 +55,10 @@ static int wait_for(pid_t process, int seconds) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
+/* All of a file in memory; "" for no file. Closes it. */
 static char *read_all(int descriptor) {
+    if (descriptor < 0)
+        return calloc(1, 1);
     const off_t size = lseek(descriptor, 0, SEEK_END);
     assert_true(size >= 0);
     char *const text = malloc((size_t)size + 1);
@@ -64,13 +69,13 @@ static char *read_all(int descriptor) {
     return text;
 }
 
-test_program_result test_program_run(const char *program, const char *arguments,
-                                     const char *const *variables, int seconds) {
+/* `output` is -1 for a standard output that is closed. Its content is not looked at. */
+static test_program_result run_with(int output, const char *program, const char *arguments,
+                                    const char *const *variables, int seconds) {
     char words[MAX_ARGUMENTS_TEXT];
-    test_program_result result;
-    const int output = memfd_create("output", MFD_CLOEXEC);
+    test_program_result result = {.output = NULL};
     const int errors = memfd_create("errors", MFD_CLOEXEC);
-    assert_true(output >= 0 && errors >= 0);
+    assert_true(errors >= 0);
     assert_true(snprintf(words, sizeof words, "%s", arguments) < (int)sizeof words);
     fflush(NULL);
     const pid_t process = fork();
@@ -78,9 +83,29 @@ test_program_result test_program_run(const char *program, const char *arguments,
     if (process == 0)
         become(program, words, variables, output, errors);
     result.exit_code = wait_for(process, seconds);
-    result.output = read_all(output);
     result.errors = read_all(errors);
     assert_int_not_equal(result.exit_code, 127);
+    return result;
+}
+
+test_program_result test_program_run(const char *program, const char *arguments,
+                                     const char *const *variables, int seconds) {
+    const int output = memfd_create("output", MFD_CLOEXEC);
+    assert_true(output >= 0);
+    test_program_result result = run_with(output, program, arguments, variables, seconds);
+    result.output = read_all(output);
+    return result;
+}
+
+test_program_result test_program_run_into(const char *output, const char *program,
+                                          const char *arguments, const char *const *variables,
+                                          int seconds) {
+    const int descriptor = output == NULL ? -1 : open(output, O_WRONLY | O_CLOEXEC);
+    assert_true(output == NULL || descriptor >= 0);
+    test_program_result result = run_with(descriptor, program, arguments, variables, seconds);
+    result.output = read_all(-1);
+    if (descriptor >= 0)
+        close(descriptor);
     return result;
 }
 

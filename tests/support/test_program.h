@@ -16,6 +16,14 @@ typedef struct test_program_result {
 test_program_result test_program_run(const char *program, const char *arguments,
                                      const char *const *variables, int seconds);
 
+/*
+ * The same with standard output going to the file `output`, or closed where that is NULL; then
+ * result.output is empty.
+ */
+test_program_result test_program_run_into(const char *output, const char *program,
+                                          const char *arguments, const char *const *variables,
+                                          int seconds);
+
 void test_program_release(test_program_result *result);
 
 #endif
