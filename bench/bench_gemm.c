@@ -195,7 +195,7 @@ static int run_on_device(const gemm_options *options) {
     create_entrants(&run);
     run_all(&run);
     bench_entrants_release(run.entrants, run.entrant_count);
-    return bench_report_close(&run.report, options->settings.json);
+    return bench_report_close(&run.report, command_name, options->settings.json);
 }
 
 int bench_gemm_command(int argc, char **argv) {

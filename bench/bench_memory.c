@@ -111,7 +111,7 @@ static int run_on_device(const memory_options *options) {
     bench_entrant_self(&entrants[2], "memcpy", "memcpy");
     run_all(&run);
     bench_entrants_release(entrants, MEMORY_ENTRANTS);
-    return bench_report_close(&run.report, options->settings.json);
+    return bench_report_close(&run.report, command_name, options->settings.json);
 }
 
 int bench_memory_command(int argc, char **argv) {

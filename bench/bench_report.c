@@ -104,15 +104,15 @@ void bench_report_case(bench_report *report, const bench_result *row, bench_entr
     report->tandem_rows += entrants[0].status == RESULT_OK;
 }
 
-int bench_report_close(bench_report *report, const char *path) {
+int bench_report_close(bench_report *report, const char *command, const char *path) {
     const int to_stdout = path != NULL && strcmp(path, "-") == 0;
     int failed = results_failures(report->document) > 0;
     if (!to_stdout)
         table_print(report->table, stdout);
-    if (path != NULL && results_write(report->document, path) != 0)
+    if (path != NULL && results_write(report->document, command, path) != 0)
         failed = 1;
     if (report->tandem_rows == 0) {
-        fputs("tandem bench: nothing of Tandem was measured\n", stderr);
+        fprintf(stderr, "%s: nothing of Tandem was measured\n", command);
         failed = 1;
     }
     table_destroy(report->table);

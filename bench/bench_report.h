@@ -26,6 +26,6 @@ void bench_report_case(bench_report *report, const bench_result *row, bench_entr
  * Write the results file (path NULL: none), and the table unless the file goes to stdout. Returns
  * the exit code: failed when a row failed, or when no row of Tandem is ok.
  */
-int bench_report_close(bench_report *report, const char *path);
+int bench_report_close(bench_report *report, const char *command, const char *path);
 
 #endif

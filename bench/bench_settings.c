@@ -7,6 +7,8 @@
 int bench_settings_open(const char *command, const bench_settings *settings, const char *rate_name,
                         bench_device *device, bench_report *report) {
     tdm_context *context = NULL;
+    if (results_check_path(command, settings->json) != 0)
+        return CLI_EXIT_FAILED;
     const int code =
         device_pick(command, settings->device, &context, &device->index, &device->info);
     if (code != CLI_EXIT_OK)

@@ -42,8 +42,8 @@ typedef struct bench_device {
 } bench_device;
 
 /*
- * Find the device and open the report. Returns CLI_EXIT_OK, or the exit code after the reason on
- * stderr.
+ * Check --json, find the device and open the report. Returns CLI_EXIT_OK, or the exit code after
+ * the reason on stderr.
  */
 int bench_settings_open(const char *command, const bench_settings *settings, const char *rate_name,
                         bench_device *device, bench_report *report);

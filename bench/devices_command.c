@@ -90,7 +90,7 @@ static int write_json(const tdm_context *context, const char *selector, const ch
     cJSON *const notes = cJSON_AddArrayToObject(root, "notes");
     for (int note = 0; note < tdm_context_note_count(context); note++)
         cJSON_AddItemToArray(notes, cJSON_CreateString(tdm_context_note(context, note)));
-    const int failed = results_write_json(root, path);
+    const int failed = results_write_json(root, command_name, path);
     cJSON_Delete(root);
     return failed ? CLI_EXIT_FAILED : CLI_EXIT_OK;
 }
@@ -133,5 +133,9 @@ int devices_command(int argc, char **argv) {
         .notes = "Exit code 3 when there is no device, or none that --device names.",
     };
     const cli_outcome outcome = cli_parse(&command, argc, argv, NULL);
-    return outcome == CLI_RUN ? list_devices(selector, json) : cli_exit_code(outcome);
+    if (outcome != CLI_RUN)
+        return cli_exit_code(outcome);
+    if (results_check_path(command_name, json) != 0)
+        return CLI_EXIT_FAILED;
+    return list_devices(selector, json);
 }

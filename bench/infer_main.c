@@ -351,6 +351,8 @@ int tandem_infer_main(int argc, char **argv) {
     if (outcome != CLI_RUN)
         return cli_exit_code(outcome);
     int code = parse_lists(&run.options);
+    if (code == CLI_EXIT_OK && results_check_path(command_name, run.options.json) != 0)
+        code = CLI_EXIT_FAILED;
     if (code != CLI_EXIT_OK)
         return code;
     code = make_models(&run);
@@ -359,7 +361,7 @@ int tandem_infer_main(int argc, char **argv) {
         code = run.document ? run_devices(&run) : CLI_EXIT_FAILED;
     progress_clear();
     const int ran = code == CLI_EXIT_OK || run.failures > 0;
-    if (ran && run.options.json && results_write(run.document, run.options.json))
+    if (ran && run.options.json && results_write(run.document, command_name, run.options.json))
         code = CLI_EXIT_FAILED;
     results_destroy(run.document);
     release_models(&run);

@@ -1,11 +1,14 @@
 #include "bench/results_json.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cjson/cJSON.h>
 
@@ -226,24 +229,69 @@ int results_failures(const results_document *document) {
     return document == NULL ? 0 : document->failures;
 }
 
-int results_write_json(const cJSON *json, const char *path) {
-    const int to_stdout = strcmp(path, "-") == 0;
-    char *const text = cJSON_Print(json);
-    FILE *const file = to_stdout ? stdout : fopen(path, "w");
-    int failed = text == NULL || file == NULL;
-    if (file != NULL && text != NULL)
-        failed = fputs(text, file) == EOF || fputc('\n', file) == EOF;
-    if (file != NULL && !to_stdout)
-        failed = fclose(file) != 0 || failed;
-    if (to_stdout && text != NULL)
-        failed = 0; /* what was lost there is told once, at the end: standard_output.h */
-    if (failed)
-        fprintf(stderr, "cannot write '%s': %s\n", path,
-                text == NULL ? "out of memory" : strerror(errno));
-    free(text);
-    return failed ? -1 : 0;
+static int refuse_path(const char *command, const char *path, const char *reason) {
+    fprintf(stderr, "%s: cannot write '%s': %s\n", command, path, reason);
+    return -1;
 }
 
-int results_write(const results_document *document, const char *path) {
-    return document == NULL ? -1 : results_write_json(document->root, path);
+/* Whether a file that is not there can be made; it is not there afterwards either. Or an errno. */
+static int try_to_create(const char *path) {
+    const int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (file < 0)
+        return errno == EEXIST ? 0 : errno; /* a link to nowhere: fopen makes what it points to */
+    close(file);
+    return unlink(path) == 0 ? 0 : errno;
+}
+
+/* Opening is no test for a file that is there: the reader of a named pipe would see its end. */
+static int why_unwritable(const char *path) {
+    struct stat file;
+    if (stat(path, &file) != 0)
+        return errno == ENOENT ? try_to_create(path) : errno;
+    if (S_ISDIR(file.st_mode))
+        return EISDIR;
+    return access(path, W_OK) == 0 ? 0 : errno;
+}
+
+int results_check_path(const char *command, const char *path) {
+    if (path == NULL || strcmp(path, "-") == 0)
+        return 0;
+    const int reason = why_unwritable(path);
+    return reason == 0 ? 0 : refuse_path(command, path, strerror(reason));
+}
+
+static int write_line(FILE *file, const char *text) {
+    return fputs(text, file) == EOF || fputc('\n', file) == EOF ? -1 : 0;
+}
+
+static int write_file(const char *path, const char *text) {
+    FILE *const file = fopen(path, "w");
+    if (file == NULL)
+        return -1;
+    const int failed = write_line(file, text);
+    const int reason = errno; /* of the first failure: closing may have another */
+    if (fclose(file) == 0 && failed == 0)
+        return 0;
+    if (failed != 0)
+        errno = reason;
+    return -1;
+}
+
+int results_write_json(const cJSON *json, const char *command, const char *path) {
+    char *const text = cJSON_Print(json);
+    int result = 0;
+    if (text == NULL)
+        result = refuse_path(command, path, "out of memory");
+    else if (strcmp(path, "-") == 0)
+        write_line(stdout, text);
+    else if (write_file(path, text) != 0)
+        result = refuse_path(command, path, strerror(errno));
+    free(text);
+    return result;
+}
+
+int results_write(const results_document *document, const char *command, const char *path) {
+    if (document == NULL)
+        return refuse_path(command, path, "out of memory");
+    return results_write_json(document->root, command, path);
 }

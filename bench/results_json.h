@@ -79,8 +79,17 @@ void results_add(results_document *document, const bench_result *result);
 /* Rows whose status is RESULT_FAILED so far: a command that has any exits with 1. */
 int results_failures(const results_document *document);
 
-/* Write to a file, "-" for stdout. 0, or -1 with the reason on stderr. */
-int results_write(const results_document *document, const char *path);
+/*
+ * Before any work: whether results can be written to `path`. NULL and "-" can. No file is left behind
+ * and none is changed. 0, or -1 with "<command>: cannot write ..." on stderr.
+ */
+int results_check_path(const char *command, const char *path);
+
+/*
+ * Write to a file, "-" for stdout. 0, or -1 with the reason on stderr, as above; but what stdout does
+ * not take is told at the end of the program (standard_output.h).
+ */
+int results_write(const results_document *document, const char *command, const char *path);
 
 void results_destroy(results_document *document);
 
@@ -90,7 +99,7 @@ struct cJSON *results_library_json(void);
 struct cJSON *results_device_json(const tdm_device_info *info);
 /* "cpu", "gpu", … */
 const char *results_device_type(tdm_device_type type);
-int results_write_json(const struct cJSON *json, const char *path);
+int results_write_json(const struct cJSON *json, const char *command, const char *path);
 
 /* A number, or null where it is NaN or infinite. */
 void results_put_number(struct cJSON *object, const char *key, double value);

@@ -21,7 +21,7 @@ static char *written(const results_document *document) {
     char path[] = "/tmp/tandem-test-XXXXXX";
     const int descriptor = mkstemp(path);
     assert_true(descriptor >= 0);
-    assert_int_equal(results_write(document, path), 0);
+    assert_int_equal(results_write(document, "tandem try", path), 0);
     const ssize_t bytes = read(descriptor, text, sizeof text - 1);
     assert_true(bytes > 0);
     text[bytes] = '\0';
@@ -263,8 +263,8 @@ static void a_case_becomes_rows(void **state) {
 static void an_unwritable_file_is_an_error(void **state) {
     (void)state;
     results_document *const document = results_create();
-    assert_int_equal(results_write(document, "/nonexistent/folder/file.json"), -1);
-    assert_int_equal(results_write(document, "/dev/full"), -1);
+    assert_int_equal(results_write(document, "tandem try", "/nonexistent/folder/file.json"), -1);
+    assert_int_equal(results_write(document, "tandem try", "/dev/full"), -1);
     results_destroy(document);
 }
 

@@ -25,15 +25,25 @@ enum {
     PATIENCE_S = 60
 };
 
+/* A machine with no driver at all. */
+static const char *const no_drivers[] = {
+    "OCL_ICD_VENDORS=/nonexistent", "OPENCL_VENDOR_PATH=/nonexistent",
+    "TANDEM_OPENCL_LIBRARY=/nonexistent/libOpenCL.so", "TANDEM_CACHE_DIR=off", NULL};
+
 /* Expect an exit code, and a text on standard output or standard error. */
-static void expect(const char *arguments, int exit_code, const char *output, const char *errors) {
-    test_program_result result = test_program_run(program, arguments, NULL, PATIENCE_S);
+static void expect_with(const char *const *variables, const char *arguments, int exit_code,
+                        const char *output, const char *errors) {
+    test_program_result result = test_program_run(program, arguments, variables, PATIENCE_S);
     if (result.exit_code != exit_code ||
         (output != NULL && strstr(result.output, output) == NULL) ||
         (errors != NULL && strstr(result.errors, errors) == NULL))
         fail_msg("'tandem %s' gave %d\n-- output:\n%s-- errors:\n%s", arguments, result.exit_code,
                  result.output, result.errors);
     test_program_release(&result);
+}
+
+static void expect(const char *arguments, int exit_code, const char *output, const char *errors) {
+    expect_with(NULL, arguments, exit_code, output, errors);
 }
 
 static const char *const commands[] = {"devices", "bench gemm", "bench memory", "infer", "cache"};
@@ -107,9 +117,6 @@ static void misuse_is_refused_with_a_sentence(void **state) {
 /* With no driver at all: `devices` still says what there is not, and why. */
 static void a_device_that_is_not_there_has_its_own_exit_code(void **state) {
     (void)state;
-    static const char *const no_drivers[] = {
-        "OCL_ICD_VENDORS=/nonexistent", "OPENCL_VENDOR_PATH=/nonexistent",
-        "TANDEM_OPENCL_LIBRARY=/nonexistent/libOpenCL.so", NULL};
     static const struct {
         const char *arguments;
         const char *sentence;
@@ -127,6 +134,35 @@ static void a_device_that_is_not_there_has_its_own_exit_code(void **state) {
             fail_msg("'tandem %s' gave %d: %s", rows[i].arguments, result.exit_code, result.errors);
         if (strcmp(rows[i].arguments, "devices") == 0)
             assert_non_null(strstr(result.output, "cuda: "));
+        test_program_release(&result);
+    }
+}
+
+/* Drivers would be found neither: what is said about the file comes first. */
+static void results_that_cannot_be_written_are_refused_at_once(void **state) {
+    (void)state;
+    static const char *const json_commands[] = {"devices", "bench gemm", "bench memory",
+                                                "infer /nonexistent"};
+    static const struct {
+        const char *path;
+        const char *reason;
+    } paths[] = {
+        {"/nonexistent/folder/r.json", "No such file or directory"},
+        {"/tmp", "Is a directory"},
+        {"/dev/null/r.json", "Not a directory"},
+    };
+    for (size_t i = 0; i < 4 * (sizeof paths / sizeof paths[0]); i++) {
+        char arguments[128];
+        char expected[256];
+        const char *const command = json_commands[i % 4];
+        snprintf(arguments, sizeof arguments, "%s --json %s", command, paths[i / 4].path);
+        snprintf(expected, sizeof expected, "tandem %.*s: cannot write '%s': %s\n",
+                 (int)strcspn(command, "/") - (strchr(command, '/') != NULL), command,
+                 paths[i / 4].path, paths[i / 4].reason);
+        test_program_result result = test_program_run(program, arguments, no_drivers, PATIENCE_S);
+        if (result.exit_code != 1 || strcmp(result.errors, expected) != 0 || result.output[0])
+            fail_msg("'tandem %s' gave %d: %s%s", arguments, result.exit_code, result.output,
+                     result.errors);
         test_program_release(&result);
     }
 }
@@ -154,6 +190,32 @@ static int count_files(const char *folder) {
         count += entry->d_name[0] != '.';
     closedir(entries);
     return count;
+}
+
+/* A command that fails afterwards leaves no file behind, and one that was there as it was. */
+static void a_failed_command_leaves_no_results(void **state) {
+    (void)state;
+    static const struct {
+        const char *command;
+        int exit_code;
+    } rows[] = {{"bench gemm", 3}, {"bench memory", 3}, {"infer /nonexistent", 2}};
+    char folder[] = "/tmp/tandem-test-XXXXXX";
+    struct stat file;
+    assert_non_null(mkdtemp(folder));
+    put_file(folder, "old.json");
+    for (size_t i = 0; i < 2 * (sizeof rows / sizeof rows[0]); i++) {
+        char arguments[128];
+        char old[64];
+        snprintf(arguments, sizeof arguments, "%s --json %s/%s.json", rows[i / 2].command, folder,
+                 i % 2 == 0 ? "new" : "old");
+        snprintf(old, sizeof old, "%s/old.json", folder);
+        expect_with(no_drivers, arguments, rows[i / 2].exit_code, NULL, NULL);
+        assert_int_equal(count_files(folder), 1);
+        assert_int_equal(stat(old, &file), 0);
+        assert_int_equal(file.st_size, 10);
+    }
+    remove_file(folder, "old.json");
+    assert_int_equal(rmdir(folder), 0);
 }
 
 /* Only what the library writes is counted and deleted: the folder may be anyone's. */
@@ -207,9 +269,6 @@ static void a_cache_that_is_off_or_not_there(void **state) {
 /* Standard output is a device that is always full, then no file at all. */
 static void lost_output_is_a_failure(void **state) {
     (void)state;
-    static const char *const no_drivers[] = {
-        "OCL_ICD_VENDORS=/nonexistent", "OPENCL_VENDOR_PATH=/nonexistent",
-        "TANDEM_OPENCL_LIBRARY=/nonexistent/libOpenCL.so", "TANDEM_CACHE_DIR=off", NULL};
     static const struct {
         const char *output;
         const char *sentence;
@@ -246,6 +305,8 @@ int main(void) {
         cmocka_unit_test(the_help_of_the_program_names_every_command),
         cmocka_unit_test(misuse_is_refused_with_a_sentence),
         cmocka_unit_test(a_device_that_is_not_there_has_its_own_exit_code),
+        cmocka_unit_test(results_that_cannot_be_written_are_refused_at_once),
+        cmocka_unit_test(a_failed_command_leaves_no_results),
         cmocka_unit_test(the_cache_is_shown_and_cleared),
         cmocka_unit_test(a_cache_that_is_off_or_not_there),
         cmocka_unit_test(lost_output_is_a_failure),
