@@ -1,8 +1,10 @@
 /* Copies between tensors and with the host, and fill: every variant on every device, bit for bit.
  * ctest: device timeout=180 */
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "api/core.h"
 #include "quant/number_formats.h"
@@ -256,6 +258,78 @@ static void host_copies(void **state) {
     }
 }
 
+/* A call that fails after it lent memory to the driver: nothing uses the memory any more when the
+ * call returns. */
+typedef struct lent_case {
+    const char *failing; /* the driver call */
+    test_placement placement;
+    int kind; /* of host_layout */
+    bool to_host;
+} lent_case;
+
+static const lent_case lent_cases[] = {
+    {"clEnqueueNDRangeKernel", TEST_TRANSPOSED, 0, false},  /* the caller's, by the first copy */
+    {"clEnqueueBarrierWithWaitList", TEST_DENSE, 1, false}, /* a dense copy of the caller's */
+    {"clEnqueueBarrierWithWaitList", TEST_TRANSPOSED, 1, false},
+    {"clEnqueueBarrierWithWaitList", TEST_DENSE, 1, true},
+    {"clEnqueueBarrierWithWaitList", TEST_TRANSPOSED, 1, true},
+};
+
+/* CL_OUT_OF_RESOURCES */
+#define OUT_OF_RESOURCES (-5)
+
+/* Not on the stack: a call that does not wait leaves them in use. */
+static atomic_bool is_done;
+static unsigned char lent[256], as_lent[256];
+
+static void finish_late(void *user) {
+    const struct timespec pause = {.tv_nsec = 100000000};
+    (void)user;
+    nanosleep(&pause, NULL);
+    atomic_store(&is_done, true);
+}
+
+static void fail_behind_task(const test_device *device, const lent_case *c, bool async) {
+    static const op_shape shape = {2, {5, 7}};
+    int64_t strides[TDM_MAX_RANK];
+    assert_in_range(host_layout(&shape, c->kind, strides), 1, sizeof lent / sizeof(uint16_t));
+    const int64_t *const given = c->kind == 0 ? NULL : strides;
+    tdm_stream *const s = device->stream;
+    test_array x;
+    test_array_create(&x, device, TDM_F16, shape.rank, shape.shape, c->placement);
+    test_array_fill(&x, TEST_DATA_UNIT, 5);
+    memset(lent, 0x5a, sizeof lent);
+    memset(as_lent, 0x5a, sizeof as_lent);
+    atomic_store(&is_done, false);
+    TEST_OK(tdm_stream_host_task(s, finish_late, NULL));
+    tdm_fault_plant(c->failing, 1, OUT_OF_RESOURCES, false);
+    tdm_status status;
+    if (c->to_host)
+        status = async ? tdm_copy_to_host_async(s, x.tensor, lent, sizeof lent, given)
+                       : tdm_copy_to_host(s, x.tensor, lent, sizeof lent, given);
+    else
+        status = async ? tdm_copy_from_host_async(s, x.tensor, lent, sizeof lent, given)
+                       : tdm_copy_from_host(s, x.tensor, lent, sizeof lent, given);
+    tdm_fault_clear();
+    const bool waited = atomic_load(&is_done);
+    TEST_REFUSED(status, TDM_INTERNAL, "CL_OUT_OF_RESOURCES");
+    TEST_OK(tdm_stream_synchronize(s));
+    assert_true(waited);
+    assert_memory_equal(lent, as_lent, sizeof lent);
+    test_array_destroy(&x);
+    /* The stream serves on. */
+    host_round_trip(device, &shape, c->placement, c->kind, async);
+}
+
+DEVICE_TEST(host_copies_that_fail_wait_first) {
+    if (!(device->info.capabilities & TDM_CAP_HOST_TASK))
+        return;
+    for (size_t i = 0; i < sizeof lent_cases / sizeof lent_cases[0]; i++) {
+        fail_behind_task(device, &lent_cases[i], false);
+        fail_behind_task(device, &lent_cases[i], true);
+    }
+}
+
 /* ---- misuse ---- */
 
 DEVICE_TEST(copy_misuse_is_refused) {
@@ -337,6 +411,7 @@ int main(void) {
         cmocka_unit_test(a_large_dense_copy),
         cmocka_unit_test(equal_views_are_left_alone),
         cmocka_unit_test(host_copies),
+        cmocka_unit_test(host_copies_that_fail_wait_first),
         cmocka_unit_test(copy_misuse_is_refused),
         cmocka_unit_test(fill_refuses_dtypes_without_numbers),
         cmocka_unit_test(host_misuse_is_refused),
