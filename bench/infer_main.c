@@ -1,6 +1,7 @@
 /* tandem infer: a classifier from safetensors on every device found, checked, then timed. */
 #include "bench/infer_main.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -160,10 +161,16 @@ static int complain(const mlp_error *error) {
     return CLI_EXIT_FAILED;
 }
 
-static int has_file(const char *directory, const char *name) {
+/* 1, 0 where there is none, -1 where that cannot be told: a disk that fails has no absent files. */
+static int find_file(const char *directory, const char *name, mlp_error *error) {
     char path[4096];
     const int length = snprintf(path, sizeof path, "%s/%s", directory, name);
-    return length < (int)sizeof path && access(path, F_OK) == 0;
+    if (length < (int)sizeof path && access(path, F_OK) == 0)
+        return 1;
+    const int reason = length < (int)sizeof path ? errno : ENAMETOOLONG;
+    if (reason == ENOENT || reason == ENOTDIR)
+        return 0;
+    return mlp_fail(error, "cannot look for %s in '%s': %s", name, directory, strerror(reason));
 }
 
 static int make_references(const infer_options *options, infer_model *made, int64_t rows,
@@ -177,9 +184,10 @@ static int make_references(const infer_options *options, infer_model *made, int6
 
 /* Without held-out images the logits are still compared, on samples from the seed. */
 static int load_model(const infer_options *options, infer_model *made, mlp_error *error) {
-    if (mlp_model_load(options->directory, &made->model, error))
+    const int has_heldout = find_file(options->directory, "heldout.safetensors", error);
+    if (has_heldout < 0 || mlp_model_load(options->directory, &made->model, error))
         return -1;
-    if (!has_file(options->directory, "heldout.safetensors")) {
+    if (!has_heldout) {
         fprintf(stderr, "%s: %s has no heldout.safetensors: no accuracy\n", command_name,
                 options->directory);
         if (mlp_samples_synthetic(64, mlp_model_inputs(&made->model), synthetic_seed,
@@ -209,7 +217,10 @@ static int make_synthetic(const infer_options *options, infer_model *made, mlp_e
 static int make_models(infer_run *run) {
     const infer_options *const options = &run->options;
     mlp_error error;
-    if (!has_file(options->directory, "model.safetensors"))
+    const int has_model = find_file(options->directory, "model.safetensors", &error);
+    if (has_model < 0)
+        return complain(&error);
+    if (!has_model)
         return cli_refuse(command_name, "'%s' is no folder with a model.safetensors",
                           options->directory);
     progress_show(0, 0, "reading %s", options->directory);

@@ -332,6 +332,27 @@ static void test_broken_folders(void **state) {
     expect(1, "heldout.safetensors: the file is truncated", code, messages);
 }
 
+/* A file that cannot be looked at is not taken for an absent one: that would drop the accuracy. */
+static void test_unreachable_files(void **state) {
+    (void)state;
+    char long_name[300];
+    char *messages;
+    memset(long_name, 'x', sizeof long_name - 1);
+    long_name[sizeof long_name - 1] = '\0';
+    int code = RUN(&messages, long_name);
+    expect(1, "cannot look for model.safetensors in 'xxx", code, messages);
+    code = RUN(&messages, "/dev/null");
+    expect(2, "'/dev/null' is no folder with a model.safetensors", code, messages);
+    copy_digits("0.98");
+    assert_int_equal(symlink("heldout.safetensors", in_directory("heldout.safetensors")), 0);
+    code = RUN(&messages, directory, "--synthetic", "none", "--images", "2", "--batch", "2");
+    expect(1, "Too many levels of symbolic links", code, messages);
+    unlink(in_directory("model.safetensors"));
+    assert_int_equal(symlink("model.safetensors", in_directory("model.safetensors")), 0);
+    code = RUN(&messages, directory);
+    expect(1, "cannot look for model.safetensors in", code, messages);
+}
+
 static void test_usage(void **state) {
     (void)state;
     static const struct {
@@ -432,6 +453,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_lost_accuracy_fails, make_directory, remove_directory),
         cmocka_unit_test_setup_teardown(test_no_heldout_images, make_directory, remove_directory),
         cmocka_unit_test_setup_teardown(test_broken_folders, make_directory, remove_directory),
+        cmocka_unit_test_setup_teardown(test_unreachable_files, make_directory, remove_directory),
         cmocka_unit_test_setup_teardown(test_usage, make_directory, remove_directory),
         cmocka_unit_test_setup_teardown(test_no_such_device, make_directory, remove_directory),
         cmocka_unit_test(test_wrong_logit_fails),
