@@ -28,6 +28,9 @@ void bench_entrant_self(bench_entrant *entrant, const char *impl, const char *su
     entrant->arguments[1] = suite;
     if (entrant->program[0] == '\0')
         entrant->missing = "the path of this program is unknown";
+    /* The library's log of the worker is what the user asked for; the twin would say it again. */
+    const char *const log = getenv("TANDEM_LOG");
+    entrant->show_messages = log != NULL && log[0] != '\0' && strcmp(impl, BENCH_TWIN_NAME) != 0;
 }
 
 /* Try folder/tandem-peer-library. */

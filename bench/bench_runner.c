@@ -45,6 +45,7 @@ static void start_worker(bench_entrant *entrant, double timeout_s) {
         .program = entrant->program,
         .arguments = entrant->arguments,
         .environment = variables,
+        .show_messages = entrant->show_messages,
     };
     worker_stop(entrant->worker);
     entrant->worker = worker_start(&launch, timeout_s, &entrant->greeting);

@@ -22,6 +22,7 @@ typedef struct bench_entrant {
     const char *arguments[4];                         /* NULL-terminated */
     char variables[MAX_VARIABLES][MAX_VARIABLE_TEXT]; /* "NAME=value", up to the first empty one */
     const char *missing; /* why it cannot run at all, NULL when it can */
+    int show_messages;   /* of worker_launch */
 
     worker_process *worker; /* started when first needed, and again after it died */
     worker_text greeting;

@@ -14,6 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "bench/progress.h"
+
 extern char **environ;
 
 /* Drivers may take their time to shut down, checkers of memory even more. */
@@ -25,7 +27,9 @@ struct worker_process {
     int replies;   /* our end of its standard output */
     int output;    /* shared file, its descriptor 3 */
     int messages;  /* shared file, its standard error */
-    void *map;     /* of `output`, NULL when not mapped */
+    int show_messages;
+    off_t shown; /* bytes of `messages` repeated so far */
+    void *map;   /* of `output`, NULL when not mapped */
     size_t map_bytes;
     char line[WORKER_MAX_LINE];
     size_t line_length; /* bytes read so far, across replies never more than one line */
@@ -182,6 +186,19 @@ static void note_cause(worker_process *worker, int status, const char *complaint
         worker_text_add(&worker->cause, ": %s", message);
 }
 
+/* Not the descriptor itself for the worker: the last message is wanted as the cause of a failure. */
+static void show_messages(worker_process *worker) {
+    char text[4096];
+    if (!worker->show_messages)
+        return;
+    ssize_t bytes;
+    while ((bytes = pread(worker->messages, text, sizeof text, worker->shown)) > 0) {
+        progress_clear();
+        fwrite(text, 1, (size_t)bytes, stderr);
+        worker->shown += bytes;
+    }
+}
+
 /* Wait for the end of the process, at most `seconds`; then it is killed. */
 static int reap(worker_process *worker, double seconds) {
     int status = 0;
@@ -196,6 +213,7 @@ static int reap(worker_process *worker, double seconds) {
         nanosleep(&pause, NULL);
     }
     worker->process = 0;
+    show_messages(worker);
     return status;
 }
 
@@ -235,6 +253,7 @@ static int read_reply(worker_process *worker, double timeout_s, worker_text *rep
             return give_up(worker, "the reply is longer than a line may be", reply), -1;
     }
     worker->line[worker->line_length - 1] = '\0';
+    show_messages(worker);
     return 0;
 }
 
@@ -283,6 +302,7 @@ worker_process *worker_start(const worker_launch *launch, double timeout_s, work
         return NULL;
     }
     worker->requests = worker->replies = worker->output = worker->messages = -1;
+    worker->show_messages = launch->show_messages;
     /* A worker that died is noticed by write's result, not by a signal that ends us. */
     signal(SIGPIPE, SIG_IGN);
     const int error = connect_and_spawn(worker, launch);

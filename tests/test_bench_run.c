@@ -346,6 +346,24 @@ static void the_table_has_a_row_for_each_implementation(void **state) {
     test_program_release(&result);
 }
 
+/* The kernel is chosen in the worker: its log comes out here, once, though its twin has it too. */
+static void the_log_of_the_worker_is_shown(void **state) {
+    (void)state;
+    static const char *const logged[] = {"TANDEM_LOG=dispatch", NULL};
+    char arguments[256];
+    snprintf(arguments, sizeof arguments, "bench gemm --quick --shapes 16x16x16 --device %s",
+             selector());
+    test_program_result result = test_program_run(program, arguments, logged, PATIENCE_S);
+    assert_int_equal(result.exit_code, 0);
+    const char *const chosen = strstr(result.errors, "dispatch: gemm: gemm_");
+    if (chosen == NULL || strstr(result.errors, " chosen\n") == NULL)
+        fail_msg("the log lacks the kernel of GEMM: %s", result.errors);
+    char line[256];
+    snprintf(line, sizeof line, "%.*s", (int)strcspn(chosen, "\n"), chosen);
+    assert_null(strstr(chosen + 1, line));
+    test_program_release(&result);
+}
+
 /* A driver opens files of its own: none of them may become the standard output that was closed. */
 static void output_that_cannot_be_written_is_a_failure(void **state) {
     (void)state;
@@ -377,6 +395,7 @@ int main(void) {
         cmocka_unit_test(peers_that_fail_do_not_end_the_run),
         cmocka_unit_test(a_worker_refuses_a_device_that_is_another_one),
         cmocka_unit_test(the_table_has_a_row_for_each_implementation),
+        cmocka_unit_test(the_log_of_the_worker_is_shown),
         cmocka_unit_test(output_that_cannot_be_written_is_a_failure),
     };
     return cmocka_run_group_tests_name("bench run", tests, NULL, NULL);

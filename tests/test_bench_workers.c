@@ -241,6 +241,34 @@ static void a_bad_end_is_told(void **state) {
     }
 }
 
+static void messages_are_shown_where_they_are_asked_for(void **state) {
+    (void)state;
+    for (int show = 0; show <= 1; show++) {
+        char text[256];
+        bench_entrant entrant = make_entrant("talks",
+                                             "echo first >&2\n"
+                                             "echo 'ready protocol=1 impl=x'\n",
+                                             "read -r line; echo second >&2; exit 7\n");
+        entrant.show_messages = show;
+        FILE *const file = tmpfile();
+        fflush(stderr);
+        const int saved = dup(STDERR_FILENO);
+        assert_true(file != NULL && saved >= 0);
+        dup2(fileno(file), STDERR_FILENO);
+        bench_run_case(&plan, &entrant, 1);
+        fflush(stderr);
+        dup2(saved, STDERR_FILENO);
+        close(saved);
+        rewind(file);
+        text[fread(text, 1, sizeof text - 1, file)] = '\0';
+        fclose(file);
+        assert_string_equal(text, show ? "first\nsecond\n" : "");
+        assert_string_equal(entrant.reason.text,
+                            "prepare: the worker ended with exit code 7: second");
+        remove_scripts(&entrant, 1);
+    }
+}
+
 static void variables_reach_the_worker(void **state) {
     (void)state;
     setenv("TANDEM_TEST_SET", "by the user", 1);
@@ -309,6 +337,7 @@ int main(void) {
         cmocka_unit_test(a_failed_worker_is_started_afresh_for_the_next_case),
         cmocka_unit_test(a_program_that_is_not_there),
         cmocka_unit_test(a_bad_end_is_told),
+        cmocka_unit_test(messages_are_shown_where_they_are_asked_for),
         cmocka_unit_test(variables_reach_the_worker),
     };
     return cmocka_run_group_tests_name("bench workers", tests, make_folder, remove_folder);
