@@ -57,12 +57,14 @@ tdm_status tdm_packed_check(const tdm_gemm_plan *plan, const tdm_packed *packed)
         return tdm_fail(
             TDM_BAD_SHAPE, "gemm: packed_b is %lld by %lld but B of the plan is %lld by %lld",
             (long long)packed->k, (long long)packed->n, (long long)p->k, (long long)p->n);
-    int64_t shape[TDM_GEMM_BATCH_RANK];
-    const int rank = own_batch(&plan->desc.b, shape);
-    if (packed->batch_rank != rank ||
-        memcmp(packed->batch_shape, shape, (size_t)rank * sizeof *shape) != 0)
-        return tdm_fail(TDM_BAD_SHAPE, "gemm: the batch of packed_b is not that of B of the plan");
-    return TDM_OK;
+    tdm_layout own = {.rank = packed->batch_rank}, planned = {0};
+    memcpy(own.shape, packed->batch_shape, sizeof packed->batch_shape);
+    planned.rank = own_batch(&plan->desc.b, planned.shape);
+    if (tdm_layout_same_shape(&own, &planned))
+        return TDM_OK;
+    char own_text[TDM_SHAPE_TEXT], planned_text[TDM_SHAPE_TEXT];
+    return tdm_fail(TDM_BAD_SHAPE, "gemm: packed_b has batch %s but B of the plan has %s",
+                    tdm_layout_text(&own, own_text), tdm_layout_text(&planned, planned_text));
 }
 
 /* A dense copy of one outer entry, for kernels that read B in place. */

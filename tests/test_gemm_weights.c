@@ -181,6 +181,70 @@ static void weights_are_packed_by_plans_without_rows(void **state) {
     with_every_row("weights_are_packed_by_plans_without_rows", pack_without_rows);
 }
 
+/* Extents of a batch of B; the plan's A is shared by all of it. */
+typedef struct weights_batch {
+    int rank;
+    int64_t shape[3];
+} weights_batch;
+
+static tdm_gemm_desc weights_desc(const weights_batch *batch) {
+    tdm_gemm_desc desc = gemm_small_desc();
+    int64_t b[5] = {0}, d[5] = {0};
+    memcpy(b, batch->shape, sizeof batch->shape);
+    memcpy(d, batch->shape, sizeof batch->shape);
+    b[batch->rank] = 6;
+    d[batch->rank] = 4;
+    b[batch->rank + 1] = d[batch->rank + 1] = 5;
+    TEST_OK(tdm_layout_contiguous(TDM_F32, batch->rank + 2, b, &desc.b));
+    TEST_OK(tdm_layout_contiguous(TDM_F32, batch->rank + 2, d, &desc.d));
+    return desc;
+}
+
+/* Dimensions of a batch are compared, not the number of matrices; those of 1 do not count. */
+DEVICE_TEST(packed_weights_of_another_batch_are_refused) {
+    static const struct {
+        weights_batch packed, plan;
+        const char *detail; /* NULL: they serve */
+    } rows[] = {
+        {{2, {2, 2}}, {1, {4}}, "gemm: packed_b has batch [2, 2] but B of the plan has [4]"},
+        {{1, {4}}, {2, {2, 2}}, "gemm: packed_b has batch [4] but B of the plan has [2, 2]"},
+        {{2, {3, 2}}, {2, {2, 3}}, "gemm: packed_b has batch [3, 2] but B of the plan has [2, 3]"},
+        {{1, {4}}, {0}, "gemm: packed_b has batch [4] but B of the plan has []"},
+        {{0}, {1, {4}}, "gemm: packed_b has batch [] but B of the plan has [4]"},
+        {{1, {4}}, {2, {1, 4}}, NULL},
+        {{3, {2, 1, 2}}, {2, {2, 2}}, NULL},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        tdm_gemm_desc packing = weights_desc(&rows[i].packed), desc = weights_desc(&rows[i].plan);
+        packing.packed_b = desc.packed_b = 1;
+        tdm_gemm_plan *plan = NULL;
+        tdm_packed *packed = NULL;
+        test_array weights;
+        gemm_table t;
+        gemm_table_lay(&t, device, &desc);
+        test_array_create_layout(&weights, device, &packing.b, 0);
+        test_array_fill(&weights, TEST_DATA_SMALL_INTEGER, 2);
+        TEST_OK(tdm_gemm_plan_create(device->device, &packing, &plan));
+        TEST_OK(tdm_gemm_pack_b(plan, device->stream, weights.tensor, &packed));
+        t.args.b = NULL;
+        t.args.packed_b = packed;
+        if (rows[i].detail) {
+            TEST_REFUSED(tdm_gemm_plan_run(t.plan, device->stream, &t.args), TDM_BAD_SHAPE,
+                         rows[i].detail);
+            test_array_expect_unchanged(&t.d);
+        } else {
+            TEST_OK(tdm_gemm_plan_run(t.plan, device->stream, &t.args));
+            batching batch = {.rank = rows[i].plan.rank, .a = {1, 1, 1}};
+            memcpy(batch.d, rows[i].plan.shape, sizeof batch.d);
+            expect_batched_product(&t, &batch);
+        }
+        tdm_packed_destroy(packed);
+        tdm_gemm_plan_destroy(plan);
+        test_array_destroy(&weights);
+        gemm_table_clear(&t);
+    }
+}
+
 DEVICE_TEST(packed_weights_of_another_kind_are_refused) {
     tdm_gemm_desc desc = gemm_small_desc();
     gemm_table t;
@@ -241,6 +305,7 @@ int main(void) {
         cmocka_unit_test(packed_weights_serve_chosen_plans_with_any_order_of_batches),
         cmocka_unit_test(packed_weights_serve_plans_with_any_order_of_batches),
         cmocka_unit_test(weights_are_packed_by_plans_without_rows),
+        cmocka_unit_test(packed_weights_of_another_batch_are_refused),
         cmocka_unit_test(packed_weights_of_another_kind_are_refused),
     };
     return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);

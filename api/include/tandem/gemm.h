@@ -92,9 +92,16 @@ TDM_API const char *tdm_gemm_plan_refusals(const tdm_gemm_plan *plan);
 
 /*
  * Pack B (layout as the plan's b) once, for any number of runs. Allocates, enqueues on the stream.
- * The object is tied to a layout id and version: a plan whose kernel wants another refuses it. The
- * caller releases it with tdm_packed_destroy. Statuses: TDM_BAD_ARGUMENT, TDM_BAD_STATE (the plan
- * was made without packed_b; or recording), memory, the stream's failure. Since 0.1.
+ * The object serves every plan of the same device, made with packed_b, whatever its M, its A and D:
+ *   - whose kernel reads the same layout id and version (tdm_packed_layout);
+ *   - whose B has the same K and N and the same batch: equal extents in the same order, those that
+ *     are 1 or have stride 0 left out. Dimensions are not joined: weights packed from a batch of
+ *     [2, 2] are refused by a plan whose B has a batch of [4], though both are four matrices; give
+ *     the packing plan the shape that the running plans have (tdm_tensor_reshape).
+ * _run refuses it otherwise (TDM_BAD_ARGUMENT, TDM_BAD_SHAPE) and says which. The caller releases
+ * the object with tdm_packed_destroy. Statuses: TDM_BAD_ARGUMENT, TDM_BAD_SHAPE, TDM_BAD_DTYPE,
+ * TDM_BAD_STATE (the plan was made without packed_b; or recording), memory, the stream's failure.
+ * Since 0.1.
  */
 TDM_API tdm_status tdm_gemm_pack_b(const tdm_gemm_plan *plan, tdm_stream *stream,
                                    const tdm_tensor *b, tdm_packed **packed);
