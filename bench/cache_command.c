@@ -67,6 +67,18 @@ static cache_totals walk(DIR *folder, int clear) {
     return totals;
 }
 
+/* The library's own rule: it reads and writes only where nobody else can. NULL where it does. */
+static const char *why_not_used(int descriptor) {
+    struct stat folder;
+    if (fstat(descriptor, &folder) != 0)
+        return strerror(errno);
+    if (folder.st_uid != geteuid())
+        return "the folder belongs to another user";
+    if ((folder.st_mode & S_IWOTH) != 0)
+        return "everybody may write to the folder";
+    return (folder.st_mode & S_IWGRP) != 0 ? "the group may write to the folder" : NULL;
+}
+
 static int visit(const char *path, int clear) {
     DIR *const folder = opendir(path);
     if (folder == NULL && errno != ENOENT) {
@@ -74,12 +86,16 @@ static int visit(const char *path, int clear) {
         return CLI_EXIT_FAILED;
     }
     cache_totals totals = {0};
+    const char *obstacle = NULL;
     if (folder != NULL) {
+        obstacle = why_not_used(dirfd(folder));
         totals = walk(folder, clear);
         closedir(folder);
     }
     printf("%s: %s%ld compiled programs, %.1f MiB\n", path, clear ? "deleted " : "", totals.files,
            (double)totals.bytes / (1024 * 1024));
+    if (obstacle != NULL)
+        printf("not used: %s\n", obstacle);
     if (totals.failures > 0)
         fprintf(stderr, "%s: %ld files could not be deleted\n", command_name, totals.failures);
     return totals.failures > 0 ? CLI_EXIT_FAILED : CLI_EXIT_OK;

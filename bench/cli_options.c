@@ -177,6 +177,8 @@ static cli_outcome set_option(const cli_command *command, const cli_option *opti
         *(int *)option->target = 1;
         return CLI_RUN;
     case CLI_TEXT:
+        if (value[0] == '\0')
+            return refuse_value(command, option, value, "it is empty");
         *(const char **)option->target = value;
         return CLI_RUN;
     case CLI_CHOICE:
@@ -307,10 +309,33 @@ static int refuse_command(const char *name, const cli_entry *entries, size_t cou
     return cli_refuse(name, "unknown command '%s'; choose one of %s", given, names);
 }
 
+/* The row of a name; NULL for none. */
+static const cli_entry *find_entry(const cli_entry *entries, size_t count, const char *name) {
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(name, entries[i].name) == 0)
+            return &entries[i];
+    }
+    return NULL;
+}
+
+/* "help WORD..." becomes "WORD... --help", which every command and every group of commands answers. */
+static int help_about(const char *name, const cli_entry *entries, size_t count, int argc,
+                      char **argv) {
+    static char option[] = "--help";
+    const cli_entry *const entry = find_entry(entries, count, argv[2]);
+    if (entry == NULL || entry->summary == NULL)
+        return refuse_command(name, entries, count, argv[2]);
+    memmove(argv + 1, argv + 2, (size_t)(argc - 2) * sizeof *argv);
+    argv[argc - 1] = option;
+    return entry->run(argc - 1, argv + 1);
+}
+
 int cli_dispatch(const char *name, const char *summary, const cli_entry *entries, size_t count,
                  int argc, char **argv) {
     if (argc < 2)
         return refuse_command(name, entries, count, NULL);
+    if (strcmp(argv[1], "help") == 0 && argc > 2)
+        return help_about(name, entries, count, argc, argv);
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0) {
         print_commands(name, summary, entries, count);
         return CLI_EXIT_OK;
@@ -319,9 +344,8 @@ int cli_dispatch(const char *name, const char *summary, const cli_entry *entries
         print_version(name);
         return CLI_EXIT_OK;
     }
-    for (size_t i = 0; i < count; i++) {
-        if (strcmp(argv[1], entries[i].name) == 0)
-            return entries[i].run(argc - 1, argv + 1);
-    }
-    return refuse_command(name, entries, count, argv[1]);
+    const cli_entry *const entry = find_entry(entries, count, argv[1]);
+    if (entry == NULL)
+        return refuse_command(name, entries, count, argv[1]);
+    return entry->run(argc - 1, argv + 1);
 }

@@ -19,7 +19,7 @@ enum {
 /* What an option's value is, and the type its target points to. */
 typedef enum cli_kind {
     CLI_FLAG,   /* no value; int, set to 1 */
-    CLI_TEXT,   /* any text; const char *, points into argv */
+    CLI_TEXT,   /* any text but the empty one; const char *, points into argv */
     CLI_COUNT,  /* whole number within [minimum, maximum]; int64_t */
     CLI_NUMBER, /* finite number within [minimum, maximum]; double */
     CLI_BYTES,  /* whole number with an optional K, M or G (powers of 1024); int64_t, bounded too */
@@ -84,8 +84,8 @@ cli_outcome cli_parse(const cli_command *command, int argc, char **argv, int *fi
 int cli_exit_code(cli_outcome outcome);
 
 /*
- * Run the row that argv[1] names, or answer --help and --version. `name` is the command so far,
- * e.g. "tandem bench". Returns the exit code.
+ * Run the row that argv[1] names, or answer --help and --version. "help" in front of a command is
+ * --help behind it. `name` is the command so far, e.g. "tandem bench". Returns the exit code.
  */
 int cli_dispatch(const char *name, const char *summary, const cli_entry *entries, size_t count,
                  int argc, char **argv);

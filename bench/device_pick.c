@@ -17,12 +17,14 @@ static int contains_ignoring_case(const char *text, const char *part) {
         if (same == length)
             return 1;
     }
-    return length == 0;
+    return 0;
 }
 
 int device_matches(const char *selector, int index, const tdm_device_info *info) {
-    if (selector == NULL || selector[0] == '\0')
+    if (selector == NULL)
         return 1;
+    if (selector[0] == '\0')
+        return 0;
     if (selector[strspn(selector, "0123456789")] == '\0')
         return strtol(selector, NULL, 10) == index; /* saturates when it is far too large */
     return contains_ignoring_case(info->selector, selector);

@@ -8,8 +8,8 @@
 #include <tandem/device.h>
 
 /*
- * Whether `selector` names device `index` with this information. NULL or empty matches every
- * device.
+ * Whether `selector` names device `index` with this information. NULL matches every device, the
+ * empty text none.
  */
 int device_matches(const char *selector, int index, const tdm_device_info *info);
 

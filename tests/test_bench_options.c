@@ -130,6 +130,7 @@ static void refusals_name_the_option_and_what_it_takes(void **state) {
         {"file -x", "unknown option '-x'"},
         {"file --flag=1", "--flag=1: the option takes no value"},
         {"file --text", "--text needs a value"},
+        {"file --text=", "--text does not take '': it is empty"},
         {"file --count 0", "--count does not take '0': give a whole number from 1 to 99"},
         {"file --count 100", "--count does not take '100'"},
         {"file --count 5x", "--count does not take '5x'"},
@@ -208,11 +209,22 @@ static void devices_are_named_by_index_or_part(void **state) {
         int index;
         int matches;
     } rows[] = {
-        {NULL, 3, 1},           {"", 3, 1},       {"3", 3, 1},
-        {"03", 3, 1},           {"3", 13, 0},     {"13", 3, 0},
-        {"4294967299", 3, 0},   {"pocl", 3, 1},   {"PoCL/pth", 3, 1},
-        {"opencl/pocl/", 3, 1}, {"cpu x3", 3, 1}, {"CPU X3", 0, 1},
-        {"X33", 3, 0},          {"cuda", 3, 0},   {"-1", 3, 0},
+        {NULL, 3, 1},
+        {"", 3, 0},
+        {"", 0, 0},
+        {"3", 3, 1},
+        {"03", 3, 1},
+        {"3", 13, 0},
+        {"13", 3, 0},
+        {"4294967299", 3, 0},
+        {"pocl", 3, 1},
+        {"PoCL/pth", 3, 1},
+        {"opencl/pocl/", 3, 1},
+        {"cpu x3", 3, 1},
+        {"CPU X3", 0, 1},
+        {"X33", 3, 0},
+        {"cuda", 3, 0},
+        {"-1", 3, 0},
         {"3 ", 3, 0},
     };
     tdm_device_info info = {.struct_size = sizeof info};
@@ -224,19 +236,55 @@ static void devices_are_named_by_index_or_part(void **state) {
 }
 
 static int ran;
+static int helped;
 
 static int note_run(int argc, char **argv) {
     ran = argc == 2 && strcmp(argv[0], "second") == 0;
+    helped += argc == 2 && strcmp(argv[1], "--help") == 0;
     return 42;
+}
+
+static int run_group(int argc, char **argv) {
+    static const cli_entry entries[] = {{"second", "runs", note_run}};
+    return cli_dispatch("tandem group", "summary", entries, 1, argc, argv);
 }
 
 static int dispatch(char **argv, int argc, capture *captured) {
     static const cli_entry entries[] = {
-        {"first", "does nothing", NULL}, {"second", "runs", note_run}, {"_hidden", NULL, note_run}};
+        {"first", "does nothing", NULL},
+        {"second", "runs", note_run},
+        {"group", "has more", run_group},
+        {"_hidden", NULL, note_run},
+    };
     capture_begin(captured);
-    const int code = cli_dispatch("tandem", "summary", entries, 3, argc, argv);
+    const int code = cli_dispatch("tandem", "summary", entries, 4, argc, argv);
     capture_end(captured);
     return code;
+}
+
+/* The words that a command got: it is asked for its help as if --help stood behind it. */
+static void help_goes_before_a_command_too(void **state) {
+    (void)state;
+    capture captured;
+    helped = 0;
+    assert_int_equal(dispatch((char *[]){"tandem", "help", "second", NULL}, 3, &captured), 42);
+    assert_int_equal(helped, 1);
+    assert_int_equal(dispatch((char *[]){"tandem", "help", "group", "second", NULL}, 4, &captured),
+                     42);
+    assert_int_equal(helped, 2);
+    assert_int_equal(dispatch((char *[]){"tandem", "help", "group", NULL}, 3, &captured), 0);
+    assert_non_null(strstr(captured.text, "usage: tandem group COMMAND"));
+    assert_int_equal(dispatch((char *[]){"tandem", "help", "group", "third", NULL}, 4, &captured),
+                     2);
+    assert_non_null(strstr(captured.text, "unknown command 'third'; choose one of second"));
+    static char *const unknown[] = {"third", "_hidden", "--version", "help"};
+    for (size_t i = 0; i < sizeof unknown / sizeof unknown[0]; i++) {
+        assert_int_equal(dispatch((char *[]){"tandem", "help", unknown[i], NULL}, 3, &captured), 2);
+        assert_non_null(strstr(captured.text, "; choose one of first, second, group"));
+    }
+    assert_int_equal(helped, 2);
+    assert_int_equal(dispatch((char *[]){"tandem", "help", NULL}, 2, &captured), 0);
+    assert_non_null(strstr(captured.text, "usage: tandem COMMAND"));
 }
 
 static void commands_are_rows(void **state) {
@@ -265,6 +313,7 @@ int main(void) {
         cmocka_unit_test(version_is_printed),
         cmocka_unit_test(devices_are_named_by_index_or_part),
         cmocka_unit_test(commands_are_rows),
+        cmocka_unit_test(help_goes_before_a_command_too),
     };
     return cmocka_run_group_tests_name("bench options", tests, NULL, NULL);
 }

@@ -119,6 +119,15 @@ static void devices_lists_the_device_of_this_run(void **state) {
     cJSON_Delete(root);
 }
 
+static void expect_no_line_twice(const char *text) {
+    for (const char *line = text; *line != '\0'; line += strcspn(line, "\n") + 1) {
+        char whole[512];
+        snprintf(whole, sizeof whole, "\n%.*s\n", (int)strcspn(line, "\n"), line);
+        if (strstr(line, whole) != NULL)
+            fail_msg("a line stands twice in: %s", text);
+    }
+}
+
 static void a_device_that_nothing_matches_has_its_own_exit_code(void **state) {
     (void)state;
     static const char *const commands[] = {"devices --device no-such-device",
@@ -130,6 +139,7 @@ static void a_device_that_nothing_matches_has_its_own_exit_code(void **state) {
         assert_string_equal(result.output, "");
         assert_non_null(strstr(result.errors, "no device matches '"));
         assert_non_null(strstr(result.errors, "  0  ")); /* what there is */
+        expect_no_line_twice(result.errors);             /* what there is not, and why */
         test_program_release(&result);
     }
 }

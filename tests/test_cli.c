@@ -56,6 +56,8 @@ static void every_command_helps(void **state) {
         snprintf(arguments, sizeof arguments, "%s --help", commands[i]);
         snprintf(usage, sizeof usage, "usage: tandem %s", commands[i]);
         expect(arguments, 0, usage, NULL);
+        snprintf(arguments, sizeof arguments, "help %s", commands[i]);
+        expect(arguments, 0, usage, NULL);
     }
     expect("--help", 0, "usage: tandem COMMAND", NULL);
     expect("bench --help", 0, "usage: tandem bench COMMAND", NULL);
@@ -108,6 +110,11 @@ static void misuse_is_refused_with_a_sentence(void **state) {
         {"bench gemm --timeout 0", "--timeout does not take '0'"},
         {"bench memory --bytes 0", "--bytes does not take '0'"},
         {"bench memory --operation triad", "copy|write|read"},
+        {"devices --device=", "--device does not take '': it is empty"},
+        {"bench gemm --device=", "--device does not take '': it is empty"},
+        {"infer --device= x", "--device does not take '': it is empty"},
+        {"help nosuch", "unknown command 'nosuch'; choose one of devices, bench, infer, cache"},
+        {"help bench nosuch", "unknown command 'nosuch'; choose one of gemm, memory"},
         {"cache burn", "unknown action 'burn'; choose show or clear"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
@@ -252,6 +259,42 @@ static void the_cache_is_shown_and_cleared(void **state) {
     assert_int_equal(rmdir(folder), 0);
 }
 
+/* The library passes over a folder where others may put programs; so does this say. */
+static void a_cache_that_is_not_used_says_why(void **state) {
+    (void)state;
+    static const struct {
+        mode_t mode;
+        uid_t owner; /* 0: ours */
+        const char *sentence;
+    } rows[] = {
+        {0700, 0, NULL},
+        {0755, 0, NULL},
+        {0770, 0, "not used: the group may write to the folder\n"},
+        {0707, 0, "not used: everybody may write to the folder\n"},
+        {0700, 1, "not used: the folder belongs to another user\n"},
+    };
+    char folder[] = "/tmp/tandem-test-XXXXXX";
+    char variable[64];
+    assert_non_null(mkdtemp(folder));
+    snprintf(variable, sizeof variable, "TANDEM_CACHE_DIR=%s", folder);
+    const char *const variables[] = {variable, NULL};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (rows[i].owner != 0 && geteuid() != 0)
+            continue; /* only root gives files away */
+        assert_int_equal(chmod(folder, rows[i].mode), 0);
+        assert_true(rows[i].owner == 0 || chown(folder, rows[i].owner, (gid_t)-1) == 0);
+        test_program_result result = test_program_run(program, "cache", variables, PATIENCE_S);
+        assert_int_equal(result.exit_code, 0);
+        assert_non_null(strstr(result.output, "0 compiled programs"));
+        const char *const sentence = strstr(result.output, "not used");
+        if ((sentence == NULL) != (rows[i].sentence == NULL) ||
+            (sentence != NULL && strcmp(sentence, rows[i].sentence) != 0))
+            fail_msg("mode %o: %s", (unsigned)rows[i].mode, result.output);
+        test_program_release(&result);
+    }
+    assert_int_equal(rmdir(folder), 0);
+}
+
 static void a_cache_that_is_off_or_not_there(void **state) {
     (void)state;
     const char *const off[] = {"TANDEM_CACHE_DIR=off", NULL};
@@ -309,6 +352,7 @@ int main(void) {
         cmocka_unit_test(a_failed_command_leaves_no_results),
         cmocka_unit_test(the_cache_is_shown_and_cleared),
         cmocka_unit_test(a_cache_that_is_off_or_not_there),
+        cmocka_unit_test(a_cache_that_is_not_used_says_why),
         cmocka_unit_test(lost_output_is_a_failure),
     };
     return cmocka_run_group_tests_name("command line", tests, NULL, NULL);
