@@ -35,17 +35,17 @@ static void add_identity(bench_report *report, const bench_entrant *entrant) {
 }
 
 /* The twin runs the same kernel: where it differs, so may every other ratio of this run. */
-static void note_twin(bench_entrant *entrant, double ratio) {
+static void note_twin(const bench_entrant *entrant, double ratio, worker_text *note) {
+    worker_text_set(note, "%s", "");
     if (strcmp(entrant->impl, BENCH_TWIN_NAME) != 0 || !isfinite(ratio))
         return;
     if (fabs(ratio - 1) <= bench_twin_tolerance)
         return;
-    worker_text_set(&entrant->reason, "noisy: two runs of tandem differ by %.1f %%",
-                    100 * fabs(ratio - 1));
+    worker_text_set(note, "noisy: two runs of tandem differ by %.1f %%", 100 * fabs(ratio - 1));
 }
 
-static void add_table_row(const bench_report *report, const bench_result *row,
-                          const bench_entrant *entrant, double median, double ratio) {
+static void add_table_row(const bench_report *report, const bench_result *row, double median,
+                          double ratio) {
     const sample_summary summary = summarize_samples(row->raw_s, row->samples);
     const double amount = row->flops > 0 ? row->flops : row->bytes;
     text_table *const table = report->table;
@@ -69,8 +69,7 @@ static void add_table_row(const bench_report *report, const bench_result *row,
     else
         table_cell(table, "-");
     table_number(table, row->max_error);
-    table_cell(table, "%s%s%s", entrant->variant, entrant->reason.text[0] == '\0' ? "" : " ",
-               entrant->reason.text);
+    table_cell(table, "%s%s%s", row->variant, row->note[0] == '\0' ? "" : " ", row->note);
 }
 
 static double median_of(const bench_entrant *entrant) {
@@ -86,8 +85,8 @@ void bench_report_case(bench_report *report, const bench_result *row, bench_entr
         bench_entrant *const entrant = &entrants[i];
         const double median = median_of(entrant);
         const double ratio = i == 0 ? NAN : median / tandem;
-        if (entrant->status == RESULT_OK)
-            note_twin(entrant, ratio);
+        worker_text note;
+        note_twin(entrant, ratio, &note);
         bench_result each = *row;
         each.impl = entrant->impl;
         each.variant = entrant->variant;
@@ -97,8 +96,9 @@ void bench_report_case(bench_report *report, const bench_result *row, bench_entr
         each.max_error = entrant->max_error;
         each.status = entrant->status;
         each.reason = entrant->reason.text;
+        each.note = note.text;
         results_add(report->document, &each);
-        add_table_row(report, &each, entrant, median, ratio);
+        add_table_row(report, &each, median, ratio);
         add_identity(report, entrant);
     }
     report->tandem_rows += entrants[0].status == RESULT_OK;

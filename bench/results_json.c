@@ -201,6 +201,7 @@ static void add_verdict(cJSON *row, const bench_result *result) {
                        result->check == RESULT_UNCHECKED ? NAN : result->max_error);
     cJSON_AddStringToObject(row, "status", names[result->status]);
     results_put_text(row, "reason", result->reason);
+    results_put_text(row, "note", result->note);
 }
 
 void results_add(results_document *document, const bench_result *result) {

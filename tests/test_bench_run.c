@@ -120,7 +120,7 @@ static void devices_lists_the_device_of_this_run(void **state) {
 }
 
 static void expect_no_line_twice(const char *text) {
-    for (const char *line = text; *line != '\0'; line += strcspn(line, "\n") + 1) {
+    for (const char *line = text; strchr(line, '\n') != NULL; line = strchr(line, '\n') + 1) {
         char whole[512];
         snprintf(whole, sizeof whole, "\n%.*s\n", (int)strcspn(line, "\n"), line);
         if (strstr(line, whole) != NULL)
