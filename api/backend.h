@@ -32,7 +32,8 @@ void tdm_set_detail(const char *format, ...) TDM_PRINTF(1, 2);
 /* Put "prefix: " before the thread's detail text; returns `status`. */
 tdm_status tdm_fail_prefix(tdm_status status, const char *format, ...) TDM_PRINTF(2, 3);
 
-/* Send one message to the log callback (topics: "driver", "cache", "pool", "dispatch"). */
+/* Send one message to the log callback (topics: "driver", "cache", "pool", "dispatch",
+ * "tuning"). */
 void tdm_log(tdm_log_level level, const char *topic, const char *format, ...) TDM_PRINTF(3, 4);
 
 /* True when a message of this level and topic would reach anybody: guards costly formatting. */

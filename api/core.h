@@ -13,6 +13,7 @@
 
 #include "api/backend.h"
 #include "api/pool.h"
+#include "api/tuning.h"
 #include "kernels/kernel_index.h"
 
 #include <tandem/gemm.h>
@@ -98,6 +99,7 @@ struct tdm_device {
     tdm_pool *pool;
     pthread_mutex_t kernels_lock;
     _Atomic(tdm_kernel *) *kernels; /* by row of tdm_variants */
+    tdm_tuning_table *tuning;       /* NULL: nothing is preferred */
     pthread_mutex_t streams_lock;   /* leaf */
     tdm_stream *streams;            /* all live ones */
     uint32_t next_stream_id;

@@ -36,6 +36,7 @@ static void device_free(tdm_device *device) {
         tdm_host_free(kernel);
     }
     tdm_host_free((void *)device->kernels);
+    tdm_tuning_close(device->tuning);
     tdm_pool_destroy(device->pool);
     if (device->native)
         device->api->device_close(device->native);
@@ -66,6 +67,7 @@ static tdm_status device_open(tdm_context *context, tdm_device_slot *slot, tdm_d
             tdm_fail(TDM_OUT_OF_HOST_MEMORY, "device_get: no host memory for the kernel table");
         goto cleanup;
     }
+    opened->tuning = tdm_tuning_open(&opened->info);
     TDM_TRY_GOTO(opened->api->device_open(backend->instance, slot->index, &opened->native));
     TDM_TRY_GOTO(tdm_device_pool_create(opened));
     *device = opened;

@@ -83,6 +83,7 @@ static void fill_sizes(const tdm_opencl_api *api, cl_device_id id, tdm_device_in
     info->max_alloc_bytes = tdm_opencl_device_ulong(api, id, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
     info->local_bytes = tdm_opencl_device_ulong(api, id, CL_DEVICE_LOCAL_MEM_SIZE);
     info->cache_bytes = tdm_opencl_device_ulong(api, id, CL_DEVICE_GLOBAL_MEM_CACHE_SIZE);
+    info->vendor_id = tdm_opencl_device_uint(api, id, CL_DEVICE_VENDOR_ID);
     info->constant_bytes = tdm_opencl_device_ulong(api, id, CL_DEVICE_MAX_CONSTANT_BUFFER_SIZE);
     const uint32_t alignment = tdm_opencl_device_uint(api, id, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8;
     info->alignment_bytes = alignment > LEAST_ALIGNMENT ? alignment : LEAST_ALIGNMENT;

@@ -13,6 +13,18 @@ const tdm_variant tdm_variants[] = {
 
 const int tdm_variant_count = (int)(sizeof tdm_variants / sizeof tdm_variants[0]);
 
+const tdm_shipped_tuning tdm_shipped_tunings[] = {
+#define TDM_NOT_MEASURED 0
+#define TDM_TUNING(device, op, a, b, shape, choice, ns)                                            \
+    {device, TDM_OP_##op, a, b, shape, choice, ns},
+#include "kernels/tuning.def"
+#undef TDM_TUNING
+#undef TDM_NOT_MEASURED
+};
+
+const int tdm_shipped_tuning_count =
+    (int)(sizeof tdm_shipped_tunings / sizeof tdm_shipped_tunings[0]);
+
 const tdm_variant *tdm_variant_find(const char *name) {
     for (int i = 0; i < tdm_variant_count; i++)
         if (strcmp(tdm_variants[i].name, name) == 0)

@@ -30,7 +30,10 @@ extern const size_t tdm_kernel_text_count;
     X(FILL)                                                                                        \
     X(REDUCE)                                                                                      \
     X(ARGMAX)                                                                                      \
-    X(SOFTMAX)
+    X(SOFTMAX)                                                                                     \
+    X(PROBE_FMA)                                                                                   \
+    X(PROBE_READ)                                                                                  \
+    X(PROBE_LAUNCH)
 
 typedef enum tdm_op {
 #define TDM_OP_ENUM(name) TDM_OP_##name,
@@ -54,6 +57,19 @@ typedef struct tdm_variant {
 
 extern const tdm_variant tdm_variants[];
 extern const int tdm_variant_count;
+
+// One row of tuning.def, as text; api/tuning.h says what the fields are.
+typedef struct tdm_shipped_tuning {
+    const char *device; // class or pattern
+    tdm_op op;
+    const char *a, *b;  // storage types
+    const char *shape;  // "512x512x512x1", * for any size
+    const char *choice; // "variant:name=value,..."
+    uint64_t ns;        // of one run, 0: not measured
+} tdm_shipped_tuning;
+
+extern const tdm_shipped_tuning tdm_shipped_tunings[];
+extern const int tdm_shipped_tuning_count;
 
 // Row of a name, or NULL.
 const tdm_variant *tdm_variant_find(const char *name);

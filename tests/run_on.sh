@@ -9,6 +9,7 @@ set -eu
 job=$1
 shift
 export TANDEM_TEST_JOB="$job" # for the rerun line of a failing case
+export TANDEM_TUNING_FILE="${TANDEM_TUNING_FILE-off}" # the user's own would change what is chosen
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 

@@ -76,6 +76,7 @@ typedef struct tdm_device_info {
     uint64_t local_bytes;     /* local (shared) memory per work-group */
     uint64_t cache_bytes;     /* last-level cache, where the driver tells */
     uint64_t constant_bytes;
+    uint32_t vendor_id; /* the PCI number (0x10de, 0x1002, ...) where the driver tells it */
 } tdm_device_info;
 
 /* All zero but struct_size means the defaults. */
@@ -96,7 +97,7 @@ typedef struct tdm_context_options {
  *
  * Environment, read here: TANDEM_OPENCL_LIBRARY names another driver file (ignored in programs that
  * run with raised privileges), TANDEM_POOL=direct one native allocation per block, TANDEM_CACHE_DIR the program cache ("off"
- * disables it).
+ * disables it). Read by tdm_device_get: TANDEM_TUNING_FILE names the file that `tandem tune` wrote ("off": none is read).
  *
  * fork: a child process must not use objects of its parent, nor destroy them; it may create its own
  * context when the drivers allow that (most do not after their first use). exit: no library code

@@ -87,7 +87,7 @@ typedef enum tdm_log_level {
 } tdm_log_level;
 
 /*
- * Receives one log message. topic: a word such as "dispatch", "cache", "pool", "driver"; message:
+ * Receives one log message. topic: a word such as "dispatch", "tuning", "cache", "pool"; message:
  * one line without a newline. Both are valid during the call only. Called from any thread that uses
  * the library, possibly from several at once and from driver threads; it must not call Tandem.
  */
@@ -97,7 +97,7 @@ typedef void (*tdm_log_function)(void *user, tdm_log_level level, const char *to
 /*
  * Install a log callback for the process; NULL restores the default, which is silent unless the
  * environment variable TANDEM_LOG is set. TANDEM_LOG is a comma-separated list of levels
- * ("error", "warning", "info", "debug") and topics ("dispatch", "cache", "pool", "driver", "all"):
+ * ("error", "warning", "info", "debug") and topics ("dispatch", "tuning", "cache", "pool", "driver", "all"):
  * a level lets every message of that level and above through, a topic every message of the topic;
  * the default log then writes lines to standard error. The callback receives every message,
  * unfiltered. Thread-safe; messages under way in other threads may still reach the former callback.
