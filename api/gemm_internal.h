@@ -2,7 +2,7 @@
  * GEMM inside the library: the checked problem, the variant rows' parameters, the plan.
  *
  * gemm_problem.c turns layouts into a problem, gemm_select.c finds the rows for it, gemm_plan.c owns the plan,
- * gemm_run.c enqueues it, gemm_packed.c makes packed weights, gemm_call.c is tdm_gemm with its plan cache.
+ * gemm_panel.c divides a launch of the panel family, gemm_run.c enqueues it, gemm_packed.c makes packed weights, gemm_call.c is tdm_gemm with its plan cache.
  */
 #ifndef TANDEM_API_GEMM_INTERNAL_H
 #define TANDEM_API_GEMM_INTERNAL_H
@@ -60,7 +60,8 @@ enum {
     TDM_GEMM_P_B_TYPE,
     TDM_GEMM_P_ITEMS,
     TDM_GEMM_P_LOCAL_BYTES,
-    TDM_GEMM_P_GROUP_X
+    TDM_GEMM_P_GROUP_X,
+    TDM_GEMM_P_DEPTH = TDM_GEMM_P_GROUP_X /* panel family: rows of B in a block of K */
 };
 enum {
     TDM_GEMM_REFERENCE = 1,
@@ -89,20 +90,32 @@ tdm_status tdm_gemm_select_pack(tdm_device *device, int width, tdm_dtype source,
 #define TDM_GEMM_REFUSALS_TEXT 2048
 
 /*
- * How one operand is packed. kernel NULL: it is read in place; packed weights of such a plan are a dense copy (width 1). Sizes are those of
+ * How B is packed. kernel NULL: it is read in place; packed weights of such a plan are a dense copy (width 1). Sizes are those of
  * one launch.
  */
 typedef struct tdm_gemm_packing {
     tdm_kernel *kernel;
     int width;
     int unit_bytes;     /* of the panels */
-    int64_t lines;      /* of the matrix: rows of A, columns of B */
+    int64_t lines;      /* columns of B */
     int64_t z_elements; /* of one batch entry's panels */
     int64_t z_stride;   /* elements from one batch entry's panels to the next along z */
     int64_t z_count;    /* 1 when shared along z */
     uint64_t bytes;
-    uint64_t workspace_offset;
 } tdm_gemm_packing;
+
+/* Floats between the rows of a strip beyond the block of K, as gemm_panel.cl has it. */
+#define TDM_GEMM_STRIP_PAD 16
+/* Local memory up to this size is all the kernel's own; a larger one is a share of a cache. */
+#define TDM_GEMM_SMALL_LOCAL 65536
+
+/* How a launch of the panel family is divided into items. */
+typedef struct tdm_gemm_division {
+    int64_t row_items, column_items;
+    int packs_inside; /* every item packs its part of B itself */
+    uint32_t local_bytes;
+    uint32_t idle_groups; /* before the items */
+} tdm_gemm_division;
 
 struct tdm_gemm_plan {
     atomic_int references;
@@ -111,7 +124,8 @@ struct tdm_gemm_plan {
     tdm_gemm_desc desc; /* variant is NULL here */
     tdm_gemm_problem problem;
     tdm_kernel *kernel;
-    tdm_gemm_packing pack_a, pack_b;
+    tdm_gemm_packing pack_b;
+    tdm_gemm_division division; /* of the panel family */
     uint64_t workspace_bytes;
     char packed_layout[TDM_PACKED_LAYOUT_TEXT];
     char refusals[TDM_GEMM_REFUSALS_TEXT];
@@ -121,6 +135,9 @@ struct tdm_gemm_plan {
 /* As tdm_gemm_plan_create; a plan for the device's own cache does not count the device. */
 tdm_status tdm_gemm_plan_build(tdm_device *device, const tdm_gemm_desc *desc, bool counts_device,
                                tdm_gemm_plan **plan);
+
+/* Fill in how the plan's launch is divided; its problem and kernel are known. */
+tdm_status tdm_gemm_panel_divide(const tdm_gemm_plan *plan, tdm_gemm_division *division);
 
 /*
  * Packed weights. The content is B's panels of every batch entry that is not shared, in the order of B's own dimensions,
@@ -145,7 +162,7 @@ int64_t tdm_packed_step(const tdm_gemm_problem *problem, int i);
 /* Largest z of one launch: devices exist that allow no more. */
 #define TDM_GEMM_MAX_Z 65535
 
-/* Enqueue the packing of one outer entry of A or B: depth runs along K, lines along the other dimension. */
+/* Enqueue the packing of one outer entry of B: depth runs along K, lines along N. */
 typedef struct tdm_gemm_pack_job {
     const tdm_gemm_packing *packing;
     const tdm_tensor *source;

@@ -15,47 +15,28 @@ static uint64_t align_up(uint64_t bytes) {
 }
 
 /* Sizes of the panels of one launch: ceil(lines / width)·width·K elements per batch entry. */
-static tdm_status size_packing(const tdm_gemm_plan *plan, const char *name,
-                               const tdm_gemm_matrix *matrix, tdm_gemm_packing *packing) {
-    const tdm_gemm_problem *const p = &plan->problem;
-    const int64_t panels = tdm_ceil_div(packing->lines, packing->width);
-    int64_t bytes;
-    packing->z_count = tdm_gemm_z_stride(p, matrix) == 0 ? 1 : p->batch_shape[p->batch_rank - 1];
-    if (tdm_mul_overflows(panels * packing->width, p->k, &packing->z_elements) ||
-        tdm_mul_overflows(packing->z_elements, packing->z_count, &bytes) ||
-        tdm_mul_overflows(bytes, packing->unit_bytes, &bytes) || bytes > INT64_MAX / 4)
-        return tdm_fail(TDM_BAD_SHAPE, "gemm: the packed form of %s would exceed 2^61 bytes", name);
-    packing->bytes = (uint64_t)bytes;
-    packing->z_stride = packing->z_elements;
-    return TDM_OK;
-}
-
 static tdm_status size_packed_b(tdm_gemm_plan *plan) {
     const tdm_gemm_problem *const p = &plan->problem;
     tdm_gemm_packing *const b = &plan->pack_b;
-    TDM_TRY(size_packing(plan, "B", &p->b, b));
+    const int64_t panels = tdm_ceil_div(b->lines, b->width);
+    int64_t bytes;
+    b->z_count = tdm_gemm_z_stride(p, &p->b) == 0 ? 1 : p->batch_shape[p->batch_rank - 1];
+    if (tdm_mul_overflows(panels * b->width, p->k, &b->z_elements) ||
+        tdm_mul_overflows(b->z_elements, b->z_count, &bytes) ||
+        tdm_mul_overflows(bytes, b->unit_bytes, &bytes) || bytes > INT64_MAX / 4)
+        return tdm_fail(TDM_BAD_SHAPE, "gemm: the packed form of B would exceed 2^61 bytes");
+    b->bytes = (uint64_t)bytes;
+    b->z_stride = b->z_elements;
     if (plan->desc.packed_b && b->z_count > 1 &&
         tdm_mul_overflows(tdm_packed_step(p, p->batch_rank - 1), b->z_elements, &b->z_stride))
         return tdm_fail(TDM_BAD_SHAPE, "gemm: the packed form of B would exceed 2^61 bytes");
     return TDM_OK;
 }
 
-/*
- * A is read in place where the panel kernel can: f32 that is contiguous along K, or that is read by one column of tiles only, so
- * that packing would never be repaid.
- */
-static bool packs_a(const tdm_gemm_plan *plan) {
-    const tdm_gemm_problem *const p = &plan->problem;
-    if (p->k == 0)
-        return false;
-    return p->a.dtype != TDM_F32 ||
-           (p->a.col > 1 && p->n > plan->kernel->variant->parameters[TDM_GEMM_P_COLUMNS]);
-}
-
 static tdm_status plan_packing(tdm_gemm_plan *plan) {
     const int32_t *const row = plan->kernel->variant->parameters;
     const tdm_gemm_problem *const p = &plan->problem;
-    tdm_gemm_packing *const a = &plan->pack_a, *const b = &plan->pack_b;
+    tdm_gemm_packing *const b = &plan->pack_b;
     b->width = 1;
     b->unit_bytes = tdm_dtype_info(p->b.dtype)->unit_bytes;
     b->lines = p->n;
@@ -64,20 +45,13 @@ static tdm_status plan_packing(tdm_gemm_plan *plan) {
                  tdm_dtype_name(p->b.dtype), PLAIN_VERSION);
         return plan->desc.packed_b ? size_packed_b(plan) : TDM_OK;
     }
-    if (packs_a(plan)) {
-        TDM_TRY(tdm_gemm_select_pack(plan->device, row[TDM_GEMM_P_ROWS], p->a.dtype, TDM_F32,
-                                     &a->kernel));
-        a->width = row[TDM_GEMM_P_ROWS];
-        a->unit_bytes = tdm_dtype_info(TDM_F32)->unit_bytes;
-        a->lines = p->m;
-        TDM_TRY(size_packing(plan, "A", &p->a, a));
-    }
     const tdm_dtype panels = (tdm_dtype)row[TDM_GEMM_P_B_TYPE];
     b->width = row[TDM_GEMM_P_COLUMNS];
     b->unit_bytes = tdm_dtype_info(panels)->unit_bytes;
     snprintf(plan->packed_layout, sizeof plan->packed_layout, "panel%d-%s/%d", b->width,
              tdm_dtype_name(panels), PANEL_VERSION);
-    if (p->k == 0) // nothing to pack, and nothing is read
+    TDM_TRY(tdm_gemm_panel_divide(plan, &plan->division));
+    if (p->k == 0 || plan->division.packs_inside) // with K = 0 nothing is read
         return TDM_OK;
     TDM_TRY(tdm_gemm_select_pack(plan->device, row[TDM_GEMM_P_COLUMNS], p->b.dtype, panels,
                                  &b->kernel));
@@ -98,13 +72,8 @@ static tdm_status check_tiles(const tdm_gemm_plan *plan) {
 }
 
 static void plan_workspace(tdm_gemm_plan *plan) {
-    if (tdm_gemm_z_count(&plan->problem) == 0)
-        return;
-    if (plan->pack_a.kernel)
-        plan->workspace_bytes = align_up(plan->pack_a.bytes);
-    plan->pack_b.workspace_offset = plan->workspace_bytes;
-    if (plan->pack_b.kernel && !plan->desc.packed_b)
-        plan->workspace_bytes += align_up(plan->pack_b.bytes);
+    if (plan->pack_b.kernel && !plan->desc.packed_b && tdm_gemm_z_count(&plan->problem) != 0)
+        plan->workspace_bytes = align_up(plan->pack_b.bytes);
 }
 
 tdm_status tdm_gemm_plan_build(tdm_device *device, const tdm_gemm_desc *desc, bool counts_device,

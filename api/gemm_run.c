@@ -166,9 +166,8 @@ typedef struct run {
     int64_t outer;
     tdm_gemm_shape_arg shape;
     tdm_gemm_epilogue_arg epilogue;
-    tdm_arg a, b; /* of z = 0 */
-    int64_t packed_a_from,
-        packed_b_from; /* source offsets of what the workspace holds, -1: nothing yet */
+    tdm_arg a, b;          /* of z = 0 */
+    int64_t packed_b_from; /* source offset of what the workspace holds, -1: nothing yet */
 } run;
 
 static void take_shape(run *r) {
@@ -184,10 +183,16 @@ static void take_shape(run *r) {
                                     .b_col = p->b.col,
                                     .b_batch = tdm_gemm_z_stride(p, &p->b),
                                     .row_tiles = tdm_ceil_div(p->m, row[TDM_GEMM_P_ROWS]),
+                                    .column_tiles = tdm_ceil_div(p->n, row[TDM_GEMM_P_COLUMNS]),
                                     .a_type = (int)p->a.dtype,
                                     .b_type = (int)p->b.dtype};
-    // With one tile only its distance to the next is never used, and might overflow.
-    r->shape.a_tile = r->shape.row_tiles > 1 ? p->a.row * row[TDM_GEMM_P_ROWS] : 0;
+    if (row[TDM_GEMM_P_FAMILY] == TDM_GEMM_PANEL) {
+        const tdm_gemm_division *const division = &r->plan->division;
+        r->shape.row_tiles = division->row_items;
+        r->shape.column_tiles = division->column_items;
+        r->shape.idle_groups = (int)division->idle_groups;
+        r->shape.b_packed = !division->packs_inside;
+    }
     r->epilogue = (tdm_gemm_epilogue_arg){.c_row = p->c.row,
                                           .c_col = p->c.col,
                                           .c_batch = tdm_gemm_z_stride(p, &p->c),
@@ -205,36 +210,6 @@ static void take_shape(run *r) {
                                           .bias_type = (int)p->bias,
                                           .r_type = (int)p->residual.dtype,
                                           .d_type = (int)p->d.dtype};
-}
-
-/* A in place, or packed into the workspace unless the same matrix is there already. */
-static tdm_status prepare_a(run *r) {
-    const tdm_gemm_problem *const p = &r->plan->problem;
-    const tdm_gemm_packing *const packing = &r->plan->pack_a;
-    const int64_t offset = tdm_gemm_outer_offset(p, &p->a, r->outer);
-    r->a = place(r->args->a, offset);
-    if (!packing->kernel)
-        return TDM_OK;
-    tdm_block *const workspace = r->args->workspace->block;
-    const tdm_gemm_pack_job job = {.packing = packing,
-                                   .source = r->args->a,
-                                   .source_offset = offset,
-                                   .depth = p->k,
-                                   .depth_stride = p->a.col,
-                                   .line_stride = p->a.row,
-                                   .z_stride = tdm_gemm_z_stride(p, &p->a),
-                                   .target = workspace,
-                                   .target_offset = packing->workspace_offset};
-    if (r->packed_a_from != offset)
-        TDM_TRY(tdm_gemm_enqueue_pack(r->stream, &job));
-    r->packed_a_from = offset;
-    r->a = tdm_arg_block(workspace, (int64_t)packing->workspace_offset, packing->unit_bytes);
-    r->shape.a_packed = 1;
-    r->shape.a_row = 1;
-    r->shape.a_col = packing->width;
-    r->shape.a_tile = packing->width * p->k;
-    r->shape.a_batch = packing->z_count > 1 ? packing->z_elements : 0;
-    return TDM_OK;
 }
 
 static void read_packed_b(run *r) {
@@ -267,12 +242,11 @@ static tdm_status prepare_b(run *r) {
                                    .depth_stride = p->b.row,
                                    .line_stride = p->b.col,
                                    .z_stride = tdm_gemm_z_stride(p, &p->b),
-                                   .target = workspace,
-                                   .target_offset = packing->workspace_offset};
+                                   .target = workspace};
     if (r->packed_b_from != offset)
         TDM_TRY(tdm_gemm_enqueue_pack(r->stream, &job));
     r->packed_b_from = offset;
-    r->b = tdm_arg_block(workspace, (int64_t)packing->workspace_offset, packing->unit_bytes);
+    r->b = tdm_arg_block(workspace, 0, packing->unit_bytes);
     r->shape.b_batch = packing->z_count > 1 ? packing->z_elements : 0;
     return TDM_OK;
 }
@@ -301,10 +275,12 @@ static tdm_status launch_piece(const run *r, int64_t z, int64_t count) {
                             place_addend(r, r->args->residual, &p->residual, z),
                             place_addend(r, r->args->d, &p->d, z),
                             tdm_arg_blob(&r->shape, sizeof r->shape),
-                            tdm_arg_blob(&r->epilogue, sizeof r->epilogue)};
-    const int64_t tiles = r->shape.row_tiles * tdm_ceil_div(p->n, row[TDM_GEMM_P_COLUMNS]);
+                            tdm_arg_blob(&r->epilogue, sizeof r->epilogue),
+                            {.kind = TDM_ARG_LOCAL, .bytes = r->plan->division.local_bytes}};
+    const bool has_local = row[TDM_GEMM_P_FAMILY] == TDM_GEMM_PANEL;
+    const int64_t tiles = r->shape.idle_groups + r->shape.row_tiles * r->shape.column_tiles;
     tdm_launch launch = {.args = args,
-                         .arg_count = sizeof args / sizeof args[0],
+                         .arg_count = sizeof args / sizeof args[0] - (has_local ? 0 : 1),
                          .groups = {(uint32_t)tiles, 1, (uint32_t)count},
                          .group = {1, 1, 1}};
     if (row[TDM_GEMM_P_FAMILY] == TDM_GEMM_REFERENCE) {
@@ -321,7 +297,8 @@ static tdm_status launch_piece(const run *r, int64_t z, int64_t count) {
 static tdm_status launch_outer(run *r) {
     const int64_t z_count = tdm_gemm_z_count(&r->plan->problem);
     take_shape(r);
-    TDM_TRY(prepare_a(r));
+    r->a =
+        place(r->args->a, tdm_gemm_outer_offset(&r->plan->problem, &r->plan->problem.a, r->outer));
     TDM_TRY(prepare_b(r));
     for (int64_t z = 0; z < z_count; z += TDM_GEMM_MAX_Z)
         TDM_TRY(launch_piece(r, z, z_count - z < TDM_GEMM_MAX_Z ? z_count - z : TDM_GEMM_MAX_Z));
@@ -331,8 +308,7 @@ static tdm_status launch_outer(run *r) {
 tdm_status tdm_gemm_plan_run(const tdm_gemm_plan *plan, tdm_stream *stream,
                              const tdm_gemm_args *args) {
     TDM_TRY(check_run(plan, stream, args));
-    run r = {
-        .plan = plan, .stream = stream, .args = args, .packed_a_from = -1, .packed_b_from = -1};
+    run r = {.plan = plan, .stream = stream, .args = args, .packed_b_from = -1};
     const int64_t outer_count = tdm_gemm_outer_count(&plan->problem);
     for (r.outer = 0; r.outer < outer_count; r.outer++)
         TDM_TRY(launch_outer(&r));

@@ -8,8 +8,10 @@
  * Functions     TDM_DEVICE return_type name(args)
  * Memory        TDM_GLOBAL, TDM_LOCAL qualify pointers; TDM_LOCAL_ARRAY(type, name, count) declares
  *               group-shared memory at the top of a kernel, never handed to a function of the text
- *               (PoCL 3.1 then shares it between the groups of all threads); TDM_RESTRICT. A buffer is two arguments,
- *               a pointer and a 64-bit offset in elements.
+ *               (PoCL 3.1 then shares it between the groups of all threads); TDM_LOCAL_ARGUMENT(type, name), the last
+ *               parameter of a kernel, is group-shared memory whose size the launch gives, and functions may take it;
+ *               TDM_RESTRICT. A buffer is two arguments, a pointer and a 64-bit offset in elements.
+ *               tdm_prefetch(p) asks for the cache line of a global address, which need not be valid; may do nothing
  * Ids           tdm_group_{x,y,z}() tdm_groups_{x,y,z}() tdm_item_{x,y,z}() tdm_group_size_{x,y,z}()
  *               tdm_global_{x,y,z}() tdm_global_size_{x,y,z}(); item ids and group sizes are int, the others long
  * Barrier       tdm_barrier(): all items of the group, local and global memory, uniform control flow only

@@ -13,6 +13,7 @@
 #define TDM_GLOBAL __global
 #define TDM_LOCAL __local
 #define TDM_LOCAL_ARRAY(type, name, count) __local type name[count]
+#define TDM_LOCAL_ARGUMENT(type, name) __local type *name
 #define TDM_RESTRICT restrict
 #define TDM_UNROLL _Pragma("unroll")
 #define TDM_NO_UNROLL _Pragma("nounroll")
@@ -90,6 +91,43 @@ typedef int16 s32x16;
 #define tdm_sub_wrap(N, v, w) TDM_OPENCL_WRAP_(N, v, -, w)
 #define tdm_mul_wrap(N, v, w) TDM_OPENCL_WRAP_(N, v, *, w)
 
+/* PoCL 3.1 builds vloadN and vstoreN of quarters; a vector of less alignment is one instruction there. Elsewhere the
+ * built-ins stand: OpenCL C does not promise that a typedef may lower an alignment. */
+#if defined(__clang__) && (defined(__x86_64__) || defined(__aarch64__))
+#define TDM_OPENCL_WIDE_(N, NAME, VECTOR, ELEMENT, SPACE)                                          \
+    static inline VECTOR __attribute__((overloadable, always_inline))                              \
+    tdm_opencl_load_##N(const SPACE ELEMENT *p) {                                                  \
+        return *(const SPACE NAME *)p;                                                             \
+    }                                                                                              \
+    static inline void __attribute__((overloadable, always_inline))                                \
+    tdm_opencl_store_##N(VECTOR x, SPACE ELEMENT *p) {                                             \
+        *(SPACE NAME *)p = x;                                                                      \
+    }
+#define TDM_OPENCL_WIDE_TYPE_(N, ELEMENT, BYTES)                                                   \
+    typedef ELEMENT##N tdm_any_##ELEMENT##N __attribute__((aligned(BYTES)));                       \
+    TDM_OPENCL_WIDE_(N, tdm_any_##ELEMENT##N, ELEMENT##N, ELEMENT, __global)                       \
+    TDM_OPENCL_WIDE_(N, tdm_any_##ELEMENT##N, ELEMENT##N, ELEMENT, __local)                        \
+    TDM_OPENCL_WIDE_(N, tdm_any_##ELEMENT##N, ELEMENT##N, ELEMENT, __private)
+#define TDM_OPENCL_WIDE_TYPES_(N)                                                                  \
+    TDM_OPENCL_WIDE_TYPE_(N, float, 4)                                                             \
+    TDM_OPENCL_WIDE_TYPE_(N, int, 4)                                                               \
+    TDM_OPENCL_WIDE_TYPE_(N, ushort, 2)                                                            \
+    TDM_OPENCL_WIDE_TYPE_(N, char, 1)                                                              \
+    TDM_OPENCL_WIDE_TYPE_(N, uchar, 1)
+TDM_OPENCL_WIDE_TYPES_(4)
+TDM_OPENCL_WIDE_TYPES_(8)
+TDM_OPENCL_WIDE_TYPES_(16)
+#define tdm_prefetch(p) __builtin_prefetch((const void *)(size_t)(p))
+#else
+#define tdm_opencl_load_4(p) vload4(0, p)
+#define tdm_opencl_load_8(p) vload8(0, p)
+#define tdm_opencl_load_16(p) vload16(0, p)
+#define tdm_opencl_store_4(x, p) vstore4(x, 0, p)
+#define tdm_opencl_store_8(x, p) vstore8(x, 0, p)
+#define tdm_opencl_store_16(x, p) vstore16(x, 0, p)
+#define tdm_prefetch(p) ((void)(p))
+#endif
+
 #define tdm_copy_4(to, i, from, j) vstore4(vload4(0, (from) + (j)), 0, (to) + (i))
 #define tdm_copy_8(to, i, from, j) vstore8(vload8(0, (from) + (j)), 0, (to) + (i))
 #define tdm_copy_16(to, i, from, j) vstore16(vload16(0, (from) + (j)), 0, (to) + (i))
@@ -165,79 +203,79 @@ TDM_OPENCL_SATURATED_(16)
 #define tdm_store_int_u8(v, p, i) ((p)[i] = convert_uchar_sat(v))
 
 #define f32x4_splat(x) ((float4)(x))
-#define f32x4_load_f32(p, i) vload4(0, (p) + (i))
+#define f32x4_load_f32(p, i) tdm_opencl_load_4((p) + (i))
 #define f32x4_load_f16(p, i) vload_half4(0, (p) + (i))
-#define f32x4_load_bf16(p, i) as_float4(convert_uint4(vload4(0, (p) + (i))) << 16)
-#define f32x4_load_s32(p, i) convert_float4(vload4(0, (p) + (i)))
-#define f32x4_load_s8(p, i) convert_float4(vload4(0, (p) + (i)))
-#define f32x4_load_u8(p, i) convert_float4(vload4(0, (p) + (i)))
-#define f32x4_store_f32(x, p, i) vstore4(x, 0, (p) + (i))
+#define f32x4_load_bf16(p, i) as_float4(convert_uint4(tdm_opencl_load_4((p) + (i))) << 16)
+#define f32x4_load_s32(p, i) convert_float4(tdm_opencl_load_4((p) + (i)))
+#define f32x4_load_s8(p, i) convert_float4(tdm_opencl_load_4((p) + (i)))
+#define f32x4_load_u8(p, i) convert_float4(tdm_opencl_load_4((p) + (i)))
+#define f32x4_store_f32(x, p, i) tdm_opencl_store_4(x, (p) + (i))
 #define f32x4_store_f16(x, p, i) vstore_half4_rte(x, 0, (p) + (i))
-#define f32x4_store_bf16(x, p, i) vstore4(tdm_bf16x4_from_f32(x), 0, (p) + (i))
+#define f32x4_store_bf16(x, p, i) tdm_opencl_store_4(tdm_bf16x4_from_f32(x), (p) + (i))
 #define f32x4_from_s32(v) convert_float4(v)
 #define f32x4_select_lt(a, b, x, y) select(y, x, (a) < (b))
 #define f32x4_bits(x) as_int4(x)
 #define s32x4_splat(v) ((int4)(v))
-#define s32x4_load_s32(p, i) vload4(0, (p) + (i))
-#define s32x4_load_s8(p, i) convert_int4(vload4(0, (p) + (i)))
-#define s32x4_load_u8(p, i) convert_int4(vload4(0, (p) + (i)))
-#define s32x4_store_s32(v, p, i) vstore4(v, 0, (p) + (i))
+#define s32x4_load_s32(p, i) tdm_opencl_load_4((p) + (i))
+#define s32x4_load_s8(p, i) convert_int4(tdm_opencl_load_4((p) + (i)))
+#define s32x4_load_u8(p, i) convert_int4(tdm_opencl_load_4((p) + (i)))
+#define s32x4_store_s32(v, p, i) tdm_opencl_store_4(v, (p) + (i))
 #define s32x4_store_s8(v, p, i)                                                                    \
-    vstore4(convert_char4(clamp(v, (int4)(-128), (int4)(127))), 0, (p) + (i))
+    tdm_opencl_store_4(convert_char4(clamp(v, (int4)(-128), (int4)(127))), (p) + (i))
 #define s32x4_store_u8(v, p, i)                                                                    \
-    vstore4(convert_uchar4(clamp(v, (int4)(0), (int4)(255))), 0, (p) + (i))
+    tdm_opencl_store_4(convert_uchar4(clamp(v, (int4)(0), (int4)(255))), (p) + (i))
 #define s32x4_from_f32_rte(x) tdm_s32x4_saturated(rint(x))
 #define s32x4_from_f32_rtz(x) tdm_s32x4_saturated(trunc(x))
 #define s32x4_float(v) as_float4(v)
 
 #define f32x8_splat(x) ((float8)(x))
-#define f32x8_load_f32(p, i) vload8(0, (p) + (i))
+#define f32x8_load_f32(p, i) tdm_opencl_load_8((p) + (i))
 #define f32x8_load_f16(p, i) vload_half8(0, (p) + (i))
-#define f32x8_load_bf16(p, i) as_float8(convert_uint8(vload8(0, (p) + (i))) << 16)
-#define f32x8_load_s32(p, i) convert_float8(vload8(0, (p) + (i)))
-#define f32x8_load_s8(p, i) convert_float8(vload8(0, (p) + (i)))
-#define f32x8_load_u8(p, i) convert_float8(vload8(0, (p) + (i)))
-#define f32x8_store_f32(x, p, i) vstore8(x, 0, (p) + (i))
+#define f32x8_load_bf16(p, i) as_float8(convert_uint8(tdm_opencl_load_8((p) + (i))) << 16)
+#define f32x8_load_s32(p, i) convert_float8(tdm_opencl_load_8((p) + (i)))
+#define f32x8_load_s8(p, i) convert_float8(tdm_opencl_load_8((p) + (i)))
+#define f32x8_load_u8(p, i) convert_float8(tdm_opencl_load_8((p) + (i)))
+#define f32x8_store_f32(x, p, i) tdm_opencl_store_8(x, (p) + (i))
 #define f32x8_store_f16(x, p, i) vstore_half8_rte(x, 0, (p) + (i))
-#define f32x8_store_bf16(x, p, i) vstore8(tdm_bf16x8_from_f32(x), 0, (p) + (i))
+#define f32x8_store_bf16(x, p, i) tdm_opencl_store_8(tdm_bf16x8_from_f32(x), (p) + (i))
 #define f32x8_from_s32(v) convert_float8(v)
 #define f32x8_select_lt(a, b, x, y) select(y, x, (a) < (b))
 #define f32x8_bits(x) as_int8(x)
 #define s32x8_splat(v) ((int8)(v))
-#define s32x8_load_s32(p, i) vload8(0, (p) + (i))
-#define s32x8_load_s8(p, i) convert_int8(vload8(0, (p) + (i)))
-#define s32x8_load_u8(p, i) convert_int8(vload8(0, (p) + (i)))
-#define s32x8_store_s32(v, p, i) vstore8(v, 0, (p) + (i))
+#define s32x8_load_s32(p, i) tdm_opencl_load_8((p) + (i))
+#define s32x8_load_s8(p, i) convert_int8(tdm_opencl_load_8((p) + (i)))
+#define s32x8_load_u8(p, i) convert_int8(tdm_opencl_load_8((p) + (i)))
+#define s32x8_store_s32(v, p, i) tdm_opencl_store_8(v, (p) + (i))
 #define s32x8_store_s8(v, p, i)                                                                    \
-    vstore8(convert_char8(clamp(v, (int8)(-128), (int8)(127))), 0, (p) + (i))
+    tdm_opencl_store_8(convert_char8(clamp(v, (int8)(-128), (int8)(127))), (p) + (i))
 #define s32x8_store_u8(v, p, i)                                                                    \
-    vstore8(convert_uchar8(clamp(v, (int8)(0), (int8)(255))), 0, (p) + (i))
+    tdm_opencl_store_8(convert_uchar8(clamp(v, (int8)(0), (int8)(255))), (p) + (i))
 #define s32x8_from_f32_rte(x) tdm_s32x8_saturated(rint(x))
 #define s32x8_from_f32_rtz(x) tdm_s32x8_saturated(trunc(x))
 #define s32x8_float(v) as_float8(v)
 
 #define f32x16_splat(x) ((float16)(x))
-#define f32x16_load_f32(p, i) vload16(0, (p) + (i))
+#define f32x16_load_f32(p, i) tdm_opencl_load_16((p) + (i))
 #define f32x16_load_f16(p, i) vload_half16(0, (p) + (i))
-#define f32x16_load_bf16(p, i) as_float16(convert_uint16(vload16(0, (p) + (i))) << 16)
-#define f32x16_load_s32(p, i) convert_float16(vload16(0, (p) + (i)))
-#define f32x16_load_s8(p, i) convert_float16(vload16(0, (p) + (i)))
-#define f32x16_load_u8(p, i) convert_float16(vload16(0, (p) + (i)))
-#define f32x16_store_f32(x, p, i) vstore16(x, 0, (p) + (i))
+#define f32x16_load_bf16(p, i) as_float16(convert_uint16(tdm_opencl_load_16((p) + (i))) << 16)
+#define f32x16_load_s32(p, i) convert_float16(tdm_opencl_load_16((p) + (i)))
+#define f32x16_load_s8(p, i) convert_float16(tdm_opencl_load_16((p) + (i)))
+#define f32x16_load_u8(p, i) convert_float16(tdm_opencl_load_16((p) + (i)))
+#define f32x16_store_f32(x, p, i) tdm_opencl_store_16(x, (p) + (i))
 #define f32x16_store_f16(x, p, i) vstore_half16_rte(x, 0, (p) + (i))
-#define f32x16_store_bf16(x, p, i) vstore16(tdm_bf16x16_from_f32(x), 0, (p) + (i))
+#define f32x16_store_bf16(x, p, i) tdm_opencl_store_16(tdm_bf16x16_from_f32(x), (p) + (i))
 #define f32x16_from_s32(v) convert_float16(v)
 #define f32x16_select_lt(a, b, x, y) select(y, x, (a) < (b))
 #define f32x16_bits(x) as_int16(x)
 #define s32x16_splat(v) ((int16)(v))
-#define s32x16_load_s32(p, i) vload16(0, (p) + (i))
-#define s32x16_load_s8(p, i) convert_int16(vload16(0, (p) + (i)))
-#define s32x16_load_u8(p, i) convert_int16(vload16(0, (p) + (i)))
-#define s32x16_store_s32(v, p, i) vstore16(v, 0, (p) + (i))
+#define s32x16_load_s32(p, i) tdm_opencl_load_16((p) + (i))
+#define s32x16_load_s8(p, i) convert_int16(tdm_opencl_load_16((p) + (i)))
+#define s32x16_load_u8(p, i) convert_int16(tdm_opencl_load_16((p) + (i)))
+#define s32x16_store_s32(v, p, i) tdm_opencl_store_16(v, (p) + (i))
 #define s32x16_store_s8(v, p, i)                                                                   \
-    vstore16(convert_char16(clamp(v, (int16)(-128), (int16)(127))), 0, (p) + (i))
+    tdm_opencl_store_16(convert_char16(clamp(v, (int16)(-128), (int16)(127))), (p) + (i))
 #define s32x16_store_u8(v, p, i)                                                                   \
-    vstore16(convert_uchar16(clamp(v, (int16)(0), (int16)(255))), 0, (p) + (i))
+    tdm_opencl_store_16(convert_uchar16(clamp(v, (int16)(0), (int16)(255))), (p) + (i))
 #define s32x16_from_f32_rte(x) tdm_s32x16_saturated(rint(x))
 #define s32x16_from_f32_rtz(x) tdm_s32x16_saturated(trunc(x))
 #define s32x16_float(v) as_float16(v)

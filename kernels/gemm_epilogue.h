@@ -131,6 +131,13 @@ TDM_DEVICE int tdm_epilogue_is_dense(tdm_gemm_epilogue_arg e) {
            (e.r_type == TDM_CODE_ABSENT || e.r_col == 1);
 }
 
+/* True when D is the product itself, in f32 and dense. */
+TDM_DEVICE int tdm_epilogue_is_plain(tdm_gemm_epilogue_arg e) {
+    return e.alpha == 1.0f && e.c_type == TDM_CODE_ABSENT && e.bias_type == TDM_CODE_ABSENT &&
+           e.r_type == TDM_CODE_ABSENT && e.activation == TDM_CODE_ACT_NONE &&
+           e.d_type == TDM_CODE_F32 && e.d_col == 1;
+}
+
 TDM_DEVICE void tdm_epilogue_piece(TDM_EPILOGUE_F32 acc, tdm_epilogue_io io,
                                    tdm_gemm_epilogue_arg e, long i, long j) {
     TDM_EPILOGUE_F32 x = TDM_EPILOGUE_SPLAT(e.alpha) * acc;

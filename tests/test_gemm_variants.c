@@ -40,8 +40,8 @@ static const tdm_dtype types[] = {TDM_F32, TDM_F16, TDM_BF16};
 static const tdm_dtype optional_types[] = {TDM_DTYPE_NONE, TDM_F32, TDM_F16, TDM_BF16};
 static const float alphas[] = {1.0f, -0.5f, 0.0f};
 static const float betas[] = {0.0f, 1.0f, -0.75f};
-/* The longest makes exact sums that 16-bit outputs must round, ties among them. */
-static const int64_t depths[] = {0, 1, 7, 15, 16, 17, 67, 401};
+/* The longest make exact sums that 16-bit outputs must round, ties among them, and end around the blocks of K. */
+static const int64_t depths[] = {0, 1, 7, 15, 16, 17, 67, 401, 512, 1025};
 static const int64_t small_depths[] = {0, 1, 7, 17};
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))

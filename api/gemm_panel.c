@@ -1,0 +1,130 @@
+/*
+ * How a launch of the panel family is divided: items, idle groups, where B is packed, how much local memory.
+ *
+ * What gemm_panel.cl does costs, in cycles of a core that multiplies and adds 16 floats a cycle (figures measured on PoCL, rounded;
+ * only their relations matter): a vector step for every 16 of M·N·K; copying a strip of A once per column item and block;
+ * packing B once per row item inside, or once in all by a launch of its own; waiting for the slowest core.
+ */
+#include <string.h>
+
+#include "api/gemm_internal.h"
+
+#define LANES 16.0
+#define COPY_A 0.25       /* per element, contiguous along K */
+#define COPY_A_ACROSS 1.2 /* the same, strided */
+#define PACK_INSIDE 0.3   /* per element of B, contiguous along N */
+#define PACK_ACROSS 1.5   /* the same, strided */
+#define PACK_LAUNCH 0.6   /* by its own launch: written and read back */
+#define PACK_LAUNCH_ACROSS 1.4
+#define LAUNCH 15000.0  /* a launch */
+#define ITEM 2000.0     /* an item: its first block of A is cold */
+#define TILE_STORE 60.0 /* accumulators to local memory and back, for one tile and block of K */
+
+/* What the search looks at. */
+typedef struct sizes {
+    int64_t strips, panels, batch; /* of the problem */
+    int64_t depth;
+    double cores;
+    double rows, columns; /* of a tile */
+    double blocks;        /* of K */
+    bool a_along_k, b_along_n;
+    uint64_t strip_bytes, panel_bytes, tile_bytes, local_bytes;
+} sizes;
+
+static sizes sizes_of(const tdm_gemm_plan *plan) {
+    const tdm_gemm_problem *const p = &plan->problem;
+    const int32_t *const row = plan->kernel->variant->parameters;
+    const int64_t mr = row[TDM_GEMM_P_ROWS], nr = row[TDM_GEMM_P_COLUMNS],
+                  kc = row[TDM_GEMM_P_DEPTH];
+    const uint64_t local = plan->device->info.local_bytes;
+    return (sizes){.strips = tdm_ceil_div(p->m, mr),
+                   .panels = tdm_ceil_div(p->n, nr),
+                   .batch = tdm_gemm_z_count(p),
+                   .depth = p->k,
+                   .cores = plan->device->info.compute_units,
+                   .rows = (double)mr,
+                   .columns = (double)nr,
+                   .blocks = p->k > kc ? (double)tdm_ceil_div(p->k, kc) : 1.0,
+                   .a_along_k = p->a.col == 1,
+                   .b_along_n = p->b.col == 1,
+                   .strip_bytes = (uint64_t)(mr * (kc + TDM_GEMM_STRIP_PAD)) * sizeof(float),
+                   .panel_bytes = (uint64_t)(kc * nr) * sizeof(float),
+                   .tile_bytes = p->k > kc ? (uint64_t)(mr * nr) * sizeof(float) : 0,
+                   // Local memory is the core's own cache: some of it stays free for B.
+                   .local_bytes = local > TDM_GEMM_SMALL_LOCAL ? local / 4 * 3 : local};
+}
+
+static uint64_t local_bytes(const sizes *s, const tdm_gemm_division *d) {
+    const uint64_t strips = (uint64_t)tdm_ceil_div(s->strips, d->row_items),
+                   panels = (uint64_t)tdm_ceil_div(s->panels, d->column_items);
+    return strips * s->strip_bytes + (d->packs_inside ? s->panel_bytes : 0) +
+           strips * panels * s->tile_bytes;
+}
+
+/* Cycles of the slowest core. */
+static double cost(const sizes *s, const tdm_gemm_division *d, bool packs) {
+    const double depth = (double)s->depth, batch = (double)s->batch;
+    const double strips = (double)s->strips, panels = (double)s->panels;
+    const double items = (double)d->row_items * (double)d->column_items * batch;
+    const double rounds = (double)tdm_ceil_div((int64_t)items, (int64_t)s->cores);
+    const double tiles = (double)tdm_ceil_div(s->strips, d->row_items) *
+                         (double)tdm_ceil_div(s->panels, d->column_items);
+    double item = tiles * (s->rows * s->columns * depth / LANES + (s->blocks - 1.0) * TILE_STORE);
+    item +=
+        strips / (double)d->row_items * s->rows * depth * (s->a_along_k ? COPY_A : COPY_A_ACROSS);
+    if (packs && d->packs_inside)
+        item += panels / (double)d->column_items * s->columns * depth *
+                (s->b_along_n ? PACK_INSIDE : PACK_ACROSS);
+    double total = rounds * (item + ITEM);
+    if (packs && !d->packs_inside)
+        total += LAUNCH + panels * s->columns * depth * batch / s->cores *
+                              (s->b_along_n ? PACK_LAUNCH : PACK_LAUNCH_ACROSS);
+    return total;
+}
+
+/* 1 … 16, then by steps of about an eighth. */
+static int64_t next_count(int64_t count) {
+    return count < 16 ? count + 1 : count + count / 8;
+}
+
+static void consider(const sizes *s, const tdm_gemm_division *d, bool packs, double *least,
+                     tdm_gemm_division *best) {
+    if (local_bytes(s, d) > s->local_bytes)
+        return;
+    const double cycles = cost(s, d, packs);
+    if (*least > 0.0 && cycles >= *least)
+        return;
+    *least = cycles;
+    *best = *d;
+}
+
+/* The cheapest division that fits; false when not even single strips and panels do. */
+static bool search(const sizes *s, bool packs, bool may_pack_inside, tdm_gemm_division *best) {
+    double least = 0.0;
+    for (int64_t r = 1; r <= s->strips; r = next_count(r))
+        for (int64_t c = 1; c <= s->panels; c = next_count(c))
+            for (int inside = 0; inside <= (packs && may_pack_inside); inside++) {
+                const tdm_gemm_division d = {
+                    .row_items = r, .column_items = c, .packs_inside = inside};
+                consider(s, &d, packs, &least, best);
+            }
+    const tdm_gemm_division finest = {.row_items = s->strips, .column_items = s->panels};
+    consider(s, &finest, packs, &least, best);
+    return least > 0.0;
+}
+
+tdm_status tdm_gemm_panel_divide(const tdm_gemm_plan *plan, tdm_gemm_division *division) {
+    const sizes s = sizes_of(plan);
+    const bool packs = !plan->desc.packed_b && plan->problem.k > 0;
+    *division = (tdm_gemm_division){.row_items = 1, .column_items = 1};
+    if (s.strips == 0 || s.panels == 0 || s.batch == 0)
+        return TDM_OK;
+    if (!search(&s, packs, true, division))
+        return tdm_fail(
+            TDM_UNSUPPORTED, "gemm: %s needs more local memory than the %llu bytes of %s",
+            plan->kernel->variant->name, (unsigned long long)plan->device->info.local_bytes,
+            plan->device->info.selector);
+    division->local_bytes = (uint32_t)local_bytes(&s, division);
+    division->idle_groups = plan->device->info.compute_units;
+    return TDM_OK;
+}
