@@ -245,6 +245,31 @@ DEVICE_TEST(packed_weights_of_another_batch_are_refused) {
     }
 }
 
+/* Nothing to pack is no error, and the runs give what they give without packing. */
+DEVICE_TEST(empty_weights_are_packed) {
+    static const int64_t shapes[][2] = {{0, 5}, {6, 0}, {0, 0}}; /* K, N */
+    static const char *const variants[] = {NULL, "gemm_any_reference"};
+    for (int i = 0; i < 6; i++) {
+        const int64_t *const kn = shapes[i / 2];
+        tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
+        TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){4, kn[0]}, &desc.a));
+        TEST_OK(tdm_layout_contiguous(TDM_F32, 2, kn, &desc.b));
+        TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){4, kn[1]}, &desc.d));
+        desc.packed_b = 1;
+        desc.variant = variants[i % 2];
+        tdm_packed *packed = NULL;
+        gemm_table t;
+        gemm_table_lay(&t, device, &desc);
+        TEST_OK(tdm_gemm_pack_b(t.plan, device->stream, t.b.tensor, &packed));
+        t.args.b = NULL;
+        t.args.packed_b = packed;
+        TEST_OK(tdm_gemm_plan_run(t.plan, device->stream, &t.args));
+        gemm_table_expect_product(&t);
+        tdm_packed_destroy(packed);
+        gemm_table_clear(&t);
+    }
+}
+
 DEVICE_TEST(packed_weights_of_another_kind_are_refused) {
     tdm_gemm_desc desc = gemm_small_desc();
     gemm_table t;
@@ -305,6 +330,7 @@ int main(void) {
         cmocka_unit_test(packed_weights_serve_chosen_plans_with_any_order_of_batches),
         cmocka_unit_test(packed_weights_serve_plans_with_any_order_of_batches),
         cmocka_unit_test(weights_are_packed_by_plans_without_rows),
+        cmocka_unit_test(empty_weights_are_packed),
         cmocka_unit_test(packed_weights_of_another_batch_are_refused),
         cmocka_unit_test(packed_weights_of_another_kind_are_refused),
     };

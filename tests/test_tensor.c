@@ -321,6 +321,10 @@ static void null_handles_have_no_properties(void **state) {
     tdm_device_release(NULL);
     tdm_layout layout;
     TEST_REFUSED(tdm_tensor_layout(NULL, &layout), TDM_BAD_ARGUMENT, "tensor is NULL");
+    tdm_tensor *scalar;
+    TEST_OK(tdm_tensor_create(test_device_at(0)->device, TDM_F32, 0, NULL, &scalar));
+    TEST_REFUSED(tdm_tensor_layout(scalar, NULL), TDM_BAD_ARGUMENT, "layout is NULL");
+    tdm_tensor_destroy(scalar);
 }
 
 int main(void) {
