@@ -52,8 +52,8 @@ static const char *first_error(const char *log) {
     return line;
 }
 
-static tdm_status compile(const tdm_bk_device *device, const char *entry, cl_program program,
-                          const char *options) {
+static cl_int compile(const tdm_bk_device *device, const char *entry, cl_program program,
+                      const char *options) {
     const cl_int code = OPENCL_CALL(device->api, clBuildProgram, program, 1, &device->record->id,
                                     options, NULL, NULL);
     const tdm_log_level level = code == CL_SUCCESS ? TDM_LOG_DEBUG : TDM_LOG_ERROR;
@@ -61,17 +61,20 @@ static tdm_status compile(const tdm_bk_device *device, const char *entry, cl_pro
         code != CL_SUCCESS || tdm_log_wanted(level, "driver") ? build_log(device, program) : NULL;
     if (log)
         tdm_opencl_log_lines(level, entry, log);
-    tdm_status status = TDM_OK;
-    if (code != CL_SUCCESS) {
-        status = tdm_opencl_status(code);
-        if (status != TDM_OUT_OF_HOST_MEMORY && status != TDM_DEVICE_LOST)
-            status = TDM_BUILD_FAILED;
+    if (code != CL_SUCCESS)
         tdm_set_detail("%s: clBuildProgram: %s (%d) with \"%s\": %.*s", entry,
                        tdm_opencl_error_name(code), code, options, SHORT_LOG,
                        log ? first_error(log) : "no log");
-    }
     tdm_host_free(log);
-    return status;
+    return code;
+}
+
+static tdm_status status_of_build(cl_int code) {
+    if (code == CL_SUCCESS)
+        return TDM_OK;
+    const tdm_status status = tdm_opencl_status(code);
+    return status == TDM_OUT_OF_HOST_MEMORY || status == TDM_DEVICE_LOST ? status
+                                                                         : TDM_BUILD_FAILED;
 }
 
 static tdm_status build_from_source(const tdm_bk_device *device, const tdm_kernel_source *source,
@@ -82,7 +85,7 @@ static tdm_status build_from_source(const tdm_bk_device *device, const tdm_kerne
                       (const char **)&source->text, &source->text_bytes);
     if (!created)
         return tdm_opencl_fail(code, source->entry, "clCreateProgramWithSource");
-    const tdm_status status = compile(device, source->entry, created, options);
+    const tdm_status status = status_of_build(compile(device, source->entry, created, options));
     if (status == TDM_OK)
         *program = created;
     else
@@ -114,6 +117,13 @@ static tdm_program_key cache_key(const tdm_bk_device *device, const tdm_kernel_s
     return tdm_program_key_end(&builder);
 }
 
+/* Whether the driver failed for want of something, which says nothing of the binary. */
+static bool is_shortage(cl_int code) {
+    const tdm_status status = tdm_opencl_status(code);
+    return code == CL_OUT_OF_RESOURCES || status == TDM_OUT_OF_HOST_MEMORY ||
+           status == TDM_OUT_OF_DEVICE_MEMORY || status == TDM_DEVICE_LOST;
+}
+
 /* A program of a cached binary, or NULL; a binary that the driver does not take is deleted. */
 static cl_program build_from_cache(const tdm_bk_device *device, const tdm_program_key *key,
                                    const char *entry, const char *options) {
@@ -126,17 +136,18 @@ static cl_program build_from_cache(const tdm_bk_device *device, const tdm_progra
         OPENCL_CREATE(device->api, &code, clCreateProgramWithBinary, device->context, 1,
                       &device->record->id, &bytes, (const unsigned char **)&binary, &binary_code);
     tdm_host_free(binary);
-    if (program &&
-        (binary_code != CL_SUCCESS || compile(device, entry, program, options) != TDM_OK)) {
+    if (program) {
+        code = binary_code != CL_SUCCESS ? binary_code : compile(device, entry, program, options);
+        if (code == CL_SUCCESS)
+            return program;
         OPENCL_RELEASE(device->api, clReleaseProgram, program);
-        program = NULL;
     }
-    if (!program) {
-        tdm_log(TDM_LOG_WARNING, "cache", "%s: the driver refuses the cached binary; rebuilding",
-                entry);
+    const bool keep = is_shortage(code);
+    tdm_log(TDM_LOG_WARNING, "cache", "%s: the driver %s the cached binary, %s (%d); rebuilding",
+            entry, keep ? "cannot take" : "refuses", tdm_opencl_error_name(code), code);
+    if (!keep)
         tdm_program_cache_remove(device->cache, key);
-    }
-    return program;
+    return NULL;
 }
 
 static void store_in_cache(const tdm_bk_device *device, const tdm_program_key *key,

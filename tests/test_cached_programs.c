@@ -139,6 +139,58 @@ static void refused_binaries_are_rebuilt(const test_device *device) {
     assert_int_equal(compiled(device), 0);
 }
 
+static int refusals;
+
+/* Counts the binaries that are given up as bad. */
+static void count_refusals(void *user, tdm_log_level level, const char *topic,
+                           const char *message) {
+    (void)user;
+    (void)level;
+    refusals += strcmp(topic, "cache") == 0 && strstr(message, "refuses the cached binary") != NULL;
+}
+
+/* In a context of its own: y = x + x, where the driver builds nothing, from binary or from text. */
+static void fail_to_build(const test_device *device, int code) {
+    const int64_t shape[1] = {ELEMENTS};
+    tdm_context *context;
+    tdm_device *opened;
+    tdm_stream *stream;
+    tdm_tensor *x;
+    int index;
+    TEST_OK(tdm_context_create(NULL, &context));
+    TEST_OK(tdm_context_find_device(context, device->info.selector, &index));
+    TEST_OK(tdm_device_get(context, index, &opened));
+    TEST_OK(tdm_stream_create(opened, &stream));
+    TEST_OK(tdm_tensor_create(opened, TDM_F32, 1, shape, &x));
+    tdm_fault_plant("clBuildProgram", 1, code, true);
+    assert_int_not_equal(tdm_binary_op(stream, TDM_ADD, x, x, x), TDM_OK);
+    assert_true(tdm_fault_clear() >= 2);
+    tdm_tensor_destroy(x);
+    tdm_stream_destroy(stream);
+    tdm_device_release(opened);
+    tdm_context_destroy(context);
+}
+
+/* A driver without memory, for the binary and for the text: the file is there for the next time. */
+static void binaries_outlive_a_shortage(const test_device *device) {
+    static const int codes[] = {-4, -5, -6}; // no device memory, no resources, no host memory
+    remove_files();
+    const long all = compiled(device);
+    refusals = 0;
+    tdm_set_log(count_refusals, NULL);
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
+        fail_to_build(device, codes[i]);
+        assert_int_equal(file_count(), all);
+        assert_int_equal(compiled(device), 0);
+        run(device, "clCreateProgramWithBinary", 1, codes[i]); // the text is compiled instead
+        assert_int_equal(refusals, 0);
+        assert_int_equal(compiled(device), 0);
+    }
+    run(device, "clCreateProgramWithBinary", 1, -42);
+    assert_int_equal(refusals, 1);
+    tdm_set_log(NULL, NULL);
+}
+
 /* What the driver will not give is not cached, and that is all. */
 static void binaries_may_be_missing(const test_device *device) {
     remove_files();
@@ -162,6 +214,7 @@ static void cache_off(const test_device *device) {
     X(second_context_compiles_nothing)                                                             \
     X(bad_files_are_rebuilt)                                                                       \
     X(refused_binaries_are_rebuilt)                                                                \
+    X(binaries_outlive_a_shortage)                                                                 \
     X(binaries_may_be_missing)                                                                     \
     X(cache_off)
 
