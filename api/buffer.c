@@ -50,9 +50,7 @@ static tdm_status check_range(const char *operation, const char *name, const tdm
                               const tdm_buffer *buffer, size_t offset, size_t bytes) {
     if (!stream || !buffer)
         return tdm_fail(TDM_BAD_ARGUMENT, "%s: %s is NULL", operation, stream ? name : "stream");
-    if (buffer->device != stream->device)
-        return tdm_fail(TDM_BAD_ARGUMENT, "%s: %s is on device %s, the stream on %s", operation,
-                        name, buffer->device->info.selector, stream->device->info.selector);
+    TDM_TRY(tdm_check_device(operation, name, buffer->device, "the stream", stream->device));
     if (offset > buffer->bytes || bytes > buffer->bytes - offset)
         return tdm_fail(TDM_BAD_ARGUMENT,
                         "%s: %zu bytes at offset %zu reach beyond %s of %zu bytes", operation,

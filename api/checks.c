@@ -1,17 +1,30 @@
 /* Checks that operations share: devices, outputs, overlap. */
 #include "api/core.h"
 
+static int device_number(const tdm_device *device) {
+    return (int)(device->slot - device->context->devices);
+}
+
+tdm_status tdm_check_device(const char *operation, const char *what, const tdm_device *device,
+                            const char *other, const tdm_device *expected) {
+    if (device == expected)
+        return TDM_OK;
+    if (device->context != expected->context)
+        return tdm_fail(TDM_BAD_ARGUMENT, "%s: %s is on device %s of another context than %s",
+                        operation, what, device->info.selector, other);
+    return tdm_fail(TDM_BAD_ARGUMENT, "%s: %s is on device %d (%s), %s on device %d (%s)",
+                    operation, what, device_number(device), device->info.selector, other,
+                    device_number(expected), expected->info.selector);
+}
+
 tdm_status tdm_check_tensor(const char *operation, const char *argument, const tdm_stream *stream,
                             const tdm_tensor *tensor) {
     if (!stream)
         return tdm_fail(TDM_BAD_ARGUMENT, "%s: stream is NULL", operation);
     if (!tensor)
         return tdm_fail(TDM_BAD_ARGUMENT, "%s: %s is NULL", operation, argument);
-    if (tensor->buffer->device != stream->device)
-        return tdm_fail(TDM_BAD_ARGUMENT, "%s: %s is on device %s, the stream on %s", operation,
-                        argument, tensor->buffer->device->info.selector,
-                        stream->device->info.selector);
-    return TDM_OK;
+    return tdm_check_device(operation, argument, tensor->buffer->device, "the stream",
+                            stream->device);
 }
 
 /* A packed output that ends inside a storage unit would change its neighbour's element. */

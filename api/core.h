@@ -189,6 +189,12 @@ const char *tdm_layout_text(const tdm_layout *layout, char text[TDM_SHAPE_TEXT])
 /* ---- checks that operations share (detail texts start with the operation's name)
  * ------------------ */
 
+/*
+ * "<operation>: <what> is on ..., <other> on ...", unless both devices are the same. A selector
+ * alone would not tell them apart: two cards may be alike, and two contexts open one device as two.
+ */
+tdm_status tdm_check_device(const char *operation, const char *what, const tdm_device *device,
+                            const char *other, const tdm_device *expected);
 /* Not NULL, on the stream's device. */
 tdm_status tdm_check_tensor(const char *operation, const char *argument, const tdm_stream *stream,
                             const tdm_tensor *tensor);

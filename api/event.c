@@ -109,10 +109,8 @@ tdm_status tdm_stream_wait_event(tdm_stream *stream, tdm_event *event) {
     if (!stream || !event)
         return tdm_fail(TDM_BAD_ARGUMENT, "stream_wait_event: %s is NULL",
                         stream ? "event" : "stream");
-    if (stream->device != event->stream->device)
-        return tdm_fail(TDM_BAD_ARGUMENT,
-                        "stream_wait_event: the event is of device %s, the stream of device %s",
-                        event->stream->device->info.selector, stream->device->info.selector);
+    TDM_TRY(tdm_check_device("stream_wait_event", "the event", event->stream->device, "the stream",
+                             stream->device));
     TDM_TRY(tdm_refuse_recording(stream, "stream_wait_event"));
     pthread_mutex_lock(&stream->lock);
     tdm_status status = tdm_stream_failure_locked(stream);

@@ -47,9 +47,7 @@ static int own_batch(const tdm_layout *b, int64_t shape[TDM_GEMM_BATCH_RANK]) {
 
 tdm_status tdm_packed_check(const tdm_gemm_plan *plan, const tdm_packed *packed) {
     const tdm_gemm_problem *const p = &plan->problem;
-    if (packed->device != plan->device)
-        return tdm_fail(TDM_BAD_ARGUMENT, "gemm: packed_b is on device %s, the plan on %s",
-                        packed->device->info.selector, plan->device->info.selector);
+    TDM_TRY(tdm_check_device("gemm", "packed_b", packed->device, "the plan", plan->device));
     if (strcmp(packed->layout, plan->packed_layout) != 0)
         return tdm_fail(TDM_BAD_ARGUMENT, "gemm: packed_b has layout %s but %s reads %s",
                         packed->layout, plan->kernel->variant->name, plan->packed_layout);
@@ -129,10 +127,8 @@ static tdm_status check_pack(const tdm_gemm_plan *plan, tdm_stream *stream, cons
     if (!plan)
         return tdm_fail(TDM_BAD_ARGUMENT, "gemm_pack_b: plan is NULL");
     TDM_TRY(tdm_check_tensor("gemm_pack_b", "B", stream, b));
-    if (stream->device != plan->device)
-        return tdm_fail(TDM_BAD_ARGUMENT,
-                        "gemm_pack_b: the plan is for device %s, the stream on %s",
-                        plan->device->info.selector, stream->device->info.selector);
+    TDM_TRY(
+        tdm_check_device("gemm_pack_b", "the plan", plan->device, "the stream", stream->device));
     if (!plan->desc.packed_b)
         return tdm_fail(TDM_BAD_STATE, "gemm_pack_b: the plan was made without packed_b");
     if (b->layout.dtype != plan->desc.b.dtype)

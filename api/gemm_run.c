@@ -89,9 +89,7 @@ static tdm_status check_workspace(const tdm_gemm_plan *plan, const tdm_gemm_args
     if (!workspace)
         return tdm_fail(TDM_BAD_ARGUMENT, "gemm: workspace is NULL, the plan needs %llu bytes",
                         (unsigned long long)plan->workspace_bytes);
-    if (workspace->device != plan->device)
-        return tdm_fail(TDM_BAD_ARGUMENT, "gemm: the workspace is on device %s, the plan on %s",
-                        workspace->device->info.selector, plan->device->info.selector);
+    TDM_TRY(tdm_check_device("gemm", "the workspace", workspace->device, "the plan", plan->device));
     if (workspace->bytes < plan->workspace_bytes)
         return tdm_fail(TDM_BAD_ARGUMENT, "gemm: the workspace has %zu bytes, the plan needs %llu",
                         workspace->bytes, (unsigned long long)plan->workspace_bytes);
@@ -113,9 +111,7 @@ static tdm_status check_run(const tdm_gemm_plan *plan, const tdm_stream *stream,
     if (args->struct_size != sizeof *args)
         return tdm_fail(TDM_BAD_ARGUMENT, "gemm: struct_size of args is %zu, expected %zu",
                         args->struct_size, sizeof *args);
-    if (stream->device != plan->device)
-        return tdm_fail(TDM_BAD_ARGUMENT, "gemm: the plan is for device %s, the stream on %s",
-                        plan->device->info.selector, stream->device->info.selector);
+    TDM_TRY(tdm_check_device("gemm", "the plan", plan->device, "the stream", stream->device));
     TDM_TRY(check_operands(plan, stream, args));
     return check_workspace(plan, args);
 }

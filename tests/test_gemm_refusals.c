@@ -273,7 +273,7 @@ DEVICE_TEST(two_devices_do_not_mix) {
     gemm_table t;
     gemm_table_lay(&t, device, &desc);
     TEST_REFUSED(tdm_gemm_plan_run(t.plan, other->stream, &t.args), TDM_BAD_ARGUMENT,
-                 "the plan is for device");
+                 "the plan is on device");
     TEST_REFUSED(tdm_gemm(other->stream, 1, t.a.tensor, t.b.tensor, 0, NULL, t.d.tensor, NULL),
                  TDM_BAD_ARGUMENT, "A is on device");
     test_array_expect_unchanged(&t.d);

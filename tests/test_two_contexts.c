@@ -1,5 +1,7 @@
 // Objects of two contexts in one process: they live side by side and refuse each other, by name.
 // ctest: device
+#include <stdio.h>
+
 #include "tests/support/device_cases.h"
 
 typedef struct twin {
@@ -29,6 +31,14 @@ static void close_twin(twin *other) {
     tdm_context_destroy(other->context);
 }
 
+/* The devices have one selector, so the words must tell them apart. */
+static const char *foreign(const test_device *device, const char *what) {
+    static char text[512];
+    snprintf(text, sizeof text, ": %s is on device %s of another context than the stream", what,
+             device->info.selector);
+    return text;
+}
+
 DEVICE_TEST(mixed_devices_are_refused_by_name) {
     twin other;
     open_twin(device, &other);
@@ -39,29 +49,32 @@ DEVICE_TEST(mixed_devices_are_refused_by_name) {
     tdm_stream *const stream = device->stream;
     TEST_OK(tdm_tensor_create(device->device, TDM_F32, 2, SHAPE, &ours));
     TEST_OK(tdm_fill(stream, ours, 1));
-    TEST_REFUSED(tdm_fill(stream, other.tensor, 1), TDM_BAD_ARGUMENT, "on device");
-    TEST_REFUSED(tdm_copy(stream, ours, other.tensor), TDM_BAD_ARGUMENT, "source is on device");
-    TEST_REFUSED(tdm_copy(stream, other.tensor, ours), TDM_BAD_ARGUMENT, "target is on device");
-    TEST_REFUSED(tdm_convert(stream, ours, other.tensor), TDM_BAD_ARGUMENT, "on device");
+    TEST_REFUSED(tdm_fill(stream, other.tensor, 1), TDM_BAD_ARGUMENT, foreign(device, "target"));
+    TEST_REFUSED(tdm_copy(stream, ours, other.tensor), TDM_BAD_ARGUMENT, foreign(device, "source"));
+    TEST_REFUSED(tdm_copy(stream, other.tensor, ours), TDM_BAD_ARGUMENT, foreign(device, "target"));
+    TEST_REFUSED(tdm_convert(stream, ours, other.tensor), TDM_BAD_ARGUMENT,
+                 foreign(device, "source"));
     TEST_REFUSED(tdm_copy_to_host(stream, other.tensor, host, sizeof host, NULL), TDM_BAD_ARGUMENT,
-                 "on device");
+                 foreign(device, "source"));
     TEST_REFUSED(tdm_copy_from_host(stream, other.tensor, host, sizeof host, NULL),
-                 TDM_BAD_ARGUMENT, "on device");
+                 TDM_BAD_ARGUMENT, foreign(device, "target"));
     TEST_REFUSED(tdm_unary_op(stream, TDM_RELU, other.tensor, ours), TDM_BAD_ARGUMENT,
-                 "x is on device");
+                 foreign(device, "x"));
     TEST_REFUSED(tdm_binary_op(stream, TDM_ADD, ours, other.tensor, ours), TDM_BAD_ARGUMENT,
-                 "b is on device");
+                 foreign(device, "b"));
     TEST_REFUSED(tdm_reduce(stream, TDM_REDUCE_SUM, other.tensor, NULL, 0, ours), TDM_BAD_ARGUMENT,
-                 "x is on device");
-    TEST_REFUSED(tdm_softmax(stream, other.tensor, 1, ours), TDM_BAD_ARGUMENT, "x is on device");
+                 foreign(device, "x"));
+    TEST_REFUSED(tdm_softmax(stream, other.tensor, 1, ours), TDM_BAD_ARGUMENT,
+                 foreign(device, "x"));
     TEST_REFUSED(tdm_gemm(stream, 1, ours, other.tensor, 0, NULL, ours, NULL), TDM_BAD_ARGUMENT,
-                 "on device");
+                 foreign(device, "B"));
     TEST_OK(tdm_event_record(other.stream, &event));
-    TEST_REFUSED(tdm_stream_wait_event(stream, event), TDM_BAD_ARGUMENT, "the event is of device");
+    TEST_REFUSED(tdm_stream_wait_event(stream, event), TDM_BAD_ARGUMENT,
+                 foreign(device, "the event"));
     tdm_event_destroy(event);
     TEST_OK(tdm_stream_begin_recording(other.stream));
     TEST_OK(tdm_stream_end_recording(other.stream, &graph));
-    TEST_REFUSED(tdm_graph_launch(graph, stream), TDM_BAD_ARGUMENT, "the graph is of device");
+    TEST_REFUSED(tdm_graph_launch(graph, stream), TDM_BAD_ARGUMENT, foreign(device, "the graph"));
     tdm_graph_destroy(graph);
     // Nothing of it changed anything.
     TEST_OK(tdm_copy_to_host(stream, ours, host, sizeof host, NULL));
