@@ -269,6 +269,7 @@ DEVICE_TEST(budget_and_statistics_reach_the_device) {
     TEST_REFUSED(tdm_device_memory_stats(device->device, &stats), TDM_BAD_ARGUMENT,
                  "struct_size is 1");
     TEST_REFUSED(tdm_device_memory_stats(NULL, &stats), TDM_BAD_ARGUMENT, "device is NULL");
+    TEST_REFUSED(tdm_device_memory_stats(device->device, NULL), TDM_BAD_ARGUMENT, "stats is NULL");
     TEST_REFUSED(tdm_device_trim(NULL), TDM_BAD_ARGUMENT, "device is NULL");
 }
 
