@@ -112,8 +112,8 @@ tdm_status tdm_stream_end_recording(tdm_stream *stream, tdm_graph **graph) {
 tdm_status tdm_graph_launch(tdm_graph *graph, tdm_stream *stream) {
     if (!graph || !stream)
         return tdm_fail(TDM_BAD_ARGUMENT, "graph_launch: %s is NULL", graph ? "stream" : "graph");
-    TDM_TRY(tdm_check_device("graph_launch", "the graph", graph->device, "the stream",
-                             stream->device));
+    TDM_TRY(
+        tdm_check_device("graph_launch", "the graph", graph->device, "the stream", stream->device));
     TDM_TRY(tdm_refuse_recording(stream, "graph_launch"));
     for (int i = 0; i < graph->count; i++) {
         const tdm_status status = tdm_command_enqueue(stream, &graph->commands[i]);
