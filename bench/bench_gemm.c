@@ -126,10 +126,10 @@ static void run_case(gemm_run *run, const gemm_case *item) {
     gemm_case_name(item, name, sizeof name);
     write_request(run, item, &request);
     bench_plan plan = bench_settings_plan(&run->options->settings);
-    plan.request = request.text;
-    plan.waited = item->waited;
-    plan.verify = gemm_case_check;
-    plan.user = item;
+    plan.task.request = request.text;
+    plan.task.waited = item->waited;
+    plan.task.verify = gemm_case_check;
+    plan.task.user = item;
     plan.label = name;
     bench_run_case(&plan, run->entrants, run->entrant_count);
     const op_gemm_case operation = gemm_case_operation(item);
@@ -189,7 +189,7 @@ static int run_on_device(const gemm_options *options) {
     static bench_entrant entrants[MAX_ENTRANTS];
     gemm_run run = {.options = options, .entrants = entrants};
     const int code =
-        bench_settings_open(command_name, &options->settings, "GFLOP/s", &run.device, &run.report);
+        bench_settings_open(command_name, &options->settings, "GFLOP/s", NULL, &run.device, &run.report);
     if (code != CLI_EXIT_OK)
         return code;
     create_entrants(&run);

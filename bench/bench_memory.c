@@ -64,10 +64,10 @@ static void run_case(memory_run *run, const memory_case *item, int waited) {
     memory_case_write(item, &request);
     bench_device_write(&run->device, &request);
     bench_plan plan = bench_settings_plan(&run->options->settings);
-    plan.request = request.text;
-    plan.waited = waited;
-    plan.verify = memory_case_check;
-    plan.user = item;
+    plan.task.request = request.text;
+    plan.task.waited = waited;
+    plan.task.verify = memory_case_check;
+    plan.task.user = item;
     plan.label = name;
     bench_run_case(&plan, run->entrants, MEMORY_ENTRANTS);
     const bench_result row = {
@@ -100,8 +100,8 @@ static void run_all(memory_run *run) {
 static int run_on_device(const memory_options *options) {
     static bench_entrant entrants[MEMORY_ENTRANTS];
     memory_run run = {.options = options, .entrants = entrants};
-    const int code =
-        bench_settings_open(command_name, &options->settings, "GB/s", &run.device, &run.report);
+    const int code = bench_settings_open(command_name, &options->settings, "GB/s", NULL,
+                                         &run.device, &run.report);
     if (code != CLI_EXIT_OK)
         return code;
     run.bytes = choose_bytes(&run);

@@ -7,15 +7,33 @@
 #include "bench/bench_peers.h"
 #include "bench/cli_options.h"
 
-int bench_report_open(bench_report *report, const char *rate_name, const tdm_device_info *device) {
-    char headings[256];
-    snprintf(headings, sizeof headings,
-             "case|mode|packing|impl|>%s|>median|>p5|>p95|>tandem is|>max error|variant",
-             rate_name);
+static const bench_roofs no_roofs = {.count = 0};
+
+/* Names of a roof's rate, of the share of it, and of its column. */
+typedef struct roof_words {
+    const char *rate;
+    const char *share;
+    const char *heading;
+} roof_words;
+
+static roof_words words_of(const bench_roof *roof) {
+    if (roof->item.kind == PROBE_FMA)
+        return (roof_words){"peak_gflops", "of_peak", "of peak"};
+    return (roof_words){"read_gbs", "of_read", "of read"};
+}
+
+int bench_report_open(bench_report *report, const char *rate_name, const bench_roofs *roofs,
+                      const tdm_device_info *device) {
+    worker_text headings = {.length = 0};
+    worker_text_add(&headings, "case|mode|packing|impl|>%s|>median|>p5|>p95|>tandem is", rate_name);
+    for (int i = 0; roofs != NULL && i < roofs->count; i++)
+        worker_text_add(&headings, "|>%s", words_of(&roofs->roof[i]).heading);
+    worker_text_add(&headings, "|>max error|variant");
     *report = (bench_report){
         .document = results_create(),
-        .table = table_create(headings),
+        .table = table_create(headings.text),
         .rate_name = rate_name,
+        .roofs = roofs != NULL ? roofs : &no_roofs,
     };
     results_add_device(report->document, device);
     return report->document == NULL || report->table == NULL ? -1 : 0;
@@ -44,10 +62,27 @@ static void note_twin(const bench_entrant *entrant, double ratio, worker_text *n
     worker_text_set(note, "noisy: two runs of tandem differ by %.1f %%", 100 * fabs(ratio - 1));
 }
 
+/* A row's figures beside its time. */
+typedef struct row_ratios {
+    double tandem; /* how many times as fast as it Tandem is */
+    double roofs[MAX_ROOFS];
+} row_ratios;
+
+/* The unit stands with the number where it is not the column's. */
+static void add_rate(const bench_report *report, const bench_result *row, double median) {
+    const int by_bytes = strcmp(report->rate_name, "GB/s") == 0;
+    const int has_column = by_bytes ? row->bytes > 0 : row->flops > 0;
+    const double amount = (by_bytes && has_column) || row->flops <= 0 ? row->bytes : row->flops;
+    if (has_column)
+        table_number(report->table, amount / median * 1e-9);
+    else
+        table_cell(report->table, "%.1f %s", amount / median * 1e-9,
+                   row->flops > 0 ? "GFLOP/s" : "GB/s");
+}
+
 static void add_table_row(const bench_report *report, const bench_result *row, double median,
-                          double ratio) {
+                          const row_ratios *ratios) {
     const sample_summary summary = summarize_samples(row->raw_s, row->samples);
-    const double amount = row->flops > 0 ? row->flops : row->bytes;
     text_table *const table = report->table;
     table_cell(table, "%s", row->case_name);
     table_cell(table, "%s", row->mode);
@@ -55,21 +90,28 @@ static void add_table_row(const bench_report *report, const bench_result *row, d
     table_cell(table, "%s", row->impl);
     if (row->status != RESULT_OK) {
         table_cell(table, "%s", row->status == RESULT_SKIPPED ? "skipped" : "FAILED");
-        for (int empty = 0; empty < 5; empty++)
+        for (int empty = 0; empty < 5 + report->roofs->count; empty++)
             table_cell(table, "%s", "");
         table_cell(table, "%s", row->reason);
         return;
     }
-    table_number(table, amount / median * 1e-9);
+    add_rate(report, row, median);
     table_duration(table, median);
     table_duration(table, summary.p5);
     table_duration(table, summary.p95);
-    if (isfinite(ratio))
-        table_cell(table, "%.2fx", ratio);
+    if (isfinite(ratios->tandem))
+        table_cell(table, "%.2fx", ratios->tandem);
     else
         table_cell(table, "-");
+    for (int i = 0; i < report->roofs->count; i++) {
+        if (isfinite(ratios->roofs[i]))
+            table_cell(table, "%.1f %%", 100 * ratios->roofs[i]);
+        else
+            table_cell(table, "-");
+    }
     table_number(table, row->max_error);
-    table_cell(table, "%s%s%s", row->variant, row->note[0] == '\0' ? "" : " ", row->note);
+    const char *const note = row->note == NULL ? "" : row->note;
+    table_cell(table, "%s%s%s", row->variant, note[0] == '\0' ? "" : " ", note);
 }
 
 static double median_of(const bench_entrant *entrant) {
@@ -78,28 +120,60 @@ static double median_of(const bench_entrant *entrant) {
                : NAN;
 }
 
+/* Shares of the roofs, into the row's metrics too; a roof without a result gives nulls there. */
+static void take_roofs(const bench_report *report, const bench_entrant *roofs, bench_result *row,
+                       double median, row_ratios *ratios) {
+    result_number *metric = row->metrics;
+    while (metric->key != NULL)
+        metric++;
+    for (int i = 0; i < report->roofs->count; i++) {
+        const bench_roof *const roof = &report->roofs->roof[i];
+        const double amount = roof->item.kind == PROBE_FMA ? row->flops : row->bytes;
+        const double rate = bench_roof_rate(&roofs[i]);
+        ratios->roofs[i] = amount > 0 ? amount / median / rate : NAN;
+        *metric++ = (result_number){words_of(roof).rate, rate * 1e-9};
+        *metric++ = (result_number){words_of(roof).share, ratios->roofs[i]};
+    }
+}
+
+static void add_row(bench_report *report, const bench_result *row, const bench_entrant *entrant,
+                    const row_ratios *ratios) {
+    bench_result each = *row;
+    each.impl = entrant->impl;
+    each.variant = entrant->variant;
+    each.raw_s = entrant->series.values;
+    each.samples = entrant->status == RESULT_OK ? entrant->series.count : 0;
+    each.check = entrant->check;
+    each.max_error = entrant->max_error;
+    each.status = entrant->status;
+    each.reason = entrant->reason.text;
+    results_add(report->document, &each);
+    add_table_row(report, &each, median_of(entrant), ratios);
+    add_identity(report, entrant);
+}
+
 void bench_report_case(bench_report *report, const bench_result *row, bench_entrant *entrants,
                        int count) {
     const double tandem = median_of(&entrants[0]);
+    row_ratios ratios = {.tandem = NAN};
+    worker_text note = {.length = 0};
     for (int i = 0; i < count; i++) {
         bench_entrant *const entrant = &entrants[i];
         const double median = median_of(entrant);
-        const double ratio = i == 0 ? NAN : median / tandem;
-        worker_text note;
-        note_twin(entrant, ratio, &note);
         bench_result each = *row;
-        each.impl = entrant->impl;
-        each.variant = entrant->variant;
-        each.raw_s = entrant->series.values;
-        each.samples = entrant->status == RESULT_OK ? entrant->series.count : 0;
-        each.check = entrant->check;
-        each.max_error = entrant->max_error;
-        each.status = entrant->status;
-        each.reason = entrant->reason.text;
+        ratios.tandem = i == 0 ? NAN : median / tandem;
+        note_twin(entrant, ratios.tandem, &note);
         each.note = note.text;
-        results_add(report->document, &each);
-        add_table_row(report, &each, median, ratio);
-        add_identity(report, entrant);
+        take_roofs(report, entrants + count, &each, median, &ratios);
+        add_row(report, &each, entrant, &ratios);
+    }
+    ratios = (row_ratios){.tandem = NAN, .roofs = {NAN, NAN}};
+    for (int i = 0; i < report->roofs->count; i++) {
+        char name[MAX_PROBE_NAME];
+        const bench_entrant *const entrant = &entrants[count + i];
+        const bench_result each =
+            bench_probe_row(&report->roofs->roof[i].item, entrant->work, name);
+        add_row(report, &each, entrant, &ratios);
     }
     report->tandem_rows += entrants[0].status == RESULT_OK;
 }

@@ -2,6 +2,7 @@
 #ifndef BENCH_BENCH_REPORT_H
 #define BENCH_BENCH_REPORT_H
 
+#include "bench/bench_roof.h"
 #include "bench/bench_runner.h"
 #include "bench/table_print.h"
 
@@ -9,15 +10,21 @@ typedef struct bench_report {
     results_document *document;
     text_table *table;
     const char *rate_name; /* "GFLOP/s" or "GB/s" */
-    int tandem_rows;       /* rows of Tandem that are ok */
+    const bench_roofs *roofs;
+    int tandem_rows; /* rows of Tandem that are ok */
 } bench_report;
 
-/* 0, or -1 when memory is short. */
-int bench_report_open(bench_report *report, const char *rate_name, const tdm_device_info *device);
+/*
+ * 0, or -1 when memory is short. `roofs` is kept; NULL: none. Each roof adds a column to the table and two
+ * figures to a row's metrics: its own rate, and the share of it that the row reaches.
+ */
+int bench_report_open(bench_report *report, const char *rate_name, const bench_roofs *roofs,
+                      const tdm_device_info *device);
 
 /*
  * Add one row per entrant. `row` has what the case gives (suite, case name, dtype, shape, mode,
- * packing, flops or bytes); entrants[0] is Tandem, which the others are compared with.
+ * packing, flops or bytes); entrants[0] is Tandem, which the others are compared with. The
+ * roofs' entrants stand behind the `count` others and get rows of their own.
  */
 void bench_report_case(bench_report *report, const bench_result *row, bench_entrant *entrants,
                        int count);

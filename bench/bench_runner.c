@@ -62,6 +62,7 @@ static void begin_case(bench_entrant *entrant) {
     entrant->variant[0] = '\0';
     entrant->check = RESULT_UNCHECKED;
     entrant->max_error = NAN;
+    entrant->work = 0;
     entrant->calls = 1;
     if (entrant->missing != NULL) {
         worker_text_set(&entrant->reason, "%s", entrant->missing);
@@ -69,7 +70,12 @@ static void begin_case(bench_entrant *entrant) {
     }
 }
 
+static const bench_task *task_of(const bench_plan *plan, const bench_entrant *entrant) {
+    return entrant->task != NULL ? entrant->task : &plan->task;
+}
+
 static void verify(const bench_plan *plan, bench_entrant *entrant) {
+    const bench_task *const task = task_of(plan, entrant);
     const void *bytes = NULL;
     size_t size = 0;
     const worker_answer answer = worker_result(entrant->worker, PREPARE_TIMEOUTS * plan->timeout_s,
@@ -79,7 +85,7 @@ static void verify(const bench_plan *plan, bench_entrant *entrant) {
         return;
     }
     worker_text_set(&entrant->reason, "%s", "");
-    const int wrong = plan->verify(plan->user, bytes, size, &entrant->max_error, &entrant->reason);
+    const int wrong = task->verify(task->user, bytes, size, &entrant->max_error, &entrant->reason);
     entrant->check = wrong ? RESULT_WRONG : RESULT_VERIFIED;
     if (wrong)
         drop_out(entrant, WORKER_FAIL, "wrong result");
@@ -97,10 +103,11 @@ static int64_t calls_for(const bench_plan *plan, double seconds_per_call) {
  * suggests.
  */
 static void choose_calls(const bench_plan *plan, bench_entrant *entrant) {
-    const int rounds = plan->waited ? 1 : 2;
+    const int waited = task_of(plan, entrant)->waited;
+    const int rounds = waited ? 1 : 2;
     for (int round = 0; round < rounds; round++) {
         double seconds = 0;
-        const worker_answer answer = worker_run(entrant->worker, 1, entrant->calls, plan->waited,
+        const worker_answer answer = worker_run(entrant->worker, 1, entrant->calls, waited,
                                                 plan->timeout_s, &seconds, &entrant->reason);
         if (answer != WORKER_OK) {
             drop_out(entrant, answer, "run");
@@ -118,13 +125,14 @@ static void prepare(const bench_plan *plan, bench_entrant *entrant) {
         start_worker(entrant, plan->timeout_s);
     if (entrant->status != RESULT_OK)
         return;
-    worker_answer answer =
-        worker_describe(entrant->worker, plan->request, patience, &entrant->reason);
+    worker_answer answer = worker_describe(entrant->worker, task_of(plan, entrant)->request,
+                                           patience, &entrant->reason);
     if (answer != WORKER_OK) {
         drop_out(entrant, answer, "prepare");
         return;
     }
     worker_field(entrant->reason.text, "variant", entrant->variant, sizeof entrant->variant);
+    entrant->work = (double)worker_field_integer(entrant->reason.text, "work", 0);
     answer = worker_run(entrant->worker, 1, 1, 1, patience, &seconds, &entrant->reason);
     if (answer != WORKER_OK) {
         drop_out(entrant, answer, "first run");
@@ -140,7 +148,7 @@ static void prepare(const bench_plan *plan, bench_entrant *entrant) {
  * Waited samples are single calls: several of them make a turn, so that a turn is not all settling.
  */
 static int64_t samples_per_turn(const bench_plan *plan, const bench_entrant *entrant) {
-    if (!plan->waited)
+    if (!task_of(plan, entrant)->waited)
         return 1;
     return entrant->calls < MAX_SAMPLES_PER_TURN ? entrant->calls : MAX_SAMPLES_PER_TURN;
 }
@@ -148,8 +156,9 @@ static int64_t samples_per_turn(const bench_plan *plan, const bench_entrant *ent
 static void take_turn(const bench_plan *plan, bench_entrant *entrant) {
     double seconds[MAX_SAMPLES_PER_TURN];
     const int64_t samples = samples_per_turn(plan, entrant);
-    const int64_t calls = plan->waited ? 1 : entrant->calls;
-    const worker_answer answer = worker_run(entrant->worker, samples, calls, plan->waited,
+    const int waited = task_of(plan, entrant)->waited;
+    const int64_t calls = waited ? 1 : entrant->calls;
+    const worker_answer answer = worker_run(entrant->worker, samples, calls, waited,
                                             plan->timeout_s, seconds, &entrant->reason);
     if (answer != WORKER_OK) {
         drop_out(entrant, answer, "run");
@@ -162,6 +171,11 @@ static void take_turn(const bench_plan *plan, bench_entrant *entrant) {
             return;
         }
     }
+}
+
+static int has_enough(const bench_plan *plan, sample_series *series) {
+    return (plan->max_samples > 0 && series->count >= plan->max_samples) ||
+           series_done(series, plan->rule);
 }
 
 /* In turn until each has enough, so that a slower moment of the machine meets everyone. */
@@ -178,8 +192,7 @@ static void take_samples(const bench_plan *plan, bench_entrant *entrants, int co
                 continue;
             take_turn(plan, &entrants[i]);
             settle();
-            running[i] =
-                entrants[i].status == RESULT_OK && !series_done(&entrants[i].series, plan->rule);
+            running[i] = entrants[i].status == RESULT_OK && !has_enough(plan, &entrants[i].series);
             left += running[i];
         }
     }

@@ -16,13 +16,26 @@ enum {
     MAX_PATH_TEXT = 4096
 };
 
+/* Checks an output. Returns 0 when right; otherwise the reason is set. */
+typedef int (*bench_verifier)(const void *user, const void *bytes, size_t size, double *max_error,
+                              worker_text *reason);
+
+/* What a worker is asked to do, and how its output is checked. */
+typedef struct bench_task {
+    const char *request; /* fields of `describe` */
+    bench_verifier verify;
+    const void *user; /* for verify */
+    int waited;       /* each call is waited for */
+} bench_task;
+
 typedef struct bench_entrant {
     const char *impl; /* name of its rows */
     char program[MAX_PATH_TEXT];
     const char *arguments[4];                         /* NULL-terminated */
     char variables[MAX_VARIABLES][MAX_VARIABLE_TEXT]; /* "NAME=value", up to the first empty one */
-    const char *missing; /* why it cannot run at all, NULL when it can */
-    int show_messages;   /* of worker_launch */
+    const char *missing;    /* why it cannot run at all, NULL when it can */
+    const bench_task *task; /* what it runs instead of the plan's task, or NULL */
+    int show_messages;      /* of worker_launch */
 
     worker_process *worker; /* started when first needed, and again after it died */
     worker_text greeting;
@@ -33,20 +46,15 @@ typedef struct bench_entrant {
     char variant[64];
     result_check check;
     double max_error;
+    double work;   /* of a call: field "work" of its answer, 0 when it has none */
     int64_t calls; /* per sample */
     sample_series series;
 } bench_entrant;
 
-/* Checks an output. Returns 0 when right; otherwise the reason is set. */
-typedef int (*bench_verifier)(const void *user, const void *bytes, size_t size, double *max_error,
-                              worker_text *reason);
-
 typedef struct bench_plan {
-    const char *request; /* fields of `describe` */
-    int waited;
-    bench_verifier verify;
-    const void *user; /* for verify */
+    bench_task task;
     const stopping_rule *rule;
+    size_t max_samples;    /* of each entrant; 0: as many as the rule says */
     double sample_seconds; /* a pipelined sample has enough calls to take about this long */
     double timeout_s;      /* for an answer; building kernels may take several times as long */
     const char *label;     /* for the progress line */

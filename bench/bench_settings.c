@@ -5,7 +5,7 @@
 #include "bench/device_pick.h"
 
 int bench_settings_open(const char *command, const bench_settings *settings, const char *rate_name,
-                        bench_device *device, bench_report *report) {
+                        const bench_roofs *roofs, bench_device *device, bench_report *report) {
     tdm_context *context = NULL;
     if (results_check_path(command, settings->json) != 0)
         return CLI_EXIT_FAILED;
@@ -14,7 +14,8 @@ int bench_settings_open(const char *command, const bench_settings *settings, con
     if (code != CLI_EXIT_OK)
         return code;
     tdm_context_destroy(context);
-    return bench_report_open(report, rate_name, &device->info) == 0 ? CLI_EXIT_OK : CLI_EXIT_FAILED;
+    const int failed = bench_report_open(report, rate_name, roofs, &device->info);
+    return failed == 0 ? CLI_EXIT_OK : CLI_EXIT_FAILED;
 }
 
 void bench_device_write(const bench_device *device, worker_text *request) {
@@ -25,6 +26,7 @@ void bench_device_write(const bench_device *device, worker_text *request) {
 bench_plan bench_settings_plan(const bench_settings *settings) {
     return (bench_plan){
         .rule = settings->quick ? &stopping_rule_quick : &stopping_rule_full,
+        .max_samples = (size_t)settings->samples,
         .sample_seconds = settings->quick ? 0.001 : 0.02,
         .timeout_s = settings->timeout_s,
     };

@@ -9,6 +9,7 @@ typedef struct bench_settings {
     const char *device;
     const char *json;
     int64_t seed;
+    int64_t samples; /* at most so many of a row; 0: as many as its spread asks for */
     double timeout_s;
     int quick;
 } bench_settings;
@@ -26,6 +27,12 @@ typedef struct bench_settings {
         "quick", CLI_FLAG, target, NULL, "few samples: a check that all works, not a measurement", \
             NULL, 0, 0                                                                             \
     }
+#define BENCH_SAMPLES_OPTION(target)                                                               \
+    {                                                                                              \
+        "samples", CLI_COUNT, target, "N",                                                         \
+            "at most so many of each row; as many as its spread asks for by default", NULL, 1,     \
+            100000                                                                                 \
+    }
 #define BENCH_SEED_OPTION(target)                                                                  \
     { "seed", CLI_COUNT, target, "N", "seed of the data", NULL, 0, 1e15 }
 
@@ -33,7 +40,7 @@ typedef struct bench_settings {
 #define BENCH_SETTINGS_OPTIONS(settings)                                                           \
     CLI_DEVICE_OPTION(&(settings)->device), CLI_JSON_OPTION(&(settings)->json),                    \
         BENCH_TIMEOUT_OPTION(&(settings)->timeout_s), BENCH_QUICK_OPTION(&(settings)->quick),      \
-        BENCH_SEED_OPTION(&(settings)->seed)
+        BENCH_SAMPLES_OPTION(&(settings)->samples), BENCH_SEED_OPTION(&(settings)->seed)
 
 /* The device of a run. Only the workers open it: a context here would keep threads around. */
 typedef struct bench_device {
@@ -43,10 +50,10 @@ typedef struct bench_device {
 
 /*
  * Check --json, find the device and open the report. Returns CLI_EXIT_OK, or the exit code after
- * the reason on stderr.
+ * the reason on stderr. `roofs` may be NULL; it is kept.
  */
 int bench_settings_open(const char *command, const bench_settings *settings, const char *rate_name,
-                        bench_device *device, bench_report *report);
+                        const bench_roofs *roofs, bench_device *device, bench_report *report);
 
 /* Tell Tandem's worker which device is meant. */
 void bench_device_write(const bench_device *device, worker_text *request);

@@ -49,9 +49,7 @@ void bench_entrant_openblas_best(bench_entrant *entrant) {
     }
     gemm_case_write(&probe, &request);
     const bench_plan plan = {
-        .request = request.text,
-        .verify = gemm_case_check,
-        .user = &probe,
+        .task = {.request = request.text, .verify = gemm_case_check, .user = &probe},
         .rule = &stopping_rule_quick,
         .sample_seconds = 0.005,
         .timeout_s = 10,

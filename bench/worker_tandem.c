@@ -68,6 +68,8 @@ int worker_command(int argc, char **argv) {
         return worker_tandem_memory();
     if (strcmp(suite, "memcpy") == 0)
         return worker_memcpy();
-    return cli_refuse("tandem _worker", "one of gemm, memory, memcpy is needed; '%s' is none",
-                      suite);
+    if (strcmp(suite, "probe") == 0)
+        return worker_probe();
+    return cli_refuse("tandem _worker",
+                      "one of gemm, memory, memcpy, probe is needed; '%s' is none", suite);
 }

@@ -34,6 +34,7 @@ int worker_device_serve(const worker_implementation *implementation, void *state
 /* Each serves one suite until quit and returns the exit code. */
 int worker_tandem_gemm(void);
 int worker_tandem_memory(void);
+int worker_probe(void);
 int worker_memcpy(void);
 
 /* `tandem _worker SUITE` */

@@ -240,7 +240,7 @@ static void a_case_becomes_rows(void **state) {
     const bench_result row = {.suite = "gemm", .case_name = "f32", .flops = 1e9};
     const tdm_device_info info = some_device("one");
     bench_report report;
-    assert_int_equal(bench_report_open(&report, "GFLOP/s", &info), 0);
+    assert_int_equal(bench_report_open(&report, "GFLOP/s", NULL, &info), 0);
     bench_report_case(&report, &row, entrants, 4);
     cJSON *const root = cJSON_Parse(written(report.document));
     assert_non_null(root);

@@ -57,8 +57,7 @@ static int verify_ok(const void *user, const void *bytes, size_t size, double *m
 }
 
 static const bench_plan plan = {
-    .request = "suite=fake",
-    .verify = verify_ok,
+    .task = {.request = "suite=fake", .verify = verify_ok},
     .rule = &stopping_rule_quick,
     .sample_seconds = 0.004,
     .timeout_s = 20, /* a loaded machine takes its time to start a shell */

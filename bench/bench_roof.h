@@ -1,0 +1,52 @@
+/*
+ * Roofs: limits of the device (multiply-adds, reading) that are measured in turn with what a suite is
+ * about, by probes in a worker of their own, so that each row can say how near it comes.
+ */
+#ifndef BENCH_BENCH_ROOF_H
+#define BENCH_BENCH_ROOF_H
+
+#include "bench/bench_runner.h"
+#include "bench/probe_case.h"
+
+/* For the option table: the choices of --roof. */
+#define BENCH_ROOF_CHOICES "compute|memory|none"
+#define BENCH_ROOF_HELP "limits to measure beside each case: multiply-adds, reading"
+
+enum {
+    MAX_ROOFS = 2,
+    MAX_PROBE_NAME = 64
+};
+
+typedef struct bench_roof {
+    probe_case item;
+    worker_text request;
+    bench_task task;
+} bench_roof;
+
+/* Zero-initialised: none. */
+typedef struct bench_roofs {
+    int count;
+    bench_roof roof[MAX_ROOFS];
+} bench_roofs;
+
+/* From a list of BENCH_ROOF_CHOICES; "none" anywhere makes it none. */
+void bench_roofs_choose(bench_roofs *roofs, const char *list);
+
+/* Make entrants[0 … count-1] the roofs' workers. */
+void bench_roofs_enter(const bench_roofs *roofs, bench_entrant *entrants);
+
+/* What the probes do beside the next case: `read_bytes` is the size of what that case reads. */
+void bench_roofs_prepare(bench_roofs *roofs, bench_entrant *entrants, int64_t read_bytes,
+                         const worker_text *device_fields);
+
+/* Flops (compute) or bytes (memory) per second; NaN when the entrant has no result. */
+double bench_roof_rate(const bench_entrant *entrant);
+
+/* A probe's task, for suites that are about it. The item and the texts must outlive the task. */
+bench_task bench_probe_task(const probe_case *item, const worker_text *device_fields,
+                            worker_text *request);
+
+/* What a probe's rows say of it; `name` receives the case's name. */
+bench_result bench_probe_row(const probe_case *item, double work, char name[MAX_PROBE_NAME]);
+
+#endif

@@ -1,0 +1,168 @@
+#include "bench/probe_case.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "bench/random_fill.h"
+
+const float probe_fma_a = -0.9990234375f;
+const float probe_fma_b = 0.75f;
+
+/* A multiply-add may round once or twice; the two drift apart by less than this over thousands of steps. */
+static const double fma_tolerance = 1e-4;
+
+static const char *const kind_names[] = {"fma", "read", "launch"};
+
+const char *probe_kind_name(probe_kind kind) {
+    return kind_names[kind];
+}
+
+int probe_kind_parse(const char *name, probe_kind *kind) {
+    for (int i = PROBE_FMA; i <= PROBE_LAUNCH; i++) {
+        if (strcmp(name, kind_names[i]) != 0)
+            continue;
+        *kind = (probe_kind)i;
+        return 0;
+    }
+    return -1;
+}
+
+void probe_case_write(const probe_case *item, worker_text *line) {
+    worker_field_add(line, "suite", "probe");
+    worker_field_add(line, "kind", probe_kind_name(item->kind));
+    worker_field_add_integer(line, "bytes", item->bytes);
+    worker_field_add_integer(line, "steps", item->steps);
+    worker_field_add_integer(line, "seed", (int64_t)item->seed);
+}
+
+int probe_case_read(const char *line, probe_case *item) {
+    char kind[16];
+    worker_field(line, "kind", kind, sizeof kind);
+    item->bytes = worker_field_integer(line, "bytes", 0);
+    item->steps = worker_field_integer(line, "steps", 0);
+    item->seed = (uint64_t)worker_field_integer(line, "seed", 0);
+    if (probe_kind_parse(kind, &item->kind) != 0)
+        return -1;
+    if (item->kind == PROBE_FMA)
+        return item->steps >= 1 && item->steps <= INT32_MAX ? 0 : -1;
+    return item->bytes >= (item->kind == PROBE_READ) ? 0 : -1;
+}
+
+float probe_fma_start(const probe_case *item, int width, int chain, int lane) {
+    float value;
+    const uint64_t place = (uint64_t)(chain * width + lane);
+    random_fill_numbers(TDM_F32, item->seed + place, &value, 1);
+    return value;
+}
+
+uint32_t probe_read_word(const probe_case *item, uint64_t index) {
+    const uint64_t bits = random_bits(item->seed, index / 2);
+    return (uint32_t)(index % 2 == 0 ? bits : bits >> 32);
+}
+
+int32_t probe_launch_value(const probe_case *item) {
+    return (int32_t)(random_bits(item->seed, 0) >> 33);
+}
+
+/* The sum of a lane's chains, which is what an item stores for it. */
+static float expected_sum(const probe_case *item, int width, int chains, int lane) {
+    float sum = 0;
+    for (int chain = 0; chain < chains; chain++) {
+        float x = probe_fma_start(item, width, chain, lane);
+        for (int64_t step = 0; step < item->steps; step++)
+            x = fmaf(x, probe_fma_a, probe_fma_b);
+        sum += x;
+    }
+    return sum;
+}
+
+static int check_fma(const probe_case *item, const uint32_t *head, const void *values, size_t count,
+                     double *max_error, worker_text *reason) {
+    const int width = (int)head[0];
+    const int chains = (int)head[1];
+    float expected[PROBE_MAX_WIDTH];
+    if (width < 1 || width > PROBE_MAX_WIDTH || chains < 1 || chains > PROBE_MAX_CHAINS ||
+        count == 0 || count % (size_t)width != 0) {
+        worker_text_set(reason, "the output has a head of %d lanes and %d chains", width, chains);
+        return -1;
+    }
+    for (int lane = 0; lane < width; lane++)
+        expected[lane] = expected_sum(item, width, chains, lane);
+    *max_error = 0;
+    for (size_t i = 0; i < count; i++) {
+        float got;
+        memcpy(&got, (const char *)values + i * sizeof got, sizeof got);
+        const double error = fabs((double)got - (double)expected[i % (size_t)width]) / chains;
+        if (!(error <= *max_error))
+            *max_error = error;
+        if (error <= fma_tolerance) /* a NaN is not */
+            continue;
+        worker_text_set(reason, "lane %zu ends at %.9g, should be %.9g", i, (double)got,
+                        (double)expected[i % (size_t)width]);
+        return -1;
+    }
+    return 0;
+}
+
+/*
+ * Sums modulo 2^32 in any order are exact, so lane by lane they say that every word was read once: a
+ * word's lane is its place modulo the width.
+ */
+static int check_read(const probe_case *item, const uint32_t *head, const void *values,
+                      size_t count, double *max_error, worker_text *reason) {
+    const uint64_t width = head[0];
+    const uint64_t words = head[1];
+    uint32_t sums[PROBE_MAX_WIDTH] = {0};
+    *max_error = 0;
+    if (width < 1 || width > PROBE_MAX_WIDTH || count == 0 || 4 * words < (uint64_t)item->bytes) {
+        worker_text_set(reason, "%llu words were read, %lld bytes are asked for",
+                        (unsigned long long)words, (long long)item->bytes);
+        return -1;
+    }
+    for (uint64_t i = 0; i < words; i++)
+        sums[i % width] += probe_read_word(item, i);
+    for (size_t i = 0; i < count; i++) {
+        uint32_t got;
+        memcpy(&got, (const char *)values + i * sizeof got, sizeof got);
+        sums[i % width] -= got;
+    }
+    for (uint64_t lane = 0; lane < width; lane++) {
+        if (sums[lane] == 0)
+            continue;
+        worker_text_set(reason, "the sum of lane %llu is wrong by %u", (unsigned long long)lane,
+                        sums[lane]);
+        return -1;
+    }
+    return 0;
+}
+
+static int check_launch(const probe_case *item, const void *values, size_t count, double *max_error,
+                        worker_text *reason) {
+    int32_t got = 0;
+    *max_error = 0;
+    if (count == 1)
+        memcpy(&got, values, sizeof got);
+    if (count == 1 && got == probe_launch_value(item))
+        return 0;
+    worker_text_set(reason, "%zu words, the first is %d, should be %d", count, got,
+                    probe_launch_value(item));
+    return -1;
+}
+
+int probe_case_check(const void *user, const void *output, size_t bytes, double *max_error,
+                     worker_text *reason) {
+    const probe_case *const item = user;
+    uint32_t head[PROBE_HEAD_WORDS];
+    *max_error = NAN;
+    if (bytes < sizeof head || bytes % sizeof head[0] != 0) {
+        worker_text_set(reason, "the output has %zu bytes", bytes);
+        return -1;
+    }
+    memcpy(head, output, sizeof head);
+    const void *const values = (const char *)output + sizeof head;
+    const size_t count = (bytes - sizeof head) / sizeof head[0];
+    if (item->kind == PROBE_LAUNCH)
+        return check_launch(item, values, count, max_error, reason);
+    return item->kind == PROBE_FMA ? check_fma(item, head, values, count, max_error, reason)
+                                   : check_read(item, head, values, count, max_error, reason);
+}

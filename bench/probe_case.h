@@ -1,0 +1,60 @@
+/*
+ * The probes: kernels that do one thing as fast as the device can, which the benchmarks measure beside
+ * what they are about and take for its limit.
+ */
+#ifndef BENCH_PROBE_CASE_H
+#define BENCH_PROBE_CASE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "bench/worker_protocol.h"
+
+typedef enum probe_kind {
+    PROBE_FMA,   /* f32 multiply-adds from registers */
+    PROBE_READ,  /* words read once, from memory that was written before */
+    PROBE_LAUNCH /* nothing: one word is written */
+} probe_kind;
+
+typedef struct probe_case {
+    probe_kind kind;
+    int64_t bytes; /* PROBE_READ: at least so many; the device's grid may round up */
+    int64_t steps; /* PROBE_FMA: of each chain */
+    uint64_t seed;
+} probe_case;
+
+/* "fma", "read", "launch"; and -1 when the name is none. */
+const char *probe_kind_name(probe_kind kind);
+int probe_kind_parse(const char *name, probe_kind *kind);
+
+void probe_case_write(const probe_case *item, worker_text *line);
+int probe_case_read(const char *line, probe_case *item);
+
+enum {
+    PROBE_MAX_WIDTH = 16,
+    PROBE_MAX_CHAINS = 16,
+    PROBE_HEAD_WORDS = 2 /* of an output, before the values: the vector width and what follows */
+};
+
+/* x ← x·probe_fma_a + probe_fma_b: stays within [-1, 1], and a step too few is far from the end. */
+extern const float probe_fma_a;
+extern const float probe_fma_b;
+/* Start of chain `chain` in lane `lane`, of `width` lanes. */
+float probe_fma_start(const probe_case *item, int width, int chain, int lane);
+
+/* What PROBE_LAUNCH writes. */
+int32_t probe_launch_value(const probe_case *item);
+
+/* Word `index` of what PROBE_READ reads. */
+uint32_t probe_read_word(const probe_case *item, uint64_t index);
+
+/*
+ * For bench_runner.h; `user` is the case. The output is PROBE_HEAD_WORDS words, the vector width and
+ * the chains (fma) or the words read (read), then every item's N values. Each item's ends of chains
+ * must be those that f32 multiply-adds give here; the sums must be those of all words. (launch: the head
+ * is 1 and 1, the value one word.)
+ */
+int probe_case_check(const void *user, const void *output, size_t bytes, double *max_error,
+                     worker_text *reason);
+
+#endif

@@ -1,0 +1,212 @@
+#include "bench/probe_run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    P_WIDTH = 0,
+    P_CHAINS = 1,
+    P_GROUP = 2,
+    P_GRID = 3,
+    GRID_OF_RUNS = 1,
+    VECTORS_PER_PASS = 4 /* of probe_read.cl */
+};
+
+static const tdm_op ops[] = {
+    [PROBE_FMA] = TDM_OP_PROBE_FMA,
+    [PROBE_READ] = TDM_OP_PROBE_READ,
+    [PROBE_LAUNCH] = TDM_OP_PROBE_LAUNCH,
+};
+
+/*
+ * Of a device of cores: many short items, because a driver may hand the first of them out unevenly.
+ * Of another: enough to hide the latency of memory and of multiply-adds.
+ */
+enum {
+    CORE_FMA_GROUPS = 64,
+    CORE_READ_BYTES = 256 << 10, /* of one item */
+    GROUPS_PER_UNIT = 32,
+    MAX_PASSES = 60000 /* llvmpipe ends loops silently after 65,535 */
+};
+
+static const char *any_row(const void *problem, const tdm_variant *variant,
+                           const tdm_device *device, char reason[TDM_REASON_TEXT]) {
+    (void)problem;
+    (void)variant;
+    (void)device;
+    (void)reason;
+    return NULL;
+}
+
+static tdm_status choose_kernel(tdm_device *device, const probe_case *item, const char *forced,
+                                probe_run *run) {
+    const tdm_variant *variant;
+    TDM_TRY(tdm_select_variant(device, ops[item->kind], "probe", forced, any_row, item, NULL, 0,
+                               &variant));
+    TDM_TRY(tdm_device_kernel(device, variant, &run->kernel));
+    run->width = variant->parameters[P_WIDTH];
+    run->chains = variant->parameters[P_CHAINS];
+    run->group = (uint32_t)variant->parameters[P_GROUP];
+    const uint32_t limit = run->kernel->limits.max_group_items;
+    if (limit > 0 && run->group > limit)
+        run->group = limit;
+    return TDM_OK;
+}
+
+static uint32_t units_of(const tdm_device *device) {
+    return device->info.compute_units > 0 ? device->info.compute_units : 1;
+}
+
+static bool of_cores(const tdm_device *device) {
+    return (device->info.capabilities & TDM_CAP_CPU_CORES) != 0;
+}
+
+/* An item reads a run of its own. */
+static tdm_status grid_of_runs(const probe_case *item, probe_run *run) {
+    const int64_t step = (int64_t)VECTORS_PER_PASS * run->width;
+    run->gap = run->width;
+    run->step = step;
+    run->passes = (int)(CORE_READ_BYTES / 4 / step);
+    run->first = run->passes * step;
+    const int64_t groups = tdm_ceil_div(item->bytes, 4 * run->first * run->group);
+    if (groups > INT32_MAX)
+        return tdm_fail(TDM_UNSUPPORTED, "probe: %lld bytes are too many", (long long)item->bytes);
+    run->groups = (uint32_t)groups;
+    return TDM_OK;
+}
+
+/* Items that stand beside each other read beside each other. */
+static tdm_status grid_of_strides(const probe_case *item, const tdm_device *device,
+                                  probe_run *run) {
+    run->groups = units_of(device) * GROUPS_PER_UNIT;
+    const int64_t items = (int64_t)run->groups * run->group;
+    run->first = run->width;
+    run->gap = items * run->width;
+    run->step = VECTORS_PER_PASS * run->gap;
+    const int64_t passes = tdm_ceil_div(item->bytes, 4 * run->step);
+    if (passes > MAX_PASSES)
+        return tdm_fail(TDM_UNSUPPORTED, "probe: %lld bytes are too many", (long long)item->bytes);
+    run->passes = (int)passes;
+    return TDM_OK;
+}
+
+static tdm_status choose_grid(const tdm_device *device, const probe_case *item, probe_run *run) {
+    const int32_t *const row = run->kernel->variant->parameters;
+    run->groups = 1;
+    if (item->kind == PROBE_LAUNCH)
+        return TDM_OK;
+    if (item->kind == PROBE_READ)
+        return row[P_GRID] == GRID_OF_RUNS ? grid_of_runs(item, run)
+                                           : grid_of_strides(item, device, run);
+    if (item->steps > MAX_PASSES)
+        return tdm_fail(TDM_UNSUPPORTED, "probe: %lld steps are too many", (long long)item->steps);
+    run->groups = units_of(device) * (of_cores(device) ? CORE_FMA_GROUPS : GROUPS_PER_UNIT);
+    return TDM_OK;
+}
+
+static int64_t words_read(const probe_run *run) {
+    return (int64_t)run->groups * run->group * run->passes * VECTORS_PER_PASS * run->width;
+}
+
+static size_t input_bytes(const probe_run *run, const probe_case *item) {
+    return 4 * (item->kind == PROBE_FMA ? (size_t)run->width * (size_t)run->chains
+                                        : (size_t)words_read(run));
+}
+
+static void fill_input(const probe_run *run, const probe_case *item, void *data) {
+    if (item->kind == PROBE_READ) {
+        for (int64_t i = 0; i < words_read(run); i++)
+            ((uint32_t *)data)[i] = probe_read_word(item, (uint64_t)i);
+        return;
+    }
+    for (int chain = 0; chain < run->chains; chain++)
+        for (int lane = 0; lane < run->width; lane++)
+            ((float *)data)[chain * run->width + lane] =
+                probe_fma_start(item, run->width, chain, lane);
+}
+
+static tdm_status create_input(tdm_device *device, tdm_stream *stream, const probe_case *item,
+                               probe_run *run) {
+    if (item->kind == PROBE_LAUNCH)
+        return TDM_OK;
+    const size_t bytes = input_bytes(run, item);
+    TDM_TRY(tdm_buffer_create(device, bytes, &run->input));
+    void *const data = malloc(bytes);
+    if (data == NULL)
+        return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "probe: no host memory for %zu bytes", bytes);
+    fill_input(run, item, data);
+    tdm_status status = tdm_buffer_write(stream, run->input, 0, data, bytes);
+    if (status == TDM_OK)
+        status = tdm_stream_synchronize(stream);
+    free(data);
+    return status;
+}
+
+static size_t value_bytes(const probe_run *run) {
+    return (size_t)run->groups * run->group * (size_t)run->width * 4;
+}
+
+tdm_status probe_run_create(tdm_device *device, tdm_stream *stream, const probe_case *item,
+                            const char *forced, probe_run *run) {
+    memset(run, 0, sizeof *run);
+    TDM_TRY(choose_kernel(device, item, forced, run));
+    TDM_TRY(choose_grid(device, item, run));
+    TDM_TRY(create_input(device, stream, item, run));
+    return tdm_buffer_create(device, value_bytes(run), &run->output);
+}
+
+void probe_run_release(probe_run *run) {
+    tdm_buffer_destroy(run->input);
+    tdm_buffer_destroy(run->output);
+    memset(run, 0, sizeof *run);
+}
+
+tdm_status probe_run_enqueue(const probe_run *run, const probe_case *item, tdm_stream *stream) {
+    tdm_arg args[6];
+    int count = 0;
+    if (run->input != NULL)
+        args[count++] = tdm_arg_block(run->input->block, 0, 4);
+    args[count++] = tdm_arg_block(run->output->block, 0, 4);
+    switch (item->kind) {
+    case PROBE_FMA:
+        args[count++] = tdm_arg_f32(probe_fma_a);
+        args[count++] = tdm_arg_f32(probe_fma_b);
+        args[count++] = tdm_arg_s32((int32_t)item->steps);
+        break;
+    case PROBE_READ:
+        args[count++] = tdm_arg_s64(run->first);
+        args[count++] = tdm_arg_s64(run->step);
+        args[count++] = tdm_arg_s64(run->gap);
+        args[count++] = tdm_arg_s32(run->passes);
+        break;
+    case PROBE_LAUNCH:
+        args[count++] = tdm_arg_s32(probe_launch_value(item));
+        break;
+    }
+    const tdm_launch launch = {.args = args,
+                               .arg_count = count,
+                               .groups = {run->groups, 1, 1},
+                               .group = {run->group, 1, 1}};
+    return tdm_enqueue_launch(stream, "probe", run->kernel, &launch);
+}
+
+int64_t probe_run_work(const probe_run *run, const probe_case *item) {
+    if (item->kind == PROBE_LAUNCH)
+        return 0;
+    if (item->kind == PROBE_READ)
+        return 4 * words_read(run);
+    return 2 * item->steps * run->chains * run->width * run->group * run->groups;
+}
+
+size_t probe_run_output_bytes(const probe_run *run) {
+    return run->output == NULL ? 0 : PROBE_HEAD_WORDS * sizeof(uint32_t) + value_bytes(run);
+}
+
+tdm_status probe_run_output(const probe_run *run, const probe_case *item, tdm_stream *stream,
+                            void *bytes) {
+    const int64_t second = item->kind == PROBE_READ ? words_read(run) : run->chains;
+    const uint32_t head[PROBE_HEAD_WORDS] = {(uint32_t)run->width, (uint32_t)second};
+    memcpy(bytes, head, sizeof head);
+    TDM_TRY(tdm_buffer_read(stream, run->output, 0, (char *)bytes + sizeof head, value_bytes(run)));
+    return tdm_stream_synchronize(stream);
+}
