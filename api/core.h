@@ -233,9 +233,19 @@ tdm_status tdm_select_variant(const tdm_device *device, tdm_op op, const char *o
                               const char *forced, tdm_supports supports, const void *problem,
                               char *refusals, size_t refusals_bytes, const tdm_variant **variant);
 
+/*
+ * Why one row does not take the problem, NULL when it does. A refusal is logged and appended as above; `text` is room for
+ * the reason.
+ */
+const char *tdm_refuse_variant(const tdm_device *device, const tdm_variant *variant,
+                               const char *operation, tdm_supports supports, const void *problem,
+                               char *refusals, size_t refusals_bytes, char text[TDM_REASON_TEXT]);
+
 /* For tests: this thread's selections for the op of the named row take that row or fail; NULL ends
  * it. The name must stay valid. */
 void tdm_force_variant(const char *name);
+/* The name that is forced so for an op, or NULL. */
+const char *tdm_forced_variant(tdm_op op);
 
 /*
  * Elements that every kernel text gets through in the 65535 loop passes that a device without

@@ -74,11 +74,15 @@ enum {
     TDM_PACK_P_PANELS
 };
 
+/* Does the row's family take this launch-time parameter? */
+bool tdm_gemm_takes(const tdm_variant *row, tdm_tune_parameter parameter);
+
 /*
- * The row for a problem, with its kernel built. Rows whose built kernel turns out to allow smaller groups than they need are refused like any other.
+ * The row for the plan's problem, with its kernel built: the forced one ("variant" or "variant:name=value,..."), else the one
+ * that the device's tuning data prefers, else the first of the table. Fills in kernel, values, tuning and refusals. Rows whose
+ * built kernel turns out to allow smaller groups than they need are refused like any other.
  */
-tdm_status tdm_gemm_select(tdm_device *device, const tdm_gemm_problem *problem, const char *forced,
-                           char *refusals, size_t refusals_bytes, tdm_kernel **kernel);
+tdm_status tdm_gemm_select(tdm_gemm_plan *plan, const char *forced);
 
 /* The packing kernel for panels of `width` lines, from one storage type to another. */
 tdm_status tdm_gemm_select_pack(tdm_device *device, int width, tdm_dtype source, tdm_dtype panels,
@@ -88,6 +92,7 @@ tdm_status tdm_gemm_select_pack(tdm_device *device, int width, tdm_dtype source,
 
 #define TDM_PACKED_LAYOUT_TEXT 32
 #define TDM_GEMM_REFUSALS_TEXT 2048
+#define TDM_GEMM_TUNING_TEXT (TDM_CHOICE_TEXT + TDM_TUNING_SOURCE_TEXT)
 
 /*
  * How B is packed. kernel NULL: it is read in place; packed weights of such a plan are a dense copy (width 1). Sizes are those of
@@ -124,11 +129,13 @@ struct tdm_gemm_plan {
     tdm_gemm_desc desc; /* variant is NULL here */
     tdm_gemm_problem problem;
     tdm_kernel *kernel;
+    int32_t values[TDM_TUNE_PARAMETERS]; /* launch-time parameters that were given, 0: none */
     tdm_gemm_packing pack_b;
     tdm_gemm_division division; /* of the panel family */
     uint64_t workspace_bytes;
     char packed_layout[TDM_PACKED_LAYOUT_TEXT];
     char refusals[TDM_GEMM_REFUSALS_TEXT];
+    char tuning[TDM_GEMM_TUNING_TEXT];
     tdm_gemm_plan *next; /* in the device's cache */
 };
 
@@ -136,7 +143,10 @@ struct tdm_gemm_plan {
 tdm_status tdm_gemm_plan_build(tdm_device *device, const tdm_gemm_desc *desc, bool counts_device,
                                tdm_gemm_plan **plan);
 
-/* Fill in how the plan's launch is divided; its problem and kernel are known. */
+/*
+ * Fill in how the plan's launch is divided; its problem and kernel are known. Values that were given hold as far as there are
+ * tiles to divide; what a tuning row gave and does not fit into local memory is dropped.
+ */
 tdm_status tdm_gemm_panel_divide(const tdm_gemm_plan *plan, tdm_gemm_division *division);
 
 /*

@@ -98,17 +98,37 @@ static void consider(const sizes *s, const tdm_gemm_division *d, bool packs, dou
     *best = *d;
 }
 
-/* The cheapest division that fits; false when not even single strips and panels do. */
-static bool search(const sizes *s, bool packs, bool may_pack_inside, tdm_gemm_division *best) {
+/* The counts from `first` to `last` are looked at. */
+typedef struct range {
+    int64_t first, last;
+} range;
+
+/* A value that was given leaves one count, at most as many as there are tiles. */
+static range counts(int32_t given, int64_t tiles) {
+    if (given == 0)
+        return (range){1, tiles};
+    const int64_t count = given < tiles ? given : tiles;
+    return (range){count, count};
+}
+
+/* The cheapest division that fits, with the values that were given; false when none does. */
+static bool search(const sizes *s, bool packs, const int32_t given[TDM_TUNE_PARAMETERS],
+                   tdm_gemm_division *best) {
+    const range rows = counts(given[TDM_TUNE_ROW_ITEMS], s->strips),
+                columns = counts(given[TDM_TUNE_COL_ITEMS], s->panels);
+    const int pack = given[TDM_TUNE_PACK_B];
     double least = 0.0;
-    for (int64_t r = 1; r <= s->strips; r = next_count(r))
-        for (int64_t c = 1; c <= s->panels; c = next_count(c))
-            for (int inside = 0; inside <= (packs && may_pack_inside); inside++) {
+    for (int64_t r = rows.first; r <= rows.last; r = next_count(r))
+        for (int64_t c = columns.first; c <= columns.last; c = next_count(c))
+            for (int inside = packs && pack == TDM_TUNE_PACK_INSIDE;
+                 inside <= (packs && pack != TDM_TUNE_PACK_FIRST); inside++) {
                 const tdm_gemm_division d = {
                     .row_items = r, .column_items = c, .packs_inside = inside};
                 consider(s, &d, packs, &least, best);
             }
-    const tdm_gemm_division finest = {.row_items = s->strips, .column_items = s->panels};
+    const tdm_gemm_division finest = {.row_items = rows.last,
+                                      .column_items = columns.last,
+                                      .packs_inside = packs && pack == TDM_TUNE_PACK_INSIDE};
     consider(s, &finest, packs, &least, best);
     return least > 0.0;
 }
@@ -119,12 +139,19 @@ tdm_status tdm_gemm_panel_divide(const tdm_gemm_plan *plan, tdm_gemm_division *d
     *division = (tdm_gemm_division){.row_items = 1, .column_items = 1};
     if (s.strips == 0 || s.panels == 0 || s.batch == 0)
         return TDM_OK;
-    if (!search(&s, packs, true, division))
+    static const int32_t nothing_given[TDM_TUNE_PARAMETERS];
+    bool fits = search(&s, packs, plan->values, division);
+    if (!fits && !plan->problem.forced)
+        fits = search(&s, packs, nothing_given, division);
+    if (!fits)
         return tdm_fail(
             TDM_UNSUPPORTED, "gemm: %s needs more local memory than the %llu bytes of %s",
             plan->kernel->variant->name, (unsigned long long)plan->device->info.local_bytes,
             plan->device->info.selector);
     division->local_bytes = (uint32_t)local_bytes(&s, division);
     division->idle_groups = plan->device->info.compute_units;
+    tdm_log(TDM_LOG_DEBUG, "dispatch", "gemm: divided row_items=%lld,col_items=%lld,pack_b=%d",
+            (long long)division->row_items, (long long)division->column_items,
+            division->packs_inside ? TDM_TUNE_PACK_INSIDE : TDM_TUNE_PACK_FIRST);
     return TDM_OK;
 }

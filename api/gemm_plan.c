@@ -76,6 +76,16 @@ static void plan_workspace(tdm_gemm_plan *plan) {
         plan->workspace_bytes = align_up(plan->pack_b.bytes);
 }
 
+/* The line that `tandem tune --from-log` reads. */
+static void log_problem(const tdm_gemm_problem *p) {
+    const int64_t batch = tdm_gemm_z_count(p) * tdm_gemm_outer_count(p);
+    tdm_log(TDM_LOG_DEBUG, "dispatch",
+            "gemm: problem m=%lld n=%lld k=%lld batch=%lld a=%s b=%s d=%s ta=%d tb=%d",
+            (long long)p->m, (long long)p->n, (long long)p->k, (long long)batch,
+            tdm_dtype_name(p->a.dtype), tdm_dtype_name(p->b.dtype), tdm_dtype_name(p->d.dtype),
+            p->a.col != 1 && p->a.row == 1, p->b.col != 1 && p->b.row == 1);
+}
+
 tdm_status tdm_gemm_plan_build(tdm_device *device, const tdm_gemm_desc *desc, bool counts_device,
                                tdm_gemm_plan **plan) {
     tdm_status status = TDM_OK;
@@ -88,8 +98,8 @@ tdm_status tdm_gemm_plan_build(tdm_device *device, const tdm_gemm_desc *desc, bo
     made->desc.variant = NULL;
     TDM_TRY_GOTO(tdm_gemm_problem_from(desc, &made->problem));
     made->problem.forced = desc->variant != NULL;
-    TDM_TRY_GOTO(tdm_gemm_select(device, &made->problem, desc->variant, made->refusals,
-                                 sizeof made->refusals, &made->kernel));
+    log_problem(&made->problem);
+    TDM_TRY_GOTO(tdm_gemm_select(made, desc->variant));
     TDM_TRY_GOTO(check_tiles(made));
     TDM_TRY_GOTO(plan_packing(made));
     plan_workspace(made);
@@ -141,4 +151,8 @@ const char *tdm_gemm_plan_variant(const tdm_gemm_plan *plan) {
 
 const char *tdm_gemm_plan_refusals(const tdm_gemm_plan *plan) {
     return plan ? plan->refusals : NULL;
+}
+
+const char *tdm_gemm_plan_tuning(const tdm_gemm_plan *plan) {
+    return plan ? plan->tuning : NULL;
 }

@@ -17,7 +17,20 @@ typedef struct selection {
     const tdm_gemm_problem *problem;
     unusable_row unusable[MAX_UNUSABLE];
     int unusable_count;
+    bool measured; /* the row was measured to be good: preferences do not refuse it */
 } selection;
+
+bool tdm_gemm_takes(const tdm_variant *row, tdm_tune_parameter parameter) {
+    switch (parameter) {
+    case TDM_TUNE_ROW_ITEMS:
+    case TDM_TUNE_COL_ITEMS:
+    case TDM_TUNE_PACK_B:
+        return row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_PANEL;
+    case TDM_TUNE_PARAMETERS:
+        break;
+    }
+    return false;
+}
 
 static const char *check_types(const tdm_gemm_problem *p, const tdm_variant *v, char *reason) {
     const int32_t a = v->parameters[TDM_GEMM_P_A_TYPE], b = v->parameters[TDM_GEMM_P_B_TYPE];
@@ -92,7 +105,8 @@ static const char *supports(const void *context, const tdm_variant *variant,
         refusal = tdm_refuse_long_loop(device, p->k, reason);
     if (!refusal)
         refusal = check_built(s, variant, reason);
-    if (!refusal && !p->forced && variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_TILED)
+    if (!refusal && !p->forced && !s->measured &&
+        variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_TILED)
         refusal = check_tile_preference(p, variant, device, reason);
     return refusal;
 }
@@ -116,16 +130,90 @@ static tdm_status build_row(tdm_device *device, const tdm_variant *variant, sele
     return TDM_OK;
 }
 
-tdm_status tdm_gemm_select(tdm_device *device, const tdm_gemm_problem *problem, const char *forced,
-                           char *refusals, size_t refusals_bytes, tdm_kernel **kernel) {
-    selection s = {.problem = problem};
+/* ---- what somebody wants ------------------------------------------------------------------------- */
+
+static const char *untaken_parameter(const tdm_choice *choice) {
+    for (int i = 0; i < TDM_TUNE_PARAMETERS; i++)
+        if (choice->values[i] != 0 && !tdm_gemm_takes(choice->variant, (tdm_tune_parameter)i))
+            return tdm_tune_parameter_text((tdm_tune_parameter)i);
+    return NULL;
+}
+
+/* "variant:name=value,...": take the values; `name` becomes the variant's. A name alone is checked by the selection. */
+static tdm_status read_forced(tdm_gemm_plan *plan, const char **name) {
+    char reason[TDM_TUNING_REASON];
+    tdm_choice choice;
+    if (!*name || !strchr(*name, ':'))
+        return TDM_OK;
+    if (tdm_choice_read(*name, &choice, reason) != TDM_TUNING_OK)
+        return tdm_fail(TDM_UNSUPPORTED, "gemm: variant %s: %s", *name, reason);
+    const char *const untaken = untaken_parameter(&choice);
+    if (untaken)
+        return tdm_fail(TDM_UNSUPPORTED, "gemm: variant %s takes no %s", choice.variant->name,
+                        untaken);
+    memcpy(plan->values, choice.values, sizeof plan->values);
+    *name = choice.variant->name;
+    return TDM_OK;
+}
+
+static tdm_tuning_query query_of(const tdm_gemm_problem *p) {
+    return (tdm_tuning_query){
+        .op = TDM_OP_GEMM,
+        .a = p->a.dtype,
+        .b = p->b.dtype,
+        .shape = {p->m, p->n, p->k, tdm_gemm_z_count(p) * tdm_gemm_outer_count(p)}};
+}
+
+/* Take the values of a row that is near enough, and say where the choice is from. */
+static void take_row(tdm_gemm_plan *plan, const tdm_tuning_row *row,
+                     const tdm_tuning_query *query) {
+    char choice_text[TDM_CHOICE_TEXT], source[TDM_TUNING_SOURCE_TEXT];
+    tdm_choice choice = {.variant = row->choice.variant};
+    if (tdm_tuning_is_near(row, query) && !untaken_parameter(&row->choice))
+        choice = row->choice;
+    memcpy(plan->values, choice.values, sizeof plan->values);
+    snprintf(plan->tuning, sizeof plan->tuning, "%s: %s", tdm_choice_write(&choice, choice_text),
+             tdm_tuning_source_write(row, source));
+    tdm_log(TDM_LOG_DEBUG, "dispatch", "gemm: tuning prefers %s", plan->tuning);
+}
+
+/* The row that the tuning data prefers, where it takes the problem. */
+static tdm_status try_tuned(tdm_gemm_plan *plan, selection *s, bool *usable) {
+    char reason[TDM_REASON_TEXT];
+    const tdm_tuning_query query = query_of(s->problem);
+    const tdm_tuning_row *const row = tdm_tuning_find(plan->device->tuning, &query);
+    if (!row)
+        return TDM_OK;
+    s->measured = row->ns != 0;
+    take_row(plan, row, &query);
+    if (!tdm_refuse_variant(plan->device, row->choice.variant, "gemm", supports, s, plan->refusals,
+                            sizeof plan->refusals, reason))
+        TDM_TRY(build_row(plan->device, row->choice.variant, s, usable, &plan->kernel));
+    s->measured = false;
+    if (*usable) {
+        tdm_log(TDM_LOG_DEBUG, "dispatch", "gemm: %s chosen", row->choice.variant->name);
+        return TDM_OK;
+    }
+    memset(plan->values, 0, sizeof plan->values);
+    plan->tuning[0] = '\0';
+    return TDM_OK;
+}
+
+/* ---- the selection ------------------------------------------------------------------------------- */
+
+tdm_status tdm_gemm_select(tdm_gemm_plan *plan, const char *forced) {
+    selection s = {.problem = &plan->problem};
     bool usable = false;
+    TDM_TRY(read_forced(plan, &forced));
+    if (!forced && !tdm_forced_variant(TDM_OP_GEMM))
+        TDM_TRY(try_tuned(plan, &s, &usable));
+    const size_t refused = strlen(plan->refusals);
     while (!usable) {
         const tdm_variant *variant;
-        refusals[0] = '\0';
-        TDM_TRY(tdm_select_variant(device, TDM_OP_GEMM, "gemm", forced, supports, &s, refusals,
-                                   refusals_bytes, &variant));
-        TDM_TRY(build_row(device, variant, &s, &usable, kernel));
+        plan->refusals[refused] = '\0';
+        TDM_TRY(tdm_select_variant(plan->device, TDM_OP_GEMM, "gemm", forced, supports, &s,
+                                   plan->refusals, sizeof plan->refusals, &variant));
+        TDM_TRY(build_row(plan->device, variant, &s, &usable, &plan->kernel));
     }
     return TDM_OK;
 }

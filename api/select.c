@@ -51,32 +51,39 @@ static void list_reason(char list[REASONS_TEXT], const char *reason) {
         snprintf(list + used, REASONS_TEXT - used, "%s%s", used ? "; " : "", reason);
 }
 
-static const char *name_to_force(tdm_op op, const char *forced) {
-    if (forced || !forced_name)
-        return forced;
-    const tdm_variant *const row = tdm_variant_find(forced_name);
+const char *tdm_forced_variant(tdm_op op) {
+    const tdm_variant *const row = forced_name ? tdm_variant_find(forced_name) : NULL;
     return row && row->op == op ? forced_name : NULL;
+}
+
+const char *tdm_refuse_variant(const tdm_device *device, const tdm_variant *variant,
+                               const char *operation, tdm_supports supports, const void *problem,
+                               char *refusals, size_t refusals_bytes, char text[TDM_REASON_TEXT]) {
+    const char *reason = missing_capability(device, variant, text);
+    if (!reason)
+        reason = supports(problem, variant, device, text);
+    if (reason)
+        note_refusal(operation, variant, reason, refusals, refusals_bytes);
+    return reason;
 }
 
 tdm_status tdm_select_variant(const tdm_device *device, tdm_op op, const char *operation,
                               const char *forced, tdm_supports supports, const void *problem,
                               char *refusals, size_t refusals_bytes, const tdm_variant **variant) {
     *variant = NULL;
-    const char *const name = name_to_force(op, forced);
+    const char *const name = forced ? forced : tdm_forced_variant(op);
     char text[TDM_REASON_TEXT] = "", reasons[REASONS_TEXT] = "";
     for (int i = 0; i < tdm_variant_count; i++) {
         const tdm_variant *const row = &tdm_variants[i];
         if (row->op != op || (name && strcmp(row->name, name) != 0))
             continue;
-        const char *reason = missing_capability(device, row, text);
-        if (!reason)
-            reason = supports(problem, row, device, text);
+        const char *const reason = tdm_refuse_variant(device, row, operation, supports, problem,
+                                                      refusals, refusals_bytes, text);
         if (!reason) {
             tdm_log(TDM_LOG_DEBUG, "dispatch", "%s: %s chosen", operation, row->name);
             *variant = row;
             return TDM_OK;
         }
-        note_refusal(operation, row, reason, refusals, refusals_bytes);
         list_reason(reasons, reason);
     }
     if (name)

@@ -20,6 +20,9 @@ struct tdm_tuning_table {
 /* Above every rank of tdm_tuning_device_rank. */
 #define USERS_ROW 1000
 
+/* Of tdm_tuning_is_near. */
+#define NEAR 1.25
+
 static void add_row(tdm_tuning_table *table, const tdm_tuning_row *row, int rank) {
     ranked_row *const added = &table->rows[table->count++];
     *added = (ranked_row){.row = *row, .rank = rank};
@@ -131,4 +134,13 @@ const tdm_tuning_row *tdm_tuning_find(const tdm_tuning_table *table,
         least = apart;
     }
     return best ? &best->row : NULL;
+}
+
+bool tdm_tuning_is_near(const tdm_tuning_row *row, const tdm_tuning_query *query) {
+    for (int i = 0; i < TDM_TUNING_AXES; i++) {
+        const double own = (double)row->shape[i], asked = (double)query->shape[i];
+        if (row->shape[i] != 0 && (asked > own * NEAR || own > asked * NEAR))
+            return false;
+    }
+    return true;
 }

@@ -177,6 +177,12 @@ void tdm_tuning_close(tdm_tuning_table *table);
  */
 const tdm_tuning_row *tdm_tuning_find(const tdm_tuning_table *table, const tdm_tuning_query *query);
 
+/*
+ * May the row's parameters serve the problem, too? Only where every axis is within a factor of 1.25 of the row's: how a launch
+ * is divided goes with its size, while the better variant holds for longer.
+ */
+bool tdm_tuning_is_near(const tdm_tuning_row *row, const tdm_tuning_query *query);
+
 /* For a person: "line 7 of the user's file, measured 1.234 ms at 512x512x512x1", "shipped for gpu, not measured". */
 #define TDM_TUNING_SOURCE_TEXT 256
 const char *tdm_tuning_source_write(const tdm_tuning_row *row, char text[TDM_TUNING_SOURCE_TEXT]);

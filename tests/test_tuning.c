@@ -360,7 +360,7 @@ static void rows_of_another_library_are_passed_over(void **state) {
         {ROW("any", "1x1x1", "gemm_any_reference:row_items=5000"), 0, "out of range"},
         {ROW("any", "1x1x1", "gemm_any_reference:depth=2"), 0, "no such parameter: 'depth'"},
         {ROW("any", "1x1x1", "softmax_f32_x1"), 0, "no such variant"},
-        {ROW("any", "1x1x1", "gemm_pack_f32_w4"), 0, "the variant is of another operation"},
+        {ROW("any", "1x1x1", "gemm_pack_f32_w8"), 0, "the variant is of another operation"},
         {"any gemm f3 f32 1x1x1 gemm_any_reference measured=1\n", 0, "no such dtype: 'f3'"},
         {"any conv f32 f32 1x1x1 gemm_any_reference measured=1\n", 0, "nothing is tuned for"},
     };

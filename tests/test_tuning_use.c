@@ -1,0 +1,329 @@
+/* Plans follow tuning data: the user's file, the shipped rows, a forced variant with parameters. */
+// ctest: device timeout=300
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "api/core.h"
+#include "api/gemm_internal.h"
+#include "tests/support/device_cases.h"
+#include "tests/support/gemm_table.h"
+#include "tests/support/gemm_trial.h"
+
+/* ---- a device of its own, opened with a file ------------------------------------------------------ */
+
+typedef struct tuned_device {
+    char path[64];
+    tdm_context *context;
+    tdm_device *device;
+} tuned_device;
+
+static char heard[16384];
+
+static void listen(void *user, tdm_log_level level, const char *topic, const char *message) {
+    const size_t used = strlen(heard);
+    (void)user;
+    (void)level;
+    if (strcmp(topic, "dispatch") == 0 || strcmp(topic, "tuning") == 0)
+        snprintf(heard + used, sizeof heard - used, "%s: %s\n", topic, message);
+}
+
+/* The device again, in a context that reads this text as the user's file. */
+static tuned_device open_with(const test_device *device, const char *text) {
+    tuned_device own = {.path = "/tmp/tandem-tuning-XXXXXX"};
+    int index;
+    const int descriptor = mkstemp(own.path);
+    assert_true(descriptor >= 0);
+    assert_int_equal(write(descriptor, text, strlen(text)), (ssize_t)strlen(text));
+    close(descriptor);
+    setenv("TANDEM_TUNING_FILE", own.path, 1);
+    heard[0] = '\0';
+    tdm_set_log(listen, NULL);
+    TEST_OK(tdm_context_create(NULL, &own.context));
+    TEST_OK(tdm_context_find_device(own.context, device->info.selector, &index));
+    TEST_OK(tdm_device_get(own.context, index, &own.device));
+    setenv("TANDEM_TUNING_FILE", "off", 1);
+    return own;
+}
+
+static void close_device(tuned_device *own) {
+    tdm_set_log(NULL, NULL);
+    tdm_device_release(own->device);
+    tdm_context_destroy(own->context);
+    unlink(own->path);
+}
+
+static tdm_gemm_desc desc_of(int64_t m, int64_t n, int64_t k) {
+    tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
+    const int64_t a[] = {m, k}, b[] = {k, n}, d[] = {m, n};
+    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, a, &desc.a));
+    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, b, &desc.b));
+    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, d, &desc.d));
+    return desc;
+}
+
+/* The plan of a shape; its variant is kept in `name`, its tuning in `tuning`. */
+static void plan_of(tdm_device *device, const tdm_gemm_desc *desc, char name[64],
+                    char tuning[TDM_GEMM_TUNING_TEXT]) {
+    tdm_gemm_plan *plan;
+    TEST_OK(tdm_gemm_plan_create(device, desc, &plan));
+    snprintf(name, 64, "%s", tdm_gemm_plan_variant(plan));
+    snprintf(tuning, TDM_GEMM_TUNING_TEXT, "%s", tdm_gemm_plan_tuning(plan));
+    tdm_gemm_plan_destroy(plan);
+}
+
+#define HEADER "tandem-tuning 1\n"
+
+/* The plain kernel is the one that nothing but a row of the file would choose. */
+DEVICE_TEST(a_plan_follows_the_users_file_and_says_so) {
+    tuned_device own =
+        open_with(device, HEADER "*/* gemm f32 f32 40x40x40 gemm_any_reference measured=1000\n"
+                                 "*/* gemm f32 f32 900x9x9 gemm_any_reference not-measured\n");
+    char name[64], tuning[TDM_GEMM_TUNING_TEXT];
+    tdm_gemm_desc desc = desc_of(40, 41, 42);
+    plan_of(own.device, &desc, name, tuning);
+    assert_string_equal(name, "gemm_any_reference");
+    assert_string_equal(tuning, "gemm_any_reference: line 2 of the user's file, 40x40x40x1, "
+                                "measured 0.001 ms");
+    assert_non_null(strstr(heard, "dispatch: gemm: problem m=40 n=41 k=42 batch=1 a=f32 b=f32 "
+                                  "d=f32 ta=0 tb=0\n"));
+    assert_non_null(strstr(heard, "dispatch: gemm: tuning prefers gemm_any_reference: line 2"));
+    assert_non_null(strstr(heard, "dispatch: gemm: gemm_any_reference chosen\n"));
+    desc = desc_of(160, 160, 160);
+    plan_of(own.device, &desc, name, tuning);
+    assert_string_equal(name, "gemm_any_reference");
+    desc = desc_of(161, 160, 160);
+    plan_of(own.device, &desc, name, tuning);
+    assert_string_not_equal(name, "gemm_any_reference");
+    assert_null(strstr(tuning, "user"));
+    desc = desc_of(900, 9, 9);
+    plan_of(own.device, &desc, name, tuning);
+    assert_string_equal(name, "gemm_any_reference");
+    assert_non_null(strstr(tuning, "line 3 of the user's file, 900x9x9x1, not measured"));
+    close_device(&own);
+}
+
+DEVICE_TEST(a_forced_variant_stands_above_the_file) {
+    tuned_device own =
+        open_with(device, HEADER "any gemm f32 f32 *x*x* gemm_any_reference measured=1000\n");
+    char name[64], tuning[TDM_GEMM_TUNING_TEXT];
+    tdm_gemm_desc desc = desc_of(40, 40, 40);
+    desc.variant = "gemm_f32_tiled_32x32";
+    plan_of(own.device, &desc, name, tuning);
+    assert_string_equal(name, "gemm_f32_tiled_32x32");
+    assert_string_equal(tuning, "");
+    desc.variant = NULL;
+    tdm_force_variant("gemm_f32_tiled_32x32");
+    plan_of(own.device, &desc, name, tuning);
+    assert_string_equal(name, "gemm_f32_tiled_32x32");
+    tdm_force_variant("softmax_f32_rows_x1"); /* of another operation */
+    plan_of(own.device, &desc, name, tuning);
+    assert_string_equal(name, "gemm_any_reference");
+    tdm_force_variant(NULL);
+    close_device(&own);
+}
+
+/* An unmeasured row gives way to the rules on tiles, a measured one does not; neither to what cannot be. */
+DEVICE_TEST(a_preference_that_cannot_be_is_passed_over) {
+    char without[64], name[64], tuning[TDM_GEMM_TUNING_TEXT];
+    tdm_gemm_desc desc = desc_of(20, 20, 20);
+    tuned_device own = open_with(device, HEADER);
+    plan_of(own.device, &desc, without, tuning);
+    close_device(&own);
+
+    own = open_with(device, HEADER "any gemm f32 f32 *x*x* gemm_f16_tiled_32x32 measured=1\n");
+    plan_of(own.device, &desc, name, tuning);
+    assert_string_equal(name, without);
+    assert_string_equal(tuning, "");
+    assert_non_null(strstr(heard, "tuning prefers gemm_f16_tiled_32x32"));
+    assert_non_null(strstr(heard, "gemm_f16_tiled_32x32 refused: A is f32 and B is f32\n"));
+    close_device(&own);
+
+    own = open_with(device, HEADER "any gemm f32 f32 *x*x* gemm_f32_tiled_64x64 not-measured\n");
+    plan_of(own.device, &desc, name, tuning);
+    assert_string_equal(name, without);
+    assert_non_null(strstr(heard, "gemm_f32_tiled_64x64 refused: the matrix is smaller"));
+    close_device(&own);
+
+    own = open_with(device, HEADER "any gemm f32 f32 *x*x* gemm_f32_tiled_64x64 measured=1\n");
+    plan_of(own.device, &desc, name, tuning);
+    if (device->info.max_group_items >= 256)
+        assert_string_equal(name, "gemm_f32_tiled_64x64");
+    close_device(&own);
+}
+
+DEVICE_TEST(a_refused_file_changes_nothing) {
+    char without[64], name[64], tuning[TDM_GEMM_TUNING_TEXT], expected[TDM_GEMM_TUNING_TEXT];
+    const tdm_gemm_desc desc = desc_of(40, 40, 40);
+    tuned_device own = open_with(device, HEADER);
+    plan_of(own.device, &desc, without, expected);
+    close_device(&own);
+    own = open_with(device, HEADER "any gemm f32 f32 *x*x* gemm_any_reference measured=1\nbad\n");
+    plan_of(own.device, &desc, name, tuning);
+    assert_non_null(strstr(heard, ": line 3: 1 fields, a row has 7; the file is not used\n"));
+    assert_string_equal(name, without);
+    assert_string_equal(tuning, expected);
+    close_device(&own);
+}
+
+/* ---- parameters ----------------------------------------------------------------------------------- */
+
+DEVICE_TEST(parameters_that_cannot_be_are_refused_with_the_reason) {
+    static const struct {
+        const char *variant, *reason;
+    } rows[] = {
+        {"gemm_any_reference:row_items=2", "gemm_any_reference takes no row_items"},
+        {"gemm_f32_tiled_32x32:pack_b=1", "gemm_f32_tiled_32x32 takes no pack_b"},
+        {"gemm_of_nobody:row_items=2", "no such variant: 'gemm_of_nobody'"},
+        {"gemm_f32_panel_8x8:row_items=0", "out of range: 'row_items=0'"},
+        {"gemm_f32_panel_8x8:weight=2", "no such parameter: 'weight'"},
+        {"gemm_f32_panel_8x8:", "a parameter is NAME=VALUE"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        tdm_gemm_plan *plan;
+        tdm_gemm_desc desc = gemm_small_desc();
+        desc.variant = rows[i].variant;
+        TEST_REFUSED(tdm_gemm_plan_create(device->device, &desc, &plan), TDM_UNSUPPORTED,
+                     rows[i].reason);
+    }
+}
+
+static bool takes_parameters(const test_device *device, const tdm_variant *row) {
+    return row->op == TDM_OP_GEMM && tdm_gemm_takes(row, TDM_TUNE_ROW_ITEMS) &&
+           test_can_run(device, row);
+}
+
+/* The parameters that were given are those of the launch, as far as there are tiles. */
+DEVICE_TEST(given_parameters_divide_the_launch) {
+    for (int i = 0; i < tdm_variant_count; i++) {
+        const tdm_variant *const row = &tdm_variants[i];
+        if (!takes_parameters(device, row) || row->parameters[TDM_GEMM_P_B_TYPE] != TDM_F32)
+            continue;
+        char variant[128];
+        tdm_gemm_plan *plan;
+        tdm_gemm_desc desc = desc_of(row->parameters[TDM_GEMM_P_ROWS] * 5, 200, 30);
+        snprintf(variant, sizeof variant, "%s:row_items=3,col_items=2,pack_b=2", row->name);
+        desc.variant = variant;
+        TEST_OK(tdm_gemm_plan_create(device->device, &desc, &plan));
+        assert_string_equal(tdm_gemm_plan_variant(plan), row->name);
+        assert_int_equal(plan->division.row_items, 3);
+        assert_int_equal(plan->division.column_items, 2);
+        assert_true(plan->division.packs_inside);
+        tdm_gemm_plan_destroy(plan);
+        snprintf(variant, sizeof variant, "%s:row_items=4096,pack_b=1", row->name);
+        TEST_OK(tdm_gemm_plan_create(device->device, &desc, &plan));
+        assert_int_equal(plan->division.row_items, 5);
+        assert_false(plan->division.packs_inside);
+        tdm_gemm_plan_destroy(plan);
+    }
+}
+
+/* Of a row for nearly this size the parameters serve too, of one for another size the variant alone. */
+DEVICE_TEST(parameters_go_with_the_size) {
+    const tdm_variant *row = NULL;
+    for (int i = 0; i < tdm_variant_count && !row; i++)
+        if (takes_parameters(device, &tdm_variants[i]) &&
+            tdm_variants[i].parameters[TDM_GEMM_P_B_TYPE] == TDM_F32)
+            row = &tdm_variants[i];
+    if (!row)
+        return;
+    char text[256], with[128];
+    snprintf(with, sizeof with, "%s:row_items=3,col_items=1", row->name);
+    snprintf(text, sizeof text, HEADER "any gemm f32 f32 200x200x200 %s measured=5\n", with);
+    tuned_device own = open_with(device, text);
+    for (int64_t size = 160; size <= 400; size += 30) {
+        tdm_gemm_plan *plan;
+        const tdm_gemm_desc desc = desc_of(200, size, 200);
+        const bool is_near = size <= 250;
+        TEST_OK(tdm_gemm_plan_create(own.device, &desc, &plan));
+        assert_string_equal(tdm_gemm_plan_variant(plan), row->name);
+        assert_int_equal(strncmp(tdm_gemm_plan_tuning(plan), with, strlen(with)) == 0, is_near);
+        if (is_near) {
+            assert_int_equal(plan->division.row_items, 3);
+            assert_int_equal(plan->division.column_items, 1);
+        }
+        tdm_gemm_plan_destroy(plan);
+    }
+    close_device(&own);
+}
+
+/* ---- results --------------------------------------------------------------------------------------- */
+
+/* Sizes around a tile and around what several items divide. */
+static const int64_t sizes[][3] = {{1, 1, 1},   {7, 5, 3},    {13, 33, 17}, {12, 32, 64},
+                                   {64, 1, 40}, {1, 100, 70}, {50, 97, 31}, {100, 130, 600}};
+
+static void run_choice(const test_device *device, const char *name, const char *choice, tdm_dtype a,
+                       tdm_dtype b) {
+    const size_t count = sizeof sizes / sizeof sizes[0];
+    for (size_t i = 0; i < (test_is_small() ? count - 1 : count); i++) {
+        char text[512];
+        gemm_trial trial = {.variant = choice};
+        trial.item = (op_gemm_case){.m = sizes[i][0],
+                                    .n = sizes[i][1],
+                                    .k = sizes[i][2],
+                                    .transpose_b = i % 2,
+                                    .alpha = 1,
+                                    .seed = 77 + i};
+        trial.item.dtype[OP_GEMM_A] = a;
+        trial.item.dtype[OP_GEMM_B] = b;
+        trial.item.dtype[OP_GEMM_D] = TDM_F32;
+        if (!test_case_begin(device, name, "%s %s", choice, gemm_trial_text(&trial, text)))
+            continue;
+        gemm_trial_run(device, &trial);
+        test_case_end();
+    }
+}
+
+/* Every shipped row whose variant the device can run, whatever device it is meant for. */
+static void every_shipped_row_is_right(void **state) {
+    (void)state;
+    for (int d = 0; d < test_device_count(); d++)
+        for (int i = 0; i < tdm_shipped_tuning_count; i++) {
+            const tdm_shipped_tuning *const shipped = &tdm_shipped_tunings[i];
+            const test_device *const device = test_device_at(d);
+            char reason[TDM_TUNING_REASON];
+            tdm_tuning_row row;
+            assert_int_equal(tdm_tuning_shipped_read(shipped, &row, reason), TDM_TUNING_OK);
+            if (test_can_run(device, row.choice.variant))
+                run_choice(device, row.choice.variant->name, shipped->choice, row.a, row.b);
+        }
+}
+
+/* Divisions that no cost estimate would take, too. */
+static void every_division_is_right(void **state) {
+    static const char *const parameters[] = {
+        "row_items=1,col_items=1,pack_b=1", "row_items=1,col_items=1,pack_b=2",
+        "row_items=3,col_items=1,pack_b=2", "row_items=2,col_items=3,pack_b=1",
+        "row_items=4096,col_items=4096,pack_b=2"};
+    (void)state;
+    for (int d = 0; d < test_device_count(); d++)
+        for (int i = 0; i < tdm_variant_count; i++) {
+            const test_device *const device = test_device_at(d);
+            const tdm_variant *const row = &tdm_variants[i];
+            if (!takes_parameters(device, row))
+                continue;
+            const tdm_dtype b = (tdm_dtype)row->parameters[TDM_GEMM_P_B_TYPE];
+            for (size_t p = 0; p < sizeof parameters / sizeof parameters[0]; p++) {
+                char choice[TDM_CHOICE_TEXT];
+                snprintf(choice, sizeof choice, "%s:%s", row->name, parameters[p]);
+                run_choice(device, row->name, choice, b, b);
+            }
+        }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_plan_follows_the_users_file_and_says_so),
+        cmocka_unit_test(a_forced_variant_stands_above_the_file),
+        cmocka_unit_test(a_preference_that_cannot_be_is_passed_over),
+        cmocka_unit_test(a_refused_file_changes_nothing),
+        cmocka_unit_test(parameters_that_cannot_be_are_refused_with_the_reason),
+        cmocka_unit_test(given_parameters_divide_the_launch),
+        cmocka_unit_test(parameters_go_with_the_size),
+        cmocka_unit_test(every_shipped_row_is_right),
+        cmocka_unit_test(every_division_is_right),
+    };
+    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
+}
