@@ -92,7 +92,7 @@ tdm_status tdm_gemm_select_pack(tdm_device *device, int width, tdm_dtype source,
 
 #define TDM_PACKED_LAYOUT_TEXT 32
 #define TDM_GEMM_REFUSALS_TEXT 2048
-#define TDM_GEMM_TUNING_TEXT (TDM_CHOICE_TEXT + TDM_TUNING_SOURCE_TEXT)
+#define TDM_GEMM_TUNING_TEXT (TDM_CHOICE_TEXT + TDM_TUNING_SOURCE_TEXT + 64)
 
 /*
  * How B is packed. kernel NULL: it is read in place; packed weights of such a plan are a dense copy (width 1). Sizes are those of
@@ -118,6 +118,7 @@ typedef struct tdm_gemm_packing {
 typedef struct tdm_gemm_division {
     int64_t row_items, column_items;
     int packs_inside; /* every item packs its part of B itself */
+    bool as_given;    /* with the plan's values; false where they did not fit */
     uint32_t local_bytes;
     uint32_t idle_groups; /* before the items */
 } tdm_gemm_division;

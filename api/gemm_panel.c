@@ -136,11 +136,12 @@ static bool search(const sizes *s, bool packs, const int32_t given[TDM_TUNE_PARA
 tdm_status tdm_gemm_panel_divide(const tdm_gemm_plan *plan, tdm_gemm_division *division) {
     const sizes s = sizes_of(plan);
     const bool packs = !plan->desc.packed_b && plan->problem.k > 0;
-    *division = (tdm_gemm_division){.row_items = 1, .column_items = 1};
+    *division = (tdm_gemm_division){.row_items = 1, .column_items = 1, .as_given = true};
     if (s.strips == 0 || s.panels == 0 || s.batch == 0)
         return TDM_OK;
     static const int32_t nothing_given[TDM_TUNE_PARAMETERS];
-    bool fits = search(&s, packs, plan->values, division);
+    const bool as_given = search(&s, packs, plan->values, division);
+    bool fits = as_given;
     if (!fits && !plan->problem.forced)
         fits = search(&s, packs, nothing_given, division);
     if (!fits)
@@ -148,6 +149,7 @@ tdm_status tdm_gemm_panel_divide(const tdm_gemm_plan *plan, tdm_gemm_division *d
             TDM_UNSUPPORTED, "gemm: %s needs more local memory than the %llu bytes of %s",
             plan->kernel->variant->name, (unsigned long long)plan->device->info.local_bytes,
             plan->device->info.selector);
+    division->as_given = as_given;
     division->local_bytes = (uint32_t)local_bytes(&s, division);
     division->idle_groups = plan->device->info.compute_units;
     tdm_log(TDM_LOG_DEBUG, "dispatch", "gemm: divided row_items=%lld,col_items=%lld,pack_b=%d",

@@ -33,6 +33,16 @@ static tdm_status size_packed_b(tdm_gemm_plan *plan) {
     return TDM_OK;
 }
 
+/* The plan must not say that it follows what it could not. */
+static void note_dropped_values(tdm_gemm_plan *plan) {
+    const size_t used = strlen(plan->tuning);
+    if (plan->division.as_given || used == 0)
+        return;
+    snprintf(plan->tuning + used, sizeof plan->tuning - used,
+             "; without its parameters, which need too much local memory");
+    tdm_log(TDM_LOG_DEBUG, "dispatch", "gemm: %s", plan->tuning);
+}
+
 static tdm_status plan_packing(tdm_gemm_plan *plan) {
     const int32_t *const row = plan->kernel->variant->parameters;
     const tdm_gemm_problem *const p = &plan->problem;
@@ -51,6 +61,7 @@ static tdm_status plan_packing(tdm_gemm_plan *plan) {
     snprintf(plan->packed_layout, sizeof plan->packed_layout, "panel%d-%s/%d", b->width,
              tdm_dtype_name(panels), PANEL_VERSION);
     TDM_TRY(tdm_gemm_panel_divide(plan, &plan->division));
+    note_dropped_values(plan);
     if (p->k == 0 || plan->division.packs_inside) // with K = 0 nothing is read
         return TDM_OK;
     TDM_TRY(tdm_gemm_select_pack(plan->device, row[TDM_GEMM_P_COLUMNS], p->b.dtype, panels,

@@ -219,22 +219,29 @@ DEVICE_TEST(given_parameters_divide_the_launch) {
     }
 }
 
-/* Of a row for nearly this size the parameters serve too, of one for another size the variant alone. */
-DEVICE_TEST(parameters_go_with_the_size) {
-    const tdm_variant *row = NULL;
-    for (int i = 0; i < tdm_variant_count && !row; i++)
+/* A row of the panel family that the device can run, or NULL. */
+static const tdm_variant *find_panel(const test_device *device) {
+    for (int i = 0; i < tdm_variant_count; i++)
         if (takes_parameters(device, &tdm_variants[i]) &&
             tdm_variants[i].parameters[TDM_GEMM_P_B_TYPE] == TDM_F32)
-            row = &tdm_variants[i];
+            return &tdm_variants[i];
+    return NULL;
+}
+
+/* Of a row for nearly this size the parameters serve too, of one for another size the variant alone. */
+DEVICE_TEST(parameters_go_with_the_size) {
+    const tdm_variant *const row = find_panel(device);
     if (!row)
         return;
     char text[256], with[128];
+    const int64_t m = (int64_t)row->parameters[TDM_GEMM_P_ROWS] * 3;
     snprintf(with, sizeof with, "%s:row_items=3,col_items=1", row->name);
-    snprintf(text, sizeof text, HEADER "any gemm f32 f32 200x200x200 %s measured=5\n", with);
+    snprintf(text, sizeof text, HEADER "any gemm f32 f32 %lldx200x200 %s measured=5\n",
+             (long long)m, with);
     tuned_device own = open_with(device, text);
     for (int64_t size = 160; size <= 400; size += 30) {
         tdm_gemm_plan *plan;
-        const tdm_gemm_desc desc = desc_of(200, size, 200);
+        const tdm_gemm_desc desc = desc_of(m, size, 200);
         const bool is_near = size <= 250;
         TEST_OK(tdm_gemm_plan_create(own.device, &desc, &plan));
         assert_string_equal(tdm_gemm_plan_variant(plan), row->name);
@@ -248,11 +255,51 @@ DEVICE_TEST(parameters_go_with_the_size) {
     close_device(&own);
 }
 
+/* One item for more rows than local memory holds: refused where it was forced, dropped where a file wants it. */
+DEVICE_TEST(parameters_that_do_not_fit_are_dropped) {
+    const tdm_variant *const row = find_panel(device);
+    if (!row)
+        return;
+    const int32_t *const p = row->parameters;
+    const uint64_t strip =
+        (uint64_t)p[TDM_GEMM_P_ROWS] * (uint64_t)p[TDM_GEMM_P_DEPTH] * sizeof(float);
+    const int64_t m = p[TDM_GEMM_P_ROWS] * (int64_t)(device->info.local_bytes / strip + 2);
+    char text[256], variant[128], tuning[TDM_GEMM_TUNING_TEXT], name[64];
+    tdm_gemm_plan *plan;
+    tdm_gemm_desc desc = desc_of(m, 8, 8);
+    snprintf(variant, sizeof variant, "%s:row_items=1", row->name);
+    desc.variant = variant;
+    TEST_REFUSED(tdm_gemm_plan_create(device->device, &desc, &plan), TDM_UNSUPPORTED,
+                 "needs more local memory");
+    desc.variant = NULL;
+    snprintf(text, sizeof text, HEADER "any gemm f32 f32 *x*x* %s measured=5\n", variant);
+    tuned_device own = open_with(device, text);
+    plan_of(own.device, &desc, name, tuning);
+    assert_string_equal(name, row->name);
+    assert_non_null(strstr(tuning, "without its parameters, which need too much local memory"));
+    close_device(&own);
+}
+
 /* ---- results --------------------------------------------------------------------------------------- */
 
 /* Sizes around a tile and around what several items divide. */
 static const int64_t sizes[][3] = {{1, 1, 1},   {7, 5, 3},    {13, 33, 17}, {12, 32, 64},
                                    {64, 1, 40}, {1, 100, 70}, {50, 97, 31}, {100, 130, 600}};
+
+/* False where the device has too little local memory for it: the plan must say so. */
+static bool fits(const test_device *device, const gemm_trial *trial) {
+    const op_gemm_case *const item = &trial->item;
+    tdm_gemm_plan *plan;
+    tdm_gemm_desc desc = desc_of(item->m, item->n, item->k);
+    desc.a.dtype = item->dtype[OP_GEMM_A];
+    desc.b.dtype = item->dtype[OP_GEMM_B];
+    desc.variant = trial->variant;
+    const tdm_status status = tdm_gemm_plan_create(device->device, &desc, &plan);
+    if (status != TDM_OK && !strstr(tdm_last_detail(), "needs more local memory"))
+        TEST_OK(status);
+    tdm_gemm_plan_destroy(plan);
+    return status == TDM_OK;
+}
 
 static void run_choice(const test_device *device, const char *name, const char *choice, tdm_dtype a,
                        tdm_dtype b) {
@@ -269,7 +316,8 @@ static void run_choice(const test_device *device, const char *name, const char *
         trial.item.dtype[OP_GEMM_A] = a;
         trial.item.dtype[OP_GEMM_B] = b;
         trial.item.dtype[OP_GEMM_D] = TDM_F32;
-        if (!test_case_begin(device, name, "%s %s", choice, gemm_trial_text(&trial, text)))
+        if (!fits(device, &trial) ||
+            !test_case_begin(device, name, "%s %s", choice, gemm_trial_text(&trial, text)))
             continue;
         gemm_trial_run(device, &trial);
         test_case_end();
@@ -322,6 +370,7 @@ int main(void) {
         cmocka_unit_test(parameters_that_cannot_be_are_refused_with_the_reason),
         cmocka_unit_test(given_parameters_divide_the_launch),
         cmocka_unit_test(parameters_go_with_the_size),
+        cmocka_unit_test(parameters_that_do_not_fit_are_dropped),
         cmocka_unit_test(every_shipped_row_is_right),
         cmocka_unit_test(every_division_is_right),
     };
