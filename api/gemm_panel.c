@@ -10,14 +10,20 @@
 #include "api/gemm_internal.h"
 
 #define LANES 16.0
-#define COPY_A 0.25       /* per element, contiguous along K */
+#define COPY_A 0.5        /* per element, contiguous along K */
 #define COPY_A_ACROSS 1.2 /* the same, strided */
-#define PACK_INSIDE 0.3   /* per element of B, contiguous along N */
-#define PACK_ACROSS 1.5   /* the same, strided */
-#define PACK_LAUNCH 0.6   /* by its own launch: written and read back */
-#define PACK_LAUNCH_ACROSS 1.4
-#define LAUNCH 15000.0  /* a launch */
-#define ITEM 2000.0     /* an item: its first block of A is cold */
+#define STREAM_B 0.25     /* per element of B in panels, each time that an item comes to it */
+#define PACK_INSIDE 0.4   /* per element of B, contiguous along N */
+#define PACK_INSIDE_FAR                                                                            \
+    1.5 /* the same, rows a page or more apart: no prefetcher follows, and they share cache lines */
+#define PACK_ACROSS 1.5 /* the same, strided */
+#define PACK_LAUNCH 1.2 /* by its own launch: written and read back */
+#define PACK_LAUNCH_ACROSS 2.0
+#define LAUNCH 15000.0 /* a launch */
+#define ITEM 2000.0    /* an item: its first block of A is cold */
+#define WAKE 30000.0   /* until the other cores have come */
+#define UNEVEN 0.1     /* of an item that cores wait for another, which something else slowed */
+#define PAGE 4096
 #define TILE_STORE 60.0 /* accumulators to local memory and back, for one tile and block of K */
 
 /* What the search looks at. */
@@ -27,7 +33,7 @@ typedef struct sizes {
     double cores;
     double rows, columns; /* of a tile */
     double blocks;        /* of K */
-    bool a_along_k, b_along_n;
+    bool a_along_k, b_along_n, b_rows_far;
     uint64_t strip_bytes, panel_bytes, tile_bytes, local_bytes;
 } sizes;
 
@@ -47,6 +53,7 @@ static sizes sizes_of(const tdm_gemm_plan *plan) {
                    .blocks = p->k > kc ? (double)tdm_ceil_div(p->k, kc) : 1.0,
                    .a_along_k = p->a.col == 1,
                    .b_along_n = p->b.col == 1,
+                   .b_rows_far = p->b.row * tdm_dtype_info(p->b.dtype)->unit_bytes >= PAGE,
                    .strip_bytes = (uint64_t)(mr * (kc + TDM_GEMM_STRIP_PAD)) * sizeof(float),
                    .panel_bytes = (uint64_t)(kc * nr) * sizeof(float),
                    .tile_bytes = p->k > kc ? (uint64_t)(mr * nr) * sizeof(float) : 0,
@@ -61,23 +68,27 @@ static uint64_t local_bytes(const sizes *s, const tdm_gemm_division *d) {
            strips * panels * s->tile_bytes;
 }
 
-/* Cycles of the slowest core. */
+/* Cycles until the last core is done. */
 static double cost(const sizes *s, const tdm_gemm_division *d, bool packs) {
     const double depth = (double)s->depth, batch = (double)s->batch;
-    const double strips = (double)s->strips, panels = (double)s->panels;
+    const double strips = (double)s->strips / (double)d->row_items,
+                 panels = (double)s->panels / (double)d->column_items;
     const double items = (double)d->row_items * (double)d->column_items * batch;
-    const double rounds = (double)tdm_ceil_div((int64_t)items, (int64_t)s->cores);
-    const double tiles = (double)tdm_ceil_div(s->strips, d->row_items) *
-                         (double)tdm_ceil_div(s->panels, d->column_items);
-    double item = tiles * (s->rows * s->columns * depth / LANES + (s->blocks - 1.0) * TILE_STORE);
-    item +=
-        strips / (double)d->row_items * s->rows * depth * (s->a_along_k ? COPY_A : COPY_A_ACROSS);
+    const double a_elements = strips * s->rows * depth, b_elements = panels * s->columns * depth;
+    const double tile = s->rows * s->columns * depth / LANES + (s->blocks - 1.0) * TILE_STORE;
+    double item = ITEM + strips * panels * tile;
+    item += a_elements * (s->a_along_k ? COPY_A : COPY_A_ACROSS);
     if (packs && d->packs_inside)
-        item += panels / (double)d->column_items * s->columns * depth *
-                (s->b_along_n ? PACK_INSIDE : PACK_ACROSS);
-    double total = rounds * (item + ITEM);
+        item += b_elements * (!s->b_along_n   ? PACK_ACROSS
+                              : s->b_rows_far ? PACK_INSIDE_FAR
+                                              : PACK_INSIDE);
+    else
+        item += b_elements * STREAM_B;
+    const double even = (items * item + WAKE * (s->cores - 1.0)) / s->cores;
+    const double rounds = (double)tdm_ceil_div((int64_t)items, (int64_t)s->cores) * item;
+    double total = (even > rounds ? even : rounds) + UNEVEN * item;
     if (packs && !d->packs_inside)
-        total += LAUNCH + panels * s->columns * depth * batch / s->cores *
+        total += LAUNCH + (double)s->panels * s->columns * depth * batch / s->cores *
                               (s->b_along_n ? PACK_LAUNCH : PACK_LAUNCH_ACROSS);
     return total;
 }
