@@ -3,6 +3,7 @@
 #define BENCH_BENCH_COMMANDS_H
 
 int bench_gemm_command(int argc, char **argv);
+int bench_gemv_command(int argc, char **argv);
 int bench_memory_command(int argc, char **argv);
 int bench_compute_command(int argc, char **argv);
 int devices_command(int argc, char **argv);

@@ -1,4 +1,8 @@
-/* `tandem bench gemm`: GEMM speed, side by side with the libraries people would use otherwise. */
+/*
+ * `tandem bench gemm` and `tandem bench gemv`: speed of matrix products, side by side with the libraries
+ * people would use otherwise.
+ */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,83 +12,67 @@
 #include "bench/bench_commands.h"
 #include "bench/bench_peers.h"
 #include "bench/bench_settings.h"
-#include "bench/gemm_case.h"
+#include "bench/environment_record.h"
+#include "bench/gemm_sets.h"
+#include "bench/gemm_summary.h"
 #include "kernels/kernel_index.h"
 
-static const char command_name[] = "tandem bench gemm";
-
 enum {
-    MAX_GEMM_DIMENSION = 1 << 20,
     MAX_WORD = 64
 };
 
-/* One operand in double must fit: the check needs it. */
-static const double max_elements = 1e9;
-
 typedef struct gemm_options {
+    const char *command; /* "tandem bench gemm" */
+    const char *suite;   /* "gemm" */
     const char *dtypes;
+    const char *sets;
     const char *shapes;
-    const char *layouts;
+    const char *layouts;  /* NULL: as the set says */
+    const char *packings; /* NULL: as the set says */
     const char *modes;
-    const char *packings;
     const char *peers;
+    const char *roofs;
     const char *variant;
     bench_settings settings;
 } gemm_options;
 
 typedef struct gemm_run {
     const gemm_options *options;
-    bench_entrant *entrants;
-    int entrant_count;
+    bench_entrant *entrants; /* Tandem, its twin, the peers, the roofs' workers */
+    int entrant_count;       /* without the roofs' */
     bench_device device;
+    bench_roofs roofs;
     bench_report report;
+    gemm_oracle oracle;
+    gemm_summary summary;
+    FILE *summaries;             /* what stands under the table */
+    double base_s[MAX_ENTRANTS]; /* time per operation in a set's first shape, NaN: none */
 } gemm_run;
 
-/* "MxNxK" in full; -1 when it is something else. */
-static int parse_shape(const char *word, gemm_case *item) {
-    int64_t sizes[3];
-    const char *rest = word;
-    for (int i = 0; i < 3; i++) {
-        char number[16];
-        char *end = NULL;
-        if (cli_next_word(&rest, 'x', number, sizeof number) != 1)
-            return -1;
-        if (number[0] < '0' || number[0] > '9')
-            return -1;
-        sizes[i] = strtoll(number, &end, 10);
-        if (*end != '\0' || sizes[i] < 1 || sizes[i] > MAX_GEMM_DIMENSION)
-            return -1;
-    }
-    item->m = sizes[0];
-    item->n = sizes[1];
-    item->k = sizes[2];
-    const double m = (double)sizes[0];
-    const double n = (double)sizes[1];
-    const double k = (double)sizes[2];
-    return rest == NULL && m * n <= max_elements && m * k <= max_elements && n * k <= max_elements
-               ? 0
-               : -1;
-}
+/* Shapes that --shapes lists are a set without a name. */
+static const gemm_set no_set = {.name = "", .layouts = "nn", .packings = "inside"};
 
-static int check_shapes(const char *list) {
+static int check_shapes(const gemm_options *options) {
+    const char *list = options->shapes;
     char word[MAX_WORD];
     gemm_case item;
     int found;
     while ((found = cli_next_word(&list, ',', word, sizeof word)) != 0) {
-        if (found < 0 || parse_shape(word, &item) != 0)
-            return cli_refuse(command_name,
-                              "--shapes does not take '%s': give MxNxK,... with sizes from 1 to %d "
-                              "and at most 10^9 elements in a matrix",
-                              found < 0 ? "" : word, MAX_GEMM_DIMENSION);
+        if (found < 0 || gemm_case_parse_shape(word, &item) != 0)
+            return cli_refuse(options->command, "--shapes does not take '%s': %s",
+                              found < 0 ? "" : word, gemm_case_shape_rule);
     }
+    if (options->shapes != NULL && options->sets != NULL)
+        return cli_refuse(options->command, "give --set or --shapes, not both");
     return CLI_EXIT_OK;
 }
 
-static int check_variant(const char *variant) {
-    const tdm_variant *const row = variant == NULL ? NULL : tdm_variant_find(variant);
-    if (variant == NULL || (row != NULL && row->op == TDM_OP_GEMM))
+static int check_variant(const gemm_options *options) {
+    const tdm_variant *const row =
+        options->variant == NULL ? NULL : tdm_variant_find(options->variant);
+    if (options->variant == NULL || (row != NULL && row->op == TDM_OP_GEMM))
         return CLI_EXIT_OK;
-    cli_refuse(command_name, "--variant does not take '%s': choose one of", variant);
+    cli_refuse(options->command, "--variant does not take '%s': choose one of", options->variant);
     for (int i = 0; i < tdm_variant_count; i++) {
         if (tdm_variants[i].op == TDM_OP_GEMM)
             fprintf(stderr, "  %s\n", tdm_variants[i].name);
@@ -108,6 +96,7 @@ static void create_entrants(gemm_run *run) {
         else
             bench_entrant_peer(entrant, name);
     }
+    bench_roofs_enter(&run->roofs, run->entrants + run->entrant_count);
 }
 
 /* Tandem needs the device's index and a forced variant, a peer on OpenCL the device's name. */
@@ -120,126 +109,333 @@ static void write_request(const gemm_run *run, const gemm_case *item, worker_tex
     worker_field_add(request, "driver", run->device.info.driver_version);
 }
 
-static void run_case(gemm_run *run, const gemm_case *item) {
-    char name[96];
+static double case_bytes(const gemm_case *item) {
+    return (double)(gemm_case_bytes(item, OP_GEMM_A) + gemm_case_bytes(item, OP_GEMM_B) +
+                    gemm_case_bytes(item, OP_GEMM_D));
+}
+
+/* Every entrant keeps the operands and a packed B, the oracle the operands. */
+static double needed_bytes(const gemm_run *run, const gemm_case *item) {
+    const double packed = (double)gemm_case_bytes(item, OP_GEMM_B);
+    return (run->entrant_count + 1) * (case_bytes(item) + packed);
+}
+
+/* Whether the case fits into memory; otherwise the reason is set, and why every row of it is skipped. */
+static int fits(const gemm_run *run, const gemm_case *item, worker_text *reason) {
+    const double needed = needed_bytes(run, item);
+    const double available = (double)environment_available_bytes();
+    const double largest = (double)gemm_case_bytes(item, OP_GEMM_B);
+    const double allowed = (double)run->device.info.max_alloc_bytes;
+    if (available > 0 && needed > available) {
+        worker_text_set(reason, "%d processes need %.1f GB, %.1f GB of memory are available",
+                        run->entrant_count + 1, needed * 1e-9, available * 1e-9);
+        return 0;
+    }
+    if (allowed > 0 && largest > allowed) {
+        worker_text_set(reason, "B has %.1f GB, the device allocates at most %.1f GB at a time",
+                        largest * 1e-9, allowed * 1e-9);
+        return 0;
+    }
+    return 1;
+}
+
+static double median_of(const bench_entrant *entrant) {
+    return entrant->status == RESULT_OK
+               ? summarize_samples(entrant->series.values, entrant->series.count).median
+               : NAN;
+}
+
+/* The first shape of a set is what the others' speed is a share of. */
+static void compare_with_base(gemm_run *run, double flops, int first) {
+    for (int i = 0; i < run->entrant_count; i++) {
+        const double per_flop = median_of(&run->entrants[i]) / flops;
+        if (first)
+            run->base_s[i] = per_flop;
+        else
+            run->entrants[i].of_base = run->base_s[i] / per_flop;
+    }
+}
+
+static void measure(gemm_run *run, const gemm_case *item, const char *name) {
     worker_text request = {.length = 0};
-    gemm_case_name(item, name, sizeof name);
+    worker_text fields = {.length = 0};
+    const int count = run->entrant_count + run->roofs.count;
     write_request(run, item, &request);
+    bench_device_write(&run->device, &fields);
+    bench_roofs_prepare(&run->roofs, run->entrants + run->entrant_count,
+                        (int64_t)gemm_case_bytes(item, OP_GEMM_B), &fields);
     bench_plan plan = bench_settings_plan(&run->options->settings);
-    plan.task.request = request.text;
-    plan.task.waited = item->waited;
-    plan.task.verify = gemm_case_check;
-    plan.task.user = item;
+    plan.task = (bench_task){
+        .request = request.text,
+        .verify = gemm_oracle_check,
+        .user = &run->oracle,
+        .waited = item->waited,
+    };
     plan.label = name;
-    bench_run_case(&plan, run->entrants, run->entrant_count);
+    bench_run_case(&plan, run->entrants, count);
+}
+
+/* Rows that say why nothing was measured. */
+static void skip(gemm_run *run, const char *reason) {
+    const char *missing[MAX_ENTRANTS];
+    const bench_plan plan = {.label = "skipped"};
+    const int count = run->entrant_count + run->roofs.count;
+    for (int i = 0; i < count; i++) {
+        missing[i] = run->entrants[i].missing;
+        run->entrants[i].missing = reason;
+    }
+    bench_run_case(&plan, run->entrants, count);
+    for (int i = 0; i < count; i++)
+        run->entrants[i].missing = missing[i];
+}
+
+/* Case `number` of a set, in one of the ways it is run. */
+static void run_case(gemm_run *run, const gemm_set *set, int number, const gemm_case *item) {
+    char name[96];
+    char group[MAX_SUMMARY_NAME];
+    worker_text reason = {.length = 0};
     const op_gemm_case operation = gemm_case_operation(item);
+    gemm_case_name(item, name, sizeof name);
+    if (!fits(run, item, &reason) || gemm_oracle_set(&run->oracle, item) != 0)
+        skip(run, reason.length > 0 ? reason.text : "out of host memory");
+    else
+        measure(run, item, name);
     const bench_result row = {
-        .suite = "gemm",
+        .suite = run->options->suite,
         .case_name = name,
         .dtype = tdm_dtype_name(item->dtype),
         .shape = {{"m", (double)item->m},
                   {"n", (double)item->n},
                   {"k", (double)item->k},
+                  {"batch", (double)gemm_case_batch(item)},
                   {"transpose_a", item->transpose_a},
                   {"transpose_b", item->transpose_b}},
         .mode = item->waited ? "waited" : "pipelined",
         .packing = item->prepacked ? "prepacked" : "inside",
         .flops = op_gemm_flops(&operation),
-        .bytes = (double)(gemm_case_bytes(item, OP_GEMM_A) + gemm_case_bytes(item, OP_GEMM_B) +
-                          gemm_case_bytes(item, OP_GEMM_D)),
+        .bytes = case_bytes(item),
     };
+    if (set->first_is_base)
+        compare_with_base(run, row.flops, number == 0);
+    snprintf(group, sizeof group, "%s%s%s %c%c %s %s", set->name, set->name[0] == '\0' ? "" : " ",
+             row.dtype, item->transpose_a ? 't' : 'n', item->transpose_b ? 't' : 'n', row.mode,
+             row.packing);
+    gemm_summary_add(&run->summary, group, name, run->entrants, run->entrant_count, run->summaries);
     bench_report_case(&run->report, &row, run->entrants, run->entrant_count);
 }
 
-/* Every combination of the lists that say how a shape is run. */
-static void run_shape(gemm_run *run, gemm_case item) {
-    const char *modes = run->options->modes;
-    char mode[MAX_WORD];
-    while (cli_next_word(&modes, ',', mode, sizeof mode) == 1) {
-        const char *packings = run->options->packings;
-        char packing[MAX_WORD];
-        while (cli_next_word(&packings, ',', packing, sizeof packing) == 1) {
-            item.waited = strcmp(mode, "waited") == 0;
-            item.prepacked = strcmp(packing, "prepacked") == 0;
-            run_case(run, &item);
-        }
+/* The shapes of a set, or those of --shapes, one after the other. */
+static void run_shapes(gemm_run *run, const gemm_set *set, gemm_case item) {
+    const char *shapes = run->options->shapes;
+    char word[MAX_WORD];
+    for (int i = 0; i < gemm_set_size(set); i++) {
+        gemm_set_shape(set, i, &item);
+        run_case(run, set, i, &item);
+    }
+    for (int i = 0; set == &no_set && cli_next_word(&shapes, ',', word, sizeof word) == 1; i++) {
+        gemm_case_parse_shape(word, &item);
+        run_case(run, set, i, &item);
     }
 }
 
-static void run_all(gemm_run *run) {
-    const char *dtypes = run->options->dtypes;
+/* Every combination of the lists that say how shapes are run. */
+static void run_ways(gemm_run *run, const gemm_set *set, gemm_case item) {
+    const gemm_options *const options = run->options;
+    const char *modes = options->modes;
     char word[MAX_WORD];
-    gemm_case item = {.seed = (uint64_t)run->options->settings.seed};
-    while (cli_next_word(&dtypes, ',', word, sizeof word) == 1) {
-        const char *layouts = run->options->layouts;
-        item.dtype = tdm_dtype_from_name(word);
-        while (cli_next_word(&layouts, ',', word, sizeof word) == 1) {
-            const char *shapes = run->options->shapes;
-            item.transpose_a = word[0] == 't';
-            item.transpose_b = word[1] == 't';
-            while (cli_next_word(&shapes, ',', word, sizeof word) == 1) {
-                parse_shape(word, &item);
-                run_shape(run, item);
+    while (cli_next_word(&modes, ',', word, sizeof word) == 1) {
+        const char *packings = options->packings != NULL ? options->packings : set->packings;
+        item.waited = strcmp(word, "waited") == 0;
+        while (cli_next_word(&packings, ',', word, sizeof word) == 1) {
+            const char *layouts = options->layouts != NULL ? options->layouts : set->layouts;
+            item.prepacked = strcmp(word, "prepacked") == 0;
+            while (cli_next_word(&layouts, ',', word, sizeof word) == 1) {
+                item.transpose_a = word[0] == 't';
+                item.transpose_b = word[1] == 't';
+                run_shapes(run, set, item);
             }
         }
     }
 }
 
-static int run_on_device(const gemm_options *options) {
-    static bench_entrant entrants[MAX_ENTRANTS];
-    gemm_run run = {.options = options, .entrants = entrants};
-    const int code =
-        bench_settings_open(command_name, &options->settings, "GFLOP/s", NULL, &run.device, &run.report);
-    if (code != CLI_EXIT_OK)
-        return code;
-    create_entrants(&run);
-    run_all(&run);
-    bench_entrants_release(run.entrants, run.entrant_count);
-    return bench_report_close(&run.report, command_name, options->settings.json);
+static void run_set(gemm_run *run, const gemm_set *set) {
+    const char *dtypes = run->options->dtypes;
+    char word[MAX_WORD];
+    gemm_case item = {.seed = (uint64_t)run->options->settings.seed};
+    while (cli_next_word(&dtypes, ',', word, sizeof word) == 1) {
+        item.dtype = tdm_dtype_from_name(word);
+        run_ways(run, set, item);
+    }
 }
 
+static void run_all(gemm_run *run) {
+    const char *sets = run->options->sets;
+    char word[MAX_WORD];
+    if (sets == NULL)
+        run_set(run, &no_set);
+    if (cli_list_has(sets, "all")) {
+        for (int i = 0; i < gemm_set_count; i++)
+            run_set(run, &gemm_sets[i]);
+        return;
+    }
+    while (cli_next_word(&sets, ',', word, sizeof word) == 1)
+        run_set(run, gemm_set_find(word));
+}
+
+/* Close the report; the summaries stand under its table, unless results take its place. */
+static int finish(gemm_run *run, char **summaries) {
+    const char *const json = run->options->settings.json;
+    const int code = bench_report_close(&run->report, run->options->command, json);
+    gemm_summary_print(&run->summary, run->summaries);
+    if (run->summaries != NULL && fclose(run->summaries) == 0 &&
+        (json == NULL || strcmp(json, "-") != 0))
+        fputs(*summaries, stdout);
+    free(*summaries); /* it is what closing the stream left */
+    return code;
+}
+
+static int run_on_device(const gemm_options *options) {
+    static bench_entrant entrants[MAX_ENTRANTS];
+    static gemm_run run;
+    char *summaries = NULL;
+    size_t summaries_size = 0;
+    run = (gemm_run){.options = options, .entrants = entrants, .oracle = GEMM_ORACLE_INIT};
+    bench_roofs_choose(&run.roofs, options->roofs);
+    const int by_bytes = strcmp(options->suite, "gemv") == 0;
+    const int code =
+        bench_settings_open(options->command, &options->settings, by_bytes ? "GB/s" : "GFLOP/s",
+                            &run.roofs, &run.device, &run.report);
+    if (code != CLI_EXIT_OK)
+        return code;
+    run.summaries = open_memstream(&summaries, &summaries_size);
+    create_entrants(&run);
+    run_all(&run);
+    bench_entrants_release(run.entrants, run.entrant_count + run.roofs.count);
+    gemm_oracle_release(&run.oracle);
+    return finish(&run, &summaries);
+}
+
+static int parse_and_run(gemm_options *given, const cli_command *command, int argc, char **argv) {
+    const cli_outcome outcome = cli_parse(command, argc, argv, NULL);
+    if (outcome != CLI_RUN)
+        return cli_exit_code(outcome);
+    if (given->sets == NULL && given->shapes == NULL) {
+        if (strcmp(given->suite, "gemv") == 0)
+            given->sets = "gemv";
+        else
+            given->shapes = "512x512x512,1024x1024x1024,2048x2048x2048";
+    }
+    int code = check_shapes(given);
+    if (code == CLI_EXIT_OK)
+        code = check_variant(given);
+    return code == CLI_EXIT_OK ? run_on_device(given) : code;
+}
+
+/* Rows that both commands have. */
+#define GEMM_DTYPE_OPTION(given)                                                                   \
+    {                                                                                              \
+        "dtype", CLI_CHOICES, &(given).dtypes, "LIST", "storage of A, B and D; sums are f32",      \
+            "f32|f16|bf16", 0, 0                                                                   \
+    }
+#define GEMM_MODE_OPTION(given)                                                                    \
+    {                                                                                              \
+        "mode", CLI_CHOICES, &(given).modes, "LIST",                                               \
+            "many calls and one wait, or a wait after "                                            \
+            "each",                                                                                \
+            "pipelined|waited", 0, 0                                                               \
+    }
+#define GEMM_PACKING_OPTION(given)                                                                 \
+    {                                                                                              \
+        "packing", CLI_CHOICES, &(given).packings, "LIST",                                         \
+            "B packed in every call, or once before", "inside|prepacked", 0, 0                     \
+    }
+#define GEMM_PEERS_OPTION(given)                                                                   \
+    {                                                                                              \
+        "vs", CLI_CHOICES, &(given).peers, "LIST", "libraries to compare with", BENCH_GEMM_PEERS,  \
+            0, 0                                                                                   \
+    }
+#define GEMM_ROOF_OPTION(given)                                                                    \
+    { "roof", CLI_CHOICES, &(given).roofs, "LIST", BENCH_ROOF_HELP, BENCH_ROOF_CHOICES, 0, 0 }
+#define GEMM_VARIANT_OPTION(given)                                                                 \
+    {                                                                                              \
+        "variant", CLI_TEXT, &(given).variant, "NAME", "force this kernel variant of Tandem",      \
+            NULL, 0, 0                                                                             \
+    }
+
+#define GEMM_NOTES                                                                                 \
+    "Every implementation runs in a process of its own, in turn with the others, on the same "     \
+    "data.\n"                                                                                      \
+    "'tandem is 1.20x' means 1.20 times as fast as that row. tandem-again is a second run of "     \
+    "Tandem\n"                                                                                     \
+    "itself: where it differs by more than 3 %, the machine was too noisy to compare.\n"           \
+    "--roof compute gives the share of the multiply-adds the device can do, --roof memory the\n"   \
+    "share of the speed at which it reads as many bytes as B has; both are rows of their own."
+
 int bench_gemm_command(int argc, char **argv) {
+    static char notes[2048];
     gemm_options given = {
+        .command = "tandem bench gemm",
+        .suite = "gemm",
         .dtypes = "f32",
-        .shapes = "512x512x512,1024x1024x1024,2048x2048x2048",
-        .layouts = "nn",
         .modes = "pipelined",
-        .packings = "inside",
+        .roofs = "compute",
         .settings = BENCH_SETTINGS_INIT,
     };
     const cli_option options[] = {
-        {"dtype", CLI_CHOICES, &given.dtypes, "LIST", "storage of A, B and D; sums are f32",
-         "f32|f16|bf16", 0, 0},
-        {"shapes", CLI_TEXT, &given.shapes, "MxNxK,...",
+        GEMM_DTYPE_OPTION(given),
+        {"set", CLI_CHOICES, &given.sets, "LIST", "shapes, layout and packing of a workload",
+         gemm_set_choices, 0, 0},
+        {"shapes", CLI_TEXT, &given.shapes, "[BATCH*]MxNxK,...",
          "D is MxN; 512, 1024 and 2048 cubed by default", NULL, 0, 0},
-        {"layout", CLI_CHOICES, &given.layouts, "LIST", "A and B as they are or transposed",
-         "nn|nt|tn|tt", 0, 0},
-        {"mode", CLI_CHOICES, &given.modes, "LIST", "many calls and one wait, or a wait after each",
-         "pipelined|waited", 0, 0},
-        {"packing", CLI_CHOICES, &given.packings, "LIST", "B packed in every call, or once before",
-         "inside|prepacked", 0, 0},
-        {"vs", CLI_CHOICES, &given.peers, "LIST", "libraries to compare with", BENCH_GEMM_PEERS, 0,
-         0},
-        {"variant", CLI_TEXT, &given.variant, "NAME", "force this kernel variant of Tandem", NULL,
-         0, 0},
+        {"layout", CLI_CHOICES, &given.layouts, "LIST",
+         "A and B as they are or transposed; nn, or the set's, by default", "nn|nt|tn|tt", 0, 0},
+        GEMM_MODE_OPTION(given),
+        GEMM_PACKING_OPTION(given),
+        GEMM_PEERS_OPTION(given),
+        GEMM_ROOF_OPTION(given),
+        GEMM_VARIANT_OPTION(given),
         BENCH_SETTINGS_OPTIONS(&given.settings),
     };
     const cli_command command = {
-        .name = command_name,
+        .name = given.command,
         .summary = "speed of matrix multiplication, verified, side by side",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
-        .notes = "Every implementation runs in a process of its own, in turn with the others, on "
-                 "the same data.\n"
-                 "'tandem is 1.20x' means 1.20 times as fast as that row. tandem-again is a second "
-                 "run of Tandem\n"
-                 "itself: where it differs by more than 3 %, the machine was too noisy to compare.",
+        .notes = notes,
     };
-    const cli_outcome outcome = cli_parse(&command, argc, argv, NULL);
-    if (outcome != CLI_RUN)
-        return cli_exit_code(outcome);
-    int code = check_shapes(given.shapes);
-    if (code == CLI_EXIT_OK)
-        code = check_variant(given.variant);
-    return code == CLI_EXIT_OK ? run_on_device(&given) : code;
+    snprintf(notes, sizeof notes, "%s\n\n%s", gemm_set_help, GEMM_NOTES);
+    return parse_and_run(&given, &command, argc, argv);
+}
+
+int bench_gemv_command(int argc, char **argv) {
+    gemm_options given = {
+        .command = "tandem bench gemv",
+        .suite = "gemv",
+        .dtypes = "f32",
+        .layouts = "nt",
+        .modes = "pipelined",
+        .roofs = "memory",
+        .settings = BENCH_SETTINGS_INIT,
+    };
+    const cli_option options[] = {
+        GEMM_DTYPE_OPTION(given),
+        {"shapes", CLI_TEXT, &given.shapes, "1xNxK,...",
+         "NxK 4096x4096, 11008x4096 and the layers of Llama 8B by default", NULL, 0, 0},
+        {"layout", CLI_CHOICES, &given.layouts, "LIST", "weights as KxN or as NxK (the default)",
+         "nn|nt", 0, 0},
+        GEMM_MODE_OPTION(given),
+        GEMM_PACKING_OPTION(given),
+        GEMM_PEERS_OPTION(given),
+        GEMM_ROOF_OPTION(given),
+        GEMM_VARIANT_OPTION(given),
+        BENCH_SETTINGS_OPTIONS(&given.settings),
+    };
+    const cli_command command = {
+        .name = given.command,
+        .summary = "speed of a vector times weights, verified, side by side",
+        .options = options,
+        .option_count = sizeof options / sizeof options[0],
+        .notes = GEMM_NOTES,
+    };
+    return parse_and_run(&given, &command, argc, argv);
 }

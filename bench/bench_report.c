@@ -120,6 +120,14 @@ static double median_of(const bench_entrant *entrant) {
                : NAN;
 }
 
+static void take_base(const bench_entrant *entrant, bench_result *row, worker_text *note) {
+    if (!isfinite(entrant->of_base) || entrant->of_base <= 0)
+        return;
+    row->metrics[0] = (result_number){"of_base", entrant->of_base};
+    worker_text_add(note, "%s%.3f of the first shape's rate", note->length > 0 ? ", " : "",
+                    entrant->of_base);
+}
+
 /* Shares of the roofs, into the row's metrics too; a roof without a result gives nulls there. */
 static void take_roofs(const bench_report *report, const bench_entrant *roofs, bench_result *row,
                        double median, row_ratios *ratios) {
@@ -163,6 +171,7 @@ void bench_report_case(bench_report *report, const bench_result *row, bench_entr
         bench_result each = *row;
         ratios.tandem = i == 0 ? NAN : median / tandem;
         note_twin(entrant, ratios.tandem, &note);
+        take_base(entrant, &each, &note);
         each.note = note.text;
         take_roofs(report, entrants + count, &each, median, &ratios);
         add_row(report, &each, entrant, &ratios);

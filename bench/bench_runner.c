@@ -62,6 +62,7 @@ static void begin_case(bench_entrant *entrant) {
     entrant->variant[0] = '\0';
     entrant->check = RESULT_UNCHECKED;
     entrant->max_error = NAN;
+    entrant->of_base = NAN;
     entrant->work = 0;
     entrant->calls = 1;
     if (entrant->missing != NULL) {

@@ -46,7 +46,9 @@ typedef struct bench_entrant {
     char variant[64];
     result_check check;
     double max_error;
-    double work;   /* of a call: field "work" of its answer, 0 when it has none */
+    double
+        of_base; /* set by the suite after the case: share of the speed of its base case; or NaN */
+    double work; /* of a call: field "work" of its answer, 0 when it has none */
     int64_t calls; /* per sample */
     sample_series series;
 } bench_entrant;

@@ -168,3 +168,16 @@ cJSON *environment_settings(void) {
     cJSON_AddItemToObject(settings, "variables", environment_variables());
     return settings;
 }
+
+long long environment_available_bytes(void) {
+    long long kilobytes = 0;
+    char line[128];
+    FILE *const file = fopen("/proc/meminfo", "r");
+    while (file != NULL && kilobytes == 0 && fgets(line, sizeof line, file) != NULL) {
+        if (strncmp(line, "MemAvailable:", 13) == 0)
+            kilobytes = strtoll(line + 13, NULL, 10);
+    }
+    if (file != NULL)
+        fclose(file);
+    return kilobytes > 0 ? 1024 * kilobytes : 0;
+}

@@ -19,4 +19,7 @@ int environment_processors(void);
 /* Bytes of the largest CPU cache, 0 when the system does not tell. */
 long long environment_cache_bytes(void);
 
+/* Bytes of memory that processes can take without swapping, 0 when the system does not tell. */
+long long environment_available_bytes(void);
+
 #endif

@@ -4,12 +4,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/cli_options.h"
 #include "bench/random_fill.h"
 #include "quant/number_formats.h"
 
 enum {
-    MAX_DIMENSION = 1 << 20
+    MAX_DIMENSION = 1 << 20,
+    MAX_BATCH = 1 << 16
 };
+
+/* A matrix must fit in memory several times over. */
+static const double max_elements = 1e9;
+
+const char gemm_case_shape_rule[] =
+    "give MxNxK, or BATCH*MxNxK, with sizes from 1 to 1048576, batches to 65536 and at most 10^9 "
+    "elements in an operand";
 
 op_gemm_case gemm_case_operation(const gemm_case *item) {
     return (op_gemm_case){
@@ -20,6 +29,8 @@ op_gemm_case gemm_case_operation(const gemm_case *item) {
         .transpose_a = item->transpose_a,
         .transpose_b = item->transpose_b,
         .alpha = 1,
+        .batch_rank = gemm_case_batch(item) > 1,
+        .batch = {gemm_case_batch(item)},
         .seed = item->seed,
     };
 }
@@ -30,6 +41,7 @@ void gemm_case_write(const gemm_case *item, worker_text *line) {
     worker_field_add_integer(line, "m", item->m);
     worker_field_add_integer(line, "n", item->n);
     worker_field_add_integer(line, "k", item->k);
+    worker_field_add_integer(line, "batch", gemm_case_batch(item));
     worker_field_add_integer(line, "ta", item->transpose_a);
     worker_field_add_integer(line, "tb", item->transpose_b);
     worker_field_add(line, "packing", item->prepacked ? "prepacked" : "inside");
@@ -53,6 +65,7 @@ int gemm_case_read(const char *line, gemm_case *item) {
         .m = worker_field_integer(line, "m", 0),
         .n = worker_field_integer(line, "n", 0),
         .k = worker_field_integer(line, "k", 0),
+        .batch = worker_field_integer(line, "batch", 1),
         .transpose_a = worker_field_integer(line, "ta", 0) != 0,
         .transpose_b = worker_field_integer(line, "tb", 0) != 0,
         .prepacked = strcmp(packing, "prepacked") == 0,
@@ -60,20 +73,60 @@ int gemm_case_read(const char *line, gemm_case *item) {
         .seed = (uint64_t)worker_field_integer(line, "seed", 0),
     };
     const int shape_ok = dimension_ok(item->m) && dimension_ok(item->n) && dimension_ok(item->k);
-    return shape_ok && tdm_number_known(item->dtype) ? 0 : -1;
+    return shape_ok && item->batch >= 1 && item->batch <= MAX_BATCH && tdm_number_known(item->dtype)
+               ? 0
+               : -1;
+}
+
+int64_t gemm_case_batch(const gemm_case *item) {
+    return item->batch > 1 ? item->batch : 1;
+}
+
+/* The digits before `separator`, or before the end of the text, as a number in range; -1 for anything else. */
+static int64_t parse_size(const char **rest, char separator, int64_t largest) {
+    char number[16];
+    char *end = NULL;
+    if (cli_next_word(rest, separator, number, sizeof number) != 1)
+        return -1;
+    if (number[0] < '0' || number[0] > '9')
+        return -1;
+    const int64_t size = strtoll(number, &end, 10);
+    return *end == '\0' && size >= 1 && size <= largest ? size : -1;
+}
+
+int gemm_case_parse_shape(const char *word, gemm_case *item) {
+    const char *rest = word;
+    item->batch = strchr(word, '*') == NULL ? 1 : parse_size(&rest, '*', MAX_BATCH);
+    item->m = parse_size(&rest, 'x', MAX_DIMENSION);
+    item->n = parse_size(&rest, 'x', MAX_DIMENSION);
+    item->k = parse_size(&rest, 'x', MAX_DIMENSION);
+    if (rest != NULL || item->batch < 0 || item->m < 0 || item->n < 0 || item->k < 0)
+        return -1;
+    for (int operand = OP_GEMM_A; operand <= OP_GEMM_D; operand++) {
+        if ((double)gemm_case_elements(item, (op_gemm_operand)operand) > max_elements)
+            return -1;
+    }
+    return 0;
 }
 
 void gemm_case_name(const gemm_case *item, char *text, size_t size) {
-    snprintf(text, size, "%s %lldx%lldx%lld %c%c", tdm_dtype_name(item->dtype), (long long)item->m,
-             (long long)item->n, (long long)item->k, item->transpose_a ? 't' : 'n',
-             item->transpose_b ? 't' : 'n');
+    char batch[24] = "";
+    if (gemm_case_batch(item) > 1)
+        snprintf(batch, sizeof batch, "%lld*", (long long)gemm_case_batch(item));
+    snprintf(text, size, "%s %s%lldx%lldx%lld %c%c", tdm_dtype_name(item->dtype), batch,
+             (long long)item->m, (long long)item->n, (long long)item->k,
+             item->transpose_a ? 't' : 'n', item->transpose_b ? 't' : 'n');
 }
 
-size_t gemm_case_elements(const gemm_case *item, op_gemm_operand operand) {
+size_t gemm_case_matrix(const gemm_case *item, op_gemm_operand operand) {
     const size_t m = (size_t)item->m;
     const size_t n = (size_t)item->n;
     const size_t k = (size_t)item->k;
     return operand == OP_GEMM_A ? m * k : operand == OP_GEMM_B ? k * n : m * n;
+}
+
+size_t gemm_case_elements(const gemm_case *item, op_gemm_operand operand) {
+    return (size_t)gemm_case_batch(item) * gemm_case_matrix(item, operand);
 }
 
 size_t gemm_case_bytes(const gemm_case *item, op_gemm_operand operand) {

@@ -2,7 +2,8 @@
  * One GEMM case D = op(A)·op(B), as parent and workers see it: its request line, its data from the
  * seed, and the check of an output.
  *
- * All matrices are dense and row-major: A is m×k (k×m when transposed), B is k×n (n×k), D is m×n.
+ * All matrices are dense and row-major: A is m×k (k×m when transposed), B is k×n (n×k), D is m×n; those of
+ * a batch follow one another.
  */
 #ifndef BENCH_GEMM_CASE_H
 #define BENCH_GEMM_CASE_H
@@ -15,6 +16,7 @@
 typedef struct gemm_case {
     tdm_dtype dtype; /* of A, B and D */
     int64_t m, n, k;
+    int64_t batch; /* matrices that one call multiplies; 0 is 1 */
     int transpose_a, transpose_b;
     int prepacked; /* B is packed before the timing starts */
     int waited;    /* each call is waited for */
@@ -30,10 +32,18 @@ void gemm_case_write(const gemm_case *item, worker_text *line);
 /* Read a request line; -1 when fields are missing or out of range. */
 int gemm_case_read(const char *line, gemm_case *item);
 
-/* "f32 512x512x512 nn" */
+/* "f32 512x512x512 nn", of a batch "f32 96*512x512x64 nt" */
 void gemm_case_name(const gemm_case *item, char *text, size_t size);
 
-/* Elements and bytes of an operand. */
+/* Matrices of the batch, at least 1. */
+int64_t gemm_case_batch(const gemm_case *item);
+
+/* "[BATCH*]MxNxK" in full into the case; -1 when it is something else, or too large to be checked. */
+int gemm_case_parse_shape(const char *word, gemm_case *item);
+extern const char gemm_case_shape_rule[]; /* what a shape must be, for a refusal */
+
+/* Elements (of one matrix, and of all) and bytes (of all) of an operand. */
+size_t gemm_case_matrix(const gemm_case *item, op_gemm_operand operand);
 size_t gemm_case_elements(const gemm_case *item, op_gemm_operand operand);
 size_t gemm_case_bytes(const gemm_case *item, op_gemm_operand operand);
 
@@ -53,15 +63,29 @@ typedef struct gemm_verdict {
 } gemm_verdict;
 
 /*
- * Check an output of `bytes` bytes: sampled entries, corners included, against exact sums in
- * double, and the whole by Freivalds' method (D·r against A·(B·r) for a random vector of signs).
- * The bound is tests/op_gemm.h's. -1 when memory is short.
+ * The answers to a case: sampled entries, corners included, as exact sums in double, and every row of D
+ * times a random vector of signs (Freivalds' method: D·r against A·(B·r)). Computed at the first check and
+ * kept for the next ones of the same data. Start from GEMM_ORACLE_INIT.
  */
-int gemm_case_verify(const gemm_case *item, const void *output, size_t bytes,
-                     gemm_verdict *verdict);
+typedef struct gemm_answers gemm_answers;
+typedef struct gemm_oracle {
+    gemm_case item;
+    gemm_answers *answers;
+} gemm_oracle;
 
-/* The same for bench_runner.h: `user` is the case. 0 when right, otherwise -1 and the reason. */
-int gemm_case_check(const void *user, const void *output, size_t bytes, double *max_error,
-                    worker_text *reason);
+#define GEMM_ORACLE_INIT                                                                           \
+    { .answers = NULL }
+
+/* What is checked next. Answers of other data are dropped. -1 when memory is short. */
+int gemm_oracle_set(gemm_oracle *oracle, const gemm_case *item);
+void gemm_oracle_release(gemm_oracle *oracle);
+
+/* Check an output of `bytes` bytes within the bound of tests/op_gemm.h. -1 when memory is short. */
+int gemm_oracle_verify(const gemm_oracle *oracle, const void *output, size_t bytes,
+                       gemm_verdict *verdict);
+
+/* For bench_runner.h: `user` is a gemm_oracle. 0 when right, otherwise -1 and the reason. */
+int gemm_oracle_check(const void *user, const void *output, size_t bytes, double *max_error,
+                      worker_text *reason);
 
 #endif

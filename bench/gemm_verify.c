@@ -3,12 +3,14 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "bench/random_fill.h"
 #include "quant/number_formats.h"
 
 enum {
-    SAMPLED_ENTRIES = 256
+    CORNERS = 4,
+    SAMPLED_ENTRIES = 256 + CORNERS
 };
 
 /*
@@ -17,138 +19,234 @@ enum {
  */
 static const double freivalds_factor = 6;
 
+/* An exact sum, and that of the products' magnitudes. */
+typedef struct answer {
+    double value;
+    double size;
+} answer;
+
+typedef struct sampled_entry {
+    size_t batch, row, column;
+    answer exact;
+} sampled_entry;
+
 /*
  * The problem in double: rounding the inputs to their dtype is part of the problem, not an error.
  */
-typedef struct checker {
-    const gemm_case *item;
-    double *a; /* m×k, not transposed */
-    double *b; /* k×n, not transposed */
-    const void *output;
-    op_gemm_case operation;
-    gemm_verdict *verdict;
-} checker;
+struct gemm_answers {
+    int ready;
+    sampled_entry entries[SAMPLED_ENTRIES];
+    answer *rows;  /* of every matrix of the batch, one after the other */
+    double *signs; /* n of them */
+};
 
-/* op(X) as dense rows×columns in double. */
-static double *load_operand(const gemm_case *item, op_gemm_operand operand, size_t rows,
-                            size_t columns, int transposed) {
-    void *const stored = gemm_case_create(item, operand);
-    double *const matrix = malloc(rows * columns * sizeof *matrix);
-    for (size_t row = 0; stored != NULL && matrix != NULL && row < rows; row++) {
-        for (size_t column = 0; column < columns; column++) {
-            const size_t at = transposed ? column * rows + row : row * columns + column;
-            matrix[row * columns + column] = tdm_number_get(item->dtype, stored, at);
-        }
+/* Operands, as stored, and room for one row of them, while the answers are computed. */
+typedef struct problem {
+    const gemm_case *item;
+    const void *a;
+    const void *b;
+    double *row;      /* the longest dimension */
+    answer *products; /* B·r of one matrix, k of them */
+} problem;
+
+static void load_row(const gemm_case *item, const void *stored, size_t first, size_t count,
+                     double *row) {
+    if (item->dtype == TDM_F32) {
+        const float *const values = (const float *)stored + first;
+        for (size_t i = 0; i < count; i++)
+            row[i] = (double)values[i];
+        return;
     }
-    if (stored == NULL) {
-        free(matrix);
-        return NULL;
-    }
-    free(stored);
-    return matrix;
+    for (size_t i = 0; i < count; i++)
+        row[i] = tdm_number_get(item->dtype, stored, first + i);
 }
 
-static void check_entry(checker *check, size_t row, size_t column) {
-    const gemm_case *const item = check->item;
+/* B·r for signs r, and |B|·1, along the rows of B as it is stored. */
+static void multiply_b(const problem *p, const double *signs, size_t batch) {
+    const size_t n = (size_t)p->item->n;
+    const size_t k = (size_t)p->item->k;
+    const size_t lines = p->item->transpose_b ? n : k;
+    const size_t length = p->item->transpose_b ? k : n;
+    memset(p->products, 0, k * sizeof *p->products);
+    for (size_t line = 0; line < lines; line++) {
+        load_row(p->item, p->b, (batch * lines + line) * length, length, p->row);
+        for (size_t i = 0; i < length; i++) {
+            answer *const product = &p->products[p->item->transpose_b ? i : line];
+            product->value += p->row[i] * signs[p->item->transpose_b ? line : i];
+            product->size += fabs(p->row[i]);
+        }
+    }
+}
+
+/* A·(B·r), and |A|·(|B|·1), along the rows of A as it is stored. */
+static void multiply_a(const problem *p, size_t batch, answer *rows) {
+    const size_t m = (size_t)p->item->m;
+    const size_t k = (size_t)p->item->k;
+    const size_t lines = p->item->transpose_a ? k : m;
+    const size_t length = p->item->transpose_a ? m : k;
+    memset(rows, 0, m * sizeof *rows);
+    for (size_t line = 0; line < lines; line++) {
+        load_row(p->item, p->a, (batch * lines + line) * length, length, p->row);
+        for (size_t i = 0; i < length; i++) {
+            const answer *const product = &p->products[p->item->transpose_a ? line : i];
+            answer *const row = &rows[p->item->transpose_a ? i : line];
+            row->value += p->row[i] * product->value;
+            row->size += fabs(p->row[i]) * product->size;
+        }
+    }
+}
+
+static void compute_entry(const problem *p, sampled_entry *entry) {
+    const gemm_case *const item = p->item;
+    const size_t m = (size_t)item->m;
     const size_t n = (size_t)item->n;
     const size_t k = (size_t)item->k;
-    double sum = 0;
-    double magnitude = 0;
+    const size_t a_first = entry->batch * m * k + (item->transpose_a ? entry->row : entry->row * k);
+    const size_t b_first =
+        entry->batch * k * n + (item->transpose_b ? entry->column * k : entry->column);
+    entry->exact = (answer){0, 0};
     for (size_t i = 0; i < k; i++) {
-        const double product = check->a[row * k + i] * check->b[i * n + column];
-        sum += product;
-        magnitude += fabs(product);
+        const size_t a_at = a_first + (item->transpose_a ? i * m : i);
+        const size_t b_at = b_first + (item->transpose_b ? i : i * n);
+        const double product =
+            tdm_number_get(item->dtype, p->a, a_at) * tdm_number_get(item->dtype, p->b, b_at);
+        entry->exact.value += product;
+        entry->exact.size += fabs(product);
     }
-    const double got = tdm_number_get(item->dtype, check->output, row * n + column);
-    const double error = fabs(got - sum);
-    const double bound = op_gemm_bound(&check->operation, sum, magnitude);
-    const double relative = error / (magnitude > 0 ? magnitude : 1);
-    gemm_verdict *const verdict = check->verdict;
+}
+
+static void choose_entry(const gemm_case *item, uint64_t number, sampled_entry *entry) {
+    const uint64_t m = (uint64_t)item->m;
+    const uint64_t n = (uint64_t)item->n;
+    const uint64_t seed = item->seed + 1000;
+    if (number < CORNERS) {
+        entry->batch = number < CORNERS / 2 ? 0 : (size_t)gemm_case_batch(item) - 1;
+        entry->row = number % 2 == 0 ? 0 : m - 1;
+        entry->column = number == 0 || number == CORNERS - 1 ? 0 : n - 1;
+        return;
+    }
+    entry->batch = random_bits(seed, 3 * number) % (uint64_t)gemm_case_batch(item);
+    entry->row = random_bits(seed, 3 * number + 1) % m;
+    entry->column = random_bits(seed, 3 * number + 2) % n;
+}
+
+static void compute_answers(const problem *p, gemm_answers *answers) {
+    const gemm_case *const item = p->item;
+    for (size_t j = 0; j < (size_t)item->n; j++)
+        answers->signs[j] = (random_bits(item->seed + 2000, j) & 1) != 0 ? 1 : -1;
+    for (size_t batch = 0; batch < (size_t)gemm_case_batch(item); batch++) {
+        multiply_b(p, answers->signs, batch);
+        multiply_a(p, batch, answers->rows + batch * (size_t)item->m);
+    }
+    for (uint64_t i = 0; i < SAMPLED_ENTRIES; i++) {
+        choose_entry(item, i, &answers->entries[i]);
+        compute_entry(p, &answers->entries[i]);
+    }
+    answers->ready = 1;
+}
+
+/* -1 when memory is short. */
+static int prepare_answers(const gemm_case *item, gemm_answers *answers) {
+    const int64_t longest = item->m > item->n ? item->m : item->n;
+    const size_t row = (size_t)(longest > item->k ? longest : item->k);
+    void *const a = gemm_case_create(item, OP_GEMM_A);
+    void *const b = gemm_case_create(item, OP_GEMM_B);
+    const problem p = {
+        .item = item,
+        .a = a,
+        .b = b,
+        .row = malloc(row * sizeof *p.row),
+        .products = malloc((size_t)item->k * sizeof *p.products),
+    };
+    answers->rows = malloc((size_t)(gemm_case_batch(item) * item->m) * sizeof *answers->rows);
+    answers->signs = malloc((size_t)item->n * sizeof *answers->signs);
+    if (a != NULL && b != NULL && p.row != NULL && p.products != NULL && answers->rows != NULL &&
+        answers->signs != NULL)
+        compute_answers(&p, answers);
+    free(a);
+    free(b);
+    free(p.row);
+    free(p.products);
+    return answers->ready ? 0 : -1;
+}
+
+static void drop_answers(gemm_answers *answers) {
+    free(answers->rows);
+    free(answers->signs);
+    memset(answers, 0, sizeof *answers);
+}
+
+/* Whether the operands, and so the answers, are the same. */
+static int same_data(const gemm_case *left, const gemm_case *right) {
+    return left->dtype == right->dtype && left->m == right->m && left->n == right->n &&
+           left->k == right->k && gemm_case_batch(left) == gemm_case_batch(right) &&
+           left->transpose_a == right->transpose_a && left->transpose_b == right->transpose_b &&
+           left->seed == right->seed;
+}
+
+int gemm_oracle_set(gemm_oracle *oracle, const gemm_case *item) {
+    if (oracle->answers == NULL)
+        oracle->answers = calloc(1, sizeof *oracle->answers);
+    else if (!same_data(&oracle->item, item))
+        drop_answers(oracle->answers);
+    oracle->item = *item;
+    return oracle->answers == NULL ? -1 : 0;
+}
+
+void gemm_oracle_release(gemm_oracle *oracle) {
+    if (oracle->answers != NULL)
+        drop_answers(oracle->answers);
+    free(oracle->answers);
+    oracle->answers = NULL;
+}
+
+static void check_entry(const gemm_oracle *oracle, const sampled_entry *entry, const void *output,
+                        gemm_verdict *verdict) {
+    const gemm_case *const item = &oracle->item;
+    const op_gemm_case operation = gemm_case_operation(item);
+    const size_t row = entry->batch * (size_t)item->m + entry->row;
+    const double got = tdm_number_get(item->dtype, output, row * (size_t)item->n + entry->column);
+    const double error = fabs(got - entry->exact.value);
+    const double bound = op_gemm_bound(&operation, entry->exact.value, entry->exact.size);
+    const double relative = error / (entry->exact.size > 0 ? entry->exact.size : 1);
     /* Written so that a NaN fails. */
     if (!(relative <= verdict->max_error) && !isnan(verdict->max_error))
         verdict->max_error = relative;
-    if (!(error <= bound) && verdict->right) {
-        verdict->right = 0;
-        snprintf(verdict->reason, sizeof verdict->reason,
-                 "D[%zu][%zu] is %.9g, should be %.9g within %.2g", row, column, got, sum, bound);
-    }
+    if (error <= bound || !verdict->right)
+        return;
+    verdict->right = 0;
+    snprintf(verdict->reason, sizeof verdict->reason,
+             "D[%zu][%zu] is %.9g, should be %.9g within %.2g", row, entry->column, got,
+             entry->exact.value, bound);
 }
 
-static void check_entries(checker *check) {
-    const uint64_t m = (uint64_t)check->item->m;
-    const uint64_t n = (uint64_t)check->item->n;
-    check_entry(check, 0, 0);
-    check_entry(check, 0, n - 1);
-    check_entry(check, m - 1, 0);
-    check_entry(check, m - 1, n - 1);
-    for (uint64_t i = 0; i < SAMPLED_ENTRIES; i++)
-        check_entry(check, random_bits(check->item->seed + 1000, 2 * i) % m,
-                    random_bits(check->item->seed + 1000, 2 * i + 1) % n);
-}
-
-/* B·r for signs r, and |B|·1, each k long. */
-static void multiply_b(const checker *check, const double *signs, double *product,
-                       double *magnitude) {
-    const size_t n = (size_t)check->item->n;
-    for (size_t i = 0; i < (size_t)check->item->k; i++) {
-        product[i] = 0;
-        magnitude[i] = 0;
-        for (size_t j = 0; j < n; j++) {
-            product[i] += check->b[i * n + j] * signs[j];
-            magnitude[i] += fabs(check->b[i * n + j]);
-        }
-    }
-}
-
-static void check_row(checker *check, size_t row, const double *signs, const double *product,
-                      const double *magnitude) {
-    const gemm_case *const item = check->item;
+static void check_row(const gemm_oracle *oracle, size_t row, const void *output,
+                      gemm_verdict *verdict) {
+    const gemm_case *const item = &oracle->item;
+    const op_gemm_case operation = gemm_case_operation(item);
+    const answer *const expected = &oracle->answers->rows[row];
     const size_t n = (size_t)item->n;
-    const size_t k = (size_t)item->k;
-    double expected = 0;
-    double size = 0;
-    for (size_t i = 0; i < k; i++) {
-        expected += check->a[row * k + i] * product[i];
-        size += fabs(check->a[row * k + i]) * magnitude[i];
-    }
     double got = 0;
     double got_size = 0;
     for (size_t j = 0; j < n; j++) {
-        const double entry = tdm_number_get(item->dtype, check->output, row * n + j);
-        got += entry * signs[j];
+        const double entry = tdm_number_get(item->dtype, output, row * n + j);
+        got += entry * oracle->answers->signs[j];
         got_size += fabs(entry);
     }
-    const double entry_bound = op_gemm_bound(&check->operation, got_size, size);
+    const double entry_bound = op_gemm_bound(&operation, got_size, expected->size);
     const double bound = freivalds_factor * entry_bound / sqrt((double)n);
     /* An infinite entry would widen the bound to infinity too. */
-    if ((isfinite(got) && fabs(got - expected) <= bound) || !check->verdict->right)
+    if ((isfinite(got) && fabs(got - expected->value) <= bound) || !verdict->right)
         return;
-    check->verdict->right = 0;
-    snprintf(check->verdict->reason, sizeof check->verdict->reason,
+    verdict->right = 0;
+    snprintf(verdict->reason, sizeof verdict->reason,
              "row %zu of D times a sign vector is %.9g, should be %.9g within %.2g", row, got,
-             expected, bound);
+             expected->value, bound);
 }
 
-static int check_rows(checker *check) {
-    const size_t n = (size_t)check->item->n;
-    const size_t k = (size_t)check->item->k;
-    double *const vectors = malloc((n + 2 * k) * sizeof *vectors);
-    if (vectors == NULL)
-        return -1;
-    double *const signs = vectors;
-    double *const product = vectors + n;
-    double *const magnitude = vectors + n + k;
-    for (size_t j = 0; j < n; j++)
-        signs[j] = (random_bits(check->item->seed + 2000, j) & 1) != 0 ? 1 : -1;
-    multiply_b(check, signs, product, magnitude);
-    for (size_t row = 0; row < (size_t)check->item->m; row++)
-        check_row(check, row, signs, product, magnitude);
-    free(vectors);
-    return 0;
-}
-
-int gemm_case_verify(const gemm_case *item, const void *output, size_t bytes,
-                     gemm_verdict *verdict) {
+int gemm_oracle_verify(const gemm_oracle *oracle, const void *output, size_t bytes,
+                       gemm_verdict *verdict) {
+    const gemm_case *const item = &oracle->item;
     *verdict = (gemm_verdict){.right = 1};
     if (bytes != gemm_case_bytes(item, OP_GEMM_D)) {
         verdict->right = 0;
@@ -157,31 +255,19 @@ int gemm_case_verify(const gemm_case *item, const void *output, size_t bytes,
                  bytes, gemm_case_bytes(item, OP_GEMM_D));
         return 0;
     }
-    const size_t m = (size_t)item->m;
-    const size_t n = (size_t)item->n;
-    const size_t k = (size_t)item->k;
-    checker check = {
-        .item = item,
-        .a = load_operand(item, OP_GEMM_A, m, k, item->transpose_a),
-        .b = load_operand(item, OP_GEMM_B, k, n, item->transpose_b),
-        .output = output,
-        .operation = gemm_case_operation(item),
-        .verdict = verdict,
-    };
-    int status = check.a == NULL || check.b == NULL ? -1 : 0;
-    if (status == 0) {
-        check_entries(&check);
-        status = check_rows(&check);
-    }
-    free(check.a);
-    free(check.b);
-    return status;
+    if (!oracle->answers->ready && prepare_answers(item, oracle->answers) != 0)
+        return -1;
+    for (int i = 0; i < SAMPLED_ENTRIES; i++)
+        check_entry(oracle, &oracle->answers->entries[i], output, verdict);
+    for (size_t row = 0; row < (size_t)(gemm_case_batch(item) * item->m); row++)
+        check_row(oracle, row, output, verdict);
+    return 0;
 }
 
-int gemm_case_check(const void *user, const void *output, size_t bytes, double *max_error,
-                    worker_text *reason) {
+int gemm_oracle_check(const void *user, const void *output, size_t bytes, double *max_error,
+                      worker_text *reason) {
     gemm_verdict verdict;
-    if (gemm_case_verify(user, output, bytes, &verdict) != 0) {
+    if (gemm_oracle_verify(user, output, bytes, &verdict) != 0) {
         worker_text_set(reason, "out of host memory");
         return -1;
     }

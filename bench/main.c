@@ -11,6 +11,7 @@
 static int bench_command(int argc, char **argv) {
     static const cli_entry suites[] = {
         {"gemm", "matrix multiplication beside OpenBLAS, oneDNN and CLBlast", bench_gemm_command},
+        {"gemv", "a vector times weights, beside the same", bench_gemv_command},
         {"memory", "copies within a device and to and from it", bench_memory_command},
         {"compute", "the device's limits, for rooflines", bench_compute_command},
     };
@@ -22,7 +23,7 @@ int main(int argc, char **argv) {
     /* A row without a summary is not listed. */
     static const cli_entry commands[] = {
         {"devices", "list the devices, and why others are missing", devices_command},
-        {"bench", "measure speed: gemm, memory, compute", bench_command},
+        {"bench", "measure speed: gemm, gemv, memory, compute", bench_command},
         {"infer", "run a classifier on every device and check its answers", tandem_infer_main},
         {"cache", "show or clear the cache of compiled kernels", cache_command},
         {"_worker", NULL, worker_command},

@@ -47,9 +47,12 @@ void bench_entrant_openblas_best(bench_entrant *entrant) {
         bench_entrant_peer(&candidates[count], "openblas-best");
         bench_entrant_set(&candidates[count], "OPENBLAS_CORETYPE", core_types[count]);
     }
+    gemm_oracle oracle = GEMM_ORACLE_INIT;
+    if (gemm_oracle_set(&oracle, &probe) != 0)
+        return;
     gemm_case_write(&probe, &request);
     const bench_plan plan = {
-        .task = {.request = request.text, .verify = gemm_case_check, .user = &probe},
+        .task = {.request = request.text, .verify = gemm_oracle_check, .user = &oracle},
         .rule = &stopping_rule_quick,
         .sample_seconds = 0.005,
         .timeout_s = 10,
@@ -60,4 +63,5 @@ void bench_entrant_openblas_best(bench_entrant *entrant) {
     if (best >= 0)
         bench_entrant_set(entrant, "OPENBLAS_CORETYPE", core_types[best]);
     bench_entrants_release(candidates, count);
+    gemm_oracle_release(&oracle);
 }

@@ -18,13 +18,14 @@
 
 static const gemm_case plain = {.dtype = TDM_F32, .m = 61, .n = 83, .k = 129, .seed = 7};
 
-static double operand(const gemm_case *item, const void *data, op_gemm_operand which, int64_t row,
-                      int64_t column) {
+static double operand(const gemm_case *item, const void *data, op_gemm_operand which, int64_t batch,
+                      int64_t row, int64_t column) {
     const int64_t rows = which == OP_GEMM_A ? item->m : item->k;
     const int64_t columns = which == OP_GEMM_A ? item->k : item->n;
     const int transposed = which == OP_GEMM_A ? item->transpose_a : item->transpose_b;
     const int64_t at = transposed ? column * rows + row : row * columns + column;
-    return tdm_number_get(item->dtype, data, (size_t)at);
+    return tdm_number_get(item->dtype, data,
+                          (size_t)batch * gemm_case_matrix(item, which) + (size_t)at);
 }
 
 /* D as a right implementation would give it, with sums in f32 and `steps` of the k products. */
@@ -33,13 +34,14 @@ static void *multiply(const gemm_case *item, int64_t steps) {
     void *const b = gemm_case_create(item, OP_GEMM_B);
     void *const d = gemm_case_create(item, OP_GEMM_D);
     assert_true(a != NULL && b != NULL && d != NULL);
-    for (int64_t row = 0; row < item->m; row++) {
+    for (int64_t line = 0; line < gemm_case_batch(item) * item->m; line++) {
+        const int64_t batch = line / item->m;
         for (int64_t column = 0; column < item->n; column++) {
             float sum = 0;
             for (int64_t i = 0; i < steps; i++)
-                sum += (float)(operand(item, a, OP_GEMM_A, row, i) *
-                               operand(item, b, OP_GEMM_B, i, column));
-            tdm_number_set(item->dtype, d, (size_t)(row * item->n + column), sum);
+                sum += (float)(operand(item, a, OP_GEMM_A, batch, line % item->m, i) *
+                               operand(item, b, OP_GEMM_B, batch, i, column));
+            tdm_number_set(item->dtype, d, (size_t)(line * item->n + column), sum);
         }
     }
     free(a);
@@ -49,7 +51,10 @@ static void *multiply(const gemm_case *item, int64_t steps) {
 
 static gemm_verdict verdict_of(const gemm_case *item, const void *d) {
     gemm_verdict verdict;
-    assert_int_equal(gemm_case_verify(item, d, gemm_case_bytes(item, OP_GEMM_D), &verdict), 0);
+    gemm_oracle oracle = GEMM_ORACLE_INIT;
+    assert_int_equal(gemm_oracle_set(&oracle, item), 0);
+    assert_int_equal(gemm_oracle_verify(&oracle, d, gemm_case_bytes(item, OP_GEMM_D), &verdict), 0);
+    gemm_oracle_release(&oracle);
     return verdict;
 }
 
@@ -74,6 +79,82 @@ static void right_results_pass(void **state) {
                          verdict.max_error);
             free(d);
         }
+    }
+}
+
+/* Of a batch too, and each of its matrices counts. */
+static void batches_are_checked(void **state) {
+    (void)state;
+    for (int layout = 0; layout < 4; layout++) {
+        gemm_case item = plain;
+        item.batch = 3;
+        item.transpose_a = layout / 2;
+        item.transpose_b = layout % 2;
+        void *const d = multiply(&item, item.k);
+        const gemm_verdict verdict = verdict_of(&item, d);
+        if (!verdict.right)
+            fail_msg("layout %d: %s", layout, verdict.reason);
+        for (int64_t batch = 0; batch < 3; batch++) {
+            float *const entry = (float *)d + (batch * item.m + 17) * item.n + 4;
+            *entry += 0.05f;
+            if (verdict_of(&item, d).right)
+                fail_msg("layout %d: a mistake in matrix %d was not seen", layout, (int)batch);
+            *entry -= 0.05f;
+        }
+        free(d);
+    }
+}
+
+/* Answers are kept between checks: those of other data must not be. */
+static void an_oracle_follows_its_case(void **state) {
+    (void)state;
+    gemm_case other = plain;
+    other.seed++;
+    gemm_oracle oracle = GEMM_ORACLE_INIT;
+    gemm_verdict verdict;
+    void *const d = multiply(&plain, plain.k);
+    const size_t bytes = gemm_case_bytes(&plain, OP_GEMM_D);
+    const gemm_case *const order[] = {&plain, &plain, &other, &plain};
+    for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
+        assert_int_equal(gemm_oracle_set(&oracle, order[i]), 0);
+        assert_int_equal(gemm_oracle_verify(&oracle, d, bytes, &verdict), 0);
+        assert_int_equal(verdict.right, order[i] == &plain);
+    }
+    gemm_oracle_release(&oracle);
+    free(d);
+}
+
+static void shapes_are_read(void **state) {
+    (void)state;
+    static const char *const bad[] = {"",
+                                      "8",
+                                      "8x8",
+                                      "8x8x8x8",
+                                      "0x8x8",
+                                      "8x8x1048577",
+                                      "8x8x8x",
+                                      "8x8x-8",
+                                      "8x 8x8",
+                                      "*8x8x8",
+                                      "0*8x8x8",
+                                      "2*8x8",
+                                      "65537*1x1x1",
+                                      "32768x1x32768",
+                                      "8*8*8x8x8",
+                                      "40000x40000x1"};
+    gemm_case item = plain;
+    assert_int_equal(gemm_case_parse_shape("12x345x6", &item), 0);
+    assert_int_equal(item.batch, 1);
+    assert_true(item.m == 12 && item.n == 345 && item.k == 6);
+    assert_int_equal(gemm_case_parse_shape("96*512x511x64", &item), 0);
+    assert_int_equal(item.batch, 96);
+    assert_true(item.m == 512 && item.n == 511 && item.k == 64);
+    char name[64];
+    gemm_case_name(&item, name, sizeof name);
+    assert_string_equal(name, "f32 96*512x511x64 nn");
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        if (gemm_case_parse_shape(bad[i], &item) == 0)
+            fail_msg("'%s' was accepted", bad[i]);
     }
 }
 
@@ -179,9 +260,12 @@ static void an_output_of_another_size_is_wrong(void **state) {
     (void)state;
     void *const d = multiply(&plain, plain.k);
     gemm_verdict verdict;
-    assert_int_equal(gemm_case_verify(&plain, d, gemm_case_bytes(&plain, OP_GEMM_D) - 4, &verdict),
-                     0);
+    gemm_oracle oracle = GEMM_ORACLE_INIT;
+    const size_t bytes = gemm_case_bytes(&plain, OP_GEMM_D) - 4;
+    assert_int_equal(gemm_oracle_set(&oracle, &plain), 0);
+    assert_int_equal(gemm_oracle_verify(&oracle, d, bytes, &verdict), 0);
     assert_false(verdict.right);
+    gemm_oracle_release(&oracle);
     free(d);
 }
 
@@ -191,6 +275,7 @@ static void a_request_line_carries_the_case(void **state) {
                             .m = 3,
                             .n = 1 << 20,
                             .k = 5,
+                            .batch = 7,
                             .transpose_b = 1,
                             .prepacked = 1,
                             .waited = 1,
@@ -204,21 +289,23 @@ static void a_request_line_carries_the_case(void **state) {
     assert_int_equal(read.m, item.m);
     assert_int_equal(read.n, item.n);
     assert_int_equal(read.k, item.k);
+    assert_int_equal(read.batch, item.batch);
     assert_int_equal(read.transpose_a, 0);
     assert_int_equal(read.transpose_b, 1);
     assert_int_equal(read.prepacked, 1);
     assert_int_equal(read.waited, 1);
     assert_int_equal(read.seed, item.seed);
     gemm_case_name(&item, name, sizeof name);
-    assert_string_equal(name, "bf16 3x1048576x5 nt");
+    assert_string_equal(name, "bf16 7*3x1048576x5 nt");
 }
 
 static void requests_out_of_range_are_refused(void **state) {
     (void)state;
-    static const char *const lines[] = {"dtype=f32 m=0 n=1 k=1",       "dtype=f32 m=1 n=1",
-                                        "dtype=f32 m=1 n=1 k=1048577", "dtype=f32 m=-1 n=1 k=1",
-                                        "dtype=f33 m=1 n=1 k=1",       "m=1 n=1 k=1",
-                                        "dtype=f32 m=1e3 n=1 k=1"};
+    static const char *const lines[] = {
+        "dtype=f32 m=0 n=1 k=1",       "dtype=f32 m=1 n=1",
+        "dtype=f32 m=1 n=1 k=1048577", "dtype=f32 m=-1 n=1 k=1",
+        "dtype=f33 m=1 n=1 k=1",       "m=1 n=1 k=1",
+        "dtype=f32 m=1e3 n=1 k=1",     "dtype=f32 m=1 n=1 k=1 batch=0"};
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
         gemm_case read;
         if (gemm_case_read(lines[i], &read) == 0)
@@ -256,6 +343,9 @@ static void data_is_in_range_and_depends_on_the_seed(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(right_results_pass),
+        cmocka_unit_test(batches_are_checked),
+        cmocka_unit_test(an_oracle_follows_its_case),
+        cmocka_unit_test(shapes_are_read),
         cmocka_unit_test(smallest_shapes_pass),
         cmocka_unit_test(every_mistake_is_seen),
         cmocka_unit_test(the_error_of_a_nan_is_nan),

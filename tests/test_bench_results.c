@@ -264,6 +264,49 @@ static void a_case_becomes_rows(void **state) {
     results_destroy(report.document);
 }
 
+/* A roof of 4 GFLOP/s and one that could not be measured. */
+static void rows_say_what_they_reach_of_a_roof(void **state) {
+    (void)state;
+    double steady[] = {1, 1, 1};
+    static bench_roofs roofs;
+    static bench_entrant entrants[4];
+    bench_roofs_choose(&roofs, "memory,compute");
+    assert_int_equal(roofs.count, 2);
+    entrants[0] =
+        (bench_entrant){.impl = "tandem", .of_base = 0.5, .series = {.values = steady, .count = 3}};
+    entrants[1] = (bench_entrant){
+        .impl = "onednn", .status = RESULT_SKIPPED, .max_error = NAN, .of_base = NAN};
+    entrants[2] = (bench_entrant){
+        .impl = "tandem", .of_base = NAN, .work = 4e9, .series = {.values = steady, .count = 3}};
+    entrants[3] = (bench_entrant){
+        .impl = "tandem", .status = RESULT_FAILED, .max_error = NAN, .of_base = NAN};
+    const bench_result row = {.suite = "gemm", .case_name = "f32", .flops = 1e9, .bytes = 1e9};
+    const tdm_device_info info = some_device("one");
+    bench_report report;
+    assert_int_equal(bench_report_open(&report, "GFLOP/s", &roofs, &info), 0);
+    bench_report_case(&report, &row, entrants, 2);
+    cJSON *const root = cJSON_Parse(written(report.document));
+    assert_non_null(root);
+    const cJSON *const rows = member(root, "results");
+    assert_int_equal(cJSON_GetArraySize(rows), 4);
+    const cJSON *const metrics = member(cJSON_GetArrayItem(rows, 0), "metrics");
+    is_number(metrics, "of_base", 0.5);
+    is_number(metrics, "peak_gflops", 4);
+    is_number(metrics, "of_peak", 0.25);
+    is_null(metrics, "read_gbs");
+    is_null(metrics, "of_read");
+    is_null(member(cJSON_GetArrayItem(rows, 1), "metrics"), "of_peak");
+    is_text(cJSON_GetArrayItem(rows, 2), "suite", "compute");
+    is_number(cJSON_GetArrayItem(rows, 2), "gflops", 4);
+    is_text(cJSON_GetArrayItem(rows, 3), "suite", "memory");
+    is_text(cJSON_GetArrayItem(rows, 3), "status", "failed");
+    cJSON_Delete(root);
+    table_destroy(report.table);
+    results_destroy(report.document);
+    bench_roofs_choose(&roofs, "compute,none");
+    assert_int_equal(roofs.count, 0);
+}
+
 static void an_unwritable_file_is_an_error(void **state) {
     (void)state;
     results_document *const document = results_create();
@@ -279,6 +322,7 @@ int main(void) {
         cmocka_unit_test(several_devices_are_all_listed),
         cmocka_unit_test(no_names_and_no_paths_are_recorded),
         cmocka_unit_test(a_case_becomes_rows),
+        cmocka_unit_test(rows_say_what_they_reach_of_a_roof),
         cmocka_unit_test(an_unwritable_file_is_an_error),
     };
     return cmocka_run_group_tests_name("bench results", tests, NULL, NULL);

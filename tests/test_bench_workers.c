@@ -86,6 +86,41 @@ static void a_healthy_worker_is_measured(void **state) {
     remove_scripts(&entrant, 1);
 }
 
+static int verify_never(const void *user, const void *bytes, size_t size, double *max_error,
+                        worker_text *reason) {
+    (void)user;
+    (void)bytes;
+    (void)size;
+    *max_error = NAN;
+    worker_text_set(reason, "its own");
+    return -1;
+}
+
+/* A task of its own is what is asked and checked; the others keep the plan's. */
+static void an_entrant_may_have_a_task_of_its_own(void **state) {
+    (void)state;
+    const bench_task own = {.request = "suite=own", .verify = verify_never};
+    bench_entrant entrants[] = {make_entrant("healthy", greeting, healthy_loop),
+                                make_entrant("own", greeting, healthy_loop)};
+    entrants[1].task = &own;
+    bench_run_case(&plan, entrants, 2);
+    assert_int_equal(entrants[0].status, RESULT_OK);
+    assert_int_equal(entrants[1].status, RESULT_FAILED);
+    assert_string_equal(entrants[1].reason.text, "wrong result: its own");
+    remove_scripts(entrants, 2);
+}
+
+static void samples_can_be_bounded(void **state) {
+    (void)state;
+    bench_entrant entrant = make_entrant("healthy", greeting, healthy_loop);
+    bench_plan bounded = plan;
+    bounded.max_samples = 2;
+    bench_run_case(&bounded, &entrant, 1);
+    assert_int_equal(entrant.status, RESULT_OK);
+    assert_int_equal(entrant.series.count, 2);
+    remove_scripts(&entrant, 1);
+}
+
 typedef struct sick_worker {
     const char *name;
     const char *first;
@@ -331,6 +366,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fields_survive_encoding),
         cmocka_unit_test(a_healthy_worker_is_measured),
+        cmocka_unit_test(an_entrant_may_have_a_task_of_its_own),
+        cmocka_unit_test(samples_can_be_bounded),
         cmocka_unit_test(a_sick_worker_loses_its_row_and_nothing_else),
         cmocka_unit_test(a_worker_that_hangs_later_is_stopped),
         cmocka_unit_test(a_failed_worker_is_started_afresh_for_the_next_case),

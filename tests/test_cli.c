@@ -46,7 +46,8 @@ static void expect(const char *arguments, int exit_code, const char *output, con
     expect_with(NULL, arguments, exit_code, output, errors);
 }
 
-static const char *const commands[] = {"devices", "bench gemm", "bench memory", "infer", "cache"};
+static const char *const commands[] = {"devices",       "bench gemm", "bench memory", "bench gemv",
+                                       "bench compute", "infer",      "cache"};
 
 static void every_command_helps(void **state) {
     (void)state;
@@ -92,8 +93,8 @@ static void misuse_is_refused_with_a_sentence(void **state) {
     } rows[] = {
         {"", "a command is missing: devices, bench, infer, cache"},
         {"nonsense", "unknown command 'nonsense'; choose one of devices, bench, infer, cache"},
-        {"bench", "a command is missing: gemm, memory"},
-        {"bench speed", "unknown command 'speed'; choose one of gemm, memory"},
+        {"bench", "a command is missing: gemm, gemv, memory, compute"},
+        {"bench speed", "unknown command 'speed'; choose one of gemm, gemv, memory, compute"},
         {"devices --nonsense", "unknown option '--nonsense'; it takes --device, --json"},
         {"devices extra", "unexpected argument 'extra'"},
         {"bench gemm --dtype f64", "--dtype does not take 'f64': choose among"},
@@ -106,6 +107,15 @@ static void misuse_is_refused_with_a_sentence(void **state) {
         {"bench gemm --shapes 1x2x3y", "--shapes does not take '1x2x3y'"},
         {"bench gemm --shapes 8x8x8,", "--shapes does not take ''"},
         {"bench gemm --shapes 1000000x1000000x1", "at most 10^9 elements"},
+        {"bench gemm --shapes 0*8x8x8", "or BATCH*MxNxK"},
+        {"bench gemm --set cubes", "squares|tails|bert|llama8b|attention|gemv|all"},
+        {"bench gemm --set bert --shapes 8x8x8", "give --set or --shapes, not both"},
+        {"bench gemm --roof disk", "compute|memory|none"},
+        {"bench gemm --samples 0", "--samples does not take '0'"},
+        {"bench gemv --layout tn", "--layout does not take 'tn'"},
+        {"bench gemv --shapes 4x4", "--shapes does not take '4x4'"},
+        {"bench compute --operation sqrt", "fma|read"},
+        {"bench compute --steps 99999999", "--steps does not take '99999999'"},
         {"bench gemm --variant nonsense", "--variant does not take 'nonsense': choose one of"},
         {"bench gemm --timeout 0", "--timeout does not take '0'"},
         {"bench memory --bytes 0", "--bytes does not take '0'"},
@@ -114,7 +124,8 @@ static void misuse_is_refused_with_a_sentence(void **state) {
         {"bench gemm --device=", "--device does not take '': it is empty"},
         {"infer --device= x", "--device does not take '': it is empty"},
         {"help nosuch", "unknown command 'nosuch'; choose one of devices, bench, infer, cache"},
-        {"help bench nosuch", "unknown command 'nosuch'; choose one of gemm, memory"},
+        {"help bench nosuch",
+         "unknown command 'nosuch'; choose one of gemm, gemv, memory, compute"},
         {"cache burn", "unknown action 'burn'; choose show or clear"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)

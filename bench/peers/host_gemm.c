@@ -23,6 +23,11 @@ worker_answer host_gemm_describe(host_gemm *gemm, const char *request, worker_te
     return WORKER_FAIL;
 }
 
+float *host_gemm_matrix(const host_gemm *gemm, op_gemm_operand operand, int64_t batch) {
+    void *const all = operand == OP_GEMM_A ? gemm->a : operand == OP_GEMM_B ? gemm->b : gemm->d;
+    return (float *)all + (size_t)batch * gemm_case_matrix(&gemm->item, operand);
+}
+
 size_t host_gemm_output_bytes(const host_gemm *gemm) {
     return gemm->d == NULL ? 0 : gemm_case_bytes(&gemm->item, OP_GEMM_D);
 }

@@ -92,6 +92,22 @@ static cl_mem create_operand(const clblast_state *state, op_gemm_operand operand
     return code == CL_SUCCESS ? memory : NULL;
 }
 
+/* Not NaN as elsewhere: CLBlast's gemv multiplies what is there by beta, which is 0. */
+static cl_mem create_output(const clblast_state *state) {
+    static const cl_float poison = 12345;
+    const size_t bytes = gemm_case_bytes(&state->item, OP_GEMM_D);
+    cl_int code = CL_SUCCESS;
+    const cl_mem memory = clCreateBuffer(state->context, CL_MEM_READ_WRITE, bytes, NULL, &code);
+    if (code != CL_SUCCESS)
+        return NULL;
+    code =
+        clEnqueueFillBuffer(state->queue, memory, &poison, sizeof poison, 0, bytes, 0, NULL, NULL);
+    if (code == CL_SUCCESS)
+        return memory;
+    clReleaseMemObject(memory);
+    return NULL;
+}
+
 static worker_answer describe(void *state, const char *request, worker_text *reply) {
     clblast_state *const own = state;
     char suite[16];
@@ -118,25 +134,49 @@ static worker_answer describe(void *state, const char *request, worker_text *rep
         return answer;
     own->a = create_operand(own, OP_GEMM_A);
     own->b = create_operand(own, OP_GEMM_B);
-    own->d = create_operand(own, OP_GEMM_D);
+    own->d = create_output(own);
     if (own->a != NULL && own->b != NULL && own->d != NULL)
         return WORKER_OK;
     worker_text_set(reply, "out of memory");
     return WORKER_FAIL;
 }
 
-static worker_answer enqueue(void *state, worker_text *reply) {
-    clblast_state *const own = state;
+static CLBlastStatusCode run_gemm(clblast_state *own) {
     const gemm_case *const item = &own->item;
+    const CLBlastTranspose a_way = item->transpose_a ? CLBlastTransposeYes : CLBlastTransposeNo;
+    const CLBlastTranspose b_way = item->transpose_b ? CLBlastTransposeYes : CLBlastTransposeNo;
     const size_t m = (size_t)item->m;
     const size_t n = (size_t)item->n;
     const size_t k = (size_t)item->k;
-    const CLBlastStatusCode code = CLBlastSgemm(
-        CLBlastLayoutRowMajor, item->transpose_a ? CLBlastTransposeYes : CLBlastTransposeNo,
-        item->transpose_b ? CLBlastTransposeYes : CLBlastTransposeNo, m, n, k, 1.0f, own->a, 0,
-        item->transpose_a ? m : k, own->b, 0, item->transpose_b ? k : n, 0.0f, own->d, 0, n,
-        &own->queue, NULL);
-    return code == CLBlastSuccess ? WORKER_OK : refuse(reply, "CLBlastSgemm", (int)code);
+    const size_t batch = (size_t)gemm_case_batch(item);
+    if (batch == 1)
+        return CLBlastSgemm(CLBlastLayoutRowMajor, a_way, b_way, m, n, k, 1.0f, own->a, 0,
+                            item->transpose_a ? m : k, own->b, 0, item->transpose_b ? k : n, 0.0f,
+                            own->d, 0, n, &own->queue, NULL);
+    return CLBlastSgemmStridedBatched(CLBlastLayoutRowMajor, a_way, b_way, m, n, k, 1.0f, own->a, 0,
+                                      item->transpose_a ? m : k, m * k, own->b, 0,
+                                      item->transpose_b ? k : n, k * n, 0.0f, own->d, 0, n, m * n,
+                                      batch, &own->queue, NULL);
+}
+
+/* One row of A, of one matrix. */
+static CLBlastStatusCode run_gemv(clblast_state *own) {
+    const gemm_case *const item = &own->item;
+    const size_t rows = (size_t)(item->transpose_b ? item->n : item->k);
+    const size_t columns = (size_t)(item->transpose_b ? item->k : item->n);
+    return CLBlastSgemv(
+        CLBlastLayoutRowMajor, item->transpose_b ? CLBlastTransposeNo : CLBlastTransposeYes, rows,
+        columns, 1.0f, own->b, 0, columns, own->a, 0, 1, 0.0f, own->d, 0, 1, &own->queue, NULL);
+}
+
+static int is_gemv(const gemm_case *item) {
+    return item->m == 1 && gemm_case_batch(item) == 1;
+}
+
+static worker_answer enqueue(void *state, worker_text *reply) {
+    clblast_state *const own = state;
+    const CLBlastStatusCode code = is_gemv(&own->item) ? run_gemv(own) : run_gemm(own);
+    return code == CLBlastSuccess ? WORKER_OK : refuse(reply, "CLBlast", (int)code);
 }
 
 static worker_answer wait_for_queue(void *state, worker_text *reply) {

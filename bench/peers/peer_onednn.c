@@ -1,7 +1,7 @@
 /*
- * The worker of oneDNN on the CPU. f32 with packing inside is dnnl_sgemm, its BLAS-like call; other
- * dtypes, and weights packed beforehand, are the matmul primitive, where the packed layout is the
- * one it chooses itself.
+ * The worker of oneDNN on the CPU. f32 with packing inside is dnnl_sgemm, its BLAS-like call, in a loop
+ * over a batch; other dtypes, and weights packed beforehand, are the matmul primitive, where the packed
+ * layout is the one it chooses itself.
  */
 #include <oneapi/dnnl/dnnl.h>
 #include <stdio.h>
@@ -64,10 +64,22 @@ static dnnl_data_type_t data_type(tdm_dtype dtype) {
     }
 }
 
-static dnnl_status_t plain_layout(dnnl_memory_desc_t *layout, int64_t rows, int64_t columns,
-                                  dnnl_data_type_t type, int transposed) {
-    const dnnl_dims_t shape = {rows, columns};
-    return dnnl_memory_desc_init_by_tag(layout, 2, shape, type, transposed ? dnnl_ba : dnnl_ab);
+/* A matrix, or a batch of them. */
+static dnnl_status_t plain_layout(dnnl_memory_desc_t *layout, const gemm_case *item, int64_t rows,
+                                  int64_t columns, int transposed) {
+    const dnnl_dims_t matrix = {rows, columns};
+    const dnnl_dims_t matrices = {gemm_case_batch(item), rows, columns};
+    const dnnl_data_type_t type = data_type(item->dtype);
+    if (gemm_case_batch(item) > 1)
+        return dnnl_memory_desc_init_by_tag(layout, 3, matrices, type,
+                                            transposed ? dnnl_acb : dnnl_abc);
+    return dnnl_memory_desc_init_by_tag(layout, 2, matrix, type, transposed ? dnnl_ba : dnnl_ab);
+}
+
+/* The same, in whatever layout oneDNN wants. */
+static dnnl_status_t free_layout(dnnl_memory_desc_t *layout, const dnnl_memory_desc_t *plain) {
+    return dnnl_memory_desc_init_by_tag(layout, plain->ndims, plain->dims, plain->data_type,
+                                        dnnl_format_tag_any);
 }
 
 static dnnl_status_t create_primitive(onednn_state *state, const dnnl_memory_desc_t *source,
@@ -112,22 +124,19 @@ static dnnl_status_t pack_weights(onednn_state *state, const_dnnl_primitive_desc
 static dnnl_status_t prepare_matmul(onednn_state *state) {
     const host_gemm *const gemm = &state->gemm;
     const gemm_case *const item = &gemm->item;
-    const dnnl_data_type_t type = data_type(item->dtype);
-    const dnnl_dims_t weights_shape = {item->k, item->n};
     dnnl_memory_desc_t source;
     dnnl_memory_desc_t weights;
     dnnl_memory_desc_t free_weights;
     dnnl_memory_desc_t target;
     dnnl_primitive_desc_t description = NULL;
     matmul *const made = &state->matmul;
-    dnnl_status_t status = plain_layout(&source, item->m, item->k, type, item->transpose_a);
+    dnnl_status_t status = plain_layout(&source, item, item->m, item->k, item->transpose_a);
     if (status == dnnl_success)
-        status = plain_layout(&weights, item->k, item->n, type, item->transpose_b);
+        status = plain_layout(&weights, item, item->k, item->n, item->transpose_b);
     if (status == dnnl_success)
-        status = plain_layout(&target, item->m, item->n, type, 0);
+        status = plain_layout(&target, item, item->m, item->n, 0);
     if (status == dnnl_success)
-        status = dnnl_memory_desc_init_by_tag(&free_weights, 2, weights_shape, type,
-                                              dnnl_format_tag_any);
+        status = free_layout(&free_weights, &weights);
     if (status == dnnl_success)
         status = create_primitive(state, &source, item->prepacked ? &free_weights : &weights,
                                   &target, &description);
@@ -150,7 +159,7 @@ static worker_answer describe(void *state, const char *request, worker_text *rep
         return answer;
     const gemm_case *const item = &own->gemm.item;
     if (item->dtype == TDM_F32 && !item->prepacked) {
-        worker_field_add(reply, "variant", "sgemm");
+        worker_field_add(reply, "variant", gemm_case_batch(item) > 1 ? "sgemm loop" : "sgemm");
         return WORKER_OK;
     }
     const dnnl_status_t status = prepare_matmul(own);
@@ -175,9 +184,14 @@ static dnnl_status_t run_matmul(const onednn_state *state) {
 
 static dnnl_status_t run_sgemm(const host_gemm *gemm) {
     const gemm_case *const item = &gemm->item;
-    return dnnl_sgemm(item->transpose_a ? 'T' : 'N', item->transpose_b ? 'T' : 'N', item->m,
-                      item->n, item->k, 1.0f, gemm->a, item->transpose_a ? item->m : item->k,
-                      gemm->b, item->transpose_b ? item->k : item->n, 0.0f, gemm->d, item->n);
+    dnnl_status_t status = dnnl_success;
+    for (int64_t batch = 0; status == dnnl_success && batch < gemm_case_batch(item); batch++)
+        status = dnnl_sgemm(
+            item->transpose_a ? 'T' : 'N', item->transpose_b ? 'T' : 'N', item->m, item->n, item->k,
+            1.0f, host_gemm_matrix(gemm, OP_GEMM_A, batch), item->transpose_a ? item->m : item->k,
+            host_gemm_matrix(gemm, OP_GEMM_B, batch), item->transpose_b ? item->k : item->n, 0.0f,
+            host_gemm_matrix(gemm, OP_GEMM_D, batch), item->n);
+    return status;
 }
 
 static worker_answer enqueue(void *state, worker_text *reply) {

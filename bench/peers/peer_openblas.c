@@ -1,4 +1,7 @@
-/* The worker of OpenBLAS: sgemm on host memory, with the threads that OpenBLAS takes by itself. */
+/*
+ * The worker of OpenBLAS: sgemm on host memory, with the threads that OpenBLAS takes by itself; sgemv
+ * where A is one row, and a call for each matrix of a batch, as its users write it.
+ */
 #include <cblas.h>
 #include <stdlib.h>
 
@@ -24,20 +27,46 @@ static worker_answer describe(void *state, const char *request, worker_text *rep
         worker_text_set(reply, "OpenBLAS has no packed operands in its interface");
         return WORKER_SKIP;
     }
-    worker_field_add(reply, "variant", openblas_get_corename());
+    worker_text variant = {.length = 0};
+    worker_text_add(&variant, "%s %s%s", openblas_get_corename(),
+                    gemm->item.m == 1 ? "sgemv" : "sgemm",
+                    gemm_case_batch(&gemm->item) > 1 ? " loop" : "");
+    worker_field_add(reply, "variant", variant.text);
     return WORKER_OK;
 }
 
-static worker_answer enqueue(void *state, worker_text *reply) {
-    (void)reply;
-    const host_gemm *const gemm = state;
+static void multiply(const host_gemm *gemm, int64_t batch) {
     const gemm_case *const item = &gemm->item;
     const blasint m = (blasint)item->m;
     const blasint n = (blasint)item->n;
     const blasint k = (blasint)item->k;
     cblas_sgemm(CblasRowMajor, item->transpose_a ? CblasTrans : CblasNoTrans,
-                item->transpose_b ? CblasTrans : CblasNoTrans, m, n, k, 1.0f, gemm->a,
-                item->transpose_a ? m : k, gemm->b, item->transpose_b ? k : n, 0.0f, gemm->d, n);
+                item->transpose_b ? CblasTrans : CblasNoTrans, m, n, k, 1.0f,
+                host_gemm_matrix(gemm, OP_GEMM_A, batch), item->transpose_a ? m : k,
+                host_gemm_matrix(gemm, OP_GEMM_B, batch), item->transpose_b ? k : n, 0.0f,
+                host_gemm_matrix(gemm, OP_GEMM_D, batch), n);
+}
+
+/* One row of A, which is dense whether transposed or not. */
+static void multiply_row(const host_gemm *gemm, int64_t batch) {
+    const gemm_case *const item = &gemm->item;
+    const blasint rows = (blasint)(item->transpose_b ? item->n : item->k);
+    const blasint columns = (blasint)(item->transpose_b ? item->k : item->n);
+    cblas_sgemv(CblasRowMajor, item->transpose_b ? CblasNoTrans : CblasTrans, rows, columns, 1.0f,
+                host_gemm_matrix(gemm, OP_GEMM_B, batch), columns,
+                host_gemm_matrix(gemm, OP_GEMM_A, batch), 1, 0.0f,
+                host_gemm_matrix(gemm, OP_GEMM_D, batch), 1);
+}
+
+static worker_answer enqueue(void *state, worker_text *reply) {
+    (void)reply;
+    const host_gemm *const gemm = state;
+    for (int64_t batch = 0; batch < gemm_case_batch(&gemm->item); batch++) {
+        if (gemm->item.m == 1)
+            multiply_row(gemm, batch);
+        else
+            multiply(gemm, batch);
+    }
     return WORKER_OK;
 }
 

@@ -1,0 +1,164 @@
+/* `tandem bench gemm --set`, `gemv` and `compute` on the device of this run. */
+// ctest: device serial timeout=300
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <cjson/cJSON.h>
+
+#include "tests/support/test_program.h"
+
+static const char program[] = TANDEM_BINARY_DIR "/bin/tandem";
+
+enum {
+    PATIENCE_S = 240
+};
+
+/* Run on the first device of TANDEM_TEST_DEVICES. */
+static test_program_result run(const char *command) {
+    char arguments[512];
+    char selector[128];
+    const char *const wanted = getenv("TANDEM_TEST_DEVICES");
+    snprintf(selector, sizeof selector, "%s", wanted == NULL || wanted[0] == '\0' ? "0" : wanted);
+    selector[strcspn(selector, ",")] = '\0';
+    snprintf(arguments, sizeof arguments, "%s --device %s", command, selector);
+    test_program_result result = test_program_run(program, arguments, NULL, PATIENCE_S);
+    if (result.exit_code != 0)
+        fail_msg("'%s' gave %d\n-- output:\n%s\n-- errors:\n%s", arguments, result.exit_code,
+                 result.output, result.errors);
+    return result;
+}
+
+static cJSON *run_json(const char *command) {
+    char with_json[256];
+    snprintf(with_json, sizeof with_json, "%s --json -", command);
+    test_program_result result = run(with_json);
+    cJSON *const root = cJSON_Parse(result.output);
+    assert_non_null(root);
+    test_program_release(&result);
+    return root;
+}
+
+static const cJSON *member(const cJSON *object, const char *key) {
+    const cJSON *const item = cJSON_GetObjectItemCaseSensitive(object, key);
+    if (item == NULL)
+        fail_msg("there is no '%s'", key);
+    return item;
+}
+
+static const char *text(const cJSON *object, const char *key) {
+    const cJSON *const item = member(object, key);
+    return cJSON_IsString(item) ? item->valuestring : "";
+}
+
+static double number(const cJSON *object, const char *key) {
+    const cJSON *const item = member(object, key);
+    return cJSON_IsNumber(item) ? item->valuedouble : NAN;
+}
+
+/* Every row is measured and verified; returns how many are of this suite. */
+static int expect_all_measured(const cJSON *root, const char *suite) {
+    const cJSON *row;
+    int count = 0;
+    cJSON_ArrayForEach(row, member(root, "results")) {
+        if (strcmp(text(row, "status"), "ok") != 0)
+            fail_msg("%s %s: %s, %s", text(row, "impl"), text(row, "case"), text(row, "status"),
+                     text(row, "reason"));
+        assert_true(cJSON_IsTrue(member(row, "verified")));
+        assert_true(number(row, "median_s") > 0);
+        assert_true(number(row, "samples") <= 1);
+        count += strcmp(text(row, "suite"), suite) == 0;
+    }
+    return count;
+}
+
+static void a_batch_is_one_call(void **state) {
+    (void)state;
+    cJSON *const root =
+        run_json("bench gemm --quick --samples 1 --shapes 5*9x8x7 --layout nn,nt --packing "
+                 "inside,prepacked --dtype f32,f16");
+    assert_int_equal(expect_all_measured(root, "gemm"), 16);
+    const cJSON *const row = cJSON_GetArrayItem(member(root, "results"), 0);
+    assert_string_equal(text(row, "case"), "f32 5*9x8x7 nn");
+    assert_true(number(row, "flops") == 5 * 2.0 * 9 * 8 * 7);
+    assert_true(number(member(row, "shape"), "batch") == 5);
+    cJSON_Delete(root);
+}
+
+static void peers_take_batches_and_rows(void **state) {
+    (void)state;
+    cJSON *const root = run_json("bench gemm --quick --samples 1 --shapes 3*9x8x7,1x8x7 --layout "
+                                 "nn,nt --roof none --vs openblas,onednn,clblast");
+    const cJSON *row;
+    int measured = 0;
+    cJSON_ArrayForEach(row, member(root, "results")) {
+        if (strcmp(text(row, "status"), "failed") == 0)
+            fail_msg("%s %s: %s", text(row, "impl"), text(row, "case"), text(row, "reason"));
+        measured += strcmp(text(row, "status"), "ok") == 0;
+    }
+    assert_true(measured >= 8);
+    cJSON_Delete(root);
+}
+
+static void gemv_is_measured_beside_reading(void **state) {
+    (void)state;
+    cJSON *const root = run_json("bench gemv --quick --samples 1 --shapes 1x64x48 --layout nn,nt");
+    assert_int_equal(expect_all_measured(root, "gemv"), 4);
+    assert_int_equal(expect_all_measured(root, "memory"), 2);
+    const cJSON *const row = cJSON_GetArrayItem(member(root, "results"), 0);
+    assert_true(number(row, "bytes") == 4.0 * (64 * 48 + 64 + 48));
+    assert_true(number(member(row, "metrics"), "read_gbs") > 0);
+    assert_true(number(member(row, "metrics"), "of_read") > 0);
+    cJSON_Delete(root);
+}
+
+static void compute_measures_the_limits(void **state) {
+    (void)state;
+    cJSON *const root = run_json("bench compute --quick --samples 1 --bytes 1M --steps 64");
+    assert_int_equal(expect_all_measured(root, "compute"), 2);
+    assert_int_equal(expect_all_measured(root, "memory"), 2);
+    cJSON_Delete(root);
+}
+
+/* What no memory holds is skipped with the reason, and the rest goes on. */
+static void shapes_too_large_are_skipped(void **state) {
+    (void)state;
+    cJSON *const root = run_json("bench gemm --quick --samples 1 --roof none --shapes "
+                                 "8x8x8,1000x1000000x1000");
+    const cJSON *const row = cJSON_GetArrayItem(member(root, "results"), 2);
+    assert_string_equal(text(row, "case"), "f32 1000x1000000x1000 nn");
+    assert_string_equal(text(row, "status"), "skipped");
+    if (strstr(text(row, "reason"), " GB") == NULL)
+        fail_msg("the reason is '%s'", text(row, "reason"));
+    cJSON_Delete(root);
+}
+
+static void a_set_is_summed_up_under_its_table(void **state) {
+    (void)state;
+    test_program_result result =
+        run("bench gemm --quick --samples 1 --roof none --shapes 16x16x16,8x8x8");
+    const char *const table = strstr(result.output, "GFLOP/s");
+    assert_non_null(table);
+    assert_non_null(strstr(table, "f32 nn pipelined inside: tandem is "));
+    assert_non_null(strstr(table, "tandem-again over 2 shapes (geometric mean)"));
+    test_program_release(&result);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_batch_is_one_call),
+        cmocka_unit_test(peers_take_batches_and_rows),
+        cmocka_unit_test(gemv_is_measured_beside_reading),
+        cmocka_unit_test(compute_measures_the_limits),
+        cmocka_unit_test(shapes_too_large_are_skipped),
+        cmocka_unit_test(a_set_is_summed_up_under_its_table),
+    };
+    return cmocka_run_group_tests_name("bench suites", tests, NULL, NULL);
+}
