@@ -2,7 +2,7 @@
  * GEMM inside the library: the checked problem, the variant rows' parameters, the plan.
  *
  * gemm_problem.c turns layouts into a problem, gemm_select.c finds the rows for it, gemm_plan.c owns the plan,
- * gemm_panel.c divides a launch of the panel family, gemm_run.c enqueues it, gemm_packed.c makes packed weights, gemm_call.c is tdm_gemm with its plan cache.
+ * gemm_panel.c divides a launch of the panel family, gemm_skinny.c one of the skinny family, gemm_run.c enqueues it, gemm_packed.c makes packed weights, gemm_call.c is tdm_gemm with its plan cache.
  */
 #ifndef TANDEM_API_GEMM_INTERNAL_H
 #define TANDEM_API_GEMM_INTERNAL_H
@@ -28,13 +28,15 @@ typedef struct tdm_gemm_problem {
     int64_t m, n, k;
     tdm_gemm_matrix a, b, c, d, residual;
     tdm_dtype bias;
-    int64_t bias_stride;
+    int64_t bias_row, bias_col; /* element strides along D, one of them 0 */
     float alpha, beta;
     tdm_activation activation;
     int batch_rank;
     int64_t batch_shape[TDM_GEMM_BATCH_RANK];
     int batch_axis[TDM_GEMM_BATCH_RANK]; /* D's dimension that it is, the last one of merged ones */
     bool forced;                         /* a row was named: preferences do not refuse it */
+    bool packed_b;                       /* B comes as packed weights */
+    bool swapped;                        /* it is D^T = B^T·A^T that stands here */
 } tdm_gemm_problem;
 
 /* Check a description (everything but struct_size and the variant's name) and derive its problem. */
@@ -66,7 +68,8 @@ enum {
 enum {
     TDM_GEMM_REFERENCE = 1,
     TDM_GEMM_TILED = 2,
-    TDM_GEMM_PANEL = 3
+    TDM_GEMM_PANEL = 3,
+    TDM_GEMM_SKINNY = 4
 };
 enum {
     TDM_PACK_P_WIDTH = 0,
@@ -91,7 +94,7 @@ tdm_status tdm_gemm_select_pack(tdm_device *device, int width, tdm_dtype source,
 /* ---- the plan ------------------------------------------------------------------------------------- */
 
 #define TDM_PACKED_LAYOUT_TEXT 32
-#define TDM_GEMM_REFUSALS_TEXT 2048
+#define TDM_GEMM_REFUSALS_TEXT 4096
 #define TDM_GEMM_TUNING_TEXT (TDM_CHOICE_TEXT + TDM_TUNING_SOURCE_TEXT + 64)
 
 /*
@@ -114,7 +117,7 @@ typedef struct tdm_gemm_packing {
 /* Local memory up to this size is all the kernel's own; a larger one is a share of a cache. */
 #define TDM_GEMM_SMALL_LOCAL 65536
 
-/* How a launch of the panel family is divided into items. */
+/* How a launch of the panel or the skinny family is divided into items. */
 typedef struct tdm_gemm_division {
     int64_t row_items, column_items;
     int packs_inside; /* every item packs its part of B itself */
@@ -132,7 +135,7 @@ struct tdm_gemm_plan {
     tdm_kernel *kernel;
     int32_t values[TDM_TUNE_PARAMETERS]; /* launch-time parameters that were given, 0: none */
     tdm_gemm_packing pack_b;
-    tdm_gemm_division division; /* of the panel family */
+    tdm_gemm_division division; /* of the panel and the skinny family */
     uint64_t workspace_bytes;
     char packed_layout[TDM_PACKED_LAYOUT_TEXT];
     char refusals[TDM_GEMM_REFUSALS_TEXT];
@@ -149,6 +152,16 @@ tdm_status tdm_gemm_plan_build(tdm_device *device, const tdm_gemm_desc *desc, bo
  * tiles to divide; what a tuning row gave and does not fit into local memory is dropped.
  */
 tdm_status tdm_gemm_panel_divide(const tdm_gemm_plan *plan, tdm_gemm_division *division);
+void tdm_gemm_skinny_divide(const tdm_gemm_plan *plan, tdm_gemm_division *division);
+
+/* Would the skinny family compute D^T = B^T·A^T, since N is the small one? */
+bool tdm_gemm_skinny_swaps(const tdm_gemm_problem *problem);
+/* Make D^T = B^T·A^T of the problem. */
+void tdm_gemm_swap(tdm_gemm_problem *problem);
+/* Why the skinny family is not the one for the problem, or NULL. */
+const char *tdm_gemm_skinny_refuse(const tdm_gemm_problem *problem, char reason[TDM_REASON_TEXT]);
+/* Do items of this skinny row run one to a group, on CPU cores? They read packed weights in panels. */
+bool tdm_gemm_skinny_on_cores(const tdm_variant *row);
 
 /*
  * Packed weights. The content is B's panels of every batch entry that is not shared, in the order of B's own dimensions,

@@ -33,6 +33,14 @@ static tdm_status size_packed_b(tdm_gemm_plan *plan) {
     return TDM_OK;
 }
 
+/* B in panels: of the panel family, and packed weights where the skinny family reads those. */
+static bool reads_panels(const tdm_gemm_plan *plan) {
+    const tdm_variant *const row = plan->kernel->variant;
+    if (row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY)
+        return plan->problem.packed_b && tdm_gemm_skinny_on_cores(row);
+    return row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_PANEL;
+}
+
 /* The plan must not say that it follows what it could not. */
 static void note_dropped_values(tdm_gemm_plan *plan) {
     const size_t used = strlen(plan->tuning);
@@ -50,7 +58,9 @@ static tdm_status plan_packing(tdm_gemm_plan *plan) {
     b->width = 1;
     b->unit_bytes = tdm_dtype_info(p->b.dtype)->unit_bytes;
     b->lines = p->n;
-    if (row[TDM_GEMM_P_FAMILY] != TDM_GEMM_PANEL) {
+    if (row[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY)
+        tdm_gemm_skinny_divide(plan, &plan->division);
+    if (!reads_panels(plan)) {
         snprintf(plan->packed_layout, sizeof plan->packed_layout, "plain-%s/%d",
                  tdm_dtype_name(p->b.dtype), PLAIN_VERSION);
         return plan->desc.packed_b ? size_packed_b(plan) : TDM_OK;
@@ -60,8 +70,10 @@ static tdm_status plan_packing(tdm_gemm_plan *plan) {
     b->unit_bytes = tdm_dtype_info(panels)->unit_bytes;
     snprintf(plan->packed_layout, sizeof plan->packed_layout, "panel%d-%s/%d", b->width,
              tdm_dtype_name(panels), PANEL_VERSION);
-    TDM_TRY(tdm_gemm_panel_divide(plan, &plan->division));
-    note_dropped_values(plan);
+    if (row[TDM_GEMM_P_FAMILY] == TDM_GEMM_PANEL) {
+        TDM_TRY(tdm_gemm_panel_divide(plan, &plan->division));
+        note_dropped_values(plan);
+    }
     if (p->k == 0 || plan->division.packs_inside) // with K = 0 nothing is read
         return TDM_OK;
     TDM_TRY(tdm_gemm_select_pack(plan->device, row[TDM_GEMM_P_COLUMNS], p->b.dtype, panels,
@@ -111,6 +123,9 @@ tdm_status tdm_gemm_plan_build(tdm_device *device, const tdm_gemm_desc *desc, bo
     made->problem.forced = desc->variant != NULL;
     log_problem(&made->problem);
     TDM_TRY_GOTO(tdm_gemm_select(made, desc->variant));
+    if (made->kernel->variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY &&
+        tdm_gemm_skinny_swaps(&made->problem))
+        tdm_gemm_swap(&made->problem);
     TDM_TRY_GOTO(check_tiles(made));
     TDM_TRY_GOTO(plan_packing(made));
     plan_workspace(made);

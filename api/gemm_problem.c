@@ -123,7 +123,7 @@ static tdm_status take_epilogue(const tdm_gemm_desc *desc, tdm_gemm_problem *p) 
                             desc->bias.rank);
         TDM_TRY(check_equal("N", "bias", desc->bias.shape[0], "D", p->n));
         p->bias = desc->bias.dtype;
-        p->bias_stride = p->n > 1 ? desc->bias.strides[0] : 0;
+        p->bias_col = p->n > 1 ? desc->bias.strides[0] : 0;
     }
     if ((int)desc->activation < TDM_ACT_NONE || desc->activation > TDM_ACT_SILU)
         return tdm_fail(TDM_BAD_ARGUMENT, "gemm: activation is %d, which is none",
@@ -204,6 +204,7 @@ tdm_status tdm_gemm_problem_from(const tdm_gemm_desc *desc, tdm_gemm_problem *pr
     problem->alpha = desc->alpha;
     problem->beta = desc->beta;
     problem->activation = desc->activation;
+    problem->packed_b = desc->packed_b != 0;
     problem->batch_rank = desc->d.rank - 2;
     memcpy(problem->batch_shape, desc->d.shape,
            (size_t)problem->batch_rank * sizeof *problem->batch_shape);

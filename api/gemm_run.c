@@ -182,8 +182,13 @@ static void take_shape(run *r) {
                                     .column_tiles = tdm_ceil_div(p->n, row[TDM_GEMM_P_COLUMNS]),
                                     .a_type = (int)p->a.dtype,
                                     .b_type = (int)p->b.dtype};
-    if (row[TDM_GEMM_P_FAMILY] == TDM_GEMM_PANEL) {
-        const tdm_gemm_division *const division = &r->plan->division;
+    const tdm_gemm_division *const division = &r->plan->division;
+    if (row[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY) {
+        r->shape.row_tiles = 1;
+        r->shape.column_tiles = division->column_items;
+        r->shape.idle_groups = (int)division->idle_groups;
+        r->shape.b_packed = p->packed_b && tdm_gemm_skinny_on_cores(r->plan->kernel->variant);
+    } else if (row[TDM_GEMM_P_FAMILY] == TDM_GEMM_PANEL) {
         r->shape.row_tiles = division->row_items;
         r->shape.column_tiles = division->column_items;
         r->shape.idle_groups = (int)division->idle_groups;
@@ -198,7 +203,8 @@ static void take_shape(run *r) {
                                           .r_row = p->residual.row,
                                           .r_col = p->residual.col,
                                           .r_batch = tdm_gemm_z_stride(p, &p->residual),
-                                          .bias_col = p->bias_stride,
+                                          .bias_row = p->bias_row,
+                                          .bias_col = p->bias_col,
                                           .alpha = p->alpha,
                                           .beta = p->beta,
                                           .activation = (int)p->activation,
@@ -227,7 +233,7 @@ static tdm_status prepare_b(run *r) {
         return TDM_OK;
     }
     const int64_t offset = tdm_gemm_outer_offset(p, &p->b, r->outer);
-    r->b = place(r->args->b, offset);
+    r->b = place(p->swapped ? r->args->a : r->args->b, offset);
     if (!packing->kernel)
         return TDM_OK;
     tdm_block *const workspace = r->args->workspace->block;
@@ -283,6 +289,8 @@ static tdm_status launch_piece(const run *r, int64_t z, int64_t count) {
         const uint32_t limit = r->plan->kernel->limits.max_group_items;
         launch.group[0] = limit < REFERENCE_GROUP ? limit : REFERENCE_GROUP;
         launch.groups[0] = (uint32_t)tdm_ceil_div(tiles, launch.group[0]);
+    } else if (row[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY) {
+        launch.group[0] = (uint32_t)row[TDM_GEMM_P_ITEMS];
     } else if (row[TDM_GEMM_P_FAMILY] == TDM_GEMM_TILED) {
         launch.group[0] = (uint32_t)row[TDM_GEMM_P_GROUP_X];
         launch.group[1] = (uint32_t)(row[TDM_GEMM_P_ITEMS] / row[TDM_GEMM_P_GROUP_X]);
@@ -293,8 +301,8 @@ static tdm_status launch_piece(const run *r, int64_t z, int64_t count) {
 static tdm_status launch_outer(run *r) {
     const int64_t z_count = tdm_gemm_z_count(&r->plan->problem);
     take_shape(r);
-    r->a =
-        place(r->args->a, tdm_gemm_outer_offset(&r->plan->problem, &r->plan->problem.a, r->outer));
+    const tdm_gemm_problem *const p = &r->plan->problem;
+    r->a = place(p->swapped ? r->args->b : r->args->a, tdm_gemm_outer_offset(p, &p->a, r->outer));
     TDM_TRY(prepare_b(r));
     for (int64_t z = 0; z < z_count; z += TDM_GEMM_MAX_Z)
         TDM_TRY(launch_piece(r, z, z_count - z < TDM_GEMM_MAX_Z ? z_count - z : TDM_GEMM_MAX_Z));

@@ -4,7 +4,7 @@
 
 #include "api/gemm_internal.h"
 
-#define MAX_UNUSABLE 32
+#define MAX_UNUSABLE 64
 
 /* A row that the device cannot run after all: items its built kernel allows per group, 0 when it does not build. */
 typedef struct unusable_row {
@@ -23,9 +23,11 @@ typedef struct selection {
 bool tdm_gemm_takes(const tdm_variant *row, tdm_tune_parameter parameter) {
     switch (parameter) {
     case TDM_TUNE_ROW_ITEMS:
-    case TDM_TUNE_COL_ITEMS:
     case TDM_TUNE_PACK_B:
         return row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_PANEL;
+    case TDM_TUNE_COL_ITEMS:
+        return row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_PANEL ||
+               row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY;
     case TDM_TUNE_PARAMETERS:
         break;
     }
@@ -33,7 +35,10 @@ bool tdm_gemm_takes(const tdm_variant *row, tdm_tune_parameter parameter) {
 }
 
 static const char *check_types(const tdm_gemm_problem *p, const tdm_variant *v, char *reason) {
-    const int32_t a = v->parameters[TDM_GEMM_P_A_TYPE], b = v->parameters[TDM_GEMM_P_B_TYPE];
+    const bool swaps =
+        v->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY && tdm_gemm_skinny_swaps(p);
+    const int32_t a = v->parameters[swaps ? TDM_GEMM_P_B_TYPE : TDM_GEMM_P_A_TYPE],
+                  b = v->parameters[swaps ? TDM_GEMM_P_A_TYPE : TDM_GEMM_P_B_TYPE];
     if ((a == 0 || a == (int32_t)p->a.dtype) && (b == 0 || b == (int32_t)p->b.dtype))
         return NULL;
     snprintf(reason, TDM_REASON_TEXT, "A is %s and B is %s", tdm_dtype_name(p->a.dtype),
@@ -108,6 +113,9 @@ static const char *supports(const void *context, const tdm_variant *variant,
     if (!refusal && !p->forced && !s->measured &&
         variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_TILED)
         refusal = check_tile_preference(p, variant, device, reason);
+    if (!refusal && !p->forced && !s->measured &&
+        variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY)
+        refusal = tdm_gemm_skinny_refuse(p, reason);
     return refusal;
 }
 
@@ -177,12 +185,25 @@ static void take_row(tdm_gemm_plan *plan, const tdm_tuning_row *row,
     tdm_log(TDM_LOG_DEBUG, "dispatch", "gemm: tuning prefers %s", plan->tuning);
 }
 
+/* Shipped starting points stand for shapes of all sizes; what is limited by memory's speed is another matter. */
+static bool suits_skinny(tdm_gemm_plan *plan) {
+    char reason[TDM_REASON_TEXT];
+    if (!tdm_gemm_skinny_refuse(&plan->problem, reason))
+        return true;
+    tdm_log(TDM_LOG_DEBUG, "dispatch", "gemm: skinny rows refused: %s", reason);
+    const size_t used = strlen(plan->refusals);
+    snprintf(plan->refusals + used, sizeof plan->refusals - used, "skinny rows: %s\n", reason);
+    return false;
+}
+
 /* The row that the tuning data prefers, where it takes the problem. */
 static tdm_status try_tuned(tdm_gemm_plan *plan, selection *s, bool *usable) {
     char reason[TDM_REASON_TEXT];
     const tdm_tuning_query query = query_of(s->problem);
     const tdm_tuning_row *const row = tdm_tuning_find(plan->device->tuning, &query);
     if (!row)
+        return TDM_OK;
+    if (row->line == 0 && row->ns == 0 && suits_skinny(plan))
         return TDM_OK;
     s->measured = row->ns != 0;
     take_row(plan, row, &query);

@@ -11,7 +11,8 @@
  *               (PoCL 3.1 then shares it between the groups of all threads); TDM_LOCAL_ARGUMENT(type, name), the last
  *               parameter of a kernel, is group-shared memory whose size the launch gives, and functions may take it;
  *               TDM_RESTRICT. A buffer is two arguments, a pointer and a 64-bit offset in elements.
- *               tdm_prefetch(p) asks for the cache line of a global address, which need not be valid; may do nothing
+ *               tdm_prefetch(p) asks for the cache line of a global address, which need not be valid; may do nothing.
+ *               tdm_prefetch_far(p) leaves it out of the innermost cache
  * Ids           tdm_group_{x,y,z}() tdm_groups_{x,y,z}() tdm_item_{x,y,z}() tdm_group_size_{x,y,z}()
  *               tdm_global_{x,y,z}() tdm_global_size_{x,y,z}(); item ids and group sizes are int, the others long
  * Barrier       tdm_barrier(): all items of the group, local and global memory, uniform control flow only

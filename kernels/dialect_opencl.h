@@ -118,6 +118,7 @@ TDM_OPENCL_WIDE_TYPES_(4)
 TDM_OPENCL_WIDE_TYPES_(8)
 TDM_OPENCL_WIDE_TYPES_(16)
 #define tdm_prefetch(p) __builtin_prefetch((const void *)(size_t)(p))
+#define tdm_prefetch_far(p) __builtin_prefetch((const void *)(size_t)(p), 0, 2)
 #else
 #define tdm_opencl_load_4(p) vload4(0, p)
 #define tdm_opencl_load_8(p) vload8(0, p)
@@ -126,6 +127,7 @@ TDM_OPENCL_WIDE_TYPES_(16)
 #define tdm_opencl_store_8(x, p) vstore8(x, 0, p)
 #define tdm_opencl_store_16(x, p) vstore16(x, 0, p)
 #define tdm_prefetch(p) ((void)(p))
+#define tdm_prefetch_far(p) ((void)(p))
 #endif
 
 #define tdm_copy_4(to, i, from, j) vstore4(vload4(0, (from) + (j)), 0, (to) + (i))

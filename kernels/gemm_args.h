@@ -35,12 +35,13 @@ typedef struct {
     int b_packed, idle_groups;
 } tdm_gemm_shape_arg;
 
-/* D = act(alpha·acc + beta·C + bias + residual). */
+/* D = act(alpha·acc + beta·C + bias + residual). The bias runs along the columns of D, or along its rows where the
+ * kernel computes a transposed D; its other stride is 0. */
 typedef struct {
     tdm_arg_i64 c_row, c_col, c_batch;
     tdm_arg_i64 d_row, d_col, d_batch;
     tdm_arg_i64 r_row, r_col, r_batch;
-    tdm_arg_i64 bias_col;
+    tdm_arg_i64 bias_row, bias_col;
     float alpha, beta;
     int activation;
     int c_type, bias_type, r_type, d_type, reserved;

@@ -117,7 +117,7 @@ TDM_DEVICE void tdm_epilogue_element(float acc, tdm_epilogue_io io, tdm_gemm_epi
     if (e.c_type != TDM_CODE_ABSENT)
         x = tdm_mad(e.beta, tdm_load_any(io.c, e.c_type, io.c_at + i * e.c_row + j * e.c_col), x);
     if (e.bias_type != TDM_CODE_ABSENT)
-        x += tdm_load_any(io.bias, e.bias_type, io.bias_at + j * e.bias_col);
+        x += tdm_load_any(io.bias, e.bias_type, io.bias_at + i * e.bias_row + j * e.bias_col);
     if (e.r_type != TDM_CODE_ABSENT)
         x += tdm_load_any(io.residual, e.r_type, io.r_at + i * e.r_row + j * e.r_col);
     tdm_store_any(tdm_activate(x, e.activation), io.d, e.d_type,
@@ -145,7 +145,7 @@ TDM_DEVICE void tdm_epilogue_piece(TDM_EPILOGUE_F32 acc, tdm_epilogue_io io,
         x = tdm_mad(TDM_EPILOGUE_SPLAT(e.beta),
                     tdm_loadv_any(io.c, e.c_type, io.c_at + i * e.c_row + j), x);
     if (e.bias_type != TDM_CODE_ABSENT)
-        x = x + tdm_loadv_any(io.bias, e.bias_type, io.bias_at + j);
+        x = x + tdm_loadv_any(io.bias, e.bias_type, io.bias_at + i * e.bias_row + j);
     if (e.r_type != TDM_CODE_ABSENT)
         x = x + tdm_loadv_any(io.residual, e.r_type, io.r_at + i * e.r_row + j);
     tdm_storev_any(tdm_activatev(x, e.activation), io.d, e.d_type, io.d_at + i * e.d_row + j);

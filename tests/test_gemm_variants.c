@@ -133,8 +133,9 @@ static void choose_batch(op_gemm_case *item, const batch_row *row) {
 static gemm_trial trial_of(const tdm_variant *row, const int level[FACTORS], uint64_t seed) {
     const int32_t *const p = row->parameters;
     const int64_t *const k = test_is_small() ? small_depths : depths;
-    /* The reference has no tile of its own: sizes around that of its group's row do. */
-    const int64_t tile_m = p[TDM_GEMM_P_ROWS] > 1 ? p[TDM_GEMM_P_ROWS] : 8;
+    /* The reference has no tile of its own: sizes around that of its group's row do. Skinny rows repeat theirs up to 16. */
+    const bool skinny = p[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY;
+    const int64_t tile_m = skinny ? 16 : p[TDM_GEMM_P_ROWS] > 1 ? p[TDM_GEMM_P_ROWS] : 8;
     const int64_t tile_n = p[TDM_GEMM_P_COLUMNS] > 1 ? p[TDM_GEMM_P_COLUMNS] : 8;
     gemm_trial trial = {.variant = row->name, .packed_b = level[F_PACKED]};
     op_gemm_case *const item = &trial.item;
@@ -149,8 +150,10 @@ static gemm_trial trial_of(const tdm_variant *row, const int level[FACTORS], uin
                            .exact = level[F_EXACT],
                            .seed = seed};
     choose_batch(item, &batches[level[F_BATCH]]);
-    item->dtype[OP_GEMM_A] = type_of(p[TDM_GEMM_P_A_TYPE], level[F_A_TYPE]);
-    item->dtype[OP_GEMM_B] = type_of(p[TDM_GEMM_P_B_TYPE], level[F_B_TYPE]);
+    /* Where N is the small one, a skinny row reads the operands in each other's place. */
+    const bool swaps = skinny && !trial.packed_b && item->n <= 16 && item->n < item->m;
+    item->dtype[swaps ? OP_GEMM_B : OP_GEMM_A] = type_of(p[TDM_GEMM_P_A_TYPE], level[F_A_TYPE]);
+    item->dtype[swaps ? OP_GEMM_A : OP_GEMM_B] = type_of(p[TDM_GEMM_P_B_TYPE], level[F_B_TYPE]);
     item->dtype[OP_GEMM_D] = types[level[F_D_TYPE]];
     item->dtype[OP_GEMM_BIAS] = optional_types[level[F_BIAS_TYPE]];
     choose_addend(&trial, OP_GEMM_C, level[F_C_TYPE], &trial.c_source);

@@ -1,0 +1,111 @@
+/*
+ * The skinny family: when it is taken, which operand is the small one, how its launch is divided.
+ *
+ * M or N is small: every element of the large operand is used a few times only, so that memory's speed is the limit and packing,
+ * which would read and write it once more, costs more than it gives.
+ */
+#include <stdio.h>
+
+#include "api/gemm_internal.h"
+
+/* Up to here reading B in place beats packing it for the panel family. */
+#define SMALL 16
+/* Weights in panels: from here on the panel family's larger register tile is faster. */
+#define SMALL_PACKED 8
+
+/* Items for each compute unit: they even out cores that are disturbed. */
+#define ITEMS_PER_UNIT 8
+/* Bytes of a row of B below which reading pieces of rows that are far apart slows down. */
+#define PIECE_BYTES 4096
+
+/* Columns that a group of gemm_skinny_group.cl takes. */
+#define GROUP_COLUMNS_ALONG_K 4
+#define GROUP_COLUMNS_ALONG_N 64
+
+bool tdm_gemm_skinny_on_cores(const tdm_variant *row) {
+    return row->parameters[TDM_GEMM_P_ITEMS] == 1;
+}
+
+bool tdm_gemm_skinny_swaps(const tdm_gemm_problem *problem) {
+    return !problem->packed_b && problem->n <= SMALL && problem->n < problem->m;
+}
+
+static void transpose(tdm_gemm_matrix *matrix) {
+    const int64_t row = matrix->row;
+    matrix->row = matrix->col;
+    matrix->col = row;
+}
+
+static void exchange(int64_t *a, int64_t *b) {
+    const int64_t kept = *a;
+    *a = *b;
+    *b = kept;
+}
+
+void tdm_gemm_swap(tdm_gemm_problem *problem) {
+    const tdm_gemm_matrix a = problem->a;
+    problem->a = problem->b;
+    problem->b = a;
+    transpose(&problem->a);
+    transpose(&problem->b);
+    transpose(&problem->c);
+    transpose(&problem->d);
+    transpose(&problem->residual);
+    exchange(&problem->m, &problem->n);
+    exchange(&problem->bias_row, &problem->bias_col);
+    problem->swapped = !problem->swapped;
+}
+
+const char *tdm_gemm_skinny_refuse(const tdm_gemm_problem *problem, char reason[TDM_REASON_TEXT]) {
+    tdm_gemm_problem p = *problem;
+    if (tdm_gemm_skinny_swaps(&p))
+        tdm_gemm_swap(&p);
+    const int64_t small = p.packed_b ? SMALL_PACKED : SMALL;
+    if (p.m > small) {
+        snprintf(reason, TDM_REASON_TEXT, "M is %lld and N is %lld, %s at most %lld",
+                 (long long)problem->m, (long long)problem->n,
+                 p.packed_b ? "with packed weights M must be" : "neither is", (long long)small);
+        return reason;
+    }
+    if (!p.packed_b && p.b.row != 1 && p.b.col != 1 && p.k > 1 && p.n > 1) {
+        snprintf(reason, TDM_REASON_TEXT, "%s is contiguous along neither dimension",
+                 p.swapped ? "A" : "B");
+        return reason;
+    }
+    return NULL;
+}
+
+/* Items along N of the kernel for CPU cores. */
+static int64_t items_on_cores(const tdm_gemm_plan *plan) {
+    const tdm_gemm_problem *const p = &plan->problem;
+    const int64_t units = plan->device->info.compute_units,
+                  panels =
+                      tdm_ceil_div(p->n, plan->kernel->variant->parameters[TDM_GEMM_P_COLUMNS]);
+    int64_t items = ITEMS_PER_UNIT * units;
+    if (!p->packed_b && p->b.row != 1) {
+        // Whole rounds of items, of pieces that are long enough if the matrix allows.
+        const int64_t pieces =
+            p->n / (PIECE_BYTES / tdm_dtype_info(p->b.dtype)->unit_bytes) / units * units;
+        if (pieces < items)
+            items = pieces > units ? pieces : units;
+    }
+    return items < panels ? items : panels;
+}
+
+void tdm_gemm_skinny_divide(const tdm_gemm_plan *plan, tdm_gemm_division *division) {
+    const tdm_gemm_problem *const p = &plan->problem;
+    const int64_t wanted = plan->values[TDM_TUNE_COL_ITEMS],
+                  panels =
+                      tdm_ceil_div(p->n, plan->kernel->variant->parameters[TDM_GEMM_P_COLUMNS]);
+    *division = (tdm_gemm_division){.row_items = 1};
+    if (tdm_gemm_skinny_on_cores(plan->kernel->variant)) {
+        division->column_items = wanted == 0 ? items_on_cores(plan) : wanted;
+        if (division->column_items > panels)
+            division->column_items = panels;
+        division->idle_groups = plan->device->info.compute_units;
+        return;
+    }
+    const bool along_n = p->packed_b || (p->b.col == 1 && p->b.row != 1);
+    division->column_items =
+        tdm_ceil_div(p->n, along_n ? GROUP_COLUMNS_ALONG_N : GROUP_COLUMNS_ALONG_K);
+}
