@@ -9,6 +9,7 @@
 
 #include <tandem/tandem.h>
 
+#include "api/tuning.h"
 #include "bench/bench_commands.h"
 #include "bench/bench_peers.h"
 #include "bench/bench_settings.h"
@@ -67,12 +68,16 @@ static int check_shapes(const gemm_options *options) {
     return CLI_EXIT_OK;
 }
 
+/* A row's name, with launch-time parameters where they follow. */
 static int check_variant(const gemm_options *options) {
-    const tdm_variant *const row =
-        options->variant == NULL ? NULL : tdm_variant_find(options->variant);
-    if (options->variant == NULL || (row != NULL && row->op == TDM_OP_GEMM))
+    tdm_choice choice;
+    char reason[TDM_TUNING_REASON] = "it is of another operation";
+    if (options->variant == NULL ||
+        (tdm_choice_read(options->variant, &choice, reason) == TDM_TUNING_OK &&
+         choice.variant->op == TDM_OP_GEMM))
         return CLI_EXIT_OK;
-    cli_refuse(options->command, "--variant does not take '%s': choose one of", options->variant);
+    cli_refuse(options->command, "--variant does not take '%s': %s; choose one of",
+               options->variant, reason);
     for (int i = 0; i < tdm_variant_count; i++) {
         if (tdm_variants[i].op == TDM_OP_GEMM)
             fprintf(stderr, "  %s\n", tdm_variants[i].name);
@@ -358,8 +363,8 @@ static int parse_and_run(gemm_options *given, const cli_command *command, int ar
     { "roof", CLI_CHOICES, &(given).roofs, "LIST", BENCH_ROOF_HELP, BENCH_ROOF_CHOICES, 0, 0 }
 #define GEMM_VARIANT_OPTION(given)                                                                 \
     {                                                                                              \
-        "variant", CLI_TEXT, &(given).variant, "NAME", "force this kernel variant of Tandem",      \
-            NULL, 0, 0                                                                             \
+        "variant", CLI_TEXT, &(given).variant, "NAME[:...]",                                       \
+            "force this kernel variant of Tandem", NULL, 0, 0                                      \
     }
 
 #define GEMM_NOTES                                                                                 \

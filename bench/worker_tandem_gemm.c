@@ -84,7 +84,7 @@ static tdm_status prepare_run(gemm_state *own) {
 
 static worker_answer describe(void *state, const char *request, worker_text *reply) {
     gemm_state *const own = state;
-    char variant[64];
+    char variant[192];
     if (gemm_case_read(request, &own->item) != 0) {
         worker_text_set(reply, "the case cannot be read");
         return WORKER_FAIL;

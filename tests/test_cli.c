@@ -47,7 +47,7 @@ static void expect(const char *arguments, int exit_code, const char *output, con
 }
 
 static const char *const commands[] = {"devices",       "bench gemm", "bench memory", "bench gemv",
-                                       "bench compute", "infer",      "cache"};
+                                       "bench compute", "tune",       "infer",        "cache"};
 
 static void every_command_helps(void **state) {
     (void)state;
@@ -77,7 +77,8 @@ static void every_command_has_a_version(void **state) {
 
 static void the_help_of_the_program_names_every_command(void **state) {
     (void)state;
-    static const char *const names[] = {"\n  devices ", "\n  bench ", "\n  infer ", "\n  cache "};
+    static const char *const names[] = {"\n  devices ", "\n  bench ", "\n  tune ", "\n  infer ",
+                                        "\n  cache "};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         expect("--help", 0, names[i], NULL);
     test_program_result result = test_program_run(program, "--help", NULL, PATIENCE_S);
@@ -91,10 +92,15 @@ static void misuse_is_refused_with_a_sentence(void **state) {
         const char *arguments;
         const char *sentence;
     } rows[] = {
-        {"", "a command is missing: devices, bench, infer, cache"},
-        {"nonsense", "unknown command 'nonsense'; choose one of devices, bench, infer, cache"},
+        {"", "a command is missing: devices, bench, tune, infer, cache"},
+        {"nonsense",
+         "unknown command 'nonsense'; choose one of devices, bench, tune, infer, cache"},
         {"bench", "a command is missing: gemm, gemv, memory, compute"},
         {"bench speed", "unknown command 'speed'; choose one of gemm, gemv, memory, compute"},
+        {"tune --shapes 8x8", "--shapes does not take '8x8': give MxNxK"},
+        {"tune --dtype f64", "--dtype does not take 'f64': choose among"},
+        {"bench gemm --variant gemm_any_reference:weight=2",
+         "there is no such parameter: 'weight'; choose one of"},
         {"devices --nonsense", "unknown option '--nonsense'; it takes --device, --json"},
         {"devices extra", "unexpected argument 'extra'"},
         {"bench gemm --dtype f64", "--dtype does not take 'f64': choose among"},
@@ -116,14 +122,15 @@ static void misuse_is_refused_with_a_sentence(void **state) {
         {"bench gemv --shapes 4x4", "--shapes does not take '4x4'"},
         {"bench compute --operation sqrt", "fma|read"},
         {"bench compute --steps 99999999", "--steps does not take '99999999'"},
-        {"bench gemm --variant nonsense", "--variant does not take 'nonsense': choose one of"},
+        {"bench gemm --variant nonsense", "there is no such variant: 'nonsense'; choose one of"},
         {"bench gemm --timeout 0", "--timeout does not take '0'"},
         {"bench memory --bytes 0", "--bytes does not take '0'"},
         {"bench memory --operation triad", "copy|write|read"},
         {"devices --device=", "--device does not take '': it is empty"},
         {"bench gemm --device=", "--device does not take '': it is empty"},
         {"infer --device= x", "--device does not take '': it is empty"},
-        {"help nosuch", "unknown command 'nosuch'; choose one of devices, bench, infer, cache"},
+        {"help nosuch",
+         "unknown command 'nosuch'; choose one of devices, bench, tune, infer, cache"},
         {"help bench nosuch",
          "unknown command 'nosuch'; choose one of gemm, gemv, memory, compute"},
         {"cache burn", "unknown action 'burn'; choose show or clear"},
