@@ -14,7 +14,7 @@
  * the accumulators stand in local memory. B comes in panels of NR columns (gemm_pack.cl), in its own type, or
  * in place (b_packed = 0): the item then packs each panel to local memory as f32 before it multiplies.
  * Local memory is ordinary cached memory on these devices, and groups have one item: there is no barrier.
- * While it multiplies, an item asks for the next block of A, a cache line per step.
+ * While it multiplies, an item asks for the next block of A, a cache line every fourth step.
  *
  * Local memory, in this order: strips, one panel unless b_packed, accumulators if K > KC.
  * Grid (idle groups, then row_tiles · column_tiles items, row tiles first; 1; batch). Item r of row_tiles gets the
@@ -29,8 +29,8 @@
 #define VECTOR TDM_F32(VW)
 #define STRIDE (KC + 16)
 #define TILE (MR * NR)
-/* Pieces of a strip's row that are asked for at a time, 16 lines of f32 each. */
-#define PIECES (KC / 256)
+/* A row's part of a block in pieces that are asked for at a time, four lines of f32 each. */
+#define PIECES (KC / 64)
 
 #define COPY_ROWS(AT)                                                                              \
     for (int i = 0; i < MR; i++) {                                                                 \
@@ -96,17 +96,20 @@ TDM_DEVICE void copy_panel(TDM_GLOBAL const TDM_TYPE(BT) * b, long at, long b_ro
         }                                                                                          \
     }
 
-/* A block of K, 16 steps at a time, each asking for one line of the next block. */
+/* A block of K, four steps at a time, each time asking for one line of the next block. */
 #define PANEL_BLOCK(LOAD_B)                                                                        \
     {                                                                                              \
         int p = 0;                                                                                 \
-        for (; p + 16 <= depth; p += 16) {                                                         \
+        for (int piece = 1; p + 16 <= depth; p += 16, piece++) {                                   \
             TDM_GLOBAL const char *line = ahead.at;                                                \
-            ahead.at += p / 16 % PIECES == PIECES - 1 ? ahead.row : ahead.piece;                   \
-            for (int q = 0; q < 16; q++) {                                                         \
+            ahead.at += piece % PIECES == 0 ? ahead.row : ahead.piece;                             \
+            TDM_NO_UNROLL for (int q = p; q < p + 16; q += 4) {                                    \
                 tdm_prefetch(line);                                                                \
                 line += ahead.line;                                                                \
-                PANEL_STEP(p + q, LOAD_B)                                                          \
+                PANEL_STEP(q, LOAD_B)                                                              \
+                PANEL_STEP(q + 1, LOAD_B)                                                          \
+                PANEL_STEP(q + 2, LOAD_B)                                                          \
+                PANEL_STEP(q + 3, LOAD_B)                                                          \
             }                                                                                      \
         }                                                                                          \
         for (; p < depth; p++)                                                                     \
@@ -125,7 +128,7 @@ typedef struct {
 TDM_DEVICE lines_ahead look_ahead(TDM_GLOBAL const void *a, tdm_gemm_shape_arg s, long next,
                                   int step, int rows) {
     const int size = s.a_type == TDM_CODE_F32 ? 4 : 2;
-    const int first = step * (16 / PIECES);
+    const int first = step * (KC / 16 / PIECES);
     lines_ahead ahead;
     ahead.at = (TDM_GLOBAL const char *)a;
     ahead.line = ahead.piece = ahead.row = 0;
@@ -133,7 +136,7 @@ TDM_DEVICE lines_ahead look_ahead(TDM_GLOBAL const void *a, tdm_gemm_shape_arg s
         return ahead;
     ahead.at += (next + first * s.a_row) * size;
     ahead.line = 16 * size;
-    ahead.piece = 256 * size;
+    ahead.piece = 64 * size;
     ahead.row = s.a_row * size - (PIECES - 1) * ahead.piece;
     return ahead;
 }
