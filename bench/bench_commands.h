@@ -6,6 +6,7 @@ int bench_gemm_command(int argc, char **argv);
 int bench_gemv_command(int argc, char **argv);
 int bench_memory_command(int argc, char **argv);
 int bench_compute_command(int argc, char **argv);
+int bench_launch_command(int argc, char **argv);
 int tune_command(int argc, char **argv);
 int devices_command(int argc, char **argv);
 int cache_command(int argc, char **argv);

@@ -68,16 +68,22 @@ typedef struct row_ratios {
     double roofs[MAX_ROOFS];
 } row_ratios;
 
-/* The unit stands with the number where it is not the column's. */
+/*
+ * The unit stands with the number where it is not the column's. Calls that do nothing in particular are
+ * counted.
+ */
 static void add_rate(const bench_report *report, const bench_result *row, double median) {
     const int by_bytes = strcmp(report->rate_name, "GB/s") == 0;
-    const int has_column = by_bytes ? row->bytes > 0 : row->flops > 0;
-    const double amount = (by_bytes && has_column) || row->flops <= 0 ? row->bytes : row->flops;
-    if (has_column)
-        table_number(report->table, amount / median * 1e-9);
+    const double flops = row->flops / median * 1e-9;
+    const double bytes = row->bytes / median * 1e-9;
+    if (row->flops <= 0 && row->bytes <= 0)
+        table_number(report->table, 1 / median);
+    else if (by_bytes ? row->bytes > 0 : row->flops > 0)
+        table_number(report->table, by_bytes ? bytes : flops);
+    else if (row->flops > 0)
+        table_cell(report->table, "%.1f GFLOP/s", flops);
     else
-        table_cell(report->table, "%.1f %s", amount / median * 1e-9,
-                   row->flops > 0 ? "GFLOP/s" : "GB/s");
+        table_cell(report->table, "%.1f GB/s", bytes);
 }
 
 static void add_table_row(const bench_report *report, const bench_result *row, double median,

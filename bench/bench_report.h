@@ -9,7 +9,7 @@
 typedef struct bench_report {
     results_document *document;
     text_table *table;
-    const char *rate_name; /* "GFLOP/s" or "GB/s" */
+    const char *rate_name; /* "GFLOP/s", "GB/s" or "calls/s" */
     const bench_roofs *roofs;
     int tandem_rows; /* rows of Tandem that are ok */
 } bench_report;

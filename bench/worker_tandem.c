@@ -70,6 +70,8 @@ int worker_command(int argc, char **argv) {
         return worker_memcpy();
     if (strcmp(suite, "probe") == 0)
         return worker_probe();
+    if (strcmp(suite, "launch") == 0)
+        return worker_tandem_launch();
     return cli_refuse("tandem _worker",
-                      "one of gemm, memory, memcpy, probe is needed; '%s' is none", suite);
+                      "one of gemm, memory, memcpy, probe, launch is needed; '%s' is none", suite);
 }

@@ -35,6 +35,7 @@ int worker_device_serve(const worker_implementation *implementation, void *state
 int worker_tandem_gemm(void);
 int worker_tandem_memory(void);
 int worker_probe(void);
+int worker_tandem_launch(void);
 int worker_memcpy(void);
 
 /* `tandem _worker SUITE` */

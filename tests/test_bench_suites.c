@@ -1,4 +1,4 @@
-/* `tandem bench gemm --set`, `gemv` and `compute` on the device of this run. */
+/* `tandem bench gemm --set`, `gemv`, `compute` and `launch` on the device of this run. */
 // ctest: device serial timeout=300
 #include <math.h>
 #include <setjmp.h>
@@ -127,6 +127,30 @@ static void compute_measures_the_limits(void **state) {
     cJSON_Delete(root);
 }
 
+/* Bare OpenCL has no row where its worker was not built or the device is none of the loader's. */
+static void launches_are_measured_beside_bare_ones(void **state) {
+    (void)state;
+    cJSON *const root =
+        run_json("bench launch --quick --samples 1 --mode pipelined,waited --shape 8x9x7");
+    const cJSON *row;
+    int measured = 0;
+    assert_int_equal(cJSON_GetArraySize(member(root, "results")), 12);
+    cJSON_ArrayForEach(row, member(root, "results")) {
+        assert_string_equal(text(row, "suite"), "launch");
+        if (strcmp(text(row, "impl"), "opencl") == 0 && strcmp(text(row, "status"), "ok") != 0)
+            continue;
+        assert_string_equal(text(row, "status"), "ok");
+        assert_true(cJSON_IsTrue(member(row, "verified")));
+        measured++;
+    }
+    assert_true(measured >= 10);
+    row = cJSON_GetArrayItem(member(root, "results"), 5);
+    assert_string_equal(text(row, "impl"), "tandem-plan");
+    assert_true(number(member(row, "metrics"), "reference_s") == number(row, "median_s"));
+    assert_true(isfinite(number(member(row, "metrics"), "extra_s")));
+    cJSON_Delete(root);
+}
+
 /* What no memory holds is skipped with the reason, and the rest goes on. */
 static void shapes_too_large_are_skipped(void **state) {
     (void)state;
@@ -157,6 +181,7 @@ int main(void) {
         cmocka_unit_test(peers_take_batches_and_rows),
         cmocka_unit_test(gemv_is_measured_beside_reading),
         cmocka_unit_test(compute_measures_the_limits),
+        cmocka_unit_test(launches_are_measured_beside_bare_ones),
         cmocka_unit_test(shapes_too_large_are_skipped),
         cmocka_unit_test(a_set_is_summed_up_under_its_table),
     };

@@ -46,8 +46,9 @@ static void expect(const char *arguments, int exit_code, const char *output, con
     expect_with(NULL, arguments, exit_code, output, errors);
 }
 
-static const char *const commands[] = {"devices",       "bench gemm", "bench memory", "bench gemv",
-                                       "bench compute", "tune",       "infer",        "cache"};
+static const char *const commands[] = {"devices",    "bench gemm",    "bench memory",
+                                       "bench gemv", "bench compute", "bench launch",
+                                       "tune",       "infer",         "cache"};
 
 static void every_command_helps(void **state) {
     (void)state;
@@ -95,8 +96,9 @@ static void misuse_is_refused_with_a_sentence(void **state) {
         {"", "a command is missing: devices, bench, tune, infer, cache"},
         {"nonsense",
          "unknown command 'nonsense'; choose one of devices, bench, tune, infer, cache"},
-        {"bench", "a command is missing: gemm, gemv, memory, compute"},
-        {"bench speed", "unknown command 'speed'; choose one of gemm, gemv, memory, compute"},
+        {"bench", "a command is missing: gemm, gemv, memory, compute, launch"},
+        {"bench speed",
+         "unknown command 'speed'; choose one of gemm, gemv, memory, compute, launch"},
         {"tune --shapes 8x8", "--shapes does not take '8x8': give MxNxK"},
         {"tune --dtype f64", "--dtype does not take 'f64': choose among"},
         {"bench gemm --variant gemm_any_reference:weight=2",
@@ -122,6 +124,8 @@ static void misuse_is_refused_with_a_sentence(void **state) {
         {"bench gemv --shapes 4x4", "--shapes does not take '4x4'"},
         {"bench compute --operation sqrt", "fma|read"},
         {"bench compute --steps 99999999", "--steps does not take '99999999'"},
+        {"bench launch --shape 8x8", "--shape does not take '8x8': give MxNxK"},
+        {"bench launch --operation copy", "kernel|gemm"},
         {"bench gemm --variant nonsense", "there is no such variant: 'nonsense'; choose one of"},
         {"bench gemm --timeout 0", "--timeout does not take '0'"},
         {"bench memory --bytes 0", "--bytes does not take '0'"},
@@ -132,7 +136,7 @@ static void misuse_is_refused_with_a_sentence(void **state) {
         {"help nosuch",
          "unknown command 'nosuch'; choose one of devices, bench, tune, infer, cache"},
         {"help bench nosuch",
-         "unknown command 'nosuch'; choose one of gemm, gemv, memory, compute"},
+         "unknown command 'nosuch'; choose one of gemm, gemv, memory, compute, launch"},
         {"cache burn", "unknown action 'burn'; choose show or clear"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)

@@ -1,0 +1,24 @@
+/* One case of the launch suite, as parent and workers see it. */
+#ifndef BENCH_LAUNCH_CASE_H
+#define BENCH_LAUNCH_CASE_H
+
+#include "bench/gemm_case.h"
+#include "bench/probe_case.h"
+
+/* What one call of a worker is. */
+typedef enum launch_way {
+    LAUNCH_KERNEL, /* a kernel that does next to nothing */
+    LAUNCH_PLAN,   /* tdm_gemm_plan_run of a small product */
+    LAUNCH_CALL    /* tdm_gemm of the same, its plan in the cache */
+} launch_way;
+
+typedef struct launch_case {
+    launch_way way;
+    gemm_case gemm;   /* LAUNCH_PLAN, LAUNCH_CALL */
+    probe_case probe; /* LAUNCH_KERNEL */
+} launch_case;
+
+void launch_case_write(const launch_case *item, worker_text *line);
+int launch_case_read(const char *line, launch_case *item);
+
+#endif
