@@ -135,6 +135,7 @@ struct tdm_gemm_plan {
     tdm_kernel *kernel;
     int32_t values[TDM_TUNE_PARAMETERS]; /* launch-time parameters that were given, 0: none */
     tdm_gemm_packing pack_b;
+    bool streams_d;             /* D exceeds the cache */
     tdm_gemm_division division; /* of the panel and the skinny family */
     uint64_t workspace_bytes;
     char packed_layout[TDM_PACKED_LAYOUT_TEXT];
@@ -159,7 +160,8 @@ bool tdm_gemm_skinny_swaps(const tdm_gemm_problem *problem);
 /* Make D^T = B^T·A^T of the problem. */
 void tdm_gemm_swap(tdm_gemm_problem *problem);
 /* Why the skinny family is not the one for the problem, or NULL. */
-const char *tdm_gemm_skinny_refuse(const tdm_gemm_problem *problem, char reason[TDM_REASON_TEXT]);
+const char *tdm_gemm_skinny_refuse(const tdm_gemm_problem *problem, const tdm_device *device,
+                                   char reason[TDM_REASON_TEXT]);
 /* Do items of this skinny row run one to a group, on CPU cores? They read packed weights in panels. */
 bool tdm_gemm_skinny_on_cores(const tdm_variant *row);
 

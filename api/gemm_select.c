@@ -115,7 +115,7 @@ static const char *supports(const void *context, const tdm_variant *variant,
         refusal = check_tile_preference(p, variant, device, reason);
     if (!refusal && !p->forced && !s->measured &&
         variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY)
-        refusal = tdm_gemm_skinny_refuse(p, reason);
+        refusal = tdm_gemm_skinny_refuse(p, device, reason);
     return refusal;
 }
 
@@ -188,7 +188,7 @@ static void take_row(tdm_gemm_plan *plan, const tdm_tuning_row *row,
 /* Shipped starting points stand for shapes of all sizes; what is limited by memory's speed is another matter. */
 static bool suits_skinny(tdm_gemm_plan *plan) {
     char reason[TDM_REASON_TEXT];
-    if (!tdm_gemm_skinny_refuse(&plan->problem, reason))
+    if (!tdm_gemm_skinny_refuse(&plan->problem, plan->device, reason))
         return true;
     tdm_log(TDM_LOG_DEBUG, "dispatch", "gemm: skinny rows refused: %s", reason);
     const size_t used = strlen(plan->refusals);

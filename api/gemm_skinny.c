@@ -8,9 +8,11 @@
 
 #include "api/gemm_internal.h"
 
-/* Up to here reading B in place beats packing it for the panel family. */
+/* Up to here each element of the large operand is used so seldom that it is best read in place. */
 #define SMALL 16
-/* Weights in panels: from here on the panel family's larger register tile is faster. */
+/* On CPU cores the panel family would have to pack it: up to here that costs more than the faster kernel gives. */
+#define SMALL_ON_CORES 32
+/* Weights in panels are packed already: from here on the panel family is faster. */
 #define SMALL_PACKED 8
 
 /* Items for each compute unit: they even out cores that are disturbed. */
@@ -27,7 +29,7 @@ bool tdm_gemm_skinny_on_cores(const tdm_variant *row) {
 }
 
 bool tdm_gemm_skinny_swaps(const tdm_gemm_problem *problem) {
-    return !problem->packed_b && problem->n <= SMALL && problem->n < problem->m;
+    return !problem->packed_b && problem->n <= SMALL_ON_CORES && problem->n < problem->m;
 }
 
 static void transpose(tdm_gemm_matrix *matrix) {
@@ -56,11 +58,18 @@ void tdm_gemm_swap(tdm_gemm_problem *problem) {
     problem->swapped = !problem->swapped;
 }
 
-const char *tdm_gemm_skinny_refuse(const tdm_gemm_problem *problem, char reason[TDM_REASON_TEXT]) {
+static int64_t limit_of(const tdm_gemm_problem *p, const tdm_device *device) {
+    if (!(device->info.capabilities & TDM_CAP_CPU_CORES))
+        return SMALL;
+    return p->packed_b ? SMALL_PACKED : SMALL_ON_CORES;
+}
+
+const char *tdm_gemm_skinny_refuse(const tdm_gemm_problem *problem, const tdm_device *device,
+                                   char reason[TDM_REASON_TEXT]) {
     tdm_gemm_problem p = *problem;
     if (tdm_gemm_skinny_swaps(&p))
         tdm_gemm_swap(&p);
-    const int64_t small = p.packed_b ? SMALL_PACKED : SMALL;
+    const int64_t small = limit_of(&p, device);
     if (p.m > small) {
         snprintf(reason, TDM_REASON_TEXT, "M is %lld and N is %lld, %s at most %lld",
                  (long long)problem->m, (long long)problem->n,

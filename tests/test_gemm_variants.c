@@ -151,7 +151,7 @@ static gemm_trial trial_of(const tdm_variant *row, const int level[FACTORS], uin
                            .seed = seed};
     choose_batch(item, &batches[level[F_BATCH]]);
     /* Where N is the small one, a skinny row reads the operands in each other's place. */
-    const bool swaps = skinny && !trial.packed_b && item->n <= 16 && item->n < item->m;
+    const bool swaps = skinny && !trial.packed_b && item->n <= 32 && item->n < item->m;
     item->dtype[swaps ? OP_GEMM_B : OP_GEMM_A] = type_of(p[TDM_GEMM_P_A_TYPE], level[F_A_TYPE]);
     item->dtype[swaps ? OP_GEMM_A : OP_GEMM_B] = type_of(p[TDM_GEMM_P_B_TYPE], level[F_B_TYPE]);
     item->dtype[OP_GEMM_D] = types[level[F_D_TYPE]];
