@@ -77,6 +77,9 @@ enum {
     TDM_PACK_P_PANELS
 };
 
+/* Is it contiguous along the other dimension than a dense matrix? */
+bool tdm_gemm_is_transposed(const tdm_gemm_matrix *matrix);
+
 /* Does the row's family take this launch-time parameter? */
 bool tdm_gemm_takes(const tdm_variant *row, tdm_tune_parameter parameter);
 

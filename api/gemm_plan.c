@@ -106,7 +106,7 @@ static void log_problem(const tdm_gemm_problem *p) {
             "gemm: problem m=%lld n=%lld k=%lld batch=%lld a=%s b=%s d=%s ta=%d tb=%d",
             (long long)p->m, (long long)p->n, (long long)p->k, (long long)batch,
             tdm_dtype_name(p->a.dtype), tdm_dtype_name(p->b.dtype), tdm_dtype_name(p->d.dtype),
-            p->a.col != 1 && p->a.row == 1, p->b.col != 1 && p->b.row == 1);
+            tdm_gemm_is_transposed(&p->a), tdm_gemm_is_transposed(&p->b));
 }
 
 tdm_status tdm_gemm_plan_build(tdm_device *device, const tdm_gemm_desc *desc, bool counts_device,

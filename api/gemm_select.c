@@ -20,6 +20,10 @@ typedef struct selection {
     bool measured; /* the row was measured to be good: preferences do not refuse it */
 } selection;
 
+bool tdm_gemm_is_transposed(const tdm_gemm_matrix *matrix) {
+    return matrix->col != 1 && matrix->row == 1;
+}
+
 bool tdm_gemm_takes(const tdm_variant *row, tdm_tune_parameter parameter) {
     switch (parameter) {
     case TDM_TUNE_ROW_ITEMS:
@@ -27,7 +31,8 @@ bool tdm_gemm_takes(const tdm_variant *row, tdm_tune_parameter parameter) {
         return row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_PANEL;
     case TDM_TUNE_COL_ITEMS:
         return row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_PANEL ||
-               row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY;
+               (row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY &&
+                tdm_gemm_skinny_on_cores(row));
     case TDM_TUNE_PARAMETERS:
         break;
     }
@@ -169,6 +174,7 @@ static tdm_tuning_query query_of(const tdm_gemm_problem *p) {
         .op = TDM_OP_GEMM,
         .a = p->a.dtype,
         .b = p->b.dtype,
+        .layout = tdm_tuning_layout(tdm_gemm_is_transposed(&p->a), tdm_gemm_is_transposed(&p->b)),
         .shape = {p->m, p->n, p->k, tdm_gemm_z_count(p) * tdm_gemm_outer_count(p)}};
 }
 
@@ -200,6 +206,9 @@ static bool suits_skinny(tdm_gemm_plan *plan) {
 static tdm_status try_tuned(tdm_gemm_plan *plan, selection *s, bool *usable) {
     char reason[TDM_REASON_TEXT];
     const tdm_tuning_query query = query_of(s->problem);
+    // Packed weights serve plans of any M: where rows differ in their panels, those must not depend on a row for one M.
+    if (s->problem->packed_b && (plan->device->info.capabilities & TDM_CAP_CPU_CORES))
+        return TDM_OK;
     const tdm_tuning_row *const row = tdm_tuning_find(plan->device->tuning, &query);
     if (!row)
         return TDM_OK;

@@ -105,7 +105,7 @@ void tdm_tuning_close(tdm_tuning_table *table) {
 static double distance(const ranked_row *row, const double position[TDM_TUNING_AXES]) {
     // Rounding of the logarithms must not put a size that is just in reach out of it.
     const double reach = log2(TDM_TUNING_REACH) + 1e-9;
-    double sum = 0;
+    double sum = row->row.layout == TDM_TUNING_LAYOUT_ANY ? reach * reach : 0;
     for (int i = 0; i < TDM_TUNING_AXES; i++) {
         const double apart = row->row.shape[i] == 0 ? reach : fabs(row->position[i] - position[i]);
         if (apart > reach)
@@ -113,6 +113,11 @@ static double distance(const ranked_row *row, const double position[TDM_TUNING_A
         sum += apart * apart;
     }
     return sum;
+}
+
+static bool is_of_kind(const tdm_tuning_row *row, const tdm_tuning_query *query) {
+    return row->op == query->op && row->a == query->a && row->b == query->b &&
+           (row->layout == TDM_TUNING_LAYOUT_ANY || row->layout == query->layout);
 }
 
 const tdm_tuning_row *tdm_tuning_find(const tdm_tuning_table *table,
@@ -124,8 +129,7 @@ const tdm_tuning_row *tdm_tuning_find(const tdm_tuning_table *table,
         position[i] = log2(query->shape[i] > 0 ? (double)query->shape[i] : 1.0);
     for (int i = 0; table && i < table->count; i++) {
         const ranked_row *const row = &table->rows[i];
-        if (row->row.op != query->op || row->row.a != query->a || row->row.b != query->b ||
-            (best && row->rank < best->rank))
+        if (!is_of_kind(&row->row, query) || (best && row->rank < best->rank))
             continue;
         const double apart = distance(row, position);
         if (apart < 0 || (best && row->rank == best->rank && apart >= least))

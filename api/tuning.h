@@ -70,10 +70,21 @@ enum {
     TDM_TUNING_AXES
 };
 
+/* "nn", "nt", "tn", "tt" (A and B as they are, or transposed: contiguous along the other dimension), "any". */
+enum {
+    TDM_TUNING_LAYOUT_ANY = 4,
+    TDM_TUNING_LAYOUTS = 5
+};
+extern const char *const tdm_tuning_layouts[TDM_TUNING_LAYOUTS];
+static inline int tdm_tuning_layout(bool transpose_a, bool transpose_b) {
+    return 2 * transpose_a + transpose_b;
+}
+
 typedef struct tdm_tuning_row {
     const char *device; /* class or pattern, as written; see tdm_tuning_device_rank */
     tdm_op op;
     tdm_dtype a, b;
+    int layout;                     /* a place of tdm_tuning_layouts */
     int64_t shape[TDM_TUNING_AXES]; /* 0: any */
     tdm_choice choice;
     uint64_t ns; /* of one run, 0: not measured */
@@ -152,13 +163,14 @@ void tdm_tuning_file_release(tdm_tuning_file *file);
 /* ---- what a device looks up --------------------------------------------------------------------------------------------- */
 
 /* A row is used for problems whose every axis is within this factor of its own. */
-#define TDM_TUNING_REACH 4
+#define TDM_TUNING_REACH 2
 
 typedef struct tdm_tuning_table tdm_tuning_table;
 
 typedef struct tdm_tuning_query {
     tdm_op op;
     tdm_dtype a, b;
+    int layout;
     int64_t shape[TDM_TUNING_AXES];
 } tdm_tuning_query;
 
@@ -173,7 +185,7 @@ void tdm_tuning_close(tdm_tuning_table *table);
 /*
  * The nearest row, or NULL: the user's rows first, then the shipped ones; of those the rows whose device text fits most
  * closely; of those the one with the least sum of squares of the log2 ratios along m, n, k and batch. An axis that may be
- * anything counts as TDM_TUNING_REACH away.
+ * anything, and a layout that may be any, count as TDM_TUNING_REACH away. A row of another layout is not used.
  */
 const tdm_tuning_row *tdm_tuning_find(const tdm_tuning_table *table, const tdm_tuning_query *query);
 

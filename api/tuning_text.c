@@ -291,11 +291,23 @@ static tdm_tuning_outcome read_time(const char *text, tdm_tuning_row *row,
                                  "neither not-measured nor measured=NANOSECONDS", text);
 }
 
+const char *const tdm_tuning_layouts[TDM_TUNING_LAYOUTS] = {"nn", "nt", "tn", "tt", "any"};
+
+static tdm_tuning_outcome read_layout(const char *text, tdm_tuning_row *row,
+                                      char reason[TDM_TUNING_REASON]) {
+    for (row->layout = 0; row->layout < TDM_TUNING_LAYOUTS; row->layout++)
+        if (strcmp(tdm_tuning_layouts[row->layout], text) == 0)
+            return TDM_TUNING_OK;
+    row->layout = TDM_TUNING_LAYOUT_ANY;
+    return refuse(TDM_TUNING_CORRUPT, reason, "the layout is none of nn, nt, tn, tt, any", text);
+}
+
 enum {
     FIELD_DEVICE,
     FIELD_OP,
     FIELD_A,
     FIELD_B,
+    FIELD_LAYOUT,
     FIELD_SHAPE,
     FIELD_CHOICE,
     FIELD_TIME,
@@ -309,7 +321,9 @@ static tdm_tuning_outcome read_fields(char *const fields[FIELDS], tdm_tuning_row
                       fields[FIELD_DEVICE]);
     row->op = TDM_OP_GEMM;
     /* The form of every field comes first: a row is stale only when all of it could be read. */
-    tdm_tuning_outcome outcome = read_shape(fields[FIELD_SHAPE], row->shape, reason);
+    tdm_tuning_outcome outcome = read_layout(fields[FIELD_LAYOUT], row, reason);
+    if (outcome == TDM_TUNING_OK)
+        outcome = read_shape(fields[FIELD_SHAPE], row->shape, reason);
     if (outcome == TDM_TUNING_OK)
         outcome = read_time(fields[FIELD_TIME], row, reason);
     if (outcome == TDM_TUNING_OK && strcmp(fields[FIELD_OP], "gemm") != 0)
@@ -349,8 +363,8 @@ bool tdm_tuning_row_write(const tdm_tuning_row *row, char line[TDM_TUNING_LINE])
     char time[40] = "not-measured";
     if (row->ns != 0)
         snprintf(time, sizeof time, "measured=%llu", (unsigned long long)row->ns);
-    return snprintf(line, TDM_TUNING_LINE, "%s gemm %s %s %s %s %s", row->device,
-                    tdm_dtype_name(row->a), tdm_dtype_name(row->b),
+    return snprintf(line, TDM_TUNING_LINE, "%s gemm %s %s %s %s %s %s", row->device,
+                    tdm_dtype_name(row->a), tdm_dtype_name(row->b), tdm_tuning_layouts[row->layout],
                     tdm_tuning_shape_write(row->shape, shape),
                     tdm_choice_write(&row->choice, choice), time) < TDM_TUNING_LINE;
 }
@@ -362,7 +376,9 @@ tdm_tuning_outcome tdm_tuning_shipped_read(const tdm_shipped_tuning *shipped, td
     if (!tdm_tuning_device_is_valid(shipped->device))
         return refuse(TDM_TUNING_CORRUPT, reason, "no device", shipped->device);
     snprintf(shape, sizeof shape, "%s", shipped->shape);
-    tdm_tuning_outcome outcome = read_shape(shape, row->shape, reason);
+    tdm_tuning_outcome outcome = read_layout(shipped->layout, row, reason);
+    if (outcome == TDM_TUNING_OK)
+        outcome = read_shape(shape, row->shape, reason);
     if (outcome == TDM_TUNING_OK)
         outcome = read_types(shipped->a, shipped->b, row, reason);
     if (outcome == TDM_TUNING_OK)
@@ -378,9 +394,10 @@ const char *tdm_tuning_source_write(const tdm_tuning_row *row, char text[TDM_TUN
         snprintf(time, sizeof time, "measured %.6g ms", (double)row->ns * 1e-6);
     tdm_tuning_shape_write(row->shape, shape);
     if (row->line > 0)
-        snprintf(text, TDM_TUNING_SOURCE_TEXT, "line %d of the user's file, %s, %s", row->line,
-                 shape, time);
+        snprintf(text, TDM_TUNING_SOURCE_TEXT, "line %d of the user's file, %s %s, %s", row->line,
+                 shape, tdm_tuning_layouts[row->layout], time);
     else
-        snprintf(text, TDM_TUNING_SOURCE_TEXT, "shipped for %s, %s, %s", row->device, shape, time);
+        snprintf(text, TDM_TUNING_SOURCE_TEXT, "shipped for %s, %s %s, %s", row->device, shape,
+                 tdm_tuning_layouts[row->layout], time);
     return text;
 }

@@ -21,6 +21,7 @@ typedef struct tune_options {
     const char *device;
     const char *shapes;
     const char *dtypes;
+    const char *layouts;
     const char *log;
     const char *output;
     const char *json;
@@ -51,7 +52,9 @@ static void add_result(results_document *document, const tune_outcome *outcome, 
         .shape = {{"m", (double)item->m},
                   {"n", (double)item->n},
                   {"k", (double)item->k},
-                  {"batch", (double)gemm_case_batch(item)}},
+                  {"batch", (double)gemm_case_batch(item)},
+                  {"transpose_a", item->transpose_a},
+                  {"transpose_b", item->transpose_b}},
         .metrics = {{"tried", outcome->trials}, {"candidates_failed", outcome->failures}},
         .raw_s = samples,
         .samples = done ? (size_t)outcome->comparison.samples : 0,
@@ -202,9 +205,9 @@ static int run_with(const tune_options *options) {
     tdm_device_info info;
     int index = 0;
     char *path = NULL;
-    int code = options->log != NULL
-                   ? tune_cases_read_log(command_name, options->log, &cases)
-                   : tune_cases_parse(command_name, options->shapes, options->dtypes, &cases);
+    int code = options->log != NULL ? tune_cases_read_log(command_name, options->log, &cases)
+                                    : tune_cases_parse(command_name, options->shapes,
+                                                       options->dtypes, options->layouts, &cases);
     if (code == CLI_EXIT_OK && results_check_path(command_name, options->json) != 0)
         code = CLI_EXIT_FAILED;
     if (code == CLI_EXIT_OK && (path = output_path(options)) == NULL)
@@ -230,6 +233,7 @@ int tune_command(int argc, char **argv) {
     tune_options given = {
         .shapes = tune_default_shapes,
         .dtypes = "f32",
+        .layouts = "nn",
         .time_limit = 600,
         .timeout = 15,
         .seed = 1,
@@ -241,6 +245,8 @@ int tune_command(int argc, char **argv) {
          NULL, 0, 0},
         {"dtype", CLI_CHOICES, &given.dtypes, "LIST", "storage of A, B and D", "f32|f16|bf16", 0,
          0},
+        {"layout", CLI_CHOICES, &given.layouts, "LIST", "A and B as they are (nn) or transposed",
+         "nn|nt|tn|tt", 0, 0},
         {"from-log", CLI_TEXT, &given.log, "FILE",
          "tune what an application ran: its TANDEM_LOG=dispatch output, - for stdin", NULL, 0, 0},
         {"time-limit", CLI_NUMBER, &given.time_limit, "SECONDS",

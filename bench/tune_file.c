@@ -71,7 +71,8 @@ static int repeats(const char *line, const tdm_tuning_row *row, int only_measure
         (only_measured && (outcome != TDM_TUNING_OK || other.ns == 0)))
         return 0;
     return strcmp(other.device, row->device) == 0 && other.op == row->op && other.a == row->a &&
-           other.b == row->b && memcmp(other.shape, row->shape, sizeof row->shape) == 0;
+           other.b == row->b && other.layout == row->layout &&
+           memcmp(other.shape, row->shape, sizeof row->shape) == 0;
 }
 
 int tune_file_has(const tune_file *file, const tdm_tuning_row *row) {
@@ -150,8 +151,8 @@ static char *merge(const tune_file *file, const tdm_tuning_row *row) {
         return NULL;
     if (file->text[0] == '\0')
         fprintf(stream,
-                "%s %d\n# device operation A B MxNxKxBATCH variant:parameters time (ns); written "
-                "by tandem tune\n",
+                "%s %d\n# device operation A B layout MxNxKxBATCH variant:parameters time (ns); "
+                "written by tandem tune\n",
                 header, TDM_TUNING_VERSION);
     const char *rest = file->text;
     while (next_line(&rest, line)) {

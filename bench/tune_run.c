@@ -59,6 +59,7 @@ static tdm_tuning_row row_of(const tune_run *run, const gemm_case *item) {
                             .op = TDM_OP_GEMM,
                             .a = item->dtype,
                             .b = item->dtype,
+                            .layout = tdm_tuning_layout(item->transpose_a, item->transpose_b),
                             .shape = {item->m, item->n, item->k, gemm_case_batch(item)}};
 }
 

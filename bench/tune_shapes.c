@@ -19,7 +19,8 @@ const char tune_default_shapes[] =
 
 static int same_case(const gemm_case *a, const gemm_case *b) {
     return a->m == b->m && a->n == b->n && a->k == b->k &&
-           gemm_case_batch(a) == gemm_case_batch(b) && a->dtype == b->dtype;
+           gemm_case_batch(a) == gemm_case_batch(b) && a->dtype == b->dtype &&
+           a->transpose_a == b->transpose_a && a->transpose_b == b->transpose_b;
 }
 
 int tune_cases_add(tune_cases *cases, const gemm_case *item) {
@@ -46,23 +47,36 @@ static int refuse_count(const char *command) {
     return cli_refuse(command, "more than %d shapes", TUNE_MAX_CASES);
 }
 
-int tune_cases_parse(const char *command, const char *shapes, const char *dtypes,
-                     tune_cases *cases) {
-    char dtype[16];
-    while (cli_next_word(&dtypes, ',', dtype, sizeof dtype) == 1) {
-        const char *rest = shapes;
-        char word[MAX_WORD];
-        int found;
-        while ((found = cli_next_word(&rest, ',', word, sizeof word)) != 0) {
-            gemm_case item = {.dtype = tdm_dtype_from_name(dtype)};
-            if (found < 0 || gemm_case_parse_shape(word, &item) != 0)
-                return cli_refuse(command, "--shapes does not take '%s': %s", found < 0 ? "" : word,
-                                  gemm_case_shape_rule);
-            if (tune_cases_add(cases, &item) != 0)
-                return refuse_count(command);
-        }
+static int add_shapes(const char *command, const char *shapes, const gemm_case *kind,
+                      tune_cases *cases) {
+    char word[MAX_WORD];
+    int found;
+    while ((found = cli_next_word(&shapes, ',', word, sizeof word)) != 0) {
+        gemm_case item = *kind;
+        if (found < 0 || gemm_case_parse_shape(word, &item) != 0)
+            return cli_refuse(command, "--shapes does not take '%s': %s", found < 0 ? "" : word,
+                              gemm_case_shape_rule);
+        if (tune_cases_add(cases, &item) != 0)
+            return refuse_count(command);
     }
     return CLI_EXIT_OK;
+}
+
+int tune_cases_parse(const char *command, const char *shapes, const char *dtypes,
+                     const char *layouts, tune_cases *cases) {
+    char word[16];
+    gemm_case kind = {.m = 0};
+    int code = CLI_EXIT_OK;
+    while (code == CLI_EXIT_OK && cli_next_word(&dtypes, ',', word, sizeof word) == 1) {
+        const char *rest = layouts;
+        kind.dtype = tdm_dtype_from_name(word);
+        while (code == CLI_EXIT_OK && cli_next_word(&rest, ',', word, sizeof word) == 1) {
+            kind.transpose_a = word[0] == 't';
+            kind.transpose_b = word[1] == 't';
+            code = add_shapes(command, shapes, &kind, cases);
+        }
+    }
+    return code;
 }
 
 /* ---- logs ------------------------------------------------------------------------------------------ */
@@ -80,6 +94,8 @@ static int read_problem(const char *fields, gemm_case *item) {
              (long long)worker_field_integer(fields, "n", 0),
              (long long)worker_field_integer(fields, "k", 0));
     item->dtype = tdm_dtype_from_name(a);
+    item->transpose_a = worker_field_integer(fields, "ta", 0) != 0;
+    item->transpose_b = worker_field_integer(fields, "tb", 0) != 0;
     return strcmp(a, b) == 0 && item->dtype != TDM_DTYPE_NONE &&
            gemm_case_parse_shape(shape, item) == 0;
 }

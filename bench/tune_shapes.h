@@ -20,9 +20,9 @@ extern const char tune_default_shapes[];
 /* Add one, unless it is there. -1 when there are too many or memory is short. */
 int tune_cases_add(tune_cases *cases, const gemm_case *item);
 
-/* Every shape of "MxNxK,BATCH*MxNxK,..." in every dtype of "f32,...". 0, or the exit code after a refusal. */
+/* Every shape of "MxNxK,BATCH*MxNxK,..." in every dtype of "f32,..." and every layout of "nn,...". 0, or the exit code after a refusal. */
 int tune_cases_parse(const char *command, const char *shapes, const char *dtypes,
-                     tune_cases *cases);
+                     const char *layouts, tune_cases *cases);
 
 /*
  * The problems an application ran: its TANDEM_LOG=dispatch output, lines with "gemm: problem m=.. n=.. k=.. batch=.. a=f32 b=f32

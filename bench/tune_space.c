@@ -36,6 +36,12 @@ static int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
+/* The skinny family divides the long side, whichever it is. */
+static int64_t columns_of(const tdm_variant *row, const gemm_case *item) {
+    return row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY && item->m > item->n ? item->m
+                                                                                      : item->n;
+}
+
 /* No more parts than there are tiles to divide. */
 static int64_t greatest_value(const tdm_variant *row, tdm_tune_parameter parameter,
                               const gemm_case *item) {
@@ -46,7 +52,8 @@ static int64_t greatest_value(const tdm_variant *row, tdm_tune_parameter paramet
     case TDM_TUNE_ROW_ITEMS:
         return least(bound, tdm_ceil_div(item->m, row->parameters[TDM_GEMM_P_ROWS]));
     case TDM_TUNE_COL_ITEMS:
-        return least(bound, tdm_ceil_div(item->n, row->parameters[TDM_GEMM_P_COLUMNS]));
+        return least(bound,
+                     tdm_ceil_div(columns_of(row, item), row->parameters[TDM_GEMM_P_COLUMNS]));
     default:
         return bound;
     }

@@ -15,8 +15,8 @@ const int tdm_variant_count = (int)(sizeof tdm_variants / sizeof tdm_variants[0]
 
 const tdm_shipped_tuning tdm_shipped_tunings[] = {
 #define TDM_NOT_MEASURED 0
-#define TDM_TUNING(device, op, a, b, shape, choice, ns)                                            \
-    {device, TDM_OP_##op, a, b, shape, choice, ns},
+#define TDM_TUNING(device, op, a, b, layout, shape, choice, ns)                                    \
+    {device, TDM_OP_##op, a, b, layout, shape, choice, ns},
 #include "kernels/tuning.def"
 #undef TDM_TUNING
 #undef TDM_NOT_MEASURED

@@ -63,6 +63,7 @@ typedef struct tdm_shipped_tuning {
     const char *device; // class or pattern
     tdm_op op;
     const char *a, *b;  // storage types
+    const char *layout; // "nn", "nt", "tn", "tt", "any"
     const char *shape;  // "512x512x512x1", * for any size
     const char *choice; // "variant:name=value,..."
     uint64_t ns;        // of one run, 0: not measured

@@ -392,7 +392,7 @@ static void a_problem_is_tuned_among_sick_candidates(void **state) {
         if (strstr(notes, notes_of[i]) == NULL)
             fail_msg("'%s' is missing in\n%s", notes_of[i], notes);
     assert_non_null(strstr(notes, "failed: wrong result: "));
-    assert_non_null(strstr(read_file(path), "a/b/c%20d gemm f32 f32 8x8x8x1 "
+    assert_non_null(strstr(read_file(path), "a/b/c%20d gemm f32 f32 nn 8x8x8x1 "
                                             "gemm_f32_panel_4x24__avx2 measured=1000000\n"));
     free(notes);
     assert_int_equal(tune_run_case(&run, &small, 1, &outcome), 0);
@@ -461,9 +461,9 @@ static void rows_are_added_and_replaced_and_the_rest_stays(void **state) {
     assert_int_equal(put(2, "gemm_any_reference:row_items=2", 20), 0);
     FILE *const file = fopen(path, "a");
     assert_non_null(file);
-    fputs("# mine\nany gemm f32 f32 *x*x* gemm_of_tomorrow not-measured\n"
-          "a/b/c%20d gemm f32 f32 4x2x3x1 gemm_of_tomorrow measured=1\n"
-          "a/b/c%20d gemm f32 f32 5x2x3x1 gemm_any_reference not-measured\n",
+    fputs("# mine\nany gemm f32 f32 any *x*x* gemm_of_tomorrow not-measured\n"
+          "a/b/c%20d gemm f32 f32 nn 4x2x3x1 gemm_of_tomorrow measured=1\n"
+          "a/b/c%20d gemm f32 f32 nn 5x2x3x1 gemm_any_reference not-measured\n",
           file);
     assert_int_equal(fclose(file), 0);
     const tdm_tuning_row four = row_for(4, "gemm_any_reference", 1);
@@ -479,11 +479,11 @@ static void rows_are_added_and_replaced_and_the_rest_stays(void **state) {
     assert_true(strncmp(text, "tandem-tuning 1\n# ", 18) == 0);
     const char *const rest = strchr(text + 17, '\n') + 1;
     assert_string_equal(
-        rest, "a/b/c%20d gemm f32 f32 2x2x3x1 gemm_any_reference:row_items=2 measured=20\n"
-              "# mine\nany gemm f32 f32 *x*x* gemm_of_tomorrow not-measured\n"
-              "a/b/c%20d gemm f32 f32 5x2x3x1 gemm_any_reference not-measured\n"
-              "a/b/c%20d gemm f32 f32 1x2x3x1 gemm_f32_tiled_32x32 measured=5\n"
-              "a/b/c%20d gemm f32 f32 4x2x3x1 gemm_any_reference measured=7\n");
+        rest, "a/b/c%20d gemm f32 f32 nn 2x2x3x1 gemm_any_reference:row_items=2 measured=20\n"
+              "# mine\nany gemm f32 f32 any *x*x* gemm_of_tomorrow not-measured\n"
+              "a/b/c%20d gemm f32 f32 nn 5x2x3x1 gemm_any_reference not-measured\n"
+              "a/b/c%20d gemm f32 f32 nn 1x2x3x1 gemm_f32_tiled_32x32 measured=5\n"
+              "a/b/c%20d gemm f32 f32 nn 4x2x3x1 gemm_any_reference measured=7\n");
     /* Nothing of a temporary file stays behind. */
     char command[256];
     snprintf(command, sizeof command, "test \"$(ls %s/sub/folder)\" = tuning.txt", folder);
@@ -518,9 +518,10 @@ static void a_link_stays_a_link(void **state) {
 static void shapes_come_from_a_list(void **state) {
     (void)state;
     tune_cases cases = {.items = NULL};
-    assert_int_equal(tune_cases_parse("test", tune_default_shapes, "f32,f16,bf16", &cases), 0);
+    assert_int_equal(tune_cases_parse("test", tune_default_shapes, "f32,f16,bf16", "nn", &cases),
+                     0);
     assert_true(cases.count >= 30);
-    assert_int_equal(tune_cases_parse("test", "128x128x128,7x8x9,7x8x9", "f32", &cases), 0);
+    assert_int_equal(tune_cases_parse("test", "128x128x128,7x8x9,7x8x9", "f32", "nn", &cases), 0);
     const gemm_case *const last = &cases.items[cases.count - 1];
     assert_true(last->m == 7 && last->n == 8 && last->k == 9 && last->dtype == TDM_F32);
     const int count = cases.count;
@@ -536,7 +537,7 @@ static void shapes_come_from_a_list(void **state) {
                                       "1x1x1 ",
                                       "1x1x99999999999999"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
-        if (tune_cases_parse("test", bad[i], "f32", &cases) != CLI_EXIT_USAGE)
+        if (tune_cases_parse("test", bad[i], "f32", "nn", &cases) != CLI_EXIT_USAGE)
             fail_msg("'%s' was taken", bad[i]);
     assert_true(cases.count <= count + 1);
     tune_cases_release(&cases);
@@ -547,26 +548,29 @@ static void shapes_come_from_a_log(void **state) {
     char log[160];
     tune_cases cases = {.items = NULL};
     snprintf(log, sizeof log, "%s/log.txt", folder);
-    write_file(log,
-               "something else\n"
-               "tandem debug dispatch: gemm: problem m=5 n=6 k=7 batch=1 a=f16 b=f16 d=f32\n"
-               "tandem debug dispatch: gemm: problem m=5 n=6 k=7 batch=1 a=f16 b=f16 d=f16\n"
-               "tandem debug dispatch: gemm: problem m=5 n=6 k=7 batch=99999 a=f32 b=f32 d=f32\n"
-               "tandem debug dispatch: gemm: problem m=5 n=6 k=7 batch=1 a=f32 b=f16 d=f32\n"
-               "gemm: problem m=0 n=6 k=7 batch=1 a=f32 b=f32 d=f32\n"
-               "gemm: problem m=99999999999999999999 n=6 k=7 batch=1 a=f32 b=f32 d=f32\n"
-               "gemm: problem\n"
-               "gemm: problem m=5 n=6 k=7 batch=12 a=f32 b=f32 d=f32\n"
-               "9x8x7 bf16\n3*9x8x7 bf16\n 1x2x3  f32 \r\n1x2x3 f99\n1x2x3 f32 more\n",
-               0600);
+    write_file(
+        log,
+        "something else\n"
+        "tandem debug dispatch: gemm: problem m=5 n=6 k=7 batch=1 a=f16 b=f16 d=f32 ta=0 tb=1\n"
+        "tandem debug dispatch: gemm: problem m=5 n=6 k=7 batch=1 a=f16 b=f16 d=f16\n"
+        "tandem debug dispatch: gemm: problem m=5 n=6 k=7 batch=99999 a=f32 b=f32 d=f32\n"
+        "tandem debug dispatch: gemm: problem m=5 n=6 k=7 batch=1 a=f32 b=f16 d=f32\n"
+        "gemm: problem m=0 n=6 k=7 batch=1 a=f32 b=f32 d=f32\n"
+        "gemm: problem m=99999999999999999999 n=6 k=7 batch=1 a=f32 b=f32 d=f32\n"
+        "gemm: problem\n"
+        "gemm: problem m=5 n=6 k=7 batch=12 a=f32 b=f32 d=f32\n"
+        "9x8x7 bf16\n3*9x8x7 bf16\n 1x2x3  f32 \r\n1x2x3 f99\n1x2x3 f32 more\n",
+        0600);
     assert_int_equal(tune_cases_read_log("test", log, &cases), 0);
-    assert_int_equal(cases.count, 5);
+    assert_int_equal(cases.count, 6);
     assert_int_equal(cases.left_out, 4);
     assert_true(cases.items[0].m == 5 && cases.items[0].dtype == TDM_F16);
-    assert_true(cases.items[1].m == 5 && cases.items[1].batch == 12);
-    assert_true(cases.items[2].m == 9 && cases.items[2].dtype == TDM_BF16);
-    assert_true(cases.items[3].m == 9 && cases.items[3].batch == 3);
-    assert_true(cases.items[4].k == 3 && cases.items[4].dtype == TDM_F32);
+    assert_true(cases.items[0].transpose_b && !cases.items[0].transpose_a);
+    assert_true(cases.items[1].m == 5 && !cases.items[1].transpose_b);
+    assert_true(cases.items[2].m == 5 && cases.items[2].batch == 12);
+    assert_true(cases.items[3].m == 9 && cases.items[3].dtype == TDM_BF16);
+    assert_true(cases.items[4].m == 9 && cases.items[4].batch == 3);
+    assert_true(cases.items[5].k == 3 && cases.items[5].dtype == TDM_F32);
     tune_cases_release(&cases);
     write_file(log, "nothing\n", 0600);
     assert_int_equal(tune_cases_read_log("test", log, &cases), CLI_EXIT_FAILED);

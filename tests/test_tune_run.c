@@ -83,15 +83,15 @@ static void shapes_are_tuned_kept_and_not_tuned_again(void **state) {
     expect(run("tune --quick --time-limit 8 --shapes 48x40x56,1x64x64", variables), 0,
            "2 tuned, 0 there before, 0 not reached, 0 failed", "");
     assert_int_equal(rows_with("tandem-tuning 1"), 1);
-    assert_int_equal(rows_with(" gemm f32 f32 48x40x56x1 gemm_"), 1);
-    assert_int_equal(rows_with(" gemm f32 f32 1x64x64x1 gemm_"), 1);
+    assert_int_equal(rows_with(" gemm f32 f32 nn 48x40x56x1 gemm_"), 1);
+    assert_int_equal(rows_with(" gemm f32 f32 nn 1x64x64x1 gemm_"), 1);
     assert_int_equal(rows_with(" measured="), 2);
     expect(run("tune --quick --time-limit 8 --shapes 48x40x56,20x20x20 --dtype f32", variables), 0,
            "1 tuned, 1 there before, 0 not reached, 0 failed", "");
     assert_int_equal(rows_with(" measured="), 3);
     expect(run("tune --quick --time-limit 4 --shapes 48x40x56 --again", variables), 0,
            "1 tuned, 0 there before, 0 not reached, 0 failed", "");
-    assert_int_equal(rows_with(" gemm f32 f32 48x40x56x1 gemm_"), 1);
+    assert_int_equal(rows_with(" gemm f32 f32 nn 48x40x56x1 gemm_"), 1);
     assert_int_equal(rows_with(" measured="), 3);
 }
 
@@ -100,7 +100,7 @@ static void the_library_follows_the_file_and_says_so(void **state) {
     (void)state;
     const char *const variables[] = {output_variable, "TANDEM_LOG=dispatch", NULL};
     expect(run("bench gemm --quick --shapes 48x40x56", variables), 0, "f32 48x40x56 nn",
-           "of the user's file, 48x40x56x1, measured ");
+           "of the user's file, 48x40x56x1 nn, measured ");
     const char *const off[] = {"TANDEM_TUNING_FILE=off", "TANDEM_LOG=dispatch", NULL};
     test_program_result without = run("bench gemm --quick --shapes 48x40x56", off);
     assert_int_equal(without.exit_code, 0);
@@ -124,7 +124,7 @@ static void an_applications_log_says_what_to_tune(void **state) {
     test_program_release(&application);
     snprintf(command, sizeof command, "tune --quick --time-limit 4 --from-log %s", log);
     expect(run(command, variables), 0, "f16 33x9x17 nn", "");
-    assert_int_equal(rows_with(" gemm f16 f16 33x9x17x1 gemm_"), 1);
+    assert_int_equal(rows_with(" gemm f16 f16 nn 33x9x17x1 gemm_"), 1);
 }
 
 static const char *text(const cJSON *row, const char *key) {

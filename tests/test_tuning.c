@@ -262,15 +262,15 @@ static void write_text(const char *text) {
 }
 
 #define HEADER "tandem-tuning 1\n"
-#define ROW(device, shape, choice) device " gemm f32 f32 " shape " " choice " measured=1000\n"
+#define ROW(device, shape, choice) device " gemm f32 f32 any " shape " " choice " measured=1000\n"
 
 static void a_file_gives_its_rows(void **state) {
     (void)state;
     write_text(
-        HEADER "# a comment\n\n   \n  # another\n" ROW("any", "8x9x10", "gemm_any_reference")
-            ROW("*/pocl/*", "1x*x3x96",
-                "gemm_any_reference:row_items=2") "cpu  gemm f16   bf16 1x1x1x1 gemm_any_reference "
-                                                  "not-measured"); /* no newline */
+        HEADER "# a comment\n\n   \n  # another\n" ROW("any", "8x9x10", "gemm_any_reference") ROW(
+            "*/pocl/*", "1x*x3x96",
+            "gemm_any_reference:row_items=2") "cpu  gemm f16   bf16 tn 1x1x1x1 gemm_any_reference "
+                                              "not-measured"); /* no newline */
     tdm_tuning_file file;
     assert_int_equal(tdm_tuning_file_read(path, &file), TDM_TUNING_FILE_READ);
     assert_string_equal(file.message, "");
@@ -288,9 +288,11 @@ static void a_file_gives_its_rows(void **state) {
     assert_int_equal(file.rows[0].shape[TDM_TUNING_BATCH], 1);
     assert_int_equal(file.rows[2].ns, 0);
     assert_int_equal(file.rows[2].b, TDM_BF16);
+    assert_int_equal(file.rows[2].layout, tdm_tuning_layout(true, false));
+    assert_int_equal(row->layout, TDM_TUNING_LAYOUT_ANY);
     char line[TDM_TUNING_LINE];
     assert_true(tdm_tuning_row_write(row, line));
-    assert_string_equal(line, "*/pocl/* gemm f32 f32 1x*x3x96 gemm_any_reference:row_items=2 "
+    assert_string_equal(line, "*/pocl/* gemm f32 f32 any 1x*x3x96 gemm_any_reference:row_items=2 "
                               "measured=1000");
     tdm_tuning_file_release(&file);
 }
@@ -305,12 +307,14 @@ static const refused_text bad_files[] = {
     {"\xef\xbb\xbf" HEADER, 0, ": line 1: the first line is not"},
     {"tandem-tuning 1\r\n", 0, ": line 1: a control character"},
     {HEADER "x\ty\n", 0, ": line 2: a control character"},
-    {HEADER "any\n", 0, ": line 2: 1 fields, a row has 7"},
-    {HEADER "\n\nany gemm f32 f32 1x1x1 gemm_any_reference\n", 0, ": line 4: 6 fields"},
-    {HEADER "any gemm f32 f32 1x1x1 gemm_any_reference measured=1 more\n", 0,
+    {HEADER "any\n", 0, ": line 2: 1 fields, a row has 8"},
+    {HEADER "\n\nany gemm f32 f32 nn 1x1x1 gemm_any_reference\n", 0, ": line 4: 7 fields"},
+    {HEADER "any gemm f32 f32 nn 1x1x1 gemm_any_reference measured=1 more\n", 0,
      ": line 2: more fields than a row has: 'more'"},
     {HEADER ROW("everywhere", "1x1x1", "gemm_any_reference"), 0,
      ": line 2: neither a device class nor a device pattern: 'everywhere'"},
+    {HEADER "any gemm f32 f32 xn 1x1x1 gemm_any_reference measured=1\n", 0,
+     ": line 2: the layout is none of nn, nt, tn, tt, any: 'xn'"},
     {HEADER ROW("any", "1x1", "gemm_any_reference"), 0, ": line 2: the shape is not"},
     {HEADER ROW("any", "1x1x1x1x1", "gemm_any_reference"), 0, ": line 2: the shape is not"},
     {HEADER ROW("any", "1x1x0", "gemm_any_reference"), 0, ": line 2: the shape is not"},
@@ -320,12 +324,12 @@ static const refused_text bad_files[] = {
      ": line 2: the shape is not"},
     {HEADER ROW("any", "1x1x9999999999999999", "gemm_any_reference"), 0,
      ": line 2: the shape is not"},
-    {HEADER "any gemm f32 f32 1x1x1 gemm_any_reference measured=0\n", 0, ": line 2: neither"},
-    {HEADER "any gemm f32 f32 1x1x1 gemm_any_reference measured=1e3\n", 0, ": line 2: neither"},
-    {HEADER "any gemm f32 f32 1x1x1 gemm_any_reference measured=\n", 0, ": line 2: neither"},
-    {HEADER "any gemm f32 f32 1x1x1 gemm_any_reference measured=99999999999999999999\n", 0,
+    {HEADER "any gemm f32 f32 nn 1x1x1 gemm_any_reference measured=0\n", 0, ": line 2: neither"},
+    {HEADER "any gemm f32 f32 nn 1x1x1 gemm_any_reference measured=1e3\n", 0, ": line 2: neither"},
+    {HEADER "any gemm f32 f32 nn 1x1x1 gemm_any_reference measured=\n", 0, ": line 2: neither"},
+    {HEADER "any gemm f32 f32 nn 1x1x1 gemm_any_reference measured=99999999999999999999\n", 0,
      ": line 2: neither"},
-    {HEADER "any gemm f32 f32 1x1x1 gemm_any_reference fast\n", 0, ": line 2: neither"},
+    {HEADER "any gemm f32 f32 nn 1x1x1 gemm_any_reference fast\n", 0, ": line 2: neither"},
     {HEADER ROW("any", "1x1x1", "gemm_any_reference") "garbage\n", 0, ": line 3: 1 fields"},
     {HEADER ROW("any", "1x1x1", "gemm_any_reference:row_items=1,row_items=1"), 0,
      ": line 2: the parameter is given twice"},
@@ -361,8 +365,8 @@ static void rows_of_another_library_are_passed_over(void **state) {
         {ROW("any", "1x1x1", "gemm_any_reference:depth=2"), 0, "no such parameter: 'depth'"},
         {ROW("any", "1x1x1", "softmax_f32_x1"), 0, "no such variant"},
         {ROW("any", "1x1x1", "gemm_pack_f32_w8"), 0, "the variant is of another operation"},
-        {"any gemm f3 f32 1x1x1 gemm_any_reference measured=1\n", 0, "no such dtype: 'f3'"},
-        {"any conv f32 f32 1x1x1 gemm_any_reference measured=1\n", 0, "nothing is tuned for"},
+        {"any gemm f3 f32 nn 1x1x1 gemm_any_reference measured=1\n", 0, "no such dtype: 'f3'"},
+        {"any conv f32 f32 nn 1x1x1 gemm_any_reference measured=1\n", 0, "nothing is tuned for"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char text[512];
@@ -528,11 +532,11 @@ static void the_nearest_row_is_found(void **state) {
     assert_int_equal(found_line(cpu, query_of(100, 100, 100, 1)), 2);
     assert_int_equal(found_line(cpu, query_of(141, 100, 100, 1)), 2); /* below √2 */
     assert_int_equal(found_line(cpu, query_of(142, 100, 100, 1)), 3);
-    assert_int_equal(found_line(cpu, query_of(800, 100, 100, 1)), 3);
-    assert_int_equal(found_line(cpu, query_of(801, 100, 100, 1)), 0); /* out of reach */
-    assert_int_equal(found_line(cpu, query_of(25, 25, 25, 1)), 2);
-    assert_int_equal(found_line(cpu, query_of(24, 25, 25, 1)), 0);
-    assert_int_equal(found_line(cpu, query_of(100, 100, 100, 16)), 4);
+    assert_int_equal(found_line(cpu, query_of(400, 100, 100, 1)), 3);
+    assert_int_equal(found_line(cpu, query_of(401, 100, 100, 1)), 0); /* out of reach */
+    assert_int_equal(found_line(cpu, query_of(50, 50, 50, 1)), 2);
+    assert_int_equal(found_line(cpu, query_of(49, 50, 50, 1)), 0);
+    assert_int_equal(found_line(cpu, query_of(100, 100, 100, 40)), 4);
     assert_int_equal(found_line(cpu, query_of(9000, 9000, 9000, 1)), 6); /* any is far */
     assert_int_equal(found_line(cpu, query_of(9000, 2, 700000, 1)), 5);
     assert_int_equal(found_line(cpu, query_of(3000, 3, 3, 1)), 8); /* the closer device */
@@ -541,6 +545,25 @@ static void the_nearest_row_is_found(void **state) {
     tdm_tuning_query query = query_of(100, 100, 100, 1);
     query.b = TDM_F16;
     assert_int_equal(found_line(cpu, query), -1); /* nothing shipped either */
+}
+
+/* A row of another layout is not used; of those that fit, the one that says so comes first. */
+static void the_layout_counts(void **state) {
+    (void)state;
+    write_text(HEADER ROW(
+        "cpu", "100x100x100",
+        "gemm_any_reference") "cpu gemm f32 f32 nt 100x100x100 gemm_any_reference measured=1\n"
+                              "cpu gemm f32 f32 tn 500x500x500 gemm_any_reference measured=1\n");
+    tdm_tuning_query query = query_of(100, 100, 100, 1);
+    assert_int_equal(found_line(&cpu_device, query), 2);
+    query.layout = tdm_tuning_layout(false, true);
+    assert_int_equal(found_line(&cpu_device, query), 3);
+    query.layout = tdm_tuning_layout(true, true);
+    assert_int_equal(found_line(&cpu_device, query), 2);
+    query = query_of(500, 500, 500, 1);
+    assert_int_equal(found_line(&cpu_device, query), 0);
+    query.layout = tdm_tuning_layout(true, false);
+    assert_int_equal(found_line(&cpu_device, query), 4);
 }
 
 /* A file that is refused leaves the shipped rows, and says why, once. */
@@ -597,6 +620,7 @@ int main(void) {
         cmocka_unit_test(what_is_no_private_file_is_refused),
         cmocka_unit_test(the_users_file_has_its_place),
         cmocka_unit_test(the_nearest_row_is_found),
+        cmocka_unit_test(the_layout_counts),
         cmocka_unit_test(a_refused_file_leaves_the_shipped_rows),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

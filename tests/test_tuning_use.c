@@ -78,35 +78,35 @@ static void plan_of(tdm_device *device, const tdm_gemm_desc *desc, char name[64]
 /* The plain kernel is the one that nothing but a row of the file would choose. */
 DEVICE_TEST(a_plan_follows_the_users_file_and_says_so) {
     tuned_device own =
-        open_with(device, HEADER "*/* gemm f32 f32 40x40x40 gemm_any_reference measured=1000\n"
-                                 "*/* gemm f32 f32 900x9x9 gemm_any_reference not-measured\n");
+        open_with(device, HEADER "*/* gemm f32 f32 any 40x40x40 gemm_any_reference measured=1000\n"
+                                 "*/* gemm f32 f32 any 900x9x9 gemm_any_reference not-measured\n");
     char name[64], tuning[TDM_GEMM_TUNING_TEXT];
     tdm_gemm_desc desc = desc_of(40, 41, 42);
     plan_of(own.device, &desc, name, tuning);
     assert_string_equal(name, "gemm_any_reference");
-    assert_string_equal(tuning, "gemm_any_reference: line 2 of the user's file, 40x40x40x1, "
+    assert_string_equal(tuning, "gemm_any_reference: line 2 of the user's file, 40x40x40x1 any, "
                                 "measured 0.001 ms");
     assert_non_null(strstr(heard, "dispatch: gemm: problem m=40 n=41 k=42 batch=1 a=f32 b=f32 "
                                   "d=f32 ta=0 tb=0\n"));
     assert_non_null(strstr(heard, "dispatch: gemm: tuning prefers gemm_any_reference: line 2"));
     assert_non_null(strstr(heard, "dispatch: gemm: gemm_any_reference chosen\n"));
-    desc = desc_of(160, 160, 160);
+    desc = desc_of(80, 80, 80);
     plan_of(own.device, &desc, name, tuning);
     assert_string_equal(name, "gemm_any_reference");
-    desc = desc_of(161, 160, 160);
+    desc = desc_of(81, 80, 80);
     plan_of(own.device, &desc, name, tuning);
     assert_string_not_equal(name, "gemm_any_reference");
     assert_null(strstr(tuning, "user"));
     desc = desc_of(900, 9, 9);
     plan_of(own.device, &desc, name, tuning);
     assert_string_equal(name, "gemm_any_reference");
-    assert_non_null(strstr(tuning, "line 3 of the user's file, 900x9x9x1, not measured"));
+    assert_non_null(strstr(tuning, "line 3 of the user's file, 900x9x9x1 any, not measured"));
     close_device(&own);
 }
 
 DEVICE_TEST(a_forced_variant_stands_above_the_file) {
     tuned_device own =
-        open_with(device, HEADER "any gemm f32 f32 *x*x* gemm_any_reference measured=1000\n");
+        open_with(device, HEADER "any gemm f32 f32 any *x*x* gemm_any_reference measured=1000\n");
     char name[64], tuning[TDM_GEMM_TUNING_TEXT];
     tdm_gemm_desc desc = desc_of(40, 40, 40);
     desc.variant = "gemm_f32_tiled_32x32";
@@ -132,7 +132,7 @@ DEVICE_TEST(a_preference_that_cannot_be_is_passed_over) {
     plan_of(own.device, &desc, without, tuning);
     close_device(&own);
 
-    own = open_with(device, HEADER "any gemm f32 f32 *x*x* gemm_f16_tiled_32x32 measured=1\n");
+    own = open_with(device, HEADER "any gemm f32 f32 any *x*x* gemm_f16_tiled_32x32 measured=1\n");
     plan_of(own.device, &desc, name, tuning);
     assert_string_equal(name, without);
     assert_string_equal(tuning, "");
@@ -140,16 +140,53 @@ DEVICE_TEST(a_preference_that_cannot_be_is_passed_over) {
     assert_non_null(strstr(heard, "gemm_f16_tiled_32x32 refused: A is f32 and B is f32\n"));
     close_device(&own);
 
-    own = open_with(device, HEADER "any gemm f32 f32 *x*x* gemm_f32_tiled_64x64 not-measured\n");
+    own =
+        open_with(device, HEADER "any gemm f32 f32 any *x*x* gemm_f32_tiled_64x64 not-measured\n");
     plan_of(own.device, &desc, name, tuning);
     assert_string_equal(name, without);
     assert_non_null(strstr(heard, "gemm_f32_tiled_64x64 refused: the matrix is smaller"));
     close_device(&own);
 
-    own = open_with(device, HEADER "any gemm f32 f32 *x*x* gemm_f32_tiled_64x64 measured=1\n");
+    own = open_with(device, HEADER "any gemm f32 f32 any *x*x* gemm_f32_tiled_64x64 measured=1\n");
     plan_of(own.device, &desc, name, tuning);
     if (device->info.max_group_items >= 256)
         assert_string_equal(name, "gemm_f32_tiled_64x64");
+    close_device(&own);
+}
+
+/* Weights are packed once for plans of any M: a row for one M must not put them in other panels. */
+DEVICE_TEST(packed_weights_do_not_depend_on_the_file) {
+    char text[TDM_PACKED_LAYOUT_TEXT];
+    for (int with = 0; with < 2; with++) {
+        tuned_device own =
+            open_with(device, with ? HEADER "cpu gemm f32 f32 any *x*x* gemm_any_reference "
+                                            "measured=1\n"
+                                   : HEADER);
+        tdm_gemm_desc desc = desc_of(100, 100, 100);
+        tdm_gemm_plan *plan;
+        desc.packed_b = 1;
+        TEST_OK(tdm_gemm_plan_create(own.device, &desc, &plan));
+        if (with)
+            assert_string_equal(plan->packed_layout, text);
+        snprintf(text, sizeof text, "%s", plan->packed_layout);
+        tdm_gemm_plan_destroy(plan);
+        close_device(&own);
+    }
+}
+
+DEVICE_TEST(a_transposed_operand_asks_for_its_own_rows) {
+    tuned_device own =
+        open_with(device, HEADER "any gemm f32 f32 nt 50x60x70 gemm_any_reference measured=1\n");
+    for (int transposed = 0; transposed < 2; transposed++) {
+        const int64_t b[] = {60, 70};
+        char name[64], tuning[TDM_GEMM_TUNING_TEXT];
+        tdm_gemm_desc desc = desc_of(50, 60, 70);
+        desc.transpose_b = transposed;
+        if (transposed)
+            TEST_OK(tdm_layout_contiguous(TDM_F32, 2, b, &desc.b));
+        plan_of(own.device, &desc, name, tuning);
+        assert_int_equal(strcmp(name, "gemm_any_reference") == 0, transposed);
+    }
     close_device(&own);
 }
 
@@ -159,9 +196,10 @@ DEVICE_TEST(a_refused_file_changes_nothing) {
     tuned_device own = open_with(device, HEADER);
     plan_of(own.device, &desc, without, expected);
     close_device(&own);
-    own = open_with(device, HEADER "any gemm f32 f32 *x*x* gemm_any_reference measured=1\nbad\n");
+    own =
+        open_with(device, HEADER "any gemm f32 f32 any *x*x* gemm_any_reference measured=1\nbad\n");
     plan_of(own.device, &desc, name, tuning);
-    assert_non_null(strstr(heard, ": line 3: 1 fields, a row has 7; the file is not used\n"));
+    assert_non_null(strstr(heard, ": line 3: 1 fields, a row has 8; the file is not used\n"));
     assert_string_equal(name, without);
     assert_string_equal(tuning, expected);
     close_device(&own);
@@ -236,7 +274,7 @@ DEVICE_TEST(parameters_go_with_the_size) {
     char text[256], with[128];
     const int64_t m = (int64_t)row->parameters[TDM_GEMM_P_ROWS] * 3;
     snprintf(with, sizeof with, "%s:row_items=3,col_items=1", row->name);
-    snprintf(text, sizeof text, HEADER "any gemm f32 f32 %lldx200x200 %s measured=5\n",
+    snprintf(text, sizeof text, HEADER "any gemm f32 f32 any %lldx200x200 %s measured=5\n",
              (long long)m, with);
     tuned_device own = open_with(device, text);
     for (int64_t size = 160; size <= 400; size += 30) {
@@ -272,7 +310,7 @@ DEVICE_TEST(parameters_that_do_not_fit_are_dropped) {
     TEST_REFUSED(tdm_gemm_plan_create(device->device, &desc, &plan), TDM_UNSUPPORTED,
                  "needs more local memory");
     desc.variant = NULL;
-    snprintf(text, sizeof text, HEADER "any gemm f32 f32 *x*x* %s measured=5\n", variant);
+    snprintf(text, sizeof text, HEADER "any gemm f32 f32 any *x*x* %s measured=5\n", variant);
     tuned_device own = open_with(device, text);
     plan_of(own.device, &desc, name, tuning);
     assert_string_equal(name, row->name);
@@ -339,26 +377,41 @@ static void every_shipped_row_is_right(void **state) {
         }
 }
 
+/* Does the row take every parameter that this text names? */
+static bool takes_all(const tdm_variant *row, const char *parameters) {
+    for (int i = 0; i < TDM_TUNE_PARAMETERS; i++)
+        if (strstr(parameters, tdm_tune_parameter_text((tdm_tune_parameter)i)) &&
+            !tdm_gemm_takes(row, (tdm_tune_parameter)i))
+            return false;
+    return true;
+}
+
+static void run_divisions(const test_device *device, const tdm_variant *row) {
+    static const char *const parameters[] = {"row_items=1,col_items=1,pack_b=1",
+                                             "row_items=1,col_items=1,pack_b=2",
+                                             "row_items=3,col_items=1,pack_b=2",
+                                             "row_items=2,col_items=3,pack_b=1",
+                                             "row_items=4096,col_items=4096,pack_b=2",
+                                             "col_items=1",
+                                             "col_items=3",
+                                             "col_items=4096"};
+    const tdm_dtype b = (tdm_dtype)row->parameters[TDM_GEMM_P_B_TYPE];
+    for (size_t p = 0; p < sizeof parameters / sizeof parameters[0]; p++) {
+        char choice[TDM_CHOICE_TEXT];
+        snprintf(choice, sizeof choice, "%s:%s", row->name, parameters[p]);
+        if (takes_all(row, parameters[p]))
+            run_choice(device, row->name, choice, b, b);
+    }
+}
+
 /* Divisions that no cost estimate would take, too. */
 static void every_division_is_right(void **state) {
-    static const char *const parameters[] = {
-        "row_items=1,col_items=1,pack_b=1", "row_items=1,col_items=1,pack_b=2",
-        "row_items=3,col_items=1,pack_b=2", "row_items=2,col_items=3,pack_b=1",
-        "row_items=4096,col_items=4096,pack_b=2"};
     (void)state;
     for (int d = 0; d < test_device_count(); d++)
-        for (int i = 0; i < tdm_variant_count; i++) {
-            const test_device *const device = test_device_at(d);
-            const tdm_variant *const row = &tdm_variants[i];
-            if (!takes_parameters(device, row))
-                continue;
-            const tdm_dtype b = (tdm_dtype)row->parameters[TDM_GEMM_P_B_TYPE];
-            for (size_t p = 0; p < sizeof parameters / sizeof parameters[0]; p++) {
-                char choice[TDM_CHOICE_TEXT];
-                snprintf(choice, sizeof choice, "%s:%s", row->name, parameters[p]);
-                run_choice(device, row->name, choice, b, b);
-            }
-        }
+        for (int i = 0; i < tdm_variant_count; i++)
+            if (tdm_variants[i].op == TDM_OP_GEMM &&
+                test_can_run(test_device_at(d), &tdm_variants[i]))
+                run_divisions(test_device_at(d), &tdm_variants[i]);
 }
 
 int main(void) {
@@ -366,6 +419,8 @@ int main(void) {
         cmocka_unit_test(a_plan_follows_the_users_file_and_says_so),
         cmocka_unit_test(a_forced_variant_stands_above_the_file),
         cmocka_unit_test(a_preference_that_cannot_be_is_passed_over),
+        cmocka_unit_test(packed_weights_do_not_depend_on_the_file),
+        cmocka_unit_test(a_transposed_operand_asks_for_its_own_rows),
         cmocka_unit_test(a_refused_file_changes_nothing),
         cmocka_unit_test(parameters_that_cannot_be_are_refused_with_the_reason),
         cmocka_unit_test(given_parameters_divide_the_launch),
