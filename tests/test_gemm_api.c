@@ -23,10 +23,13 @@ static void listen(void *user, tdm_log_level level, const char *topic, const cha
 
 DEVICE_TEST(the_log_and_the_plan_say_why_candidates_were_refused) {
     static heard h;
-    tdm_gemm_desc desc = gemm_small_desc();
+    tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
     tdm_gemm_plan *plan;
+    const int64_t shape[] = {70, 70}; // too large for the rows that come first, for a small M or N
     h.text[0] = '\0';
-    desc.a.dtype = TDM_F16; // no tile takes f16·f32
+    TEST_OK(tdm_layout_contiguous(TDM_F16, 2, shape, &desc.a)); // no tile takes f16·f32
+    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, shape, &desc.b));
+    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, shape, &desc.d));
     tdm_set_log(listen, &h);
     const tdm_status status = tdm_gemm_plan_create(device->device, &desc, &plan);
     tdm_set_log(NULL, NULL);
