@@ -7,6 +7,8 @@
 
 /* m·n·k·batch up to which the plain kernel is worth a try. */
 static const double reference_work = 1e6;
+/* The shorter of m and n up to which the skinny family is. */
+static const int64_t skinny_side = 64;
 
 static int takes_types(const tdm_variant *row, tdm_dtype dtype) {
     const int32_t a = row->parameters[TDM_GEMM_P_A_TYPE];
@@ -67,11 +69,18 @@ static void add_row(tune_space *space, const tdm_variant *variant, const gemm_ca
             fill_values(row->values[i], greatest_value(variant, (tdm_tune_parameter)i, item));
 }
 
-/* The plain kernel wins where next to nothing is to do, and takes seconds where much is. */
+/* Some rows win where next to nothing is to do, or where one side is short, and take seconds where much is. */
 static int is_hopeless(const tune_space *space, const tdm_variant *row, const gemm_case *item) {
-    return row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_REFERENCE && space->row_count > 0 &&
-           (double)item->m * (double)item->n * (double)item->k * (double)gemm_case_batch(item) >
-               reference_work;
+    const double work =
+        (double)item->m * (double)item->n * (double)item->k * (double)gemm_case_batch(item);
+    switch (row->parameters[TDM_GEMM_P_FAMILY]) {
+    case TDM_GEMM_REFERENCE:
+        return space->row_count > 0 && work > reference_work;
+    case TDM_GEMM_SKINNY:
+        return least(item->m, item->n) > skinny_side;
+    default:
+        return 0;
+    }
 }
 
 void tune_space_fill(tune_space *space, const tdm_device_info *device, const gemm_case *item) {

@@ -82,6 +82,7 @@ static void only_rows_that_can_run_are_tried(void **state) {
     assert_false(space_has(&space, "gemm_f32_panel_12x32__avx512")); /* a capability */
     assert_false(space_has(&space, "gemm_f16_panel_6x16__avx2"));    /* a type */
     assert_false(space_has(&space, "gemm_any_reference"));           /* too slow for so much */
+    assert_false(space_has(&space, "gemm_f32_skinny_16__avx2"));     /* no side is short */
     tdm_device_info weak = cpu;
     weak.max_group_items = 128;
     tune_space_fill(&space, &weak, &cube);
@@ -90,6 +91,9 @@ static void only_rows_that_can_run_are_tried(void **state) {
     weak.local_bytes = 1024;
     tune_space_fill(&space, &weak, &cube);
     assert_false(space_has(&space, "gemm_f32_tiled_32x32"));
+    const gemm_case narrow = {.dtype = TDM_F32, .m = 512, .n = 4, .k = 512};
+    tune_space_fill(&space, &cpu, &narrow);
+    assert_true(space_has(&space, "gemm_f32_skinny_16__avx2"));
     const gemm_case tiny = {.dtype = TDM_F16, .m = 4, .n = 4, .k = 4};
     tune_space_fill(&space, &cpu, &tiny);
     assert_true(space_has(&space, "gemm_any_reference"));
