@@ -94,6 +94,12 @@ static tdm_status check_tiles(const tdm_gemm_plan *plan) {
     return TDM_OK;
 }
 
+/* Stores past the caches spare reading D's lines first; where D stays in a cache they would evict it. */
+static bool exceeds_cache(const tdm_device *device, const tdm_layout *d) {
+    const double bytes = (double)tdm_layout_elements(d) * tdm_dtype_info(d->dtype)->unit_bytes;
+    return device->info.cache_bytes > 0 && bytes > (double)device->info.cache_bytes;
+}
+
 static void plan_workspace(tdm_gemm_plan *plan) {
     if (plan->pack_b.kernel && !plan->desc.packed_b && tdm_gemm_z_count(&plan->problem) != 0)
         plan->workspace_bytes = align_up(plan->pack_b.bytes);
@@ -129,6 +135,7 @@ tdm_status tdm_gemm_plan_build(tdm_device *device, const tdm_gemm_desc *desc, bo
     TDM_TRY_GOTO(check_tiles(made));
     TDM_TRY_GOTO(plan_packing(made));
     plan_workspace(made);
+    made->streams_d = exceeds_cache(device, &desc->d);
     made->counts_device = counts_device;
     if (counts_device)
         tdm_device_retain(device);

@@ -63,9 +63,10 @@ static tdm_status check_b(const tdm_gemm_plan *plan, const tdm_stream *stream,
 static tdm_status check_operands(const tdm_gemm_plan *plan, const tdm_stream *stream,
                                  const tdm_gemm_args *args) {
     const tdm_gemm_desc *const desc = &plan->desc;
+    const tdm_gemm_problem *const whole = tdm_gemm_whole(plan);
     TDM_TRY(check_operand(stream, "A", args->a, &desc->a));
     TDM_TRY(check_b(plan, stream, args));
-    if (args->c || plan->problem.c.dtype != TDM_DTYPE_NONE)
+    if (args->c || whole->c.dtype != TDM_DTYPE_NONE)
         TDM_TRY(check_operand(stream, "C", args->c, &desc->c));
     TDM_TRY(check_operand(stream, "bias", args->bias, &desc->bias));
     TDM_TRY(check_operand(stream, "residual", args->residual, &desc->residual));
@@ -73,7 +74,7 @@ static tdm_status check_operands(const tdm_gemm_plan *plan, const tdm_stream *st
     TDM_TRY(tdm_check_overlap("gemm", "D", args->d, "A", args->a, false));
     if (args->b)
         TDM_TRY(tdm_check_overlap("gemm", "D", args->d, "B", args->b, false));
-    if (args->c && plan->problem.c.dtype != TDM_DTYPE_NONE)
+    if (args->c && whole->c.dtype != TDM_DTYPE_NONE)
         TDM_TRY(tdm_check_overlap("gemm", "D", args->d, "C", args->c, true));
     if (args->bias)
         TDM_TRY(tdm_check_overlap("gemm", "D", args->d, "bias", args->bias, false));
@@ -211,7 +212,8 @@ static void take_shape(run *r) {
                                           .c_type = (int)p->c.dtype,
                                           .bias_type = (int)p->bias,
                                           .r_type = (int)p->residual.dtype,
-                                          .d_type = (int)p->d.dtype};
+                                          .d_type = (int)p->d.dtype,
+                                          .streams_d = r->plan->streams_d};
 }
 
 static void read_packed_b(run *r) {
@@ -253,14 +255,25 @@ static tdm_status prepare_b(run *r) {
     return TDM_OK;
 }
 
-/* C or the residual at z; D stands in where there is none. */
-static tdm_arg place_addend(const run *r, const tdm_tensor *tensor, const tdm_gemm_matrix *matrix,
-                            int64_t z) {
-    const tdm_gemm_problem *const p = &r->plan->problem;
+/* C, the residual or D of a problem at z; D stands in where there is none. */
+static tdm_arg place_matrix(const run *r, const tdm_gemm_problem *p, const tdm_tensor *tensor,
+                            const tdm_gemm_matrix *matrix, int64_t z) {
     if (matrix->dtype == TDM_DTYPE_NONE)
         return tdm_arg_tensor(r->args->d);
     return place(tensor,
                  tdm_gemm_outer_offset(p, matrix, r->outer) + z * tdm_gemm_z_stride(p, matrix));
+}
+
+/* Where a launch writes: D, or the parts of a split K. */
+static tdm_arg place_result(const run *r, int64_t z) {
+    const tdm_gemm_problem *const p = &r->plan->problem;
+    if (!r->plan->split.parts)
+        return place_matrix(r, p, r->args->d, &p->d, z);
+    tdm_arg parts = tdm_arg_block(r->args->workspace->block,
+                                  (int64_t)r->plan->split.workspace_offset, sizeof(float));
+    parts.value.buffer.offset +=
+        tdm_gemm_outer_offset(p, &p->d, r->outer) + z * tdm_gemm_z_stride(p, &p->d);
+    return parts;
 }
 
 static tdm_status launch_piece(const run *r, int64_t z, int64_t count) {
@@ -272,10 +285,10 @@ static tdm_status launch_piece(const run *r, int64_t z, int64_t count) {
     b.value.buffer.offset += z * r->shape.b_batch;
     const tdm_arg args[] = {a,
                             b,
-                            place_addend(r, r->args->c, &p->c, z),
+                            place_matrix(r, p, r->args->c, &p->c, z),
                             tdm_arg_tensor(r->args->bias ? r->args->bias : r->args->d),
-                            place_addend(r, r->args->residual, &p->residual, z),
-                            place_addend(r, r->args->d, &p->d, z),
+                            place_matrix(r, p, r->args->residual, &p->residual, z),
+                            place_result(r, z),
                             tdm_arg_blob(&r->shape, sizeof r->shape),
                             tdm_arg_blob(&r->epilogue, sizeof r->epilogue),
                             {.kind = TDM_ARG_LOCAL, .bytes = r->plan->division.local_bytes}};
@@ -298,6 +311,30 @@ static tdm_status launch_piece(const run *r, int64_t z, int64_t count) {
     return tdm_enqueue_launch(r->stream, "gemm", r->plan->kernel, &launch);
 }
 
+/* What is left of K after the whole parts, as one part more. */
+static tdm_status launch_rest(run *r) {
+    const tdm_gemm_problem *const p = &r->plan->problem;
+    const tdm_gemm_split *const split = &r->plan->split;
+    tdm_gemm_packing packing = r->plan->pack_b;
+    r->shape.k = split->rest;
+    if (packing.kernel) {
+        const int64_t offset = tdm_gemm_outer_offset(p, &p->b, r->outer);
+        packing.z_count = 1;
+        const tdm_gemm_pack_job job = {.packing = &packing,
+                                       .source = p->swapped ? r->args->a : r->args->b,
+                                       .source_offset = offset + split->parts * p->b.row * p->k,
+                                       .depth = split->rest,
+                                       .depth_stride = p->b.row,
+                                       .line_stride = p->b.col,
+                                       .z_stride = 0,
+                                       .target = r->args->workspace->block};
+        TDM_TRY(tdm_gemm_enqueue_pack(r->stream, &job));
+        r->packed_b_from = -1;
+        r->shape.b_batch = 0;
+    }
+    return launch_piece(r, split->parts, 1);
+}
+
 static tdm_status launch_outer(run *r) {
     const int64_t z_count = tdm_gemm_z_count(&r->plan->problem);
     take_shape(r);
@@ -306,6 +343,47 @@ static tdm_status launch_outer(run *r) {
     TDM_TRY(prepare_b(r));
     for (int64_t z = 0; z < z_count; z += TDM_GEMM_MAX_Z)
         TDM_TRY(launch_piece(r, z, z_count - z < TDM_GEMM_MAX_Z ? z_count - z : TDM_GEMM_MAX_Z));
+    return r->plan->split.rest ? launch_rest(r) : TDM_OK;
+}
+
+/* The parts of batch entries z … z+count-1, added up; the epilogue is the whole problem's. */
+static tdm_status launch_reduce(const run *r, int64_t z, int64_t count) {
+    const tdm_gemm_split *const split = &r->plan->split;
+    const tdm_gemm_problem *const p = &split->whole;
+    const tdm_gemm_epilogue_arg epilogue = epilogue_of(p);
+    tdm_gemm_reduce_launch size;
+    tdm_gemm_reduce_shape(r->plan, &size);
+    const int64_t entry = size.part * split->slots;
+    const tdm_gemm_shape_arg shape = {.m = p->m,
+                                      .n = p->n,
+                                      .k = split->slots,
+                                      .a_row = p->n,
+                                      .a_col = size.part,
+                                      .a_batch = entry};
+    tdm_arg parts = tdm_arg_block(r->args->workspace->block, (int64_t)split->workspace_offset,
+                                  sizeof(float));
+    parts.value.buffer.offset += (r->outer * tdm_gemm_z_count(p) + z) * entry;
+    const tdm_arg args[] = {parts,
+                            place_matrix(r, p, r->args->c, &p->c, z),
+                            tdm_arg_tensor(r->args->bias ? r->args->bias : r->args->d),
+                            place_matrix(r, p, r->args->residual, &p->residual, z),
+                            place_matrix(r, p, r->args->d, &p->d, z),
+                            tdm_arg_blob(&shape, sizeof shape),
+                            tdm_arg_blob(&epilogue, sizeof epilogue)};
+    const tdm_launch launch = {.args = args,
+                               .arg_count = sizeof args / sizeof args[0],
+                               .groups = {size.groups, 1, (uint32_t)count},
+                               .group = {size.group, 1, 1}};
+    return tdm_enqueue_launch(r->stream, "gemm: joining the parts of K", split->reduce, &launch);
+}
+
+static tdm_status join_parts(run *r) {
+    const tdm_gemm_problem *const p = &r->plan->split.whole;
+    const int64_t outer_count = tdm_gemm_outer_count(p), z_count = tdm_gemm_z_count(p);
+    for (r->outer = 0; r->outer < outer_count; r->outer++)
+        for (int64_t z = 0; z < z_count; z += TDM_GEMM_MAX_Z)
+            TDM_TRY(
+                launch_reduce(r, z, z_count - z < TDM_GEMM_MAX_Z ? z_count - z : TDM_GEMM_MAX_Z));
     return TDM_OK;
 }
 
@@ -316,5 +394,5 @@ tdm_status tdm_gemm_plan_run(const tdm_gemm_plan *plan, tdm_stream *stream,
     const int64_t outer_count = tdm_gemm_outer_count(&plan->problem);
     for (r.outer = 0; r.outer < outer_count; r.outer++)
         TDM_TRY(launch_outer(&r));
-    return TDM_OK;
+    return plan->split.parts ? join_parts(&r) : TDM_OK;
 }

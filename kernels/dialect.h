@@ -51,6 +51,9 @@
  *               TDM_STOREV(N, DT, x, p, i), where DT is f32, f16, … or a macro that expands to one
  * Generic width TDM_F32(N) → f32xN, TDM_SPLAT(N, x), TDM_SELECT_LT(N, a, b, x, y), N a number or a macro
  *               TDM_S32(N), TDM_INT_SPLAT(N, v), TDM_INT_LOADV(N, DT, p, i), TDM_INT_STOREV(N, DT, v, p, i)
+ *               TDM_STREAMV(N, x, p, i) stores an f32xN, N a number or a macro, to a global address that is a multiple of
+ *               its size, past the caches where the device can; tdm_stream_end() once after the last;
+ *               tdm_address(p) the address as a number
  *               TDM_COPYV(N, to, i, from, j) moves N elements of one storage type, bits unchanged
  * Blobs         tdm_dims { long v[8]; } by value; an array in a blob is indexed by constants only
  *

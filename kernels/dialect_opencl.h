@@ -37,6 +37,8 @@
 #define tdm_global_size_y() ((long)get_global_size(1))
 #define tdm_global_size_z() ((long)get_global_size(2))
 
+#define tdm_address(p) ((ulong)(p))
+
 #define tdm_barrier() barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
 
 typedef float tdm_f32;
@@ -119,7 +121,15 @@ TDM_OPENCL_WIDE_TYPES_(8)
 TDM_OPENCL_WIDE_TYPES_(16)
 #define tdm_prefetch(p) __builtin_prefetch((const void *)(size_t)(p))
 #define tdm_prefetch_far(p) __builtin_prefetch((const void *)(size_t)(p), 0, 2)
+#define TDM_STREAMV(N, x, p, i) __builtin_nontemporal_store(x, (__global TDM_F32(N) *)((p) + (i)))
+#if defined(__x86_64__)
+#define tdm_stream_end() __builtin_ia32_sfence()
 #else
+#define tdm_stream_end() ((void)0)
+#endif
+#else
+#define TDM_STREAMV(N, x, p, i) TDM_STOREV(N, f32, x, p, i)
+#define tdm_stream_end() ((void)0)
 #define tdm_opencl_load_4(p) vload4(0, p)
 #define tdm_opencl_load_8(p) vload8(0, p)
 #define tdm_opencl_load_16(p) vload16(0, p)

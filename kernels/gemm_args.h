@@ -36,7 +36,7 @@ typedef struct {
 } tdm_gemm_shape_arg;
 
 /* D = act(alpha·acc + beta·C + bias + residual). The bias runs along the columns of D, or along its rows where the
- * kernel computes a transposed D; its other stride is 0. */
+ * kernel computes a transposed D; its other stride is 0. streams_d: D will not stay in a cache. */
 typedef struct {
     tdm_arg_i64 c_row, c_col, c_batch;
     tdm_arg_i64 d_row, d_col, d_batch;
@@ -44,7 +44,7 @@ typedef struct {
     tdm_arg_i64 bias_row, bias_col;
     float alpha, beta;
     int activation;
-    int c_type, bias_type, r_type, d_type, reserved;
+    int c_type, bias_type, r_type, d_type, streams_d;
 } tdm_gemm_epilogue_arg;
 
 /* Packing: see gemm_pack.cl. */

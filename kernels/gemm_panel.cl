@@ -165,6 +165,8 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
     const tdm_epilogue_io io =
         tdm_epilogue_begin(c, c_offset, bias, bias_offset, residual, r_offset, d, d_offset, e, z);
     const int dense = tdm_epilogue_is_dense(e), plain = tdm_epilogue_is_plain(e);
+    const int streams = plain && e.streams_d && e.d_row % VW == 0 &&
+                        tdm_address((TDM_GLOBAL float *)d + io.d_at) % (VW * 4) == 0;
 
     long p0 = 0;
     do { /* K may be 0 */
@@ -203,6 +205,10 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
                 if (!last) {
                     TDM_UNROLL for (int r = 0; r < MR; r++) TDM_UNROLL for (int v = 0; v < NV; v++)
                         TDM_STOREV(VW, f32, acc[r][v], kept, r * NR + v * VW);
+                } else if (streams && tile_rows == MR && columns == NR) {
+                    TDM_UNROLL for (int r = 0; r < MR; r++) TDM_UNROLL for (int v = 0; v < NV; v++)
+                        TDM_STREAMV(VW, acc[r][v], (TDM_GLOBAL float *)d,
+                                    io.d_at + (i + r) * e.d_row + j0 + v * VW);
                 } else if (plain && tile_rows == MR && columns == NR) {
                     TDM_UNROLL for (int r = 0; r < MR; r++) TDM_UNROLL for (int v = 0; v < NV; v++)
                         TDM_STOREV(VW, f32, acc[r][v], (TDM_GLOBAL float *)d,
@@ -218,4 +224,6 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
         }
         p0 += KC;
     } while (p0 < s.k);
+    if (streams)
+        tdm_stream_end();
 }

@@ -90,8 +90,31 @@ static void long_k_in_every_variant(void **state) {
             }
 }
 
+/* A D beyond the last cache is stored past the caches where its rows are aligned; K, like D, is ragged. */
+static void d_beyond_the_cache(void **state) {
+    (void)state;
+    if (test_is_small())
+        skip();
+    for (int d = 0; d < test_device_count(); d++) {
+        const test_device *const device = test_device_at(d);
+        const uint64_t cache = device->device->info.cache_bytes;
+        const int64_t columns[] = {3072, 3001};
+        if (cache == 0 || cache > (uint64_t)64 << 20)
+            continue;
+        for (int i = 0; i < tdm_variant_count; i++)
+            for (int c = 0; c < 2; c++) {
+                const int64_t rows_of_d = (int64_t)(cache / sizeof(float)) / columns[c] + 13;
+                const large_row row = {rows_of_d, columns[c], 5, TDM_F32, TDM_F32, 0, 0, 0};
+                if (takes(device, &tdm_variants[i], &row) &&
+                    tdm_variants[i].parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_PANEL)
+                    run(device, &row, tdm_variants[i].name, 300 + (uint64_t)c);
+            }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(d_beyond_the_cache),
         cmocka_unit_test(long_and_large_shapes),
         cmocka_unit_test(long_k_in_every_variant),
     };
