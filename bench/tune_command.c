@@ -139,7 +139,8 @@ static int tune_all(tune_run *run, const tune_cases *cases, tune_report *report)
     int status = 0;
     for (int i = 0; i < cases->count && status == 0; i++) {
         static tune_outcome outcome;
-        progress_show(i + 1, cases->count, "tuning");
+        run->number = i + 1;
+        run->total = cases->count;
         status = tune_run_case(run, &cases->items[i], cases->count - i, &outcome);
         progress_clear();
         report_case(report, &outcome);

@@ -45,10 +45,10 @@ static void show(void *user, const tune_search *search) {
     const tune_case *const own = user;
     char text[TDM_CHOICE_TEXT];
     if (search->best < 0)
-        progress_show(0, 0, "%s: %d tried", own->name, search->trials);
+        progress_show(own->run->number, own->run->total, "%s: %d tried", own->name, search->trials);
     else
-        progress_show(0, 0, "%s: %d tried, %.4g ms %s", own->name, search->trials,
-                      1e3 * search->seconds[search->best],
+        progress_show(own->run->number, own->run->total, "%s: %d tried, %.4g ms %s", own->name,
+                      search->trials, 1e3 * search->seconds[search->best],
                       tdm_choice_write(&search->tried[search->best], text));
 }
 

@@ -33,7 +33,8 @@ typedef struct tune_run {
     tune_bench bench;            /* all but request, verify and user */
     gemm_oracle oracle;          /* starts as GEMM_ORACLE_INIT; released by the caller */
     tune_file *file;
-    double deadline; /* of tune_clock */
+    double deadline;   /* of tune_clock */
+    int number, total; /* of the problem, for the progress line; 0: not known */
     uint64_t seed;
     int again;   /* tune what the file has, too */
     FILE *notes; /* choices that failed; NULL: nobody listens */
