@@ -43,7 +43,7 @@ typedef struct bench_entrant {
     /* Of the present case. */
     result_status status;
     worker_text reason;
-    char variant[64];
+    char variant[192]; /* with the parameters that were forced */
     result_check check;
     double max_error;
     double

@@ -1,6 +1,7 @@
 /*
  * Tandem's own worker for the gemm suite: a plan, its operands on the device, the plan's run timed.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -102,7 +103,11 @@ static worker_answer describe(void *state, const char *request, worker_text *rep
     status = prepare_run(own);
     if (status != TDM_OK)
         return worker_library_answer("packing", status, reply);
-    worker_field_add(reply, "variant", tdm_gemm_plan_variant(own->plan));
+    /* What the plan took, and the parameters that it was forced to. */
+    char taken[sizeof variant + 64];
+    snprintf(taken, sizeof taken, "%s%s", tdm_gemm_plan_variant(own->plan),
+             variant + strcspn(variant, ":"));
+    worker_field_add(reply, "variant", taken);
     return WORKER_OK;
 }
 
