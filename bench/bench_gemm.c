@@ -13,7 +13,6 @@
 #include "bench/bench_commands.h"
 #include "bench/bench_peers.h"
 #include "bench/bench_settings.h"
-#include "bench/environment_record.h"
 #include "bench/gemm_sets.h"
 #include "bench/gemm_summary.h"
 #include "kernels/kernel_index.h"
@@ -114,34 +113,9 @@ static void write_request(const gemm_run *run, const gemm_case *item, worker_tex
     worker_field_add(request, "driver", run->device.info.driver_version);
 }
 
-static double case_bytes(const gemm_case *item) {
-    return (double)(gemm_case_bytes(item, OP_GEMM_A) + gemm_case_bytes(item, OP_GEMM_B) +
-                    gemm_case_bytes(item, OP_GEMM_D));
-}
-
-/* Every entrant keeps the operands and a packed B, the oracle the operands. */
-static double needed_bytes(const gemm_run *run, const gemm_case *item) {
-    const double packed = (double)gemm_case_bytes(item, OP_GEMM_B);
-    return (run->entrant_count + 1) * (case_bytes(item) + packed);
-}
-
-/* Whether the case fits into memory; otherwise the reason is set, and why every row of it is skipped. */
+/* The entrants and the oracle; otherwise the reason is set, and why every row of it is skipped. */
 static int fits(const gemm_run *run, const gemm_case *item, worker_text *reason) {
-    const double needed = needed_bytes(run, item);
-    const double available = (double)environment_available_bytes();
-    const double largest = (double)gemm_case_bytes(item, OP_GEMM_B);
-    const double allowed = (double)run->device.info.max_alloc_bytes;
-    if (available > 0 && needed > available) {
-        worker_text_set(reason, "%d processes need %.1f GB, %.1f GB of memory are available",
-                        run->entrant_count + 1, needed * 1e-9, available * 1e-9);
-        return 0;
-    }
-    if (allowed > 0 && largest > allowed) {
-        worker_text_set(reason, "B has %.1f GB, the device allocates at most %.1f GB at a time",
-                        largest * 1e-9, allowed * 1e-9);
-        return 0;
-    }
-    return 1;
+    return gemm_case_fits(item, run->entrant_count + 1, run->device.info.max_alloc_bytes, reason);
 }
 
 static double median_of(const bench_entrant *entrant) {
@@ -218,7 +192,7 @@ static void run_case(gemm_run *run, const gemm_set *set, int number, const gemm_
         .mode = item->waited ? "waited" : "pipelined",
         .packing = item->prepacked ? "prepacked" : "inside",
         .flops = op_gemm_flops(&operation),
-        .bytes = case_bytes(item),
+        .bytes = gemm_case_operand_bytes(item),
     };
     if (set->first_is_base)
         compare_with_base(run, row.flops, number == 0);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "bench/cli_options.h"
+#include "bench/environment_record.h"
 #include "bench/random_fill.h"
 #include "quant/number_formats.h"
 
@@ -131,6 +132,29 @@ size_t gemm_case_elements(const gemm_case *item, op_gemm_operand operand) {
 
 size_t gemm_case_bytes(const gemm_case *item, op_gemm_operand operand) {
     return gemm_case_elements(item, operand) * (size_t)tdm_dtype_info(item->dtype)->unit_bytes;
+}
+
+double gemm_case_operand_bytes(const gemm_case *item) {
+    return (double)(gemm_case_bytes(item, OP_GEMM_A) + gemm_case_bytes(item, OP_GEMM_B) +
+                    gemm_case_bytes(item, OP_GEMM_D));
+}
+
+int gemm_case_fits(const gemm_case *item, int processes, uint64_t max_alloc_bytes,
+                   worker_text *reason) {
+    const double largest = (double)gemm_case_bytes(item, OP_GEMM_B);
+    const double needed = processes * (gemm_case_operand_bytes(item) + largest);
+    const double available = (double)environment_available_bytes();
+    if (available > 0 && needed > available) {
+        worker_text_set(reason, "%d processes need %.1f GB, %.1f GB of memory are available",
+                        processes, needed * 1e-9, available * 1e-9);
+        return 0;
+    }
+    if (max_alloc_bytes > 0 && largest > (double)max_alloc_bytes) {
+        worker_text_set(reason, "B has %.1f GB, the device allocates at most %.1f GB at a time",
+                        largest * 1e-9, (double)max_alloc_bytes * 1e-9);
+        return 0;
+    }
+    return 1;
 }
 
 void gemm_case_fill(const gemm_case *item, op_gemm_operand operand, void *data) {

@@ -47,6 +47,16 @@ size_t gemm_case_matrix(const gemm_case *item, op_gemm_operand operand);
 size_t gemm_case_elements(const gemm_case *item, op_gemm_operand operand);
 size_t gemm_case_bytes(const gemm_case *item, op_gemm_operand operand);
 
+/* Bytes of A, B and D together. */
+double gemm_case_operand_bytes(const gemm_case *item);
+
+/*
+ * Whether the case fits into memory where so many processes keep the operands and a packed B each, and B into one
+ * allocation of the device (0: not known). Otherwise 0, and the reason is set.
+ */
+int gemm_case_fits(const gemm_case *item, int processes, uint64_t max_alloc_bytes,
+                   worker_text *reason);
+
 /* An operand's values, uniform in [-1, 1), the same in every process. */
 void gemm_case_fill(const gemm_case *item, op_gemm_operand operand, void *data);
 

@@ -10,6 +10,7 @@
 #include "bench/bench_peers.h"
 #include "bench/cli_options.h"
 #include "bench/device_pick.h"
+#include "bench/gemm_sets.h"
 #include "bench/progress.h"
 #include "bench/results_json.h"
 #include "bench/table_print.h"
@@ -19,9 +20,10 @@ static const char command_name[] = "tandem tune";
 
 typedef struct tune_options {
     const char *device;
-    const char *shapes;
+    const char *shapes; /* NULL: the sets, or the default */
+    const char *sets;
     const char *dtypes;
-    const char *layouts;
+    const char *layouts; /* NULL: as the set says */
     const char *log;
     const char *output;
     const char *json;
@@ -103,6 +105,9 @@ static void report_case(tune_report *report, tune_outcome *outcome) {
         report->skipped++;
         snprintf(outcome->reason, sizeof outcome->reason, "the file has it; --again tunes it anew");
         break;
+    case TUNE_TOO_LARGE:
+        report->skipped++;
+        break;
     case TUNE_NOT_REACHED:
         report->not_reached++;
         snprintf(outcome->reason, sizeof outcome->reason, "the time limit was reached before");
@@ -123,7 +128,7 @@ static int close_report(const tune_options *options, tune_report *report, const 
     int code = report->broken > 0 ? CLI_EXIT_FAILED : CLI_EXIT_OK;
     if (!to_stdout) {
         table_print(report->table, stdout);
-        printf("\n%s: %d tuned, %d there before, %d not reached, %d failed\n", path, report->done,
+        printf("\n%s: %d tuned, %d skipped, %d not reached, %d failed\n", path, report->done,
                report->skipped, report->not_reached, report->broken);
     }
     if (options->json != NULL && results_write(report->document, command_name, options->json) != 0)
@@ -200,15 +205,27 @@ static int run_on_device(const tune_options *options, const tune_cases *cases,
     return status == 0 ? code : CLI_EXIT_FAILED;
 }
 
+static int gather_cases(const tune_options *options, tune_cases *cases) {
+    const int ways = (options->log != NULL) + (options->sets != NULL) + (options->shapes != NULL);
+    if (ways > 1)
+        return cli_refuse(command_name, "give one of --shapes, --set and --from-log");
+    if (options->log != NULL)
+        return tune_cases_read_log(command_name, options->log, cases);
+    if (options->sets != NULL)
+        return tune_cases_add_sets(command_name, options->sets, options->dtypes, options->layouts,
+                                   cases);
+    return tune_cases_parse(
+        command_name, options->shapes == NULL ? tune_default_shapes : options->shapes,
+        options->dtypes, options->layouts == NULL ? "nn" : options->layouts, cases);
+}
+
 static int run_with(const tune_options *options) {
     tune_cases cases = {.items = NULL};
     tdm_context *context = NULL;
     tdm_device_info info;
     int index = 0;
     char *path = NULL;
-    int code = options->log != NULL ? tune_cases_read_log(command_name, options->log, &cases)
-                                    : tune_cases_parse(command_name, options->shapes,
-                                                       options->dtypes, options->layouts, &cases);
+    int code = gather_cases(options, &cases);
     if (code == CLI_EXIT_OK && results_check_path(command_name, options->json) != 0)
         code = CLI_EXIT_FAILED;
     if (code == CLI_EXIT_OK && (path = output_path(options)) == NULL)
@@ -232,9 +249,7 @@ static int run_with(const tune_options *options) {
 
 int tune_command(int argc, char **argv) {
     tune_options given = {
-        .shapes = tune_default_shapes,
         .dtypes = "f32",
-        .layouts = "nn",
         .time_limit = 600,
         .timeout = 15,
         .seed = 1,
@@ -244,10 +259,12 @@ int tune_command(int argc, char **argv) {
         {"shapes", CLI_TEXT, &given.shapes, "MxNxK,...",
          "D is MxN, BATCH*MxNxK for batches; squares, tails and layers of transformers by default",
          NULL, 0, 0},
+        {"set", CLI_CHOICES, &given.sets, "LIST",
+         "shapes of a workload, as tandem bench gemm has it", gemm_set_choices, 0, 0},
         {"dtype", CLI_CHOICES, &given.dtypes, "LIST", "storage of A, B and D", "f32|f16|bf16", 0,
          0},
-        {"layout", CLI_CHOICES, &given.layouts, "LIST", "A and B as they are (nn) or transposed",
-         "nn|nt|tn|tt", 0, 0},
+        {"layout", CLI_CHOICES, &given.layouts, "LIST",
+         "A and B as they are or transposed; nn, or the set's, by default", "nn|nt|tn|tt", 0, 0},
         {"from-log", CLI_TEXT, &given.log, "FILE",
          "tune what an application ran: its TANDEM_LOG=dispatch output, - for stdin", NULL, 0, 0},
         {"time-limit", CLI_NUMBER, &given.time_limit, "SECONDS",

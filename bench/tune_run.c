@@ -7,6 +7,10 @@
 
 #include "bench/progress.h"
 
+enum {
+    TUNE_PROCESSES = 3 /* two workers in the comparison, and the check */
+};
+
 /* Less than this is noise: the library's own choice stays. */
 static const double least_gain = 0.02;
 
@@ -131,6 +135,12 @@ int tune_run_case(tune_run *run, const gemm_case *item, int left, tune_outcome *
     }
     if (run->deadline <= now) {
         outcome->status = TUNE_NOT_REACHED;
+        return 0;
+    }
+    worker_text reason = {.length = 0};
+    if (!gemm_case_fits(item, TUNE_PROCESSES, run->info->max_alloc_bytes, &reason)) {
+        outcome->status = TUNE_TOO_LARGE;
+        snprintf(outcome->reason, sizeof outcome->reason, "%.200s", reason.text);
         return 0;
     }
     gemm_case_name(item, name, sizeof name);

@@ -10,9 +10,10 @@
 
 typedef enum tune_status {
     TUNE_DONE,
-    TUNE_SKIPPED, /* the file has it already */
-    TUNE_NOT_REACHED /* the time was over */,
-    TUNE_BROKEN /* the library's own choice fails, or nothing could be measured */
+    TUNE_SKIPPED,     /* the file has it already */
+    TUNE_TOO_LARGE,   /* it does not fit into memory */
+    TUNE_NOT_REACHED, /* the time was over */
+    TUNE_BROKEN       /* the library's own choice fails, or nothing could be measured */
 } tune_status;
 
 /* What came of one problem. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "bench/cli_options.h"
+#include "bench/gemm_sets.h"
 
 enum {
     MAX_WORD = 96,
@@ -47,8 +48,13 @@ static int refuse_count(const char *command) {
     return cli_refuse(command, "more than %d shapes", TUNE_MAX_CASES);
 }
 
-static int add_shapes(const char *command, const char *shapes, const gemm_case *kind,
-                      tune_cases *cases) {
+/* Adds the shapes of `source` as cases of a kind. 0, or an exit code. */
+typedef int (*shape_adder)(const char *command, const void *source, const gemm_case *kind,
+                           tune_cases *cases);
+
+static int add_list(const char *command, const void *source, const gemm_case *kind,
+                    tune_cases *cases) {
+    const char *shapes = source;
     char word[MAX_WORD];
     int found;
     while ((found = cli_next_word(&shapes, ',', word, sizeof word)) != 0) {
@@ -62,7 +68,20 @@ static int add_shapes(const char *command, const char *shapes, const gemm_case *
     return CLI_EXIT_OK;
 }
 
-int tune_cases_parse(const char *command, const char *shapes, const char *dtypes,
+static int add_set(const char *command, const void *source, const gemm_case *kind,
+                   tune_cases *cases) {
+    const gemm_set *const set = source;
+    for (int i = 0; i < gemm_set_size(set); i++) {
+        gemm_case item = *kind;
+        gemm_set_shape(set, i, &item);
+        if (tune_cases_add(cases, &item) != 0)
+            return refuse_count(command);
+    }
+    return CLI_EXIT_OK;
+}
+
+/* In every dtype and layout. */
+static int add_kinds(const char *command, shape_adder add, const void *source, const char *dtypes,
                      const char *layouts, tune_cases *cases) {
     char word[16];
     gemm_case kind = {.m = 0};
@@ -73,8 +92,25 @@ int tune_cases_parse(const char *command, const char *shapes, const char *dtypes
         while (code == CLI_EXIT_OK && cli_next_word(&rest, ',', word, sizeof word) == 1) {
             kind.transpose_a = word[0] == 't';
             kind.transpose_b = word[1] == 't';
-            code = add_shapes(command, shapes, &kind, cases);
+            code = add(command, source, &kind, cases);
         }
+    }
+    return code;
+}
+
+int tune_cases_parse(const char *command, const char *shapes, const char *dtypes,
+                     const char *layouts, tune_cases *cases) {
+    return add_kinds(command, add_list, shapes, dtypes, layouts, cases);
+}
+
+int tune_cases_add_sets(const char *command, const char *sets, const char *dtypes,
+                        const char *layouts, tune_cases *cases) {
+    int code = CLI_EXIT_OK;
+    for (int i = 0; i < gemm_set_count && code == CLI_EXIT_OK; i++) {
+        const gemm_set *const set = &gemm_sets[i];
+        if (cli_list_has(sets, "all") || cli_list_has(sets, set->name))
+            code = add_kinds(command, add_set, set, dtypes,
+                             layouts == NULL ? set->layouts : layouts, cases);
     }
     return code;
 }

@@ -24,6 +24,10 @@ int tune_cases_add(tune_cases *cases, const gemm_case *item);
 int tune_cases_parse(const char *command, const char *shapes, const char *dtypes,
                      const char *layouts, tune_cases *cases);
 
+/* The same for sets of gemm_sets.h, "squares,bert" or "all"; `layouts` NULL: each in its own. */
+int tune_cases_add_sets(const char *command, const char *sets, const char *dtypes,
+                        const char *layouts, tune_cases *cases);
+
 /*
  * The problems an application ran: its TANDEM_LOG=dispatch output, lines with "gemm: problem m=.. n=.. k=.. batch=.. a=f32 b=f32
  * ..."; or lines "MxNxK f32" and "BATCH*MxNxK f32". Other lines are passed over. "-" is standard input. 0, or the exit code after a refusal.

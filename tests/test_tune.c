@@ -547,6 +547,43 @@ static void shapes_come_from_a_list(void **state) {
     tune_cases_release(&cases);
 }
 
+static void shapes_come_from_sets(void **state) {
+    (void)state;
+    tune_cases cases = {.items = NULL};
+    assert_int_equal(tune_cases_add_sets("test", "bert,tails", "f32,bf16", NULL, &cases), 0);
+    int bert = 0;
+    int tails = 0;
+    int halves = 0;
+    for (int i = 0; i < cases.count; i++) {
+        const gemm_case *const item = &cases.items[i];
+        bert += item->m == 512 && item->n == 3072 && item->k == 768 && item->transpose_b;
+        tails += item->m == 1023 && !item->transpose_b;
+        halves += item->dtype == TDM_BF16;
+    }
+    assert_int_equal(bert, 2);
+    assert_int_equal(tails, 2);
+    assert_int_equal(2 * halves, cases.count);
+    tune_cases_release(&cases);
+    assert_int_equal(tune_cases_add_sets("test", "all", "f32", "tt", &cases), 0);
+    for (int i = 0; i < cases.count; i++)
+        assert_true(cases.items[i].transpose_a && cases.items[i].transpose_b);
+    tune_cases_release(&cases);
+}
+
+static void a_problem_that_does_not_fit_is_skipped(void **state) {
+    (void)state;
+    const gemm_case large = {.dtype = TDM_F32, .m = 1000, .n = 1000, .k = 1000};
+    tdm_device_info weak = cpu;
+    weak.max_alloc_bytes = 1000000;
+    tune_run run = make_run(20);
+    tune_outcome outcome;
+    run.info = &weak;
+    assert_int_equal(tune_run_case(&run, &large, 1, &outcome), 0);
+    assert_int_equal(outcome.status, TUNE_TOO_LARGE);
+    assert_non_null(strstr(outcome.reason, "the device allocates at most 0.0 GB"));
+    close_run(&run);
+}
+
 static void shapes_come_from_a_log(void **state) {
     (void)state;
     char log[160];
@@ -597,6 +634,8 @@ int main(void) {
         cmocka_unit_test(a_file_that_is_none_of_ours_is_left_alone),
         cmocka_unit_test(a_link_stays_a_link),
         cmocka_unit_test(shapes_come_from_a_list),
+        cmocka_unit_test(shapes_come_from_sets),
+        cmocka_unit_test(a_problem_that_does_not_fit_is_skipped),
         cmocka_unit_test(shapes_come_from_a_log),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

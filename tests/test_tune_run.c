@@ -81,16 +81,16 @@ static void shapes_are_tuned_kept_and_not_tuned_again(void **state) {
     (void)state;
     const char *const variables[] = {output_variable, NULL};
     expect(run("tune --quick --time-limit 8 --shapes 48x40x56,1x64x64", variables), 0,
-           "2 tuned, 0 there before, 0 not reached, 0 failed", "");
+           "2 tuned, 0 skipped, 0 not reached, 0 failed", "");
     assert_int_equal(rows_with("tandem-tuning 1"), 1);
     assert_int_equal(rows_with(" gemm f32 f32 nn 48x40x56x1 gemm_"), 1);
     assert_int_equal(rows_with(" gemm f32 f32 nn 1x64x64x1 gemm_"), 1);
     assert_int_equal(rows_with(" measured="), 2);
     expect(run("tune --quick --time-limit 8 --shapes 48x40x56,20x20x20 --dtype f32", variables), 0,
-           "1 tuned, 1 there before, 0 not reached, 0 failed", "");
+           "1 tuned, 1 skipped, 0 not reached, 0 failed", "");
     assert_int_equal(rows_with(" measured="), 3);
     expect(run("tune --quick --time-limit 4 --shapes 48x40x56 --again", variables), 0,
-           "1 tuned, 0 there before, 0 not reached, 0 failed", "");
+           "1 tuned, 0 skipped, 0 not reached, 0 failed", "");
     assert_int_equal(rows_with(" gemm f32 f32 nn 48x40x56x1 gemm_"), 1);
     assert_int_equal(rows_with(" measured="), 3);
 }
@@ -185,6 +185,8 @@ static void a_file_of_somebody_else_is_refused(void **state) {
     expect(run("tune --shapes 8x8x8", off), 2, "", "there is no place for a tuning file");
     expect(test_program_run(program, "tune --shapes 8x8", NULL, PATIENCE_S), 2, "",
            "--shapes does not take '8x8'");
+    expect(test_program_run(program, "tune --set bert --shapes 8x8x8", NULL, PATIENCE_S), 2, "",
+           "give one of --shapes, --set and --from-log");
     expect(test_program_run(program, "tune --from-log /nonexistent", NULL, PATIENCE_S), 1, "",
            "cannot read '/nonexistent'");
 }
