@@ -279,7 +279,7 @@ static int run_on_device(const gemm_options *options) {
     char *summaries = NULL;
     size_t summaries_size = 0;
     run = (gemm_run){.options = options, .entrants = entrants, .oracle = GEMM_ORACLE_INIT};
-    bench_roofs_choose(&run.roofs, options->roofs);
+    bench_roofs_choose(&run.roofs, options->roofs, options->settings.quick);
     const int by_bytes = strcmp(options->suite, "gemv") == 0;
     const int code =
         bench_settings_open(options->command, &options->settings, by_bytes ? "GB/s" : "GFLOP/s",

@@ -26,11 +26,12 @@ typedef struct bench_roof {
 /* Zero-initialised: none. */
 typedef struct bench_roofs {
     int count;
+    int quick;
     bench_roof roof[MAX_ROOFS];
 } bench_roofs;
 
-/* From a list of BENCH_ROOF_CHOICES; "none" anywhere makes it none. */
-void bench_roofs_choose(bench_roofs *roofs, const char *list);
+/* From a list of BENCH_ROOF_CHOICES; "none" anywhere makes it none. `quick`: not to be relied upon. */
+void bench_roofs_choose(bench_roofs *roofs, const char *list, int quick);
 
 /* Make entrants[0 … count-1] the roofs' workers. */
 void bench_roofs_enter(const bench_roofs *roofs, bench_entrant *entrants);

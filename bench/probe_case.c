@@ -50,8 +50,8 @@ int probe_case_read(const char *line, probe_case *item) {
 
 float probe_fma_start(const probe_case *item, int width, int chain, int lane) {
     float value;
-    const uint64_t place = (uint64_t)(chain * width + lane);
-    random_fill_numbers(TDM_F32, item->seed + place, &value, 1);
+    const int place = chain * width + lane;
+    random_fill_numbers(TDM_F32, item->seed + (uint64_t)place, &value, 1);
     return value;
 }
 

@@ -23,7 +23,7 @@ static const tdm_op ops[] = {
  * Of another: enough to hide the latency of memory and of multiply-adds.
  */
 enum {
-    CORE_FMA_GROUPS = 64,
+    CORE_FMA_GROUPS = 256,
     CORE_READ_BYTES = 256 << 10, /* of one item */
     GROUPS_PER_UNIT = 32,
     MAX_PASSES = 60000 /* llvmpipe ends loops silently after 65,535 */

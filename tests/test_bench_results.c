@@ -270,7 +270,7 @@ static void rows_say_what_they_reach_of_a_roof(void **state) {
     double steady[] = {1, 1, 1};
     static bench_roofs roofs;
     static bench_entrant entrants[4];
-    bench_roofs_choose(&roofs, "memory,compute");
+    bench_roofs_choose(&roofs, "memory,compute", 0);
     assert_int_equal(roofs.count, 2);
     entrants[0] =
         (bench_entrant){.impl = "tandem", .of_base = 0.5, .series = {.values = steady, .count = 3}};
@@ -303,7 +303,7 @@ static void rows_say_what_they_reach_of_a_roof(void **state) {
     cJSON_Delete(root);
     table_destroy(report.table);
     results_destroy(report.document);
-    bench_roofs_choose(&roofs, "compute,none");
+    bench_roofs_choose(&roofs, "compute,none", 0);
     assert_int_equal(roofs.count, 0);
 }
 

@@ -5,6 +5,7 @@
 #define CL_TARGET_OPENCL_VERSION 120
 
 #include <CL/cl.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <tandem/opencl.h>
@@ -62,6 +63,10 @@ static worker_answer describe(void *state, const char *request, worker_text *rep
     opencl_state *const own = state;
     cl_device_id device = NULL;
     cl_context context = NULL;
+    if (getenv("TANDEM_OPENCL_LIBRARY") != NULL) {
+        worker_text_set(reply, "TANDEM_OPENCL_LIBRARY names a driver that is not the loader's");
+        return WORKER_SKIP;
+    }
     if (launch_case_read(request, &own->item) != 0 || own->item.way != LAUNCH_KERNEL) {
         worker_text_set(reply, "bare OpenCL launches a kernel, nothing else");
         return WORKER_SKIP;
