@@ -52,7 +52,7 @@ typedef struct bench_result {
     const char *packing; /* "inside", "prepacked" or "none" */
     const char *device;  /* selector, where a file has several devices */
     result_number shape[RESULT_MAX_NUMBERS];
-    result_number metrics[RESULT_MAX_NUMBERS]; /* suite's own figures, object "metrics" when any */
+    result_number metrics[RESULT_MAX_NUMBERS]; /* object "metrics" when any; docs/benchmarks.md */
     const double *raw_s;                       /* seconds per operation */
     size_t samples;
     double flops; /* per operation; 0: unknown */
