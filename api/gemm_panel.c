@@ -13,7 +13,7 @@
 #define COPY_A 0.5        /* per element, contiguous along K */
 #define COPY_A_ACROSS 1.2 /* the same, strided */
 #define STREAM_B 0.25     /* per element of B in panels, each time that an item comes to it */
-#define PACK_INSIDE 0.4   /* per element of B, contiguous along N */
+#define PACK_INSIDE 0.7   /* per element of B, contiguous along N */
 #define PACK_INSIDE_FAR                                                                            \
     1.5 /* the same, rows a page or more apart: no prefetcher follows, and they share cache lines */
 #define PACK_ACROSS 1.5 /* the same, strided */
@@ -58,7 +58,7 @@ static sizes sizes_of(const tdm_gemm_plan *plan) {
                    .panel_bytes = (uint64_t)(kc * nr) * sizeof(float),
                    .tile_bytes = p->k > kc ? (uint64_t)(mr * nr) * sizeof(float) : 0,
                    // Local memory is the core's own cache: some of it stays free for B.
-                   .local_bytes = local > TDM_GEMM_SMALL_LOCAL ? local / 4 * 3 : local};
+                   .local_bytes = local > TDM_GEMM_SMALL_LOCAL ? local / 16 * 9 : local};
 }
 
 static uint64_t local_bytes(const sizes *s, const tdm_gemm_division *d) {
