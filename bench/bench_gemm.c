@@ -52,6 +52,11 @@ typedef struct gemm_run {
 /* Shapes that --shapes lists are a set without a name. */
 static const gemm_set no_set = {.name = "", .layouts = "nn", .packings = "inside"};
 
+/* Products of one row are a matter of reading B. */
+static int by_bytes(const gemm_options *options) {
+    return strcmp(options->suite, "gemv") == 0;
+}
+
 static int check_shapes(const gemm_options *options) {
     const char *list = options->shapes;
     char word[MAX_WORD];
@@ -96,7 +101,7 @@ static void create_entrants(gemm_run *run) {
         snprintf(name, MAX_WORD, "%s", peer);
         bench_entrant *const entrant = &run->entrants[run->entrant_count++];
         if (strcmp(name, "openblas-best") == 0)
-            bench_entrant_openblas_best(entrant);
+            bench_entrant_openblas_best(entrant, by_bytes(run->options));
         else
             bench_entrant_peer(entrant, name);
     }
@@ -280,10 +285,9 @@ static int run_on_device(const gemm_options *options) {
     size_t summaries_size = 0;
     run = (gemm_run){.options = options, .entrants = entrants, .oracle = GEMM_ORACLE_INIT};
     bench_roofs_choose(&run.roofs, options->roofs, options->settings.quick);
-    const int by_bytes = strcmp(options->suite, "gemv") == 0;
-    const int code =
-        bench_settings_open(options->command, &options->settings, by_bytes ? "GB/s" : "GFLOP/s",
-                            &run.roofs, &run.device, &run.report);
+    const int code = bench_settings_open(options->command, &options->settings,
+                                         by_bytes(options) ? "GB/s" : "GFLOP/s", &run.roofs,
+                                         &run.device, &run.report);
     if (code != CLI_EXIT_OK)
         return code;
     run.summaries = open_memstream(&summaries, &summaries_size);
@@ -299,7 +303,7 @@ static int parse_and_run(gemm_options *given, const cli_command *command, int ar
     if (outcome != CLI_RUN)
         return cli_exit_code(outcome);
     if (given->sets == NULL && given->shapes == NULL) {
-        if (strcmp(given->suite, "gemv") == 0)
+        if (by_bytes(given))
             given->sets = "gemv";
         else
             given->shapes = "512x512x512,1024x1024x1024,2048x2048x2048";

@@ -28,10 +28,10 @@ void bench_entrant_self(bench_entrant *entrant, const char *impl, const char *su
 void bench_entrant_peer(bench_entrant *entrant, const char *peer);
 
 /*
- * Make `entrant` OpenBLAS with the kernels that are fastest here: every core type that OpenBLAS has
- * for this architecture is tried, each in its own process (a type that the processor lacks dies
- * there).
+ * Make `entrant` OpenBLAS with the kernels that are fastest here, for one row of A or for matrices: every
+ * core type that OpenBLAS has for this architecture is tried, each in its own process (a type that the
+ * processor lacks dies there).
  */
-void bench_entrant_openblas_best(bench_entrant *entrant);
+void bench_entrant_openblas_best(bench_entrant *entrant, int one_row);
 
 #endif

@@ -35,9 +35,12 @@ static int fastest(const bench_entrant *candidates, int count) {
     return best;
 }
 
-void bench_entrant_openblas_best(bench_entrant *entrant) {
+void bench_entrant_openblas_best(bench_entrant *entrant, int one_row) {
     static bench_entrant candidates[MAX_CORE_TYPES];
-    const gemm_case probe = {.dtype = TDM_F32, .m = 768, .n = 768, .k = 768, .seed = 1};
+    const gemm_case matrices = {.dtype = TDM_F32, .m = 768, .n = 768, .k = 768, .seed = 1};
+    const gemm_case row = {
+        .dtype = TDM_F32, .m = 1, .n = 4096, .k = 4096, .transpose_b = 1, .seed = 1};
+    const gemm_case probe = one_row ? row : matrices;
     worker_text request = {.length = 0};
     int count = 0;
     bench_entrant_peer(entrant, "openblas-best");
