@@ -2,7 +2,7 @@
  * GEMM inside the library: the checked problem, the variant rows' parameters, the plan.
  *
  * gemm_problem.c turns layouts into a problem, gemm_select.c finds the rows for it, gemm_plan.c owns the plan,
- * gemm_panel.c divides a launch of the panel family, gemm_skinny.c one of the skinny family, gemm_run.c enqueues it, gemm_packed.c makes packed weights, gemm_call.c is tdm_gemm with its plan cache.
+ * gemm_panel.c divides a launch of the panel family, gemm_skinny.c one of the skinny family, gemm_split.c splits a long K, gemm_run.c enqueues it, gemm_packed.c makes packed weights, gemm_call.c is tdm_gemm with its plan cache.
  */
 #ifndef TANDEM_API_GEMM_INTERNAL_H
 #define TANDEM_API_GEMM_INTERNAL_H
@@ -94,6 +94,9 @@ tdm_status tdm_gemm_select(tdm_gemm_plan *plan, const char *forced);
 tdm_status tdm_gemm_select_pack(tdm_device *device, int width, tdm_dtype source, tdm_dtype panels,
                                 tdm_kernel **kernel);
 
+/* The kernel that joins the parts of a split K. */
+tdm_status tdm_gemm_select_reduce(tdm_device *device, tdm_kernel **kernel);
+
 /* ---- the plan ------------------------------------------------------------------------------------- */
 
 #define TDM_PACKED_LAYOUT_TEXT 32
@@ -129,6 +132,17 @@ typedef struct tdm_gemm_division {
     uint32_t idle_groups; /* before the items */
 } tdm_gemm_division;
 
+/* K cut into parts that are multiplied like a batch, and joined afterwards. parts 0: it is not. */
+typedef struct tdm_gemm_split {
+    int64_t parts, depth;   /* whole parts and their steps of K */
+    int64_t rest;           /* steps of one part more, 0: there is none */
+    int64_t slots;          /* all parts */
+    tdm_gemm_problem whole; /* what was asked for; the plan's problem is that of the whole parts */
+    tdm_kernel *reduce;     /* joins them */
+    uint64_t bytes;         /* of all parts, in f32, in the workspace */
+    uint64_t workspace_offset;
+} tdm_gemm_split;
+
 struct tdm_gemm_plan {
     atomic_int references;
     tdm_device *device; /* counted, unless the plan belongs to the device's own cache */
@@ -138,6 +152,7 @@ struct tdm_gemm_plan {
     tdm_kernel *kernel;
     int32_t values[TDM_TUNE_PARAMETERS]; /* launch-time parameters that were given, 0: none */
     tdm_gemm_packing pack_b;
+    tdm_gemm_split split;
     bool streams_d;             /* D exceeds the cache */
     tdm_gemm_division division; /* of the panel and the skinny family */
     uint64_t workspace_bytes;
@@ -158,6 +173,20 @@ tdm_status tdm_gemm_plan_build(tdm_device *device, const tdm_gemm_desc *desc, bo
 tdm_status tdm_gemm_panel_divide(const tdm_gemm_plan *plan, tdm_gemm_division *division);
 void tdm_gemm_skinny_divide(const tdm_gemm_plan *plan, tdm_gemm_division *division);
 
+/* Split K where that pays, or as the plan's values say: the problem becomes that of the parts. Its kernel is known. */
+tdm_status tdm_gemm_split_k(tdm_gemm_plan *plan);
+/* Why a K of that length cannot be, or NULL: devices whose loops are short have it split. */
+const char *tdm_gemm_refuse_long_k(const tdm_gemm_problem *problem, const tdm_device *device,
+                                   char reason[TDM_REASON_TEXT]);
+/* The problem that the plan was made for. */
+const tdm_gemm_problem *tdm_gemm_whole(const tdm_gemm_plan *plan);
+/* How the parts of one batch entry are joined: the launch, and the elements of a part. */
+typedef struct tdm_gemm_reduce_launch {
+    uint32_t groups, group;
+    int64_t part;
+} tdm_gemm_reduce_launch;
+void tdm_gemm_reduce_shape(const tdm_gemm_plan *plan, tdm_gemm_reduce_launch *launch);
+
 /* Would the skinny family compute D^T = B^T·A^T, since N is the small one? */
 bool tdm_gemm_skinny_swaps(const tdm_gemm_problem *problem);
 /* Make D^T = B^T·A^T of the problem. */
@@ -165,6 +194,11 @@ void tdm_gemm_swap(tdm_gemm_problem *problem);
 /* Why the skinny family is not the one for the problem, or NULL. */
 const char *tdm_gemm_skinny_refuse(const tdm_gemm_problem *problem, const tdm_device *device,
                                    char reason[TDM_REASON_TEXT]);
+/* Why a row for groups cannot take so many rows of so long a K where loops are short, or NULL. */
+const char *tdm_gemm_skinny_refuse_loops(const tdm_gemm_problem *problem, const tdm_variant *row,
+                                         const tdm_device *device, char reason[TDM_REASON_TEXT]);
+/* Groups of a launch of the skinny rows that are not for CPU cores. */
+int64_t tdm_gemm_skinny_groups(const tdm_gemm_problem *problem);
 /* Do items of this skinny row run one to a group, on CPU cores? They read packed weights in panels. */
 bool tdm_gemm_skinny_on_cores(const tdm_variant *row);
 

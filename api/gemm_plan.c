@@ -103,6 +103,8 @@ static bool exceeds_cache(const tdm_device *device, const tdm_layout *d) {
 static void plan_workspace(tdm_gemm_plan *plan) {
     if (plan->pack_b.kernel && !plan->desc.packed_b && tdm_gemm_z_count(&plan->problem) != 0)
         plan->workspace_bytes = align_up(plan->pack_b.bytes);
+    plan->split.workspace_offset = plan->workspace_bytes;
+    plan->workspace_bytes += align_up(plan->split.bytes);
 }
 
 /* The line that `tandem tune --from-log` reads. */
@@ -133,6 +135,7 @@ tdm_status tdm_gemm_plan_build(tdm_device *device, const tdm_gemm_desc *desc, bo
         tdm_gemm_skinny_swaps(&made->problem))
         tdm_gemm_swap(&made->problem);
     TDM_TRY_GOTO(check_tiles(made));
+    TDM_TRY_GOTO(tdm_gemm_split_k(made));
     TDM_TRY_GOTO(plan_packing(made));
     plan_workspace(made);
     made->streams_d = exceeds_cache(device, &desc->d);

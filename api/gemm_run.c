@@ -167,6 +167,28 @@ typedef struct run {
     int64_t packed_b_from; /* source offset of what the workspace holds, -1: nothing yet */
 } run;
 
+static tdm_gemm_epilogue_arg epilogue_of(const tdm_gemm_plan *plan, const tdm_gemm_problem *p) {
+    return (tdm_gemm_epilogue_arg){.c_row = p->c.row,
+                                   .c_col = p->c.col,
+                                   .c_batch = tdm_gemm_z_stride(p, &p->c),
+                                   .d_row = p->d.row,
+                                   .d_col = p->d.col,
+                                   .d_batch = tdm_gemm_z_stride(p, &p->d),
+                                   .r_row = p->residual.row,
+                                   .r_col = p->residual.col,
+                                   .r_batch = tdm_gemm_z_stride(p, &p->residual),
+                                   .bias_row = p->bias_row,
+                                   .bias_col = p->bias_col,
+                                   .alpha = p->alpha,
+                                   .beta = p->beta,
+                                   .activation = (int)p->activation,
+                                   .c_type = (int)p->c.dtype,
+                                   .bias_type = (int)p->bias,
+                                   .r_type = (int)p->residual.dtype,
+                                   .d_type = (int)p->d.dtype,
+                                   .streams_d = plan->streams_d};
+}
+
 static void take_shape(run *r) {
     const tdm_gemm_problem *const p = &r->plan->problem;
     const int32_t *const row = r->plan->kernel->variant->parameters;
@@ -195,25 +217,7 @@ static void take_shape(run *r) {
         r->shape.idle_groups = (int)division->idle_groups;
         r->shape.b_packed = !division->packs_inside;
     }
-    r->epilogue = (tdm_gemm_epilogue_arg){.c_row = p->c.row,
-                                          .c_col = p->c.col,
-                                          .c_batch = tdm_gemm_z_stride(p, &p->c),
-                                          .d_row = p->d.row,
-                                          .d_col = p->d.col,
-                                          .d_batch = tdm_gemm_z_stride(p, &p->d),
-                                          .r_row = p->residual.row,
-                                          .r_col = p->residual.col,
-                                          .r_batch = tdm_gemm_z_stride(p, &p->residual),
-                                          .bias_row = p->bias_row,
-                                          .bias_col = p->bias_col,
-                                          .alpha = p->alpha,
-                                          .beta = p->beta,
-                                          .activation = (int)p->activation,
-                                          .c_type = (int)p->c.dtype,
-                                          .bias_type = (int)p->bias,
-                                          .r_type = (int)p->residual.dtype,
-                                          .d_type = (int)p->d.dtype,
-                                          .streams_d = r->plan->streams_d};
+    r->epilogue = epilogue_of(r->plan, p);
 }
 
 static void read_packed_b(run *r) {
@@ -350,7 +354,7 @@ static tdm_status launch_outer(run *r) {
 static tdm_status launch_reduce(const run *r, int64_t z, int64_t count) {
     const tdm_gemm_split *const split = &r->plan->split;
     const tdm_gemm_problem *const p = &split->whole;
-    const tdm_gemm_epilogue_arg epilogue = epilogue_of(p);
+    const tdm_gemm_epilogue_arg epilogue = epilogue_of(r->plan, p);
     tdm_gemm_reduce_launch size;
     tdm_gemm_reduce_shape(r->plan, &size);
     const int64_t entry = size.part * split->slots;
@@ -360,8 +364,8 @@ static tdm_status launch_reduce(const run *r, int64_t z, int64_t count) {
                                       .a_row = p->n,
                                       .a_col = size.part,
                                       .a_batch = entry};
-    tdm_arg parts = tdm_arg_block(r->args->workspace->block, (int64_t)split->workspace_offset,
-                                  sizeof(float));
+    tdm_arg parts =
+        tdm_arg_block(r->args->workspace->block, (int64_t)split->workspace_offset, sizeof(float));
     parts.value.buffer.offset += (r->outer * tdm_gemm_z_count(p) + z) * entry;
     const tdm_arg args[] = {parts,
                             place_matrix(r, p, r->args->c, &p->c, z),

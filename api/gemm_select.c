@@ -33,6 +33,8 @@ bool tdm_gemm_takes(const tdm_variant *row, tdm_tune_parameter parameter) {
         return row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_PANEL ||
                (row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY &&
                 tdm_gemm_skinny_on_cores(row));
+    case TDM_TUNE_SPLIT_K:
+        return true;
     case TDM_TUNE_PARAMETERS:
         break;
     }
@@ -112,7 +114,9 @@ static const char *supports(const void *context, const tdm_variant *variant,
     if (!refusal)
         refusal = check_device(variant, device, reason);
     if (!refusal)
-        refusal = tdm_refuse_long_loop(device, p->k, reason);
+        refusal = tdm_gemm_refuse_long_k(p, device, reason);
+    if (!refusal && variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY)
+        refusal = tdm_gemm_skinny_refuse_loops(p, variant, device, reason);
     if (!refusal)
         refusal = check_built(s, variant, reason);
     if (!refusal && !p->forced && !s->measured &&
@@ -274,5 +278,21 @@ tdm_status tdm_gemm_select_pack(tdm_device *device, int width, tdm_dtype source,
     const tdm_variant *variant;
     TDM_TRY(tdm_select_variant(device, TDM_OP_GEMM_PACK, "gemm: packing", NULL, supports_pack,
                                &request, NULL, 0, &variant));
+    return tdm_device_kernel(device, variant, kernel);
+}
+
+static const char *supports_reduce(const void *context, const tdm_variant *variant,
+                                   const tdm_device *device, char reason[TDM_REASON_TEXT]) {
+    (void)context;
+    (void)variant;
+    (void)device;
+    (void)reason;
+    return NULL;
+}
+
+tdm_status tdm_gemm_select_reduce(tdm_device *device, tdm_kernel **kernel) {
+    const tdm_variant *variant;
+    TDM_TRY(tdm_select_variant(device, TDM_OP_GEMM_REDUCE, "gemm: joining the parts of K", NULL,
+                               supports_reduce, NULL, NULL, 0, &variant));
     return tdm_device_kernel(device, variant, kernel);
 }

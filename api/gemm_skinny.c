@@ -20,7 +20,8 @@
 /* Bytes of a row of B below which reading pieces of rows that are far apart slows down. */
 #define PIECE_BYTES 4096
 
-/* Columns that a group of gemm_skinny_group.cl takes. */
+/* What a group of gemm_skinny_group.cl takes: rows at a time, and columns. */
+#define GROUP_ROWS 4
 #define GROUP_COLUMNS_ALONG_K 4
 #define GROUP_COLUMNS_ALONG_N 64
 
@@ -84,6 +85,21 @@ const char *tdm_gemm_skinny_refuse(const tdm_gemm_problem *problem, const tdm_de
     return NULL;
 }
 
+const char *tdm_gemm_skinny_refuse_loops(const tdm_gemm_problem *problem, const tdm_variant *row,
+                                         const tdm_device *device, char reason[TDM_REASON_TEXT]) {
+    const double passes =
+        (double)(tdm_gemm_skinny_swaps(problem) ? problem->n : problem->m) / GROUP_ROWS + 1.0;
+    const double depth =
+        (double)(problem->k < TDM_SHORT_LOOP_ELEMENTS ? problem->k : TDM_SHORT_LOOP_ELEMENTS);
+    // An item takes 16 steps of K in a pass, of which the device is known to make half TDM_SHORT_LOOP_ELEMENTS.
+    if (tdm_gemm_skinny_on_cores(row) || passes * depth / 8.0 <= TDM_SHORT_LOOP_ELEMENTS ||
+        (device->info.capabilities & TDM_CAP_LONG_LOOPS))
+        return NULL;
+    snprintf(reason, TDM_REASON_TEXT, "%.0f passes over K are too many for the device's loops",
+             passes);
+    return reason;
+}
+
 /* Items along N of the kernel for CPU cores. */
 static int64_t items_on_cores(const tdm_gemm_plan *plan) {
     const tdm_gemm_problem *const p = &plan->problem;
@@ -101,6 +117,11 @@ static int64_t items_on_cores(const tdm_gemm_plan *plan) {
     return items < panels ? items : panels;
 }
 
+int64_t tdm_gemm_skinny_groups(const tdm_gemm_problem *problem) {
+    const bool along_n = problem->packed_b || (problem->b.col == 1 && problem->b.row != 1);
+    return tdm_ceil_div(problem->n, along_n ? GROUP_COLUMNS_ALONG_N : GROUP_COLUMNS_ALONG_K);
+}
+
 void tdm_gemm_skinny_divide(const tdm_gemm_plan *plan, tdm_gemm_division *division) {
     const tdm_gemm_problem *const p = &plan->problem;
     const int64_t wanted = plan->values[TDM_TUNE_COL_ITEMS],
@@ -114,7 +135,5 @@ void tdm_gemm_skinny_divide(const tdm_gemm_plan *plan, tdm_gemm_division *divisi
         division->idle_groups = plan->device->info.compute_units;
         return;
     }
-    const bool along_n = p->packed_b || (p->b.col == 1 && p->b.row != 1);
-    division->column_items =
-        tdm_ceil_div(p->n, along_n ? GROUP_COLUMNS_ALONG_N : GROUP_COLUMNS_ALONG_K);
+    division->column_items = tdm_gemm_skinny_groups(p);
 }

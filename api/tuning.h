@@ -21,7 +21,8 @@
 #define TDM_TUNE_PARAMETER_LIST(X)                                                                 \
     X(ROW_ITEMS, "row_items", 4096)                                                                \
     X(COL_ITEMS, "col_items", 4096)                                                                \
-    X(PACK_B, "pack_b", 2)
+    X(PACK_B, "pack_b", 2)                                                                         \
+    X(SPLIT_K, "split_k", 256)
 
 typedef enum tdm_tune_parameter {
 #define TDM_TUNE_ENUM(name, text, greatest) TDM_TUNE_##name,

@@ -9,6 +9,8 @@
 static const double reference_work = 1e6;
 /* The shorter of m and n up to which the skinny family is. */
 static const int64_t skinny_side = 64;
+/* Least steps of K in a part that are worth a try. */
+static const int64_t split_depth = 1024;
 
 static int takes_types(const tdm_variant *row, tdm_dtype dtype) {
     const int32_t a = row->parameters[TDM_GEMM_P_A_TYPE];
@@ -56,6 +58,8 @@ static int64_t greatest_value(const tdm_variant *row, tdm_tune_parameter paramet
     case TDM_TUNE_COL_ITEMS:
         return least(bound,
                      tdm_ceil_div(columns_of(row, item), row->parameters[TDM_GEMM_P_COLUMNS]));
+    case TDM_TUNE_SPLIT_K:
+        return item->prepacked ? 0 : least(bound, item->k / split_depth);
     default:
         return bound;
     }

@@ -23,6 +23,7 @@ extern const size_t tdm_kernel_text_count;
 #define TDM_OP_LIST(X)                                                                             \
     X(GEMM)                                                                                        \
     X(GEMM_PACK)                                                                                   \
+    X(GEMM_REDUCE)                                                                                 \
     X(UNARY)                                                                                       \
     X(BINARY)                                                                                      \
     X(CONVERT)                                                                                     \

@@ -110,7 +110,7 @@ DEVICE_TEST(sizes_that_overflow_are_refused) {
     if (tdm_gemm_plan_create(device->device, &desc, &plan) == TDM_OK) {
         size_t bytes = 1;
         TEST_OK(tdm_gemm_plan_workspace_size(plan, &bytes));
-        assert_int_equal(bytes, 0);
+        assert_true(bytes <= 65536); // parts of a split K, not packed ones
         tdm_gemm_plan_destroy(plan);
     } else {
         const bool short_loops = !(device->info.capabilities & TDM_CAP_LONG_LOOPS);

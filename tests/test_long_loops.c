@@ -84,11 +84,11 @@ static void check_gemm(const test_device *device, int64_t count, const float *va
                       *d;
     float dot = NAN;
     TEST_OK(tdm_tensor_create(device->device, TDM_F32, 2, one, &d));
-    if (!refused(device, count, tdm_gemm(device->stream, 1, a, b, 0, NULL, d, NULL))) {
-        TEST_OK(tdm_copy_to_host(device->stream, d, &dot, sizeof dot, NULL));
-        if (dot != (float)count + 3)
-            test_case_fail("the dot product of %lld is %g", (long long)count, (double)dot);
-    }
+    // Where loops are short, K is split.
+    TEST_OK(tdm_gemm(device->stream, 1, a, b, 0, NULL, d, NULL));
+    TEST_OK(tdm_copy_to_host(device->stream, d, &dot, sizeof dot, NULL));
+    if (dot != (float)count + 3)
+        test_case_fail("the dot product of %lld is %g", (long long)count, (double)dot);
     tdm_tensor_destroy(a);
     tdm_tensor_destroy(b);
     tdm_tensor_destroy(d);

@@ -1,0 +1,198 @@
+/*
+ * Splitting K: where a launch has too few tiles for the device and K is long, pieces of K are multiplied as if they were batch
+ * entries, into f32 parts in the workspace; one launch more adds the parts in order and does the epilogue.
+ *
+ * What the product is then made of: parts 0 … count-1 of `depth` steps each in one launch, and the rest of K, less than a piece, in
+ * another. No kernel knows of it but the one that joins the parts.
+ */
+#include <stdio.h>
+
+#include "api/gemm_internal.h"
+
+/* Steps of K that a part has at least: below, joining the parts costs as much as it saves. */
+#define LEAST_DEPTH 2048
+/* Elements of A and B that make two launches more worth their while. */
+#define LEAST_ELEMENTS 1048576
+/* Tiles for each compute unit that a split brings about: cores are woken up, GPUs hide latencies by many groups. */
+#define TILES_PER_CORE 4
+#define TILES_PER_UNIT 8
+/* Tiles for each core and K in multiples of the longer of M and N, between which cores had better share K. */
+#define FEW_TILES 8.0
+#define THIN 64.0
+/* Parts are a multiple of this, so that vectors and cache lines stay whole. */
+#define DEPTH_STEP 16
+#define MOST_PARTS 256
+/* One item of the joining kernel has so many elements. */
+#define PIECE 4
+#define GROUP 64
+
+/* Groups that the family's launch can be divided into, without a batch. */
+static double tiles_of(const tdm_gemm_plan *plan) {
+    const tdm_gemm_problem *const p = &plan->problem;
+    const tdm_variant *const row = plan->kernel->variant;
+    const double columns = (double)tdm_ceil_div(p->n, row->parameters[TDM_GEMM_P_COLUMNS]);
+    switch (row->parameters[TDM_GEMM_P_FAMILY]) {
+    case TDM_GEMM_REFERENCE:
+        return (double)p->m * (double)p->n / 64.0;
+    case TDM_GEMM_SKINNY:
+        return tdm_gemm_skinny_on_cores(row) ? columns : (double)tdm_gemm_skinny_groups(p);
+    default:
+        return columns * (double)tdm_ceil_div(p->m, row->parameters[TDM_GEMM_P_ROWS]);
+    }
+}
+
+/*
+ * On cores every item copies its part of A and of B. Where these are long and thin, and the tiles few, cores that share K copy
+ * each element once; cores that share rows or columns copy it several times.
+ */
+static bool copies_dominate(const tdm_gemm_plan *plan, double tiles) {
+    const tdm_gemm_problem *const p = &plan->problem;
+    const double longer = (double)(p->m > p->n ? p->m : p->n);
+    return plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_PANEL &&
+           tiles < FEW_TILES * (double)plan->device->info.compute_units &&
+           (double)p->k >= THIN * longer;
+}
+
+/* Parts that pay, 1 for none. */
+static int64_t parts_that_pay(const tdm_gemm_plan *plan) {
+    const tdm_gemm_problem *const p = &plan->problem;
+    const tdm_device_info *const info = &plan->device->info;
+    const double units = info->compute_units,
+                 tiles =
+                     tiles_of(plan) * (double)tdm_gemm_z_count(p) * (double)tdm_gemm_outer_count(p),
+                 wanted = units * ((info->capabilities & TDM_CAP_CPU_CORES) ? TILES_PER_CORE
+                                                                            : TILES_PER_UNIT);
+    if (p->k < 2 * LEAST_DEPTH || (double)p->k * ((double)p->m + (double)p->n) < LEAST_ELEMENTS)
+        return 1;
+    if (tiles >= units)
+        return copies_dominate(plan, tiles) ? (int64_t)units : 1;
+    int64_t parts = p->k / LEAST_DEPTH;
+    if (parts > MOST_PARTS)
+        parts = MOST_PARTS;
+    const double enough = wanted / (tiles > 1.0 ? tiles : 1.0) + 1.0;
+    return (double)parts < enough ? parts : (int64_t)enough;
+}
+
+/* Floats of the parts of all batch entries; false when they are too many to number. */
+static bool count_floats(const tdm_gemm_problem *p, const tdm_gemm_split *split, int64_t *entry,
+                         int64_t *floats) {
+    int64_t bytes;
+    return !tdm_mul_overflows(p->m, p->n, entry) && *entry <= INT32_MAX &&
+           !tdm_mul_overflows(*entry, split->slots, floats) &&
+           !tdm_mul_overflows(*floats, tdm_gemm_z_count(p) * tdm_gemm_outer_count(p), floats) &&
+           !tdm_mul_overflows(*floats, (int64_t)sizeof(float), &bytes);
+}
+
+/* Strides of the parts along the batch: the last dimension is that of the parts, `entry` floats each. */
+static void place_parts(tdm_gemm_problem *p, const tdm_gemm_split *split, int64_t entry) {
+    int64_t stride = entry * split->slots;
+    p->d = (tdm_gemm_matrix){.dtype = TDM_F32, .row = p->n, .col = 1};
+    p->d.batch[p->batch_rank - 1] = entry;
+    for (int i = p->batch_rank - 2; i >= 0; i--) {
+        p->d.batch[i] = stride;
+        stride *= p->batch_shape[i];
+    }
+}
+
+/* The problem of which one launch computes all whole parts. */
+static void take_parts(tdm_gemm_problem *p, const tdm_gemm_split *split, int64_t entry) {
+    const tdm_gemm_matrix none = {.dtype = TDM_DTYPE_NONE};
+    const int z = p->batch_rank++;
+    p->batch_shape[z] = split->parts;
+    p->batch_axis[z] = TDM_GEMM_BATCH_RANK;
+    p->a.batch[z] = split->depth * p->a.col;
+    p->b.batch[z] = split->depth * p->b.row;
+    p->k = split->depth;
+    p->c = p->residual = none;
+    p->bias = TDM_DTYPE_NONE;
+    p->bias_row = p->bias_col = 0;
+    p->alpha = 1.0f;
+    p->beta = 0.0f;
+    p->activation = TDM_ACT_NONE;
+    place_parts(p, split, entry);
+}
+
+static const char *why_not(const tdm_gemm_problem *p) {
+    if (p->packed_b)
+        return "weights that are packed are not split along K";
+    if (p->batch_rank == TDM_GEMM_BATCH_RANK)
+        return "there are too many batch dimensions to split K";
+    return NULL;
+}
+
+/* Parts that the device's loops need at least. */
+static int64_t least_parts(const tdm_gemm_problem *p, const tdm_device *device) {
+    char reason[TDM_REASON_TEXT];
+    return tdm_refuse_long_loop(device, p->k, reason) ? tdm_ceil_div(p->k, TDM_SHORT_LOOP_ELEMENTS)
+                                                      : 1;
+}
+
+const char *tdm_gemm_refuse_long_k(const tdm_gemm_problem *problem, const tdm_device *device,
+                                   char reason[TDM_REASON_TEXT]) {
+    if (!why_not(problem) && least_parts(problem, device) <= MOST_PARTS)
+        return NULL;
+    return tdm_refuse_long_loop(device, problem->k, reason);
+}
+
+/* The parts asked for, or those that pay; as many as the device needs, and none without a step of K. */
+static int64_t choose_parts(const tdm_gemm_plan *plan) {
+    const tdm_gemm_problem *const p = &plan->problem;
+    const int64_t given = plan->values[TDM_TUNE_SPLIT_K], least = least_parts(p, plan->device);
+    const int64_t parts = given != 0 ? given : parts_that_pay(plan);
+    if (parts < least)
+        return least;
+    return parts < p->k ? parts : p->k;
+}
+
+tdm_status tdm_gemm_split_k(tdm_gemm_plan *plan) {
+    tdm_gemm_problem *const p = &plan->problem;
+    tdm_gemm_split split = {.whole = *p};
+    const int64_t given = plan->values[TDM_TUNE_SPLIT_K];
+    const char *const refusal = why_not(p);
+    int64_t entry, floats;
+    if (given > 1 && refusal && p->forced)
+        return tdm_fail(TDM_UNSUPPORTED, "gemm: split_k is %lld: %s", (long long)given, refusal);
+    if (refusal || tdm_gemm_z_count(p) == 0)
+        return TDM_OK;
+    split.parts = choose_parts(plan);
+    if (split.parts < 2)
+        return TDM_OK;
+    split.depth = p->k / split.parts;
+    if (split.depth > DEPTH_STEP)
+        split.depth = split.depth / DEPTH_STEP * DEPTH_STEP;
+    split.rest = p->k - split.parts * split.depth;
+    // A rest as long as a part would be computed alone, after all others.
+    split.parts += split.rest / split.depth;
+    split.rest %= split.depth;
+    split.slots = split.parts + (split.rest > 0);
+    if (!count_floats(p, &split, &entry, &floats)) {
+        char reason[TDM_REASON_TEXT];
+        if (least_parts(p, plan->device) == 1)
+            return TDM_OK;
+        return tdm_fail(TDM_UNSUPPORTED, "gemm: %s",
+                        tdm_refuse_long_loop(plan->device, p->k, reason));
+    }
+    TDM_TRY(tdm_gemm_select_reduce(plan->device, &split.reduce));
+    split.bytes = (uint64_t)floats * sizeof(float);
+    tdm_log(TDM_LOG_DEBUG, "dispatch",
+            "gemm: K of %lld split into %lld parts of %lld and a rest of %lld%s", (long long)p->k,
+            (long long)split.parts, (long long)split.depth, (long long)split.rest,
+            given ? "" : ": too few tiles for the compute units");
+    plan->split = split;
+    take_parts(p, &split, entry);
+    return TDM_OK;
+}
+
+const tdm_gemm_problem *tdm_gemm_whole(const tdm_gemm_plan *plan) {
+    return plan->split.parts ? &plan->split.whole : &plan->problem;
+}
+
+void tdm_gemm_reduce_shape(const tdm_gemm_plan *plan, tdm_gemm_reduce_launch *launch) {
+    const tdm_gemm_split *const split = &plan->split;
+    const tdm_gemm_problem *const whole = &split->whole;
+    const uint32_t limit = split->reduce->limits.max_group_items;
+    const int64_t items = whole->m * tdm_ceil_div(whole->n, PIECE);
+    launch->group = limit < GROUP ? limit : GROUP;
+    launch->groups = (uint32_t)tdm_ceil_div(items, launch->group);
+    launch->part = whole->m * whole->n;
+}
