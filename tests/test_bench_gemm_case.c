@@ -158,6 +158,19 @@ static void shapes_are_read(void **state) {
     }
 }
 
+static void what_does_not_fit_is_said(void **state) {
+    (void)state;
+    /* A has 4 MB, B 40 MB, D 400 kB. */
+    const gemm_case item = {.dtype = TDM_F32, .m = 100, .n = 1000, .k = 10000};
+    worker_text reason = {.length = 0};
+    assert_true(gemm_case_fits(&item, 1, 40000000, &reason));
+    assert_true(gemm_case_fits(&item, 1, 0, &reason));
+    assert_false(gemm_case_fits(&item, 1, 39999999, &reason));
+    assert_non_null(strstr(reason.text, "the device allocates at most"));
+    assert_false(gemm_case_fits(&item, 1 << 24, 0, &reason));
+    assert_non_null(strstr(reason.text, "of memory are available"));
+}
+
 static void smallest_shapes_pass(void **state) {
     (void)state;
     for (int shape = 0; shape < 8; shape++) {
@@ -346,6 +359,7 @@ int main(void) {
         cmocka_unit_test(batches_are_checked),
         cmocka_unit_test(an_oracle_follows_its_case),
         cmocka_unit_test(shapes_are_read),
+        cmocka_unit_test(what_does_not_fit_is_said),
         cmocka_unit_test(smallest_shapes_pass),
         cmocka_unit_test(every_mistake_is_seen),
         cmocka_unit_test(the_error_of_a_nan_is_nan),
