@@ -55,9 +55,10 @@ TDM_DEVICE void copy_rows(TDM_GLOBAL const void *a, int type, long at, long a_ro
     }
 }
 
-/* kept(m, n) += A(m, ·) · B(·, n) for MT rows and NT columns that are contiguous along K. */
+/* kept(m, n) += A(m, ·) · B(·, n) for MT rows and NT columns that are contiguous along K; asks for the elements `ahead` of
+ * those it reads: a column is too short for the hardware to learn it in time. */
 #define DOT(MT, NT)                                                                                \
-    TDM_DEVICE void TDM_CAT4(dot_, MT, x, NT)(B_POINTER b, long at, long b_col,                    \
+    TDM_DEVICE void TDM_CAT4(dot_, MT, x, NT)(B_POINTER b, long at, long b_col, long ahead,        \
                                               const float *strip, int stride, int depth,           \
                                               float *kept, int pitch) {                            \
         VECTOR acc[MT][NT];                                                                        \
@@ -69,6 +70,7 @@ TDM_DEVICE void copy_rows(TDM_GLOBAL const void *a, int type, long at, long a_ro
             TDM_UNROLL for (int m = 0; m < MT; m++) a_vec[m] =                                     \
                 TDM_LOADV(VW, f32, strip, m * stride + p);                                         \
             TDM_UNROLL for (int n = 0; n < NT; n++) {                                              \
+                tdm_prefetch_far(b + (at + n * b_col + p + ahead));                                \
                 const VECTOR b_vec = TDM_LOADV(VW, BT, b, at + n * b_col + p);                     \
                 TDM_UNROLL for (int m = 0; m < MT; m++) acc[m][n] =                                \
                     tdm_fma(a_vec[m], b_vec, acc[m][n]);                                           \
@@ -101,26 +103,27 @@ DOT(4, 2)
 
 TDM_DEVICE void multiply_along_k(B_POINTER b, long at, long b_col, int columns, const float *strip,
                                  int stride, int rows, int depth, float *kept, int pitch) {
+    const long ahead = 8 * b_col;
     int j = 0;
     for (; j + 8 <= columns; j += 8) {
         int i = 0;
         for (; i + 4 <= rows; i += 4)
             for (int n = j; n < j + 8; n += DOT_4_COLUMNS)
-                DOT_4(b, at + n * b_col, b_col, strip + i * stride, stride, depth,
+                DOT_4(b, at + n * b_col, b_col, ahead, strip + i * stride, stride, depth,
                       kept + i * pitch + n, pitch);
         if (i + 2 <= rows) {
             for (int n = j; n < j + 8; n += DOT_2_COLUMNS)
-                DOT_2(b, at + n * b_col, b_col, strip + i * stride, stride, depth,
+                DOT_2(b, at + n * b_col, b_col, ahead, strip + i * stride, stride, depth,
                       kept + i * pitch + n, pitch);
             i += 2;
         }
         if (i < rows)
-            dot_1x8(b, at + j * b_col, b_col, strip + i * stride, stride, depth,
+            dot_1x8(b, at + j * b_col, b_col, ahead, strip + i * stride, stride, depth,
                     kept + i * pitch + j, pitch);
     }
     for (; j < columns; j++)
         for (int i = 0; i < rows; i++)
-            dot_1x1(b, at + j * b_col, b_col, strip + i * stride, stride, depth,
+            dot_1x1(b, at + j * b_col, b_col, b_col, strip + i * stride, stride, depth,
                     kept + i * pitch + j, pitch);
 }
 
