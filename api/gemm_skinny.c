@@ -18,7 +18,7 @@
 /* Items for each compute unit: they even out cores that are disturbed. */
 #define ITEMS_PER_UNIT 8
 /* Bytes of a row of B below which reading pieces of rows that are far apart slows down. */
-#define PIECE_BYTES 8192
+#define PIECE_BYTES 16384
 
 /* What a group of gemm_skinny_group.cl takes: rows at a time, and columns. */
 #define GROUP_ROWS 4
