@@ -187,40 +187,59 @@ TDM_DEVICE void multiply_along_n(B_POINTER b, long at, long b_row, int columns, 
                      kept + i * pitch, pitch);
 }
 
-/* kept(m, ·) += A(m, ·) · panel for MT rows. */
-#define PANEL(MT)                                                                                  \
-    TDM_DEVICE void TDM_CAT2(panel_, MT)(B_POINTER b, long at, const float *strip, int stride,     \
-                                         int depth, float *kept, int pitch) {                      \
-        VECTOR acc[MT][NV];                                                                        \
-        TDM_UNROLL for (int m = 0; m < MT; m++) TDM_UNROLL for (int v = 0; v < NV; v++)            \
+/* kept(m, ·) += A(m, ·) · NP panels for MT rows; panels are panel_size elements apart. */
+#define PANELS(MT, NP)                                                                             \
+    TDM_DEVICE void TDM_CAT4(panels_, MT, x, NP)(B_POINTER b, long at, long panel_size,            \
+                                                 const float *strip, int stride, int depth,        \
+                                                 float *kept, int pitch) {                         \
+        VECTOR acc[MT][NP * NV];                                                                   \
+        TDM_UNROLL for (int m = 0; m < MT; m++) TDM_UNROLL for (int v = 0; v < NP * NV; v++)       \
             acc[m][v] = TDM_LOADV(VW, f32, kept, m * pitch + v * VW);                              \
         for (int p = 0; p < depth; p++)                                                            \
-            TDM_UNROLL for (int v = 0; v < NV; v++) {                                              \
-                const VECTOR b_vec = TDM_LOADV(VW, BT, b, at + p * NR + v * VW);                   \
+            TDM_UNROLL for (int v = 0; v < NP * NV; v++) {                                         \
+                const VECTOR b_vec =                                                               \
+                    TDM_LOADV(VW, BT, b, at + v / NV * panel_size + p * NR + v % NV * VW);         \
                 TDM_UNROLL for (int m = 0; m < MT; m++) acc[m][v] =                                \
                     tdm_fma(TDM_SPLAT(VW, strip[m * stride + p]), b_vec, acc[m][v]);               \
             }                                                                                      \
-        TDM_UNROLL for (int m = 0; m < MT; m++) TDM_UNROLL for (int v = 0; v < NV; v++)            \
-            TDM_STOREV(VW, f32, acc[m][v], kept, m *pitch + v * VW);                               \
+        TDM_UNROLL for (int m = 0; m < MT; m++) TDM_UNROLL for (int v = 0; v < NP * NV; v++)       \
+            TDM_STOREV(VW, f32, acc[m][v], kept, m * pitch + v * VW);                              \
     }
-PANEL(1)
-PANEL(2)
-PANEL(4)
+PANELS(1, 1)
+PANELS(1, 4)
+PANELS(2, 1)
+PANELS(2, 2)
+PANELS(4, 1)
 
-/* Panels are panel_size elements apart. */
+/* Four panels at a time: one alone is read at 0.8 of the speed. */
 TDM_DEVICE void multiply_panels(B_POINTER b, long at, long panel_size, int columns,
                                 const float *strip, int stride, int rows, int depth, float *kept,
                                 int pitch) {
-    for (int j = 0; j < columns; j += NR, at += panel_size) {
+    int j = 0;
+    for (; j + 4 * NR <= pitch; j += 4 * NR, at += 4 * panel_size) {
         int i = 0;
         for (; i + 4 <= rows; i += 4)
-            panel_4(b, at, strip + i * stride, stride, depth, kept + i * pitch + j, pitch);
+            for (int q = 0; q < 4; q++)
+                panels_4x1(b, at + q * panel_size, panel_size, strip + i * stride, stride, depth,
+                           kept + i * pitch + j + q * NR, pitch);
         if (i + 2 <= rows) {
-            panel_2(b, at, strip + i * stride, stride, depth, kept + i * pitch + j, pitch);
+            for (int q = 0; q < 4; q += 2)
+                panels_2x2(b, at + q * panel_size, panel_size, strip + i * stride, stride, depth,
+                           kept + i * pitch + j + q * NR, pitch);
             i += 2;
         }
         if (i < rows)
-            panel_1(b, at, strip + i * stride, stride, depth, kept + i * pitch + j, pitch);
+            panels_1x4(b, at, panel_size, strip + i * stride, stride, depth, kept + i * pitch + j,
+                       pitch);
+    }
+    for (; j < columns; j += NR, at += panel_size) {
+        int i = 0;
+        for (; i + 2 <= rows; i += 2)
+            panels_2x1(b, at, panel_size, strip + i * stride, stride, depth, kept + i * pitch + j,
+                       pitch);
+        if (i < rows)
+            panels_1x1(b, at, panel_size, strip + i * stride, stride, depth, kept + i * pitch + j,
+                       pitch);
     }
 }
 
