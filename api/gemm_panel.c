@@ -10,20 +10,20 @@
 #include "api/gemm_internal.h"
 
 #define LANES 16.0
-#define COPY_A 0.5        /* per element, contiguous along K */
-#define COPY_A_ACROSS 1.2 /* the same, strided */
-#define STREAM_B 0.25     /* per element of B in panels, each time that an item comes to it */
-#define PACK_INSIDE 0.7   /* per element of B, contiguous along N */
-#define PACK_INSIDE_FAR                                                                            \
-    1.5 /* the same, rows a page or more apart: no prefetcher follows, and they share cache lines */
+#define COPY_A 0.5           /* per element, contiguous along K */
+#define COPY_A_ACROSS 1.2    /* the same, strided */
+#define STREAM_B 0.15        /* per element of B in panels, each time that an item comes to it */
+#define STREAM_B_CROWDED 0.4 /* the same, where the item leaves B no room in the cache */
+#define PACK_INSIDE 0.4      /* per element of B, contiguous along N */
+#define PACK_INSIDE_FAR 1.5  /* the same, rows more than FAR_BYTES apart: they share cache lines */
+#define FAR_BYTES 2048
 #define PACK_ACROSS 1.5 /* the same, strided */
 #define PACK_LAUNCH 1.2 /* by its own launch: written and read back */
 #define PACK_LAUNCH_ACROSS 2.0
-#define LAUNCH 15000.0 /* a launch */
-#define ITEM 2000.0    /* an item: its first block of A is cold */
-#define WAKE 30000.0   /* until the other cores have come */
-#define UNEVEN 0.1     /* of an item that cores wait for another, which something else slowed */
-#define PAGE 4096
+#define LAUNCH 60000.0  /* a launch more, which the other cores have to come to */
+#define ITEM 2000.0     /* an item: its first block of A is cold */
+#define WAKE 30000.0    /* until the other cores have come */
+#define UNEVEN 0.1      /* of an item that cores wait for another, which something else slowed */
 #define TILE_STORE 60.0 /* accumulators to local memory and back, for one tile and block of K */
 
 /* What the search looks at. */
@@ -34,7 +34,7 @@ typedef struct sizes {
     double rows, columns; /* of a tile */
     double blocks;        /* of K */
     bool a_along_k, b_along_n, b_rows_far;
-    uint64_t strip_bytes, panel_bytes, tile_bytes, local_bytes;
+    uint64_t strip_bytes, panel_bytes, tile_bytes, local_bytes, roomy_bytes;
 } sizes;
 
 static sizes sizes_of(const tdm_gemm_plan *plan) {
@@ -53,12 +53,13 @@ static sizes sizes_of(const tdm_gemm_plan *plan) {
                    .blocks = p->k > kc ? (double)tdm_ceil_div(p->k, kc) : 1.0,
                    .a_along_k = p->a.col == 1,
                    .b_along_n = p->b.col == 1,
-                   .b_rows_far = p->b.row * tdm_dtype_info(p->b.dtype)->unit_bytes >= PAGE,
+                   .b_rows_far = p->b.row * tdm_dtype_info(p->b.dtype)->unit_bytes > FAR_BYTES,
                    .strip_bytes = (uint64_t)(mr * (kc + TDM_GEMM_STRIP_PAD)) * sizeof(float),
                    .panel_bytes = (uint64_t)(kc * nr) * sizeof(float),
                    .tile_bytes = p->k > kc ? (uint64_t)(mr * nr) * sizeof(float) : 0,
                    // Local memory is the core's own cache: some of it stays free for B.
-                   .local_bytes = local > TDM_GEMM_SMALL_LOCAL ? local / 16 * 9 : local};
+                   .roomy_bytes = local / 16 * 7,
+                   .local_bytes = local > TDM_GEMM_SMALL_LOCAL ? local / 4 * 3 : local};
 }
 
 static uint64_t local_bytes(const sizes *s, const tdm_gemm_division *d) {
@@ -83,10 +84,11 @@ static double cost(const sizes *s, const tdm_gemm_division *d, bool packs) {
                               : s->b_rows_far ? PACK_INSIDE_FAR
                                               : PACK_INSIDE);
     else
-        item += b_elements * STREAM_B;
+        item += b_elements * (local_bytes(s, d) > s->roomy_bytes ? STREAM_B_CROWDED : STREAM_B);
     const double even = (items * item + WAKE * (s->cores - 1.0)) / s->cores;
     const double rounds = (double)tdm_ceil_div((int64_t)items, (int64_t)s->cores) * item;
-    double total = (even > rounds ? even : rounds) + UNEVEN * item;
+    const double late = items <= s->cores ? rounds + WAKE : rounds;
+    double total = (even > late ? even : late) + UNEVEN * item;
     if (packs && !d->packs_inside)
         total += LAUNCH + (double)s->panels * s->columns * depth * batch / s->cores *
                               (s->b_along_n ? PACK_LAUNCH : PACK_LAUNCH_ACROSS);

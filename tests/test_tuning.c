@@ -223,7 +223,7 @@ static void kinds_of_devices_have_their_shipped_rows(void **state) {
     (void)state;
     const tdm_device_info nothing = {.selector = "a/b/c", .type = TDM_DEVICE_OTHER};
     tdm_device_info info = cpu_device;
-    assert_string_equal(shipped_choice(info), "gemm_f32_panel_12x32__avx512");
+    assert_string_equal(shipped_choice(info), "gemm_f32_panel_6x64__avx512");
     info.capabilities &= ~(uint32_t)TDM_CAP_HOST_AVX512;
     assert_string_equal(shipped_choice(info), "gemm_f32_panel_6x16__avx2");
     info.capabilities &= ~(uint32_t)TDM_CAP_HOST_AVX2;
