@@ -129,7 +129,6 @@ typedef struct tdm_gemm_division {
     int packs_inside; /* every item packs its part of B itself */
     bool as_given;    /* with the plan's values; false where they did not fit */
     uint32_t local_bytes;
-    uint32_t idle_groups; /* before the items */
 } tdm_gemm_division;
 
 /* K cut into parts that are multiplied like a batch, and joined afterwards. parts 0: it is not. */

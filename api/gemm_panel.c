@@ -1,5 +1,5 @@
 /*
- * How a launch of the panel family is divided: items, idle groups, where B is packed, how much local memory.
+ * How a launch of the panel family is divided: items, where B is packed, how much local memory.
  *
  * What gemm_panel.cl does costs, in cycles of a core that multiplies and adds 16 floats a cycle (figures measured on PoCL, rounded;
  * only their relations matter): a vector step for every 16 of M·N·K; copying a strip of A once per column item and block;
@@ -164,7 +164,6 @@ tdm_status tdm_gemm_panel_divide(const tdm_gemm_plan *plan, tdm_gemm_division *d
             plan->device->info.selector);
     division->as_given = as_given;
     division->local_bytes = (uint32_t)local_bytes(&s, division);
-    division->idle_groups = plan->device->info.compute_units;
     tdm_log(TDM_LOG_DEBUG, "dispatch", "gemm: divided row_items=%lld,col_items=%lld,pack_b=%d",
             (long long)division->row_items, (long long)division->column_items,
             division->packs_inside ? TDM_TUNE_PACK_INSIDE : TDM_TUNE_PACK_FIRST);

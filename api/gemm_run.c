@@ -209,12 +209,10 @@ static void take_shape(run *r) {
     if (row[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY) {
         r->shape.row_tiles = 1;
         r->shape.column_tiles = division->column_items;
-        r->shape.idle_groups = (int)division->idle_groups;
         r->shape.b_packed = p->packed_b && tdm_gemm_skinny_on_cores(r->plan->kernel->variant);
     } else if (row[TDM_GEMM_P_FAMILY] == TDM_GEMM_PANEL) {
         r->shape.row_tiles = division->row_items;
         r->shape.column_tiles = division->column_items;
-        r->shape.idle_groups = (int)division->idle_groups;
         r->shape.b_packed = !division->packs_inside;
     }
     r->epilogue = epilogue_of(r->plan, p);
@@ -297,7 +295,7 @@ static tdm_status launch_piece(const run *r, int64_t z, int64_t count) {
                             tdm_arg_blob(&r->epilogue, sizeof r->epilogue),
                             {.kind = TDM_ARG_LOCAL, .bytes = r->plan->division.local_bytes}};
     const bool has_local = row[TDM_GEMM_P_FAMILY] == TDM_GEMM_PANEL;
-    const int64_t tiles = r->shape.idle_groups + r->shape.row_tiles * r->shape.column_tiles;
+    const int64_t tiles = r->shape.row_tiles * r->shape.column_tiles;
     tdm_launch launch = {.args = args,
                          .arg_count = sizeof args / sizeof args[0] - (has_local ? 0 : 1),
                          .groups = {(uint32_t)tiles, 1, (uint32_t)count},

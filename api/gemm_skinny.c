@@ -132,7 +132,6 @@ void tdm_gemm_skinny_divide(const tdm_gemm_plan *plan, tdm_gemm_division *divisi
         division->column_items = wanted == 0 ? items_on_cores(plan) : wanted;
         if (division->column_items > panels)
             division->column_items = panels;
-        division->idle_groups = plan->device->info.compute_units;
         return;
     }
     division->column_items = tdm_gemm_skinny_groups(p);

@@ -25,14 +25,14 @@ typedef int64_t tdm_arg_i64;
 
 /* A(i, p) stands at i·a_row + p·a_col, B(p, j) at p·b_row + j·b_col, each plus batch·*_batch; B in panels
  * (b_packed) is found by b_batch alone. Tiles are numbered along x, row tiles first, because only x can be
- * large on every device. What a tile is, is the kernel's affair; idle groups come before them. */
+ * large on every device. What a tile is, is the kernel's affair. */
 typedef struct {
     tdm_arg_i64 m, n, k;
     tdm_arg_i64 a_row, a_col, a_batch;
     tdm_arg_i64 b_row, b_col, b_batch;
     tdm_arg_i64 row_tiles, column_tiles;
     int a_type, b_type;
-    int b_packed, idle_groups;
+    int b_packed, reserved;
 } tdm_gemm_shape_arg;
 
 /* D = act(alpha·acc + beta·C + bias + residual). The bias runs along the columns of D, or along its rows where the

@@ -17,9 +17,8 @@
  * While it multiplies, an item asks for the next block of A, a cache line every fourth step.
  *
  * Local memory, in this order: strips, one panel unless b_packed, accumulators if K > KC.
- * Grid (idle groups, then row_tiles · column_tiles items, row tiles first; 1; batch). Item r of row_tiles gets the
- * strips from r·strips/row_tiles to the next one's, and columns likewise. The idle groups only make PoCL share
- * the others evenly: it gives the first thread one group more than its share. */
+ * Grid (row_tiles · column_tiles items, row tiles first; 1; batch). Item r of row_tiles gets the strips from
+ * r·strips/row_tiles to the next one's, and columns likewise. */
 #define TDM_EPILOGUE_VECTOR 8
 #include "dialect.h"
 #include "gemm_args.h"
@@ -147,9 +146,7 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
  long c_offset, TDM_GLOBAL const void *bias, long bias_offset, TDM_GLOBAL const void *residual,
  long r_offset, TDM_GLOBAL void *d, long d_offset, tdm_gemm_shape_arg s, tdm_gemm_epilogue_arg e,
  TDM_LOCAL_ARGUMENT(float, scratch)) {
-    const long item = tdm_group_x() - s.idle_groups, z = tdm_group_z();
-    if (item < 0)
-        return;
+    const long item = tdm_group_x(), z = tdm_group_z();
     const long row_item = item % s.row_tiles, column_item = item / s.row_tiles;
     const long all_strips = (s.m + MR - 1) / MR, all_panels = (s.n + NR - 1) / NR;
     const long first_strip = row_item * all_strips / s.row_tiles;

@@ -15,7 +15,7 @@
  *   neither                           element by element
  *
  * More than ROWS rows are done ROWS at a time, wide items STRIPE columns at a time. REGISTERS is how many vectors
- * the device has. Grid (idle groups, then column_tiles items; 1; batch): item c gets the panels of NR columns from
+ * the device has. Grid (column_tiles items, 1, batch): item c gets the panels of NR columns from
  * c·panels/column_tiles on. */
 #define TDM_EPILOGUE_VECTOR 8
 #include "dialect.h"
@@ -37,7 +37,7 @@
         if (a_col == 1)                                                                            \
             for (; p + 16 <= depth; p += 16)                                                       \
                 f32x16_store_f32(TDM_LOADV(16, AT, (TDM_GLOBAL const TDM_TYPE(AT) *)a, row + p),   \
-                                 strip, i * stride + p);                                           \
+                                 strip, i *stride + p);                                            \
         for (; p < depth; p++)                                                                     \
             strip[i * stride + p] =                                                                \
                 TDM_LOAD(AT, (TDM_GLOBAL const TDM_TYPE(AT) *)a, row + p * a_col);                 \
@@ -203,7 +203,7 @@ TDM_DEVICE void multiply_along_n(B_POINTER b, long at, long b_row, int columns, 
                     tdm_fma(TDM_SPLAT(VW, strip[m * stride + p]), b_vec, acc[m][v]);               \
             }                                                                                      \
         TDM_UNROLL for (int m = 0; m < MT; m++) TDM_UNROLL for (int v = 0; v < NP * NV; v++)       \
-            TDM_STOREV(VW, f32, acc[m][v], kept, m * pitch + v * VW);                              \
+            TDM_STOREV(VW, f32, acc[m][v], kept, m *pitch + v * VW);                               \
     }
 PANELS(1, 1)
 PANELS(1, 4)
@@ -259,9 +259,7 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
  TDM_GLOBAL const void *c, long c_offset, TDM_GLOBAL const void *bias, long bias_offset,
  TDM_GLOBAL const void *residual, long r_offset, TDM_GLOBAL void *d, long d_offset,
  tdm_gemm_shape_arg s, tdm_gemm_epilogue_arg e) {
-    const long item = tdm_group_x() - s.idle_groups, z = tdm_group_z();
-    if (item < 0)
-        return;
+    const long item = tdm_group_x(), z = tdm_group_z();
     float strip[STRIP];
     float kept[KEPT];
     const long panels = (s.n + NR - 1) / NR;
