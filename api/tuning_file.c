@@ -120,9 +120,9 @@ static const char *bad_header(const char *line) {
 }
 
 /* Room for the rows: a line has at most one. */
-static tdm_tuning_row *allocate_rows(const char *text) {
+static tdm_tuning_row *allocate_rows(const char *text, size_t bytes) {
     size_t lines = 1;
-    for (const char *c = text; (c = strchr(c, '\n')) != NULL; c++)
+    for (const char *c = text; (c = memchr(c, '\n', (size_t)(text + bytes - c))) != NULL; c++)
         lines++;
     return tdm_host_calloc(lines < TDM_TUNING_MAX_ROWS ? lines : TDM_TUNING_MAX_ROWS,
                            sizeof(tdm_tuning_row));
@@ -154,13 +154,14 @@ static tdm_tuning_file_state take_row(tdm_tuning_file *file, const char *path, c
 static tdm_tuning_file_state read_lines(tdm_tuning_file *file, const char *path, size_t bytes) {
     if (memchr(file->text, '\0', bytes))
         return refuse(file, path, "it has zero bytes: that is no text");
-    file->rows = allocate_rows(file->text);
+    file->rows = allocate_rows(file->text, bytes);
     if (!file->rows)
         return refuse(file, path, "no host memory");
+    const char *const end = file->text + bytes;
     int number = 0;
     for (char *line = file->text, *next; line; line = next) {
-        next = strchr(line, '\n');
-        const size_t length = next ? (size_t)(next - line) : strlen(line);
+        next = memchr(line, '\n', (size_t)(end - line));
+        const size_t length = (size_t)((next ? next : end) - line);
         if (next)
             *next++ = '\0';
         const char *reason = bad_bytes(line, length);
