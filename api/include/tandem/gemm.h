@@ -48,8 +48,9 @@ typedef struct tdm_gemm_desc {
     int transpose_a, transpose_b;
     float alpha, beta;
     tdm_activation activation;
-    int packed_b;        /* not 0: B is given to _run as an object made by tdm_gemm_pack_b */
-    const char *variant; /* force this kernel variant by name, with launch-time parameters where they
+    int packed_b; /* not 0: B is given to _run as an object made by tdm_gemm_pack_b */
+    const char
+        *variant; /* force this kernel variant by name, with launch-time parameters where they
                             follow: "variant:name=value,..."; NULL: the library chooses */
 } tdm_gemm_desc;
 
