@@ -51,6 +51,12 @@ void tdm_host_free(void *pointer);
 const char *tdm_environment(const char *name, bool secure);
 
 /*
+ * A path of the user's, in host memory: what the variable `own` says ("off": none), else `rest` below what the XDG variable says,
+ * else below `folder` of the home. NULL: there is none, or no host memory. Programs that run with raised privileges have none.
+ */
+char *tdm_user_path(const char *own, const char *xdg, const char *folder, const char *rest);
+
+/*
  * Fault injection for tests: a backend passes every driver call through it. Returns the native code
  * to fail with, or 0 to really call. `call` is the driver function's name. Costs one relaxed load
  * when no fault is planted.

@@ -1,5 +1,6 @@
 /* Host allocations through the user's hooks, and reading the environment. */
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -74,4 +75,24 @@ const char *tdm_environment(const char *name, bool secure) {
 #else
     return secure ? NULL : getenv(name);
 #endif
+}
+
+static char *join(const char *base, const char *folder, const char *rest) {
+    const size_t bytes = strlen(base) + strlen(folder) + strlen(rest) + 1;
+    char *const path = tdm_host_alloc(bytes);
+    if (path)
+        snprintf(path, bytes, "%s%s%s", base, folder, rest);
+    return path;
+}
+
+char *tdm_user_path(const char *own, const char *xdg, const char *folder, const char *rest) {
+    const char *const named = tdm_environment(own, true);
+    if (named && *named)
+        return strcmp(named, "off") == 0 ? NULL : tdm_host_strdup(named);
+    // The XDG specification has relative paths ignored.
+    const char *const user = tdm_environment(xdg, true);
+    if (user && *user == '/')
+        return join(user, "", rest);
+    const char *const home = tdm_environment("HOME", true);
+    return home && *home == '/' ? join(home, folder, rest) : NULL;
 }

@@ -11,25 +11,10 @@
 
 /* ---- its place ----------------------------------------------------------------------------------- */
 
-static char *join(const char *folder, const char *rest) {
-    const size_t bytes = strlen(folder) + strlen(rest) + 1;
-    char *const path = tdm_host_alloc(bytes);
-    if (path)
-        snprintf(path, bytes, "%s%s", folder, rest);
-    return path;
-}
-
 char *tdm_tuning_path(bool *named) {
     const char *const own = tdm_environment("TANDEM_TUNING_FILE", true);
     *named = own && *own;
-    if (*named)
-        return strcmp(own, "off") == 0 ? NULL : tdm_host_strdup(own);
-    // The XDG specification has relative paths ignored.
-    const char *const user = tdm_environment("XDG_CONFIG_HOME", true);
-    if (user && *user == '/')
-        return join(user, "/tandem/tuning.txt");
-    const char *const home = tdm_environment("HOME", true);
-    return home && *home == '/' ? join(home, "/.config/tandem/tuning.txt") : NULL;
+    return tdm_user_path("TANDEM_TUNING_FILE", "XDG_CONFIG_HOME", "/.config", "/tandem/tuning.txt");
 }
 
 /* ---- its bytes ----------------------------------------------------------------------------------- */

@@ -21,24 +21,8 @@ bool tdm_program_cache_is_private(const struct stat *file) {
 
 /* ---- which ----------------------------------------------------------------------------------- */
 
-static char *join(const char *folder, const char *rest) {
-    const size_t bytes = strlen(folder) + strlen(rest) + 1;
-    char *const path = tdm_host_alloc(bytes);
-    if (path)
-        snprintf(path, bytes, "%s%s", folder, rest);
-    return path;
-}
-
 char *tdm_program_cache_path(void) {
-    const char *const own = tdm_environment("TANDEM_CACHE_DIR", true);
-    if (own && *own)
-        return strcmp(own, "off") == 0 ? NULL : tdm_host_strdup(own);
-    // The XDG specification has relative paths ignored.
-    const char *const user = tdm_environment("XDG_CACHE_HOME", true);
-    if (user && *user == '/')
-        return join(user, "/tandem");
-    const char *const home = tdm_environment("HOME", true);
-    return home && *home == '/' ? join(home, "/.cache/tandem") : NULL;
+    return tdm_user_path("TANDEM_CACHE_DIR", "XDG_CACHE_HOME", "/.cache", "/tandem");
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
