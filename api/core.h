@@ -18,6 +18,7 @@
 
 #include <tandem/gemm.h>
 #include <tandem/ops.h>
+#include <tandem/quant.h>
 #include <tandem/tensor.h>
 
 /* ---- returning on failure: TDM_TRY where nothing is to clean up, TDM_TRY_GOTO with `cleanup:`
@@ -149,7 +150,27 @@ struct tdm_tensor {
     tdm_buffer *buffer; /* counted */
     tdm_layout layout;
     int64_t offset; /* elements from the buffer's start */
+    /* Quantization: own handles, NULL where there is none. */
+    tdm_tensor *scale, *zero_point;
+    int64_t block[TDM_MAX_RANK]; /* elements that share a parameter, 0: the whole dimension */
 };
+
+/* As tdm_tensor_quantized on a tensor that nobody else has yet; scale and zero_point (may be NULL) belong to it from then on. */
+void tdm_tensor_carry(tdm_tensor *tensor, const int64_t *block, tdm_tensor *scale,
+                      tdm_tensor *zero_point);
+
+/*
+ * What a new view of a tensor carries: nothing where the tensor carries nothing, else the parameters as quant.h says. On failure
+ * the view is destroyed and set to NULL.
+ */
+typedef struct tdm_view_slice {
+    int dimension;
+    int64_t start, stop, step;
+} tdm_view_slice;
+tdm_status tdm_view_carry_whole(const char *operation, const tdm_tensor *tensor, tdm_tensor **view);
+tdm_status tdm_view_carry_transposed(const tdm_tensor *tensor, const int *order, tdm_tensor **view);
+tdm_status tdm_view_carry_slice(const tdm_tensor *tensor, const tdm_view_slice *s,
+                                tdm_tensor **view);
 
 /*
  * As tdm_buffer_create, for a first use on the stream of that id: blocks whose unfinished work is on it

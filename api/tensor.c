@@ -78,6 +78,8 @@ tdm_status tdm_tensor_create(tdm_device *device, tdm_dtype dtype, int rank, cons
 void tdm_tensor_destroy(tdm_tensor *tensor) {
     if (!tensor)
         return;
+    tdm_tensor_destroy(tensor->scale);
+    tdm_tensor_destroy(tensor->zero_point);
     tdm_buffer_destroy(tensor->buffer);
     tdm_host_free(tensor);
 }

@@ -43,7 +43,8 @@ tdm_status tdm_tensor_view(const tdm_tensor *tensor, int rank, const int64_t *sh
         layout.shape[i] = shape[i];
         layout.strides[i] = strides[i];
     }
-    return make_view("tensor_view", tensor, &layout, offset, view);
+    TDM_TRY(make_view("tensor_view", tensor, &layout, offset, view));
+    return tdm_view_carry_whole("tensor_view", tensor, view);
 }
 
 tdm_status tdm_tensor_slice(const tdm_tensor *tensor, int dimension, int64_t start, int64_t stop,
@@ -65,7 +66,8 @@ tdm_status tdm_tensor_slice(const tdm_tensor *tensor, int dimension, int64_t sta
     if (count > 1)
         layout.strides[dimension] *= step;
     const int64_t offset = count > 0 ? start * tensor->layout.strides[dimension] : 0;
-    return make_view("tensor_slice", tensor, &layout, offset, view);
+    TDM_TRY(make_view("tensor_slice", tensor, &layout, offset, view));
+    return tdm_view_carry_slice(tensor, &(tdm_view_slice){dimension, start, stop, step}, view);
 }
 
 tdm_status tdm_tensor_transpose(const tdm_tensor *tensor, const int *order, tdm_tensor **view) {
@@ -83,7 +85,8 @@ tdm_status tdm_tensor_transpose(const tdm_tensor *tensor, const int *order, tdm_
         layout.shape[i] = tensor->layout.shape[from];
         layout.strides[i] = tensor->layout.strides[from];
     }
-    return make_view("tensor_transpose", tensor, &layout, 0, view);
+    TDM_TRY(make_view("tensor_transpose", tensor, &layout, 0, view));
+    return tdm_view_carry_transposed(tensor, order, view);
 }
 
 /* Shape and strides without dimensions of 1, neighbours that step as one merged. Returns the rank. */
@@ -143,7 +146,8 @@ tdm_status tdm_tensor_reshape(const tdm_tensor *tensor, int rank, const int64_t 
         !split_dimensions(merged_shape, merged_strides, merged, &layout))
         return tdm_fail(TDM_UNSUPPORTED, "tensor_reshape: %s to %s needs a copy with these strides",
                         tdm_layout_text(&tensor->layout, from), tdm_layout_text(&layout, to));
-    return make_view("tensor_reshape", tensor, &layout, 0, view);
+    TDM_TRY(make_view("tensor_reshape", tensor, &layout, 0, view));
+    return tdm_view_carry_whole("tensor_reshape", tensor, view);
 }
 
 tdm_status tdm_tensor_broadcast(const tdm_tensor *tensor, int rank, const int64_t *shape,
@@ -167,5 +171,6 @@ tdm_status tdm_tensor_broadcast(const tdm_tensor *tensor, int rank, const int64_
                             "tensor_broadcast: dimension %d is %lld and cannot become %lld", i,
                             (long long)size, (long long)shape[i]);
     }
-    return make_view("tensor_broadcast", tensor, &layout, 0, view);
+    TDM_TRY(make_view("tensor_broadcast", tensor, &layout, 0, view));
+    return tdm_view_carry_whole("tensor_broadcast", tensor, view);
 }

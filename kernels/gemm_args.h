@@ -47,12 +47,13 @@ typedef struct {
     int c_type, bias_type, r_type, d_type, streams_d;
 } tdm_gemm_epilogue_arg;
 
-/* Packing: see gemm_pack.cl. */
+/* Packing: see gemm_pack.cl; sums_at is for gemm_int_pack.cl, as in gemm_int_args.h. */
 typedef struct {
     tdm_arg_i64 depth, lines;
     tdm_arg_i64 row, col, batch;
     tdm_arg_i64 packed_batch;
     tdm_arg_i64 depth_per_item;
+    tdm_arg_i64 sums_at;
 } tdm_pack_arg;
 
 #endif

@@ -24,9 +24,16 @@ extern const size_t tdm_kernel_text_count;
     X(GEMM)                                                                                        \
     X(GEMM_PACK)                                                                                   \
     X(GEMM_REDUCE)                                                                                 \
+    X(GEMM_INT)                                                                                    \
+    X(GEMM_INT_PACK)                                                                               \
     X(UNARY)                                                                                       \
     X(BINARY)                                                                                      \
     X(CONVERT)                                                                                     \
+    X(QUANTIZE)                                                                                    \
+    X(QUANTIZE_DYNAMIC)                                                                            \
+    X(DEQUANTIZE)                                                                                  \
+    X(REQUANTIZE)                                                                                  \
+    X(FAKE_QUANTIZE)                                                                               \
     X(COPY)                                                                                        \
     X(FILL)                                                                                        \
     X(REDUCE)                                                                                      \

@@ -7,6 +7,7 @@
 #include <tandem/gemm.h>
 #include <tandem/memory.h>
 #include <tandem/ops.h>
+#include <tandem/quant.h>
 #include <tandem/status.h>
 #include <tandem/stream.h>
 #include <tandem/tensor.h>

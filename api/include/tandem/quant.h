@@ -1,0 +1,123 @@
+/*
+ * Quantized tensors: real = scale · (q − zero_point).
+ *
+ * A quantized tensor is a tensor of s8, u8 or s4 that carries its parameters: a tensor of scales and, if asymmetric, one
+ * of zero points. How many elements share a parameter is data, not a kind: `block` has, for each dimension, the elements
+ * that share one (0: the whole dimension), and the parameters' tensors have the same rank, with ceil(dimension / block)
+ * entries per dimension:
+ *
+ *     per tensor                                  block {0, 0}    parameters 1×1
+ *     per output channel of a K×N weight          block {0, 1}    parameters 1×N
+ *     per row of M×K activations                  block {1, 0}    parameters M×1
+ *     groups of 32 along K of a K×N weight        block {32, 1}   parameters ceil(K/32)×N
+ *
+ * The rules of every conversion, rounding included, are in docs/numerics.md and are the same bits on every device.
+ * Operations that are not about quantization (tdm_copy, tdm_convert, …) see the stored integers.
+ */
+#ifndef TANDEM_QUANT_H
+#define TANDEM_QUANT_H
+
+#include <tandem/tensor.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The parameters of a quantized tensor. Start from TDM_QUANTIZATION_INIT. */
+typedef struct tdm_quantization {
+    size_t struct_size;          /* sizeof(tdm_quantization) */
+    int64_t block[TDM_MAX_RANK]; /* elements per dimension that share a parameter, 0: all */
+    const tdm_tensor *scale;     /* f32 or f16; required */
+    const tdm_tensor *
+        zero_point; /* s32, s8 or u8; NULL: all 0. It must lie in the range of the quantized type */
+} tdm_quantization;
+
+#ifdef __cplusplus
+static inline tdm_quantization tdm_quantization_init(void) {
+    tdm_quantization quantization = tdm_quantization();
+    quantization.struct_size = sizeof quantization;
+    return quantization;
+}
+#define TDM_QUANTIZATION_INIT tdm_quantization_init()
+#else
+#define TDM_QUANTIZATION_INIT                                                                      \
+    { .struct_size = sizeof(tdm_quantization) }
+#endif
+
+/*
+ * A new handle on the same elements that carries parameters; `tensor` may itself carry some, which the new handle does not. The
+ * scales' and zero points' buffers are kept alive; their content may change later, and whoever runs after that sees it.
+ * Views: tdm_tensor_transpose and tdm_tensor_slice carry the parameters along (a slice must begin on a block, and end on one or at
+ * the end of the dimension); tdm_tensor_view, _reshape and _broadcast carry parameters of the whole tensor and refuse others
+ * (TDM_UNSUPPORTED). Released with tdm_tensor_destroy. Statuses: TDM_BAD_ARGUMENT (NULL, another device, struct_size,
+ * negative block), TDM_BAD_DTYPE, TDM_BAD_SHAPE (shape of scale or zero_point, named), TDM_OUT_OF_HOST_MEMORY. Thread-safe. Since 0.1.
+ */
+TDM_API tdm_status tdm_tensor_quantized(const tdm_tensor *tensor,
+                                        const tdm_quantization *quantization,
+                                        tdm_tensor **quantized);
+
+/*
+ * Allocate a contiguous quantized tensor with its parameters' tensors: elements of `dtype` (s8, u8, s4), scales of `scale`
+ * (f32, f16), zero points of `zero_point` (s32, s8, u8, or TDM_DTYPE_NONE for none). block has `rank` entries; NULL: one
+ * parameter for the whole tensor. All content is undefined until tdm_quantize_dynamic or copies into the parameters fill it. Statuses: as
+ * tdm_tensor_create and tdm_tensor_quantized. Thread-safe. Since 0.1.
+ */
+TDM_API tdm_status tdm_tensor_create_quantized(tdm_device *device, tdm_dtype dtype, int rank,
+                                               const int64_t *shape, const int64_t *block,
+                                               tdm_dtype scale, tdm_dtype zero_point,
+                                               tdm_tensor **tensor);
+
+/*
+ * The parameters that a tensor carries; scale is NULL when it carries none. The tensors are borrowed: they live as long as the
+ * handle. Statuses: TDM_BAD_ARGUMENT. Thread-safe. Since 0.1.
+ */
+TDM_API tdm_status tdm_tensor_quantization(const tdm_tensor *tensor,
+                                           tdm_quantization *quantization);
+
+/*
+ * target = quantize(source): q = saturate(rint(x / scale) + zero_point), ties to even, with the parameters that target carries
+ * (ONNX's QuantizeLinear). NaN gives the zero point, infinities saturate; a scale of 0 gives the zero point everywhere. source: f32, f16, bf16,
+ * same shape, any strides. Enqueues. Statuses: TDM_BAD_ARGUMENT (NULL, devices differ, overlap, target carries no parameters),
+ * TDM_BAD_SHAPE, TDM_UNSUPPORTED (dtypes, named), the stream's failure. Thread-safe. Since 0.1.
+ */
+TDM_API tdm_status tdm_quantize(tdm_stream *stream, tdm_tensor *target, const tdm_tensor *source);
+
+/*
+ * As tdm_quantize, after deriving the parameters from source, block by block, and writing them to the tensors that target carries:
+ *   with zero points      asymmetric: the range is widened to hold 0; scale = (max − min)/(high − low), zero_point = rint(low − min/scale)
+ *   without               symmetric: scale = max|x| / high, with codes of −high … high
+ * where low and high are the ends of the type's range, high = 7 for s4. Not finite values do not take part in the range. A block of zeros gets the scale 0.
+ * Every element of target's parameters is overwritten: they must not be shared (strides of 0) nor overlap source. Statuses: as tdm_quantize; TDM_UNSUPPORTED also for
+ * u8 without zero points, and for blocks that are neither whole tensors, whole rows (the last dimension) nor groups along one dimension. Thread-safe. Since 0.1.
+ */
+TDM_API tdm_status tdm_quantize_dynamic(tdm_stream *stream, tdm_tensor *target,
+                                        const tdm_tensor *source);
+
+/*
+ * target = scale · (source − zero_point) in f32, rounded once more where target is f16 or bf16. source carries parameters
+ * (s8, u8, s4, or s32 with scales only). Same shape, any strides, no overlap. Enqueues. Statuses: as tdm_quantize. Thread-safe. Since 0.1.
+ */
+TDM_API tdm_status tdm_dequantize(tdm_stream *stream, tdm_tensor *target, const tdm_tensor *source);
+
+/*
+ * From one quantization to another, element by element: m = scale_source / scale_target (one rounding),
+ * x = float(q − zero_source) · m, target = zero + rint(clamp(x, low − zero, high − zero)), ties to even. source: s32, s8, u8, s4
+ * with parameters; target: s8, u8, s4 with parameters. A target scale of 0 gives the zero point. Same shape, any strides, no overlap. Enqueues. Statuses: as tdm_quantize.
+ * Thread-safe. Since 0.1.
+ */
+TDM_API tdm_status tdm_requantize(tdm_stream *stream, tdm_tensor *target, const tdm_tensor *source);
+
+/*
+ * target = dequantize(quantize(source)) without storing the codes, for training and for looking at errors; `like` carries the
+ * parameters and gives type and blocks, its elements are not touched. mask, if not NULL, is u8 of the same shape: 1 where the straight-through
+ * gradient passes (the code before saturation lies in the range), else 0. source and target: f32, f16, bf16; target may be source's
+ * very view. Enqueues. Statuses: as tdm_quantize. Thread-safe. Since 0.1.
+ */
+TDM_API tdm_status tdm_fake_quantize(tdm_stream *stream, tdm_tensor *target, tdm_tensor *mask,
+                                     const tdm_tensor *source, const tdm_tensor *like);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,29 @@
+/* What the integer GEMM kernels get besides shape and epilogue (gemm_args.h), one definition for the host and for the kernel
+ * texts.
+ *
+ *   acc(i, j) = Σ_p (A(i, p) − za(i))·(B(p, j) − zb(j)) + bias(j)      in s32, modulo 2^32; bias only where it is s32
+ *             = Σ A·B − za·Σ_p B(p, j) − zb·Σ_p A(i, p) + K·za·zb + bias
+ *
+ *   D s32:      acc
+ *   D s8, u8:   m = (sa(i)·sb(j)) / sd(j), two roundings; x = float(acc)·m;
+ *               zd + rint(clamp(x, low − zd, high − zd)), with 0 for the lower limit where the activation is relu and low < zd
+ *   D float:    x = alpha·(float(acc)·(sa(i)·sb(j))) goes through the epilogue of the other kernels: C, float bias, residual, activation
+ *
+ * float(acc) is rounded to nearest even. A scale or zero point that is absent is 1 or 0: its buffer is never touched. */
+#ifndef TDM_GEMM_INT_ARGS_H
+#define TDM_GEMM_INT_ARGS_H
+
+#include "gemm_args.h"
+
+/* Scales are f32; zero points are s32, s8 or u8 by their code. Strides in elements: 0 where one value serves all. */
+typedef struct {
+    tdm_arg_i64 a_scale_row, a_scale_batch, a_zero_row, a_zero_batch;
+    tdm_arg_i64 b_scale_col, b_scale_batch, b_zero_col, b_zero_batch;
+    tdm_arg_i64 d_scale_col, d_zero_col;
+    tdm_arg_i64 sums_at;                          /* B in panels: bytes from a batch entry's panels to the s32 sums of its columns */
+    int a_scale_type, b_scale_type, d_scale_type; /* TDM_CODE_F32 or TDM_CODE_ABSENT */
+    int a_zero_type, b_zero_type, d_zero_type;    /* TDM_CODE_S32, _S8, _U8 or TDM_CODE_ABSENT */
+    int low, high;                                /* range of an 8-bit D */
+} tdm_gemm_quant_arg;
+
+#endif
