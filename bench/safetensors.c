@@ -80,15 +80,15 @@ static int check_unique(const cJSON *object, const char *what, safetensors_error
         return 0;
     const cJSON **const items = malloc(count * sizeof *items);
     if (!items)
-        return safetensors_fail(error, "out of memory for the names of %s", what);
+        return file_fail(error, "out of memory for the names of %s", what);
     size_t next = 0;
     cJSON_ArrayForEach(item, object) items[next++] = item;
     qsort(items, count, sizeof *items, compare_items);
     int result = 0;
     for (size_t i = 1; i < count && result == 0; i++)
         if (!strcmp(items[i - 1]->string, items[i]->string))
-            result = safetensors_fail(error, "member \"%s\" stands twice in %s",
-                                      safetensors_printable(items[i]->string).text, what);
+            result = file_fail(error, "member \"%s\" stands twice in %s",
+                               file_printable(items[i]->string).text, what);
     free(items);
     return result;
 }
@@ -98,34 +98,34 @@ static int check_unique(const cJSON *object, const char *what, safetensors_error
 static int read_dtype(const cJSON *item, const char *name, safetensors_dtype *dtype,
                       safetensors_error *error) {
     if (!cJSON_IsString(item))
-        return safetensors_fail(error, "tensor \"%s\" has no dtype", name);
+        return file_fail(error, "tensor \"%s\" has no dtype", name);
     for (int i = 0; i < SAFETENSORS_DTYPES; i++)
         if (!strcmp(item->valuestring, dtype_rows[i].name)) {
             *dtype = (safetensors_dtype)i;
             return 0;
         }
-    return safetensors_fail(error, "tensor \"%s\" has the unknown dtype \"%s\"", name,
-                            safetensors_printable(item->valuestring).text);
+    return file_fail(error, "tensor \"%s\" has the unknown dtype \"%s\"", name,
+                     file_printable(item->valuestring).text);
 }
 
 static int read_shape(const cJSON *item, const char *name, safetensors_tensor *tensor,
                       uint64_t *bytes, safetensors_error *error) {
     if (!cJSON_IsArray(item))
-        return safetensors_fail(error, "tensor \"%s\" has no shape", name);
+        return file_fail(error, "tensor \"%s\" has no shape", name);
     *bytes = safetensors_dtype_bytes(tensor->dtype);
     tensor->rank = 0;
     const cJSON *dimension;
     cJSON_ArrayForEach(dimension, item) {
         uint64_t extent;
         if (tensor->rank == SAFETENSORS_MAX_RANK)
-            return safetensors_fail(error, "tensor \"%s\" has more than %d dimensions", name,
-                                    SAFETENSORS_MAX_RANK);
+            return file_fail(error, "tensor \"%s\" has more than %d dimensions", name,
+                             SAFETENSORS_MAX_RANK);
         if (!whole_number(dimension, &extent))
-            return safetensors_fail(
-                error, "dimension %d of tensor \"%s\" is no whole number from 0 to 2^53 - 1",
-                tensor->rank, name);
+            return file_fail(error,
+                             "dimension %d of tensor \"%s\" is no whole number from 0 to 2^53 - 1",
+                             tensor->rank, name);
         if (__builtin_mul_overflow(*bytes, extent, bytes) || *bytes > INT64_MAX)
-            return safetensors_fail(error, "the shape of tensor \"%s\" overflows 64 bits", name);
+            return file_fail(error, "the shape of tensor \"%s\" overflows 64 bits", name);
         tensor->shape[tensor->rank++] = (int64_t)extent;
     }
     return 0;
@@ -134,33 +134,32 @@ static int read_shape(const cJSON *item, const char *name, safetensors_tensor *t
 static int read_range(const cJSON *item, const char *name, uint64_t data_bytes, byte_range *range,
                       safetensors_error *error) {
     if (!cJSON_IsArray(item) || cJSON_GetArraySize(item) != 2)
-        return safetensors_fail(error, "tensor \"%s\" has no data_offsets of two numbers", name);
+        return file_fail(error, "tensor \"%s\" has no data_offsets of two numbers", name);
     if (!whole_number(item->child, &range->begin) || !whole_number(item->child->next, &range->end))
-        return safetensors_fail(
+        return file_fail(
             error, "a data offset of tensor \"%s\" is no whole number from 0 to 2^53 - 1", name);
     if (range->end < range->begin)
-        return safetensors_fail(error, "tensor \"%s\" ends at byte %llu, before its begin at %llu",
-                                name, (unsigned long long)range->end,
-                                (unsigned long long)range->begin);
+        return file_fail(error, "tensor \"%s\" ends at byte %llu, before its begin at %llu", name,
+                         (unsigned long long)range->end, (unsigned long long)range->begin);
     if (range->end > data_bytes)
-        return safetensors_fail(
-            error, "tensor \"%s\" ends at byte %llu, but the file holds %llu bytes of data", name,
-            (unsigned long long)range->end, (unsigned long long)data_bytes);
+        return file_fail(error,
+                         "tensor \"%s\" ends at byte %llu, but the file holds %llu bytes of data",
+                         name, (unsigned long long)range->end, (unsigned long long)data_bytes);
     return 0;
 }
 
 static int read_tensor(const cJSON *item, const unsigned char *data, uint64_t data_bytes,
                        safetensors_tensor *tensor, safetensors_error *error) {
-    const safetensors_name printable = safetensors_printable(item->string);
+    const file_name printable = file_printable(item->string);
     const char *const name = printable.text;
     if (!cJSON_IsObject(item))
-        return safetensors_fail(error, "tensor \"%s\" is no object", name);
+        return file_fail(error, "tensor \"%s\" is no object", name);
     const cJSON *member;
     cJSON_ArrayForEach(member, item) {
         if (strcmp(member->string, "dtype") && strcmp(member->string, "shape") &&
             strcmp(member->string, "data_offsets"))
-            return safetensors_fail(error, "tensor \"%s\" has the unknown member \"%s\"", name,
-                                    safetensors_printable(member->string).text);
+            return file_fail(error, "tensor \"%s\" has the unknown member \"%s\"", name,
+                             file_printable(member->string).text);
     }
     uint64_t bytes = 0;
     byte_range range = {0, 0};
@@ -171,9 +170,9 @@ static int read_tensor(const cJSON *item, const unsigned char *data, uint64_t da
                    error))
         return -1;
     if (range.end - range.begin != bytes)
-        return safetensors_fail(
-            error, "tensor \"%s\" claims %llu bytes of data, but its shape takes %llu", name,
-            (unsigned long long)(range.end - range.begin), (unsigned long long)bytes);
+        return file_fail(error, "tensor \"%s\" claims %llu bytes of data, but its shape takes %llu",
+                         name, (unsigned long long)(range.end - range.begin),
+                         (unsigned long long)bytes);
     tensor->name = item->string;
     tensor->data = data + range.begin;
     tensor->bytes = (size_t)bytes;
@@ -209,20 +208,19 @@ static int check_cover(const safetensors_file *file, const unsigned char *data, 
         const safetensors_tensor *const tensor = &file->tensors[i];
         const uint64_t begin = (uint64_t)((const unsigned char *)tensor->data - data);
         if (begin < covered)
-            return safetensors_fail(error, "tensors \"%s\" and \"%s\" overlap at byte %llu",
-                                    safetensors_printable(former).text,
-                                    safetensors_printable(tensor->name).text,
-                                    (unsigned long long)begin);
+            return file_fail(error, "tensors \"%s\" and \"%s\" overlap at byte %llu",
+                             file_printable(former).text, file_printable(tensor->name).text,
+                             (unsigned long long)begin);
         if (begin > covered)
-            return safetensors_fail(error, "a hole of %llu bytes lies before tensor \"%s\"",
-                                    (unsigned long long)(begin - covered),
-                                    safetensors_printable(tensor->name).text);
+            return file_fail(error, "a hole of %llu bytes lies before tensor \"%s\"",
+                             (unsigned long long)(begin - covered),
+                             file_printable(tensor->name).text);
         covered = begin + tensor->bytes;
         former = tensor->name;
     }
     if (covered != data_bytes)
-        return safetensors_fail(error, "%llu bytes after the last tensor belong to none",
-                                (unsigned long long)(data_bytes - covered));
+        return file_fail(error, "%llu bytes after the last tensor belong to none",
+                         (unsigned long long)(data_bytes - covered));
     return 0;
 }
 
@@ -231,12 +229,12 @@ static int read_metadata(safetensors_file *file, safetensors_error *error) {
     if (!file->metadata)
         return 0;
     if (!cJSON_IsObject(file->metadata))
-        return safetensors_fail(error, "__metadata__ is no object");
+        return file_fail(error, "__metadata__ is no object");
     const cJSON *item;
     cJSON_ArrayForEach(item, file->metadata) {
         if (!cJSON_IsString(item))
-            return safetensors_fail(error, "\"%s\" of __metadata__ is no text",
-                                    safetensors_printable(item->string).text);
+            return file_fail(error, "\"%s\" of __metadata__ is no text",
+                             file_printable(item->string).text);
     }
     return check_unique(file->metadata, "__metadata__", error);
 }
@@ -249,7 +247,7 @@ static int read_tensors(safetensors_file *file, const unsigned char *data, uint6
     file->tensors = calloc(members + 1, sizeof *file->tensors);
     file->by_name = calloc(members + 1, sizeof *file->by_name);
     if (!file->tensors || !file->by_name)
-        return safetensors_fail(error, "out of memory for %zu tensors", members);
+        return file_fail(error, "out of memory for %zu tensors", members);
     cJSON_ArrayForEach(item, file->header) {
         if (item == file->metadata)
             continue;
@@ -270,26 +268,25 @@ static int read_header(safetensors_file *file, const unsigned char *bytes, size_
                        safetensors_error *error) {
     uint64_t length;
     if (size < LENGTH_BYTES)
-        return safetensors_fail(
-            error, "the file is truncated: %zu bytes, less than a header length", size);
+        return file_fail(error, "the file is truncated: %zu bytes, less than a header length",
+                         size);
     memcpy(&length, bytes, sizeof length);
     if (length > SAFETENSORS_MAX_HEADER)
-        return safetensors_fail(error, "the header length of %llu bytes is above the limit of %d",
-                                (unsigned long long)length, SAFETENSORS_MAX_HEADER);
+        return file_fail(error, "the header length of %llu bytes is above the limit of %d",
+                         (unsigned long long)length, SAFETENSORS_MAX_HEADER);
     if (length > size - LENGTH_BYTES)
-        return safetensors_fail(error,
-                                "the file is truncated: its header takes %llu bytes, %zu are there",
-                                (unsigned long long)length, size - LENGTH_BYTES);
+        return file_fail(error, "the file is truncated: its header takes %llu bytes, %zu are there",
+                         (unsigned long long)length, size - LENGTH_BYTES);
     const char *const text = (const char *)bytes + LENGTH_BYTES;
     if (safetensors_check_text(text, (size_t)length, error))
         return -1;
     const char *end = NULL;
     file->header = cJSON_ParseWithLengthOpts(text, (size_t)length, &end, 0);
     if (!file->header || !cJSON_IsObject(file->header))
-        return safetensors_fail(error, "the header is no JSON object");
+        return file_fail(error, "the header is no JSON object");
     for (; end < text + length; end++)
         if (*end != ' ')
-            return safetensors_fail(error, "the header goes on after its JSON object");
+            return file_fail(error, "the header goes on after its JSON object");
     if (check_unique(file->header, "the header", error) || read_metadata(file, error))
         return -1;
     const size_t data_begin = LENGTH_BYTES + (size_t)length;
@@ -301,7 +298,7 @@ int safetensors_parse(const void *bytes, size_t size, safetensors_file **file,
     *file = NULL;
     safetensors_file *const made = calloc(1, sizeof *made);
     if (!made)
-        return safetensors_fail(error, "out of memory");
+        return file_fail(error, "out of memory");
     if (read_header(made, bytes, size, error)) {
         safetensors_close(made);
         return -1;
@@ -314,16 +311,16 @@ static int map_descriptor(int descriptor, const char *path, void **mapping, size
                           safetensors_error *error) {
     struct stat status;
     if (fstat(descriptor, &status))
-        return safetensors_fail(error, "%s: %s", path, strerror(errno));
+        return file_fail(error, "%s: %s", path, strerror(errno));
     if (!S_ISREG(status.st_mode))
-        return safetensors_fail(error, "%s is no regular file", path);
+        return file_fail(error, "%s is no regular file", path);
     if (status.st_size < LENGTH_BYTES) /* an empty file cannot be mapped */
-        return safetensors_fail(error, "%s: the file is truncated: %lld bytes", path,
-                                (long long)status.st_size);
+        return file_fail(error, "%s: the file is truncated: %lld bytes", path,
+                         (long long)status.st_size);
     *size = (size_t)status.st_size;
     *mapping = mmap(NULL, *size, PROT_READ, MAP_PRIVATE, descriptor, 0);
     if (*mapping == MAP_FAILED)
-        return safetensors_fail(error, "%s cannot be mapped: %s", path, strerror(errno));
+        return file_fail(error, "%s cannot be mapped: %s", path, strerror(errno));
     return 0;
 }
 
@@ -331,7 +328,7 @@ int safetensors_open(const char *path, safetensors_file **file, safetensors_erro
     *file = NULL;
     const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (descriptor < 0)
-        return safetensors_fail(error, "%s: %s", path, strerror(errno));
+        return file_fail(error, "%s: %s", path, strerror(errno));
     void *mapping = NULL;
     size_t size = 0;
     const int mapped = map_descriptor(descriptor, path, &mapping, &size, error);
@@ -341,7 +338,7 @@ int safetensors_open(const char *path, safetensors_file **file, safetensors_erro
     safetensors_error inner;
     if (safetensors_parse(mapping, size, file, &inner)) {
         munmap(mapping, size);
-        return safetensors_fail(error, "%s: %s", path, inner.text);
+        return file_fail(error, "%s: %s", path, inner.text);
     }
     (*file)->mapping = mapping;
     (*file)->mapping_bytes = size;

@@ -14,6 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "bench/file_error.h"
+
 enum {
     SAFETENSORS_MAX_RANK = 8,
     SAFETENSORS_MAX_HEADER = 16 << 20 /* bytes; 100,000 tensors take about 13 MB */
@@ -61,11 +63,7 @@ typedef struct safetensors_pair {
 
 typedef struct safetensors_file safetensors_file;
 
-/* What went wrong, one sentence without a full stop. Names from the file stand in it with
- * unprintable bytes replaced. */
-typedef struct safetensors_error {
-    char text[400];
-} safetensors_error;
+typedef file_error safetensors_error;
 
 /* "F32"; bytes per element. */
 const char *safetensors_dtype_name(safetensors_dtype dtype);

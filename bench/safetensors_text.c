@@ -1,28 +1,10 @@
 #include "bench/safetensors_text.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 enum {
     MAX_DEPTH = 3
 };
-
-void safetensors_set_error(safetensors_error *error, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(error->text, sizeof error->text, format, arguments);
-    va_end(arguments);
-}
-
-safetensors_name safetensors_printable(const char *name) {
-    safetensors_name result;
-    size_t i = 0;
-    for (; name[i] && i < sizeof result.text - 4; i++)
-        result.text[i] = (name[i] >= ' ' && name[i] <= '~') ? name[i] : '?';
-    memcpy(result.text + i, name[i] ? "..." : "", name[i] ? 4 : 1);
-    return result;
-}
 
 /* Length of the UTF-8 sequence at `text`, 0 when it is none (RFC 3629: no overlong form, no surrogate). */
 static size_t utf8_sequence(const unsigned char *text, size_t left) {
@@ -53,9 +35,9 @@ static int check_utf8(const char *text, size_t length, safetensors_error *error)
     for (size_t i = 0; i < length;) {
         const size_t step = utf8_sequence((const unsigned char *)text + i, length - i);
         if (step == 0)
-            return safetensors_fail(error, "the header is no UTF-8 text (byte %zu)", i);
+            return file_fail(error, "the header is no UTF-8 text (byte %zu)", i);
         if ((unsigned char)text[i] < ' ' && !strchr("\t\n\r", text[i] ? text[i] : 1))
-            return safetensors_fail(error, "the header has a control character (byte %zu)", i);
+            return file_fail(error, "the header has a control character (byte %zu)", i);
         i += step;
     }
     return 0;
@@ -74,7 +56,7 @@ static size_t skip_string(const char *text, size_t start, size_t length, int *ha
 
 int safetensors_check_text(const char *text, size_t length, safetensors_error *error) {
     if (length == 0 || text[0] != '{')
-        return safetensors_fail(error, "the header does not begin with '{'");
+        return file_fail(error, "the header does not begin with '{'");
     if (check_utf8(text, length, error))
         return -1;
     int depth = 0;
@@ -89,11 +71,11 @@ int safetensors_check_text(const char *text, size_t length, safetensors_error *e
         else if (text[i] == '}' || text[i] == ']')
             depth--;
         if (depth > MAX_DEPTH)
-            return safetensors_fail(error, "the header nests deeper than %d levels (byte %zu)",
-                                    MAX_DEPTH, i);
+            return file_fail(error, "the header nests deeper than %d levels (byte %zu)", MAX_DEPTH,
+                             i);
         i++;
     }
     if (has_nul)
-        return safetensors_fail(error, "a text of the header has the character NUL");
+        return file_fail(error, "a text of the header has the character NUL");
     return 0;
 }

@@ -18,22 +18,22 @@ static int add_integer(cJSON *array, uint64_t value) {
 
 static int check_tensor(const cJSON *header, const safetensors_tensor *tensor,
                         safetensors_error *error) {
-    const safetensors_name name = safetensors_printable(tensor->name);
+    const file_name name = file_printable(tensor->name);
     if (!strcmp(tensor->name, "__metadata__") ||
         cJSON_GetObjectItemCaseSensitive(header, tensor->name))
-        return safetensors_fail(error, "the name \"%s\" is taken", name.text);
+        return file_fail(error, "the name \"%s\" is taken", name.text);
     uint64_t bytes = safetensors_dtype_bytes(tensor->dtype);
     if (bytes == 0 || tensor->rank < 0 || tensor->rank > SAFETENSORS_MAX_RANK)
-        return safetensors_fail(error, "tensor \"%s\" has dtype %d and rank %d", name.text,
-                                (int)tensor->dtype, tensor->rank);
+        return file_fail(error, "tensor \"%s\" has dtype %d and rank %d", name.text,
+                         (int)tensor->dtype, tensor->rank);
     for (int i = 0; i < tensor->rank; i++)
         if (tensor->shape[i] < 0 ||
             __builtin_mul_overflow(bytes, (uint64_t)tensor->shape[i], &bytes))
-            return safetensors_fail(error, "dimension %d of tensor \"%s\" is %lld", i, name.text,
-                                    (long long)tensor->shape[i]);
+            return file_fail(error, "dimension %d of tensor \"%s\" is %lld", i, name.text,
+                             (long long)tensor->shape[i]);
     if (bytes != tensor->bytes)
-        return safetensors_fail(error, "tensor \"%s\" has %zu bytes, but its shape takes %llu",
-                                name.text, tensor->bytes, (unsigned long long)bytes);
+        return file_fail(error, "tensor \"%s\" has %zu bytes, but its shape takes %llu", name.text,
+                         tensor->bytes, (unsigned long long)bytes);
     return 0;
 }
 
@@ -73,7 +73,7 @@ static cJSON *make_header(const safetensors_tensor *tensors, size_t tensor_count
     if (!failed)
         return header;
     cJSON_Delete(header);
-    safetensors_set_error(error, "out of memory for the header");
+    file_error_set(error, "out of memory for the header");
     return NULL;
 }
 
@@ -112,16 +112,16 @@ static int write_file(const char *path, const char *header, const safetensors_te
     const size_t size = strlen(path) + 32;
     char *const temporary = malloc(size);
     if (!temporary)
-        return safetensors_fail(error, "out of memory");
+        return file_fail(error, "out of memory");
     snprintf(temporary, size, "%s.%ld.partial", path, (long)getpid());
     int result = -1;
     const int descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     if (descriptor < 0) {
-        safetensors_set_error(error, "%s cannot be created: %s", temporary, strerror(errno));
+        file_error_set(error, "%s cannot be created: %s", temporary, strerror(errno));
     } else {
         const int bad = write_content(descriptor, header, tensors, tensor_count);
         if (close(descriptor) || bad || rename(temporary, path)) {
-            safetensors_set_error(error, "%s cannot be written: %s", path, strerror(errno));
+            file_error_set(error, "%s cannot be written: %s", path, strerror(errno));
             unlink(temporary);
         } else {
             result = 0;
@@ -140,7 +140,7 @@ int safetensors_write(const char *path, const safetensors_tensor *tensors, size_
     char *const text = cJSON_PrintUnformatted(header);
     cJSON_Delete(header);
     const int result = text ? write_file(path, text, tensors, tensor_count, error)
-                            : safetensors_fail(error, "out of memory for the header");
+                            : file_fail(error, "out of memory for the header");
     cJSON_free(text);
     return result;
 }
