@@ -1,0 +1,170 @@
+/*
+ * Quantization formats as data: which dtype holds a number, over which integers, and which elements
+ * share one scale.
+ *
+ *     real = scale * (q - zero_point)
+ *
+ * Storage and granularity are separate. Granularity is one block extent per dimension: how many
+ * neighbours along that dimension share a scale (0: all of them). A scale tensor has
+ * ceil(shape / block) entries per dimension, 1 where the block is 0.
+ *
+ *     per tensor                {0, 0}            one scale
+ *     per axis 0 (channel, row) {1, 0}            shape[0] scales
+ *     groups of G along axis 1  {1, G}            shape[0] x ceil(shape[1] / G) scales
+ *
+ * The last group along a dimension may be shorter. All functions are pure and thread-safe.
+ */
+#ifndef TANDEM_QUANT_SCHEMES_H
+#define TANDEM_QUANT_SCHEMES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <tandem/dtype.h>
+#include <tandem/status.h>
+
+enum {
+    TDM_QUANT_MAX_RANK = 8
+};
+
+/* Why a function refused: one sentence that names the argument and its value; "" on success. */
+typedef struct tdm_quant_reason {
+    char text[192];
+} tdm_quant_reason;
+
+/* Integers that a quantized number may be, both ends included. */
+typedef struct tdm_quant_range {
+    int32_t low, high;
+} tdm_quant_range;
+
+/*
+ * Symmetric: the range of real numbers is [-amax, amax] and the zero point is the middle of the
+ * integers, 0 for signed ones and 128 for u8. Asymmetric: the range is [min, max], widened to hold
+ * 0, and the zero point is whatever integer then stands for 0.
+ */
+typedef enum tdm_quant_symmetry {
+    TDM_QUANT_SYMMETRIC = 1,
+    TDM_QUANT_ASYMMETRIC = 2
+} tdm_quant_symmetry;
+
+/* Which elements share a scale. BLOCK: blocks of 32 along the last dimension, in the interchange
+ * layout of GGUF (quant_blocks.h). NONE: a float format, no scale. */
+typedef enum tdm_quant_granularity {
+    TDM_QUANT_NONE = 0,
+    TDM_QUANT_PER_TENSOR = 1,
+    TDM_QUANT_PER_AXIS = 2,
+    TDM_QUANT_PER_GROUP = 3,
+    TDM_QUANT_PER_BLOCK = 4
+} tdm_quant_granularity;
+
+/*
+ * All schemes: id, value (pinned), name, stored dtype, symmetry, granularity, group (the default of
+ * PER_GROUP, fixed for PER_BLOCK, else 0), lowest and highest integer.
+ *
+ * Symmetric ranges leave the lowest integer out (-128, -8), so that negating the data negates the
+ * quants and no step is wasted on one side. s4 symmetric is [-7, 7] for that reason; q4_0 uses -8 by
+ * its own definition. Weights: s8 and s4. Activations: s8 over [-128, 127] or u8, asymmetric.
+ */
+#define TDM_QUANT_SCHEME_LIST(X)                                                                   \
+    X(TDM_QUANT_F16, 1, "f16", TDM_F16, SYMMETRIC, NONE, 0, 0, 0)                                  \
+    X(TDM_QUANT_BF16, 2, "bf16", TDM_BF16, SYMMETRIC, NONE, 0, 0, 0)                               \
+    X(TDM_QUANT_S8_TENSOR, 10, "s8-tensor", TDM_S8, SYMMETRIC, PER_TENSOR, 0, -127, 127)           \
+    X(TDM_QUANT_S8_CHANNEL, 11, "s8-channel", TDM_S8, SYMMETRIC, PER_AXIS, 0, -127, 127)           \
+    X(TDM_QUANT_S8_GROUP, 12, "s8-group", TDM_S8, SYMMETRIC, PER_GROUP, 32, -127, 127)             \
+    X(TDM_QUANT_S8_ACTIVATION, 13, "s8-activation", TDM_S8, ASYMMETRIC, PER_TENSOR, 0, -128, 127)  \
+    X(TDM_QUANT_S8_ROW, 14, "s8-row", TDM_S8, ASYMMETRIC, PER_AXIS, 0, -128, 127)                  \
+    X(TDM_QUANT_S8_ROW_SYMMETRIC, 15, "s8-row-symmetric", TDM_S8, SYMMETRIC, PER_AXIS, 0, -127,    \
+      127)                                                                                         \
+    X(TDM_QUANT_U8_ACTIVATION, 20, "u8-activation", TDM_U8, ASYMMETRIC, PER_TENSOR, 0, 0, 255)     \
+    X(TDM_QUANT_U8_ROW, 21, "u8-row", TDM_U8, ASYMMETRIC, PER_AXIS, 0, 0, 255)                     \
+    X(TDM_QUANT_U8_GROUP, 22, "u8-group", TDM_U8, ASYMMETRIC, PER_GROUP, 32, 0, 255)               \
+    X(TDM_QUANT_S4_CHANNEL, 30, "s4-channel", TDM_S4, SYMMETRIC, PER_AXIS, 0, -7, 7)               \
+    X(TDM_QUANT_S4_GROUP, 31, "s4-group", TDM_S4, SYMMETRIC, PER_GROUP, 32, -7, 7)                 \
+    X(TDM_QUANT_S4_GROUP_ZERO, 32, "s4-group-zero", TDM_S4, ASYMMETRIC, PER_GROUP, 32, -8, 7)      \
+    X(TDM_QUANT_Q8_0, 40, "q8_0", TDM_S8, SYMMETRIC, PER_BLOCK, 32, -127, 127)                     \
+    X(TDM_QUANT_Q4_0, 41, "q4_0", TDM_S4, SYMMETRIC, PER_BLOCK, 32, -8, 7)
+
+typedef enum tdm_quant_scheme_id {
+#define TDM_QUANT_SCHEME_ENUM(id, value, text, dtype, symmetry, granularity, group, low, high)     \
+    id = value,
+    TDM_QUANT_SCHEME_LIST(TDM_QUANT_SCHEME_ENUM)
+#undef TDM_QUANT_SCHEME_ENUM
+} tdm_quant_scheme_id;
+
+typedef struct tdm_quant_scheme {
+    tdm_quant_scheme_id id;
+    const char *name; /* "s4-group" */
+    tdm_dtype dtype;  /* of the stored numbers */
+    tdm_quant_symmetry symmetry;
+    tdm_quant_granularity granularity;
+    int64_t group;         /* elements per group or block; 0 for the other granularities */
+    tdm_quant_range range; /* 0, 0 for float formats */
+} tdm_quant_scheme;
+
+/* Number of schemes, and the row at a position of the table; NULL outside. Static storage. */
+size_t tdm_quant_scheme_count(void);
+const tdm_quant_scheme *tdm_quant_scheme_at(size_t position);
+
+/* Row of an id; row of a name ("q4_0"); NULL when none has it (or the name is NULL). */
+const tdm_quant_scheme *tdm_quant_scheme_info(tdm_quant_scheme_id id);
+const tdm_quant_scheme *tdm_quant_scheme_from_name(const char *name);
+
+/* Zero point of a symmetric scheme: 0 for signed ranges, 128 for [0, 255]. */
+int32_t tdm_quant_middle(tdm_quant_range range);
+
+/* What is quantized: a contiguous row-major tensor, its blocks, and the integers it becomes. */
+typedef struct tdm_quant_spec {
+    int rank; /* 0 (one element) to TDM_QUANT_MAX_RANK */
+    int64_t shape[TDM_QUANT_MAX_RANK];
+    int64_t blocks[TDM_QUANT_MAX_RANK]; /* elements that share a scale; 0: the whole dimension */
+    tdm_dtype dtype;                    /* of the quants: s8, u8 or s4 */
+    tdm_quant_range range;              /* within the dtype's own */
+} tdm_quant_spec;
+
+/*
+ * Block extents of the three usual granularities, `rank` entries each. False, and the reason, for a
+ * rank out of [0, 8], an axis out of [0, rank), or a group below 1.
+ */
+bool tdm_quant_blocks_per_tensor(int rank, int64_t *blocks, tdm_quant_reason *reason);
+bool tdm_quant_blocks_per_axis(int rank, int axis, int64_t *blocks, tdm_quant_reason *reason);
+bool tdm_quant_blocks_per_group(int rank, int axis, int64_t group, int64_t *blocks,
+                                tdm_quant_reason *reason);
+
+/*
+ * Fill a spec for a scheme. axis: the dimension that keeps a scale per index (PER_AXIS) or that is
+ * cut into groups (PER_GROUP); not looked at by the others, a block scheme takes the last dimension.
+ * group: elements per group, 0 for the scheme's default. Float schemes and shapes that
+ * tdm_quant_spec_check refuses are refused; a block scheme wants a last dimension that 32 divides.
+ * TDM_BAD_ARGUMENT, TDM_BAD_SHAPE or TDM_BAD_DTYPE. reason may be NULL.
+ */
+tdm_status tdm_quant_spec_make(const tdm_quant_scheme *scheme, int rank, const int64_t *shape,
+                               int axis, int64_t group, tdm_quant_spec *spec,
+                               tdm_quant_reason *reason);
+
+/*
+ * Whether every field is in its domain: rank, extents >= 0, blocks >= 0, an element count that fits
+ * int64_t, a dtype of s8, u8, s4, a range of at least two integers within the dtype's and with the
+ * symmetric zero point in it. Returns TDM_OK, TDM_BAD_SHAPE, TDM_BAD_DTYPE or TDM_BAD_ARGUMENT;
+ * reason may be NULL. Every function below and in quant_reference.h expects a spec that passed.
+ */
+tdm_status tdm_quant_spec_check(const tdm_quant_spec *spec, tdm_quant_reason *reason);
+
+/* Elements of the tensor; 1 for rank 0. */
+int64_t tdm_quant_element_count(const tdm_quant_spec *spec);
+
+/* Shape of the scale tensor, `rank` entries, and how many scales that is. */
+void tdm_quant_scale_shape(const tdm_quant_spec *spec, int64_t *scale_shape);
+int64_t tdm_quant_scale_count(const tdm_quant_spec *spec);
+
+/* Which scale, in row-major order of the scale tensor, serves the element at an index. */
+int64_t tdm_quant_scale_index(const tdm_quant_spec *spec, const int64_t *at);
+
+/*
+ * Calls visit once for every run of elements that follow each other in memory and share a scale, in
+ * memory order. first: position of the run's first element. A scale may serve several runs.
+ */
+typedef void (*tdm_quant_run_visitor)(void *user, int64_t first, int64_t count, int64_t scale);
+void tdm_quant_for_each_run(const tdm_quant_spec *spec, tdm_quant_run_visitor visit, void *user);
+
+#endif
