@@ -4,7 +4,9 @@
  * Defines: DT storage type, N vector width, TDM_INTEGER for an integer DT, TDM_BUILT_IN_DIVIDE
  * where the built-in division will do (it is correctly rounded, or DT is narrower than f32). Rows
  * as strided_rows.h says; op is one of TDM_CODE_ADD … */
+#define TDM_DIVIDE_VECTOR N
 #include "dialect.h"
+#include "divide.h"
 #include "op_codes.h"
 #include "strided_rows.h"
 
@@ -39,34 +41,6 @@ TDM_DEVICE V tdm_binary(V a, V b, int op) {
 TDM_PART_FUNCTIONS(f32)
 TDM_PART_FUNCTIONS(f16)
 TDM_PART_FUNCTIONS(bf16)
-
-#define K(constant) TDM_SPLAT(N, constant)
-
-/* Correctly rounded: where the driver does not promise that, the quotient is corrected by its
- * exact remainder. With a zero, infinite or NaN operand, or an overflow, there is no usable
- * remainder and the plain quotient stands. Powers of two keep the remainder and its share from
- * underflowing: a' / b' is normal with digits to spare wherever a / b is normal, and the factor
- * that undoes them is exact. (Where a / b is below the normal numbers it is rounded a second
- * time.) */
-TDM_DEVICE V tdm_divide(V a, V b) {
-#ifdef TDM_BUILT_IN_DIVIDE
-    return a / b;
-#else
-    const V size_a = tdm_abs(a), size_b = tdm_abs(b);
-    const V up_a = TDM_SELECT_LT(N, size_a, K(0x1p-36f), K(0x1p63f), K(1.0f));
-    const V undo_a = TDM_SELECT_LT(N, size_a, K(0x1p-36f), K(0x1p-63f), K(1.0f));
-    const V down_b = TDM_SELECT_LT(N, size_a, K(0x1p60f), K(0x1p-63f), K(1.0f));
-    const V large_b = TDM_SELECT_LT(N, K(0x1p37f), size_b, down_b, K(1.0f));
-    const V scale_b = TDM_SELECT_LT(N, size_b, K(0x1p-60f), K(0x1p63f), large_b);
-    const V n = a * up_a, d = b * scale_b;
-    const V quotient = n / d;
-    const V remainder = tdm_fma(-quotient, d, n);
-    const V better = quotient + remainder / d;
-    const V usable = TDM_SELECT_LT(N, K(0.0f), tdm_abs(remainder), better, quotient);
-    const V result = TDM_SELECT_LT(N, tdm_abs(remainder), K(INFINITY), usable, quotient);
-    return result * (undo_a * scale_b);
-#endif
-}
 
 TDM_DEVICE V tdm_binary(V a, V b, int op) {
     switch (op) {
