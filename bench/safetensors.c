@@ -375,3 +375,12 @@ const safetensors_tensor *safetensors_find(const safetensors_file *file, const c
 const char *safetensors_metadata(const safetensors_file *file, const char *key) {
     return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(file->metadata, key));
 }
+
+safetensors_pair safetensors_metadata_at(const safetensors_file *file, size_t index) {
+    const cJSON *item;
+    cJSON_ArrayForEach(item, file->metadata) {
+        if (index-- == 0)
+            return (safetensors_pair){item->string, item->valuestring};
+    }
+    return (safetensors_pair){NULL, NULL};
+}

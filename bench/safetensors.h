@@ -90,6 +90,9 @@ const safetensors_tensor *safetensors_find(const safetensors_file *file, const c
 /* Value of a key of "__metadata__", or NULL. */
 const char *safetensors_metadata(const safetensors_file *file, const char *key);
 
+/* Pairs of "__metadata__" in the order of the file; NULL key beyond the last. */
+safetensors_pair safetensors_metadata_at(const safetensors_file *file, size_t index);
+
 /*
  * Write a file whose tensors lie in the given order, so that it is complete under `path` or not there at all
  * (temporary file beside it, fsync, rename). The `bytes` of each tensor must be what its shape takes.
@@ -98,5 +101,21 @@ const char *safetensors_metadata(const safetensors_file *file, const char *key);
 int safetensors_write(const char *path, const safetensors_tensor *tensors, size_t tensor_count,
                       const safetensors_pair *metadata, size_t metadata_count,
                       safetensors_error *error);
+
+/*
+ * The same piece by piece, for tensors that do not fit into memory: the `data` of `tensors` is not looked at, their
+ * bytes are put one piece after the other, in any order, every byte once. Every function gives 0, or -1 with the reason
+ * in *error. Nothing stands under `path` before _finish; _finish and _abandon destroy the writer.
+ */
+typedef struct safetensors_writer safetensors_writer;
+int safetensors_writer_open(const char *path, const safetensors_tensor *tensors,
+                            size_t tensor_count, const safetensors_pair *metadata,
+                            size_t metadata_count, safetensors_writer **writer,
+                            safetensors_error *error);
+/* Bytes of tensor `index`, from its byte `offset` on. */
+int safetensors_writer_put(safetensors_writer *writer, size_t index, uint64_t offset,
+                           const void *bytes, size_t size, safetensors_error *error);
+int safetensors_writer_finish(safetensors_writer *writer, safetensors_error *error);
+void safetensors_writer_abandon(safetensors_writer *writer); /* NULL is accepted */
 
 #endif

@@ -1,13 +1,18 @@
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <cjson/cJSON.h>
 
-#include "bench/safetensors_text.h"
+#include "bench/output_file.h"
+#include "bench/safetensors.h"
+
+struct safetensors_writer {
+    output_file *file;
+    uint64_t *begins; /* where each tensor's data begins in the file, then where the last ends */
+    size_t count;
+    uint64_t written;
+};
 
 /* A number as it stands: cJSON's own format turns 1e15 bytes into "1e+15", which is no integer. */
 static int add_integer(cJSON *array, uint64_t value) {
@@ -16,12 +21,31 @@ static int add_integer(cJSON *array, uint64_t value) {
     return cJSON_AddItemToArray(array, cJSON_CreateRaw(digits)) ? 0 : -1;
 }
 
-static int check_tensor(const cJSON *header, const safetensors_tensor *tensor,
-                        safetensors_error *error) {
+static int compare_names(const void *left, const void *right) {
+    const char *const *a = left;
+    const char *const *b = right;
+    return strcmp(*a, *b);
+}
+
+/* No name stands twice, and none is that of the metadata. */
+static int check_names(const safetensors_tensor *tensors, size_t count, safetensors_error *error) {
+    const char **const names = malloc((count + 1) * sizeof *names);
+    if (!names)
+        return file_fail(error, "out of memory for the names of %zu tensors", count);
+    names[0] = "__metadata__";
+    for (size_t i = 0; i < count; i++)
+        names[i + 1] = tensors[i].name;
+    qsort(names, count + 1, sizeof *names, compare_names);
+    int result = 0;
+    for (size_t i = 1; i <= count && result == 0; i++)
+        if (!strcmp(names[i - 1], names[i]))
+            result = file_fail(error, "the name \"%s\" is taken", file_printable(names[i]).text);
+    free(names);
+    return result;
+}
+
+static int check_tensor(const safetensors_tensor *tensor, safetensors_error *error) {
     const file_name name = file_printable(tensor->name);
-    if (!strcmp(tensor->name, "__metadata__") ||
-        cJSON_GetObjectItemCaseSensitive(header, tensor->name))
-        return file_fail(error, "the name \"%s\" is taken", name.text);
     uint64_t bytes = safetensors_dtype_bytes(tensor->dtype);
     if (bytes == 0 || tensor->rank < 0 || tensor->rank > SAFETENSORS_MAX_RANK)
         return file_fail(error, "tensor \"%s\" has dtype %d and rank %d", name.text,
@@ -54,6 +78,8 @@ static int add_tensor(cJSON *header, const safetensors_tensor *tensor, uint64_t 
 static cJSON *make_header(const safetensors_tensor *tensors, size_t tensor_count,
                           const safetensors_pair *metadata, size_t metadata_count,
                           safetensors_error *error) {
+    if (check_names(tensors, tensor_count, error))
+        return NULL;
     cJSON *const header = cJSON_CreateObject();
     int failed = !header;
     if (metadata_count > 0) {
@@ -63,7 +89,7 @@ static cJSON *make_header(const safetensors_tensor *tensors, size_t tensor_count
     }
     uint64_t begin = 0;
     for (size_t i = 0; i < tensor_count && !failed; i++) {
-        if (check_tensor(header, &tensors[i], error)) {
+        if (check_tensor(&tensors[i], error)) {
             cJSON_Delete(header);
             return NULL;
         }
@@ -77,70 +103,98 @@ static cJSON *make_header(const safetensors_tensor *tensors, size_t tensor_count
     return NULL;
 }
 
-static int write_all(int descriptor, const void *bytes, size_t size) {
-    const char *next = bytes;
-    while (size > 0) {
-        const ssize_t written = write(descriptor, next, size);
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written <= 0)
-            return -1;
-        next += written;
-        size -= (size_t)written;
-    }
-    return 0;
-}
-
-static int write_content(int descriptor, const char *header, const safetensors_tensor *tensors,
-                         size_t tensor_count) {
+/* Padded, so that the data starts at a multiple of eight. */
+static int write_header(safetensors_writer *writer, const char *header,
+                        const safetensors_tensor *tensors, safetensors_error *error) {
     static const char spaces[8] = "        ";
     const size_t text_bytes = strlen(header);
-    const size_t padding = (8 - text_bytes % 8) % 8; /* the data starts at a multiple of eight */
+    const size_t padding = (8 - text_bytes % 8) % 8;
     const uint64_t length = text_bytes + padding;
-    if (write_all(descriptor, &length, sizeof length) ||
-        write_all(descriptor, header, text_bytes) || write_all(descriptor, spaces, padding))
-        return -1;
-    for (size_t i = 0; i < tensor_count; i++)
-        if (write_all(descriptor, tensors[i].data, tensors[i].bytes))
-            return -1;
-    return fsync(descriptor);
+    if (length > SAFETENSORS_MAX_HEADER)
+        return file_fail(error, "the header takes %llu bytes, above the limit of %d",
+                         (unsigned long long)length, SAFETENSORS_MAX_HEADER);
+    writer->begins[0] = sizeof length + length;
+    for (size_t i = 0; i < writer->count; i++)
+        writer->begins[i + 1] = writer->begins[i] + tensors[i].bytes;
+    return output_file_put(writer->file, 0, &length, sizeof length, error) ||
+                   output_file_put(writer->file, sizeof length, header, text_bytes, error) ||
+                   output_file_put(writer->file, sizeof length + text_bytes, spaces, padding, error)
+               ? -1
+               : 0;
 }
 
-/* Write beside the goal under a name of this process, then rename: readers see all or nothing. */
-static int write_file(const char *path, const char *header, const safetensors_tensor *tensors,
-                      size_t tensor_count, safetensors_error *error) {
-    const size_t size = strlen(path) + 32;
-    char *const temporary = malloc(size);
-    if (!temporary)
-        return file_fail(error, "out of memory");
-    snprintf(temporary, size, "%s.%ld.partial", path, (long)getpid());
-    int result = -1;
-    const int descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-    if (descriptor < 0) {
-        file_error_set(error, "%s cannot be created: %s", temporary, strerror(errno));
-    } else {
-        const int bad = write_content(descriptor, header, tensors, tensor_count);
-        if (close(descriptor) || bad || rename(temporary, path)) {
-            file_error_set(error, "%s cannot be written: %s", path, strerror(errno));
-            unlink(temporary);
-        } else {
-            result = 0;
-        }
-    }
-    free(temporary);
-    return result;
-}
-
-int safetensors_write(const char *path, const safetensors_tensor *tensors, size_t tensor_count,
-                      const safetensors_pair *metadata, size_t metadata_count,
-                      safetensors_error *error) {
+int safetensors_writer_open(const char *path, const safetensors_tensor *tensors,
+                            size_t tensor_count, const safetensors_pair *metadata,
+                            size_t metadata_count, safetensors_writer **writer,
+                            safetensors_error *error) {
+    *writer = NULL;
     cJSON *const header = make_header(tensors, tensor_count, metadata, metadata_count, error);
     if (!header)
         return -1;
     char *const text = cJSON_PrintUnformatted(header);
     cJSON_Delete(header);
-    const int result = text ? write_file(path, text, tensors, tensor_count, error)
-                            : file_fail(error, "out of memory for the header");
+    safetensors_writer *const made = calloc(1, sizeof *made);
+    if (made) {
+        made->count = tensor_count;
+        made->begins = calloc(tensor_count + 1, sizeof *made->begins);
+    }
+    int result = -1;
+    if (!text || !made || !made->begins)
+        file_error_set(error, "out of memory for the header");
+    else if (output_file_create(path, &made->file, error) == 0)
+        result = write_header(made, text, tensors, error);
     cJSON_free(text);
+    if (result != 0) {
+        safetensors_writer_abandon(made);
+        return -1;
+    }
+    *writer = made;
+    return 0;
+}
+
+int safetensors_writer_put(safetensors_writer *writer, size_t index, uint64_t offset,
+                           const void *bytes, size_t size, safetensors_error *error) {
+    const uint64_t room = writer->begins[index + 1] - writer->begins[index];
+    if (offset > room || size > room - offset)
+        return file_fail(error, "%zu bytes at byte %llu of tensor %zu lie beyond its %llu", size,
+                         (unsigned long long)offset, index, (unsigned long long)room);
+    writer->written += size;
+    return output_file_put(writer->file, writer->begins[index] + offset, bytes, size, error);
+}
+
+int safetensors_writer_finish(safetensors_writer *writer, safetensors_error *error) {
+    const uint64_t wanted = writer->begins[writer->count] - writer->begins[0];
+    if (writer->written != wanted) {
+        file_error_set(error, "%llu bytes were written of tensors that take %llu",
+                       (unsigned long long)writer->written, (unsigned long long)wanted);
+        safetensors_writer_abandon(writer);
+        return -1;
+    }
+    const int result = output_file_finish(writer->file, error);
+    writer->file = NULL;
+    safetensors_writer_abandon(writer);
     return result;
+}
+
+void safetensors_writer_abandon(safetensors_writer *writer) {
+    if (!writer)
+        return;
+    output_file_abandon(writer->file);
+    free(writer->begins);
+    free(writer);
+}
+
+int safetensors_write(const char *path, const safetensors_tensor *tensors, size_t tensor_count,
+                      const safetensors_pair *metadata, size_t metadata_count,
+                      safetensors_error *error) {
+    safetensors_writer *writer;
+    if (safetensors_writer_open(path, tensors, tensor_count, metadata, metadata_count, &writer,
+                                error))
+        return -1;
+    for (size_t i = 0; i < tensor_count; i++)
+        if (safetensors_writer_put(writer, i, 0, tensors[i].data, tensors[i].bytes, error)) {
+            safetensors_writer_abandon(writer);
+            return -1;
+        }
+    return safetensors_writer_finish(writer, error);
 }

@@ -1,0 +1,169 @@
+#include "bench/output_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct output_file {
+    int descriptor;
+    char *path;
+    char *temporary;
+};
+
+/* ---- signals ---- */
+
+static const int guarded_signals[] = {SIGHUP, SIGINT, SIGTERM};
+
+enum {
+    GUARDED_SIGNALS = sizeof guarded_signals / sizeof *guarded_signals
+};
+
+/* Read by the handler: the name of the unfinished file, NULL when there is none. */
+static const char *volatile unfinished;
+static struct sigaction former_actions[GUARDED_SIGNALS];
+static struct sigaction former_size_action;
+
+/* The action was set with SA_RESETHAND: raised again, the signal ends the process as it would have. */
+static void remove_unfinished(int number) {
+    const char *const path = unfinished;
+    if (path != NULL)
+        unlink(path);
+    raise(number);
+}
+
+/*
+ * A signal that is ignored, as under nohup, stays so. SIGXFSZ is ignored: a file that grows beyond the
+ * process's limit is then an error of write.
+ */
+static void guard(const char *path) {
+    struct sigaction action = {.sa_handler = remove_unfinished, .sa_flags = (int)SA_RESETHAND};
+    const struct sigaction ignore = {.sa_handler = SIG_IGN};
+    sigemptyset(&action.sa_mask);
+    unfinished = path;
+    sigaction(SIGXFSZ, &ignore, &former_size_action);
+    for (int i = 0; i < GUARDED_SIGNALS; i++) {
+        sigaction(guarded_signals[i], NULL, &former_actions[i]);
+        if (former_actions[i].sa_handler == SIG_DFL)
+            sigaction(guarded_signals[i], &action, NULL);
+    }
+}
+
+static void unguard(const char *path) {
+    if (unfinished != path)
+        return;
+    for (int i = 0; i < GUARDED_SIGNALS; i++)
+        sigaction(guarded_signals[i], &former_actions[i], NULL);
+    sigaction(SIGXFSZ, &former_size_action, NULL);
+    unfinished = NULL;
+}
+
+/* ---- the file ---- */
+
+static void destroy(output_file *file) {
+    unguard(file->temporary);
+    if (file->descriptor >= 0)
+        close(file->descriptor);
+    free(file->temporary);
+    free(file->path);
+    free(file);
+}
+
+/* rename would replace what is no file, a device or a pipe, by one. */
+static int check_goal(const char *path, file_error *error) {
+    struct stat status;
+    if (path[0] == '\0')
+        return file_fail(error, "the name of the output file is empty");
+    if (stat(path, &status) != 0)
+        return errno == ENOENT
+                   ? 0
+                   : file_fail(error, "%s cannot be written: %s", path, strerror(errno));
+    if (!S_ISREG(status.st_mode))
+        return file_fail(error, "%s cannot be written: it is %s", path,
+                         S_ISDIR(status.st_mode) ? "a directory" : "no regular file");
+    return 0;
+}
+
+static output_file *make(const char *path) {
+    output_file *const file = calloc(1, sizeof *file);
+    if (file == NULL)
+        return NULL;
+    const size_t size = strlen(path) + 32;
+    file->descriptor = -1;
+    file->path = strdup(path);
+    file->temporary = malloc(size);
+    if (file->path == NULL || file->temporary == NULL) {
+        destroy(file);
+        return NULL;
+    }
+    snprintf(file->temporary, size, "%s.%ld.partial", path, (long)getpid());
+    return file;
+}
+
+int output_file_create(const char *path, output_file **file, file_error *error) {
+    *file = NULL;
+    if (check_goal(path, error) != 0)
+        return -1;
+    output_file *const made = make(path);
+    if (made == NULL)
+        return file_fail(error, "out of memory");
+    guard(made->temporary); /* before the file is there */
+    made->descriptor = open(made->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    if (made->descriptor < 0) {
+        file_error_set(error, "%s cannot be created: %s", made->temporary, strerror(errno));
+        destroy(made);
+        return -1;
+    }
+    *file = made;
+    return 0;
+}
+
+int output_file_put(output_file *file, uint64_t place, const void *bytes, size_t size,
+                    file_error *error) {
+    const char *next = bytes;
+    while (size > 0) {
+        const ssize_t written = pwrite(file->descriptor, next, size, (off_t)place);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0)
+            return file_fail(error, "%s cannot be written: %s", file->path,
+                             written < 0 ? strerror(errno) : "nothing more is taken");
+        next += written;
+        size -= (size_t)written;
+        place += (uint64_t)written;
+    }
+    return 0;
+}
+
+int output_file_extend(output_file *file, uint64_t size, file_error *error) {
+    if (ftruncate(file->descriptor, (off_t)size) != 0)
+        return file_fail(error, "%s cannot be written: %s", file->path, strerror(errno));
+    return 0;
+}
+
+int output_file_finish(output_file *file, file_error *error) {
+    const int unsynchronized = fsync(file->descriptor);
+    const int sync_error = errno;
+    const int unclosed = close(file->descriptor);
+    int reason = unsynchronized != 0 ? sync_error : unclosed != 0 ? errno : 0;
+    file->descriptor = -1;
+    if (reason == 0 && rename(file->temporary, file->path) != 0)
+        reason = errno;
+    if (reason != 0) {
+        unlink(file->temporary);
+        file_error_set(error, "%s cannot be written: %s", file->path, strerror(reason));
+    }
+    destroy(file);
+    return reason == 0 ? 0 : -1;
+}
+
+void output_file_abandon(output_file *file) {
+    if (file == NULL)
+        return;
+    unlink(file->temporary);
+    destroy(file);
+}

@@ -1,0 +1,40 @@
+/*
+ * A file that appears under its name complete or not at all: it is written beside its goal under a name of
+ * this process, synchronized, and renamed at the end.
+ *
+ * What is unfinished is removed when the writer gives up, and when SIGHUP, SIGINT or SIGTERM ends the process. At most
+ * one file of a process is guarded against signals at a time: the one created last. Not thread-safe.
+ */
+#ifndef BENCH_OUTPUT_FILE_H
+#define BENCH_OUTPUT_FILE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "bench/file_error.h"
+
+typedef struct output_file output_file;
+
+/*
+ * Begin a file. A goal that is there is replaced at the end; it must be a regular file. 0, or -1 with
+ * *file NULL and the reason in *error.
+ */
+int output_file_create(const char *path, output_file **file, file_error *error);
+
+/*
+ * Write bytes to a place of the file; what lies before and was never written is zero. 0, or -1 with the reason:
+ * then only output_file_abandon remains.
+ */
+int output_file_put(output_file *file, uint64_t place, const void *bytes, size_t size,
+                    file_error *error);
+
+/* Give the file its length, with zeros behind what was written. As above. */
+int output_file_extend(output_file *file, uint64_t size, file_error *error);
+
+/* Synchronize, rename, and destroy `file` either way. 0, or -1 with the reason and nothing left behind. */
+int output_file_finish(output_file *file, file_error *error);
+
+/* Remove what was written and destroy `file`. NULL is accepted. */
+void output_file_abandon(output_file *file);
+
+#endif

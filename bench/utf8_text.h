@@ -1,0 +1,14 @@
+/* UTF-8 in names that come from files. */
+#ifndef BENCH_UTF8_TEXT_H
+#define BENCH_UTF8_TEXT_H
+
+#include <stddef.h>
+
+/* Length of the UTF-8 sequence at `text`, 0 when it is none (RFC 3629: no overlong form, no surrogate).
+ * `left` is at least 1. */
+size_t utf8_sequence(const unsigned char *text, size_t left);
+
+/* Whether a text is UTF-8 without control characters and NUL. */
+int utf8_is_plain(const char *text, size_t length);
+
+#endif
