@@ -2,11 +2,13 @@
  * A histogram of real numbers whose range grows by powers of two, the base of the observers that
  * look at more than the extremes.
  *
- * Bins are equally wide and 0 is an edge: bin i holds x with
- *     floor(x * 2^(10 - exponent)) = i - 1024,    -2^exponent <= x < 2^exponent
+ * There are 1024 bins of equal width on either side of 0:
+ *     m = floor(|x| * 2^(10 - exponent)),    |x| < 2^exponent
+ *     bin 1024 + m for x > 0, bin 1023 - m for x < 0
  * and zeros are counted apart, since a zero costs no error. A number beyond the range doubles the
  * range, which joins bins in pairs. Binning is exact, so the histogram of a set of numbers is the
- * same in whatever order, batches and merges they came, or on whichever device they were counted.
+ * same in whatever order, batches and merges they came, or on whichever device they were counted:
+ * the product is exact in f32, or so small that m is 0.
  *
  * Not thread-safe: one histogram per thread, then merge.
  */
@@ -17,6 +19,8 @@
 
 enum {
     TDM_QUANT_BINS = 2048,
+    TDM_QUANT_SIDE_BINS = TDM_QUANT_BINS / 2,
+    TDM_QUANT_SIDE_BINS_LOG2 = 10,
     TDM_QUANT_EXPONENT_MIN = -100, /* smaller numbers are in the bins next to 0 */
     TDM_QUANT_EXPONENT_MAX = 128
 };
@@ -50,8 +54,9 @@ uint64_t tdm_quant_histogram_total(const tdm_quant_histogram *histogram);
  * Bounds chosen from a histogram. `seen`: the least and greatest number that went in, which the
  * result never exceeds. An empty histogram, or one of zeros alone, gives `seen` widened to 0.
  *
- * percentile: percent in (0, 100]. Symmetric: the least bin edge t with at least `percent` % of the
- *   numbers in [-t, t]. Asymmetric: (100 - percent) / 2 % may be cut off on either side.
+ * percentile: percent in (0, 100]. Symmetric: the least bin edge t > 0 with at least `percent` % of
+ *   the numbers, zeros included, in (-t, t). Asymmetric: up to (100 - percent) / 2 % are cut off on
+ *   either side, in whole bins, but at least one bin stays on a side that has any.
  * mse: the least sum of squared errors of the quantized numbers, taken as spread evenly within each
  *   bin (integrated exactly, so a step finer than a bin is no trouble). Symmetric: 128 candidates
  *   amax * i / 128. Asymmetric: the same on both ends at once, then each end on its own, twice.
@@ -59,6 +64,7 @@ uint64_t tdm_quant_histogram_total(const tdm_quant_histogram *histogram);
  *   beyond added to its edge bins, and the same histogram spread evenly over high - low + 1 levels,
  *   over up to 256 thresholds (the method known from TensorRT and MXNet, on signed bins, so that it
  *   serves asymmetric schemes too: the window is [max(seen minimum, -t), min(seen maximum, t)]).
+ *   Zeros are left out. `seen` where the histogram has no more bins than there are levels.
  */
 tdm_quant_bounds tdm_quant_bounds_percentile(const tdm_quant_histogram *histogram,
                                              tdm_quant_bounds seen, tdm_quant_symmetry symmetry,

@@ -97,8 +97,9 @@ tdm_status tdm_quant_observe_summary(tdm_quant_observer *observer, int64_t chann
                                      const tdm_quant_summary *summary, tdm_quant_reason *reason);
 
 /*
- * Add what `from` has seen. Both must have been made with the same options: TDM_BAD_ARGUMENT
- * otherwise, and nothing has changed. `from` stays as it is. reason may be NULL.
+ * Add what `from`, another observer, has seen. Both must have the same kind, channels, percent and
+ * momentum: TDM_BAD_ARGUMENT otherwise, and nothing has changed. `from` stays as it is. reason may be
+ * NULL.
  */
 tdm_status tdm_quant_observer_merge(tdm_quant_observer *into, const tdm_quant_observer *from,
                                     tdm_quant_reason *reason);

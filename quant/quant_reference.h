@@ -99,9 +99,8 @@ void tdm_quant_ranges_tensor(const tdm_quant_spec *spec, tdm_dtype dtype, const 
  * Dynamic quantization: the parameters of every block from the block itself, then quantize.
  *     bounds = least and greatest finite element and 0 (NaN and infinities count as 0)
  *     parameters = tdm_quant_derive(symmetry, bounds, spec->range)
- * zero_points may be NULL for a symmetric scheme on signed integers. quants may be NULL: parameters
- * only. An infinity saturates, a NaN becomes the zero point. TDM_OUT_OF_HOST_MEMORY is impossible:
- * nothing is allocated.
+ * An infinity saturates, a NaN becomes the zero point. zero_points may be NULL for a symmetric scheme
+ * on signed integers; quants may be NULL: parameters only. Nothing is allocated.
  */
 void tdm_quant_dynamic_tensor(const tdm_quant_spec *spec, tdm_quant_symmetry symmetry,
                               tdm_dtype dtype, const void *x, float *scales, int32_t *zero_points,

@@ -6,7 +6,8 @@
  *
  * Storage and granularity are separate. Granularity is one block extent per dimension: how many
  * neighbours along that dimension share a scale (0: all of them). A scale tensor has
- * ceil(shape / block) entries per dimension, 1 where the block is 0.
+ * ceil(shape / block) entries per dimension, 1 where the block is 0, and none where the dimension
+ * is empty.
  *
  *     per tensor                {0, 0}            one scale
  *     per axis 0 (channel, row) {1, 0}            shape[0] scales

@@ -1,0 +1,287 @@
+/* The range of real numbers to quantize, chosen from a histogram. */
+#include <math.h>
+
+#include "quant/histogram.h"
+
+enum {
+    SIDE = TDM_QUANT_SIDE_BINS,
+    MSE_STEPS = 128,
+    MSE_ROUNDS = 2,
+    KL_THRESHOLDS = 256
+};
+
+/* Lower edge of a bin. */
+static double edge_of(const tdm_quant_histogram *histogram, int bin) {
+    return ldexp(bin - SIDE, histogram->exponent - TDM_QUANT_SIDE_BINS_LOG2);
+}
+
+static float larger(float a, float b) {
+    return a > b ? a : b;
+}
+
+static float smaller(float a, float b) {
+    return a < b ? a : b;
+}
+
+/* The part of what was seen between two edges, 0 included. */
+static tdm_quant_bounds clip(tdm_quant_bounds seen, double low, double high) {
+    return (tdm_quant_bounds){smaller(larger(seen.minimum, (float)low), 0.0f),
+                              larger(smaller(seen.maximum, (float)high), 0.0f)};
+}
+
+static tdm_quant_bounds widen(tdm_quant_bounds seen) {
+    return (tdm_quant_bounds){smaller(seen.minimum, 0.0f), larger(seen.maximum, 0.0f)};
+}
+
+/* Number of bins of a side up to the last that is not empty. */
+static int bins_above(const tdm_quant_histogram *histogram) {
+    int m = SIDE;
+    while (m > 0 && histogram->counts[SIDE + m - 1] == 0) {
+        m--;
+    }
+    return m;
+}
+
+static int bins_below(const tdm_quant_histogram *histogram) {
+    int m = SIDE;
+    while (m > 0 && histogram->counts[SIDE - m] == 0) {
+        m--;
+    }
+    return m;
+}
+
+/* ---- percentile --------------------------------------------------------------------------- */
+
+/* Bins that stay on a side when up to `cut` numbers may go; `first` and `step` as the side lies. */
+static int bins_kept(const uint64_t *first, int step, int bins, double cut) {
+    uint64_t removed = 0;
+    while (bins > 1 && (double)(removed + first[(bins - 1) * step]) <= cut) {
+        bins--;
+        removed += first[bins * step];
+    }
+    return bins;
+}
+
+/* Bins of either side that hold `wanted` numbers together with the zeros. */
+static int bins_holding(const tdm_quant_histogram *histogram, double wanted) {
+    uint64_t held = histogram->zeros;
+    for (int m = 0; m < SIDE; m++) {
+        held += histogram->counts[SIDE + m] + histogram->counts[SIDE - 1 - m];
+        if ((double)held >= wanted) {
+            return m + 1;
+        }
+    }
+    return SIDE;
+}
+
+tdm_quant_bounds tdm_quant_bounds_percentile(const tdm_quant_histogram *histogram,
+                                             tdm_quant_bounds seen, tdm_quant_symmetry symmetry,
+                                             double percent) {
+    const double total = (double)tdm_quant_histogram_total(histogram);
+    int above, below;
+    if (symmetry == TDM_QUANT_SYMMETRIC) {
+        above = bins_holding(histogram, total * percent / 100.0);
+        below = above;
+    } else {
+        const double cut = total * (100.0 - percent) / 200.0;
+        above = bins_kept(histogram->counts + SIDE, 1, bins_above(histogram), cut);
+        below = bins_kept(histogram->counts + SIDE - 1, -1, bins_below(histogram), cut);
+    }
+    return clip(seen, edge_of(histogram, SIDE - below), edge_of(histogram, SIDE + above));
+}
+
+/* ---- least squared error ------------------------------------------------------------------ */
+
+/* Integral of the squared quantization error from 0 to u, in steps: below `low - 1/2` and above
+ * `high + 1/2` everything saturates. */
+static double error_integral(double u, double low, double high) {
+    if (u > high + 0.5) {
+        const double beyond = u - high;
+        return error_integral(high + 0.5, low, high) + (beyond * beyond * beyond - 0.125) / 3;
+    }
+    if (u < low - 0.5) {
+        const double beyond = low - u;
+        return error_integral(low - 0.5, low, high) - (beyond * beyond * beyond - 0.125) / 3;
+    }
+    const double q = rint(u);
+    const double rest = u - q;
+    return q / 12 + rest * rest * rest / 3;
+}
+
+static double point_error(double u, double low, double high) {
+    const double q = rint(u);
+    const double error = u - (q < low ? low : q > high ? high : q);
+    return error * error;
+}
+
+/* Mean squared error, in steps, of numbers spread evenly over [a, b] (in steps too). */
+static double spread_error(double a, double b, double low, double high) {
+    if (b - a <= 0) {
+        return point_error(a, low, high);
+    }
+    return (error_integral(b, low, high) - error_integral(a, low, high)) / (b - a);
+}
+
+/* Sum of squared errors with the parameters of some bounds; infinite where they have none. */
+static double histogram_error(const tdm_quant_histogram *histogram, tdm_quant_bounds seen,
+                              tdm_quant_bounds bounds, tdm_quant_symmetry symmetry,
+                              tdm_quant_range range) {
+    const tdm_quant_parameters p = tdm_quant_derive(symmetry, bounds, range);
+    if (p.scale == 0.0f) {
+        return HUGE_VAL;
+    }
+    const double scale = (double)p.scale;
+    double sum = 0.0;
+    for (int i = SIDE - bins_below(histogram); i < SIDE + bins_above(histogram); i++) {
+        if (histogram->counts[i] > 0) {
+            const double a = fmax(edge_of(histogram, i), (double)seen.minimum);
+            const double b = fmin(edge_of(histogram, i + 1), (double)seen.maximum);
+            sum += (double)histogram->counts[i] * spread_error(a / scale, b / scale,
+                                                               range.low - p.zero_point,
+                                                               range.high - p.zero_point);
+        }
+    }
+    return sum * scale * scale;
+}
+
+/* Which ends of the bounds a search moves. */
+typedef enum moved_ends {
+    MOVE_LOW = 1,
+    MOVE_HIGH = 2,
+    MOVE_BOTH = 3
+} moved_ends;
+
+static tdm_quant_bounds best_of_steps(const tdm_quant_histogram *histogram, tdm_quant_bounds seen,
+                                      tdm_quant_bounds start, moved_ends ends,
+                                      tdm_quant_symmetry symmetry, tdm_quant_range range) {
+    const tdm_quant_bounds widest = widen(seen);
+    tdm_quant_bounds best = start;
+    double least = histogram_error(histogram, seen, start, symmetry, range);
+    for (int step = MSE_STEPS; step > 0; step--) {
+        const float factor = (float)step / MSE_STEPS;
+        tdm_quant_bounds bounds = start;
+        if (ends & MOVE_LOW) {
+            bounds.minimum = widest.minimum * factor;
+        }
+        if (ends & MOVE_HIGH) {
+            bounds.maximum = widest.maximum * factor;
+        }
+        const double error = histogram_error(histogram, seen, bounds, symmetry, range);
+        if (error < least) {
+            least = error;
+            best = bounds;
+        }
+    }
+    return best;
+}
+
+tdm_quant_bounds tdm_quant_bounds_mse(const tdm_quant_histogram *histogram, tdm_quant_bounds seen,
+                                      tdm_quant_symmetry symmetry, tdm_quant_range range) {
+    tdm_quant_bounds best = best_of_steps(histogram, seen, widen(seen), MOVE_BOTH, symmetry, range);
+    if (symmetry == TDM_QUANT_ASYMMETRIC) {
+        for (int round = 0; round < MSE_ROUNDS; round++) {
+            best = best_of_steps(histogram, seen, best, MOVE_HIGH, symmetry, range);
+            best = best_of_steps(histogram, seen, best, MOVE_LOW, symmetry, range);
+        }
+    }
+    return best;
+}
+
+/* ---- least divergence --------------------------------------------------------------------- */
+
+/* Bins first ... first + bins - 1, with what lies beyond added to the outermost two. */
+typedef struct kl_window {
+    const uint64_t *counts;
+    int bins;
+    double below, above; /* numbers beyond */
+} kl_window;
+
+static double clipped_count(const kl_window *window, int i) {
+    return (double)window->counts[i] + (i == 0 ? window->below : 0.0) +
+           (i == window->bins - 1 ? window->above : 0.0);
+}
+
+/* One level's part of the sum of P log(P / Q): its bins `from` ... `to` - 1. inside and all: numbers
+ * in the window, and those with what lies beyond. */
+static double level_divergence(const kl_window *window, int from, int to, double inside,
+                               double all) {
+    double sum = 0.0, divergence = 0.0;
+    int filled = 0;
+    for (int i = from; i < to; i++) {
+        sum += (double)window->counts[i];
+        filled += clipped_count(window, i) > 0 ? 1 : 0;
+    }
+    if (filled == 0) {
+        return 0.0;
+    }
+    /* What lies beyond may fill a level that is empty by itself: not impossible, but bad. */
+    const double q = fmax(sum, 1e-6) / filled / inside;
+    for (int i = from; i < to; i++) {
+        const double p = clipped_count(window, i) / all;
+        if (p > 0) {
+            divergence += p * log(p / q);
+        }
+    }
+    return divergence;
+}
+
+static double window_divergence(const kl_window *window, int levels) {
+    double inside = 0.0, divergence = 0.0;
+    for (int i = 0; i < window->bins; i++) {
+        inside += (double)window->counts[i];
+    }
+    if (inside == 0.0) {
+        return HUGE_VAL;
+    }
+    const double all = inside + window->below + window->above;
+    for (int level = 0; level < levels; level++) {
+        const int from = (int)((int64_t)level * window->bins / levels);
+        const int to = (int)((int64_t)(level + 1) * window->bins / levels);
+        divergence += level_divergence(window, from, to, inside, all);
+    }
+    return divergence;
+}
+
+static double count_between(const tdm_quant_histogram *histogram, int from, int to) {
+    double sum = 0.0;
+    for (int i = from; i < to; i++) {
+        sum += (double)histogram->counts[i];
+    }
+    return sum;
+}
+
+/* The window of `m` bins on either side, or as far as there is data where a scheme may be lopsided. */
+static kl_window window_of(const tdm_quant_histogram *histogram, int m, int below, int above) {
+    const int from = SIDE - (m < below ? m : below);
+    const int to = SIDE + (m < above ? m : above);
+    return (kl_window){.counts = histogram->counts + from,
+                       .bins = to - from,
+                       .below = count_between(histogram, 0, from),
+                       .above = count_between(histogram, to, TDM_QUANT_BINS)};
+}
+
+tdm_quant_bounds tdm_quant_bounds_kl(const tdm_quant_histogram *histogram, tdm_quant_bounds seen,
+                                     tdm_quant_symmetry symmetry, tdm_quant_range range) {
+    const int levels = range.high - range.low + 1;
+    int below = bins_below(histogram), above = bins_above(histogram);
+    const int farthest = below > above ? below : above;
+    if (symmetry == TDM_QUANT_SYMMETRIC) {
+        below = farthest;
+        above = farthest;
+    }
+    const int stride = farthest / KL_THRESHOLDS + 1;
+    int best = farthest;
+    double least = HUGE_VAL;
+    for (int m = farthest; m > 0; m -= stride) {
+        const kl_window window = window_of(histogram, m, below, above);
+        if (window.bins < levels) {
+            break;
+        }
+        const double divergence = window_divergence(&window, levels);
+        if (divergence < least) {
+            least = divergence;
+            best = m;
+        }
+    }
+    return clip(seen, edge_of(histogram, SIDE - best), edge_of(histogram, SIDE + best));
+}

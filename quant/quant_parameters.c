@@ -1,0 +1,130 @@
+#include "quant/quant_parameters.h"
+
+#include <float.h>
+#include <inttypes.h>
+#include <math.h>
+
+#include "quant/number_formats.h"
+#include "quant/quant_reason.h"
+
+/* 0 for NaN, the largest finite number for an infinity. */
+static float finite_bound(float x) {
+    if (isnan(x)) {
+        return 0.0f;
+    }
+    return x > FLT_MAX ? FLT_MAX : x < -FLT_MAX ? -FLT_MAX : x;
+}
+
+static tdm_quant_parameters derive_symmetric(float lowest, float highest, tdm_quant_range range) {
+    const int32_t middle = tdm_quant_middle(range);
+    const float amax = -lowest > highest ? -lowest : highest;
+    const float scale = amax / (float)(range.high - middle);
+    return (tdm_quant_parameters){scale < FLT_MIN ? 0.0f : scale, middle};
+}
+
+static tdm_quant_parameters derive_asymmetric(float lowest, float highest, tdm_quant_range range) {
+    const float width = highest - lowest;
+    const float scale = (width > FLT_MAX ? FLT_MAX : width) / (float)(range.high - range.low);
+    if (scale < FLT_MIN) {
+        return (tdm_quant_parameters){0.0f, tdm_int_from_f64(0.0, range.low, range.high)};
+    }
+    const float zero = (float)range.low - lowest / scale;
+    return (tdm_quant_parameters){scale, tdm_int_from_f64((double)zero, range.low, range.high)};
+}
+
+tdm_quant_parameters tdm_quant_derive(tdm_quant_symmetry symmetry, tdm_quant_bounds bounds,
+                                      tdm_quant_range range) {
+    const float minimum = finite_bound(bounds.minimum);
+    const float maximum = finite_bound(bounds.maximum);
+    const float lowest = minimum < 0 ? minimum : 0.0f;
+    const float highest = maximum > 0 ? maximum : 0.0f;
+    return symmetry == TDM_QUANT_SYMMETRIC ? derive_symmetric(lowest, highest, range)
+                                           : derive_asymmetric(lowest, highest, range);
+}
+
+tdm_quant_bounds tdm_quant_reach(tdm_quant_parameters parameters, tdm_quant_range range) {
+    const float low = (float)(range.low - parameters.zero_point);
+    const float high = (float)(range.high - parameters.zero_point);
+    return (tdm_quant_bounds){parameters.scale * low, parameters.scale * high};
+}
+
+bool tdm_quant_parameters_check(tdm_quant_parameters parameters, tdm_quant_range range,
+                                int64_t position, tdm_quant_reason *reason) {
+    const float magnitude = fabsf(parameters.scale);
+    if (!isfinite(magnitude) || (magnitude != 0.0f && magnitude < FLT_MIN)) {
+        tdm_quant_refuse(reason, "scale %" PRId64 " is %g, 0 or a normal number is needed",
+                         position, (double)parameters.scale);
+        return false;
+    }
+    if (parameters.zero_point < range.low || parameters.zero_point > range.high) {
+        tdm_quant_refuse(reason, "zero point %" PRId64 " is %d, beyond the range [%d, %d]",
+                         position, (int)parameters.zero_point, (int)range.low, (int)range.high);
+        return false;
+    }
+    tdm_quant_accept(reason);
+    return true;
+}
+
+float tdm_quant_multiplier(float scale_a, float scale_b, float scale_output) {
+    return scale_output == 0.0f ? 0.0f : (scale_a * scale_b) / scale_output;
+}
+
+/* ---- least squared error over the data ---------------------------------------------------- */
+
+enum {
+    SEARCH_STEPS = 64,
+    SEARCH_LAST = 16 /* of the steps: a quarter of the range */
+};
+
+static tdm_quant_bounds finite_bounds(const float *data, size_t count) {
+    tdm_quant_bounds bounds = {0.0f, 0.0f};
+    for (size_t i = 0; i < count; i++) {
+        if (isfinite(data[i])) {
+            bounds.minimum = data[i] < bounds.minimum ? data[i] : bounds.minimum;
+            bounds.maximum = data[i] > bounds.maximum ? data[i] : bounds.maximum;
+        }
+    }
+    return bounds;
+}
+
+/* Sum of squared errors when data is quantized with the parameters of the bounds. */
+static double squared_error(tdm_quant_symmetry symmetry, tdm_quant_bounds bounds, const float *data,
+                            size_t count, tdm_quant_range range) {
+    const tdm_quant_parameters p = tdm_quant_derive(symmetry, bounds, range);
+    const double low = range.low - p.zero_point;
+    const double high = range.high - p.zero_point;
+    const double scale = (double)p.scale;
+    double sum = 0.0;
+    for (size_t i = 0; i < count; i++) {
+        const double x = (double)data[i];
+        if (isfinite(x)) {
+            const double q = rint(x / scale);
+            const double error = x - scale * (q < low ? low : q > high ? high : q);
+            sum += error * error;
+        }
+    }
+    return sum;
+}
+
+tdm_quant_bounds tdm_quant_search_mse(tdm_quant_symmetry symmetry, const float *data, size_t count,
+                                      tdm_quant_range range) {
+    const tdm_quant_bounds widest = finite_bounds(data, count);
+    if (tdm_quant_derive(symmetry, widest, range).scale == 0.0f) {
+        return widest;
+    }
+    tdm_quant_bounds best = widest;
+    double least = squared_error(symmetry, widest, data, count, range);
+    for (int step = SEARCH_STEPS - 1; step >= SEARCH_LAST; step--) {
+        const float factor = (float)step / SEARCH_STEPS;
+        const tdm_quant_bounds bounds = {widest.minimum * factor, widest.maximum * factor};
+        if (tdm_quant_derive(symmetry, bounds, range).scale == 0.0f) {
+            break;
+        }
+        const double error = squared_error(symmetry, bounds, data, count, range);
+        if (error < least) {
+            least = error;
+            best = bounds;
+        }
+    }
+    return best;
+}
