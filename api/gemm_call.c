@@ -17,6 +17,9 @@ static tdm_status describe(float alpha, const tdm_tensor *a, const tdm_tensor *b
         desc->c = c->layout;
     desc->alpha = alpha;
     desc->beta = beta;
+    TDM_TRY(tdm_tensor_quant_layout(a, &desc->a_quant));
+    TDM_TRY(tdm_tensor_quant_layout(b, &desc->b_quant));
+    TDM_TRY(tdm_tensor_quant_layout(d, &desc->d_quant));
     if (!epilogue)
         return TDM_OK;
     if (epilogue->struct_size != sizeof *epilogue)
@@ -41,7 +44,9 @@ static bool same_description(const tdm_gemm_desc *a, const tdm_gemm_desc *b) {
            tdm_layout_equal(&a->c, &b->c) && tdm_layout_equal(&a->d, &b->d) &&
            tdm_layout_equal(&a->bias, &b->bias) && tdm_layout_equal(&a->residual, &b->residual) &&
            same_scalar(a->alpha, b->alpha) && same_scalar(a->beta, b->beta) &&
-           a->activation == b->activation;
+           a->activation == b->activation && tdm_quant_layout_equal(&a->a_quant, &b->a_quant) &&
+           tdm_quant_layout_equal(&a->b_quant, &b->b_quant) &&
+           tdm_quant_layout_equal(&a->d_quant, &b->d_quant);
 }
 
 static void destroy_plans(void *plans) {

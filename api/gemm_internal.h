@@ -1,7 +1,7 @@
 /*
  * GEMM inside the library: the checked problem, the variant rows' parameters, the plan.
  *
- * gemm_problem.c turns layouts into a problem, gemm_select.c finds the rows for it, gemm_plan.c owns the plan,
+ * gemm_problem.c turns layouts into a problem, gemm_quant.c what they say of quantization, gemm_select.c finds the rows for it, gemm_plan.c owns the plan,
  * gemm_panel.c divides a launch of the panel family, gemm_skinny.c one of the skinny family, gemm_split.c splits a long K, gemm_run.c enqueues it, gemm_packed.c makes packed weights, gemm_call.c is tdm_gemm with its plan cache.
  */
 #ifndef TANDEM_API_GEMM_INTERNAL_H
@@ -25,8 +25,11 @@ typedef struct tdm_gemm_matrix {
  * one (the largest) is the launch's z; the others are launched one after the other.
  */
 typedef struct tdm_gemm_problem {
+    tdm_op op; /* whose rows take it: GEMM, or GEMM_INT where A and B are integers */
     int64_t m, n, k;
     tdm_gemm_matrix a, b, c, d, residual;
+    /* Quantization parameters: their strides along the operand's own rows, columns and batch, 0 where one serves all. */
+    tdm_gemm_matrix a_scale, a_zero, b_scale, b_zero, d_scale, d_zero;
     tdm_dtype bias;
     int64_t bias_row, bias_col; /* element strides along D, one of them 0 */
     float alpha, beta;
@@ -42,6 +45,18 @@ typedef struct tdm_gemm_problem {
 /* Check a description (everything but struct_size and the variant's name) and derive its problem. */
 tdm_status tdm_gemm_problem_from(const tdm_gemm_desc *desc, tdm_gemm_problem *problem);
 
+/*
+ * What quant.h's parameters of A, B and D are for a problem whose operands are known, and whether the whole is one that integer
+ * kernels compute.
+ */
+tdm_status tdm_gemm_take_quantization(const tdm_gemm_desc *desc, tdm_gemm_problem *problem);
+/* The tensor must carry parameters arranged as planned. */
+tdm_status tdm_gemm_check_quantization(const char *name, const tdm_tensor *tensor,
+                                       const tdm_quant_layout *planned);
+/* Its parameters made contiguous, as packed weights keep them. */
+tdm_status tdm_quant_layout_dense(const tdm_quant_layout *layout, tdm_quant_layout *dense);
+bool tdm_quant_layout_equal(const tdm_quant_layout *a, const tdm_quant_layout *b);
+
 /* Batch entries along z, and the number of launches the other dimensions make. Both 0 when D is empty. */
 int64_t tdm_gemm_z_count(const tdm_gemm_problem *problem);
 int64_t tdm_gemm_outer_count(const tdm_gemm_problem *problem);
@@ -53,12 +68,14 @@ int64_t tdm_gemm_z_stride(const tdm_gemm_problem *problem, const tdm_gemm_matrix
 
 /* ---- rows ----------------------------------------------------------------------------------------- */
 
-/* Meaning of tdm_variant.parameters for the ops GEMM and GEMM_PACK, as variants.def says. */
+/* Meaning of tdm_variant.parameters for the ops GEMM, GEMM_INT and their packing, as variants.def says. */
 enum {
     TDM_GEMM_P_FAMILY = 0,
     TDM_GEMM_P_ROWS,
     TDM_GEMM_P_COLUMNS,
     TDM_GEMM_P_A_TYPE,
+    TDM_GEMM_P_PANEL_KIND =
+        TDM_GEMM_P_A_TYPE, /* integer panel family: how its panels are arranged */
     TDM_GEMM_P_B_TYPE,
     TDM_GEMM_P_ITEMS,
     TDM_GEMM_P_LOCAL_BYTES,
@@ -94,6 +111,9 @@ tdm_status tdm_gemm_select(tdm_gemm_plan *plan, const char *forced);
 tdm_status tdm_gemm_select_pack(tdm_device *device, int width, tdm_dtype source, tdm_dtype panels,
                                 tdm_kernel **kernel);
 
+/* The same for integer panels of a kind, with the sums of their columns. */
+tdm_status tdm_gemm_select_int_pack(tdm_device *device, int width, int kind, tdm_kernel **kernel);
+
 /* The kernel that joins the parts of a split K. */
 tdm_status tdm_gemm_select_reduce(tdm_device *device, tdm_kernel **kernel);
 
@@ -115,8 +135,15 @@ typedef struct tdm_gemm_packing {
     int64_t z_elements; /* of one batch entry's panels */
     int64_t z_stride;   /* elements from one batch entry's panels to the next along z */
     int64_t z_count;    /* 1 when shared along z */
+    int64_t sums_at;    /* integer panels: bytes from an entry's start to the sums of its columns */
     uint64_t bytes;
 } tdm_gemm_packing;
+
+/* Arrangements of integer panels: four steps of K of a column side by side as s8, or two as s16. */
+enum {
+    TDM_PANELS_OF_QUADS = 1,
+    TDM_PANELS_OF_PAIRS = 2
+};
 
 /* Floats between the rows of a strip beyond the block of K, as gemm_panel.cl has it. */
 #define TDM_GEMM_STRIP_PAD 16
@@ -171,6 +198,8 @@ tdm_status tdm_gemm_plan_build(tdm_device *device, const tdm_gemm_desc *desc, bo
  */
 tdm_status tdm_gemm_panel_divide(const tdm_gemm_plan *plan, tdm_gemm_division *division);
 void tdm_gemm_skinny_divide(const tdm_gemm_plan *plan, tdm_gemm_division *division);
+/* The same for the integer panel family. */
+tdm_status tdm_gemm_int_panel_divide(const tdm_gemm_plan *plan, tdm_gemm_division *division);
 
 /* Split K where that pays, or as the plan's values say: the problem becomes that of the parts. Its kernel is known. */
 tdm_status tdm_gemm_split_k(tdm_gemm_plan *plan);
@@ -211,6 +240,8 @@ struct tdm_packed {
     int64_t n, k;
     int batch_rank;
     int64_t batch_shape[TDM_GEMM_BATCH_RANK]; /* of B's dimensions along which it is not shared */
+    tdm_tensor *scale, *zero_point; /* dense copies of the parameters that B carried, or NULL */
+    tdm_quant_layout quant;
     char layout[TDM_PACKED_LAYOUT_TEXT];
 };
 

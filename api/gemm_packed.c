@@ -55,6 +55,11 @@ tdm_status tdm_packed_check(const tdm_gemm_plan *plan, const tdm_packed *packed)
         return tdm_fail(
             TDM_BAD_SHAPE, "gemm: packed_b is %lld by %lld but B of the plan is %lld by %lld",
             (long long)packed->k, (long long)packed->n, (long long)p->k, (long long)p->n);
+    tdm_quant_layout dense;
+    TDM_TRY(tdm_quant_layout_dense(&plan->desc.b_quant, &dense));
+    if (!tdm_quant_layout_equal(&packed->quant, &dense))
+        return tdm_fail(TDM_BAD_ARGUMENT,
+                        "gemm: packed_b carries other quantization parameters than B of the plan");
     tdm_layout own = {.rank = packed->batch_rank}, planned = {0};
     memcpy(own.shape, packed->batch_shape, sizeof packed->batch_shape);
     planned.rank = own_batch(&plan->desc.b, planned.shape);
@@ -72,12 +77,16 @@ static tdm_status copy_plain(const tdm_gemm_plan *plan, tdm_stream *stream, cons
     const tdm_gemm_problem *const p = &plan->problem;
     const tdm_gemm_packing *const packing = &plan->pack_b;
     const int64_t shape[3] = {packing->z_count, p->k, p->n};
-    const int64_t strides[3] = {tdm_gemm_z_stride(p, &p->b), p->b.row, p->b.col};
-    tdm_layout dense;
+    tdm_layout dense, own;
     tdm_tensor *from = NULL, *to = NULL;
     TDM_TRY_GOTO(tdm_layout_contiguous(p->b.dtype, 3, shape, &dense));
     dense.strides[0] = packing->z_stride;
-    TDM_TRY_GOTO(tdm_tensor_view(b, 3, shape, strides, offset, &from));
+    own = dense;
+    own.strides[0] = tdm_gemm_z_stride(p, &p->b);
+    own.strides[1] = p->b.row;
+    own.strides[2] = p->b.col;
+    // Not a view of B: that would carry its quantization parameters.
+    TDM_TRY_GOTO(tdm_tensor_on_buffer(b->buffer, b->offset + offset, &own, &from));
     TDM_TRY_GOTO(tdm_tensor_on_buffer(target, target_elements, &dense, &to));
     TDM_TRY_GOTO(tdm_copy(stream, to, from));
 
@@ -137,7 +146,18 @@ static tdm_status check_pack(const tdm_gemm_plan *plan, tdm_stream *stream, cons
     if (!tdm_layout_equal(&b->layout, &plan->desc.b))
         return tdm_fail(TDM_BAD_SHAPE,
                         "gemm_pack_b: B has not the layout that the plan was made for");
+    TDM_TRY(tdm_gemm_check_quantization("B", b, &plan->desc.b_quant));
     return tdm_refuse_recording(stream, "gemm_pack_b");
+}
+
+/* A dense copy of a quantization parameter; none of none. */
+static tdm_status copy_parameter(tdm_stream *stream, const tdm_tensor *parameter,
+                                 tdm_tensor **copy) {
+    if (!parameter)
+        return TDM_OK;
+    TDM_TRY(tdm_tensor_create(stream->device, parameter->layout.dtype, parameter->layout.rank,
+                              parameter->layout.shape, copy));
+    return tdm_copy(stream, *copy, parameter);
 }
 
 tdm_status tdm_gemm_pack_b(const tdm_gemm_plan *plan, tdm_stream *stream, const tdm_tensor *b,
@@ -154,6 +174,9 @@ tdm_status tdm_gemm_pack_b(const tdm_gemm_plan *plan, tdm_stream *stream, const 
         return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "gemm_pack_b: no host memory");
     TDM_TRY_GOTO(tdm_buffer_create(plan->device, (size_t)bytes, &made->buffer));
     TDM_TRY_GOTO(fill_packed(plan, stream, b, made));
+    TDM_TRY_GOTO(copy_parameter(stream, b->scale, &made->scale));
+    TDM_TRY_GOTO(copy_parameter(stream, b->zero_point, &made->zero_point));
+    TDM_TRY_GOTO(tdm_quant_layout_dense(&plan->desc.b_quant, &made->quant));
     made->n = plan->problem.n;
     made->k = plan->problem.k;
     made->batch_rank = own_batch(&plan->desc.b, made->batch_shape);
@@ -164,6 +187,8 @@ tdm_status tdm_gemm_pack_b(const tdm_gemm_plan *plan, tdm_stream *stream, const 
     return TDM_OK;
 
 cleanup:
+    tdm_tensor_destroy(made->scale);
+    tdm_tensor_destroy(made->zero_point);
     tdm_buffer_destroy(made->buffer);
     tdm_host_free(made);
     return status;
@@ -173,6 +198,8 @@ void tdm_packed_destroy(tdm_packed *packed) {
     if (!packed)
         return;
     tdm_device *const device = packed->device;
+    tdm_tensor_destroy(packed->scale);
+    tdm_tensor_destroy(packed->zero_point);
     tdm_buffer_destroy(packed->buffer);
     tdm_host_free(packed);
     tdm_device_release(device);

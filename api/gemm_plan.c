@@ -9,20 +9,38 @@
 /* Version of the panels' arrangement; weights packed by another one are refused. */
 #define PANEL_VERSION 1
 #define PLAIN_VERSION 1
+#define INT_PANEL_VERSION 1
+/* Integer panels have whole groups of so many steps of K, and entries begin on a cache line. */
+#define INT_PANEL_STEP 4
+#define INT_PANEL_ALIGNMENT 64
 
 static uint64_t align_up(uint64_t bytes) {
     return (bytes + WORKSPACE_ALIGNMENT - 1) / WORKSPACE_ALIGNMENT * WORKSPACE_ALIGNMENT;
 }
 
-/* Sizes of the panels of one launch: ceil(lines / width)·width·K elements per batch entry. */
+/* Elements of one batch entry: whole panels of K, of integers the sums of the columns behind them; false on overflow. */
+static bool size_entry(const tdm_gemm_plan *plan, tdm_gemm_packing *b) {
+    const int32_t *const row = plan->kernel->variant->parameters;
+    const int64_t lines = tdm_ceil_div(b->lines, b->width) * b->width;
+    if (plan->problem.op == TDM_OP_GEMM || row[TDM_GEMM_P_FAMILY] != TDM_GEMM_PANEL)
+        return !tdm_mul_overflows(lines, plan->problem.k, &b->z_elements);
+    const int64_t depth = tdm_ceil_div(plan->problem.k, INT_PANEL_STEP) * INT_PANEL_STEP;
+    const int64_t bytes = row[TDM_GEMM_P_PANEL_KIND] == TDM_PANELS_OF_PAIRS ? 2 : 1;
+    if (tdm_mul_overflows(lines, depth * bytes, &b->sums_at) ||
+        tdm_add_overflows(b->sums_at, lines * (int64_t)sizeof(int32_t) + INT_PANEL_ALIGNMENT,
+                          &b->z_elements))
+        return false;
+    b->z_elements -= b->z_elements % INT_PANEL_ALIGNMENT;
+    return true;
+}
+
+/* Sizes of the packed B of one launch. */
 static tdm_status size_packed_b(tdm_gemm_plan *plan) {
     const tdm_gemm_problem *const p = &plan->problem;
     tdm_gemm_packing *const b = &plan->pack_b;
-    const int64_t panels = tdm_ceil_div(b->lines, b->width);
     int64_t bytes;
     b->z_count = tdm_gemm_z_stride(p, &p->b) == 0 ? 1 : p->batch_shape[p->batch_rank - 1];
-    if (tdm_mul_overflows(panels * b->width, p->k, &b->z_elements) ||
-        tdm_mul_overflows(b->z_elements, b->z_count, &bytes) ||
+    if (!size_entry(plan, b) || tdm_mul_overflows(b->z_elements, b->z_count, &bytes) ||
         tdm_mul_overflows(bytes, b->unit_bytes, &bytes) || bytes > INT64_MAX / 4)
         return tdm_fail(TDM_BAD_SHAPE, "gemm: the packed form of B would exceed 2^61 bytes");
     b->bytes = (uint64_t)bytes;
@@ -51,6 +69,42 @@ static void note_dropped_values(tdm_gemm_plan *plan) {
     tdm_log(TDM_LOG_DEBUG, "dispatch", "gemm: %s", plan->tuning);
 }
 
+static void name_layout(tdm_gemm_plan *plan, const char *kind, tdm_dtype dtype, int version) {
+    snprintf(plan->packed_layout, sizeof plan->packed_layout, "%s-%s/%d", kind,
+             tdm_dtype_name(dtype), version);
+}
+
+static tdm_status plan_float_panels(tdm_gemm_plan *plan) {
+    const int32_t *const row = plan->kernel->variant->parameters;
+    const tdm_dtype panels = (tdm_dtype)row[TDM_GEMM_P_B_TYPE];
+    tdm_gemm_packing *const b = &plan->pack_b;
+    char kind[24];
+    b->unit_bytes = tdm_dtype_info(panels)->unit_bytes;
+    snprintf(kind, sizeof kind, "panel%d", b->width);
+    name_layout(plan, kind, panels, PANEL_VERSION);
+    if (row[TDM_GEMM_P_FAMILY] == TDM_GEMM_PANEL) {
+        TDM_TRY(tdm_gemm_panel_divide(plan, &plan->division));
+        note_dropped_values(plan);
+    }
+    if (plan->problem.k == 0 || plan->division.packs_inside) // with K = 0 nothing is read
+        return TDM_OK;
+    TDM_TRY(
+        tdm_gemm_select_pack(plan->device, b->width, plan->problem.b.dtype, panels, &b->kernel));
+    return size_packed_b(plan);
+}
+
+static tdm_status plan_int_panels(tdm_gemm_plan *plan) {
+    const int kind = plan->kernel->variant->parameters[TDM_GEMM_P_PANEL_KIND];
+    tdm_gemm_packing *const b = &plan->pack_b;
+    char text[24];
+    snprintf(text, sizeof text, "%s%d", kind == TDM_PANELS_OF_PAIRS ? "pairs" : "quads", b->width);
+    name_layout(plan, text, TDM_S8, INT_PANEL_VERSION);
+    TDM_TRY(tdm_gemm_int_panel_divide(plan, &plan->division));
+    note_dropped_values(plan);
+    TDM_TRY(tdm_gemm_select_int_pack(plan->device, b->width, kind, &b->kernel));
+    return size_packed_b(plan);
+}
+
 static tdm_status plan_packing(tdm_gemm_plan *plan) {
     const int32_t *const row = plan->kernel->variant->parameters;
     const tdm_gemm_problem *const p = &plan->problem;
@@ -61,24 +115,11 @@ static tdm_status plan_packing(tdm_gemm_plan *plan) {
     if (row[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY)
         tdm_gemm_skinny_divide(plan, &plan->division);
     if (!reads_panels(plan)) {
-        snprintf(plan->packed_layout, sizeof plan->packed_layout, "plain-%s/%d",
-                 tdm_dtype_name(p->b.dtype), PLAIN_VERSION);
+        name_layout(plan, "plain", p->b.dtype, PLAIN_VERSION);
         return plan->desc.packed_b ? size_packed_b(plan) : TDM_OK;
     }
-    const tdm_dtype panels = (tdm_dtype)row[TDM_GEMM_P_B_TYPE];
     b->width = row[TDM_GEMM_P_COLUMNS];
-    b->unit_bytes = tdm_dtype_info(panels)->unit_bytes;
-    snprintf(plan->packed_layout, sizeof plan->packed_layout, "panel%d-%s/%d", b->width,
-             tdm_dtype_name(panels), PANEL_VERSION);
-    if (row[TDM_GEMM_P_FAMILY] == TDM_GEMM_PANEL) {
-        TDM_TRY(tdm_gemm_panel_divide(plan, &plan->division));
-        note_dropped_values(plan);
-    }
-    if (p->k == 0 || plan->division.packs_inside) // with K = 0 nothing is read
-        return TDM_OK;
-    TDM_TRY(tdm_gemm_select_pack(plan->device, row[TDM_GEMM_P_COLUMNS], p->b.dtype, panels,
-                                 &b->kernel));
-    return size_packed_b(plan);
+    return p->op == TDM_OP_GEMM ? plan_float_panels(plan) : plan_int_panels(plan);
 }
 
 /* Tiles are numbered along x in 31 bits. */

@@ -15,14 +15,18 @@ static bool is_absent(const tdm_layout *layout) {
     return layout->dtype == TDM_DTYPE_NONE && layout->rank == 0;
 }
 
-static tdm_status check_dtype(const char *name, tdm_dtype dtype) {
+static tdm_status check_float(const char *name, tdm_dtype dtype) {
     if (dtype == TDM_F32 || dtype == TDM_F16 || dtype == TDM_BF16)
         return TDM_OK;
-    if (!tdm_dtype_info(dtype))
-        return tdm_fail(TDM_BAD_DTYPE, "gemm: the data type of %s is %d, which is none", name,
-                        (int)dtype);
     return tdm_fail(TDM_UNSUPPORTED, "gemm: %s is %s; f32, f16 and bf16 are supported", name,
                     tdm_dtype_name(dtype));
+}
+
+static tdm_status check_dtype(const char *name, tdm_dtype dtype) {
+    if (tdm_dtype_info(dtype))
+        return TDM_OK;
+    return tdm_fail(TDM_BAD_DTYPE, "gemm: the data type of %s is %d, which is none", name,
+                    (int)dtype);
 }
 
 static tdm_status check_matrix(const char *name, const tdm_layout *layout) {
@@ -101,6 +105,7 @@ static tdm_status take_addend(const char *name, const tdm_layout *layout, const 
     const operand o = {name, layout, false, matrix};
     int64_t rows, columns;
     TDM_TRY(take_operand(&o, d, &rows, &columns));
+    TDM_TRY(check_float(name, layout->dtype));
     TDM_TRY(check_equal("M", name, rows, "D", d->shape[d->rank - 2]));
     return check_equal("N", name, columns, "D", d->shape[d->rank - 1]);
 }
@@ -117,6 +122,8 @@ static tdm_status take_epilogue(const tdm_gemm_desc *desc, tdm_gemm_problem *p) 
         TDM_TRY(take_addend("residual", &desc->residual, &desc->d, &p->residual));
     if (!is_absent(&desc->bias)) {
         TDM_TRY(check_dtype("bias", desc->bias.dtype));
+        if (desc->bias.dtype != TDM_S32)
+            TDM_TRY(check_float("bias", desc->bias.dtype));
         TDM_TRY(tdm_layout_check(&desc->bias, "gemm: bias"));
         if (desc->bias.rank != 1)
             return tdm_fail(TDM_BAD_SHAPE, "gemm: bias has %d dimensions, expected 1",
@@ -132,8 +139,11 @@ static tdm_status take_epilogue(const tdm_gemm_desc *desc, tdm_gemm_problem *p) 
 }
 
 #define MATRICES(p)                                                                                \
-    { &(p)->a, &(p)->b, &(p)->c, &(p)->d, &(p)->residual }
-#define MATRIX_COUNT 5
+    {                                                                                              \
+        &(p)->a, &(p)->b, &(p)->c, &(p)->d, &(p)->residual, &(p)->a_scale, &(p)->a_zero,           \
+            &(p)->b_scale, &(p)->b_zero                                                            \
+    }
+#define MATRIX_COUNT 9
 
 /* Make dimension `into` of every matrix what dimension `from` is. */
 static void move_dimension(tdm_gemm_problem *p, int from, int into) {
@@ -205,6 +215,7 @@ tdm_status tdm_gemm_problem_from(const tdm_gemm_desc *desc, tdm_gemm_problem *pr
     problem->beta = desc->beta;
     problem->activation = desc->activation;
     problem->packed_b = desc->packed_b != 0;
+    TDM_TRY(tdm_gemm_take_quantization(desc, problem));
     problem->batch_rank = desc->d.rank - 2;
     memcpy(problem->batch_shape, desc->d.shape,
            (size_t)problem->batch_rank * sizeof *problem->batch_shape);

@@ -2,11 +2,13 @@
 #include <string.h>
 
 #include "api/gemm_internal.h"
-#include "kernels/gemm_args.h"
+#include "kernels/gemm_int_args.h"
 
 // Kernel texts see no library header: their codes repeat the public values.
 _Static_assert(TDM_CODE_F32 == (int)TDM_F32 && TDM_CODE_F16 == (int)TDM_F16 &&
-                   TDM_CODE_BF16 == (int)TDM_BF16 && TDM_CODE_ABSENT == (int)TDM_DTYPE_NONE,
+                   TDM_CODE_BF16 == (int)TDM_BF16 && TDM_CODE_ABSENT == (int)TDM_DTYPE_NONE &&
+                   TDM_CODE_S32 == (int)TDM_S32 && TDM_CODE_S8 == (int)TDM_S8 &&
+                   TDM_CODE_U8 == (int)TDM_U8,
                "dtype codes of the kernels");
 _Static_assert(TDM_CODE_ACT_NONE == (int)TDM_ACT_NONE && TDM_CODE_ACT_RELU == (int)TDM_ACT_RELU &&
                    TDM_CODE_ACT_GELU == (int)TDM_ACT_GELU &&
@@ -15,10 +17,12 @@ _Static_assert(TDM_CODE_ACT_NONE == (int)TDM_ACT_NONE && TDM_CODE_ACT_RELU == (i
                "activation codes of the kernels");
 _Static_assert(sizeof(tdm_gemm_shape_arg) <= TDM_BLOB_BYTES &&
                    sizeof(tdm_gemm_epilogue_arg) <= TDM_BLOB_BYTES &&
+                   sizeof(tdm_gemm_quant_arg) <= TDM_BLOB_BYTES &&
                    sizeof(tdm_pack_arg) <= TDM_BLOB_BYTES,
                "blobs");
 
 #define REFERENCE_GROUP 64
+#define MOST_ARGUMENTS 16
 /* Elements that one item packs: enough to hide the launch, few enough to share the work among cores. */
 #define PACK_ITEM_ELEMENTS 4096
 
@@ -65,12 +69,16 @@ static tdm_status check_operands(const tdm_gemm_plan *plan, const tdm_stream *st
     const tdm_gemm_desc *const desc = &plan->desc;
     const tdm_gemm_problem *const whole = tdm_gemm_whole(plan);
     TDM_TRY(check_operand(stream, "A", args->a, &desc->a));
+    TDM_TRY(tdm_gemm_check_quantization("A", args->a, &desc->a_quant));
     TDM_TRY(check_b(plan, stream, args));
+    if (args->b)
+        TDM_TRY(tdm_gemm_check_quantization("B", args->b, &desc->b_quant));
     if (args->c || whole->c.dtype != TDM_DTYPE_NONE)
         TDM_TRY(check_operand(stream, "C", args->c, &desc->c));
     TDM_TRY(check_operand(stream, "bias", args->bias, &desc->bias));
     TDM_TRY(check_operand(stream, "residual", args->residual, &desc->residual));
     TDM_TRY(check_operand(stream, "D", args->d, &desc->d));
+    TDM_TRY(tdm_gemm_check_quantization("D", args->d, &desc->d_quant));
     TDM_TRY(tdm_check_overlap("gemm", "D", args->d, "A", args->a, false));
     if (args->b)
         TDM_TRY(tdm_check_overlap("gemm", "D", args->d, "B", args->b, false));
@@ -127,8 +135,11 @@ static tdm_arg place(const tdm_tensor *tensor, int64_t offset) {
 
 tdm_status tdm_gemm_enqueue_pack(tdm_stream *stream, const tdm_gemm_pack_job *job) {
     const tdm_gemm_packing *const p = job->packing;
-    const int64_t depth_per_item = tdm_ceil_div(PACK_ITEM_ELEMENTS / p->width, 8) * 8;
-    const int64_t pieces = tdm_ceil_div(job->depth, depth_per_item),
+    // An item that sums columns packs a whole panel.
+    const bool sums = p->kernel->variant->op == TDM_OP_GEMM_INT_PACK;
+    const int64_t depth_per_item =
+        sums ? job->depth : tdm_ceil_div(PACK_ITEM_ELEMENTS / p->width, 8) * 8;
+    const int64_t pieces = sums ? 1 : tdm_ceil_div(job->depth, depth_per_item),
                   panels = tdm_ceil_div(p->lines, p->width);
     if (pieces > INT32_MAX || panels > INT32_MAX)
         return tdm_fail(TDM_UNSUPPORTED, "gemm: %lld by %lld elements are too many to pack",
@@ -139,7 +150,8 @@ tdm_status tdm_gemm_enqueue_pack(tdm_stream *stream, const tdm_gemm_pack_job *jo
                                 .col = job->line_stride,
                                 .batch = job->z_stride,
                                 .packed_batch = p->z_stride,
-                                .depth_per_item = depth_per_item};
+                                .depth_per_item = depth_per_item,
+                                .sums_at = p->sums_at};
     for (int64_t z = 0; z < p->z_count; z += TDM_GEMM_MAX_Z) {
         const int64_t count = p->z_count - z < TDM_GEMM_MAX_Z ? p->z_count - z : TDM_GEMM_MAX_Z;
         tdm_arg target = tdm_arg_block(job->target, (int64_t)job->target_offset, p->unit_bytes);
@@ -278,38 +290,102 @@ static tdm_arg place_result(const run *r, int64_t z) {
     return parts;
 }
 
-static tdm_status launch_piece(const run *r, int64_t z, int64_t count) {
+/* The arguments of a launch, in the order in which kernels of all families take them. */
+typedef struct argument_list {
+    tdm_arg args[MOST_ARGUMENTS];
+    uint32_t count;
+} argument_list;
+
+static void add(argument_list *list, tdm_arg arg) {
+    list->args[list->count++] = arg;
+}
+
+/* A quantization parameter of an operand at z; D stands in where there is none. */
+static void add_parameter(argument_list *list, const run *r, const tdm_tensor *parameter,
+                          const tdm_gemm_matrix *matrix, int64_t z) {
+    add(list, place_matrix(r, &r->plan->problem, parameter, matrix, z));
+}
+
+static void add_inputs(argument_list *list, const run *r, int64_t z) {
     const tdm_gemm_problem *const p = &r->plan->problem;
-    const tdm_variant *const variant = r->plan->kernel->variant;
-    const int32_t *const row = variant->parameters;
+    const tdm_gemm_args *const given = r->args;
     tdm_arg a = r->a, b = r->b;
     a.value.buffer.offset += z * r->shape.a_batch;
     b.value.buffer.offset += z * r->shape.b_batch;
-    const tdm_arg args[] = {a,
-                            b,
-                            place_matrix(r, p, r->args->c, &p->c, z),
-                            tdm_arg_tensor(r->args->bias ? r->args->bias : r->args->d),
-                            place_matrix(r, p, r->args->residual, &p->residual, z),
-                            place_result(r, z),
-                            tdm_arg_blob(&r->shape, sizeof r->shape),
-                            tdm_arg_blob(&r->epilogue, sizeof r->epilogue),
-                            {.kind = TDM_ARG_LOCAL, .bytes = r->plan->division.local_bytes}};
-    const bool has_local = row[TDM_GEMM_P_FAMILY] == TDM_GEMM_PANEL;
+    add(list, a);
+    add(list, b);
+    if (p->op == TDM_OP_GEMM)
+        return;
+    add_parameter(list, r, given->a->scale, &p->a_scale, z);
+    add_parameter(list, r, given->a->zero_point, &p->a_zero, z);
+    add_parameter(list, r, given->b ? given->b->scale : given->packed_b->scale, &p->b_scale, z);
+    add_parameter(list, r, given->b ? given->b->zero_point : given->packed_b->zero_point,
+                  &p->b_zero, z);
+}
+
+static tdm_gemm_quant_arg quant_of(const run *r) {
+    const tdm_gemm_problem *const p = &r->plan->problem;
+    return (tdm_gemm_quant_arg){.a_scale_row = p->a_scale.row,
+                                .a_scale_batch = tdm_gemm_z_stride(p, &p->a_scale),
+                                .a_zero_row = p->a_zero.row,
+                                .a_zero_batch = tdm_gemm_z_stride(p, &p->a_zero),
+                                .b_scale_col = p->b_scale.col,
+                                .b_scale_batch = tdm_gemm_z_stride(p, &p->b_scale),
+                                .b_zero_col = p->b_zero.col,
+                                .b_zero_batch = tdm_gemm_z_stride(p, &p->b_zero),
+                                .d_scale_col = p->d_scale.col,
+                                .d_zero_col = p->d_zero.col,
+                                .sums_at = r->plan->pack_b.sums_at,
+                                .a_scale_type = (int)p->a_scale.dtype,
+                                .b_scale_type = (int)p->b_scale.dtype,
+                                .d_scale_type = (int)p->d_scale.dtype,
+                                .a_zero_type = (int)p->a_zero.dtype,
+                                .b_zero_type = (int)p->b_zero.dtype,
+                                .d_zero_type = (int)p->d_zero.dtype,
+                                .low = p->d.dtype == TDM_U8 ? 0 : INT8_MIN,
+                                .high = p->d.dtype == TDM_U8 ? UINT8_MAX : INT8_MAX};
+}
+
+static void divide_groups(const run *r, tdm_launch *launch) {
+    const int32_t *const row = r->plan->kernel->variant->parameters;
     const int64_t tiles = r->shape.row_tiles * r->shape.column_tiles;
-    tdm_launch launch = {.args = args,
-                         .arg_count = sizeof args / sizeof args[0] - (has_local ? 0 : 1),
-                         .groups = {(uint32_t)tiles, 1, (uint32_t)count},
-                         .group = {1, 1, 1}};
+    launch->groups[0] = (uint32_t)tiles;
     if (row[TDM_GEMM_P_FAMILY] == TDM_GEMM_REFERENCE) {
         const uint32_t limit = r->plan->kernel->limits.max_group_items;
-        launch.group[0] = limit < REFERENCE_GROUP ? limit : REFERENCE_GROUP;
-        launch.groups[0] = (uint32_t)tdm_ceil_div(tiles, launch.group[0]);
+        launch->group[0] = limit < REFERENCE_GROUP ? limit : REFERENCE_GROUP;
+        launch->groups[0] = (uint32_t)tdm_ceil_div(tiles, launch->group[0]);
     } else if (row[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY) {
-        launch.group[0] = (uint32_t)row[TDM_GEMM_P_ITEMS];
+        launch->group[0] = (uint32_t)row[TDM_GEMM_P_ITEMS];
     } else if (row[TDM_GEMM_P_FAMILY] == TDM_GEMM_TILED) {
-        launch.group[0] = (uint32_t)row[TDM_GEMM_P_GROUP_X];
-        launch.group[1] = (uint32_t)(row[TDM_GEMM_P_ITEMS] / row[TDM_GEMM_P_GROUP_X]);
+        launch->group[0] = (uint32_t)row[TDM_GEMM_P_GROUP_X];
+        launch->group[1] = (uint32_t)(row[TDM_GEMM_P_ITEMS] / row[TDM_GEMM_P_GROUP_X]);
     }
+}
+
+static tdm_status launch_piece(const run *r, int64_t z, int64_t count) {
+    const tdm_gemm_problem *const p = &r->plan->problem;
+    const tdm_gemm_quant_arg quant = quant_of(r);
+    argument_list list = {.count = 0};
+    add_inputs(&list, r, z);
+    add(&list, place_matrix(r, p, r->args->c, &p->c, z));
+    add(&list, tdm_arg_tensor(r->args->bias ? r->args->bias : r->args->d));
+    add(&list, place_matrix(r, p, r->args->residual, &p->residual, z));
+    add(&list, place_result(r, z));
+    if (p->op == TDM_OP_GEMM_INT) {
+        add_parameter(&list, r, r->args->d->scale, &p->d_scale, z);
+        add_parameter(&list, r, r->args->d->zero_point, &p->d_zero, z);
+    }
+    add(&list, tdm_arg_blob(&r->shape, sizeof r->shape));
+    add(&list, tdm_arg_blob(&r->epilogue, sizeof r->epilogue));
+    if (p->op == TDM_OP_GEMM_INT)
+        add(&list, tdm_arg_blob(&quant, sizeof quant));
+    if (r->plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_PANEL)
+        add(&list, (tdm_arg){.kind = TDM_ARG_LOCAL, .bytes = r->plan->division.local_bytes});
+    tdm_launch launch = {.args = list.args,
+                         .arg_count = list.count,
+                         .groups = {0, 1, (uint32_t)count},
+                         .group = {1, 1, 1}};
+    divide_groups(r, &launch);
     return tdm_enqueue_launch(r->stream, "gemm", r->plan->kernel, &launch);
 }
 

@@ -34,7 +34,7 @@ bool tdm_gemm_takes(const tdm_variant *row, tdm_tune_parameter parameter) {
                (row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY &&
                 tdm_gemm_skinny_on_cores(row));
     case TDM_TUNE_SPLIT_K:
-        return true;
+        return row->op == TDM_OP_GEMM;
     case TDM_TUNE_PARAMETERS:
         break;
     }
@@ -42,6 +42,8 @@ bool tdm_gemm_takes(const tdm_variant *row, tdm_tune_parameter parameter) {
 }
 
 static const char *check_types(const tdm_gemm_problem *p, const tdm_variant *v, char *reason) {
+    if (v->op == TDM_OP_GEMM_INT) // s8 and u8 by s8 is what makes an integer problem
+        return NULL;
     const bool swaps =
         v->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY && tdm_gemm_skinny_swaps(p);
     const int32_t a = v->parameters[swaps ? TDM_GEMM_P_B_TYPE : TDM_GEMM_P_A_TYPE],
@@ -175,7 +177,7 @@ static tdm_status read_forced(tdm_gemm_plan *plan, const char **name) {
 
 static tdm_tuning_query query_of(const tdm_gemm_problem *p) {
     return (tdm_tuning_query){
-        .op = TDM_OP_GEMM,
+        .op = p->op,
         .a = p->a.dtype,
         .b = p->b.dtype,
         .layout = tdm_tuning_layout(tdm_gemm_is_transposed(&p->a), tdm_gemm_is_transposed(&p->b)),
@@ -239,13 +241,13 @@ tdm_status tdm_gemm_select(tdm_gemm_plan *plan, const char *forced) {
     selection s = {.problem = &plan->problem};
     bool usable = false;
     TDM_TRY(read_forced(plan, &forced));
-    if (!forced && !tdm_forced_variant(TDM_OP_GEMM))
+    if (!forced && !tdm_forced_variant(plan->problem.op))
         TDM_TRY(try_tuned(plan, &s, &usable));
     const size_t refused = strlen(plan->refusals);
     while (!usable) {
         const tdm_variant *variant;
         plan->refusals[refused] = '\0';
-        TDM_TRY(tdm_select_variant(plan->device, TDM_OP_GEMM, "gemm", forced, supports, &s,
+        TDM_TRY(tdm_select_variant(plan->device, plan->problem.op, "gemm", forced, supports, &s,
                                    plan->refusals, sizeof plan->refusals, &variant));
         TDM_TRY(build_row(plan->device, variant, &s, &usable, &plan->kernel));
     }
@@ -257,6 +259,7 @@ tdm_status tdm_gemm_select(tdm_gemm_plan *plan, const char *forced) {
 typedef struct pack_request {
     int width;
     tdm_dtype source, panels;
+    int kind; /* of integer panels, instead of a storage type */
 } pack_request;
 
 static const char *supports_pack(const void *context, const tdm_variant *variant,
@@ -264,21 +267,32 @@ static const char *supports_pack(const void *context, const tdm_variant *variant
     const pack_request *const r = context;
     (void)device;
     const int32_t *const p = variant->parameters;
+    const int32_t panels = variant->op == TDM_OP_GEMM_PACK ? (int32_t)r->panels : r->kind;
     if (p[TDM_PACK_P_WIDTH] == r->width && p[TDM_PACK_P_SOURCE] == (int32_t)r->source &&
-        p[TDM_PACK_P_PANELS] == (int32_t)r->panels)
+        p[TDM_PACK_P_PANELS] == panels)
         return NULL;
-    snprintf(reason, TDM_REASON_TEXT, "panels of %d lines from %s to %s are wanted", r->width,
-             tdm_dtype_name(r->source), tdm_dtype_name(r->panels));
+    snprintf(reason, TDM_REASON_TEXT, "panels of %d lines of %s are wanted", r->width,
+             tdm_dtype_name(r->source));
     return reason;
+}
+
+static tdm_status select_pack(tdm_device *device, tdm_op op, const pack_request *request,
+                              tdm_kernel **kernel) {
+    const tdm_variant *variant;
+    TDM_TRY(tdm_select_variant(device, op, "gemm: packing", NULL, supports_pack, request, NULL, 0,
+                               &variant));
+    return tdm_device_kernel(device, variant, kernel);
 }
 
 tdm_status tdm_gemm_select_pack(tdm_device *device, int width, tdm_dtype source, tdm_dtype panels,
                                 tdm_kernel **kernel) {
     const pack_request request = {.width = width, .source = source, .panels = panels};
-    const tdm_variant *variant;
-    TDM_TRY(tdm_select_variant(device, TDM_OP_GEMM_PACK, "gemm: packing", NULL, supports_pack,
-                               &request, NULL, 0, &variant));
-    return tdm_device_kernel(device, variant, kernel);
+    return select_pack(device, TDM_OP_GEMM_PACK, &request, kernel);
+}
+
+tdm_status tdm_gemm_select_int_pack(tdm_device *device, int width, int kind, tdm_kernel **kernel) {
+    const pack_request request = {.width = width, .source = TDM_S8, .kind = kind};
+    return select_pack(device, TDM_OP_GEMM_INT_PACK, &request, kernel);
 }
 
 static const char *supports_reduce(const void *context, const tdm_variant *variant,

@@ -113,6 +113,8 @@ static void take_parts(tdm_gemm_problem *p, const tdm_gemm_split *split, int64_t
 }
 
 static const char *why_not(const tdm_gemm_problem *p) {
+    if (p->op != TDM_OP_GEMM)
+        return "sums of integers are not split along K";
     if (p->packed_b)
         return "weights that are packed are not split along K";
     if (p->batch_rank == TDM_GEMM_BATCH_RANK)

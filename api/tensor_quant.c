@@ -38,8 +38,6 @@ static tdm_status check_block(int rank, const int64_t *block) {
 
 /* Entries of the parameters along a dimension. */
 static int64_t entries(int64_t dimension, int64_t block) {
-    if (dimension == 0)
-        return 0;
     return block == 0 ? 1 : tdm_ceil_div(dimension, block);
 }
 
@@ -145,6 +143,20 @@ tdm_status tdm_tensor_quantization(const tdm_tensor *tensor, tdm_quantization *q
     return TDM_OK;
 }
 
+tdm_status tdm_tensor_quant_layout(const tdm_tensor *tensor, tdm_quant_layout *layout) {
+    if (!tensor || !layout)
+        return tdm_fail(TDM_BAD_ARGUMENT, "tensor_quant_layout: %s is NULL",
+                        tensor ? "layout" : "tensor");
+    memset(layout, 0, sizeof *layout);
+    if (!tensor->scale)
+        return TDM_OK;
+    memcpy(layout->block, tensor->block, sizeof layout->block);
+    layout->scale = tensor->scale->layout;
+    if (tensor->zero_point)
+        layout->zero_point = tensor->zero_point->layout;
+    return TDM_OK;
+}
+
 /* ---- views ------------------------------------------------------------------------------------------ */
 
 /* Give the view its parameters, or destroy it. */
@@ -178,7 +190,7 @@ tdm_status tdm_view_carry_whole(const char *operation, const tdm_tensor *tensor,
                          operation, i));
     int64_t ones[TDM_MAX_RANK];
     for (int i = 0; i < layout->rank; i++)
-        ones[i] = layout->shape[i] == 0 ? 0 : 1;
+        ones[i] = 1;
     const int64_t strides[TDM_MAX_RANK] = {0};
     TDM_TRY_GOTO(tdm_tensor_view(tensor->scale, layout->rank, ones, strides, 0, &scale));
     if (tensor->zero_point)
@@ -211,11 +223,11 @@ static tdm_status slice_block(const tdm_tensor *tensor, const tdm_view_slice *s,
                               tdm_view_slice *parameters, int64_t *block) {
     const int64_t size = tensor->layout.shape[s->dimension];
     *parameters = (tdm_view_slice){.dimension = s->dimension, .stop = 1, .step = 1};
-    if (s->start == s->stop)
-        parameters->stop = 0;
-    else if (*block == 1)
+    if (*block == 1) {
         *parameters = *s;
-    else if (*block != 0) {
+    } else if (*block != 0 && s->start == s->stop) {
+        parameters->stop = 0;
+    } else if (*block != 0) {
         if (s->step != 1 || s->start % *block != 0 || (s->stop % *block != 0 && s->stop != size))
             return tdm_fail(TDM_UNSUPPORTED,
                             "tensor_slice: %lld to %lld by %lld splits blocks of %lld elements",

@@ -6,11 +6,23 @@
  * at two levels: tdm_gemm for one call, and a plan that fixes shapes and chooses the kernel once.
  * A, B, C, D are stored in f32, f16 or bf16; sums are accumulated in f32 and D is rounded once.
  * Matrices are the last two dimensions; leading dimensions (at most 6) are the batch.
+ *
+ * Integer matrices: A of u8 or s8 by B of s8, each with or without quantization parameters (tandem/quant.h; without: scale 1, zero point
+ * 0). A's parameters may vary along its rows and batch, B's along its columns and batch. The sum is exact:
+ *
+ *     acc = Σ (A − zero_A)·(B − zero_B) + bias                  bias: s32, or absent
+ *     D of s32:       acc
+ *     D of s8, u8:    zero_D + rint(clamp(float(acc)·m, low − zero_D, high − zero_D)), m = scale_A·scale_B / scale_D;
+ *                     D carries its parameters, of the whole tensor or of each column; activation none or relu
+ *     D of a float:   act(alpha·scale_A·scale_B·float(acc) + beta·C + bias + residual), a float bias is added here
+ *
+ * For D of integers alpha is 1 and there is neither C nor residual; their bits are the same on every device. K is limited to where no sum
+ * can overflow: 131071 for s8·s8 without zero points, 65793 with u8 or zero points of A, 33025 with zero points of B. docs/numerics.md has the whole contract.
  */
 #ifndef TANDEM_GEMM_H
 #define TANDEM_GEMM_H
 
-#include <tandem/tensor.h>
+#include <tandem/quant.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -43,8 +55,9 @@ typedef enum tdm_activation {
 typedef struct tdm_gemm_desc {
     size_t struct_size; /* sizeof(tdm_gemm_desc) */
     tdm_layout a, b, c, d;
-    tdm_layout bias;     /* rank 1, one value per column of D */
-    tdm_layout residual; /* added after C and bias, before the activation */
+    tdm_layout bias;                            /* rank 1, one value per column of D */
+    tdm_layout residual;                        /* added after C and bias, before the activation */
+    tdm_quant_layout a_quant, b_quant, d_quant; /* parameters that integer operands carry */
     int transpose_a, transpose_b;
     float alpha, beta;
     tdm_activation activation;

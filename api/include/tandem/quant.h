@@ -4,7 +4,7 @@
  * A quantized tensor is a tensor of s8, u8 or s4 that carries its parameters: a tensor of scales and, if asymmetric, one
  * of zero points. How many elements share a parameter is data, not a kind: `block` has, for each dimension, the elements
  * that share one (0: the whole dimension), and the parameters' tensors have the same rank, with ceil(dimension / block)
- * entries per dimension:
+ * entries per dimension, one where block is 0:
  *
  *     per tensor                                  block {0, 0}    parameters 1×1
  *     per output channel of a K×N weight          block {0, 1}    parameters 1×N
@@ -73,6 +73,15 @@ TDM_API tdm_status tdm_tensor_create_quantized(tdm_device *device, tdm_dtype dty
  */
 TDM_API tdm_status tdm_tensor_quantization(const tdm_tensor *tensor,
                                            tdm_quantization *quantization);
+
+/* How the parameters of a quantized tensor are arranged, without memory, for plans. All zero: it carries none. */
+typedef struct tdm_quant_layout {
+    int64_t block[TDM_MAX_RANK];
+    tdm_layout scale, zero_point;
+} tdm_quant_layout;
+
+/* The arrangement of the parameters that a tensor carries. Statuses: TDM_BAD_ARGUMENT. Thread-safe. Since 0.1. */
+TDM_API tdm_status tdm_tensor_quant_layout(const tdm_tensor *tensor, tdm_quant_layout *layout);
 
 /*
  * target = quantize(source): q = saturate(rint(x / scale) + zero_point), ties to even, with the parameters that target carries

@@ -1,0 +1,202 @@
+/*
+ * Integer GEMM: every row of op GEMM_INT, forced on every device that meets its requirements, over a seeded pairwise sample of shapes
+ * (relative to the row's tile), types, zero points, scales, transposes, placements and batches. Integer results are compared bit for bit
+ * with exact sums, float ones with the bound of docs/numerics.md.
+ */
+// ctest: device timeout=300
+#include <stdio.h>
+#include <string.h>
+
+#include "api/gemm_internal.h"
+#include "tests/support/gemm_int_trial.h"
+#include "tests/support/pairwise.h"
+
+/* A row of the sample, by factor. */
+enum {
+    F_M,
+    F_N,
+    F_K,
+    F_A_TYPE,
+    F_D_TYPE,
+    F_A_QUANT,
+    F_A_ZERO,
+    F_B_QUANT,
+    F_B_ZERO,
+    F_D_QUANT,
+    F_D_ZERO,
+    F_C,
+    F_BIAS,
+    F_TRANSPOSE,
+    F_A_PLACE,
+    F_B_PLACE,
+    F_D_PLACE,
+    F_ACTIVATION,
+    F_BATCH,
+    F_DATA,
+    F_PACKED,
+    FACTORS
+};
+
+static const tdm_dtype d_types[] = {TDM_S32, TDM_S8, TDM_U8, TDM_F32, TDM_F16, TDM_BF16};
+static const int64_t depths[] = {0, 1, 2, 3, 4, 7, 64, 67, 401, 2051};
+static const int64_t small_depths[] = {0, 1, 7, 17};
+
+#define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
+
+static int64_t size_near(int64_t tile, int level) {
+    const int64_t sizes[] = {1, tile > 1 ? tile - 1 : 2, tile, tile + 1, 2 * tile + 3, 13};
+    return sizes[level];
+}
+enum {
+    SIZE_LEVELS = 6,
+    SMALL_SIZE_LEVELS = 4
+};
+
+static void count_levels(int levels[FACTORS]) {
+    const int sizes = test_is_small() ? SMALL_SIZE_LEVELS : SIZE_LEVELS;
+    const int all[FACTORS] = {[F_M] = sizes,
+                              [F_N] = sizes,
+                              [F_K] = test_is_small() ? COUNT(small_depths) : COUNT(depths),
+                              [F_A_TYPE] = 2,
+                              [F_D_TYPE] = COUNT(d_types),
+                              [F_A_QUANT] = GEMM_INT_SPREADS,
+                              [F_A_ZERO] = 2,
+                              [F_B_QUANT] = GEMM_INT_SPREADS,
+                              [F_B_ZERO] = 2,
+                              [F_D_QUANT] = 2,
+                              [F_D_ZERO] = 2,
+                              [F_C] = 2,
+                              [F_BIAS] = 3,
+                              [F_TRANSPOSE] = 4,
+                              [F_A_PLACE] = TEST_PLACEMENTS,
+                              [F_B_PLACE] = TEST_PLACEMENTS,
+                              [F_D_PLACE] = TEST_PLACEMENTS,
+                              [F_ACTIVATION] = 2,
+                              [F_BATCH] = 4,
+                              [F_DATA] = GEMM_INT_DATA_KINDS,
+                              [F_PACKED] = 2};
+    memcpy(levels, all, sizeof all);
+}
+
+static bool is_float(tdm_dtype dtype) {
+    return tdm_dtype_info(dtype)->kind == TDM_CLASS_FLOAT;
+}
+
+static tdm_dtype bias_of(int level, tdm_dtype d) {
+    return level == 0 ? TDM_DTYPE_NONE : level == 1 || !is_float(d) ? TDM_S32 : TDM_F32;
+}
+
+static gemm_int_trial trial_of(const tdm_variant *row, const int level[FACTORS], uint64_t seed) {
+    const int64_t *const k = test_is_small() ? small_depths : depths;
+    const int32_t *const p = row->parameters;
+    const tdm_dtype d = d_types[level[F_D_TYPE]];
+    gemm_int_trial trial = {
+        .m = size_near(p[TDM_GEMM_P_ROWS] > 1 ? p[TDM_GEMM_P_ROWS] : 8, level[F_M]),
+        .n = size_near(p[TDM_GEMM_P_COLUMNS] > 1 ? p[TDM_GEMM_P_COLUMNS] : 8, level[F_N]),
+        .k = k[level[F_K]],
+        .a = level[F_A_TYPE] ? TDM_U8 : TDM_S8,
+        .d = d,
+        .a_quant = (gemm_int_spread)level[F_A_QUANT],
+        .a_zero = level[F_A_ZERO],
+        .b_quant = (gemm_int_spread)level[F_B_QUANT],
+        .b_zero = level[F_B_ZERO],
+        .d_quant = level[F_D_QUANT] ? GEMM_INT_EACH : GEMM_INT_ONE,
+        .d_zero = level[F_D_ZERO],
+        .alpha = is_float(d) && level[F_C] ? -0.5f : 1.0f,
+        .has_c = is_float(d) && level[F_C],
+        .bias = bias_of(level[F_BIAS], d),
+        .transpose_a = level[F_TRANSPOSE] & 1,
+        .transpose_b = level[F_TRANSPOSE] >> 1,
+        .a_place = (test_placement)level[F_A_PLACE],
+        .b_place = (test_placement)level[F_B_PLACE],
+        .d_place = (test_placement)level[F_D_PLACE],
+        .activation = level[F_ACTIVATION] && d != TDM_S32 ? TDM_ACT_RELU : TDM_ACT_NONE,
+        .batch = level[F_BATCH] == 0   ? 0
+                 : level[F_BATCH] == 1 ? 1
+                                       : 3,
+        .shares_b = level[F_BATCH] == 3,
+        .data = (gemm_int_data)level[F_DATA],
+        .packed_b = level[F_PACKED],
+        .variant = row->name,
+        .seed = seed};
+    return trial;
+}
+
+/* Cases per row under a slow implementation. */
+enum {
+    SMALL_CASES = 12
+};
+
+static void run_row(const test_device *device, const tdm_variant *row) {
+    int levels[FACTORS], level[PAIRWISE_MAX_FACTORS];
+    static pairwise sample;
+    uint64_t seed = 20241101;
+    count_levels(levels);
+    pairwise_start(&sample, FACTORS, levels, seed);
+    for (int cases = 0; pairwise_next(&sample, level); cases++) {
+        char text[512];
+        if (test_is_small() && cases == SMALL_CASES)
+            break;
+        const gemm_int_trial trial = trial_of(row, level, seed++);
+        if (!test_case_begin(device, row->name, "%s", gemm_int_trial_text(&trial, text)))
+            continue;
+        gemm_int_trial_run(device, &trial);
+        test_case_end();
+    }
+}
+
+static void every_variant(void **state) {
+    (void)state;
+    for (int d = 0; d < test_device_count(); d++)
+        for (int i = 0; i < tdm_variant_count; i++)
+            if (tdm_variants[i].op == TDM_OP_GEMM_INT &&
+                test_can_run(test_device_at(d), &tdm_variants[i]))
+                run_row(test_device_at(d), &tdm_variants[i]);
+    test_require_all_variants(TDM_OP_GEMM_INT);
+}
+
+/* The longest K that is allowed, with data that makes the largest sums there can be: nothing may overflow or saturate on the way. */
+static void longest_k(const test_device *device, const tdm_variant *row, tdm_dtype a, int a_zero,
+                      int b_zero, int64_t k, uint64_t seed) {
+    char text[512];
+    const gemm_int_trial trial = {.m = 2,
+                                  .n = 3,
+                                  .k = test_is_small() ? 1009 : k,
+                                  .a = a,
+                                  .d = TDM_S32,
+                                  .a_zero = a_zero,
+                                  .b_zero = b_zero,
+                                  .a_quant = GEMM_INT_ONE,
+                                  .b_quant = GEMM_INT_EACH,
+                                  .alpha = 1.0f,
+                                  .data = GEMM_INT_EXTREME,
+                                  .variant = row->name,
+                                  .seed = seed};
+    if (!test_case_begin(device, row->name, "longest K, %s", gemm_int_trial_text(&trial, text)))
+        return;
+    gemm_int_trial_run(device, &trial);
+    test_case_end();
+}
+
+static void the_longest_k_is_exact(void **state) {
+    (void)state;
+    for (int d = 0; d < test_device_count(); d++)
+        for (int i = 0; i < tdm_variant_count; i++) {
+            const test_device *const device = test_device_at(d);
+            const tdm_variant *const row = &tdm_variants[i];
+            if (row->op != TDM_OP_GEMM_INT || !test_can_run(device, row))
+                continue;
+            for (uint64_t seed = 0; seed < 2; seed++) { // both ends of the ranges
+                longest_k(device, row, TDM_S8, 0, 0, 131071, seed);
+                longest_k(device, row, TDM_U8, 0, 0, 65793, seed);
+                longest_k(device, row, TDM_S8, 1, 0, 65793, seed);
+                longest_k(device, row, TDM_U8, 1, 1, 33025, seed);
+            }
+        }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_variant),
+                                       cmocka_unit_test(the_longest_k_is_exact)};
+    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
+}
