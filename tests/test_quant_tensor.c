@@ -1,0 +1,318 @@
+/* Whole tensors on the host: every granularity and dtype against the formulas of one element, blocks
+ * of files, and what must stay untouched. */
+#include <float.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "quant/number_formats.h"
+#include "quant/quant_blocks.h"
+#include "quant/quant_reference.h"
+#include "tests/support/test_data.h"
+
+enum {
+    ELEMENTS = 2 * 5 * 67, /* rows of an odd length, groups of 32 that do not divide them */
+    GUARD = 0xa5
+};
+
+static const int64_t all_blocks[][3] = {{0, 0, 0}, {1, 0, 0},  {0, 1, 0},  {0, 0, 1},
+                                        {1, 1, 0}, {1, 1, 32}, {1, 2, 64}, {2, 5, 128}};
+static const tdm_dtype floats[] = {TDM_F32, TDM_F16, TDM_BF16};
+
+static const struct {
+    tdm_dtype dtype;
+    tdm_quant_range range;
+    tdm_quant_symmetry symmetry;
+} kinds[] = {
+    {TDM_S8, {-127, 127}, TDM_QUANT_SYMMETRIC}, {TDM_S8, {-128, 127}, TDM_QUANT_ASYMMETRIC},
+    {TDM_U8, {0, 255}, TDM_QUANT_ASYMMETRIC},   {TDM_U8, {0, 255}, TDM_QUANT_SYMMETRIC},
+    {TDM_S4, {-7, 7}, TDM_QUANT_SYMMETRIC},     {TDM_S4, {-8, 7}, TDM_QUANT_ASYMMETRIC},
+};
+
+typedef struct tensor_case {
+    tdm_quant_spec spec;
+    tdm_quant_symmetry symmetry;
+    tdm_dtype dtype;
+    unsigned char x[ELEMENTS * 4]; /* in the dtype */
+    float scales[ELEMENTS];
+    int32_t zero_points[ELEMENTS];
+    uint8_t quants[ELEMENTS + 1];
+} tensor_case;
+
+static int64_t scale_of(const tdm_quant_spec *spec, int64_t element) {
+    const int64_t at[3] = {element / 335, element / 67 % 5, element % 67};
+    return tdm_quant_scale_index(spec, at);
+}
+
+/* Least and greatest finite element of a block, and 0, by asking every element for its scale. */
+static tdm_quant_bounds bounds_of(const tensor_case *c, int64_t scale) {
+    tdm_quant_bounds bounds = {0.0f, 0.0f};
+    for (int64_t e = 0; e < ELEMENTS; e++) {
+        const float x = (float)tdm_number_get(c->dtype, c->x, (size_t)e);
+        if (scale_of(&c->spec, e) == scale && isfinite(x)) {
+            bounds.minimum = fminf(bounds.minimum, x);
+            bounds.maximum = fmaxf(bounds.maximum, x);
+        }
+    }
+    return bounds;
+}
+
+static void expect_dynamic(const tensor_case *c) {
+    const tdm_quant_range range = c->spec.range;
+    for (int64_t s = 0; s < tdm_quant_scale_count(&c->spec); s++) {
+        const tdm_quant_parameters p = tdm_quant_derive(c->symmetry, bounds_of(c, s), range);
+        assert_true(c->scales[s] == p.scale);
+        assert_int_equal(c->zero_points[s], p.zero_point);
+    }
+    for (int64_t e = 0; e < ELEMENTS; e++) {
+        const int64_t s = scale_of(&c->spec, e);
+        const tdm_quant_parameters p = {c->scales[s], c->zero_points[s]};
+        const float x = (float)tdm_number_get(c->dtype, c->x, (size_t)e);
+        const int32_t q = tdm_quant_get(c->spec.dtype, c->quants, e);
+        if (q != tdm_quant_quantize(x, p, range)) {
+            fail_msg("element %d is %d, not %d", (int)e, q, tdm_quant_quantize(x, p, range));
+        }
+    }
+}
+
+static void expect_dequantized(const tensor_case *c) {
+    unsigned char y[ELEMENTS * 4 + 1], expected[ELEMENTS * 4];
+    memset(y, GUARD, sizeof y);
+    tdm_quant_dequantize_tensor(&c->spec, c->quants, c->scales, c->zero_points, c->dtype, y);
+    for (int64_t e = 0; e < ELEMENTS; e++) {
+        const int64_t s = scale_of(&c->spec, e);
+        const tdm_quant_parameters p = {c->scales[s], c->zero_points[s]};
+        const float value = tdm_quant_dequantize(tdm_quant_get(c->spec.dtype, c->quants, e), p);
+        tdm_number_set(c->dtype, expected, (size_t)e, (double)value);
+    }
+    const size_t bytes = ELEMENTS * (c->dtype == TDM_F32 ? 4u : 2u);
+    assert_memory_equal(y, expected, bytes);
+    assert_int_equal(y[bytes], GUARD);
+}
+
+/* On numbers twice as far as the parameters reach, so that the mask has both values. */
+static void expect_fake(const tensor_case *c) {
+    unsigned char wide[ELEMENTS * 4], y[ELEMENTS * 4], expected[ELEMENTS * 4];
+    uint8_t mask[ELEMENTS];
+    int passed = 0;
+    for (size_t e = 0; e < ELEMENTS; e++) {
+        tdm_number_set(c->dtype, wide, e, 2 * tdm_number_get(c->dtype, c->x, e));
+    }
+    tdm_quant_fake_tensor(&c->spec, c->dtype, wide, c->scales, c->zero_points, y, mask);
+    for (int64_t e = 0; e < ELEMENTS; e++) {
+        const int64_t s = scale_of(&c->spec, e);
+        const tdm_quant_parameters p = {c->scales[s], c->zero_points[s]};
+        bool pass;
+        const float x = (float)tdm_number_get(c->dtype, wide, (size_t)e);
+        tdm_number_set(c->dtype, expected, (size_t)e,
+                       (double)tdm_quant_fake(x, p, c->spec.range, &pass));
+        assert_int_equal(mask[e], pass);
+        passed += pass;
+    }
+    assert_memory_equal(y, expected, ELEMENTS * (c->dtype == TDM_F32 ? 4u : 2u));
+    assert_true(passed > 0 && passed < ELEMENTS);
+    memset(y, GUARD, sizeof y);
+    tdm_quant_fake_tensor(&c->spec, c->dtype, wide, c->scales, c->zero_points, y, NULL);
+    assert_memory_equal(y, expected, ELEMENTS * (c->dtype == TDM_F32 ? 4u : 2u));
+}
+
+static void fill_data(tensor_case *c, uint64_t seed) {
+    test_data_fill(c->dtype, c->x, ELEMENTS, TEST_DATA_WIDE, seed);
+    tdm_number_set(c->dtype, c->x, 3, (double)NAN);
+    tdm_number_set(c->dtype, c->x, 70, HUGE_VAL);
+    tdm_number_set(c->dtype, c->x, ELEMENTS - 1, -HUGE_VAL);
+}
+
+static void test_every_granularity_kind_and_dtype(void **state) {
+    (void)state;
+    int cases = 0;
+    for (size_t b = 0; b < sizeof all_blocks / sizeof all_blocks[0]; b++) {
+        for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
+            for (size_t f = 0; f < 3; f++, cases++) {
+                tensor_case c = {.symmetry = kinds[k].symmetry, .dtype = floats[f]};
+                c.spec = (tdm_quant_spec){.rank = 3,
+                                          .shape = {2, 5, 67},
+                                          .dtype = kinds[k].dtype,
+                                          .range = kinds[k].range};
+                memcpy(c.spec.blocks, all_blocks[b], sizeof all_blocks[b]);
+                memset(c.quants, GUARD, sizeof c.quants);
+                fill_data(&c, 17 + (uint64_t)cases);
+                tdm_quant_dynamic_tensor(&c.spec, c.symmetry, c.dtype, c.x, c.scales, c.zero_points,
+                                         c.quants);
+                expect_dynamic(&c);
+                expect_dequantized(&c);
+                expect_fake(&c);
+                const size_t bytes = c.spec.dtype == TDM_S4 ? ELEMENTS / 2 : ELEMENTS;
+                assert_int_equal(c.quants[bytes], GUARD);
+            }
+        }
+    }
+    assert_int_equal(cases, 8 * 6 * 3);
+}
+
+static void test_requantize_tensor(void **state) {
+    (void)state;
+    const tdm_quant_spec spec = {
+        .rank = 2, .shape = {3, 4}, .blocks = {0, 1}, .dtype = TDM_U8, .range = {0, 255}};
+    const int32_t sums[12] = {0, 1, 3, -5, 100, -100, 7, INT32_MIN, INT32_MAX, 5, 513, 0};
+    const float multipliers[4] = {0.5f, 0.25f, 1.0f, 0.0f};
+    const int32_t zero_points[4] = {0, 128, 255, 9};
+    /* ties: 0.25 -> 0, 3 + 255 saturates, 50, -25 + 128 = 103, ... */
+    const uint8_t expected[12] = {0, 128, 255, 9, 50, 103, 255, 9, 255, 129, 255, 9};
+    uint8_t quants[12];
+    tdm_quant_requantize_tensor(&spec, sums, multipliers, zero_points, quants);
+    for (int i = 0; i < 12; i++) {
+        assert_int_equal(quants[i], expected[i]);
+    }
+}
+
+static void test_ranges_and_absent_zero_points(void **state) {
+    (void)state;
+    const tdm_quant_spec spec = {
+        .rank = 2, .shape = {3, 3}, .blocks = {1, 0}, .dtype = TDM_S8, .range = {-127, 127}};
+    const float x[9] = {2.0f, 5.0f, 3.0f, NAN, HUGE_VALF, NAN, -1.0f, 0.5f, -HUGE_VALF};
+    tdm_quant_bounds bounds[3];
+    tdm_quant_ranges_tensor(&spec, TDM_F32, x, bounds);
+    assert_true(bounds[0].minimum == 2.0f && bounds[0].maximum == 5.0f);
+    assert_true(bounds[1].minimum == 0.0f && bounds[1].maximum == 0.0f);
+    assert_true(bounds[2].minimum == -1.0f && bounds[2].maximum == 0.5f);
+    float scales[3];
+    int8_t quants[9];
+    const int8_t expected[9] = {51, 127, 76, 0, 0, 0, -127, 64, -127};
+    tdm_quant_dynamic_tensor(&spec, TDM_QUANT_SYMMETRIC, TDM_F32, x, scales, NULL, quants);
+    assert_memory_equal(quants, expected, sizeof expected);
+    assert_true(scales[1] == 0.0f);
+    memset(quants, 0, sizeof quants);
+    tdm_quant_quantize_tensor(&spec, TDM_F32, x, scales, NULL, quants);
+    assert_memory_equal(quants, expected, sizeof expected);
+}
+
+static void test_empty_tensors(void **state) {
+    (void)state;
+    const tdm_quant_spec spec = {
+        .rank = 2, .shape = {0, 3}, .blocks = {1, 0}, .dtype = TDM_S4, .range = {-7, 7}};
+    float number = 1.0f;
+    uint8_t byte = GUARD;
+    assert_int_equal(tdm_quant_scale_count(&spec), 0);
+    tdm_quant_dynamic_tensor(&spec, TDM_QUANT_SYMMETRIC, TDM_F32, &number, &number, NULL, &byte);
+    tdm_quant_dequantize_tensor(&spec, &byte, &number, NULL, TDM_F32, &number);
+    assert_int_equal(byte, GUARD);
+    assert_true(number == 1.0f);
+}
+
+static void test_parameters_that_are_refused(void **state) {
+    (void)state;
+    const tdm_quant_range range = {-8, 7};
+    tdm_quant_reason reason;
+    static const float bad[] = {NAN, HUGE_VALF, -HUGE_VALF, 0x1p-127f, -0x1p-149f};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        const tdm_quant_parameters p = {bad[i], 0};
+        assert_false(tdm_quant_parameters_check(p, range, 4, &reason));
+        assert_non_null(strstr(reason.text, "scale 4 is"));
+    }
+    for (int32_t zero = -10; zero <= 10; zero++) {
+        const tdm_quant_parameters p = {-0.5f, zero};
+        assert_int_equal(tdm_quant_parameters_check(p, range, 0, &reason), zero >= -8 && zero <= 7);
+    }
+    const tdm_quant_bounds reach = tdm_quant_reach((tdm_quant_parameters){0.5f, 3}, range);
+    assert_true(reach.minimum == -5.5f && reach.maximum == 2.0f);
+    assert_true(tdm_quant_multiplier(0.5f, 0.25f, 2.0f) == 0.0625f);
+    assert_true(tdm_quant_multiplier(0.5f, 0.25f, 0.0f) == 0.0f);
+}
+
+/* The search must beat the full range where there is an outlier, and keep it where there is none. */
+static void test_search_for_the_least_error(void **state) {
+    (void)state;
+    static float x[1024];
+    const tdm_quant_range range = {-7, 7};
+    tdm_quant_bounds found = tdm_quant_search_mse(TDM_QUANT_ASYMMETRIC, x, 0, range);
+    assert_true(found.minimum == 0.0f && found.maximum == 0.0f);
+    for (int i = 0; i < 15; i++) {
+        x[i] = (float)(i - 7);
+    }
+    found = tdm_quant_search_mse(TDM_QUANT_SYMMETRIC, x, 15, range);
+    assert_true(found.minimum == -7.0f && found.maximum == 7.0f);
+    test_random random = {99};
+    for (int i = 0; i < 1024; i++) {
+        x[i] = (float)test_random_uniform(&random, -1.0, 1.0);
+    }
+    x[5] = 2.5f;
+    x[6] = NAN;
+    found = tdm_quant_search_mse(TDM_QUANT_SYMMETRIC, x, 1024, range);
+    assert_true(found.maximum < 1.5f && found.maximum > 0.8f);
+}
+
+static void test_blocks_split_and_join(void **state) {
+    (void)state;
+    enum {
+        BLOCKS = 5
+    };
+    uint8_t q8[BLOCKS * TDM_QUANT_Q8_0_BYTES], q4[BLOCKS * TDM_QUANT_Q4_0_BYTES];
+    uint8_t back8[sizeof q8], back4[sizeof q4], nibbles[BLOCKS * 16];
+    uint16_t scales[BLOCKS];
+    int8_t quants[BLOCKS * 32];
+    float x[BLOCKS * 32];
+    test_random random = {4};
+    for (size_t i = 0; i < sizeof q8; i++) {
+        q8[i] = (uint8_t)test_random_bits(&random);
+    }
+    for (size_t i = 0; i < sizeof q4; i++) {
+        q4[i] = (uint8_t)test_random_bits(&random);
+    }
+    for (int b = 0; b < BLOCKS; b++) {
+        q8[b * TDM_QUANT_Q8_0_BYTES + 1] &= 0x3f; /* finite scales, to compare numbers */
+        q4[b * TDM_QUANT_Q4_0_BYTES + 1] &= 0x3f;
+    }
+    tdm_quant_q8_0_split(q8, BLOCKS, scales, quants);
+    tdm_quant_q8_0_decode(q8, BLOCKS, x);
+    for (int i = 0; i < BLOCKS * 32; i++) {
+        const tdm_quant_parameters p = {tdm_f32_from_f16(scales[i / 32]), 0};
+        assert_true(x[i] == tdm_quant_dequantize(quants[i], p));
+    }
+    tdm_quant_q8_0_join(scales, quants, BLOCKS, back8);
+    assert_memory_equal(back8, q8, sizeof q8);
+    tdm_quant_q4_0_split(q4, BLOCKS, scales, nibbles);
+    tdm_quant_q4_0_decode(q4, BLOCKS, x);
+    for (int i = 0; i < BLOCKS * 32; i++) {
+        const tdm_quant_parameters p = {tdm_f32_from_f16(scales[i / 32]), 0};
+        assert_true(x[i] == tdm_quant_dequantize(tdm_quant_get(TDM_S4, nibbles, i), p));
+    }
+    tdm_quant_q4_0_join(scales, nibbles, BLOCKS, back4);
+    assert_memory_equal(back4, q4, sizeof q4);
+}
+
+static void test_blocks_that_cannot_be_encoded(void **state) {
+    (void)state;
+    static const float bad[] = {NAN, HUGE_VALF, -HUGE_VALF, FLT_MAX};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        float x[3 * 32] = {0};
+        uint8_t q8[3 * TDM_QUANT_Q8_0_BYTES], q4[3 * TDM_QUANT_Q4_0_BYTES];
+        memset(q8, GUARD, sizeof q8);
+        memset(q4, GUARD, sizeof q4);
+        x[32 + 31] = bad[i];
+        assert_int_equal(tdm_quant_q8_0_encode(x, 3, q8), 1);
+        assert_int_equal(tdm_quant_q4_0_encode(x, 3, q4), 1);
+        assert_int_equal(q8[TDM_QUANT_Q8_0_BYTES], GUARD);
+        assert_int_equal(q4[TDM_QUANT_Q4_0_BYTES], GUARD);
+        assert_int_equal(tdm_quant_q8_0_encode(x, 0, q8), 0);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_granularity_kind_and_dtype),
+        cmocka_unit_test(test_requantize_tensor),
+        cmocka_unit_test(test_ranges_and_absent_zero_points),
+        cmocka_unit_test(test_empty_tensors),
+        cmocka_unit_test(test_parameters_that_are_refused),
+        cmocka_unit_test(test_search_for_the_least_error),
+        cmocka_unit_test(test_blocks_split_and_join),
+        cmocka_unit_test(test_blocks_that_cannot_be_encoded),
+    };
+    return cmocka_run_group_tests_name("quantized tensors on the host", tests, NULL, NULL);
+}
