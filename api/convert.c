@@ -9,6 +9,7 @@ static bool is_convertible(tdm_dtype dtype) {
     case TDM_S32:
     case TDM_S8:
     case TDM_U8:
+    case TDM_S4:
         return true;
     default:
         return false;
@@ -19,8 +20,30 @@ static tdm_status check_dtype(const char *argument, tdm_dtype dtype) {
     if (is_convertible(dtype))
         return TDM_OK;
     return tdm_fail(TDM_UNSUPPORTED,
-                    "convert: %s is %s, only f32, f16, bf16, s32, s8 and u8 are converted",
+                    "convert: %s is %s, only f32, f16, bf16, s32, s8, u8 and s4 are converted",
                     argument, tdm_dtype_name(dtype));
+}
+
+static bool is_odd_stride(const tdm_loop *loop, int operand) {
+    for (int d = 0; d < loop->rank; d++)
+        if (loop->strides[operand].v[d] % 2 != 0)
+            return true;
+    return false;
+}
+
+tdm_status tdm_convert_elements(tdm_stream *stream, const char *operation, const tdm_tensor *target,
+                                const tdm_tensor *source) {
+    tdm_loop loop;
+    tdm_kernel *kernel;
+    tdm_loop_make(&loop, &target->layout, (const tdm_layout *const[]){&source->layout}, 1);
+    if (target->layout.dtype == TDM_S4)
+        loop.unit = 2;
+    loop.narrow = source->layout.dtype == TDM_S4 && is_odd_stride(&loop, 1);
+    TDM_TRY(tdm_loop_kernel(stream, TDM_OP_CONVERT, operation, (int)source->layout.dtype, &loop,
+                            &kernel));
+    const tdm_arg buffers[] = {tdm_arg_elements(source, 0), tdm_arg_elements(target, 0)};
+    const tdm_arg type = tdm_arg_s32((int32_t)target->layout.dtype);
+    return tdm_loop_enqueue(stream, operation, kernel, &loop, buffers, 2, &type);
 }
 
 tdm_status tdm_convert(tdm_stream *stream, tdm_tensor *target, const tdm_tensor *source) {
@@ -40,12 +63,5 @@ tdm_status tdm_convert(tdm_stream *stream, tdm_tensor *target, const tdm_tensor 
     if (tdm_layout_elements(&target->layout) == 0)
         return TDM_OK;
 
-    tdm_loop loop;
-    tdm_kernel *kernel;
-    tdm_loop_make(&loop, &target->layout, (const tdm_layout *const[]){&source->layout}, 1);
-    TDM_TRY(tdm_loop_kernel(stream, TDM_OP_CONVERT, "convert", (int)source->layout.dtype, &loop,
-                            &kernel));
-    const tdm_arg buffers[] = {tdm_arg_tensor(source), tdm_arg_tensor(target)};
-    const tdm_arg type = tdm_arg_s32((int32_t)target->layout.dtype);
-    return tdm_loop_enqueue(stream, "convert", kernel, &loop, buffers, 2, &type);
+    return tdm_convert_elements(stream, "convert", target, source);
 }

@@ -157,6 +157,7 @@ static tdm_status copy_in(tdm_stream *stream, const char *operation, tdm_tensor 
     host_side host = {
         .operation = operation, .bytes = (unsigned char *)(uintptr_t)memory, .size = host_bytes};
     TDM_TRY(tdm_check_output(operation, "target", stream, target));
+    TDM_TRY(tdm_check_last_unit(operation, "target", target));
     TDM_TRY(tdm_refuse_recording(stream, operation));
     TDM_TRY(check_host(target, host_strides, &host));
     size_t bytes;

@@ -5,7 +5,7 @@
 #include "api/strided_loop.h"
 #include "quant/number_formats.h"
 
-/* Sub-byte elements have no kernel: only whole storage units in one run can be moved. */
+/* Sub-byte elements have no kernel of bits: but for one run, they are converted to what they are. */
 static bool is_packed(tdm_dtype dtype) {
     return tdm_dtype_info(dtype)->elements_per_unit > 1;
 }
@@ -38,6 +38,11 @@ static bool is_one_run(const tdm_loop *loop) {
     return dense;
 }
 
+/* A driver's copy of an odd number of s4 would take half of the last byte from elsewhere. */
+static bool has_whole_units(tdm_dtype dtype, int64_t elements) {
+    return elements % tdm_dtype_info(dtype)->elements_per_unit == 0;
+}
+
 /* On CPU cores the driver copies with one of them (PoCL: 18 GB/s against the kernel's 30 on two).
  * Below a megabyte a launch costs more than it saves. */
 enum {
@@ -62,12 +67,12 @@ tdm_status tdm_copy(tdm_stream *stream, tdm_tensor *target, const tdm_tensor *so
     size_t bytes;
     const int unit_bytes = tdm_dtype_info(dtype)->unit_bytes;
     TDM_TRY(tdm_dtype_bytes(dtype, elements, &bytes));
-    if (driver_copies(stream->device, &loop, bytes, unit_bytes))
+    if (has_whole_units(dtype, elements) &&
+        driver_copies(stream->device, &loop, bytes, unit_bytes))
         return tdm_enqueue_copy(stream, "copy", target->buffer->block, byte_offset(target),
                                 source->buffer->block, byte_offset(source), bytes);
     if (is_packed(dtype))
-        return tdm_fail(TDM_UNSUPPORTED, "copy: %s with gaps between its elements",
-                        tdm_dtype_name(dtype));
+        return tdm_convert_elements(stream, "copy", target, source);
     tdm_kernel *kernel;
     TDM_TRY(tdm_loop_kernel(stream, TDM_OP_COPY, "copy", unit_bytes, &loop, &kernel));
     const tdm_arg buffers[] = {tdm_arg_tensor(source), tdm_arg_tensor(target)};

@@ -222,6 +222,9 @@ tdm_status tdm_check_tensor(const char *operation, const char *argument, const t
 /* As above, and no two elements share a place. */
 tdm_status tdm_check_output(const char *operation, const char *argument, const tdm_stream *stream,
                             const tdm_tensor *tensor);
+/* For outputs that are written in whole storage units: one that ends inside a unit would change its neighbour's element. */
+tdm_status tdm_check_last_unit(const char *operation, const char *argument,
+                               const tdm_tensor *tensor);
 /* The very same view: same buffer, offset, layout. */
 bool tdm_same_view(const tdm_tensor *a, const tdm_tensor *b);
 /*

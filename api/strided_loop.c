@@ -130,14 +130,18 @@ void tdm_loop_make(tdm_loop *loop, const tdm_layout *output, const tdm_layout *c
     }
     tdm_dim_list_sort(&list, 0);
     tdm_dim_list_merge(&list);
+    tdm_loop_of_list(loop, &list);
+}
 
-    loop->operands = list.operands;
-    loop->inner = tdm_dim_list_pop(&list, loop->step);
-    loop->rank = list.rank;
-    loop->rows = tdm_dim_list_elements(&list);
-    loop->shape = tdm_dim_list_shape(&list);
-    for (int o = 0; o < list.operands; o++)
-        loop->strides[o] = tdm_dim_list_strides(&list, o);
+void tdm_loop_of_list(tdm_loop *loop, const tdm_dim_list *list) {
+    tdm_dim_list outer = *list;
+    *loop = (tdm_loop){.operands = list->operands, .unit = 1};
+    loop->inner = tdm_dim_list_pop(&outer, loop->step);
+    loop->rank = outer.rank;
+    loop->rows = tdm_dim_list_elements(&outer);
+    loop->shape = tdm_dim_list_shape(&outer);
+    for (int o = 0; o < list->operands; o++)
+        loop->strides[o] = tdm_dim_list_strides(&outer, o);
 }
 
 /* ---- choice of the kernel -------------------------------------------------------------------- */
@@ -164,6 +168,8 @@ static const char *loop_supports(const void *given, const tdm_variant *variant,
         return "it is for another storage type";
     if (width > 1 && problem->loop->step[0] != 1)
         return "the output's rows have gaps";
+    if (width > 1 && problem->loop->narrow)
+        return "its vectors would begin inside a storage unit";
     for (int o = 1; width > 1 && o < problem->loop->operands; o++)
         if (problem->loop->step[o] > 1)
             return "an input's rows have gaps";
@@ -266,12 +272,20 @@ static void grid_of_items(const tdm_device *device, const tdm_kernel *kernel, co
 
 void tdm_loop_grid(const tdm_device *device, const tdm_kernel *kernel, const tdm_loop *loop,
                    tdm_launch *launch, int64_t *span) {
-    const int width = kernel->variant->parameters[P_WIDTH];
+    const int vector = kernel->variant->parameters[P_WIDTH];
+    const int width = vector > loop->unit ? vector : loop->unit;
     grid_clear(launch);
     if (device->info.capabilities & TDM_CAP_CPU_CORES)
         grid_of_cores(device, loop, width, launch, span);
     else
         grid_of_items(device, kernel, loop, width, launch, span);
+}
+
+tdm_arg tdm_arg_elements(const tdm_tensor *tensor, int64_t offset) {
+    tdm_arg arg = tdm_arg_tensor(tensor);
+    arg.value.buffer.offset *= tdm_dtype_info(tensor->layout.dtype)->elements_per_unit;
+    arg.value.buffer.offset += offset;
+    return arg;
 }
 
 tdm_status tdm_loop_enqueue(tdm_stream *stream, const char *operation, tdm_kernel *kernel,

@@ -13,7 +13,7 @@ typedef struct tdm_loop_dims {
     int64_t v[TDM_MAX_RANK];
 } tdm_loop_dims;
 
-#define TDM_LOOP_OPERANDS 3
+#define TDM_LOOP_OPERANDS 6
 
 /* Operand 0 is the output. */
 typedef struct tdm_loop {
@@ -24,7 +24,12 @@ typedef struct tdm_loop {
     int64_t rows;  /* product of the outer dimensions */
     int64_t inner; /* elements of a row */
     int64_t step[TDM_LOOP_OPERANDS];
+    int unit; /* elements of the output that one work-item must do together, from the row's start */
+    bool narrow; /* vectors would begin inside a storage unit */
 } tdm_loop;
+
+/* Dimensions of a list: those of a tensor, each of which may have been split in two. */
+#define TDM_LIST_RANK (2 * TDM_MAX_RANK)
 
 /*
  * A list of dimensions with up to TDM_LOOP_OPERANDS strides each; the outermost first.
@@ -33,8 +38,8 @@ typedef struct tdm_loop {
 typedef struct tdm_dim_list {
     int operands;
     int rank;
-    int64_t shape[TDM_MAX_RANK];
-    int64_t strides[TDM_LOOP_OPERANDS][TDM_MAX_RANK];
+    int64_t shape[TDM_LIST_RANK];
+    int64_t strides[TDM_LOOP_OPERANDS][TDM_LIST_RANK];
 } tdm_dim_list;
 
 void tdm_dim_list_add(tdm_dim_list *list, int64_t size, const int64_t strides[TDM_LOOP_OPERANDS]);
@@ -52,7 +57,7 @@ int64_t tdm_dim_list_elements(const tdm_dim_list *list);
  */
 int64_t tdm_dim_list_pop(tdm_dim_list *list, int64_t steps[TDM_LOOP_OPERANDS]);
 
-/* The list's shape, or one operand's strides, as a kernel argument. */
+/* The list's shape, or one operand's strides, as a kernel argument: at most TDM_MAX_RANK dimensions. */
 tdm_loop_dims tdm_dim_list_shape(const tdm_dim_list *list);
 tdm_loop_dims tdm_dim_list_strides(const tdm_dim_list *list, int operand);
 
@@ -65,6 +70,9 @@ bool tdm_broadcast_strides(const tdm_layout *from, const tdm_layout *to,
  * */
 void tdm_loop_make(tdm_loop *loop, const tdm_layout *output, const tdm_layout *const *inputs,
                    int input_count);
+
+/* Loop over a list of at most TDM_MAX_RANK + 1 dimensions; operand 0 is the output. */
+void tdm_loop_of_list(tdm_loop *loop, const tdm_dim_list *list);
 
 /* Row of an op for a loop: variants.def says what p0 (storage) and p1 (width) of these ops mean. */
 tdm_status tdm_loop_kernel(tdm_stream *stream, tdm_op op, const char *operation, int storage,
@@ -80,6 +88,13 @@ void tdm_loop_grid(const tdm_device *device, const tdm_kernel *kernel, const tdm
 tdm_status tdm_loop_enqueue(tdm_stream *stream, const char *operation, tdm_kernel *kernel,
                             const tdm_loop *loop, const tdm_arg *buffers, int buffer_count,
                             const tdm_arg *extra);
+
+/* A tensor's buffer argument `offset` elements after its start, counted in elements also where a storage unit has several. */
+tdm_arg tdm_arg_elements(const tdm_tensor *tensor, int64_t offset);
+
+/* tdm_convert without its checks, of equal types too (s4 to s4). */
+tdm_status tdm_convert_elements(tdm_stream *stream, const char *operation, const tdm_tensor *target,
+                                const tdm_tensor *source);
 
 /* ---- parts of the grid that other operations use ---- */
 

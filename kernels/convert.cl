@@ -6,7 +6,8 @@
  *
  * A float source passes through f32, which holds all of f16 and bf16; an integer source through
  * s32. s32 to bf16 would round twice by way of f32, hence the conversion that keeps an odd last
- * bit. */
+ * bit. Both elements of a byte of s4 belong to one work-item: span is even then, and the text's
+ * offsets of s4 count elements. */
 #include "dialect.h"
 #include "op_codes.h"
 #include "strided_rows.h"
@@ -14,6 +15,7 @@
 TDM_INT_PART_FUNCTIONS(s32)
 TDM_INT_PART_FUNCTIONS(s8)
 TDM_INT_PART_FUNCTIONS(u8)
+TDM_INT_PART_FUNCTIONS(s4)
 TDM_PART_FUNCTIONS(f32)
 TDM_PART_FUNCTIONS(f16)
 TDM_PART_FUNCTIONS(bf16)
@@ -50,6 +52,7 @@ TDM_DEVICE void tdm_store_as(int type, V v, TDM_GLOBAL void *y, long i, int left
         STORE_CASE(TDM_CODE_S32, s32, TDM_INT_STOREV, TDM_STORE_PART, TO_S32(v))
         STORE_CASE(TDM_CODE_S8, s8, TDM_INT_STOREV, TDM_STORE_PART, TO_S32(v))
         STORE_CASE(TDM_CODE_U8, u8, TDM_INT_STOREV, TDM_STORE_PART, TO_S32(v))
+        STORE_CASE(TDM_CODE_S4, s4, TDM_INT_STOREV, TDM_STORE_PART, TO_S32(v))
     }
 }
 

@@ -21,19 +21,23 @@
  *               TDM_REPEAT(N, M) writes out M(0) M(1) … M(N-1), N a power of two up to 16, where the hint does not do
  *
  * Storage       tdm_f32 tdm_f16 tdm_bf16 tdm_s32 tdm_s8 tdm_u8: element types of buffers. f16 and bf16
- *               are storage only; arithmetic is in float.
+ *               are storage only; arithmetic is in float. tdm_s4 is a byte of two elements, 2i in the low
+ *               nibble; its words take element indices and global pointers, whole vectors even indices.
  * Scalars       float tdm_load_f32|f16|bf16(p, i)            p: any address space, i: element index
  *               float tdm_load_s32|s8|u8(p, i)               converted, round to nearest even
  *               int   tdm_int_s32|s8|u8(p, i)
  *               tdm_store_f32|f16|bf16(x, p, i)              f16, bf16 round to nearest even, NaN stays NaN
  *               tdm_store_int_s32|s8|u8(v, p, i)             saturates
+ *               tdm_int_s4(p, i) tdm_store_int_s4(v, p, i)   the store rewrites the whole byte: both
+ *                                                            elements of one belong to one work-item
  * Vectors       f32x4 f32x8 f32x16, s32x4 s32x8 s32x16; N below is 4, 8 or 16. + - * / work element by
  *               element between two vectors of one type, never between a vector and a scalar.
  *               f32xN_splat(x) s32xN_splat(v)
  *               f32xN_load_f32|f16|bf16|s32|s8|u8(p, i)      elements i … i+N-1, element alignment suffices
  *               f32xN_store_f32|f16|bf16(x, p, i)
- *               s32xN_load_s32|s8|u8(p, i)   s32xN_store_s32|s8|u8(v, p, i)   the store saturates
+ *               s32xN_load_s32|s8|u8|s4(p, i)   s32xN_store_s32|s8|u8|s4(v, p, i)   the store saturates
  *               f32xN_from_s32(v)   s32xN_from_f32_rte(x)   s32xN_from_f32_rtz(x)   saturating, NaN gives 0
+ *               f32xN_number(x)                              x, but 0 where it is a NaN
  *               f32xN_sum(x) f32xN_hmax(x) f32xN_hmin(x)     horizontal, by halves
  *               f32xN_select_lt(a, b, x, y)                  element by element a < b ? x : y
  *               f32xN_bits(x) s32xN_float(v)                 the same bits as the other type
@@ -54,6 +58,7 @@
  *               TDM_STREAMV(N, x, p, i) stores an f32xN, N a number or a macro, to a global address that is a multiple of
  *               its size, past the caches where the device can; tdm_stream_end() once after the last;
  *               tdm_address(p) the address as a number
+ *               TDM_NUMBER(N, x), TDM_BITS(N, x)
  *               TDM_COPYV(N, to, i, from, j) moves N elements of one storage type, bits unchanged
  * Blobs         tdm_dims { long v[8]; } by value; an array in a blob is indexed by constants only
  *
@@ -84,6 +89,9 @@
 #define TDM_INT_LOADV(N, DT, p, i) TDM_CAT4(s32x, N, _load_, DT)(p, i)
 #define TDM_INT_STOREV(N, DT, v, p, i) TDM_CAT4(s32x, N, _store_, DT)(v, p, i)
 #define TDM_COPYV(N, to, i, from, j) TDM_CAT2(tdm_copy_, N)(to, i, from, j)
+#define TDM_NUMBER(N, x) TDM_CAT4(f32x, N, _, number)(x)
+#define TDM_BITS(N, x) TDM_CAT4(f32x, N, _, bits)(x)
+
 
 /* Vectors of one element. */
 typedef float f32x1;
@@ -109,13 +117,16 @@ typedef int s32x1;
 #define s32x1_store_u8(v, p, i) tdm_store_int_u8(v, p, i)
 #define s32x1_from_f32_rte(x) tdm_int_rte(x)
 #define s32x1_from_f32_rtz(x) tdm_int_rtz(x)
+#define f32x1_bits(x) ((int)tdm_float_bits(x))
 #define tdm_copy_1(to, i, from, j) ((to)[i] = (from)[j])
 
 #define TDM_REPEAT(N, M) TDM_CAT2(TDM_REPEAT_, N)(M)
 #define TDM_REPEAT_1(M) M(0)
+#define s32x1_load_s4(p, i) tdm_int_s4(p, i)
 #define TDM_REPEAT_2(M) M(0) M(1)
 #define TDM_REPEAT_4(M) TDM_REPEAT_2(M) M(2) M(3)
 #define TDM_REPEAT_8(M) TDM_REPEAT_4(M) M(4) M(5) M(6) M(7)
+#define s32x1_store_s4(v, p, i) tdm_store_int_s4(v, p, i)
 #define TDM_REPEAT_16(M) TDM_REPEAT_8(M) M(8) M(9) M(10) M(11) M(12) M(13) M(14) M(15)
 
 typedef struct {

@@ -47,6 +47,7 @@ typedef ushort tdm_bf16;
 typedef int tdm_s32;
 typedef char tdm_s8;
 typedef uchar tdm_u8;
+typedef uchar tdm_s4; /* two elements */
 
 typedef float4 f32x4;
 typedef float8 f32x8;
@@ -203,6 +204,41 @@ TDM_OPENCL_SATURATED_(16)
 #define tdm_load_bf16(p, i) as_float((uint)(p)[i] << 16)
 #define tdm_load_s32(p, i) ((float)(p)[i])
 #define tdm_load_s8(p, i) ((float)(p)[i])
+/* Only where NaNs are made 0: the other operand of a fmin or fmax would be an end of the range. */
+#define f32x1_number(x) TDM_OPENCL_NUMBER_(x, float)
+#define f32x4_number(x) TDM_OPENCL_NUMBER_(x, float4)
+#define f32x8_number(x) TDM_OPENCL_NUMBER_(x, float8)
+#define f32x16_number(x) TDM_OPENCL_NUMBER_(x, float16)
+
+/* Pairs of s4, put together and taken apart as bytes, which costs the fewest shuffles. */
+TDM_DEVICE void tdm_opencl_store_s4(int v, __global uchar *p, long i) {
+    const int shift = (i & 1) != 0 ? 4 : 0;
+    const int code = clamp(v, -8, 7) & 15;
+    p[i >> 1] = (uchar)((p[i >> 1] & (0xf0 >> shift)) | (code << shift));
+}
+#define TDM_OPENCL_S4_(N, HALF)                                                                    \
+    TDM_DEVICE int##N tdm_opencl_load_s4x##N(const __global uchar *p) {                            \
+        const uchar##HALF pairs = vload##HALF(0, p);                                               \
+        uchar##N codes;                                                                            \
+        codes.even = pairs & (uchar##HALF)(15);                                                    \
+        codes.odd = pairs >> (uchar##HALF)(4);                                                     \
+        return (convert_int##N(codes) ^ (int##N)(8)) - (int##N)(8);                                \
+    }                                                                                              \
+    TDM_DEVICE void tdm_opencl_store_s4x##N(int##N v, __global uchar *p) {                         \
+        const uchar##N codes =                                                                     \
+            convert_uchar##N(clamp(v, (int##N)(-8), (int##N)(7)) & (int##N)(15));                  \
+        vstore##HALF(codes.even | (codes.odd << (uchar##HALF)(4)), 0, p);                          \
+    }
+TDM_OPENCL_S4_(4, 2)
+TDM_OPENCL_S4_(8, 4)
+TDM_OPENCL_S4_(16, 8)
+#define s32x4_load_s4(p, i) tdm_opencl_load_s4x4((p) + ((i) >> 1))
+#define s32x8_load_s4(p, i) tdm_opencl_load_s4x8((p) + ((i) >> 1))
+#define s32x16_load_s4(p, i) tdm_opencl_load_s4x16((p) + ((i) >> 1))
+#define s32x4_store_s4(v, p, i) tdm_opencl_store_s4x4(v, (p) + ((i) >> 1))
+#define s32x8_store_s4(v, p, i) tdm_opencl_store_s4x8(v, (p) + ((i) >> 1))
+#define s32x16_store_s4(v, p, i) tdm_opencl_store_s4x16(v, (p) + ((i) >> 1))
+
 #define tdm_load_u8(p, i) ((float)(p)[i])
 #define tdm_int_s32(p, i) ((p)[i])
 #define tdm_int_s8(p, i) ((int)(p)[i])
@@ -212,12 +248,14 @@ TDM_OPENCL_SATURATED_(16)
 #define tdm_store_bf16(x, p, i) ((p)[i] = tdm_bf16_from_f32(x))
 #define tdm_store_int_s32(v, p, i) ((p)[i] = (v))
 #define tdm_store_int_s8(v, p, i) ((p)[i] = convert_char_sat(v))
+#define tdm_int_s4(p, i) ((int)((uint)(p)[(i) >> 1] << (((i)&1) != 0 ? 24 : 28)) >> 28)
 #define tdm_store_int_u8(v, p, i) ((p)[i] = convert_uchar_sat(v))
 
 #define f32x4_splat(x) ((float4)(x))
 #define f32x4_load_f32(p, i) tdm_opencl_load_4((p) + (i))
 #define f32x4_load_f16(p, i) vload_half4(0, (p) + (i))
 #define f32x4_load_bf16(p, i) as_float4(convert_uint4(tdm_opencl_load_4((p) + (i))) << 16)
+#define tdm_store_int_s4(v, p, i) tdm_opencl_store_s4(v, p, i)
 #define f32x4_load_s32(p, i) convert_float4(tdm_opencl_load_4((p) + (i)))
 #define f32x4_load_s8(p, i) convert_float4(tdm_opencl_load_4((p) + (i)))
 #define f32x4_load_u8(p, i) convert_float4(tdm_opencl_load_4((p) + (i)))

@@ -34,5 +34,6 @@
 #define TDM_CODE_S32 16
 #define TDM_CODE_S8 17
 #define TDM_CODE_U8 18
+#define TDM_CODE_S4 19
 
 #endif

@@ -21,6 +21,8 @@ TDM_DEVICE long tdm_quotient(long a, long b) {
  * work-item). */
 TDM_DEVICE long tdm_row_offset(long row, int rank, const tdm_dims *shape, const tdm_dims *strides) {
     long offset = 0;
+    if (rank <= 1)
+        return row * strides->v[0];
 #define TDM_ROW_DIMENSION(d)                                                                       \
     if (rank > d) {                                                                                \
         const long next = tdm_quotient(row, shape->v[d]);                                          \

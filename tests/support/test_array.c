@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "quant/number_formats.h"
+#include "quant/quant_reference.h"
 
 enum {
     FENCE_ELEMENTS = 64,
@@ -19,6 +20,12 @@ const char *test_placement_name(test_placement placement) {
     return placement_names[placement];
 }
 
+/* Rounded up so that no storage unit of the dtype is split. */
+static int64_t whole_units(tdm_dtype dtype, int64_t elements) {
+    const int64_t per_unit = tdm_dtype_info(dtype)->elements_per_unit;
+    return (elements + per_unit - 1) / per_unit * per_unit;
+}
+
 void test_layout_place(tdm_layout *layout, tdm_dtype dtype, int rank, const int64_t *shape,
                        test_placement placement) {
     *layout = (tdm_layout){.dtype = dtype, .rank = rank};
@@ -30,6 +37,7 @@ void test_layout_place(tdm_layout *layout, tdm_dtype dtype, int rank, const int6
         stride *= shape[d] > 0 ? shape[d] : 1;
         const bool padded = placement == TEST_PADDED || placement == TEST_SPREAD;
         stride += padded && i == 0 ? PADDING : 0;
+        stride = whole_units(dtype, stride);
     }
 }
 
@@ -45,6 +53,10 @@ const char *test_shape_text(int rank, const int64_t *shape, char text[128]) {
 
 static size_t unit_bytes(const test_array *array) {
     return (size_t)tdm_dtype_info(array->layout.dtype)->unit_bytes;
+}
+
+static bool is_packed(const test_array *array) {
+    return tdm_dtype_info(array->layout.dtype)->elements_per_unit > 1;
 }
 
 int64_t test_array_count(const test_array *array) {
@@ -100,8 +112,8 @@ void test_array_create(test_array *array, const test_device *device, tdm_dtype d
                        const int64_t *shape, test_placement placement) {
     tdm_layout layout;
     test_layout_place(&layout, dtype, rank, shape, placement);
-    test_array_create_layout(array, device, &layout,
-                             placement == TEST_OFFSET ? OFFSET_ELEMENTS : 0);
+    const int64_t offset = whole_units(dtype, OFFSET_ELEMENTS);
+    test_array_create_layout(array, device, &layout, placement == TEST_OFFSET ? offset : 0);
 }
 
 void test_array_destroy(test_array *array) {
@@ -113,15 +125,25 @@ void test_array_destroy(test_array *array) {
 }
 
 void test_array_put(test_array *array, int64_t index, double value) {
-    tdm_number_set(array->layout.dtype, array->image, place_of(array, index), value);
+    const size_t place = place_of(array, index);
+    if (is_packed(array))
+        tdm_quant_set(array->layout.dtype, array->image, (int64_t)place, (int32_t)value);
+    else
+        tdm_number_set(array->layout.dtype, array->image, place, value);
+}
+
+static double number_in(const test_array *array, const unsigned char *image, int64_t index) {
+    const size_t place = place_of(array, index);
+    return is_packed(array) ? (double)tdm_quant_get(array->layout.dtype, image, (int64_t)place)
+                            : tdm_number_get(array->layout.dtype, image, place);
 }
 
 double test_array_get(const test_array *array, int64_t index) {
-    return tdm_number_get(array->layout.dtype, array->image, place_of(array, index));
+    return number_in(array, array->image, index);
 }
 
 double test_array_fetched(const test_array *array, int64_t index) {
-    return tdm_number_get(array->layout.dtype, array->fetched, place_of(array, index));
+    return number_in(array, array->fetched, index);
 }
 
 const void *test_array_bits(const test_array *array, int64_t index) {
@@ -132,8 +154,20 @@ const void *test_array_fetched_bits(const test_array *array, int64_t index) {
     return array->fetched + place_of(array, index) * unit_bytes(array);
 }
 
+/* Random nibbles, whatever the kind. */
+static void fill_packed(test_array *array, uint64_t seed) {
+    test_random random = {seed};
+    for (int64_t i = 0; i < test_array_count(array); i++)
+        test_array_put(array, i, (double)test_random_int(&random, -8, 7));
+    test_array_send(array);
+}
+
 /* Generated densely, so that every placement of a shape holds the same logical values. */
 void test_array_fill(test_array *array, test_data_kind kind, uint64_t seed) {
+    if (is_packed(array)) {
+        fill_packed(array, seed);
+        return;
+    }
     const size_t count = (size_t)test_array_count(array);
     const size_t unit = unit_bytes(array);
     unsigned char *const values = malloc(count * unit + 1);
@@ -182,8 +216,12 @@ void test_array_fetch(test_array *array) {
     const size_t unit = unit_bytes(array);
     const int64_t count = test_array_count(array);
     for (int64_t i = 0; i < count; i++) {
-        const size_t at = place_of(array, i) * unit;
-        memcpy(expected + at, array->fetched + at, unit);
+        const size_t place = place_of(array, i), at = place * unit;
+        if (is_packed(array))
+            tdm_quant_set(array->layout.dtype, expected, (int64_t)place,
+                          tdm_quant_get(array->layout.dtype, array->fetched, (int64_t)place));
+        else
+            memcpy(expected + at, array->fetched + at, unit);
     }
     expect_same_bytes(array, expected);
     free(expected);

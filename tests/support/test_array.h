@@ -5,7 +5,7 @@
  *
  * Everything starts out poisoned (NaN for floats, 0xa5 bytes for integers). After an operation,
  * test_array_fetch reads the whole buffer back and fails the running case if anything but the
- * layout's own elements changed.
+ * layout's own elements changed. Rows of s4 are placed at whole bytes; what shares a byte with an element is a gap.
  */
 #ifndef TANDEM_TESTS_TEST_ARRAY_H
 #define TANDEM_TESTS_TEST_ARRAY_H

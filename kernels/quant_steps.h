@@ -1,0 +1,156 @@
+/* The steps of quantization, shared by its kernels: real = scale · (code - zero).
+ *
+ * A text defines N (1, 4, 16), its vector width, before it includes this. Parameters are read by their
+ * storage type at run time. With N > 1 their steps are 1 or 0 (one for all lanes). */
+#ifndef TDM_QUANT_STEPS_H
+#define TDM_QUANT_STEPS_H
+
+#include "quant_args.h"
+#include "strided_rows.h"
+#define TDM_DIVIDE_VECTOR N
+#include "divide.h"
+
+#define F TDM_F32(N)
+#define I TDM_S32(N)
+#define K(constant) TDM_SPLAT(N, constant)
+
+TDM_PART_FUNCTIONS(f32)
+TDM_PART_FUNCTIONS(f16)
+TDM_PART_FUNCTIONS(bf16)
+TDM_INT_PART_FUNCTIONS(s32)
+TDM_INT_PART_FUNCTIONS(s8)
+TDM_INT_PART_FUNCTIONS(u8)
+TDM_INT_PART_FUNCTIONS(s4)
+
+/* ---- reading parameters ---- */
+
+TDM_DEVICE float tdm_scale_one(TDM_GLOBAL const void *p, long i, int type) {
+    return type == TDM_CODE_F16 ? tdm_load_f16((TDM_GLOBAL const tdm_f16 *)p, i)
+                                : tdm_load_f32((TDM_GLOBAL const tdm_f32 *)p, i);
+}
+
+TDM_DEVICE int tdm_zero_one(TDM_GLOBAL const void *p, long i, int type) {
+    switch (type) {
+    case TDM_CODE_S32:
+        return tdm_int_s32((TDM_GLOBAL const tdm_s32 *)p, i);
+    case TDM_CODE_S8:
+        return tdm_int_s8((TDM_GLOBAL const tdm_s8 *)p, i);
+    case TDM_CODE_U8:
+        return tdm_int_u8((TDM_GLOBAL const tdm_u8 *)p, i);
+    default:
+        return 0;
+    }
+}
+
+#define TDM_QUANT_SOME_(LOADV, DT, p, i, left, filler)                                             \
+    (left == N ? LOADV(N, DT, (TDM_GLOBAL const tdm_##DT *)p, i)                                   \
+               : TDM_LOAD_PART(DT, (TDM_GLOBAL const tdm_##DT *)p, i, left, filler))
+
+/* Scales of lanes 0 … left-1, at i and what follows. */
+TDM_DEVICE F tdm_scale_lanes(TDM_GLOBAL const void *p, long i, long step, int left, int type) {
+    if (N == 1 || step == 0)
+        return K(tdm_scale_one(p, i, type));
+    if (type == TDM_CODE_F16)
+        return TDM_QUANT_SOME_(TDM_LOADV, f16, p, i, left, 1.0f);
+    return TDM_QUANT_SOME_(TDM_LOADV, f32, p, i, left, 1.0f);
+}
+
+/* Zero points likewise; one outside of the codes counts as the nearest code. */
+TDM_DEVICE I tdm_zero_lanes(TDM_GLOBAL const void *p, long i, long step, int left,
+                            tdm_quant_side side) {
+    I zero;
+    if (N == 1 || step == 0 || side.zero_type == 0)
+        zero = TDM_INT_SPLAT(N, tdm_zero_one(p, i, side.zero_type));
+    else if (side.zero_type == TDM_CODE_S32)
+        zero = TDM_QUANT_SOME_(TDM_INT_LOADV, s32, p, i, left, 0);
+    else if (side.zero_type == TDM_CODE_S8)
+        zero = TDM_QUANT_SOME_(TDM_INT_LOADV, s8, p, i, left, 0);
+    else
+        zero = TDM_QUANT_SOME_(TDM_INT_LOADV, u8, p, i, left, 0);
+    return tdm_int_max(tdm_int_min(zero, TDM_INT_SPLAT(N, side.high)), TDM_INT_SPLAT(N, side.low));
+}
+
+/* ---- codes ---- */
+
+/* A sum of a number below 2^22 and this has the number, rounded to an integer with ties to even, in
+ * its low bits: one addition, where rounding and converting are two steps of several instructions. */
+#define TDM_ROUND_BY_ADDING 12582912.0f
+#define TDM_ROUND_BY_ADDING_BITS 0x4b400000
+
+/* What turns a real number into a code. low and high bound code - zero; both are 0 where the scale is
+ * 0 or a NaN, so that everything becomes the zero point. */
+typedef struct {
+    F scale, low, high;
+    I zero;
+} tdm_quantizer;
+
+TDM_DEVICE tdm_quantizer tdm_quantizer_make(F scale, I zero, int low, int high) {
+    tdm_quantizer q;
+    const F least = TDM_CAT4(f32x, N, _from_s32, )(TDM_INT_SPLAT(N, low) - zero);
+    const F most = TDM_CAT4(f32x, N, _from_s32, )(TDM_INT_SPLAT(N, high) - zero);
+    q.scale = scale;
+    q.low = TDM_SELECT_LT(N, K(0.0f), tdm_abs(scale), least, K(0.0f));
+    q.high = TDM_SELECT_LT(N, K(0.0f), tdm_abs(scale), most, K(0.0f));
+    q.zero = zero;
+    return q;
+}
+
+/* x between both, and 0 for a NaN. */
+TDM_DEVICE F tdm_between(F x, F low, F high) {
+    const F number = TDM_NUMBER(N, x);
+    const F below = TDM_SELECT_LT(N, number, high, number, high);
+    return TDM_SELECT_LT(N, low, below, below, low);
+}
+
+TDM_DEVICE I tdm_rounded_code(F bounded, I zero) {
+    const I bits = TDM_BITS(N, bounded + K(TDM_ROUND_BY_ADDING));
+    return tdm_add_wrap(N, tdm_sub_wrap(N, bits, TDM_INT_SPLAT(N, TDM_ROUND_BY_ADDING_BITS)), zero);
+}
+
+TDM_DEVICE I tdm_code(F x, tdm_quantizer q) {
+    return tdm_rounded_code(tdm_between(tdm_divide(x, q.scale), q.low, q.high), q.zero);
+}
+
+TDM_DEVICE F tdm_real(I code, F scale, I zero) {
+    return scale * TDM_CAT4(f32x, N, _from_s32, )(tdm_sub_wrap(N, code, zero));
+}
+
+/* ---- storing by a type that the launch gives ---- */
+
+#define TDM_QUANT_STORE_(code, to, store, value)                                                   \
+    case code:                                                                                     \
+        if (left == N)                                                                             \
+            store(N, to, value, (TDM_GLOBAL tdm_##to *)y, i);                                      \
+        else                                                                                       \
+            TDM_STORE_PART(to, value, (TDM_GLOBAL tdm_##to *)y, i, left);                          \
+        break;
+
+TDM_DEVICE void tdm_store_codes(int type, I v, TDM_GLOBAL void *y, long i, int left) {
+    switch (type) {
+        TDM_QUANT_STORE_(TDM_CODE_S8, s8, TDM_INT_STOREV, v)
+        TDM_QUANT_STORE_(TDM_CODE_U8, u8, TDM_INT_STOREV, v)
+        TDM_QUANT_STORE_(TDM_CODE_S4, s4, TDM_INT_STOREV, v)
+    }
+}
+
+/* streams: past the caches, where the place is a multiple of a whole vector. */
+TDM_DEVICE void tdm_store_reals(int type, F v, TDM_GLOBAL void *y, long i, int left, int streams) {
+#if N > 1
+    if (streams && type == TDM_CODE_F32 && left == N) {
+        TDM_STREAMV(N, v, (TDM_GLOBAL tdm_f32 *)y, i);
+        return;
+    }
+#endif
+    switch (type) {
+        TDM_QUANT_STORE_(TDM_CODE_F32, f32, TDM_STOREV, v)
+        TDM_QUANT_STORE_(TDM_CODE_F16, f16, TDM_STOREV, v)
+        TDM_QUANT_STORE_(TDM_CODE_BF16, bf16, TDM_STOREV, v)
+    }
+}
+
+/* Whether every whole vector of a row at element `to` may be streamed. */
+TDM_DEVICE int tdm_may_stream(int streams, TDM_GLOBAL const void *y, long to) {
+    return streams && tdm_address((TDM_GLOBAL const tdm_f32 *)y + to) % (N * 4) == 0;
+}
+
+#endif

@@ -1,0 +1,60 @@
+/* y = zero_y + rint(clamp((x - zero_x) · (scale_x / scale_y), low - zero_y, high - zero_y)).
+ *
+ * Defines: DT the source's type (s8, u8, s4, s32), N vector width, TDM_BUILT_IN_DIVIDE as divide.h says.
+ * Rows as strided_rows.h says; the parameters are operands with strides of their own (0 along what
+ * shares them). Both elements of a byte of s4 belong to one work-item: span is even then. */
+#include "dialect.h"
+#include "quant_steps.h"
+
+TDM_DEVICE I tdm_source(TDM_GLOBAL const TDM_TYPE(DT) *x, long from, long i, long step, int left) {
+    if (N > 1 && step == 0)
+        return TDM_INT_SPLAT(N, TDM_CAT2(tdm_int_, DT)(x, from));
+    if (left == N)
+        return TDM_INT_LOADV(N, DT, x, from + i * step);
+    return TDM_LOAD_PART(DT, x, from + i, left, 0);
+}
+
+TDM_KERNEL(TDM_ENTRY)
+(TDM_GLOBAL const TDM_TYPE(DT) *x, long x_offset, TDM_GLOBAL const void *from_scale,
+ long from_scale_offset, TDM_GLOBAL const void *from_zero, long from_zero_offset,
+ TDM_GLOBAL const void *to_scale, long to_scale_offset, TDM_GLOBAL const void *to_zero,
+ long to_zero_offset, TDM_GLOBAL void *y, long y_offset, tdm_dims shape, tdm_dims x_strides,
+ tdm_dims from_scale_strides, tdm_dims from_zero_strides, tdm_dims to_scale_strides,
+ tdm_dims to_zero_strides, tdm_dims y_strides, int rank, long rows, long inner, long x_step,
+ long from_scale_step, long from_zero_step, long to_scale_step, long to_zero_step, long y_step,
+ long span, tdm_quant_arg arg) {
+    const long start = tdm_global_x() * span;
+    const long stop = start + span < inner ? start + span : inner;
+    for (long row = tdm_global_y(); row < rows; row += tdm_global_size_y()) {
+        const long from = x_offset + tdm_row_offset(row, rank, &shape, &x_strides);
+        const long to = y_offset + tdm_row_offset(row, rank, &shape, &y_strides);
+        const long fs = from_scale_offset + tdm_row_offset(row, rank, &shape, &from_scale_strides);
+        const long fz = from_zero_offset + tdm_row_offset(row, rank, &shape, &from_zero_strides);
+        const long ts = to_scale_offset + tdm_row_offset(row, rank, &shape, &to_scale_strides);
+        const long tz = to_zero_offset + tdm_row_offset(row, rank, &shape, &to_zero_strides);
+        const int varies = (from_scale_step | from_zero_step | to_scale_step | to_zero_step) != 0;
+        F factor = K(1.0f);
+        I zeros = TDM_INT_SPLAT(N, 0);
+        tdm_quantizer q = tdm_quantizer_make(factor, zeros, arg.target.low, arg.target.high);
+        for (long i = start; i < stop; i += N) {
+            const int left = (int)(stop - i < N ? stop - i : N);
+            if (varies || i == start) {
+                const F target = tdm_scale_lanes(to_scale, ts + i * to_scale_step, to_scale_step,
+                                                 left, arg.target.scale_type);
+                factor = tdm_divide(tdm_scale_lanes(from_scale, fs + i * from_scale_step,
+                                                    from_scale_step, left, arg.source.scale_type),
+                                    target);
+                zeros = tdm_zero_lanes(from_zero, fz + i * from_zero_step, from_zero_step, left,
+                                       arg.source);
+                q = tdm_quantizer_make(target,
+                                       tdm_zero_lanes(to_zero, tz + i * to_zero_step, to_zero_step,
+                                                      left, arg.target),
+                                       arg.target.low, arg.target.high);
+            }
+            const F v = tdm_real(tdm_source(x, from, i, x_step, left), factor, zeros);
+            tdm_store_codes(arg.target_type,
+                            tdm_rounded_code(tdm_between(v, q.low, q.high), q.zero), y,
+                            to + i * y_step, left);
+        }
+    }
+}
