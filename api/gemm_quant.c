@@ -1,6 +1,5 @@
 /* What quantization adds to a GEMM problem: integer operands, where their parameters stand, what such a problem may not have. */
 #include <stdio.h>
-#include <string.h>
 
 #include "api/gemm_internal.h"
 
@@ -12,10 +11,14 @@
 /* ---- arrangements ------------------------------------------------------------------------------------- */
 
 bool tdm_quant_layout_equal(const tdm_quant_layout *a, const tdm_quant_layout *b) {
-    return tdm_layout_equal(&a->scale, &b->scale) &&
-           tdm_layout_equal(&a->zero_point, &b->zero_point) &&
-           (a->scale.dtype == TDM_DTYPE_NONE ||
-            memcmp(a->block, b->block, (size_t)a->scale.rank * sizeof *a->block) == 0);
+    if (!tdm_layout_equal(&a->scale, &b->scale) ||
+        !tdm_layout_equal(&a->zero_point, &b->zero_point))
+        return false;
+    // One parameter is one, whether its block is said to be the dimension or longer.
+    for (int i = 0; i < a->scale.rank; i++)
+        if (a->scale.shape[i] > 1 && a->block[i] != b->block[i])
+            return false;
+    return true;
 }
 
 tdm_status tdm_quant_layout_dense(const tdm_quant_layout *layout, tdm_quant_layout *dense) {
@@ -74,16 +77,16 @@ static int64_t stride_along(const tdm_layout *parameter, int dimension) {
     return parameter->shape[dimension] > 1 ? parameter->strides[dimension] : 0;
 }
 
+/* None at all is as good as one for each only where there is no element of D either. */
 static tdm_status check_entries(const quantized *q, const char *what, const tdm_layout *parameter,
                                 int dimension, bool may_vary) {
     const int64_t own = q->layout->shape[dimension], entries = parameter->shape[dimension];
-    if (own <= 1 || entries <= 1 || (may_vary && entries == own))
+    if (entries == 1 || (may_vary && entries == own))
         return TDM_OK;
     return tdm_fail(
         TDM_UNSUPPORTED, "gemm: %s of %s has %lld entries along dimension %d of %lld elements; %s",
         what, q->name, (long long)entries, dimension, (long long)own,
-        may_vary ? "one, or one for each, is supported"
-                 : "the sum over K runs along it, or it is the batch of D: one is supported");
+        may_vary ? "one, or one for each, is supported" : "one is supported along this dimension");
 }
 
 /* Strides of one parameter, as a matrix of the operand's shape. `rows` and `columns`: whether it may vary along them. */
@@ -110,9 +113,15 @@ static tdm_status take_parameter(const quantized *q, const char *what, const tdm
 
 static tdm_status take_parameters(const quantized *q, bool rows, bool columns, bool batch,
                                   tdm_gemm_matrix *scale, tdm_gemm_matrix *zero) {
+    const tdm_dtype zero_type = q->quant->zero_point.dtype;
     if (is_carried(q->quant) && q->quant->scale.dtype != TDM_F32)
         return tdm_fail(TDM_UNSUPPORTED, "gemm: the scale of %s is %s; f32 is supported here",
                         q->name, tdm_dtype_name(q->quant->scale.dtype));
+    if (zero_type != TDM_DTYPE_NONE && zero_type != TDM_S32 && zero_type != TDM_S8 &&
+        zero_type != TDM_U8)
+        return tdm_fail(TDM_UNSUPPORTED,
+                        "gemm: the zero point of %s is %s; s32, s8 and u8 are supported", q->name,
+                        tdm_dtype_name(zero_type));
     TDM_TRY(take_parameter(q, "the scale", &q->quant->scale, rows, columns, batch, scale));
     return take_parameter(q, "the zero point", &q->quant->zero_point, rows, columns, batch, zero);
 }
@@ -144,6 +153,11 @@ static bool is_float(tdm_dtype dtype) {
 /* D of integers is the exact sum, requantized or not: nothing of the float epilogue goes with it. */
 static tdm_status check_integer_d(const tdm_gemm_desc *desc, const tdm_gemm_problem *p) {
     const char *const d = tdm_dtype_name(p->d.dtype);
+    if (p->d.dtype != TDM_S32 && p->d.dtype != TDM_S8 && p->d.dtype != TDM_U8)
+        return tdm_fail(TDM_UNSUPPORTED,
+                        "gemm: D is %s but A and B are integers, which give s32, s8, u8, f32, f16 "
+                        "or bf16",
+                        d);
     if (p->alpha != 1.0f)
         return tdm_fail(TDM_UNSUPPORTED, "gemm: alpha is %g but D is %s, which takes 1",
                         (double)p->alpha, d);
@@ -208,7 +222,16 @@ static tdm_status take_integers(const tdm_gemm_desc *desc, tdm_gemm_problem *p) 
     return take_parameters(&d, false, true, false, &p->d_scale, &p->d_zero);
 }
 
+static tdm_status check_scale_is_there(const char *name, const tdm_quant_layout *quant) {
+    if (is_carried(quant) || quant->zero_point.dtype == TDM_DTYPE_NONE)
+        return TDM_OK;
+    return tdm_fail(TDM_BAD_ARGUMENT, "gemm: %s has a zero point but no scale", name);
+}
+
 tdm_status tdm_gemm_take_quantization(const tdm_gemm_desc *desc, tdm_gemm_problem *problem) {
+    TDM_TRY(check_scale_is_there("A", &desc->a_quant));
+    TDM_TRY(check_scale_is_there("B", &desc->b_quant));
+    TDM_TRY(check_scale_is_there("D", &desc->d_quant));
     if (is_float(problem->a.dtype) && is_float(problem->b.dtype)) {
         problem->op = TDM_OP_GEMM;
         return take_float(desc, problem);
