@@ -64,6 +64,23 @@ static tdm_status check_b(const tdm_gemm_plan *plan, const tdm_stream *stream,
     return tdm_packed_check(plan, args->packed_b);
 }
 
+/* D must leave the quantization parameters of an operand alone. */
+static tdm_status check_parameters_apart(const tdm_tensor *d, const char *scale,
+                                         const char *zero_point, const tdm_tensor *operand) {
+    if (operand->scale)
+        TDM_TRY(tdm_check_overlap("gemm", "D", d, scale, operand->scale, false));
+    if (operand->zero_point)
+        TDM_TRY(tdm_check_overlap("gemm", "D", d, zero_point, operand->zero_point, false));
+    return TDM_OK;
+}
+
+static tdm_status check_all_parameters_apart(const tdm_gemm_args *args) {
+    TDM_TRY(check_parameters_apart(args->d, "the scale of A", "the zero point of A", args->a));
+    if (args->b)
+        TDM_TRY(check_parameters_apart(args->d, "the scale of B", "the zero point of B", args->b));
+    return check_parameters_apart(args->d, "the scale of D", "the zero point of D", args->d);
+}
+
 static tdm_status check_operands(const tdm_gemm_plan *plan, const tdm_stream *stream,
                                  const tdm_gemm_args *args) {
     const tdm_gemm_desc *const desc = &plan->desc;
@@ -88,7 +105,13 @@ static tdm_status check_operands(const tdm_gemm_plan *plan, const tdm_stream *st
         TDM_TRY(tdm_check_overlap("gemm", "D", args->d, "bias", args->bias, false));
     if (args->residual)
         TDM_TRY(tdm_check_overlap("gemm", "D", args->d, "residual", args->residual, true));
-    return TDM_OK;
+    return plan->problem.op != TDM_OP_GEMM ? check_all_parameters_apart(args) : TDM_OK;
+}
+
+static bool is_workspace(const tdm_buffer *workspace, const tdm_tensor *tensor) {
+    return tensor &&
+           (tensor->buffer->block == workspace->block || is_workspace(workspace, tensor->scale) ||
+            is_workspace(workspace, tensor->zero_point));
 }
 
 static tdm_status check_workspace(const tdm_gemm_plan *plan, const tdm_gemm_args *args) {
@@ -105,7 +128,7 @@ static tdm_status check_workspace(const tdm_gemm_plan *plan, const tdm_gemm_args
     const tdm_tensor *const operands[] = {args->a,    args->b,        args->c,
                                           args->bias, args->residual, args->d};
     for (size_t i = 0; i < sizeof operands / sizeof operands[0]; i++)
-        if (operands[i] && operands[i]->buffer->block == workspace->block)
+        if (is_workspace(workspace, operands[i]))
             return tdm_fail(TDM_BAD_ARGUMENT, "gemm: the workspace is the buffer of an operand");
     return TDM_OK;
 }
