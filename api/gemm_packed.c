@@ -101,8 +101,9 @@ static tdm_status fill_packed(const tdm_gemm_plan *plan, tdm_stream *stream, con
     // D may be empty where B is not: other plans read the same weights.
     const tdm_gemm_problem of_b = alone(&plan->problem), *const p = &of_b;
     const tdm_gemm_packing *const packing = &plan->pack_b;
-    const int64_t outer_count =
-        tdm_layout_elements(&plan->desc.b) == 0 ? 0 : tdm_gemm_outer_count(p);
+    // Without K there is nothing to pack but the sums of integer columns.
+    const bool has_content = p->k > 0 || (packing->kernel && p->op == TDM_OP_GEMM_INT);
+    const int64_t outer_count = has_content ? tdm_gemm_outer_count(p) : 0;
     for (int64_t outer = 0; outer < outer_count; outer++) {
         const int64_t offset = tdm_gemm_outer_offset(p, &p->b, outer);
         const int64_t elements = tdm_packed_index(p, outer) * packing->z_elements;
