@@ -12,26 +12,25 @@ void tdm_tensor_carry(tdm_tensor *tensor, const int64_t *block, tdm_tensor *scal
 
 /* ---- checks ----------------------------------------------------------------------------------------- */
 
-static tdm_status check_dtypes(tdm_dtype dtype, tdm_dtype scale, tdm_dtype zero_point) {
+static tdm_status check_dtypes(const char *operation, tdm_dtype dtype, tdm_dtype scale,
+                               tdm_dtype zero_point) {
     if (dtype != TDM_S8 && dtype != TDM_U8 && dtype != TDM_S4 && dtype != TDM_S32)
-        return tdm_fail(TDM_BAD_DTYPE,
-                        "tensor_quantized: tensor is %s; s8, u8, s4 and s32 carry parameters",
-                        tdm_dtype_name(dtype));
+        return tdm_fail(TDM_BAD_DTYPE, "%s: tensor is %s; s8, u8, s4 and s32 carry parameters",
+                        operation, tdm_dtype_name(dtype));
     if (scale != TDM_F32 && scale != TDM_F16)
-        return tdm_fail(TDM_BAD_DTYPE, "tensor_quantized: scale is %s; f32 and f16 are supported",
+        return tdm_fail(TDM_BAD_DTYPE, "%s: scale is %s; f32 and f16 are supported", operation,
                         tdm_dtype_name(scale));
     if (zero_point != TDM_DTYPE_NONE && zero_point != TDM_S32 && zero_point != TDM_S8 &&
         zero_point != TDM_U8)
-        return tdm_fail(TDM_BAD_DTYPE,
-                        "tensor_quantized: zero_point is %s; s32, s8 and u8 are supported",
-                        tdm_dtype_name(zero_point));
+        return tdm_fail(TDM_BAD_DTYPE, "%s: zero_point is %s; s32, s8 and u8 are supported",
+                        operation, tdm_dtype_name(zero_point));
     return TDM_OK;
 }
 
-static tdm_status check_block(int rank, const int64_t *block) {
+static tdm_status check_block(const char *operation, int rank, const int64_t *block) {
     for (int i = 0; i < rank; i++)
         if (block[i] < 0)
-            return tdm_fail(TDM_BAD_ARGUMENT, "tensor_quantized: block[%d] is %lld", i,
+            return tdm_fail(TDM_BAD_ARGUMENT, "%s: block[%d] is %lld", operation, i,
                             (long long)block[i]);
     return TDM_OK;
 }
@@ -80,9 +79,9 @@ tdm_status tdm_tensor_quantized(const tdm_tensor *tensor, const tdm_quantization
     const tdm_tensor *const scale = quantization->scale, *const zero = quantization->zero_point;
     if (!scale)
         return tdm_fail(TDM_BAD_ARGUMENT, "tensor_quantized: scale is NULL");
-    TDM_TRY(check_dtypes(tensor->layout.dtype, scale->layout.dtype,
+    TDM_TRY(check_dtypes("tensor_quantized", tensor->layout.dtype, scale->layout.dtype,
                          zero ? zero->layout.dtype : TDM_DTYPE_NONE));
-    TDM_TRY(check_block(tensor->layout.rank, quantization->block));
+    TDM_TRY(check_block("tensor_quantized", tensor->layout.rank, quantization->block));
     TDM_TRY(check_parameter(tensor, quantization->block, "scale", scale));
     if (zero)
         TDM_TRY(check_parameter(tensor, quantization->block, "zero_point", zero));
@@ -109,11 +108,11 @@ tdm_status tdm_tensor_create_quantized(tdm_device *device, tdm_dtype dtype, int 
     if (!tensor)
         return tdm_fail(TDM_BAD_ARGUMENT, "tensor_create_quantized: tensor is NULL");
     *tensor = NULL;
-    TDM_TRY(check_dtypes(dtype, scale, zero_point));
+    TDM_TRY(check_dtypes("tensor_create_quantized", dtype, scale, zero_point));
     tdm_tensor *made = NULL, *own_scale = NULL, *own_zero = NULL;
     int64_t counts[TDM_MAX_RANK], blocks[TDM_MAX_RANK] = {0};
     TDM_TRY_GOTO(tdm_tensor_create(device, dtype, rank, shape, &made)); // checks rank and shape
-    TDM_TRY_GOTO(check_block(rank, block ? block : whole));
+    TDM_TRY_GOTO(check_block("tensor_create_quantized", rank, block ? block : whole));
     for (int i = 0; i < rank; i++) {
         blocks[i] = block ? block[i] : 0;
         counts[i] = entries(shape[i], blocks[i]);
@@ -182,12 +181,12 @@ tdm_status tdm_view_carry_whole(const char *operation, const tdm_tensor *tensor,
     if (!tensor->scale)
         return TDM_OK;
     for (int i = 0; i < tensor->layout.rank; i++)
-        if (entries(tensor->layout.shape[i], tensor->block[i]) > 1)
+        if (tensor->scale->layout.shape[i] != 1)
             TDM_TRY_GOTO(
                 tdm_fail(TDM_UNSUPPORTED,
-                         "%s: the parameters vary along dimension %d; make the view of the "
+                         "%s: there are %lld parameters along dimension %d; make the view of the "
                          "elements and give it parameters by tdm_tensor_quantized",
-                         operation, i));
+                         operation, (long long)tensor->scale->layout.shape[i], i));
     int64_t ones[TDM_MAX_RANK];
     for (int i = 0; i < layout->rank; i++)
         ones[i] = 1;
