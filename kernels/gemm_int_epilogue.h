@@ -134,11 +134,15 @@ TDM_DEVICE void tdm_int_columns_begin(tdm_int_columns *to, const tdm_int_io *io,
             const int d_zero =
                 tdm_int_any(io->d_zero, q.d_zero_type, io->d_zero_at + column * q.d_zero_col);
             const int low = tdm_sub_wrap(1, q.low, d_zero);
-            to->d_zero[x] = d_zero;
-            to->low[x] = tdm_float(e.activation == TDM_CODE_ACT_RELU ? tdm_int_max(low, 0) : low);
-            to->high[x] = tdm_float(tdm_sub_wrap(1, q.high, d_zero));
-            to->divisor[x] =
+            const float divisor =
                 tdm_int_scale(io->d_scale, q.d_scale_type, io->d_scale_at + column * q.d_scale_col);
+            const int usable = tdm_abs(divisor) > 0.0f; /* not of a NaN either */
+            to->d_zero[x] = d_zero;
+            to->low[x] = !usable                             ? 0.0f
+                         : e.activation == TDM_CODE_ACT_RELU ? tdm_float(tdm_int_max(low, 0))
+                                                             : tdm_float(low);
+            to->high[x] = usable ? tdm_float(tdm_sub_wrap(1, q.high, d_zero)) : 0.0f;
+            to->divisor[x] = divisor;
         }
     }
     if (tdm_int_narrows(e) && q.a_scale_row == 0 && q.d_scale_type != TDM_CODE_ABSENT)
@@ -161,13 +165,13 @@ TDM_DEVICE TDM_EPILOGUE_F32 tdm_int_factor(const tdm_int_columns *columns, tdm_g
     return tdm_divide(product, TDM_LOADV(TDM_INT_V, f32, columns->divisor, x));
 }
 
-/* A NaN becomes the lower limit. */
+/* A NaN passes the limits and becomes 0. */
 TDM_DEVICE TDM_INT_S32 tdm_int_requantize(TDM_EPILOGUE_F32 real, const tdm_int_columns *columns,
                                           int x) {
     const TDM_EPILOGUE_F32 low = TDM_LOADV(TDM_INT_V, f32, columns->low, x),
                            high = TDM_LOADV(TDM_INT_V, f32, columns->high, x);
-    const TDM_EPILOGUE_F32 raised = TDM_SELECT_LT(TDM_INT_V, low, real, real, low);
-    const TDM_EPILOGUE_F32 clamped = TDM_SELECT_LT(TDM_INT_V, raised, high, raised, high);
+    const TDM_EPILOGUE_F32 raised = TDM_SELECT_LT(TDM_INT_V, real, low, low, real);
+    const TDM_EPILOGUE_F32 clamped = TDM_SELECT_LT(TDM_INT_V, high, raised, high, raised);
     return tdm_add_wrap(TDM_INT_V, TDM_CAT4(s32x, TDM_INT_V, _from_f32, _rte)(clamped),
                         TDM_INT_LOAD(columns->d_zero, x));
 }
