@@ -1,16 +1,12 @@
 #include "bench/safetensors.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <cjson/cJSON.h>
 
+#include "bench/file_mapping.h"
 #include "bench/safetensors_text.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "safetensors data is little-endian");
@@ -20,9 +16,8 @@ enum {
 };
 
 struct safetensors_file {
-    void *mapping; /* NULL for a file in memory */
-    size_t mapping_bytes;
-    cJSON *header; /* owns the names and the metadata */
+    file_mapping mapping; /* empty for a file in memory */
+    cJSON *header;        /* owns the names and the metadata */
     const cJSON *metadata;
     safetensors_tensor *tensors; /* by position of their data */
     const safetensors_tensor **by_name;
@@ -307,49 +302,24 @@ int safetensors_parse(const void *bytes, size_t size, safetensors_file **file,
     return 0;
 }
 
-static int map_descriptor(int descriptor, const char *path, void **mapping, size_t *size,
-                          safetensors_error *error) {
-    struct stat status;
-    if (fstat(descriptor, &status))
-        return file_fail(error, "%s: %s", path, strerror(errno));
-    if (!S_ISREG(status.st_mode))
-        return file_fail(error, "%s is no regular file", path);
-    if (status.st_size < LENGTH_BYTES) /* an empty file cannot be mapped */
-        return file_fail(error, "%s: the file is truncated: %lld bytes", path,
-                         (long long)status.st_size);
-    *size = (size_t)status.st_size;
-    *mapping = mmap(NULL, *size, PROT_READ, MAP_PRIVATE, descriptor, 0);
-    if (*mapping == MAP_FAILED)
-        return file_fail(error, "%s cannot be mapped: %s", path, strerror(errno));
-    return 0;
-}
-
 int safetensors_open(const char *path, safetensors_file **file, safetensors_error *error) {
+    file_mapping mapping;
     *file = NULL;
-    const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (descriptor < 0)
-        return file_fail(error, "%s: %s", path, strerror(errno));
-    void *mapping = NULL;
-    size_t size = 0;
-    const int mapped = map_descriptor(descriptor, path, &mapping, &size, error);
-    close(descriptor);
-    if (mapped)
+    if (file_map(path, LENGTH_BYTES, &mapping, error))
         return -1;
     safetensors_error inner;
-    if (safetensors_parse(mapping, size, file, &inner)) {
-        munmap(mapping, size);
+    if (safetensors_parse(mapping.bytes, mapping.size, file, &inner)) {
+        file_unmap(&mapping);
         return file_fail(error, "%s: %s", path, inner.text);
     }
     (*file)->mapping = mapping;
-    (*file)->mapping_bytes = size;
     return 0;
 }
 
 void safetensors_close(safetensors_file *file) {
     if (!file)
         return;
-    if (file->mapping)
-        munmap(file->mapping, file->mapping_bytes);
+    file_unmap(&file->mapping);
     cJSON_Delete(file->header);
     free(file->by_name);
     free(file->tensors);

@@ -27,20 +27,32 @@ static int compare_names(const void *left, const void *right) {
     return strcmp(*a, *b);
 }
 
-/* No name stands twice, and none is that of the metadata. */
-static int check_names(const safetensors_tensor *tensors, size_t count, safetensors_error *error) {
-    const char **const names = malloc((count + 1) * sizeof *names);
-    if (!names)
-        return file_fail(error, "out of memory for the names of %zu tensors", count);
-    names[0] = "__metadata__";
-    for (size_t i = 0; i < count; i++)
-        names[i + 1] = tensors[i].name;
-    qsort(names, count + 1, sizeof *names, compare_names);
-    int result = 0;
-    for (size_t i = 1; i <= count && result == 0; i++)
-        if (!strcmp(names[i - 1], names[i]))
-            result = file_fail(error, "the name \"%s\" is taken", file_printable(names[i]).text);
-    free(names);
+/* No text stands twice. The list is sorted then. */
+static int check_unique(const char **texts, size_t count, const char *what,
+                        safetensors_error *error) {
+    qsort(texts, count, sizeof *texts, compare_names);
+    for (size_t i = 1; i < count; i++)
+        if (!strcmp(texts[i - 1], texts[i]))
+            return file_fail(error, "the %s \"%s\" is taken", what, file_printable(texts[i]).text);
+    return 0;
+}
+
+static int check_names(const safetensors_tensor *tensors, size_t tensor_count,
+                       const safetensors_pair *metadata, size_t metadata_count,
+                       safetensors_error *error) {
+    const size_t most = tensor_count > metadata_count ? tensor_count : metadata_count;
+    const char **const texts = malloc((most + 1) * sizeof *texts);
+    if (!texts)
+        return file_fail(error, "out of memory for the names of %zu tensors", tensor_count);
+    for (size_t i = 0; i < metadata_count; i++)
+        texts[i] = metadata[i].key;
+    int result = check_unique(texts, metadata_count, "metadata key", error);
+    texts[0] = "__metadata__";
+    for (size_t i = 0; i < tensor_count; i++)
+        texts[i + 1] = tensors[i].name;
+    if (result == 0)
+        result = check_unique(texts, tensor_count + 1, "name", error);
+    free(texts);
     return result;
 }
 
@@ -78,7 +90,7 @@ static int add_tensor(cJSON *header, const safetensors_tensor *tensor, uint64_t 
 static cJSON *make_header(const safetensors_tensor *tensors, size_t tensor_count,
                           const safetensors_pair *metadata, size_t metadata_count,
                           safetensors_error *error) {
-    if (check_names(tensors, tensor_count, error))
+    if (check_names(tensors, tensor_count, metadata, metadata_count, error))
         return NULL;
     cJSON *const header = cJSON_CreateObject();
     int failed = !header;

@@ -1,0 +1,139 @@
+/*
+ * Reader and writer of GGUF files, little-endian, versions 2 and 3: a header with typed values and the list of
+ * tensors, then the data, each tensor at a multiple of the file's alignment.
+ * (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md)
+ *
+ * A file is checked in full before anything of it is handed out. Refused, with a sentence that says what is wrong: a truncated
+ * file; another version or byte order; counts and lengths beyond the file; names that are no plain UTF-8, too long or there twice; values of
+ * unknown type; an alignment that is no power of two; tensors of types that Tandem does not read (by the name of the type), of more than
+ * four dimensions, whose shape overflows or is no whole number of blocks; data that overlaps, is misaligned, leaves a hole or
+ * ends beyond the file or before its end.
+ *
+ * Shapes are given in the order of the rest of the program: row-major, the last dimension contiguous. The file has them the other
+ * way round.
+ */
+#ifndef BENCH_GGUF_H
+#define BENCH_GGUF_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "bench/file_error.h"
+
+enum {
+    GGUF_MAX_RANK = 4,
+    GGUF_MAX_NAME = 63, /* bytes, of a tensor: ggml keeps 64 with the NUL */
+    GGUF_MAX_KEY = 65535,
+    GGUF_MAX_ARRAY_DEPTH = 4,
+    GGUF_DEFAULT_ALIGNMENT = 32,
+    GGUF_MAX_ALIGNMENT = 1 << 20
+};
+
+/* The types that are read and written: name, number in the file, text, elements per block, bytes per block. */
+#define GGUF_TYPE_LIST(X)                                                                          \
+    X(GGUF_F32, 0, "F32", 1, 4)                                                                    \
+    X(GGUF_F16, 1, "F16", 1, 2)                                                                    \
+    X(GGUF_Q4_0, 2, "Q4_0", 32, 18)                                                                \
+    X(GGUF_Q8_0, 8, "Q8_0", 32, 34)                                                                \
+    X(GGUF_I8, 24, "I8", 1, 1)                                                                     \
+    X(GGUF_I16, 25, "I16", 1, 2)                                                                   \
+    X(GGUF_I32, 26, "I32", 1, 4)                                                                   \
+    X(GGUF_I64, 27, "I64", 1, 8)                                                                   \
+    X(GGUF_F64, 28, "F64", 1, 8)                                                                   \
+    X(GGUF_BF16, 30, "BF16", 1, 2)
+
+typedef enum gguf_type {
+#define GGUF_TYPE_ENUM(name, number, text, elements, bytes) name = number,
+    GGUF_TYPE_LIST(GGUF_TYPE_ENUM)
+#undef GGUF_TYPE_ENUM
+} gguf_type;
+
+/* Types of values: name, number in the file, text, bytes (0: it depends). */
+#define GGUF_VALUE_LIST(X)                                                                         \
+    X(GGUF_VALUE_U8, 0, "u8", 1)                                                                   \
+    X(GGUF_VALUE_I8, 1, "i8", 1)                                                                   \
+    X(GGUF_VALUE_U16, 2, "u16", 2)                                                                 \
+    X(GGUF_VALUE_I16, 3, "i16", 2)                                                                 \
+    X(GGUF_VALUE_U32, 4, "u32", 4)                                                                 \
+    X(GGUF_VALUE_I32, 5, "i32", 4)                                                                 \
+    X(GGUF_VALUE_F32, 6, "f32", 4)                                                                 \
+    X(GGUF_VALUE_BOOL, 7, "bool", 1)                                                               \
+    X(GGUF_VALUE_STRING, 8, "string", 0)                                                           \
+    X(GGUF_VALUE_ARRAY, 9, "array", 0)                                                             \
+    X(GGUF_VALUE_U64, 10, "u64", 8)                                                                \
+    X(GGUF_VALUE_I64, 11, "i64", 8)                                                                \
+    X(GGUF_VALUE_F64, 12, "f64", 8)
+
+typedef enum gguf_value_type {
+#define GGUF_VALUE_ENUM(name, number, text, bytes) name = number,
+    GGUF_VALUE_LIST(GGUF_VALUE_ENUM)
+#undef GGUF_VALUE_ENUM
+    GGUF_VALUE_TYPES
+} gguf_value_type;
+
+typedef struct gguf_tensor {
+    const char *name; /* UTF-8 */
+    gguf_type type;
+    int rank;                     /* 1 to GGUF_MAX_RANK in files that were read */
+    int64_t shape[GGUF_MAX_RANK]; /* row-major */
+    const void *data;             /* little-endian; aligned as the file is */
+    size_t bytes;
+} gguf_tensor;
+
+/* A value as it stands in the file: a string is its length in eight bytes, then the text; an array its element
+ * type in four, its count in eight, then the elements. Not aligned. */
+typedef struct gguf_value {
+    const char *key;
+    gguf_value_type type;
+    const void *data;
+    size_t bytes;
+} gguf_value;
+
+typedef struct gguf_file gguf_file;
+
+/* "Q8_0"; elements and bytes of a block; "u32". Of a known type only. */
+const char *gguf_type_name(gguf_type type);
+int64_t gguf_type_elements(gguf_type type);
+size_t gguf_type_bytes(gguf_type type);
+const char *gguf_value_type_name(gguf_value_type type);
+
+/*
+ * Map a file and check it. 0, or -1 with *file NULL and the reason in *error. The file must not be cut
+ * short while it is open: reading a mapping beyond the end of its file kills the process.
+ */
+int gguf_open(const char *path, gguf_file **file, file_error *error);
+
+/* The same for a file in memory, which must outlive *file. */
+int gguf_parse(const void *bytes, size_t size, gguf_file **file, file_error *error);
+
+/* NULL is accepted. Tensors, values and names of the file die with it. */
+void gguf_close(gguf_file *file);
+
+/* The tensors, in the order of their data; find returns NULL when there is none of that name. */
+size_t gguf_count(const gguf_file *file);
+const gguf_tensor *gguf_at(const gguf_file *file, size_t index);
+const gguf_tensor *gguf_find(const gguf_file *file, const char *name);
+
+/* The values, in the order of the file; find returns NULL when there is none of that key. */
+size_t gguf_value_count(const gguf_file *file);
+const gguf_value *gguf_value_at(const gguf_file *file, size_t index);
+const gguf_value *gguf_value_find(const gguf_file *file, const char *key);
+
+uint64_t gguf_alignment(const gguf_file *file);
+
+/*
+ * Write a file piece by piece, so that it is complete under `path` or not there at all. The `data` of `tensors` is not
+ * looked at, their bytes are put in any order, every byte once. An alignment other than the default must stand among the values
+ * as "general.alignment" too. Every function gives 0, or -1 with the reason in *error. _finish and _abandon destroy the writer.
+ */
+typedef struct gguf_writer gguf_writer;
+int gguf_writer_open(const char *path, const gguf_tensor *tensors, size_t tensor_count,
+                     const gguf_value *values, size_t value_count, uint64_t alignment,
+                     gguf_writer **writer, file_error *error);
+/* Bytes of tensor `index`, from its byte `offset` on. */
+int gguf_writer_put(gguf_writer *writer, size_t index, uint64_t offset, const void *bytes,
+                    size_t size, file_error *error);
+int gguf_writer_finish(gguf_writer *writer, file_error *error);
+void gguf_writer_abandon(gguf_writer *writer); /* NULL is accepted */
+
+#endif
