@@ -26,6 +26,7 @@ int main(int argc, char **argv) {
         {"devices", "list the devices, and why others are missing", devices_command},
         {"bench", "measure speed: gemm, gemv, memory, compute, launch", bench_command},
         {"tune", "find the fastest kernels for a device, for the library to use", tune_command},
+        {"quantize", "write a checkpoint with its weights in fewer bits", quantize_command},
         {"infer", "run a classifier on every device and check its answers", tandem_infer_main},
         {"cache", "show or clear the cache of compiled kernels", cache_command},
         {"_worker", NULL, worker_command},

@@ -46,9 +46,9 @@ static void expect(const char *arguments, int exit_code, const char *output, con
     expect_with(NULL, arguments, exit_code, output, errors);
 }
 
-static const char *const commands[] = {"devices",    "bench gemm",    "bench memory",
-                                       "bench gemv", "bench compute", "bench launch",
-                                       "tune",       "infer",         "cache"};
+static const char *const commands[] = {
+    "devices",      "bench gemm", "bench memory", "bench gemv", "bench compute",
+    "bench launch", "tune",       "quantize",     "infer",      "cache"};
 
 static void every_command_helps(void **state) {
     (void)state;
@@ -78,8 +78,8 @@ static void every_command_has_a_version(void **state) {
 
 static void the_help_of_the_program_names_every_command(void **state) {
     (void)state;
-    static const char *const names[] = {"\n  devices ", "\n  bench ", "\n  tune ", "\n  infer ",
-                                        "\n  cache "};
+    static const char *const names[] = {"\n  devices ",  "\n  bench ", "\n  tune ",
+                                        "\n  quantize ", "\n  infer ", "\n  cache "};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         expect("--help", 0, names[i], NULL);
     test_program_result result = test_program_run(program, "--help", NULL, PATIENCE_S);
@@ -93,9 +93,9 @@ static void misuse_is_refused_with_a_sentence(void **state) {
         const char *arguments;
         const char *sentence;
     } rows[] = {
-        {"", "a command is missing: devices, bench, tune, infer, cache"},
+        {"", "a command is missing: devices, bench, tune, quantize, infer, cache"},
         {"nonsense",
-         "unknown command 'nonsense'; choose one of devices, bench, tune, infer, cache"},
+         "unknown command 'nonsense'; choose one of devices, bench, tune, quantize, infer, cache"},
         {"bench", "a command is missing: gemm, gemv, memory, compute, launch"},
         {"bench speed",
          "unknown command 'speed'; choose one of gemm, gemv, memory, compute, launch"},
@@ -134,7 +134,7 @@ static void misuse_is_refused_with_a_sentence(void **state) {
         {"bench gemm --device=", "--device does not take '': it is empty"},
         {"infer --device= x", "--device does not take '': it is empty"},
         {"help nosuch",
-         "unknown command 'nosuch'; choose one of devices, bench, tune, infer, cache"},
+         "unknown command 'nosuch'; choose one of devices, bench, tune, quantize, infer, cache"},
         {"help bench nosuch",
          "unknown command 'nosuch'; choose one of gemm, gemv, memory, compute, launch"},
         {"cache burn", "unknown action 'burn'; choose show or clear"},

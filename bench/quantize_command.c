@@ -1,0 +1,383 @@
+/* `tandem quantize`: a checkpoint with its weights in fewer bits. */
+#include <regex.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "bench/bench_commands.h"
+#include "bench/cli_options.h"
+#include "bench/progress.h"
+#include "bench/quantize_calibrate.h"
+#include "bench/quantize_pass.h"
+#include "bench/quantize_plan.h"
+#include "bench/quantize_report.h"
+#include "bench/quantize_sink.h"
+#include "bench/results_json.h"
+
+static const char command_name[] = "tandem quantize";
+
+typedef struct quantize_options {
+    const char *input;
+    const char *output;
+    const char *scheme;
+    const char *group; /* NULL: the scheme's own */
+    int64_t axis;
+    const char *only;
+    const char *skip;
+    const char *calibrate;
+    const char *observer; /* NULL: the default */
+    double percentile;    /* 0: the default */
+    const char *activations;
+    const char *json;
+} quantize_options;
+
+/* All that a run holds; zero is empty. */
+typedef struct quantize_state {
+    quantize_choice choice;
+    regex_t only;
+    regex_t skip;
+    quantize_source source;
+    quantize_source activations;
+    quantize_plan plan;
+    quantize_sink *sink;
+    quantize_run run;
+    quantize_report *report;
+    tdm_quant_observer_options observer;
+} quantize_state;
+
+/* ---- options --------------------------------------------------------------------------------------- */
+
+static cli_outcome parse(int argc, char **argv, quantize_options *options) {
+    const cli_option table[] = {
+        {"scheme", CLI_CHOICE, &options->scheme, "NAME",
+         "what weights become; keep changes the container alone", quantize_scheme_names(), 0, 0},
+        {"group", CLI_CHOICE, &options->group, "N", "weights that share a scale, of group schemes",
+         "32|64|128", 0, 0},
+        {"axis", CLI_COUNT, &options->axis, "0|1",
+         "dimension of the outputs: 0 as PyTorch's linear layers have it, 1 for matrices K x N",
+         NULL, 0, 1},
+        {"only", CLI_TEXT, &options->only, "REGEX",
+         "quantize the tensors whose names match, whatever their size", NULL, 0, 0},
+        {"skip", CLI_TEXT, &options->skip, "REGEX", "leave the tensors whose names match", NULL, 0,
+         0},
+        {"calibrate", CLI_TEXT, &options->calibrate, "FILE",
+         "activations recorded by layer: scales for inputs, errors of outputs", NULL, 0, 0},
+        {"observer", CLI_CHOICE, &options->observer, "NAME",
+         "how a range is made of activations, minmax by default",
+         "minmax|moving-average|percentile|mse|kl", 0, 0},
+        {"percentile", CLI_NUMBER, &options->percentile, "P",
+         "of the observer percentile, 99.99 by default", NULL, 50, 100},
+        {"activations", CLI_CHOICE, &options->activations, "TYPE",
+         "type that inputs are to be quantized to, u8 by default", "u8|s8", 0, 0},
+        CLI_JSON_OPTION(&options->json),
+    };
+    const cli_command command = {
+        .name = command_name,
+        .summary = "write a checkpoint with its weights in fewer bits",
+        .arguments = "INPUT OUTPUT",
+        .min_arguments = 2,
+        .max_arguments = 2,
+        .options = table,
+        .option_count = sizeof table / sizeof table[0],
+        .notes = "INPUT and OUTPUT are safetensors files, or GGUF files where they end in .gguf.\n"
+                 "GGUF takes the schemes keep, f32, f16, bf16, q8_0 and q4_0. Weights are tensors\n"
+                 "of floats with two dimensions or more and 1024 elements or more; all others are\n"
+                 "copied. REGEX is a POSIX extended regular expression, found anywhere in a name.",
+    };
+    int first = 0;
+    const cli_outcome outcome = cli_parse(&command, argc, argv, &first);
+    if (outcome == CLI_RUN) {
+        options->input = argv[first];
+        options->output = argv[first + 1];
+    }
+    return outcome;
+}
+
+static int is_same_file(const char *left, const char *right) {
+    struct stat a;
+    struct stat b;
+    return stat(left, &a) == 0 && stat(right, &b) == 0 && a.st_dev == b.st_dev &&
+           a.st_ino == b.st_ino;
+}
+
+static int check_files(const quantize_options *options) {
+    const char *const inputs[] = {options->input, options->calibrate};
+    for (int i = 0; i < 2; i++) {
+        if (inputs[i] == NULL)
+            continue;
+        if (is_same_file(inputs[i], options->output))
+            return cli_refuse(command_name, "the output '%s' is the input: name another file",
+                              options->output);
+        if (options->json != NULL && is_same_file(inputs[i], options->json))
+            return cli_refuse(command_name, "--json does not take '%s': it is an input",
+                              options->json);
+    }
+    if (options->json != NULL && strcmp(options->json, options->output) == 0)
+        return cli_refuse(command_name, "--json does not take '%s': it is the output",
+                          options->json);
+    return CLI_EXIT_OK;
+}
+
+/* Options that contradict each other. */
+static int check_options(const quantize_options *options, const quantize_scheme *scheme) {
+    const tdm_quant_scheme *const rules = tdm_quant_scheme_info(scheme->rules);
+    const int codes = scheme->kind == QUANTIZE_CODES;
+    if (options->group != NULL && (!codes || rules->granularity != TDM_QUANT_PER_GROUP))
+        return cli_refuse(command_name, "--group is for schemes of groups, not for %s",
+                          scheme->name);
+    if (options->axis != 0 && (!codes || rules->granularity == TDM_QUANT_PER_TENSOR))
+        return cli_refuse(command_name, "--axis is for schemes of channels and groups, not for %s",
+                          scheme->name);
+    if (codes && quantize_is_gguf(options->output))
+        return cli_refuse(command_name,
+                          "GGUF files have no %s; choose one of keep, f32, f16, bf16, q8_0, q4_0",
+                          scheme->name);
+    if (options->calibrate == NULL &&
+        (options->observer != NULL || options->activations != NULL || options->percentile > 0))
+        return cli_refuse(command_name,
+                          "--observer, --percentile and --activations need --calibrate");
+    if (options->calibrate != NULL && !codes && scheme->kind != QUANTIZE_BLOCKS)
+        return cli_refuse(command_name, "--calibrate is for integers, not for %s", scheme->name);
+    if (options->calibrate != NULL && quantize_is_gguf(options->output))
+        return cli_refuse(command_name, "GGUF files have no place for what --calibrate finds");
+    if (options->percentile > 0 &&
+        (options->observer == NULL || strcmp(options->observer, "percentile") != 0))
+        return cli_refuse(command_name, "--percentile needs --observer percentile");
+    return check_files(options);
+}
+
+static int compile(const char *option, const char *text, regex_t *expression,
+                   const regex_t **target) {
+    char reason[128];
+    if (text == NULL)
+        return CLI_EXIT_OK;
+    const int code = regcomp(expression, text, REG_EXTENDED | REG_NOSUB);
+    if (code != 0) {
+        regerror(code, expression, reason, sizeof reason);
+        return cli_refuse(command_name, "--%s does not take '%s': %s", option, text, reason);
+    }
+    *target = expression;
+    return CLI_EXIT_OK;
+}
+
+/* Fill the choice; the exit code where something is refused. */
+static int take_options(const quantize_options *options, quantize_state *state) {
+    if (options->scheme == NULL)
+        return cli_refuse(command_name, "--scheme is missing: choose one of %s",
+                          quantize_scheme_names());
+    const quantize_scheme *const scheme = quantize_scheme_find(options->scheme);
+    const char *const observer = options->observer != NULL ? options->observer : "minmax";
+    const int refused = check_options(options, scheme);
+    if (refused != CLI_EXIT_OK)
+        return refused;
+    state->choice.scheme = scheme;
+    state->choice.group = options->group != NULL ? strtol(options->group, NULL, 10) : 0;
+    state->choice.axis = (int)options->axis;
+    state->choice.to_gguf = quantize_is_gguf(options->output);
+    state->choice.activation_dtype =
+        options->activations != NULL ? tdm_dtype_from_name(options->activations) : TDM_U8;
+    state->observer = (tdm_quant_observer_options){
+        .kind = tdm_quant_observer_kind_from_name(observer),
+        .channels = 1,
+        .inner = 1,
+        .percent = options->percentile,
+    };
+    const tdm_quant_scheme *const rules = tdm_quant_scheme_info(scheme->rules);
+    state->run = (quantize_run){
+        .input = options->input,
+        .output = options->output,
+        .scheme = scheme,
+        .group = state->choice.group > 0 ? state->choice.group
+                 : rules != NULL         ? rules->group
+                                         : 0,
+        .axis = state->choice.axis,
+        .calibration = options->calibrate,
+        .observer = observer,
+    };
+    const int bad_only = compile("only", options->only, &state->only, &state->choice.only);
+    return bad_only != CLI_EXIT_OK
+               ? bad_only
+               : compile("skip", options->skip, &state->skip, &state->choice.skip);
+}
+
+/* ---- one tensor ------------------------------------------------------------------------------------ */
+
+static int put_input(quantize_state *state, const quantize_item *item, const quantize_input *input,
+                     file_error *error) {
+    const unsigned char zero_point = (unsigned char)input->parameters.zero_point;
+    return quantize_sink_put(state->sink, (size_t)item->input_scale, 0, &input->parameters.scale,
+                             sizeof input->parameters.scale, error) ||
+                   quantize_sink_put(state->sink, (size_t)item->input_zero_point, 0, &zero_point, 1,
+                                     error)
+               ? -1
+               : 0;
+}
+
+static uint64_t bytes_after(const quantize_plan *plan, const quantize_item *item) {
+    const int entries[] = {item->data, item->scale, item->zero_point};
+    uint64_t bytes = 0;
+    for (int i = 0; i < 3; i++)
+        bytes += entries[i] != QUANTIZE_NO_ENTRY ? plan->entries[entries[i]].bytes : 0;
+    return bytes;
+}
+
+/* The tensor with nothing but its own numbers. */
+static int quantize_alone(quantize_state *state, const quantize_item *item, quantize_product *seen,
+                          quantize_outcome *outcome, file_error *error) {
+    const quantize_pass pass = {
+        .tensor = item->tensor,
+        .scheme = item->scheme,
+        .spec = item->spec,
+        .target = {quantize_sink_put, state->sink, (size_t)item->data, (size_t)item->scale,
+                   (size_t)item->zero_point},
+        .witness = {seen != NULL ? quantize_product_see : NULL, seen},
+    };
+    if (item->scheme == NULL)
+        return quantize_copy(item->tensor, &pass.target, error);
+    return quantize_pass_run(&pass, outcome, error);
+}
+
+static int quantize_calibrated(quantize_state *state, const quantize_item *item,
+                               quantize_result *result, quantize_outcome *outcome,
+                               file_error *error) {
+    tdm_quant_error errors;
+    quantize_input input;
+    quantize_product *product = NULL;
+    int code = quantize_input_observe(&state->activations, item->layer, &state->observer,
+                                      state->choice.activation_dtype, &input, error);
+    if (code == 0) {
+        product = quantize_product_create(item->tensor, state->choice.axis, &input, error);
+        code = product == NULL && error->text[0] != '\0' ? -1 : 0;
+    }
+    if (code == 0)
+        code = put_input(state, item, &input, error);
+    if (code == 0)
+        code = quantize_alone(state, item, product, outcome, error);
+    if (code == 0) {
+        result->input = &input;
+        if (product != NULL) {
+            errors = quantize_product_error(product);
+            result->product = &errors;
+        }
+        quantize_report_add(state->report, result);
+    }
+    quantize_product_destroy(product);
+    quantize_input_release(&input);
+    return code;
+}
+
+static int quantize_item_run(quantize_state *state, const quantize_item *item, file_error *error) {
+    quantize_outcome outcome;
+    quantize_result result = {
+        .item = item,
+        .outcome = item->scheme != NULL ? &outcome : NULL,
+        .bytes_after = bytes_after(&state->plan, item),
+    };
+    if (item->input_scale != QUANTIZE_NO_ENTRY)
+        return quantize_calibrated(state, item, &result, &outcome, error);
+    if (quantize_alone(state, item, NULL, &outcome, error))
+        return -1;
+    quantize_report_add(state->report, &result);
+    return 0;
+}
+
+/* ---- the run --------------------------------------------------------------------------------------- */
+
+static int quantize_items(quantize_state *state, file_error *error) {
+    const size_t count = state->plan.item_count;
+    for (size_t i = 0; i < count; i++) {
+        const quantize_item *const item = &state->plan.items[i];
+        progress_show((int)i + 1, (int)count, "%s", file_printable(item->tensor->name).text);
+        if (quantize_item_run(state, item, error))
+            return -1;
+    }
+    return 0;
+}
+
+/* Activations that go into no weight are a mistake in their names; the first is named. */
+static int check_activations(const quantize_state *state, file_error *error) {
+    for (size_t i = 0; i < state->activations.count; i++) {
+        const char *const name = state->activations.tensors[i].name;
+        int used = 0;
+        for (size_t j = 0; j < state->plan.item_count && !used; j++)
+            used = state->plan.items[j].scheme != NULL &&
+                   quantize_is_activation(name, state->plan.items[j].layer);
+        if (!used)
+            return file_fail(error, "activations \"%s\" belong to no layer that is quantized",
+                             file_printable(name).text);
+    }
+    return 0;
+}
+
+static int prepare(const quantize_options *options, quantize_state *state, file_error *error) {
+    if (quantize_source_open(options->input, &state->source, error))
+        return -1;
+    if (options->calibrate != NULL) {
+        if (quantize_source_open(options->calibrate, &state->activations, error))
+            return -1;
+        state->choice.activations = &state->activations;
+    }
+    if (quantize_plan_make(&state->source, &state->choice, &state->plan, error))
+        return -1;
+    if (state->plan.quantized == 0 && state->choice.scheme->kind != QUANTIZE_KEEP)
+        return file_fail(error, "no tensor of %s is one that %s takes%s", options->input,
+                         state->choice.scheme->name,
+                         options->only != NULL || options->skip != NULL
+                             ? " and that --only and --skip leave"
+                             : "");
+    return check_activations(state, error);
+}
+
+static int run(const quantize_options *options, quantize_state *state, file_error *error) {
+    state->report = quantize_report_create(&state->run);
+    if (state->report == NULL)
+        return file_fail(error, "out of memory for the report");
+    if (prepare(options, state, error) ||
+        quantize_sink_open(options->output, &state->source, &state->plan, &state->sink, error))
+        return -1;
+    if (quantize_items(state, error)) {
+        quantize_sink_abandon(state->sink);
+        return -1;
+    }
+    const size_t left_out = quantize_sink_left_out(state->sink);
+    progress_show((int)state->plan.item_count, (int)state->plan.item_count, "%s", options->output);
+    if (quantize_sink_finish(state->sink, error))
+        return -1;
+    progress_clear();
+    /* What went wrong there has been told there. */
+    error->text[0] = '\0';
+    return quantize_report_finish(state->report, command_name, options->json, left_out);
+}
+
+static void release(quantize_state *state) {
+    quantize_plan_release(&state->plan);
+    quantize_source_close(&state->source);
+    quantize_source_close(&state->activations);
+    quantize_report_destroy(state->report);
+    if (state->choice.only != NULL)
+        regfree(&state->only);
+    if (state->choice.skip != NULL)
+        regfree(&state->skip);
+}
+
+int quantize_command(int argc, char **argv) {
+    quantize_options options = {.input = NULL};
+    quantize_state state;
+    file_error error = {""};
+    const cli_outcome outcome = parse(argc, argv, &options);
+    if (outcome != CLI_RUN)
+        return cli_exit_code(outcome);
+    memset(&state, 0, sizeof state);
+    int code = take_options(&options, &state);
+    if (code == CLI_EXIT_OK && results_check_path(command_name, options.json) != 0)
+        code = CLI_EXIT_FAILED;
+    if (code == CLI_EXIT_OK && run(&options, &state, &error) != 0) {
+        progress_clear();
+        if (error.text[0] != '\0')
+            fprintf(stderr, "%s: %s\n", command_name, error.text);
+        code = CLI_EXIT_FAILED;
+    }
+    release(&state);
+    return code;
+}

@@ -1,0 +1,57 @@
+/*
+ * One tensor through its scheme, a slab at a time, so that little of it is in memory at once: read, check,
+ * quantize, write, compare.
+ */
+#ifndef BENCH_QUANTIZE_PASS_H
+#define BENCH_QUANTIZE_PASS_H
+
+#include "bench/quantize_scheme.h"
+#include "bench/quantize_source.h"
+#include "quant/error_measures.h"
+#include "quant/schemes.h"
+
+/* Where the pieces of one output tensor go. 0, or -1 with the reason. */
+typedef struct quantize_target {
+    int (*put)(void *user, size_t entry, uint64_t offset, const void *bytes, size_t size,
+               file_error *error);
+    void *user;
+    size_t data;       /* entries of the output */
+    size_t scale;      /* of codes only */
+    size_t zero_point; /* of asymmetric codes only */
+} quantize_target;
+
+/*
+ * Called from the pass's own thread with what a slab was and what it became, in f32: elements first … first +
+ * count − 1. NULL where nobody asks.
+ */
+typedef struct quantize_witness {
+    void (*see)(void *user, int64_t first, int64_t count, const float *before, const float *after);
+    void *user;
+} quantize_witness;
+
+typedef struct quantize_pass {
+    const quantize_tensor *tensor;
+    const quantize_scheme *scheme;
+    tdm_quant_spec spec; /* of codes: the tensor as a matrix */
+    quantize_target target;
+    quantize_witness witness;
+} quantize_pass;
+
+typedef struct quantize_outcome {
+    tdm_quant_error errors;
+    uint64_t saturated; /* finite numbers beyond the largest of the 16-bit format */
+} quantize_outcome;
+
+/* Bytes of `count` codes. */
+size_t quantize_code_bytes(tdm_dtype dtype, int64_t count);
+
+/*
+ * Quantize. 0, or -1 with the reason: numbers that are not finite (their place is named), numbers that q8_0 and
+ * q4_0 have no scale for, no memory, or what the target said.
+ */
+int quantize_pass_run(const quantize_pass *pass, quantize_outcome *outcome, file_error *error);
+
+/* Copy the bytes of a tensor as they are. */
+int quantize_copy(const quantize_tensor *tensor, const quantize_target *target, file_error *error);
+
+#endif

@@ -1,0 +1,348 @@
+#include "bench/quantize_plan.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/quantize_pass.h"
+
+enum {
+    MOST_COLUMNS = 1 << 19 /* of a matrix that may have any number of them */
+};
+
+/* ---- which tensors ---- */
+
+int quantize_is_activation(const char *name, const char *layer) {
+    static const char input[] = ".input";
+    const size_t length = strlen(layer);
+    if (strncmp(name, layer, length) != 0)
+        return 0;
+    const char *rest = name + length;
+    if (*rest == '\0')
+        return 1;
+    if (strncmp(rest, input, sizeof input - 1) != 0)
+        return 0;
+    rest += sizeof input - 1;
+    return *rest == '\0' || (rest[0] == '.' && rest[1] != '\0' &&
+                             strspn(rest + 1, "0123456789") == strlen(rest + 1));
+}
+
+static int matches(const regex_t *expression, const char *name) {
+    return regexec(expression, name, 0, NULL, 0) == 0;
+}
+
+/* Elements of a row of the tensor as a matrix: all dimensions but the first. */
+static int64_t columns_of(const quantize_tensor *tensor) {
+    int64_t columns = 1;
+    for (int i = 1; i < tensor->rank; i++)
+        columns *= tensor->shape[i];
+    return columns;
+}
+
+/* Whether the tensor is asked for; then *note says why it cannot be had, if so. */
+static int is_wanted(const quantize_tensor *tensor, const quantize_choice *choice,
+                     const char **note) {
+    const quantize_scheme *const scheme = choice->scheme;
+    *note = NULL;
+    if (scheme->kind == QUANTIZE_KEEP || (choice->skip && matches(choice->skip, tensor->name)) ||
+        (choice->only && !matches(choice->only, tensor->name)))
+        return 0;
+    const int floats = quantize_float_dtype(tensor) != TDM_DTYPE_NONE;
+    const int64_t elements = quantize_element_count(tensor);
+    if (!choice->only)
+        return floats && tensor->rank >= 2 && elements >= QUANTIZE_LEAST_ELEMENTS;
+    if (!floats)
+        *note = "no tensor of floats";
+    else if (tensor->rank < 2 && scheme->kind != QUANTIZE_FLOATS)
+        *note = "no matrix";
+    else if (elements == 0)
+        *note = "empty";
+    return 1;
+}
+
+/* Why the scheme cannot take a tensor that is wanted, or NULL. */
+static const char *obstacle(const quantize_tensor *tensor, const quantize_choice *choice) {
+    const quantize_scheme *const scheme = choice->scheme;
+    if (scheme->kind == QUANTIZE_BLOCKS && tensor->storage == scheme->storage)
+        return "already in these blocks";
+    if (scheme->kind == QUANTIZE_BLOCKS && tensor->shape[tensor->rank - 1] % 32 != 0)
+        return "last dimension no multiple of 32";
+    if (scheme->kind == QUANTIZE_CODES && choice->axis == 1 && tensor->rank != 2)
+        return "no matrix, which --axis 1 takes alone";
+    return NULL;
+}
+
+/* ---- entries ---- */
+
+static quantize_entry *add_entry(quantize_plan *plan, const char *name, const char *suffix,
+                                 int *position) {
+    quantize_entry *const entry = &plan->entries[plan->entry_count];
+    memset(entry, 0, sizeof *entry);
+    entry->name = quantize_join(name, suffix);
+    if (!entry->name)
+        return NULL;
+    *position = (int)plan->entry_count++;
+    return entry;
+}
+
+static int add_copy(quantize_plan *plan, quantize_item *item) {
+    const quantize_tensor *const tensor = item->tensor;
+    quantize_entry *const entry = add_entry(plan, tensor->name, "", &item->data);
+    if (!entry)
+        return -1;
+    entry->storage = tensor->storage;
+    entry->dtype = tensor->dtype;
+    entry->rank = tensor->rank;
+    entry->bytes = tensor->bytes;
+    memcpy(entry->shape, tensor->shape, sizeof entry->shape);
+    return 0;
+}
+
+static int add_floats(quantize_plan *plan, quantize_item *item) {
+    const tdm_dtype dtype = item->scheme->dtype;
+    if (add_copy(plan, item))
+        return -1;
+    quantize_entry *const entry = &plan->entries[item->data];
+    entry->storage = QUANTIZE_PLAIN;
+    entry->dtype = dtype == TDM_F32   ? SAFETENSORS_F32
+                   : dtype == TDM_F16 ? SAFETENSORS_F16
+                                      : SAFETENSORS_BF16;
+    entry->bytes =
+        (size_t)quantize_element_count(item->tensor) * safetensors_dtype_bytes(entry->dtype);
+    return 0;
+}
+
+static int add_blocks(quantize_plan *plan, quantize_item *item) {
+    if (add_copy(plan, item))
+        return -1;
+    quantize_entry *const entry = &plan->entries[item->data];
+    entry->storage = item->scheme->storage;
+    entry->dtype = SAFETENSORS_U8;
+    const quantize_tensor blocks = {.storage = entry->storage};
+    entry->bytes = quantize_storage_bytes(&blocks, quantize_element_count(item->tensor));
+    return 0;
+}
+
+/* Codes of s4 stand as bytes of two; where rows are odd, they are one line of bytes. */
+static void shape_codes(const quantize_layout *layout, quantize_entry *entry) {
+    entry->dtype = layout->dtype == TDM_S8 ? SAFETENSORS_I8 : SAFETENSORS_U8;
+    entry->rank = layout->rank;
+    int64_t count = 1;
+    for (int i = 0; i < layout->rank; i++) {
+        entry->shape[i] = layout->shape[i];
+        count *= layout->shape[i];
+    }
+    entry->bytes = quantize_code_bytes(layout->dtype, count);
+    if (layout->dtype != TDM_S4)
+        return;
+    const int last = layout->rank - 1;
+    if (layout->shape[last] % 2 == 0) {
+        entry->shape[last] /= 2;
+    } else {
+        entry->rank = 1;
+        entry->shape[0] = (int64_t)entry->bytes;
+    }
+}
+
+static int add_parameters(quantize_plan *plan, quantize_item *item, const char *suffix,
+                          safetensors_dtype dtype, int *position) {
+    const quantize_layout *const layout = &item->layout;
+    quantize_entry *const entry = add_entry(plan, item->tensor->name, suffix, position);
+    if (!entry)
+        return -1;
+    entry->dtype = dtype;
+    entry->rank = layout->rank;
+    entry->bytes = safetensors_dtype_bytes(dtype);
+    for (int i = 0; i < layout->rank; i++) {
+        const int64_t block = layout->block[i];
+        entry->shape[i] = block == 0 ? 1 : (layout->shape[i] + block - 1) / block;
+        entry->bytes *= (size_t)entry->shape[i];
+    }
+    return 0;
+}
+
+static int add_codes(quantize_plan *plan, quantize_item *item) {
+    quantize_entry *const entry = add_entry(plan, item->tensor->name, "", &item->data);
+    if (!entry)
+        return -1;
+    shape_codes(&item->layout, entry);
+    const safetensors_dtype zero_point =
+        item->layout.dtype == TDM_U8 ? SAFETENSORS_U8 : SAFETENSORS_I8;
+    if (add_parameters(plan, item, QUANTIZE_SCALE_SUFFIX, SAFETENSORS_F32, &item->scale))
+        return -1;
+    return item->layout.asymmetric
+               ? add_parameters(plan, item, QUANTIZE_ZERO_SUFFIX, zero_point, &item->zero_point)
+               : 0;
+}
+
+static int add_scalar(quantize_plan *plan, const char *layer, const char *suffix,
+                      safetensors_dtype dtype, int *position) {
+    quantize_entry *const entry = add_entry(plan, layer, suffix, position);
+    if (!entry)
+        return -1;
+    entry->dtype = dtype;
+    entry->bytes = safetensors_dtype_bytes(dtype);
+    return 0;
+}
+
+static int add_input(quantize_plan *plan, quantize_item *item, const quantize_choice *choice) {
+    const safetensors_dtype zero_point =
+        choice->activation_dtype == TDM_U8 ? SAFETENSORS_U8 : SAFETENSORS_I8;
+    return add_scalar(plan, item->layer, ".input" QUANTIZE_SCALE_SUFFIX, SAFETENSORS_F32,
+                      &item->input_scale) ||
+                   add_scalar(plan, item->layer, ".input" QUANTIZE_ZERO_SUFFIX, zero_point,
+                              &item->input_zero_point)
+               ? -1
+               : 0;
+}
+
+/* ---- layouts ---- */
+
+static void copy_shape(int64_t *to, const int64_t *from, int rank) {
+    memcpy(to, from, (size_t)rank * sizeof *to);
+}
+
+/* Columns of the matrix that a tensor is worked at as, where the scheme leaves the choice: whole blocks, if
+ * the tensor comes in blocks. */
+static int64_t free_columns(int64_t columns) {
+    while (columns > MOST_COLUMNS && columns % 64 == 0)
+        columns /= 2;
+    return columns;
+}
+
+/*
+ * The layout names blocks of the tensor as it is stored; the spec has the same scales in the same order for a matrix of the same
+ * elements, with rows as short as the blocks allow, so that a slab can be small.
+ */
+static int plan_codes(const quantize_choice *choice, quantize_item *item, file_error *error) {
+    const quantize_tensor *const tensor = item->tensor;
+    const tdm_quant_scheme *const rules = tdm_quant_scheme_info(item->scheme->rules);
+    const int64_t group = choice->group > 0 ? choice->group : rules->group;
+    const int64_t columns = columns_of(tensor);
+    quantize_layout *const layout = &item->layout;
+    int64_t shape[2] = {tensor->shape[0], columns};
+    int axis = choice->axis;
+    tdm_quant_reason reason;
+    layout->dtype = rules->dtype;
+    layout->asymmetric = rules->symmetry == TDM_QUANT_ASYMMETRIC;
+    layout->rank = tensor->rank;
+    copy_shape(layout->shape, tensor->shape, tensor->rank);
+    if (rules->granularity == TDM_QUANT_PER_AXIS) {
+        layout->block[axis] = 1;
+    } else if (rules->granularity == TDM_QUANT_PER_GROUP) {
+        if (tensor->rank > 2) {
+            layout->original_rank = tensor->rank;
+            copy_shape(layout->original_shape, tensor->shape, tensor->rank);
+            layout->rank = 2;
+            copy_shape(layout->shape, shape, 2);
+        }
+        layout->block[axis] = 1;
+        layout->block[1 - axis] = group;
+        axis = 1 - axis; /* the dimension that is cut */
+        if (axis == 1 && columns % group == 0) {
+            shape[0] *= columns / group;
+            shape[1] = group;
+        }
+    } else {
+        shape[1] = free_columns(columns);
+        shape[0] *= columns / shape[1];
+    }
+    if (tdm_quant_spec_make(rules, 2, shape, axis, group, &item->spec, &reason) != TDM_OK)
+        return file_fail(error, "tensor \"%s\": %s", file_printable(tensor->name).text,
+                         reason.text);
+    return 0;
+}
+
+static void plan_blocks(const quantize_tensor *tensor, const char *name, quantize_storage storage,
+                        quantize_layout *layout) {
+    snprintf(layout->scheme, sizeof layout->scheme, "%s", name);
+    layout->storage = storage;
+    layout->dtype = storage == QUANTIZE_Q8_0 ? TDM_S8 : TDM_S4;
+    layout->rank = tensor->rank;
+    copy_shape(layout->shape, tensor->shape, tensor->rank);
+    for (int i = 0; i < tensor->rank; i++)
+        layout->block[i] = i == tensor->rank - 1 ? 32 : 1;
+}
+
+/* ---- items ---- */
+
+static int has_activations(const quantize_choice *choice, const char *layer) {
+    if (!choice->activations)
+        return 0;
+    for (size_t i = 0; i < choice->activations->count; i++)
+        if (quantize_is_activation(choice->activations->tensors[i].name, layer))
+            return 1;
+    return 0;
+}
+
+static int plan_scheme(const quantize_choice *choice, quantize_plan *plan, quantize_item *item,
+                       file_error *error) {
+    snprintf(item->layout.scheme, sizeof item->layout.scheme, "%s", item->scheme->name);
+    switch (item->scheme->kind) {
+    case QUANTIZE_FLOATS:
+        return add_floats(plan, item);
+    case QUANTIZE_BLOCKS:
+        plan_blocks(item->tensor, item->scheme->name, item->scheme->storage, &item->layout);
+        return add_blocks(plan, item);
+    default:
+        return plan_codes(choice, item, error) || add_codes(plan, item) ? -1 : 0;
+    }
+}
+
+static int plan_item(const quantize_choice *choice, quantize_plan *plan, quantize_item *item,
+                     file_error *error) {
+    const quantize_tensor *const tensor = item->tensor;
+    item->data = item->scale = item->zero_point = QUANTIZE_NO_ENTRY;
+    item->input_scale = item->input_zero_point = QUANTIZE_NO_ENTRY;
+    item->layer = quantize_layer_name(tensor->name);
+    if (!item->layer)
+        return -1;
+    const int wanted = is_wanted(tensor, choice, &item->note);
+    if (wanted && !item->note)
+        item->note = obstacle(tensor, choice);
+    if (wanted && !item->note)
+        item->scheme = choice->scheme;
+    if (!item->scheme) {
+        if (tensor->storage != QUANTIZE_PLAIN)
+            plan_blocks(tensor, tensor->storage == QUANTIZE_Q8_0 ? "q8_0" : "q4_0", tensor->storage,
+                        &item->layout);
+        return add_copy(plan, item);
+    }
+    plan->quantized++;
+    if (plan_scheme(choice, plan, item, error))
+        return -1;
+    if (item->scheme->kind != QUANTIZE_FLOATS && !choice->to_gguf &&
+        has_activations(choice, item->layer))
+        return add_input(plan, item, choice);
+    return 0;
+}
+
+int quantize_plan_make(const quantize_source *source, const quantize_choice *choice,
+                       quantize_plan *plan, file_error *error) {
+    enum {
+        ENTRIES_EACH = 5
+    };
+    memset(plan, 0, sizeof *plan);
+    file_error_set(error, "out of memory for a plan of %zu tensors", source->count);
+    plan->items = calloc(source->count + 1, sizeof *plan->items);
+    plan->entries = calloc(source->count * ENTRIES_EACH + 1, sizeof *plan->entries);
+    int result = plan->items && plan->entries ? 0 : -1;
+    while (result == 0 && plan->item_count < source->count) {
+        quantize_item *const item = &plan->items[plan->item_count];
+        item->tensor = &source->tensors[plan->item_count++];
+        result = plan_item(choice, plan, item, error);
+    }
+    if (result != 0)
+        quantize_plan_release(plan);
+    return result;
+}
+
+void quantize_plan_release(quantize_plan *plan) {
+    for (size_t i = 0; i < plan->item_count; i++)
+        free(plan->items[i].layer);
+    for (size_t i = 0; i < plan->entry_count; i++)
+        free(plan->entries[i].name);
+    free(plan->items);
+    free(plan->entries);
+    memset(plan, 0, sizeof *plan);
+}

@@ -1,0 +1,76 @@
+/*
+ * What becomes of each tensor of a checkpoint, decided before anything is written: which are quantized, the tensors of the
+ * output, and the metadata that describes them.
+ */
+#ifndef BENCH_QUANTIZE_PLAN_H
+#define BENCH_QUANTIZE_PLAN_H
+
+#include <regex.h>
+
+#include "bench/quantize_layout.h"
+#include "bench/quantize_scheme.h"
+#include "bench/quantize_source.h"
+#include "quant/schemes.h"
+
+enum {
+    QUANTIZE_LEAST_ELEMENTS = 1024,
+    QUANTIZE_NO_ENTRY = -1
+};
+
+typedef struct quantize_choice {
+    const quantize_scheme *scheme;
+    int64_t group;                      /* 0: the scheme's own */
+    int axis;                           /* dimension of the output channels: 0 or 1 */
+    const regex_t *only;                /* NULL: by rank, type and size */
+    const regex_t *skip;                /* NULL: none */
+    const quantize_source *activations; /* NULL: none */
+    tdm_dtype activation_dtype;         /* u8 or s8 */
+    int to_gguf;
+} quantize_choice;
+
+/* A tensor of the output. */
+typedef struct quantize_entry {
+    char *name;
+    quantize_storage storage;
+    safetensors_dtype dtype; /* of plain storage */
+    int rank;
+    int64_t shape[SAFETENSORS_MAX_RANK]; /* of elements */
+    size_t bytes;
+} quantize_entry;
+
+/* A tensor of the input. */
+typedef struct quantize_item {
+    const quantize_tensor *tensor;
+    const quantize_scheme *scheme; /* NULL: copied as it is */
+    const char *note;              /* why it is copied though one would expect otherwise, or NULL */
+    char *layer;
+    tdm_quant_spec spec;    /* of codes */
+    quantize_layout layout; /* of codes and blocks */
+    int data;               /* positions in `entries`, or QUANTIZE_NO_ENTRY */
+    int scale;
+    int zero_point;
+    int input_scale;
+    int input_zero_point;
+} quantize_item;
+
+typedef struct quantize_plan {
+    quantize_item *items;
+    size_t item_count;
+    quantize_entry *entries;
+    size_t entry_count;
+    size_t quantized; /* items with a scheme */
+} quantize_plan;
+
+/* 0, or -1 with *plan empty and the reason in *error. */
+int quantize_plan_make(const quantize_source *source, const quantize_choice *choice,
+                       quantize_plan *plan, file_error *error);
+
+void quantize_plan_release(quantize_plan *plan);
+
+/*
+ * Whether a tensor of the file of activations is a batch of what goes into a layer: it has the layer's name, or
+ * "<layer>.input", or "<layer>.input.<number>".
+ */
+int quantize_is_activation(const char *name, const char *layer);
+
+#endif

@@ -1,0 +1,185 @@
+#include "bench/quantize_report.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cjson/cJSON.h>
+
+#include "bench/results_json.h"
+#include "bench/table_print.h"
+
+struct quantize_report {
+    const quantize_run *run;
+    cJSON *json;
+    cJSON *tensors;
+    text_table *table;
+    uint64_t bytes_before;
+    uint64_t bytes_after;
+    int quantized;
+    int copied;
+};
+
+quantize_report *quantize_report_create(const quantize_run *run) {
+    quantize_report *const report = calloc(1, sizeof *report);
+    if (!report)
+        return NULL;
+    report->run = run;
+    report->json = cJSON_CreateObject();
+    report->table =
+        table_create(run->calibration ? "tensor|shape|from|to|>SQNR dB|>cosine|>max error|>bytes "
+                                        "before|>after|>output SQNR dB|note"
+                                      : "tensor|shape|from|to|>SQNR dB|>cosine|>max error|>bytes "
+                                        "before|>after|note");
+    results_put_text(report->json, "schema", "tandem-quantize/1");
+    cJSON_AddItemToObject(report->json, "library", results_library_json());
+    results_put_text(report->json, "input", run->input);
+    results_put_text(report->json, "output", run->output);
+    results_put_text(report->json, "scheme", run->scheme->name);
+    results_put_number(report->json, "group", run->group > 0 ? (double)run->group : NAN);
+    results_put_number(report->json, "axis", run->axis);
+    results_put_text(report->json, "calibration", run->calibration);
+    results_put_text(report->json, "observer", run->calibration ? run->observer : NULL);
+    report->tensors = cJSON_AddArrayToObject(report->json, "tensors");
+    return report;
+}
+
+static const char *target_name(const quantize_item *item) {
+    return item->scheme ? item->scheme->name : "copied";
+}
+
+/* ---- JSON ---- */
+
+static void add_errors(cJSON *json, const tdm_quant_error *error) {
+    results_put_number(json, "sqnr_db", tdm_quant_error_sqnr(error));
+    results_put_number(json, "nmse", tdm_quant_error_nmse(error));
+    results_put_number(json, "cosine", tdm_quant_error_cosine(error));
+    results_put_number(json, "max_error", error->max_error);
+}
+
+static void add_input(cJSON *json, const quantize_input *input) {
+    cJSON *const object = cJSON_AddObjectToObject(json, "input");
+    results_put_number(object, "scale", (double)input->parameters.scale);
+    results_put_number(object, "zero_point", input->parameters.zero_point);
+    results_put_number(object, "batches", (double)input->batch_count);
+}
+
+static void add_json(const quantize_report *report, const quantize_result *result) {
+    const quantize_tensor *const tensor = result->item->tensor;
+    cJSON *const json = cJSON_CreateObject();
+    results_put_text(json, "name", tensor->name);
+    cJSON *const shape = cJSON_AddArrayToObject(json, "shape");
+    for (int i = 0; i < tensor->rank; i++)
+        cJSON_AddItemToArray(shape, cJSON_CreateNumber((double)tensor->shape[i]));
+    results_put_text(json, "from", quantize_storage_name(tensor));
+    results_put_text(json, "to", target_name(result->item));
+    results_put_number(json, "bytes_before", (double)tensor->bytes);
+    results_put_number(json, "bytes_after", (double)result->bytes_after);
+    results_put_text(json, "note", result->item->note);
+    if (result->outcome) {
+        add_errors(json, &result->outcome->errors);
+        results_put_number(json, "saturated", (double)result->outcome->saturated);
+    }
+    if (result->input)
+        add_input(json, result->input);
+    if (result->product)
+        add_errors(cJSON_AddObjectToObject(json, "layer_output"), result->product);
+    cJSON_AddItemToArray(report->tensors, json);
+}
+
+/* ---- table ---- */
+
+/* No noise at all is no number of decibels. */
+static void add_decibels(text_table *table, const tdm_quant_error *error) {
+    if (!error)
+        table_cell(table, "%s", "");
+    else if (error->noise == 0)
+        table_cell(table, "exact");
+    else
+        table_cell(table, "%.2f", tdm_quant_error_sqnr(error));
+}
+
+static void add_shape(text_table *table, const quantize_tensor *tensor) {
+    char text[SAFETENSORS_MAX_RANK * 21 + 1] = "";
+    size_t length = 0;
+    for (int i = 0; i < tensor->rank; i++)
+        length += (size_t)snprintf(text + length, sizeof text - length, "%s%" PRId64,
+                                   i > 0 ? "x" : "", tensor->shape[i]);
+    table_cell(table, "%s", text);
+}
+
+static void add_note(text_table *table, const quantize_result *result) {
+    if (result->outcome && result->outcome->saturated > 0)
+        table_cell(table, "%" PRIu64 " numbers limited to the largest finite one",
+                   result->outcome->saturated);
+    else
+        table_cell(table, "%s", result->item->note ? result->item->note : "");
+}
+
+static void add_row(const quantize_report *report, const quantize_result *result) {
+    const quantize_tensor *const tensor = result->item->tensor;
+    const tdm_quant_error *const errors = result->outcome ? &result->outcome->errors : NULL;
+    text_table *const table = report->table;
+    table_cell(table, "%s", file_printable(tensor->name).text);
+    add_shape(table, tensor);
+    table_cell(table, "%s", quantize_storage_name(tensor));
+    table_cell(table, "%s", target_name(result->item));
+    add_decibels(table, errors);
+    table_cell(table, errors ? "%.6f" : "", errors ? tdm_quant_error_cosine(errors) : 0.0);
+    table_cell(table, errors ? "%.3g" : "", errors ? errors->max_error : 0.0);
+    table_cell(table, "%zu", tensor->bytes);
+    table_cell(table, "%" PRIu64, result->bytes_after);
+    if (report->run->calibration)
+        add_decibels(table, result->product);
+    add_note(table, result);
+}
+
+void quantize_report_add(quantize_report *report, const quantize_result *result) {
+    if (!report)
+        return;
+    report->bytes_before += result->item->tensor->bytes;
+    report->bytes_after += result->bytes_after;
+    report->quantized += result->outcome != NULL;
+    report->copied += result->outcome == NULL;
+    add_json(report, result);
+    /* Copies that nobody asked about are only counted. */
+    if (result->outcome || result->item->note)
+        add_row(report, result);
+}
+
+int quantize_report_finish(quantize_report *report, const char *command, const char *path,
+                           size_t left_out) {
+    if (!report)
+        return -1;
+    cJSON *const totals = cJSON_AddObjectToObject(report->json, "totals");
+    results_put_number(totals, "quantized", report->quantized);
+    results_put_number(totals, "copied", report->copied);
+    results_put_number(totals, "bytes_before", (double)report->bytes_before);
+    results_put_number(totals, "bytes_after", (double)report->bytes_after);
+    results_put_number(totals, "metadata_left_out", (double)left_out);
+    if (!path || strcmp(path, "-") != 0) {
+        if (report->quantized > 0)
+            table_print(report->table, stdout);
+        printf("%s%s: %d tensors quantized, %d copied; %" PRIu64 " bytes before, %" PRIu64
+               " after (%.3fx)\n",
+               report->quantized > 0 ? "\n" : "", report->run->output, report->quantized,
+               report->copied, report->bytes_before, report->bytes_after,
+               report->bytes_before > 0 ? (double)report->bytes_after / (double)report->bytes_before
+                                        : 1.0);
+        if (left_out > 0)
+            printf("%zu values of the GGUF header, arrays for the most part, have no place in a "
+                   "safetensors file and were left out\n",
+                   left_out);
+    }
+    return path ? results_write_json(report->json, command, path) : 0;
+}
+
+void quantize_report_destroy(quantize_report *report) {
+    if (!report)
+        return;
+    cJSON_Delete(report->json);
+    table_destroy(report->table);
+    free(report);
+}

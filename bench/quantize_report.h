@@ -1,0 +1,43 @@
+/* What `tandem quantize` says of its work: a table, and JSON of the schema tandem-quantize/1. */
+#ifndef BENCH_QUANTIZE_REPORT_H
+#define BENCH_QUANTIZE_REPORT_H
+
+#include "bench/quantize_calibrate.h"
+#include "bench/quantize_pass.h"
+#include "bench/quantize_plan.h"
+
+typedef struct quantize_report quantize_report;
+
+/* What the whole run was about; texts must outlive the report. */
+typedef struct quantize_run {
+    const char *input;
+    const char *output;
+    const quantize_scheme *scheme;
+    int64_t group; /* 0: none */
+    int axis;
+    const char *calibration; /* NULL: none */
+    const char *observer;
+} quantize_run;
+
+/* One tensor. */
+typedef struct quantize_result {
+    const quantize_item *item;
+    const quantize_outcome *outcome; /* NULL: copied */
+    uint64_t bytes_after;            /* with scales and zero points */
+    const quantize_input *input;     /* NULL: not calibrated */
+    const tdm_quant_error *product;  /* NULL: not compared */
+} quantize_result;
+
+/* NULL when memory is short; every function accepts NULL. */
+quantize_report *quantize_report_create(const quantize_run *run);
+
+void quantize_report_add(quantize_report *report, const quantize_result *result);
+
+/* Print the table, unless the JSON goes to standard output, and write the JSON (path NULL: none). 0, or -1 with the
+ * reason on stderr. */
+int quantize_report_finish(quantize_report *report, const char *command, const char *path,
+                           size_t left_out);
+
+void quantize_report_destroy(quantize_report *report);
+
+#endif

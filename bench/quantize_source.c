@@ -1,0 +1,219 @@
+#include "bench/quantize_source.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "bench/file_mapping.h"
+#include "bench/quantize_layout.h"
+#include "quant/number_formats.h"
+#include "quant/quant_blocks.h"
+
+int quantize_is_gguf(const char *path) {
+    static const char suffix[] = ".gguf";
+    const size_t length = strlen(path);
+    return length >= sizeof suffix - 1 && !strcasecmp(path + length - (sizeof suffix - 1), suffix);
+}
+
+/* ---- safetensors ---- */
+
+/* Blocks stand in a safetensors file as U8 of shape rows x bytes; the metadata says what they are. */
+static int take_blocks(const safetensors_tensor *from, const quantize_layout *layout,
+                       quantize_tensor *to, file_error *error) {
+    const int q8_0 = layout->storage == QUANTIZE_Q8_0;
+    uint64_t blocks = 1;
+    for (int i = 0; i < layout->rank; i++) {
+        const int64_t extent = layout->shape[i] / (i == layout->rank - 1 ? 32 : 1);
+        if (__builtin_mul_overflow(blocks, (uint64_t)extent, &blocks))
+            blocks = UINT64_MAX;
+    }
+    const size_t bytes = q8_0 ? TDM_QUANT_Q8_0_BYTES : TDM_QUANT_Q4_0_BYTES;
+    if (layout->rank < 1 || layout->shape[layout->rank - 1] % 32 != 0 ||
+        from->dtype != SAFETENSORS_U8 || from->bytes % bytes != 0 || from->bytes / bytes != blocks)
+        return file_fail(error, "tensor \"%s\" is not what its metadata says, blocks of %s",
+                         file_printable(from->name).text, q8_0 ? "q8_0" : "q4_0");
+    to->storage = layout->storage;
+    to->rank = layout->rank;
+    memcpy(to->shape, layout->shape, sizeof to->shape);
+    return 0;
+}
+
+static int take_safetensors(const quantize_source *source, size_t index, quantize_tensor *to,
+                            file_error *error) {
+    const safetensors_tensor *const from = safetensors_at(source->safetensors, index);
+    quantize_layout layout;
+    *to = (quantize_tensor){.name = from->name,
+                            .dtype = from->dtype,
+                            .rank = from->rank,
+                            .data = from->data,
+                            .bytes = from->bytes};
+    memcpy(to->shape, from->shape, sizeof to->shape);
+    const int found = quantize_layout_find(source->safetensors, from->name, &layout, error);
+    if (found <= 0)
+        return found;
+    return layout.storage == QUANTIZE_PLAIN ? 0 : take_blocks(from, &layout, to, error);
+}
+
+/* ---- GGUF ---- */
+
+static int take_gguf(const quantize_source *source, size_t index, quantize_tensor *to,
+                     file_error *error) {
+    static const struct {
+        gguf_type type;
+        quantize_storage storage;
+        safetensors_dtype dtype;
+    } rows[] = {
+        {GGUF_F32, QUANTIZE_PLAIN, SAFETENSORS_F32},   {GGUF_F16, QUANTIZE_PLAIN, SAFETENSORS_F16},
+        {GGUF_BF16, QUANTIZE_PLAIN, SAFETENSORS_BF16}, {GGUF_F64, QUANTIZE_PLAIN, SAFETENSORS_F64},
+        {GGUF_I8, QUANTIZE_PLAIN, SAFETENSORS_I8},     {GGUF_I16, QUANTIZE_PLAIN, SAFETENSORS_I16},
+        {GGUF_I32, QUANTIZE_PLAIN, SAFETENSORS_I32},   {GGUF_I64, QUANTIZE_PLAIN, SAFETENSORS_I64},
+        {GGUF_Q8_0, QUANTIZE_Q8_0, SAFETENSORS_U8},    {GGUF_Q4_0, QUANTIZE_Q4_0, SAFETENSORS_U8},
+    };
+    const gguf_tensor *const from = gguf_at(source->gguf, index);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (rows[i].type != from->type)
+            continue;
+        *to = (quantize_tensor){.name = from->name,
+                                .storage = rows[i].storage,
+                                .dtype = rows[i].dtype,
+                                .rank = from->rank,
+                                .data = from->data,
+                                .bytes = from->bytes};
+        memcpy(to->shape, from->shape, sizeof from->shape);
+        return 0;
+    }
+    return file_fail(error, "tensor \"%s\" is of type %s, which quantize does not take",
+                     file_printable(from->name).text, gguf_type_name(from->type));
+}
+
+/* ---- the source ---- */
+
+static int take_tensors(quantize_source *source, const char *path, file_error *error) {
+    file_error inner;
+    const size_t count =
+        source->gguf ? gguf_count(source->gguf) : safetensors_count(source->safetensors);
+    source->tensors = calloc(count + 1, sizeof *source->tensors);
+    if (!source->tensors)
+        return file_fail(error, "out of memory for %zu tensors", count);
+    for (; source->count < count; source->count++) {
+        quantize_tensor *const to = &source->tensors[source->count];
+        if (source->gguf ? take_gguf(source, source->count, to, &inner)
+                         : take_safetensors(source, source->count, to, &inner))
+            return file_fail(error, "%s: %s", path, inner.text);
+    }
+    return 0;
+}
+
+int quantize_source_open(const char *path, quantize_source *source, file_error *error) {
+    memset(source, 0, sizeof *source);
+    if (quantize_is_gguf(path) ? gguf_open(path, &source->gguf, error)
+                               : safetensors_open(path, &source->safetensors, error))
+        return -1;
+    if (take_tensors(source, path, error)) {
+        quantize_source_close(source);
+        return -1;
+    }
+    return 0;
+}
+
+void quantize_source_close(quantize_source *source) {
+    safetensors_close(source->safetensors);
+    gguf_close(source->gguf);
+    free(source->tensors);
+    memset(source, 0, sizeof *source);
+}
+
+const quantize_tensor *quantize_source_find(const quantize_source *source, const char *name) {
+    for (size_t i = 0; i < source->count; i++)
+        if (!strcmp(source->tensors[i].name, name))
+            return &source->tensors[i];
+    return NULL;
+}
+
+/* ---- elements ---- */
+
+const char *quantize_storage_name(const quantize_tensor *tensor) {
+    if (tensor->storage == QUANTIZE_PLAIN)
+        return safetensors_dtype_name(tensor->dtype);
+    return tensor->storage == QUANTIZE_Q8_0 ? "Q8_0" : "Q4_0";
+}
+
+tdm_dtype quantize_float_dtype(const quantize_tensor *tensor) {
+    if (tensor->storage != QUANTIZE_PLAIN)
+        return TDM_F32;
+    switch (tensor->dtype) {
+    case SAFETENSORS_F32:
+        return TDM_F32;
+    case SAFETENSORS_F16:
+        return TDM_F16;
+    case SAFETENSORS_BF16:
+        return TDM_BF16;
+    case SAFETENSORS_F64:
+        return TDM_F64;
+    default:
+        return TDM_DTYPE_NONE;
+    }
+}
+
+int64_t quantize_element_count(const quantize_tensor *tensor) {
+    int64_t count = 1;
+    for (int i = 0; i < tensor->rank; i++)
+        count *= tensor->shape[i]; /* the readers have checked that it does not overflow */
+    return count;
+}
+
+size_t quantize_storage_bytes(const quantize_tensor *tensor, int64_t count) {
+    switch (tensor->storage) {
+    case QUANTIZE_Q8_0:
+        return (size_t)count / TDM_QUANT_BLOCK_ELEMENTS * TDM_QUANT_Q8_0_BYTES;
+    case QUANTIZE_Q4_0:
+        return (size_t)count / TDM_QUANT_BLOCK_ELEMENTS * TDM_QUANT_Q4_0_BYTES;
+    default:
+        return (size_t)count * safetensors_dtype_bytes(tensor->dtype);
+    }
+}
+
+static void read_halves(const unsigned char *from, int64_t count, float (*widen)(uint16_t),
+                        float *values) {
+    for (int64_t i = 0; i < count; i++) {
+        uint16_t bits;
+        memcpy(&bits, from + 2 * i, sizeof bits);
+        values[i] = widen(bits);
+    }
+}
+
+static void read_plain(const quantize_tensor *tensor, const unsigned char *from, int64_t count,
+                       float *values) {
+    switch (tensor->dtype) {
+    case SAFETENSORS_F32:
+        memcpy(values, from, (size_t)count * sizeof *values);
+        return;
+    case SAFETENSORS_F16:
+        read_halves(from, count, tdm_f32_from_f16, values);
+        return;
+    case SAFETENSORS_BF16:
+        read_halves(from, count, tdm_f32_from_bf16, values);
+        return;
+    default:
+        for (int64_t i = 0; i < count; i++)
+            values[i] = (float)tdm_number_get(TDM_F64, from, (size_t)i);
+    }
+}
+
+void quantize_read_floats(const quantize_tensor *tensor, int64_t first, int64_t count,
+                          float *values) {
+    const unsigned char *const from =
+        (const unsigned char *)tensor->data + quantize_storage_bytes(tensor, first);
+    const size_t blocks = (size_t)count / TDM_QUANT_BLOCK_ELEMENTS;
+    if (tensor->storage == QUANTIZE_Q8_0)
+        tdm_quant_q8_0_decode(from, blocks, values);
+    else if (tensor->storage == QUANTIZE_Q4_0)
+        tdm_quant_q4_0_decode(from, blocks, values);
+    else
+        read_plain(tensor, from, count, values);
+}
+
+void quantize_release(const quantize_tensor *tensor, int64_t first, int64_t count) {
+    file_release_pages((const unsigned char *)tensor->data + quantize_storage_bytes(tensor, first),
+                       quantize_storage_bytes(tensor, count));
+}

@@ -1,0 +1,69 @@
+/*
+ * A checkpoint to be quantized or converted: a safetensors or a GGUF file, by the end of its name, memory-mapped.
+ * Its tensors look the same whichever it is.
+ */
+#ifndef BENCH_QUANTIZE_SOURCE_H
+#define BENCH_QUANTIZE_SOURCE_H
+
+#include <tandem/dtype.h>
+
+#include "bench/gguf.h"
+#include "bench/safetensors.h"
+
+/* How elements are stored. */
+typedef enum quantize_storage {
+    QUANTIZE_PLAIN, /* one by one, in `dtype` */
+    QUANTIZE_Q8_0,  /* blocks of 32 along the last dimension, as in GGUF files */
+    QUANTIZE_Q4_0
+} quantize_storage;
+
+typedef struct quantize_tensor {
+    const char *name;
+    quantize_storage storage;
+    safetensors_dtype dtype; /* of plain storage */
+    int rank;
+    int64_t shape[SAFETENSORS_MAX_RANK];
+    const void *data; /* aligned to nothing */
+    size_t bytes;
+} quantize_tensor;
+
+typedef struct quantize_source {
+    safetensors_file *safetensors; /* one of the two is NULL */
+    gguf_file *gguf;
+    quantize_tensor *tensors; /* in the order of their data */
+    size_t count;
+} quantize_source;
+
+/* Whether a file of that name is a GGUF file: it ends in ".gguf". */
+int quantize_is_gguf(const char *path);
+
+/* 0, or -1 with *source empty and the reason in *error. */
+int quantize_source_open(const char *path, quantize_source *source, file_error *error);
+
+void quantize_source_close(quantize_source *source);
+
+/* NULL when there is none of that name. */
+const quantize_tensor *quantize_source_find(const quantize_source *source, const char *name);
+
+/* "F32", "Q8_0". */
+const char *quantize_storage_name(const quantize_tensor *tensor);
+
+/* f32, f16, bf16, f64 of a plain tensor of floats; f32 for blocks; TDM_DTYPE_NONE for what is no float. */
+tdm_dtype quantize_float_dtype(const quantize_tensor *tensor);
+
+int64_t quantize_element_count(const quantize_tensor *tensor);
+
+/*
+ * Elements first … first + count − 1 in f32 (f64 is rounded). Of blocks, `first` must begin one and `count` be
+ * whole ones.
+ */
+void quantize_read_floats(const quantize_tensor *tensor, int64_t first, int64_t count,
+                          float *values);
+
+/* Let go of the memory of the elements first … first + count − 1, which will hardly be needed again. */
+void quantize_release(const quantize_tensor *tensor, int64_t first, int64_t count);
+
+/* Bytes of `count` elements in the storage of a tensor. */
+size_t quantize_storage_bytes(const quantize_tensor *tensor, int64_t count);
+
+#endif
