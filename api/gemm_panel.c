@@ -35,6 +35,7 @@ typedef struct sizes {
     double blocks;        /* of K */
     bool a_along_k, b_along_n, b_rows_far;
     uint64_t strip_bytes, panel_bytes, tile_bytes, local_bytes, roomy_bytes;
+    double touched; /* of a strip */
 } sizes;
 
 static sizes sizes_of(const tdm_gemm_plan *plan) {
@@ -42,6 +43,7 @@ static sizes sizes_of(const tdm_gemm_plan *plan) {
     const int32_t *const row = plan->kernel->variant->parameters;
     const int64_t mr = row[TDM_GEMM_P_ROWS], nr = row[TDM_GEMM_P_COLUMNS],
                   kc = row[TDM_GEMM_P_DEPTH];
+    const int64_t blocks = p->k > kc ? tdm_ceil_div(p->k, kc) : 1;
     const uint64_t local = plan->device->info.local_bytes;
     return (sizes){.strips = tdm_ceil_div(p->m, mr),
                    .panels = tdm_ceil_div(p->n, nr),
@@ -50,7 +52,7 @@ static sizes sizes_of(const tdm_gemm_plan *plan) {
                    .cores = plan->device->info.compute_units,
                    .rows = (double)mr,
                    .columns = (double)nr,
-                   .blocks = p->k > kc ? (double)tdm_ceil_div(p->k, kc) : 1.0,
+                   .blocks = (double)blocks,
                    .a_along_k = p->a.col == 1,
                    .b_along_n = p->b.col == 1,
                    .b_rows_far = p->b.row * tdm_dtype_info(p->b.dtype)->unit_bytes > FAR_BYTES,
@@ -59,6 +61,7 @@ static sizes sizes_of(const tdm_gemm_plan *plan) {
                    .tile_bytes = p->k > kc ? (uint64_t)(mr * nr) * sizeof(float) : 0,
                    // Local memory is the core's own cache: some of it stays free for B.
                    .roomy_bytes = local / 16 * 7,
+                   .touched = (double)tdm_ceil_div(p->k, blocks) / (double)kc,
                    .local_bytes = local > TDM_GEMM_SMALL_LOCAL ? local / 4 * 3 : local};
 }
 
@@ -67,6 +70,13 @@ static uint64_t local_bytes(const sizes *s, const tdm_gemm_division *d) {
                    panels = (uint64_t)tdm_ceil_div(s->panels, d->column_items);
     return strips * s->strip_bytes + (d->packs_inside ? s->panel_bytes : 0) +
            strips * panels * s->tile_bytes;
+}
+
+/* Does an item leave B too little of the core's cache? */
+static bool crowds(const sizes *s, const tdm_gemm_division *d) {
+    const uint64_t strips = (uint64_t)tdm_ceil_div(s->strips, d->row_items) * s->strip_bytes;
+    const double idle = (double)strips * (1.0 - s->touched);
+    return (double)local_bytes(s, d) - idle > (double)s->roomy_bytes;
 }
 
 /* Cycles until the last core is done. */
@@ -84,7 +94,7 @@ static double cost(const sizes *s, const tdm_gemm_division *d, bool packs) {
                               : s->b_rows_far ? PACK_INSIDE_FAR
                                               : PACK_INSIDE);
     else
-        item += b_elements * (local_bytes(s, d) > s->roomy_bytes ? STREAM_B_CROWDED : STREAM_B);
+        item += b_elements * (crowds(s, d) ? STREAM_B_CROWDED : STREAM_B);
     const double even = (items * item + WAKE * (s->cores - 1.0)) / s->cores;
     const double rounds = (double)tdm_ceil_div((int64_t)items, (int64_t)s->cores) * item;
     const double late = items <= s->cores ? rounds + WAKE : rounds;

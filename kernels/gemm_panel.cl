@@ -2,19 +2,21 @@
  * explicit wide vectors.
  *
  *                NR = NV vectors of VW          The item's rows are cut into strips of MR, its columns into
- *              ┌────┬────┐                      panels of NR, K into blocks of KC:
+ *              ┌────┬────┐                      panels of NR, K into equal blocks of at most KC:
  *     B row    │ b0 │ b1 │                        for each block of K
  *              └────┴────┘                          copy the block of every strip to local memory, as f32
  *   strip ┌─┐  ┌────┬────┐                          for each panel of B, for each strip
  *   of A  │a│× │acc │acc │                            acc[i][v] += splat(a(i, p)) · b(p, v)
  *   MR    └─┘  └────┴────┘
  *
+ * So that the last strip is not nearly empty, the last ones have a row less than the others, as many as it takes.
  * A strip keeps its rows STRIDE = KC + 16 floats apart: they are then reached from one address by constant
  * displacements, and never fall on the same lines of a cache as rows of a power of two do. Between blocks of K
  * the accumulators stand in local memory. B comes in panels of NR columns (gemm_pack.cl), in its own type, or
  * in place (b_packed = 0): the item then packs each panel to local memory as f32 before it multiplies.
  * Local memory is ordinary cached memory on these devices, and groups have one item: there is no barrier.
- * While it multiplies, an item asks for the next block of A, a cache line every fourth step.
+ * While it multiplies, an item asks for lines of what it will need next: the next block of A (in the last tiles
+ * before it), the next panel of B, the tile's own part of D.
  *
  * Local memory, in this order: strips, one panel unless b_packed, accumulators if K > KC.
  * Grid (row_tiles · column_tiles items, row tiles first; 1; batch). Item r of row_tiles gets the strips from
@@ -30,6 +32,8 @@
 #define TILE (MR * NR)
 /* A row's part of a block in pieces that are asked for at a time, four lines of f32 each. */
 #define PIECES (KC / 64)
+/* Lines of a row of a tile in D. */
+#define D_LINES (NR < 32 ? 1 : NR / 16)
 
 #define COPY_ROWS(AT)                                                                              \
     for (int i = 0; i < MR; i++) {                                                                 \
@@ -84,60 +88,124 @@ TDM_DEVICE void copy_panel(TDM_GLOBAL const TDM_TYPE(BT) * b, long at, long b_ro
 }
 
 /* One step of K at A_AT floats into the strip. */
-#define PANEL_STEP(A_AT, LOAD_B)                                                                   \
+#define PANEL_STEP(ROWS, A_AT, LOAD_B)                                                             \
     {                                                                                              \
         VECTOR b_vec[NV];                                                                          \
         TDM_UNROLL for (int v = 0; v < NV; v++) b_vec[v] = LOAD_B(A_AT, v);                        \
-        TDM_UNROLL for (int i = 0; i < MR; i++) {                                                  \
+        TDM_UNROLL for (int i = 0; i < ROWS; i++) {                                                \
             const VECTOR a_vec = TDM_SPLAT(VW, strip[i * STRIDE + (A_AT)]);                        \
             TDM_UNROLL for (int v = 0; v < NV; v++) acc[i][v] =                                    \
                 tdm_fma(a_vec, b_vec[v], acc[i][v]);                                               \
         }                                                                                          \
     }
 
-/* A block of K, four steps at a time, each time asking for one line of the next block. */
-#define PANEL_BLOCK(LOAD_B)                                                                        \
+/* A block of K, four steps at a time, each time asking for lines of what comes next. */
+#define PANEL_BLOCK(ROWS, LOAD_B)                                                                  \
     {                                                                                              \
         int p = 0;                                                                                 \
         for (int piece = 1; p + 16 <= depth; p += 16, piece++) {                                   \
-            TDM_GLOBAL const char *line = ahead.at;                                                \
-            ahead.at += piece % PIECES == 0 ? ahead.row : ahead.piece;                             \
+            TDM_GLOBAL const char *line = ask.a;                                                   \
+            ask.a += piece % PIECES == 0 ? ask.a_row : ask.a_piece;                                \
+            tdm_prefetch(ask.d);                                                                   \
+            ask.d += piece % D_LINES == 0 ? ask.d_row : ask.d_line;                                \
             TDM_NO_UNROLL for (int q = p; q < p + 16; q += 4) {                                    \
                 tdm_prefetch(line);                                                                \
-                line += ahead.line;                                                                \
-                PANEL_STEP(q, LOAD_B)                                                              \
-                PANEL_STEP(q + 1, LOAD_B)                                                          \
-                PANEL_STEP(q + 2, LOAD_B)                                                          \
-                PANEL_STEP(q + 3, LOAD_B)                                                          \
+                line += ask.a_line;                                                                \
+                tdm_prefetch_far(ask.b);                                                           \
+                tdm_prefetch_far(ask.b + ask.b_line);                                              \
+                ask.b += 2 * ask.b_line;                                                           \
+                PANEL_STEP(ROWS, q, LOAD_B)                                                        \
+                PANEL_STEP(ROWS, q + 1, LOAD_B)                                                    \
+                PANEL_STEP(ROWS, q + 2, LOAD_B)                                                    \
+                PANEL_STEP(ROWS, q + 3, LOAD_B)                                                    \
             }                                                                                      \
         }                                                                                          \
         for (; p < depth; p++)                                                                     \
-            PANEL_STEP(p, LOAD_B)                                                                  \
+            PANEL_STEP(ROWS, p, LOAD_B)                                                            \
     }
-#define LOAD_PACKED(P, v) TDM_LOADV(VW, BT, b, b_at + (P)*NR + (v)*VW)
+#define LOAD_PACKED(P, v) TDM_LOADV(VW, BT, b, (P)*NR + (v)*VW)
 #define LOAD_LOCAL(P, v) TDM_LOADV(VW, f32, panel, (P)*NR + (v)*VW)
 
-/* What to ask for next: bytes from one line, piece and row to the next; all zero asks for one line again and again. */
+/* What to ask for while multiplying, as addresses and distances in bytes; distances of zero ask for one line again and again. */
 typedef struct {
-    TDM_GLOBAL const char *at;
-    long line, piece, row;
+    TDM_GLOBAL const char *a, *b, *d;
+    long a_line, a_piece, a_row; /* from one line, piece and row to the next */
+    long b_line;
+    long d_line, d_row;
 } lines_ahead;
 
-/* The part of A's next block, or of the next item's first one, that step number `step` of the item asks for. */
-TDM_DEVICE lines_ahead look_ahead(TDM_GLOBAL const void *a, tdm_gemm_shape_arg s, long next,
-                                  int step, int rows) {
+/* Where a tile's sums go. */
+#define TO_KEPT 0
+#define TO_D 1
+#define PAST_CACHES 2
+#define TO_TILE 3
+
+#define EACH_SUM(ROWS)                                                                             \
+    TDM_UNROLL for (int r = 0; r < ROWS; r++) TDM_UNROLL for (int v = 0; v < NV; v++)
+
+/* A strip of ROWS rows times a panel: the sums of a block of K are added to `kept` unless it is the first. B is read in
+ * place where it is packed, from the copy in `panel` otherwise. */
+#define MULTIPLY(NAME, ROWS)                                                                       \
+    TDM_DEVICE void NAME(TDM_LOCAL const float *strip, TDM_GLOBAL const TDM_TYPE(BT) * b,          \
+                         int b_packed, TDM_LOCAL const float *panel, int depth, int first,         \
+                         lines_ahead ask, int where, TDM_LOCAL float *kept, TDM_GLOBAL float *d,   \
+                         long d_row, float *tile) {                                                \
+        VECTOR acc[ROWS][NV];                                                                      \
+        if (first) {                                                                               \
+            EACH_SUM(ROWS) acc[r][v] = TDM_SPLAT(VW, 0.0f);                                        \
+        } else {                                                                                   \
+            EACH_SUM(ROWS) acc[r][v] = TDM_LOADV(VW, f32, kept, r * NR + v * VW);                  \
+        }                                                                                          \
+        if (b_packed)                                                                              \
+            PANEL_BLOCK(ROWS, LOAD_PACKED)                                                         \
+        else                                                                                       \
+            PANEL_BLOCK(ROWS, LOAD_LOCAL)                                                          \
+        if (where == TO_KEPT) {                                                                    \
+            EACH_SUM(ROWS) TDM_STOREV(VW, f32, acc[r][v], kept, r *NR + v * VW);                   \
+        } else if (where == PAST_CACHES) {                                                         \
+            EACH_SUM(ROWS) TDM_STREAMV(VW, acc[r][v], d, r *d_row + v * VW);                       \
+        } else if (where == TO_D) {                                                                \
+            EACH_SUM(ROWS) TDM_STOREV(VW, f32, acc[r][v], d, r *d_row + v * VW);                   \
+        } else {                                                                                   \
+            EACH_SUM(ROWS) TDM_STOREV(VW, f32, acc[r][v], tile, r *NR + v * VW);                   \
+        }                                                                                          \
+    }
+MULTIPLY(multiply_whole, MR)
+MULTIPLY(multiply_thin, (MR - 1))
+
+/* A's next block, or the next item's first one: the rows that a tile asks for which is followed by `to_come` others
+ * before. Earlier, the lines would leave the cache again. */
+TDM_DEVICE void ask_for_a(lines_ahead *ask, TDM_GLOBAL const void *a, tdm_gemm_shape_arg s,
+                          long next, long to_come, int rows) {
     const int size = s.a_type == TDM_CODE_F32 ? 4 : 2;
-    const int first = step * (KC / 16 / PIECES);
-    lines_ahead ahead;
-    ahead.at = (TDM_GLOBAL const char *)a;
-    ahead.line = ahead.piece = ahead.row = 0;
+    const long first = to_come * (KC / 16 / PIECES);
+    ask->a = (TDM_GLOBAL const char *)a;
+    ask->a_line = ask->a_piece = ask->a_row = 0;
     if (next < 0 || s.a_col != 1 || first >= rows)
-        return ahead;
-    ahead.at += (next + first * s.a_row) * size;
-    ahead.line = 16 * size;
-    ahead.piece = 64 * size;
-    ahead.row = s.a_row * size - (PIECES - 1) * ahead.piece;
-    return ahead;
+        return;
+    ask->a += (next + first * s.a_row) * size;
+    ask->a_line = 16 * size;
+    ask->a_piece = 64 * size;
+    ask->a_row = s.a_row * size - (PIECES - 1) * ask->a_piece;
+}
+
+/* Part t of `strips` of the panel that follows. */
+TDM_DEVICE void ask_for_b(lines_ahead *ask, TDM_GLOBAL const TDM_TYPE(BT) * next, int packed,
+                          int depth, int t, int strips) {
+    const long bytes = depth * NR * sizeof(*next);
+    ask->b = (TDM_GLOBAL const char *)next + (packed ? bytes * t / strips : 0);
+    ask->b_line = packed ? (bytes / strips + KC / 2 - 1) / (KC / 2) : 0;
+}
+
+TDM_DEVICE void ask_for_d(lines_ahead *ask, TDM_GLOBAL const float *d, long d_row, int wanted) {
+    ask->d = (TDM_GLOBAL const char *)d;
+    ask->d_line = wanted ? 64 : 0;
+    ask->d_row = wanted ? d_row * 4 - (D_LINES - 1) * 64 : 0;
+}
+
+/* The strips from `whole` on have one row less than MR. */
+TDM_DEVICE long row_of(long strip, long whole) {
+    return strip * MR - (strip > whole ? strip - whole : 0);
 }
 
 TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
@@ -149,12 +217,14 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
     const long item = tdm_group_x(), z = tdm_group_z();
     const long row_item = item % s.row_tiles, column_item = item / s.row_tiles;
     const long all_strips = (s.m + MR - 1) / MR, all_panels = (s.n + NR - 1) / NR;
+    const long missing = all_strips * MR - s.m;
+    const long whole = missing <= all_strips ? all_strips - missing : all_strips;
     const long first_strip = row_item * all_strips / s.row_tiles;
     const long first_panel = column_item * all_panels / s.column_tiles;
     const int strips = (int)((row_item + 1) * all_strips / s.row_tiles - first_strip);
     const int panels = (int)((column_item + 1) * all_panels / s.column_tiles - first_panel);
-    const long i0 = first_strip * MR;
-    const int rows = (int)(s.m - i0 < strips * MR ? s.m - i0 : strips * MR);
+    const long i0 = row_of(first_strip, whole), i_end = row_of(first_strip + strips, whole);
+    const int rows = (int)((s.m < i_end ? s.m : i_end) - i0);
     const long a0 = a_offset + z * s.a_batch + i0 * s.a_row, b0 = b_offset + z * s.b_batch;
 
     TDM_LOCAL float *const panel = scratch + strips * (MR * STRIDE);
@@ -164,62 +234,62 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
     const int dense = tdm_epilogue_is_dense(e), plain = tdm_epilogue_is_plain(e);
     const int streams = plain && e.streams_d && e.d_row % VW == 0 &&
                         tdm_address((TDM_GLOBAL float *)d + io.d_at) % (VW * 4) == 0;
+    const long b_first = b0 + first_panel * NR * s.k;
+    const long b_after = row_item + 1 < s.row_tiles ? b_first : b_first + panels * NR * s.k;
+    /* Blocks of K are whole cache lines of A. */
+    const long blocks = (s.k + KC - 1) / KC;
+    const int block = blocks < 2 ? (int)s.k : (int)((s.k + blocks * 16 - 1) / (blocks * 16) * 16);
 
     long p0 = 0;
     do { /* K may be 0 */
-        const int depth = (int)(s.k - p0 < KC ? s.k - p0 : KC), last = p0 + KC >= s.k;
-        const long next = !last                        ? a0 + (p0 + KC) * s.a_col
+        const int depth = (int)(s.k - p0 < block ? s.k - p0 : block), last = p0 + block >= s.k;
+        const long next = !last                        ? a0 + (p0 + block) * s.a_col
                           : row_item + 1 < s.row_tiles ? a0 + rows * s.a_row
                                                        : -1;
-        for (int t = 0; t < strips; t++)
-            copy_strip(a, s.a_type, a0 + t * MR * s.a_row + p0 * s.a_col, s.a_row, s.a_col,
-                       rows - t * MR < MR ? rows - t * MR : MR, depth, scratch + t * (MR * STRIDE));
+        for (int t = 0; t < strips; t++) {
+            const int at = (int)(row_of(first_strip + t, whole) - i0);
+            copy_strip(a, s.a_type, a0 + at * s.a_row + p0 * s.a_col, s.a_row, s.a_col,
+                       rows - at < MR ? rows - at : MR, depth, scratch + t * (MR * STRIDE));
+        }
         for (int q = 0; q < panels; q++) {
             const long j0 = (first_panel + q) * NR;
             const int columns = (int)(s.n - j0 < NR ? s.n - j0 : NR);
             const long b_at = b0 + j0 * s.k + p0 * NR;
+            const long b_next = q + 1 < panels ? b_at + NR * s.k
+                                : !last        ? b_first + (p0 + block) * NR
+                                               : b_after;
             if (!s.b_packed)
                 copy_panel(b, b0 + p0 * s.b_row + j0 * s.b_col, s.b_row, s.b_col, columns, depth,
                            panel);
             for (int t = 0; t < strips; t++) {
                 TDM_LOCAL const float *const strip = scratch + t * (MR * STRIDE);
                 TDM_LOCAL float *const kept = tiles + (q * strips + t) * TILE;
-                const long i = i0 + t * MR;
-                const int tile_rows = rows - t * MR < MR ? rows - t * MR : MR;
-                lines_ahead ahead = look_ahead(a, s, next, q * strips + t, rows);
-                VECTOR acc[MR][NV];
-                if (p0 == 0) {
-                    TDM_UNROLL for (int r = 0; r < MR; r++) TDM_UNROLL for (int v = 0; v < NV; v++)
-                        acc[r][v] = TDM_SPLAT(VW, 0.0f);
-                } else {
-                    TDM_UNROLL for (int r = 0; r < MR; r++) TDM_UNROLL for (int v = 0; v < NV; v++)
-                        acc[r][v] = TDM_LOADV(VW, f32, kept, r * NR + v * VW);
-                }
-                if (s.b_packed)
-                    PANEL_BLOCK(LOAD_PACKED)
+                const long i = row_of(first_strip + t, whole);
+                const int thin = first_strip + t >= whole, height = MR - thin;
+                const int tile_rows = (int)(s.m - i < height ? s.m - i : height);
+                const int where = !last                                               ? TO_KEPT
+                                  : !plain || tile_rows != height || columns != NR ? TO_TILE
+                                  : streams                                          ? PAST_CACHES
+                                                                                     : TO_D;
+                TDM_GLOBAL float *const d_tile =
+                    (TDM_GLOBAL float *)d + (where == TO_TILE ? 0 : io.d_at + i * e.d_row + j0);
+                float tile[TILE];
+                lines_ahead ask;
+                ask_for_a(&ask, a, s, next, (panels - q) * strips - 1 - t, rows);
+                ask_for_b(&ask, b + (s.b_packed ? b_next : 0), s.b_packed, depth, t, strips);
+                ask_for_d(&ask, d_tile, e.d_row, where == TO_D);
+                if (thin)
+                    multiply_thin(strip, b + b_at, s.b_packed, panel, depth, p0 == 0, ask, where,
+                                  kept, d_tile, e.d_row, tile);
                 else
-                    PANEL_BLOCK(LOAD_LOCAL)
-                if (!last) {
-                    TDM_UNROLL for (int r = 0; r < MR; r++) TDM_UNROLL for (int v = 0; v < NV; v++)
-                        TDM_STOREV(VW, f32, acc[r][v], kept, r * NR + v * VW);
-                } else if (streams && tile_rows == MR && columns == NR) {
-                    TDM_UNROLL for (int r = 0; r < MR; r++) TDM_UNROLL for (int v = 0; v < NV; v++)
-                        TDM_STREAMV(VW, acc[r][v], (TDM_GLOBAL float *)d,
-                                    io.d_at + (i + r) * e.d_row + j0 + v * VW);
-                } else if (plain && tile_rows == MR && columns == NR) {
-                    TDM_UNROLL for (int r = 0; r < MR; r++) TDM_UNROLL for (int v = 0; v < NV; v++)
-                        TDM_STOREV(VW, f32, acc[r][v], (TDM_GLOBAL float *)d,
-                                   io.d_at + (i + r) * e.d_row + j0 + v * VW);
-                } else {
-                    float tile[TILE];
-                    TDM_UNROLL for (int r = 0; r < MR; r++) TDM_UNROLL for (int v = 0; v < NV; v++)
-                        TDM_STOREV(VW, f32, acc[r][v], tile, r * NR + v * VW);
+                    multiply_whole(strip, b + b_at, s.b_packed, panel, depth, p0 == 0, ask, where,
+                                   kept, d_tile, e.d_row, tile);
+                if (where == TO_TILE)
                     for (int r = 0; r < tile_rows; r++)
                         tdm_epilogue_row(tile + r * NR, io, e, i + r, j0, columns, dense);
-                }
             }
         }
-        p0 += KC;
+        p0 += block;
     } while (p0 < s.k);
     if (streams)
         tdm_stream_end();
