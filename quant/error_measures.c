@@ -32,7 +32,10 @@ void tdm_quant_error_merge(tdm_quant_error *into, const tdm_quant_error *from) {
 }
 
 double tdm_quant_error_nmse(const tdm_quant_error *error) {
-    return error->noise == 0.0 ? 0.0 : error->noise / error->signal;
+    if (error->noise == 0.0) {
+        return 0.0;
+    }
+    return error->signal == 0.0 ? HUGE_VAL : error->noise / error->signal;
 }
 
 double tdm_quant_error_sqnr(const tdm_quant_error *error) {

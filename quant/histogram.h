@@ -58,8 +58,9 @@ uint64_t tdm_quant_histogram_total(const tdm_quant_histogram *histogram);
  *   the numbers, zeros included, in (-t, t). Asymmetric: up to (100 - percent) / 2 % are cut off on
  *   either side, in whole bins, but at least one bin stays on a side that has any.
  * mse: the least sum of squared errors of the quantized numbers, taken as spread evenly within each
- *   bin (integrated exactly, so a step finer than a bin is no trouble). Symmetric: 128 candidates
- *   amax * i / 128. Asymmetric: the same on both ends at once, then each end on its own, twice.
+ *   bin (integrated exactly, so a step finer than a bin is no trouble). Symmetric: thresholds amax *
+ *   2^(-i/16), i = 0 ... 127. Asymmetric: both ends times these factors, then each end on its own,
+ *   twice.
  * kl: the least Kullback-Leibler divergence between the histogram clipped to a threshold, what is
  *   beyond added to its edge bins, and the same histogram spread evenly over high - low + 1 levels,
  *   over up to 256 thresholds (the method known from TensorRT and MXNet, on signed bins, so that it

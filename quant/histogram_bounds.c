@@ -144,12 +144,24 @@ static double histogram_error(const tdm_quant_histogram *histogram, tdm_quant_bo
     return sum * scale * scale;
 }
 
-/* Which ends of the bounds a search moves. */
+/* Which ends of the bounds a search moves. Moving both to a share of their own is for asymmetric
+ * schemes; symmetric ones have a threshold, a share of the greatest magnitude. */
 typedef enum moved_ends {
     MOVE_LOW = 1,
     MOVE_HIGH = 2,
-    MOVE_BOTH = 3
+    MOVE_BOTH = 3,
+    MOVE_THRESHOLD = 4
 } moved_ends;
+
+static tdm_quant_bounds moved(tdm_quant_bounds start, tdm_quant_bounds widest, moved_ends ends,
+                              float factor) {
+    if (ends == MOVE_THRESHOLD) {
+        const float threshold = larger(-widest.minimum, widest.maximum) * factor;
+        return clip(widest, -(double)threshold, (double)threshold);
+    }
+    return (tdm_quant_bounds){ends & MOVE_LOW ? widest.minimum * factor : start.minimum,
+                              ends & MOVE_HIGH ? widest.maximum * factor : start.maximum};
+}
 
 static tdm_quant_bounds best_of_steps(const tdm_quant_histogram *histogram, tdm_quant_bounds seen,
                                       tdm_quant_bounds start, moved_ends ends,
@@ -157,32 +169,26 @@ static tdm_quant_bounds best_of_steps(const tdm_quant_histogram *histogram, tdm_
     const tdm_quant_bounds widest = widen(seen);
     tdm_quant_bounds best = start;
     double least = histogram_error(histogram, seen, start, symmetry, range);
-    for (int step = MSE_STEPS; step > 0; step--) {
-        const float factor = (float)step / MSE_STEPS;
-        tdm_quant_bounds bounds = start;
-        if (ends & MOVE_LOW) {
-            bounds.minimum = widest.minimum * factor;
-        }
-        if (ends & MOVE_HIGH) {
-            bounds.maximum = widest.maximum * factor;
-        }
+    float factor = 1.0f;
+    for (int step = 0; step < MSE_STEPS; step++) {
+        const tdm_quant_bounds bounds = moved(start, widest, ends, factor);
         const double error = histogram_error(histogram, seen, bounds, symmetry, range);
         if (error < least) {
             least = error;
             best = bounds;
         }
+        factor *= 0x1.ea4afap-1f; /* 2^(-1/16) */
     }
     return best;
 }
 
 tdm_quant_bounds tdm_quant_bounds_mse(const tdm_quant_histogram *histogram, tdm_quant_bounds seen,
                                       tdm_quant_symmetry symmetry, tdm_quant_range range) {
-    tdm_quant_bounds best = best_of_steps(histogram, seen, widen(seen), MOVE_BOTH, symmetry, range);
-    if (symmetry == TDM_QUANT_ASYMMETRIC) {
-        for (int round = 0; round < MSE_ROUNDS; round++) {
-            best = best_of_steps(histogram, seen, best, MOVE_HIGH, symmetry, range);
-            best = best_of_steps(histogram, seen, best, MOVE_LOW, symmetry, range);
-        }
+    const moved_ends ends = symmetry == TDM_QUANT_SYMMETRIC ? MOVE_THRESHOLD : MOVE_BOTH;
+    tdm_quant_bounds best = best_of_steps(histogram, seen, widen(seen), ends, symmetry, range);
+    for (int round = 0; symmetry == TDM_QUANT_ASYMMETRIC && round < MSE_ROUNDS; round++) {
+        best = best_of_steps(histogram, seen, best, MOVE_HIGH, symmetry, range);
+        best = best_of_steps(histogram, seen, best, MOVE_LOW, symmetry, range);
     }
     return best;
 }

@@ -106,6 +106,17 @@ static double squared_error(tdm_quant_symmetry symmetry, tdm_quant_bounds bounds
     return sum;
 }
 
+/* Symmetric: clipped to a threshold; asymmetric: both ends nearer to 0. */
+static tdm_quant_bounds shrunk(tdm_quant_symmetry symmetry, tdm_quant_bounds widest, float factor) {
+    const tdm_quant_bounds scaled = {widest.minimum * factor, widest.maximum * factor};
+    if (symmetry == TDM_QUANT_ASYMMETRIC) {
+        return scaled;
+    }
+    const float t = -scaled.minimum > scaled.maximum ? -scaled.minimum : scaled.maximum;
+    return (tdm_quant_bounds){widest.minimum < -t ? -t : widest.minimum,
+                              widest.maximum > t ? t : widest.maximum};
+}
+
 tdm_quant_bounds tdm_quant_search_mse(tdm_quant_symmetry symmetry, const float *data, size_t count,
                                       tdm_quant_range range) {
     const tdm_quant_bounds widest = finite_bounds(data, count);
@@ -116,7 +127,7 @@ tdm_quant_bounds tdm_quant_search_mse(tdm_quant_symmetry symmetry, const float *
     double least = squared_error(symmetry, widest, data, count, range);
     for (int step = SEARCH_STEPS - 1; step >= SEARCH_LAST; step--) {
         const float factor = (float)step / SEARCH_STEPS;
-        const tdm_quant_bounds bounds = {widest.minimum * factor, widest.maximum * factor};
+        const tdm_quant_bounds bounds = shrunk(symmetry, widest, factor);
         if (tdm_quant_derive(symmetry, bounds, range).scale == 0.0f) {
             break;
         }

@@ -65,9 +65,10 @@ bool tdm_quant_parameters_check(tdm_quant_parameters parameters, tdm_quant_range
 float tdm_quant_multiplier(float scale_a, float scale_b, float scale_output);
 
 /*
- * The symmetric or asymmetric bounds with the least squared error over the data itself, for weights
- * that are in memory: shrinks [min, max] in steps of 1/64 down to 1/4 of it, both ends by the same
- * factor, and takes the largest range among equals. Non-finite values are left out.
+ * The bounds with the least squared error over the data itself, for weights that are in memory. Tries
+ * factors from 1 down to 1/4 in steps of 1/64: of both ends (asymmetric), or of the greatest
+ * magnitude, to which the range is then clipped (symmetric). The largest range wins among equals.
+ * Non-finite values are left out.
  */
 tdm_quant_bounds tdm_quant_search_mse(tdm_quant_symmetry symmetry, const float *data, size_t count,
                                       tdm_quant_range range);

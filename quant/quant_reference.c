@@ -90,7 +90,7 @@ void tdm_quant_set(tdm_dtype dtype, void *quants, int64_t position, int32_t q) {
 void tdm_quant_pack_s4(const int8_t *values, size_t count, uint8_t *packed) {
     memset(packed, 0, count / 2 + count % 2);
     for (size_t i = 0; i < count; i++) {
-        const int32_t value = values[i];
+        const int32_t value = tdm_quant_get(TDM_S8, values, (int64_t)i);
         tdm_quant_set(TDM_S4, packed, (int64_t)i, value < -8 ? -8 : value > 7 ? 7 : value);
     }
 }

@@ -189,7 +189,7 @@ static void test_pack_s4(void **state) {
         assert_int_equal(packed[bytes], 0xa5);
         tdm_quant_unpack_s4(row->packed, count, values);
         for (size_t j = 0; j < count; j++) {
-            const int v = row->values[j];
+            const int32_t v = tdm_quant_get(TDM_S8, row->values, (int64_t)j);
             assert_int_equal(values[j], v < -8 ? -8 : v > 7 ? 7 : v);
         }
         assert_int_equal(values[count], 0x55);

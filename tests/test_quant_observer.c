@@ -1,0 +1,568 @@
+/* Calibration observers: their results by definition, in whatever pieces the data comes. */
+#include <float.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "quant/number_formats.h"
+#include "quant/observer.h"
+#include "tests/support/test_data.h"
+
+enum {
+    COUNT = 30000
+};
+
+static const tdm_quant_range s8_range = {-127, 127};
+static float data[COUNT];
+
+/* Memory of an observer, filled with rubbish first. */
+static tdm_quant_observer *make(tdm_quant_observer_kind kind, int64_t channels, int64_t inner,
+                                double percent, double momentum) {
+    const tdm_quant_observer_options options = {kind, channels, inner, percent, momentum};
+    const size_t bytes = tdm_quant_observer_bytes(&options);
+    void *const memory = malloc(bytes);
+    tdm_quant_observer *observer;
+    assert_non_null(memory);
+    memset(memory, 0xa5, bytes);
+    assert_int_equal(tdm_quant_observer_init(&options, memory, bytes, &observer, NULL), TDM_OK);
+    return observer;
+}
+
+static void see(tdm_quant_observer *observer, const float *x, int64_t count) {
+    assert_int_equal(tdm_quant_observe(observer, TDM_F32, x, count, NULL), TDM_OK);
+}
+
+static tdm_quant_bounds bounds_of(const tdm_quant_observer *observer, tdm_quant_symmetry symmetry) {
+    return tdm_quant_observer_bounds(observer, 0, symmetry, s8_range);
+}
+
+static double gaussian(test_random *random) {
+    const double u = 1.0 - test_random_uniform(random, 0.0, 1.0);
+    const double v = test_random_uniform(random, 0.0, 1.0);
+    return sqrt(-2.0 * log(u)) * cos(6.283185307179586 * v);
+}
+
+static int fill_gaussian(void **state) {
+    (void)state;
+    test_random random = {7};
+    for (int i = 0; i < COUNT; i++) {
+        data[i] = (float)gaussian(&random);
+    }
+    return 0;
+}
+
+static void expect_same(tdm_quant_bounds a, tdm_quant_bounds b) {
+    if (a.minimum != b.minimum || a.maximum != b.maximum) {
+        fail_msg("[%a, %a] is not [%a, %a]", (double)a.minimum, (double)a.maximum,
+                 (double)b.minimum, (double)b.maximum);
+    }
+}
+
+static void test_minmax(void **state) {
+    (void)state;
+    tdm_quant_observer *const observer = make(TDM_QUANT_OBSERVE_MINMAX, 1, 1, 0, 0);
+    const float x[] = {2.0f, NAN, 5.0f, HUGE_VALF, -HUGE_VALF, 3.0f};
+    expect_same(bounds_of(observer, TDM_QUANT_SYMMETRIC), (tdm_quant_bounds){0.0f, 0.0f});
+    see(observer, x, 6);
+    expect_same(bounds_of(observer, TDM_QUANT_SYMMETRIC), (tdm_quant_bounds){2.0f, 5.0f});
+    const tdm_quant_seen seen = tdm_quant_observer_seen(observer);
+    assert_true(seen.numbers == 3 && seen.nans == 1 && seen.infinities == 2);
+    const tdm_quant_parameters p = tdm_quant_observer_parameters(observer, 0, TDM_QUANT_ASYMMETRIC,
+                                                                 (tdm_quant_range){-128, 127});
+    assert_true(p.scale == 5.0f / 255.0f && p.zero_point == -128);
+    free(observer);
+}
+
+static void test_moving_average(void **state) {
+    (void)state;
+    const double momentum = 0.25;
+    tdm_quant_observer *const observer = make(TDM_QUANT_OBSERVE_MOVING_AVERAGE, 1, 1, 0, momentum);
+    double low = 0, high = 0;
+    for (int batch = 0; batch < 9; batch++) {
+        const float x[3] = {(float)-batch - 1.0f, batch == 4 ? NAN : 0.0f, (float)(batch * batch)};
+        see(observer, x, 3);
+        low = batch == 0 ? -1.0 : low + (-batch - 1.0 - low) * momentum;
+        high = batch == 0 ? 0.0 : high + (batch * batch - high) * momentum;
+        const float nan = NAN;
+        see(observer, &nan, 1); /* no batch of anything */
+    }
+    expect_same(bounds_of(observer, TDM_QUANT_SYMMETRIC),
+                (tdm_quant_bounds){(float)low, (float)high});
+    free(observer);
+}
+
+/* Merging is as though the batches of the second had come after those of the first. */
+static void test_moving_averages_merge(void **state) {
+    (void)state;
+    for (int split = 0; split <= 30; split++) {
+        tdm_quant_observer *const whole = make(TDM_QUANT_OBSERVE_MOVING_AVERAGE, 1, 1, 0, 0);
+        tdm_quant_observer *const first = make(TDM_QUANT_OBSERVE_MOVING_AVERAGE, 1, 1, 0, 0);
+        tdm_quant_observer *const second = make(TDM_QUANT_OBSERVE_MOVING_AVERAGE, 1, 1, 0, 0);
+        for (int batch = 0; batch < 30; batch++) {
+            see(whole, data + batch * 1000, 1000);
+            see(batch < split ? first : second, data + batch * 1000, 1000);
+        }
+        assert_int_equal(tdm_quant_observer_merge(first, second, NULL), TDM_OK);
+        const tdm_quant_bounds a = bounds_of(whole, TDM_QUANT_SYMMETRIC);
+        const tdm_quant_bounds b = bounds_of(first, TDM_QUANT_SYMMETRIC);
+        assert_true(fabsf(a.minimum - b.minimum) <= 1e-6f * fabsf(a.minimum));
+        assert_true(fabsf(a.maximum - b.maximum) <= 1e-6f * fabsf(a.maximum));
+        free(whole);
+        free(first);
+        free(second);
+    }
+}
+
+/* Values from 2^-40 to 2^40 make the histograms grow on the way, differently in every piece. */
+static void fill_growing(float *x, int count) {
+    test_random random = {11};
+    for (int i = 0; i < count; i++) {
+        const int exponent = (int)test_random_int(&random, -40, i % 97 == 0 ? 40 : 3);
+        x[i] = i % 31 == 0 ? 0.0f : ldexpf((float)gaussian(&random), exponent);
+        x[i] = i % 113 == 0 ? NAN : i % 211 == 0 ? HUGE_VALF : x[i];
+    }
+}
+
+static void test_results_do_not_depend_on_the_split(void **state) {
+    (void)state;
+    static float x[COUNT];
+    static const tdm_quant_observer_kind kinds[] = {TDM_QUANT_OBSERVE_MINMAX,
+                                                    TDM_QUANT_OBSERVE_PERCENTILE,
+                                                    TDM_QUANT_OBSERVE_MSE, TDM_QUANT_OBSERVE_KL};
+    fill_growing(x, COUNT);
+    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
+        tdm_quant_observer *const whole = make(kinds[k], 1, 1, 99.0, 0);
+        tdm_quant_observer *const parts[2] = {make(kinds[k], 1, 1, 99.0, 0),
+                                              make(kinds[k], 1, 1, 99.0, 0)};
+        test_random random = {13};
+        see(whole, x, COUNT);
+        for (int64_t first = 0; first < COUNT;) {
+            const int64_t wanted = test_random_int(&random, 0, 700);
+            const int64_t count = wanted < COUNT - first ? wanted : COUNT - first;
+            see(parts[test_random_int(&random, 0, 1)], x + first, count);
+            first += count;
+        }
+        assert_int_equal(tdm_quant_observer_merge(parts[1], parts[0], NULL), TDM_OK);
+        const tdm_quant_seen a = tdm_quant_observer_seen(whole);
+        const tdm_quant_seen b = tdm_quant_observer_seen(parts[1]);
+        assert_true(a.numbers == b.numbers && a.nans == b.nans && a.infinities == b.infinities);
+        assert_true(a.numbers + a.nans + a.infinities == COUNT);
+        expect_same(bounds_of(whole, TDM_QUANT_SYMMETRIC),
+                    bounds_of(parts[1], TDM_QUANT_SYMMETRIC));
+        expect_same(bounds_of(whole, TDM_QUANT_ASYMMETRIC),
+                    bounds_of(parts[1], TDM_QUANT_ASYMMETRIC));
+        free(whole);
+        free(parts[0]);
+        free(parts[1]);
+    }
+}
+
+static void test_histogram_bins(void **state) {
+    (void)state;
+    static tdm_quant_histogram histogram, other;
+    const float edges[] = {0.0f, -0.0f, 1.0f, -1.0f, 0.999f, 0x1p-9f, -0x1p-9f, 0x1.8p-10f, 1e-44f};
+    tdm_quant_histogram_clear(&histogram);
+    tdm_quant_histogram_add(&histogram, edges, 9);
+    assert_int_equal(histogram.exponent, 1); /* 1 lies beyond 2^0; bins of 2^-9 */
+    assert_int_equal(histogram.zeros, 2);
+    assert_int_equal(histogram.counts[1024 + 512], 1);
+    assert_int_equal(histogram.counts[1023 - 512], 1);
+    assert_int_equal(histogram.counts[1024 + 511], 1);
+    assert_int_equal(histogram.counts[1024 + 1], 1);
+    assert_int_equal(histogram.counts[1023 - 1], 1);
+    assert_int_equal(histogram.counts[1024], 2);
+    assert_int_equal(tdm_quant_histogram_total(&histogram), 9);
+    const float large[] = {FLT_MAX, -FLT_MAX};
+    tdm_quant_histogram_clear(&other);
+    tdm_quant_histogram_add(&other, large, 2);
+    assert_int_equal(other.exponent, TDM_QUANT_EXPONENT_MAX);
+    assert_true(other.counts[2047] == 1 && other.counts[0] == 1);
+    tdm_quant_histogram_merge(&histogram, &other);
+    assert_true(histogram.counts[1024] == 5 && histogram.counts[1023] == 2);
+    tdm_quant_histogram_merge(&other, &histogram);
+    assert_int_equal(tdm_quant_histogram_total(&other), 13);
+    assert_int_equal(tdm_quant_histogram_exponent(0.0f), TDM_QUANT_EXPONENT_MIN);
+    assert_int_equal(tdm_quant_histogram_exponent(1.0f), 1);
+    assert_int_equal(tdm_quant_histogram_exponent(0.99f), 0);
+}
+
+static int compare_floats(const void *a, const void *b) {
+    const float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+static void test_percentiles_of_sorted_data(void **state) {
+    (void)state;
+    static float sorted[COUNT], magnitudes[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        sorted[i] = data[i];
+        magnitudes[i] = fabsf(data[i]);
+    }
+    qsort(sorted, COUNT, sizeof sorted[0], compare_floats);
+    qsort(magnitudes, COUNT, sizeof magnitudes[0], compare_floats);
+    static const double percents[] = {100, 99.9, 99, 90, 50};
+    const float bin = 0x1p-7f; /* the greatest of the numbers lies between 4 and 8 */
+    for (size_t i = 0; i < sizeof percents / sizeof percents[0]; i++) {
+        tdm_quant_observer *const observer =
+            make(TDM_QUANT_OBSERVE_PERCENTILE, 1, 1, percents[i], 0);
+        see(observer, data, COUNT);
+        const tdm_quant_bounds both = bounds_of(observer, TDM_QUANT_SYMMETRIC);
+        const float t = magnitudes[(int)(COUNT * percents[i] / 100 - 0.5)];
+        const float reach = fmaxf(-both.minimum, both.maximum);
+        assert_true(reach >= t && reach <= t + bin);
+        const tdm_quant_bounds ends = bounds_of(observer, TDM_QUANT_ASYMMETRIC);
+        const int cut = (int)(COUNT * (100 - percents[i]) / 200 + 0.5);
+        const float highest = sorted[COUNT - 1 - cut], lowest = sorted[cut];
+        assert_true(ends.maximum >= highest && ends.maximum <= highest + bin);
+        assert_true(ends.minimum <= lowest && ends.minimum >= lowest - bin);
+        free(observer);
+    }
+}
+
+static void test_percentile_keeps_a_bin_among_zeros(void **state) {
+    (void)state;
+    static float x[COUNT];
+    tdm_quant_observer *const observer = make(TDM_QUANT_OBSERVE_PERCENTILE, 1, 1, 99.0, 0);
+    memset(x, 0, sizeof x);
+    see(observer, x, COUNT);
+    expect_same(bounds_of(observer, TDM_QUANT_SYMMETRIC), (tdm_quant_bounds){0.0f, 0.0f});
+    x[0] = 3.0f;
+    see(observer, x, COUNT);
+    assert_true(bounds_of(observer, TDM_QUANT_SYMMETRIC).maximum > 0.0f);
+    assert_true(bounds_of(observer, TDM_QUANT_ASYMMETRIC).maximum > 0.0f);
+    free(observer);
+}
+
+/* ---- the searching observers -------------------------------------------------------------- */
+
+static double squared_error(const float *x, int count, tdm_quant_bounds bounds,
+                            tdm_quant_symmetry symmetry, tdm_quant_range range) {
+    const tdm_quant_parameters p = tdm_quant_derive(symmetry, bounds, range);
+    double sum = 0.0;
+    for (int i = 0; i < count; i++) {
+        const double q = rint((double)x[i] / (double)p.scale);
+        const double low = range.low - p.zero_point, high = range.high - p.zero_point;
+        const double error = (double)x[i] - (double)p.scale * fmin(fmax(q, low), high);
+        sum += error * error;
+    }
+    return sum;
+}
+
+/* Within 3 % of the best of 400 ranges tried on the data itself. */
+static void expect_nearly_least(const float *x, tdm_quant_symmetry symmetry,
+                                tdm_quant_range range) {
+    tdm_quant_observer *const observer = make(TDM_QUANT_OBSERVE_MSE, 1, 1, 0, 0);
+    tdm_quant_observer *const widest = make(TDM_QUANT_OBSERVE_MINMAX, 1, 1, 0, 0);
+    see(observer, x, COUNT);
+    see(widest, x, COUNT);
+    const tdm_quant_bounds found = tdm_quant_observer_bounds(observer, 0, symmetry, range);
+    const tdm_quant_bounds all = bounds_of(widest, symmetry);
+    double least = HUGE_VAL;
+    for (int i = 1; i <= 400; i++) {
+        const float f = (float)i / 400;
+        const tdm_quant_bounds tried = {all.minimum * f, all.maximum * f};
+        least = fmin(least, squared_error(x, COUNT, tried, symmetry, range));
+    }
+    const double error = squared_error(x, COUNT, found, symmetry, range);
+    if (!(error <= 1.03 * least)) {
+        fail_msg("error %g in [%g, %g], the least is %g", error, (double)found.minimum,
+                 (double)found.maximum, least);
+    }
+    free(observer);
+    free(widest);
+}
+
+static void test_mse_finds_the_least_error(void **state) {
+    (void)state;
+    static float skewed[COUNT];
+    test_random random = {3};
+    for (int i = 0; i < COUNT; i++) {
+        skewed[i] = (float)exp(gaussian(&random)) - 0.5f;
+    }
+    static const tdm_quant_range ranges[] = {{-7, 7}, {-127, 127}, {-8, 7}, {0, 255}};
+    for (int i = 0; i < 4; i++) {
+        const tdm_quant_symmetry symmetry = i < 2 ? TDM_QUANT_SYMMETRIC : TDM_QUANT_ASYMMETRIC;
+        expect_nearly_least(data, symmetry, ranges[i]);
+        expect_nearly_least(skewed, symmetry, ranges[i]);
+    }
+}
+
+/* Gaussian numbers and one far outlier, to s4: both searches must leave it out, and not much else. */
+static void test_searches_clip_an_outlier(void **state) {
+    (void)state;
+    static float x[COUNT];
+    memcpy(x, data, sizeof x);
+    x[77] = 40.0f;
+    for (tdm_quant_observer_kind kind = TDM_QUANT_OBSERVE_MSE; kind <= TDM_QUANT_OBSERVE_KL;
+         kind++) {
+        tdm_quant_observer *const observer = make(kind, 1, 1, 0, 0);
+        see(observer, x, COUNT);
+        for (int s = TDM_QUANT_SYMMETRIC; s <= TDM_QUANT_ASYMMETRIC; s++) {
+            const tdm_quant_bounds b = tdm_quant_observer_bounds(observer, 0, (tdm_quant_symmetry)s,
+                                                                 (tdm_quant_range){-7, 7});
+            if (!(b.maximum > 2.0f && b.maximum < 6.0f && b.minimum < -2.0f)) {
+                fail_msg("%s, symmetry %d: [%g, %g]", tdm_quant_observer_kind_name(kind), s,
+                         (double)b.minimum, (double)b.maximum);
+            }
+        }
+        free(observer);
+    }
+}
+
+/* Numbers that fill their range evenly: nothing to gain by clipping. */
+static void test_searches_keep_a_full_range(void **state) {
+    (void)state;
+    static float x[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        x[i] = (float)i / COUNT * 2 - 1;
+    }
+    for (tdm_quant_observer_kind kind = TDM_QUANT_OBSERVE_MSE; kind <= TDM_QUANT_OBSERVE_KL;
+         kind++) {
+        tdm_quant_observer *const observer = make(kind, 1, 1, 0, 0);
+        see(observer, x, COUNT);
+        for (int s = TDM_QUANT_SYMMETRIC; s <= TDM_QUANT_ASYMMETRIC; s++) {
+            const tdm_quant_bounds b = bounds_of(observer, (tdm_quant_symmetry)s);
+            assert_true(b.maximum > 0.98f && b.minimum < -0.98f);
+        }
+        free(observer);
+    }
+}
+
+static void test_searches_on_little_data(void **state) {
+    (void)state;
+    static const float values[] = {0.0f, 3.0f, -3.0f, 1e-44f, FLT_MAX, -FLT_MAX};
+    for (tdm_quant_observer_kind kind = TDM_QUANT_OBSERVE_PERCENTILE; kind <= TDM_QUANT_OBSERVE_KL;
+         kind++) {
+        for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+            tdm_quant_observer *const observer = make(kind, 1, 1, 0, 0);
+            see(observer, &values[i], 1);
+            for (int s = TDM_QUANT_SYMMETRIC; s <= TDM_QUANT_ASYMMETRIC; s++) {
+                const tdm_quant_bounds b = bounds_of(observer, (tdm_quant_symmetry)s);
+                assert_true(b.minimum == fminf(values[i], 0.0f));
+                assert_true(b.maximum == fmaxf(values[i], 0.0f));
+            }
+            free(observer);
+        }
+    }
+}
+
+/* ---- channels, dtypes, summaries ---------------------------------------------------------- */
+
+static void test_channels(void **state) {
+    (void)state;
+    const float x[2 * 3 * 2] = {1, 2, -3, 4, 5, 6, 7, -8, 9, 10, NAN, 12};
+    tdm_quant_observer *const middle = make(TDM_QUANT_OBSERVE_MINMAX, 3, 2, 0, 0);
+    tdm_quant_observer *const last = make(TDM_QUANT_OBSERVE_MINMAX, 2, 1, 0, 0);
+    see(middle, x, 12);
+    see(last, x, 12);
+    static const tdm_quant_bounds of_middle[] = {{-8, 7}, {-3, 10}, {5, 12}};
+    static const tdm_quant_bounds of_last[] = {{-3, 9}, {-8, 12}};
+    for (int c = 0; c < 3; c++) {
+        expect_same(tdm_quant_observer_bounds(middle, c, TDM_QUANT_SYMMETRIC, s8_range),
+                    of_middle[c]);
+    }
+    for (int c = 0; c < 2; c++) {
+        expect_same(tdm_quant_observer_bounds(last, c, TDM_QUANT_SYMMETRIC, s8_range), of_last[c]);
+    }
+    free(middle);
+    free(last);
+}
+
+static void test_channels_are_as_observers_of_their_own(void **state) {
+    (void)state;
+    tdm_quant_observer *const all = make(TDM_QUANT_OBSERVE_KL, 3, 1000, 0, 0);
+    see(all, data, COUNT);
+    for (int c = 0; c < 3; c++) {
+        tdm_quant_observer *const one = make(TDM_QUANT_OBSERVE_KL, 1, 1, 0, 0);
+        for (int first = c * 1000; first < COUNT; first += 3000) {
+            see(one, data + first, 1000);
+        }
+        expect_same(tdm_quant_observer_bounds(all, c, TDM_QUANT_ASYMMETRIC, s8_range),
+                    bounds_of(one, TDM_QUANT_ASYMMETRIC));
+        free(one);
+    }
+    free(all);
+}
+
+static void test_narrow_dtypes(void **state) {
+    (void)state;
+    static const tdm_dtype dtypes[] = {TDM_F16, TDM_BF16};
+    static uint16_t narrow[COUNT];
+    static float wide[COUNT];
+    for (int d = 0; d < 2; d++) {
+        for (size_t i = 0; i < COUNT; i++) {
+            tdm_number_set(dtypes[d], narrow, i, (double)data[i]);
+            wide[i] = (float)tdm_number_get(dtypes[d], narrow, i);
+        }
+        tdm_quant_observer *const a = make(TDM_QUANT_OBSERVE_MSE, 1, 1, 0, 0);
+        tdm_quant_observer *const b = make(TDM_QUANT_OBSERVE_MSE, 1, 1, 0, 0);
+        assert_int_equal(tdm_quant_observe(a, dtypes[d], narrow, COUNT, NULL), TDM_OK);
+        see(b, wide, COUNT);
+        expect_same(bounds_of(a, TDM_QUANT_SYMMETRIC), bounds_of(b, TDM_QUANT_SYMMETRIC));
+        free(a);
+        free(b);
+    }
+}
+
+/* What a device kernel would hand over, from a larger exponent than need be. */
+static void test_summaries(void **state) {
+    (void)state;
+    static uint32_t counts[TDM_QUANT_BINS];
+    const int exponent = 4;
+    tdm_quant_summary summary = {.numbers = COUNT,
+                                 .nans = 2,
+                                 .infinities = 1,
+                                 .seen = {HUGE_VALF, -HUGE_VALF},
+                                 .exponent = exponent,
+                                 .counts = counts};
+    memset(counts, 0, sizeof counts);
+    for (int i = 0; i < COUNT; i++) {
+        const int m = (int)(fabsf(data[i]) * 64.0f); /* 2^(10 - 4) */
+        counts[data[i] < 0 ? 1023 - m : 1024 + m]++;
+        summary.seen.minimum = fminf(summary.seen.minimum, data[i]);
+        summary.seen.maximum = fmaxf(summary.seen.maximum, data[i]);
+    }
+    static const float far[1] = {9.0f}; /* brings the other observer to the same exponent */
+    for (tdm_quant_observer_kind kind = TDM_QUANT_OBSERVE_MINMAX; kind <= TDM_QUANT_OBSERVE_KL;
+         kind++) {
+        tdm_quant_observer *const a = make(kind, 1, 1, 99.0, 0);
+        tdm_quant_observer *const b = make(kind, 1, 1, 99.0, 0);
+        assert_int_equal(tdm_quant_observe_summary(a, 0, &summary, NULL), TDM_OK);
+        see(a, far, 1);
+        see(b, data, COUNT);
+        see(b, far, 1);
+        expect_same(bounds_of(a, TDM_QUANT_SYMMETRIC), bounds_of(b, TDM_QUANT_SYMMETRIC));
+        expect_same(bounds_of(a, TDM_QUANT_ASYMMETRIC), bounds_of(b, TDM_QUANT_ASYMMETRIC));
+        const tdm_quant_seen seen = tdm_quant_observer_seen(a);
+        assert_true(seen.numbers == COUNT + 1 && seen.nans == 2 && seen.infinities == 1);
+        free(a);
+        free(b);
+    }
+}
+
+static void expect_refused(tdm_quant_observer *observer, int64_t channel,
+                           const tdm_quant_summary *summary, const char *word) {
+    tdm_quant_reason reason;
+    assert_int_equal(tdm_quant_observe_summary(observer, channel, summary, &reason),
+                     TDM_BAD_ARGUMENT);
+    if (!strstr(reason.text, word)) {
+        fail_msg("the reason is \"%s\", without \"%s\"", reason.text, word);
+    }
+    assert_true(tdm_quant_observer_seen(observer).numbers == 0);
+}
+
+static void test_bad_summaries_are_refused(void **state) {
+    (void)state;
+    static uint32_t counts[TDM_QUANT_BINS];
+    tdm_quant_observer *const observer = make(TDM_QUANT_OBSERVE_MSE, 2, 1, 0, 0);
+    const tdm_quant_summary good = {
+        .numbers = 5, .zeros = 2, .seen = {-1.0f, 1.0f}, .exponent = 1, .counts = counts};
+    counts[1500] = 3;
+    expect_refused(observer, 2, &good, "channel is 2");
+    expect_refused(observer, -1, &good, "channel is -1");
+    tdm_quant_summary bad = good;
+    bad.numbers = 6;
+    expect_refused(observer, 0, &bad, "numbers is 6");
+    bad = good;
+    bad.zeros = 6;
+    expect_refused(observer, 0, &bad, "zeros is 6");
+    bad = good;
+    bad.exponent = 0;
+    expect_refused(observer, 0, &bad, "exponent is 0");
+    bad.exponent = 129;
+    expect_refused(observer, 0, &bad, "exponent is 129");
+    bad = good;
+    bad.counts = NULL;
+    expect_refused(observer, 0, &bad, "counts is NULL");
+    bad = good;
+    bad.seen.maximum = HUGE_VALF;
+    expect_refused(observer, 0, &bad, "bounds are");
+    bad.seen = (tdm_quant_bounds){1.0f, -1.0f};
+    expect_refused(observer, 0, &bad, "bounds are");
+    assert_int_equal(tdm_quant_observe_summary(observer, 1, &good, NULL), TDM_OK);
+    free(observer);
+}
+
+static void test_bad_options_and_calls_are_refused(void **state) {
+    (void)state;
+    static const tdm_quant_observer_options bad[] = {
+        {(tdm_quant_observer_kind)9, 1, 1, 0, 0},
+        {TDM_QUANT_OBSERVE_MINMAX, 0, 1, 0, 0},
+        {TDM_QUANT_OBSERVE_MINMAX, 1, 0, 0, 0},
+        {TDM_QUANT_OBSERVE_PERCENTILE, 1, 1, 100.5, 0},
+        {TDM_QUANT_OBSERVE_PERCENTILE, 1, 1, (double)NAN, 0},
+        {TDM_QUANT_OBSERVE_MOVING_AVERAGE, 1, 1, 0, -0.1},
+        {TDM_QUANT_OBSERVE_KL, INT64_MAX / 64, 1, 0, 0},
+    };
+    static max_align_t memory[64];
+    tdm_quant_observer *observer;
+    tdm_quant_reason reason;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_int_equal(tdm_quant_observer_bytes(&bad[i]), 0);
+        assert_int_equal(
+            tdm_quant_observer_init(&bad[i], memory, sizeof memory, &observer, &reason),
+            TDM_BAD_ARGUMENT);
+        assert_null(observer);
+        assert_true(reason.text[0] != '\0');
+    }
+    const tdm_quant_observer_options good = {TDM_QUANT_OBSERVE_MINMAX, 2, 3, 0, 0};
+    const size_t bytes = tdm_quant_observer_bytes(&good);
+    assert_true(bytes > 0 && bytes <= sizeof memory);
+    assert_int_equal(tdm_quant_observer_init(&good, memory, bytes - 1, &observer, NULL),
+                     TDM_BAD_ARGUMENT);
+    assert_int_equal(tdm_quant_observer_init(&good, NULL, bytes, &observer, NULL),
+                     TDM_BAD_ARGUMENT);
+    assert_int_equal(tdm_quant_observer_init(&good, memory, bytes, &observer, NULL), TDM_OK);
+    assert_int_equal(tdm_quant_observe(observer, TDM_F32, data, 7, &reason), TDM_BAD_SHAPE);
+    assert_string_equal(reason.text, "count is 7, not a multiple of 6");
+    assert_int_equal(tdm_quant_observe(observer, TDM_F32, data, -6, NULL), TDM_BAD_SHAPE);
+    assert_int_equal(tdm_quant_observe(observer, TDM_S8, data, 6, &reason), TDM_BAD_DTYPE);
+    assert_int_equal(tdm_quant_observe(observer, TDM_F32, data, 0, NULL), TDM_OK);
+    tdm_quant_observer *const other = make(TDM_QUANT_OBSERVE_MINMAX, 3, 3, 0, 0);
+    assert_int_equal(tdm_quant_observer_merge(observer, other, &reason), TDM_BAD_ARGUMENT);
+    assert_int_equal(tdm_quant_observer_merge(observer, observer, &reason), TDM_BAD_ARGUMENT);
+    assert_true(tdm_quant_observer_seen(observer).numbers == 0);
+    free(other);
+}
+
+static void test_kind_names(void **state) {
+    (void)state;
+    for (int k = TDM_QUANT_OBSERVE_MINMAX; k <= TDM_QUANT_OBSERVE_KL; k++) {
+        const tdm_quant_observer_kind kind = (tdm_quant_observer_kind)k;
+        assert_int_equal(tdm_quant_observer_kind_from_name(tdm_quant_observer_kind_name(kind)),
+                         kind);
+    }
+    assert_null(tdm_quant_observer_kind_name((tdm_quant_observer_kind)0));
+    assert_int_equal(tdm_quant_observer_kind_from_name("average"), 0);
+    assert_int_equal(tdm_quant_observer_kind_from_name(NULL), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_minmax),
+        cmocka_unit_test(test_moving_average),
+        cmocka_unit_test(test_moving_averages_merge),
+        cmocka_unit_test(test_results_do_not_depend_on_the_split),
+        cmocka_unit_test(test_histogram_bins),
+        cmocka_unit_test(test_percentiles_of_sorted_data),
+        cmocka_unit_test(test_percentile_keeps_a_bin_among_zeros),
+        cmocka_unit_test(test_mse_finds_the_least_error),
+        cmocka_unit_test(test_searches_clip_an_outlier),
+        cmocka_unit_test(test_searches_keep_a_full_range),
+        cmocka_unit_test(test_searches_on_little_data),
+        cmocka_unit_test(test_channels),
+        cmocka_unit_test(test_channels_are_as_observers_of_their_own),
+        cmocka_unit_test(test_narrow_dtypes),
+        cmocka_unit_test(test_summaries),
+        cmocka_unit_test(test_bad_summaries_are_refused),
+        cmocka_unit_test(test_bad_options_and_calls_are_refused),
+        cmocka_unit_test(test_kind_names),
+    };
+    return cmocka_run_group_tests_name("calibration observers", tests, fill_gaussian, NULL);
+}
