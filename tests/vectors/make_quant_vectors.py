@@ -210,6 +210,19 @@ def requantize_rows(rng):
     return rows
 
 
+def sensitive_rows(rng, count):
+    """Sums beyond 2^24 whose result hangs on the rounding of float(acc)."""
+    rows = []
+    while len(rows) < count:
+        total = rng.choice((-1, 1)) * rng.randint(2 ** 24, 2 ** 31 - 1)
+        factor = f32(number(Fraction(2 * rng.randint(0, 100) + 1, 2) / abs(total)))
+        twice = to_range(multiply(f32(number(total)), factor), 3, RANGES["s8a"])
+        once = to_range(f32(number(total * factor.value())), 3, RANGES["s8a"])
+        if twice != once:
+            rows.append("{%d,0x%08x,3,%d,%d}" % (total, bits(factor), RANGE_IDS.index("s8a"), twice))
+    return rows
+
+
 # ---- parameters ----------------------------------------------------------------------------------
 
 def derive(symmetric, low_bits, high_bits, limits):
@@ -397,7 +410,7 @@ def main():
     table("quantize", ["uint32_t x, scale", "int16_t zero_point, range, q", "uint32_t dequantized",
                        "int pass"], quantize_rows(rng))
     table("requantize", ["int32_t acc", "uint32_t multiplier", "int16_t zero_point, range, q"],
-          requantize_rows(rng))
+          requantize_rows(rng) + sensitive_rows(random.Random(24), 24))
     table("derive", ["int symmetric", "uint32_t minimum, maximum", "int range", "uint32_t scale",
                      "int zero_point"], derive_rows(rng))
     table("blocks", ["uint32_t x[32]", "uint8_t q8_0[34]", "uint8_t q4_0[18]"], block_rows(rng))
