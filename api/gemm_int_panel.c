@@ -1,25 +1,116 @@
-/* How a launch of the integer panel family is divided: items, and how much local memory. */
+/*
+ * How a launch of the integer panel family is divided: items, where B is packed, how much local memory.
+ *
+ * As gemm_panel.c does for floats, with what gemm_int_panel.h's kernel costs, in cycles of a core (figures measured on PoCL, rounded).
+ */
 #include "api/gemm_internal.h"
 
-/* Bytes between the rows of a strip beyond the block of K, as gemm_int_panel.cl has it. */
+/* Bytes between the rows of a strip beyond the block of K, as gemm_int_panel.h has it. */
 #define STRIP_PAD 64
 
-/* One strip of rows for each item, and enough column items for every core to have some. */
-tdm_status tdm_gemm_int_panel_divide(const tdm_gemm_plan *plan, tdm_gemm_division *division) {
+#define COPY_A 0.1           /* per element of A, contiguous along K */
+#define COPY_A_ACROSS 1.2    /* the same, strided */
+#define STREAM_B 0.04        /* per element of B in panels, each time that an item comes to it */
+#define STREAM_B_CROWDED 0.1 /* the same, where the item leaves B no room in the cache */
+#define WIDEN_B 0.1          /* the same, in addition, where strips are wider than B */
+#define PACK_INSIDE 0.15     /* per element of B, contiguous along N */
+#define PACK_ACROSS 0.5      /* the same, strided */
+#define PACK_LAUNCH 0.1      /* by its own launch, in addition: written and read back */
+#define LAUNCH 20000.0       /* a launch more, which the other cores have to come to */
+#define ITEM 2000.0          /* an item: its first block of A is cold */
+#define WAKE 30000.0         /* until the other cores have come */
+#define UNEVEN 0.1    /* of an item that cores wait for another, which something else slowed */
+#define TILE_END 80.0 /* sums to memory, for one tile and block of K */
+
+/* What the search looks at. */
+typedef struct sizes {
+    int64_t strips, panels, unit;
+    double depth, batch, cores;
+    double rows, columns; /* of a tile */
+    double blocks;        /* of K */
+    double speed;         /* products of a core in a cycle */
+    bool a_along_k, b_along_n;
+    uint64_t strip_bytes, panel_bytes, sums_bytes, tile_bytes, roomy_bytes;
+} sizes;
+
+/* Of quads, of pairs, of single products. */
+static double speed_of(int64_t unit) {
+    return unit == 1 ? 64.0 : unit == 2 ? 26.0 : 6.0;
+}
+
+static sizes sizes_of(const tdm_gemm_plan *plan) {
     const tdm_gemm_problem *const p = &plan->problem;
     const int32_t *const row = plan->kernel->variant->parameters;
     const int64_t mr = row[TDM_GEMM_P_ROWS], nr = row[TDM_GEMM_P_COLUMNS],
-                  kc = row[TDM_GEMM_P_DEPTH];
-    const int64_t unit = row[TDM_GEMM_P_PANEL_KIND] == TDM_PANELS_OF_PAIRS ? 2 : 1;
-    const int64_t strip = mr * (kc * unit + STRIP_PAD), tile = p->k > kc ? mr * nr * 4 : 0;
-    const int64_t panels = tdm_ceil_div(p->n, nr);
-    *division = (tdm_gemm_division){.row_items = tdm_ceil_div(p->m, mr), .as_given = true};
-    for (division->column_items = 1; division->column_items < panels; division->column_items *= 2)
-        if (strip + tdm_ceil_div(panels, division->column_items) * tile <=
-            (int64_t)plan->device->info.local_bytes / 2)
-            break;
-    if (division->column_items > panels)
-        division->column_items = panels;
-    division->local_bytes = (uint32_t)(strip + tdm_ceil_div(panels, division->column_items) * tile);
-    return TDM_OK;
+                  kc = row[TDM_GEMM_P_DEPTH], unit = row[TDM_GEMM_P_UNIT];
+    return (sizes){.strips = tdm_ceil_div(p->m, mr),
+                   .panels = tdm_ceil_div(p->n, nr),
+                   .unit = unit,
+                   .depth = (double)p->k,
+                   .batch = (double)tdm_gemm_z_count(p),
+                   .cores = plan->device->info.compute_units,
+                   .rows = (double)mr,
+                   .columns = (double)nr,
+                   .blocks = p->k > kc ? (double)tdm_ceil_div(p->k, kc) : 1.0,
+                   .speed = speed_of(unit),
+                   .a_along_k = p->a.col == 1,
+                   .b_along_n = p->b.col == 1,
+                   .strip_bytes =
+                       (uint64_t)(mr * (kc * unit + STRIP_PAD + (int64_t)sizeof(int32_t))),
+                   .panel_bytes = (uint64_t)(kc * nr * unit),
+                   .sums_bytes = (uint64_t)nr * sizeof(int32_t),
+                   .tile_bytes = p->k > kc ? (uint64_t)(mr * nr) * sizeof(int32_t) : 0,
+                   // Local memory is the core's own cache: some of it stays free for B.
+                   .roomy_bytes = plan->device->info.local_bytes / 16 * 7};
+}
+
+static uint64_t local_bytes(const void *context, const tdm_gemm_division *d) {
+    const sizes *const s = context;
+    const uint64_t strips = (uint64_t)tdm_ceil_div(s->strips, d->row_items),
+                   panels = (uint64_t)tdm_ceil_div(s->panels, d->column_items);
+    return strips * s->strip_bytes + (d->packs_inside || s->unit > 1 ? s->panel_bytes : 0) +
+           (d->packs_inside ? panels * s->sums_bytes : 0) + strips * panels * s->tile_bytes;
+}
+
+/* Cycles for an item's part of B, whose elements are counted. */
+static double cost_of_b(const sizes *s, const tdm_gemm_division *d, bool packs, double elements) {
+    const double pack = s->b_along_n ? PACK_INSIDE : PACK_ACROSS;
+    const double widen = s->unit > 1 ? WIDEN_B : 0.0;
+    if (packs && d->packs_inside)
+        return elements * (pack + widen);
+    const bool crowded = local_bytes(s, d) > s->roomy_bytes;
+    return elements * ((crowded ? STREAM_B_CROWDED : STREAM_B) + widen);
+}
+
+static double cost(const void *context, const tdm_gemm_division *d, bool packs) {
+    const sizes *const s = context;
+    const double strips = (double)s->strips / (double)d->row_items,
+                 panels = (double)s->panels / (double)d->column_items;
+    const double items = (double)d->row_items * (double)d->column_items * s->batch;
+    const double tile = s->rows * s->columns * s->depth / s->speed + s->blocks * TILE_END;
+    double item = ITEM + strips * panels * tile;
+    item += strips * s->rows * s->depth * (s->a_along_k ? COPY_A : COPY_A_ACROSS);
+    item += cost_of_b(s, d, packs, panels * s->columns * s->depth);
+    const double even = (items * item + WAKE * (s->cores - 1.0)) / s->cores;
+    const double rounds = (double)tdm_ceil_div((int64_t)items, (int64_t)s->cores) * item;
+    const double late = items <= s->cores ? rounds + WAKE : rounds;
+    double total = (even > late ? even : late) + UNEVEN * item;
+    if (packs && !d->packs_inside)
+        total += LAUNCH + (double)s->panels * s->columns * s->depth * s->batch / s->cores *
+                              (PACK_LAUNCH + (s->b_along_n ? PACK_INSIDE : PACK_ACROSS));
+    return total;
+}
+
+tdm_status tdm_gemm_int_panel_divide(const tdm_gemm_plan *plan, tdm_gemm_division *division) {
+    const sizes s = sizes_of(plan);
+    const uint64_t local = plan->device->info.local_bytes;
+    const tdm_gemm_division_space space = {.strips = s.strips,
+                                           .panels = s.panels,
+                                           .packs = !plan->desc.packed_b,
+                                           .most_local_bytes =
+                                               local > TDM_GEMM_SMALL_LOCAL ? local / 4 * 3 : local,
+                                           .local_bytes = local_bytes,
+                                           .cost = cost,
+                                           .context = &s};
+    return tdm_gemm_find_division(plan, &space, division);
 }

@@ -2,7 +2,7 @@
  * GEMM inside the library: the checked problem, the variant rows' parameters, the plan.
  *
  * gemm_problem.c turns layouts into a problem, gemm_quant.c what they say of quantization, gemm_select.c finds the rows for it, gemm_plan.c owns the plan,
- * gemm_panel.c divides a launch of the panel family, gemm_skinny.c one of the skinny family, gemm_split.c splits a long K, gemm_run.c enqueues it, gemm_packed.c makes packed weights, gemm_call.c is tdm_gemm with its plan cache.
+ * gemm_panel.c divides a launch of the panel family, gemm_int_panel.c of the integer one, both by gemm_division.c, gemm_skinny.c one of the skinny family, gemm_split.c splits a long K, gemm_run.c enqueues it, gemm_packed.c makes packed weights, gemm_call.c is tdm_gemm with its plan cache.
  */
 #ifndef TANDEM_API_GEMM_INTERNAL_H
 #define TANDEM_API_GEMM_INTERNAL_H
@@ -74,8 +74,7 @@ enum {
     TDM_GEMM_P_ROWS,
     TDM_GEMM_P_COLUMNS,
     TDM_GEMM_P_A_TYPE,
-    TDM_GEMM_P_PANEL_KIND =
-        TDM_GEMM_P_A_TYPE, /* integer panel family: how its panels are arranged */
+    TDM_GEMM_P_UNIT = TDM_GEMM_P_A_TYPE, /* integer panel family: bytes of an element of a strip */
     TDM_GEMM_P_B_TYPE,
     TDM_GEMM_P_ITEMS,
     TDM_GEMM_P_LOCAL_BYTES,
@@ -111,8 +110,8 @@ tdm_status tdm_gemm_select(tdm_gemm_plan *plan, const char *forced);
 tdm_status tdm_gemm_select_pack(tdm_device *device, int width, tdm_dtype source, tdm_dtype panels,
                                 tdm_kernel **kernel);
 
-/* The same for integer panels of a kind, with the sums of their columns. */
-tdm_status tdm_gemm_select_int_pack(tdm_device *device, int width, int kind, tdm_kernel **kernel);
+/* The same for integer panels, with the sums of their columns. */
+tdm_status tdm_gemm_select_int_pack(tdm_device *device, int width, tdm_kernel **kernel);
 
 /* The kernel that joins the parts of a split K. */
 tdm_status tdm_gemm_select_reduce(tdm_device *device, tdm_kernel **kernel);
@@ -138,12 +137,6 @@ typedef struct tdm_gemm_packing {
     int64_t sums_at;    /* integer panels: bytes from an entry's start to the sums of its columns */
     uint64_t bytes;
 } tdm_gemm_packing;
-
-/* Arrangements of integer panels: four steps of K of a column side by side as s8, or two as s16. */
-enum {
-    TDM_PANELS_OF_QUADS = 1,
-    TDM_PANELS_OF_PAIRS = 2
-};
 
 /* Floats between the rows of a strip beyond the block of K, as gemm_panel.cl has it. */
 #define TDM_GEMM_STRIP_PAD 16
@@ -200,6 +193,20 @@ tdm_status tdm_gemm_panel_divide(const tdm_gemm_plan *plan, tdm_gemm_division *d
 void tdm_gemm_skinny_divide(const tdm_gemm_plan *plan, tdm_gemm_division *division);
 /* The same for the integer panel family. */
 tdm_status tdm_gemm_int_panel_divide(const tdm_gemm_plan *plan, tdm_gemm_division *division);
+
+/* What the search for a division looks at; `context` is for the functions. */
+typedef struct tdm_gemm_division_space {
+    int64_t strips, panels; /* of the problem */
+    bool packs;             /* B is not in panels yet */
+    uint64_t most_local_bytes;
+    uint64_t (*local_bytes)(const void *context, const tdm_gemm_division *division);
+    /* Cycles until the last core is done. */
+    double (*cost)(const void *context, const tdm_gemm_division *division, bool packs);
+    const void *context;
+} tdm_gemm_division_space;
+
+tdm_status tdm_gemm_find_division(const tdm_gemm_plan *plan, const tdm_gemm_division_space *space,
+                                  tdm_gemm_division *division);
 
 /* Split K where that pays, or as the plan's values say: the problem becomes that of the parts. Its kernel is known. */
 tdm_status tdm_gemm_split_k(tdm_gemm_plan *plan);

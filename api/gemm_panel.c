@@ -5,8 +5,6 @@
  * only their relations matter): a vector step for every 16 of M·N·K; copying a strip of A once per column item and block;
  * packing B once per row item inside, or once in all by a launch of its own; waiting for the slowest core.
  */
-#include <string.h>
-
 #include "api/gemm_internal.h"
 
 #define LANES 16.0
@@ -65,7 +63,8 @@ static sizes sizes_of(const tdm_gemm_plan *plan) {
                    .local_bytes = local > TDM_GEMM_SMALL_LOCAL ? local / 4 * 3 : local};
 }
 
-static uint64_t local_bytes(const sizes *s, const tdm_gemm_division *d) {
+static uint64_t local_bytes(const void *context, const tdm_gemm_division *d) {
+    const sizes *const s = context;
     const uint64_t strips = (uint64_t)tdm_ceil_div(s->strips, d->row_items),
                    panels = (uint64_t)tdm_ceil_div(s->panels, d->column_items);
     return strips * s->strip_bytes + (d->packs_inside ? s->panel_bytes : 0) +
@@ -80,7 +79,8 @@ static bool crowds(const sizes *s, const tdm_gemm_division *d) {
 }
 
 /* Cycles until the last core is done. */
-static double cost(const sizes *s, const tdm_gemm_division *d, bool packs) {
+static double cost(const void *context, const tdm_gemm_division *d, bool packs) {
+    const sizes *const s = context;
     const double depth = (double)s->depth, batch = (double)s->batch;
     const double strips = (double)s->strips / (double)d->row_items,
                  panels = (double)s->panels / (double)d->column_items;
@@ -105,77 +105,14 @@ static double cost(const sizes *s, const tdm_gemm_division *d, bool packs) {
     return total;
 }
 
-/* 1 … 16, then by steps of about an eighth. */
-static int64_t next_count(int64_t count) {
-    return count < 16 ? count + 1 : count + count / 8;
-}
-
-static void consider(const sizes *s, const tdm_gemm_division *d, bool packs, double *least,
-                     tdm_gemm_division *best) {
-    if (local_bytes(s, d) > s->local_bytes)
-        return;
-    const double cycles = cost(s, d, packs);
-    if (*least > 0.0 && cycles >= *least)
-        return;
-    *least = cycles;
-    *best = *d;
-}
-
-/* The counts from `first` to `last` are looked at. */
-typedef struct range {
-    int64_t first, last;
-} range;
-
-/* A value that was given leaves one count, at most as many as there are tiles. */
-static range counts(int32_t given, int64_t tiles) {
-    if (given == 0)
-        return (range){1, tiles};
-    const int64_t count = given < tiles ? given : tiles;
-    return (range){count, count};
-}
-
-/* The cheapest division that fits, with the values that were given; false when none does. */
-static bool search(const sizes *s, bool packs, const int32_t given[TDM_TUNE_PARAMETERS],
-                   tdm_gemm_division *best) {
-    const range rows = counts(given[TDM_TUNE_ROW_ITEMS], s->strips),
-                columns = counts(given[TDM_TUNE_COL_ITEMS], s->panels);
-    const int pack = given[TDM_TUNE_PACK_B];
-    double least = 0.0;
-    for (int64_t r = rows.first; r <= rows.last; r = next_count(r))
-        for (int64_t c = columns.first; c <= columns.last; c = next_count(c))
-            for (int inside = packs && pack == TDM_TUNE_PACK_INSIDE;
-                 inside <= (packs && pack != TDM_TUNE_PACK_FIRST); inside++) {
-                const tdm_gemm_division d = {
-                    .row_items = r, .column_items = c, .packs_inside = inside};
-                consider(s, &d, packs, &least, best);
-            }
-    const tdm_gemm_division finest = {.row_items = rows.last,
-                                      .column_items = columns.last,
-                                      .packs_inside = packs && pack == TDM_TUNE_PACK_INSIDE};
-    consider(s, &finest, packs, &least, best);
-    return least > 0.0;
-}
-
 tdm_status tdm_gemm_panel_divide(const tdm_gemm_plan *plan, tdm_gemm_division *division) {
     const sizes s = sizes_of(plan);
-    const bool packs = !plan->desc.packed_b && plan->problem.k > 0;
-    *division = (tdm_gemm_division){.row_items = 1, .column_items = 1, .as_given = true};
-    if (s.strips == 0 || s.panels == 0 || s.batch == 0)
-        return TDM_OK;
-    static const int32_t nothing_given[TDM_TUNE_PARAMETERS];
-    const bool as_given = search(&s, packs, plan->values, division);
-    bool fits = as_given;
-    if (!fits && !plan->problem.forced)
-        fits = search(&s, packs, nothing_given, division);
-    if (!fits)
-        return tdm_fail(
-            TDM_UNSUPPORTED, "gemm: %s needs more local memory than the %llu bytes of %s",
-            plan->kernel->variant->name, (unsigned long long)plan->device->info.local_bytes,
-            plan->device->info.selector);
-    division->as_given = as_given;
-    division->local_bytes = (uint32_t)local_bytes(&s, division);
-    tdm_log(TDM_LOG_DEBUG, "dispatch", "gemm: divided row_items=%lld,col_items=%lld,pack_b=%d",
-            (long long)division->row_items, (long long)division->column_items,
-            division->packs_inside ? TDM_TUNE_PACK_INSIDE : TDM_TUNE_PACK_FIRST);
-    return TDM_OK;
+    const tdm_gemm_division_space space = {.strips = s.strips,
+                                           .panels = s.panels,
+                                           .packs = !plan->desc.packed_b && plan->problem.k > 0,
+                                           .most_local_bytes = s.local_bytes,
+                                           .local_bytes = local_bytes,
+                                           .cost = cost,
+                                           .context = &s};
+    return tdm_gemm_find_division(plan, &space, division);
 }

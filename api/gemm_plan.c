@@ -25,8 +25,7 @@ static bool size_entry(const tdm_gemm_plan *plan, tdm_gemm_packing *b) {
     if (plan->problem.op == TDM_OP_GEMM || row[TDM_GEMM_P_FAMILY] != TDM_GEMM_PANEL)
         return !tdm_mul_overflows(lines, plan->problem.k, &b->z_elements);
     const int64_t depth = tdm_ceil_div(plan->problem.k, INT_PANEL_STEP) * INT_PANEL_STEP;
-    const int64_t bytes = row[TDM_GEMM_P_PANEL_KIND] == TDM_PANELS_OF_PAIRS ? 2 : 1;
-    if (tdm_mul_overflows(lines, depth * bytes, &b->sums_at) ||
+    if (tdm_mul_overflows(lines, depth, &b->sums_at) ||
         tdm_add_overflows(b->sums_at, lines * (int64_t)sizeof(int32_t) + INT_PANEL_ALIGNMENT,
                           &b->z_elements))
         return false;
@@ -94,14 +93,15 @@ static tdm_status plan_float_panels(tdm_gemm_plan *plan) {
 }
 
 static tdm_status plan_int_panels(tdm_gemm_plan *plan) {
-    const int kind = plan->kernel->variant->parameters[TDM_GEMM_P_PANEL_KIND];
     tdm_gemm_packing *const b = &plan->pack_b;
-    char text[24];
-    snprintf(text, sizeof text, "%s%d", kind == TDM_PANELS_OF_PAIRS ? "pairs" : "quads", b->width);
-    name_layout(plan, text, TDM_S8, INT_PANEL_VERSION);
+    char kind[24];
+    snprintf(kind, sizeof kind, "quads%d", b->width);
+    name_layout(plan, kind, TDM_S8, INT_PANEL_VERSION);
     TDM_TRY(tdm_gemm_int_panel_divide(plan, &plan->division));
     note_dropped_values(plan);
-    TDM_TRY(tdm_gemm_select_int_pack(plan->device, b->width, kind, &b->kernel));
+    if (plan->division.packs_inside)
+        return TDM_OK;
+    TDM_TRY(tdm_gemm_select_int_pack(plan->device, b->width, &b->kernel));
     return size_packed_b(plan);
 }
 

@@ -259,7 +259,6 @@ tdm_status tdm_gemm_select(tdm_gemm_plan *plan, const char *forced) {
 typedef struct pack_request {
     int width;
     tdm_dtype source, panels;
-    int kind; /* of integer panels, instead of a storage type */
 } pack_request;
 
 static const char *supports_pack(const void *context, const tdm_variant *variant,
@@ -267,9 +266,8 @@ static const char *supports_pack(const void *context, const tdm_variant *variant
     const pack_request *const r = context;
     (void)device;
     const int32_t *const p = variant->parameters;
-    const int32_t panels = variant->op == TDM_OP_GEMM_PACK ? (int32_t)r->panels : r->kind;
     if (p[TDM_PACK_P_WIDTH] == r->width && p[TDM_PACK_P_SOURCE] == (int32_t)r->source &&
-        p[TDM_PACK_P_PANELS] == panels)
+        p[TDM_PACK_P_PANELS] == (int32_t)r->panels)
         return NULL;
     snprintf(reason, TDM_REASON_TEXT, "panels of %d lines of %s are wanted", r->width,
              tdm_dtype_name(r->source));
@@ -290,8 +288,8 @@ tdm_status tdm_gemm_select_pack(tdm_device *device, int width, tdm_dtype source,
     return select_pack(device, TDM_OP_GEMM_PACK, &request, kernel);
 }
 
-tdm_status tdm_gemm_select_int_pack(tdm_device *device, int width, int kind, tdm_kernel **kernel) {
-    const pack_request request = {.width = width, .source = TDM_S8, .kind = kind};
+tdm_status tdm_gemm_select_int_pack(tdm_device *device, int width, tdm_kernel **kernel) {
+    const pack_request request = {.width = width, .source = TDM_S8, .panels = TDM_S8};
     return select_pack(device, TDM_OP_GEMM_INT_PACK, &request, kernel);
 }
 

@@ -49,6 +49,8 @@
  *               tdm_min and tdm_max return the other operand when one is NaN; tdm_min_nan and
  *               tdm_max_nan return the NaN. For int and s32xN alike: tdm_int_min(v, w) tdm_int_max(v, w),
  *               and tdm_add_wrap(N, v, w) tdm_sub_wrap tdm_mul_wrap modulo 2^32.
+ * Quads         four bytes in one s32, the first in the low byte; of s32xN, N a number or a macro:
+ *               tdm_quad(N, v0, v1, v2, v3) from the low bytes of four; tdm_quad_byte(N, q, k) the k-th, sign-extended
  * Conversion    tdm_float(v) from an integer, tdm_int_rte(x) tdm_int_rtz(x) saturating with NaN giving 0;
  *               tdm_float_bits(x) → uint, tdm_bits_float(u) → float; tdm_is_nan(x)
  * Generic dtype TDM_TYPE(DT) TDM_LOAD(DT, p, i) TDM_STORE(DT, x, p, i) TDM_LOADV(N, DT, p, i)

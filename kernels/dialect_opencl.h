@@ -93,6 +93,11 @@ typedef int16 s32x16;
 #define tdm_add_wrap(N, v, w) TDM_OPENCL_WRAP_(N, v, +, w)
 #define tdm_sub_wrap(N, v, w) TDM_OPENCL_WRAP_(N, v, -, w)
 #define tdm_mul_wrap(N, v, w) TDM_OPENCL_WRAP_(N, v, *, w)
+#define TDM_OPENCL_BYTE_(N, v) ((v)&TDM_INT_SPLAT(N, 0xff))
+#define tdm_quad(N, v0, v1, v2, v3)                                                                \
+    (TDM_OPENCL_BYTE_(N, v0) | (TDM_OPENCL_BYTE_(N, v1) << 8) | (TDM_OPENCL_BYTE_(N, v2) << 16) |  \
+     ((v3) << 24))
+#define tdm_quad_byte(N, q, k) (((q) << (24 - 8 * (k))) >> 24)
 
 /* PoCL 3.1 builds vloadN and vstoreN of quarters; a vector of less alignment is one instruction there. Elsewhere the
  * built-ins stand: OpenCL C does not promise that a typedef may lower an alignment. */

@@ -1,0 +1,66 @@
+/* The integer GEMM for CPU-like devices, shared text: one work-item computes a rectangle of D, MR×NR sums at a time, as
+ * gemm_panel.cl does for floats.
+ *
+ * The item's rows are cut into strips of MR, its columns into panels of NR, K into blocks of KC steps:
+ *
+ *     for each block of K
+ *       copy the block of every strip of A to local memory, rows STRIP_ROW bytes apart, steps past K as zeros
+ *       for each panel of B: pack it to local memory, unless B comes in panels (b_packed); widen it there to the
+ *                            type of the strips
+ *         for each strip: tile += strip · panel, four steps of K (a quad, gemm_int_quads.h) at a time
+ *                         after the last block: to D
+ *
+ * Local memory, in this order, in bytes, with so many strips and panels in an item:
+ *     strips                     strips · MR · STRIP_ROW
+ *     a panel                    KC · NR · UNIT, unless b_packed and UNIT is 1: it is read in place
+ *     tiles, if K > KC           strips · panels · MR · NR · 4
+ *     sums of A's rows           strips · MR · 4
+ *     sums of B's columns, unless b_packed   panels · NR · 4
+ * STRIP_ROW is KC · UNIT + 64, so that rows never fall on the same lines of a cache.
+ * Grid (row_tiles · column_tiles items, row tiles first; 1; batch). Item r of row_tiles gets the strips from
+ * r·strips/row_tiles to the next one's, and columns likewise; row_tiles and column_tiles are at most the strips and panels.
+ *
+ * A text includes this after defining MR, NR, KC, TDM_EPILOGUE_VECTOR, tdm_strip, the type of a strip's elements, and UNIT,
+ * its bytes; then gives what depends on the instructions, and includes gemm_int_panel_kernel.h:
+ *     TDM_A_SHIFT(type)                              what a strip's elements are more than those of A
+ *     tdm_strip_element(a, type, at)                 a strip's element for A's
+ *     TDM_STRIP_RUN, tdm_strip_run(a, type, at, to)  so many neighbours at once
+ *     tdm_panel_widen(job)                           with a UNIT beyond 1: what is in quads to the panel
+ *     tdm_tile_multiply(job, tile)                   the tile that tdm_tile_job describes */
+#ifndef TDM_GEMM_INT_PANEL_H
+#define TDM_GEMM_INT_PANEL_H
+
+#define TDM_INT_COLUMNS NR
+#include "gemm_args.h"
+#include "gemm_int_epilogue.h"
+
+#define STRIP_ROW (KC * UNIT + 64)
+#define STRIDE (STRIP_ROW / UNIT) /* elements */
+/* Bytes of a panel before its quads, which are widened from the front on. */
+#define QUADS_AT ((UNIT - 1) * KC * NR)
+#define TILE (MR * NR)
+/* A row's part of a block in lines of a cache, one asked for in the course of so many quads. */
+#define LINE 64
+#define LINES (KC / LINE)
+#define QUADS_PER_LINE 4
+#define ROWS_AHEAD (KC / 4 / QUADS_PER_LINE / LINES) /* in the course of one tile */
+
+#define TDM_QUADS_SPACE TDM_LOCAL
+#include "gemm_int_quads.h"
+
+/* A tile of one block: Σ over `quads` of strip · panel, plus what was kept of the blocks before. */
+typedef struct {
+    TDM_LOCAL const tdm_strip *strip;
+    TDM_GLOBAL const int *packed; /* quads where B comes in panels */
+    TDM_LOCAL char *panel;        /* widened, or quads where B does not come in panels */
+    TDM_LOCAL int
+        *kept; /* of the blocks before, unless `first`; and for those to come, unless `last` */
+    TDM_GLOBAL int *
+        d; /* of the last block, where it goes straight to D, d_row apart; else it goes to `tile` */
+    const int *add;               /* is added to every row on the way there */
+    TDM_GLOBAL const char *ahead; /* a row of A to ask for meanwhile, and bytes to the next one */
+    long d_row, ahead_row;
+    int quads, b_packed, first, last, straight, streams;
+} tdm_tile_job;
+
+#endif

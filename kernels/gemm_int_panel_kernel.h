@@ -1,0 +1,165 @@
+/* The kernel of the integer panel family: gemm_int_panel.h says what it does and who includes this. */
+#ifndef TDM_GEMM_INT_PANEL_KERNEL_H
+#define TDM_GEMM_INT_PANEL_KERNEL_H
+
+/* `rows` of MR rows of A from element `at` on, `depth` columns; rows past the matrix repeat the last one. */
+TDM_DEVICE void copy_strip(TDM_GLOBAL const tdm_u8 *a, int type, long at, long a_row, long a_col,
+                           int rows, int depth, TDM_LOCAL tdm_strip *strip) {
+    for (int i = 0; i < MR; i++) {
+        const long row = at + (i < rows ? i : rows - 1) * a_row;
+        TDM_LOCAL tdm_strip *const to = strip + i * STRIDE;
+        int p = 0;
+        if (a_col == 1)
+            for (; p + TDM_STRIP_RUN <= depth; p += TDM_STRIP_RUN)
+                tdm_strip_run(a, type, row + p, to + p);
+        for (; p < depth; p++)
+            to[p] = tdm_strip_element(a, type, row + p * a_col);
+        for (; p % 4 != 0; p++)
+            to[p] = 0;
+    }
+}
+
+TDM_DEVICE void add_row_sums(TDM_LOCAL const tdm_strip *strip, int depth, int first,
+                             TDM_LOCAL int *sums) {
+    for (int i = 0; i < MR; i++) {
+        int sum = first ? 0 : sums[i];
+        for (int p = 0; p < depth; p++)
+            sum = tdm_add_wrap(1, sum, (int)strip[i * STRIDE + p]);
+        sums[i] = sum;
+    }
+}
+
+/* Packs a block of a panel, adding to the sums of its columns that are kept. */
+TDM_DEVICE void copy_panel(TDM_GLOBAL const tdm_s8 *b, long at, tdm_gemm_shape_arg s, int columns,
+                           int depth, int first, TDM_LOCAL int *panel, TDM_LOCAL int *kept) {
+    int sums[NR];
+    for (int j = 0; j < NR; j++)
+        sums[j] = first ? 0 : kept[j];
+    tdm_quads_pack(b, at, s.b_row, s.b_col, columns, depth, panel, sums);
+    for (int j = 0; j < NR; j++)
+        kept[j] = sums[j];
+}
+
+/* What an item computes, and where its part of local memory begins. */
+typedef struct {
+    long first_strip, first_panel, i0;
+    int strips, panels, rows;
+    TDM_LOCAL tdm_strip *strip;
+    TDM_LOCAL char *panel;
+    TDM_LOCAL int *tiles, *row_sums, *column_sums;
+} tdm_rectangle;
+
+TDM_DEVICE tdm_rectangle own_rectangle(tdm_gemm_shape_arg s, long item, TDM_LOCAL char *scratch) {
+    const long row_item = item % s.row_tiles, column_item = item / s.row_tiles;
+    const long strips = (s.m + MR - 1) / MR, panels = (s.n + NR - 1) / NR;
+    tdm_rectangle r;
+    r.first_strip = row_item * strips / s.row_tiles;
+    r.first_panel = column_item * panels / s.column_tiles;
+    r.strips = (int)((row_item + 1) * strips / s.row_tiles - r.first_strip);
+    r.panels = (int)((column_item + 1) * panels / s.column_tiles - r.first_panel);
+    r.i0 = r.first_strip * MR;
+    r.rows = (int)(s.m - r.i0 < r.strips * MR ? s.m - r.i0 : r.strips * MR);
+    r.strip = (TDM_LOCAL tdm_strip *)scratch;
+    r.panel = scratch + r.strips * (MR * STRIP_ROW);
+    r.tiles = (TDM_LOCAL int *)(r.panel + (UNIT == 1 && s.b_packed ? 0 : UNIT * KC * NR));
+    r.row_sums = r.tiles + (s.k > KC ? r.strips * r.panels * TILE : 0);
+    r.column_sums = r.row_sums + r.strips * MR;
+    return r;
+}
+
+/* What element 0 of a row tile's rows, and `rows` of them, still need. */
+TDM_DEVICE void finish_rows(const int *tile, TDM_LOCAL const int *row_sums, int rows, long i,
+                            long j, int columns, const tdm_int_columns *ends, const tdm_int_io *io,
+                            tdm_gemm_epilogue_arg e, tdm_gemm_quant_arg q, int shift) {
+    const int needs_sums = tdm_int_needs_row_sums(q);
+    for (int r = 0; r < rows; r++)
+        tdm_int_row(tile + r * NR, needs_sums ? row_sums[r] : 0, ends, io, e, q, shift, i + r, j,
+                    columns);
+}
+
+/* Whether all that a row of D has besides its products belongs to columns, and D is s32 and dense. */
+TDM_DEVICE int goes_straight(tdm_gemm_epilogue_arg e, tdm_gemm_quant_arg q) {
+    return e.d_type == TDM_CODE_S32 && e.d_col == 1 && q.a_zero_row == 0 &&
+           !tdm_int_needs_row_sums(q) && (e.bias_type == TDM_CODE_ABSENT || e.bias_row == 0);
+}
+
+TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
+(TDM_INT_ARGUMENTS, TDM_LOCAL_ARGUMENT(char, scratch)) {
+    const long item = tdm_group_x(), z = tdm_group_z();
+    const tdm_rectangle r = own_rectangle(s, item, scratch);
+    const long a0 = a_offset + z * s.a_batch + r.i0 * s.a_row;
+    TDM_GLOBAL const tdm_s8 *const b_entry =
+        (TDM_GLOBAL const tdm_s8 *)b + b_offset + z * s.b_batch;
+    TDM_GLOBAL const int *const b_sums = (TDM_GLOBAL const int *)(b_entry + q.sums_at);
+    const int shift = TDM_A_SHIFT(s.a_type), straight = goes_straight(e, q);
+    const int needs_row_sums = tdm_int_needs_row_sums(q),
+              needs_column_sums = tdm_int_needs_column_sums(q, shift);
+    TDM_INT_IO(io, z);
+    tdm_tile_job job;
+    job.b_packed = s.b_packed;
+    job.panel = r.panel;
+    job.d_row = e.d_row;
+    job.streams = e.streams_d && e.d_row % 16 == 0 &&
+                  tdm_address((TDM_GLOBAL int *)d + io.out.d_at) % 64 == 0;
+
+    long p0 = 0;
+    do { /* K may be 0 */
+        const int depth = (int)(s.k - p0 < KC ? s.k - p0 : KC);
+        job.quads = (depth + 3) / 4;
+        job.first = p0 == 0;
+        job.last = p0 + KC >= s.k;
+        const long next = !job.last                              ? a0 + (p0 + KC) * s.a_col
+                          : item % s.row_tiles + 1 < s.row_tiles ? a0 + r.rows * s.a_row
+                                                                 : -1;
+        for (int t = 0; t < r.strips; t++) {
+            TDM_LOCAL tdm_strip *const strip = r.strip + t * (MR * STRIDE);
+            copy_strip((TDM_GLOBAL const tdm_u8 *)a, s.a_type, a0 + t * MR * s.a_row + p0 * s.a_col,
+                       s.a_row, s.a_col, r.rows - t * MR < MR ? r.rows - t * MR : MR, depth, strip);
+            if (needs_row_sums)
+                add_row_sums(strip, depth, job.first, r.row_sums + t * MR);
+        }
+        for (int x = 0; x < r.panels; x++) {
+            const long j0 = (r.first_panel + x) * NR;
+            const int columns = (int)(s.n - j0 < NR ? s.n - j0 : NR);
+            if (s.b_packed)
+                job.packed = (TDM_GLOBAL const int *)b_entry + (s.k + 3) / 4 * j0 + p0 / 4 * NR;
+            else
+                copy_panel(b_entry, p0 * s.b_row + j0 * s.b_col, s, columns, depth, job.first,
+                           (TDM_LOCAL int *)(r.panel + QUADS_AT), r.column_sums + x * NR);
+#if UNIT > 1
+            tdm_panel_widen(&job);
+#endif
+            tdm_int_columns ends;
+            if (job.last) {
+                int sums[NR];
+                if (needs_column_sums)
+                    for (int j = 0; j < NR; j++)
+                        sums[j] = s.b_packed ? b_sums[j0 + j] : r.column_sums[x * NR + j];
+                tdm_int_columns_begin(&ends, &io, s, e, q, sums, shift, j0, columns);
+            }
+            for (int t = 0; t < r.strips; t++) {
+                const long i = r.i0 + t * MR;
+                const int rows = r.rows - t * MR < MR ? r.rows - t * MR : MR;
+                const int ahead = (x * r.strips + t) * ROWS_AHEAD;
+                const int asks = next >= 0 && s.a_col == 1 && ahead < r.rows;
+                int tile[TILE];
+                job.strip = r.strip + t * (MR * STRIDE);
+                job.kept = r.tiles + (x * r.strips + t) * TILE;
+                job.straight = straight && rows == MR && columns == NR;
+                job.d = (TDM_GLOBAL int *)d + io.out.d_at + i * e.d_row + j0;
+                job.add = ends.base;
+                job.ahead = (TDM_GLOBAL const char *)a + (asks ? next + ahead * s.a_row : 0);
+                job.ahead_row = asks ? s.a_row : 0;
+                tdm_tile_multiply(&job, tile);
+                if (job.last && !job.straight)
+                    finish_rows(tile, r.row_sums + t * MR, rows, i, j0, columns, &ends, &io, e, q,
+                                shift);
+            }
+        }
+        p0 += KC;
+    } while (p0 < s.k);
+    if (job.streams)
+        tdm_stream_end();
+}
+
+#endif

@@ -1,0 +1,183 @@
+/* The integer panel GEMM for x86 cores, compiled by clang (PoCL). Two forms, by define:
+ *
+ *   VNNI   strips of u8 (A, or A + 128 where it is signed); one instruction adds the four products of a quad to each
+ *          of 16 columns' sums
+ *   PAIRS  strips and panels of s16; one instruction makes two sums of two products of each of LANES / 2 columns,
+ *          another one adds them: exact, where 8-bit pair products would saturate. The two sums of a column are
+ *          joined at the end
+ *
+ * LANES is 16 for AVX-512, 8 for AVX2. PoCL 3.1 compiles for a CPU without VNNI, so the loop over a tile is a function of
+ * its own with that target: on the kernel itself, or inlined into it, the attribute ends LLVM. Such a function gets plain
+ * pointers, which on these devices reach all memory. */
+#define TDM_EPILOGUE_VECTOR LANES
+#ifdef VNNI
+#define tdm_strip tdm_u8
+#define UNIT 1
+#else
+#define tdm_strip short
+#define UNIT 2
+#endif
+#include "dialect.h"
+#include "gemm_int_panel.h"
+
+#define INTS TDM_S32(LANES)
+typedef INTS ints_anywhere __attribute__((aligned(4)));
+
+#ifdef VNNI
+#define TARGET __attribute__((noinline, target("avx512vnni,avx512f,avx512bw,avx512dq,avx512vl")))
+#define TDM_A_SHIFT(type) ((type) == TDM_CODE_S8 ? 128 : 0)
+#define TDM_STRIP_RUN 64
+#define WIDTH LANES
+#define FACTORS INTS
+#define SPLAT_QUAD(p) ((INTS)(*(const int *)(p)))
+#define ADD_PRODUCTS(sum, a, b)                                                                    \
+    TDM_UNROLL for (int v = 0; v < NV; v++)(sum)[v] =                                              \
+        __builtin_ia32_vpdpbusd512((sum)[v], a, (b)[v])
+#define COLUMNS(sum, v) (sum)[v]
+#else
+#define TARGET __attribute__((noinline))
+#define TDM_A_SHIFT(type) 0
+#define TDM_STRIP_RUN 16
+#define WIDTH (LANES / 2)
+typedef short factors __attribute__((ext_vector_type(LANES * 2)));
+typedef char narrow_factors __attribute__((ext_vector_type(LANES * 2)));
+#define FACTORS factors
+#if LANES == 16
+typedef long8 quad_words;
+/* Two products, then two additions: in turn they cost a fifth more on Zen 4. */
+#define ADD_TWO(sum0, sum1, a, b0, b1)                                                             \
+    {                                                                                              \
+        INTS x, y;                                                                                 \
+        __asm__("vpmaddwd %4, %5, %2\n\tvpmaddwd %4, %6, %3\n\t"                                   \
+                "vpaddd %2, %0, %0\n\tvpaddd %3, %1, %1"                                           \
+                : "+v"(sum0), "+v"(sum1), "=&v"(x), "=&v"(y)                                       \
+                : "v"(a), "v"(b0), "v"(b1));                                                       \
+    }
+#define EVERY_OTHER(x, y, k)                                                                       \
+    __builtin_shufflevector(x, y, (k), 2 + (k), 4 + (k), 6 + (k), 8 + (k), 10 + (k), 12 + (k),     \
+                            14 + (k), 16 + (k), 18 + (k), 20 + (k), 22 + (k), 24 + (k), 26 + (k),  \
+                            28 + (k), 30 + (k))
+#else
+typedef long4 quad_words;
+/* One temporary: with the sums, two factors and a it is the last of sixteen registers. */
+#define ADD_TWO(sum0, sum1, a, b0, b1)                                                             \
+    {                                                                                              \
+        INTS x;                                                                                    \
+        __asm__("vpmaddwd %3, %4, %2\n\tvpaddd %2, %0, %0\n\t"                                     \
+                "vpmaddwd %3, %5, %2\n\tvpaddd %2, %1, %1"                                         \
+                : "+x"(sum0), "+x"(sum1), "=&x"(x)                                                 \
+                : "x"(a), "x"(b0), "x"(b1));                                                       \
+    }
+#define EVERY_OTHER(x, y, k)                                                                       \
+    __builtin_shufflevector(x, y, (k), 2 + (k), 4 + (k), 6 + (k), 8 + (k), 10 + (k), 12 + (k),     \
+                            14 + (k))
+#endif
+#define SPLAT_QUAD(p) __builtin_astype((quad_words)(*(const long *)(p)), factors)
+#define ADD_PRODUCTS(sum, a, b)                                                                    \
+    TDM_UNROLL for (int v = 0; v < NV; v += 2)                                                     \
+        ADD_TWO((sum)[v], (sum)[v + 1], a, (b)[v], (b)[v + 1])
+#define COLUMNS(sum, v)                                                                            \
+    tdm_add_wrap(LANES, EVERY_OTHER((sum)[2 * (v)], (sum)[2 * (v) + 1], 0),                        \
+                 EVERY_OTHER((sum)[2 * (v)], (sum)[2 * (v) + 1], 1))
+#endif
+typedef FACTORS factors_anywhere __attribute__((aligned(4)));
+#define NV (NR / WIDTH)
+#define PANEL_QUAD (4 * UNIT * NR) /* bytes */
+
+TDM_DEVICE tdm_strip tdm_strip_element(TDM_GLOBAL const tdm_u8 *a, int type, long at) {
+    return (tdm_strip)(tdm_int_any(a, type, at) + TDM_A_SHIFT(type));
+}
+
+TDM_DEVICE void tdm_strip_run(TDM_GLOBAL const tdm_u8 *a, int type, long at,
+                              TDM_LOCAL tdm_strip *to) {
+#ifdef VNNI
+    typedef int16 bytes __attribute__((aligned(1)));
+    const int16 flip = (int16)(type == TDM_CODE_S8 ? (int)0x80808080 : 0);
+    *(TDM_LOCAL bytes *)to = *(TDM_GLOBAL const bytes *)(a + at) ^ flip;
+#else
+    typedef char16 bytes __attribute__((aligned(1)));
+    typedef short16 run __attribute__((aligned(2)));
+    const char16 x = *(TDM_GLOBAL const bytes *)(a + at);
+    *(TDM_LOCAL run *)to =
+        type == TDM_CODE_S8 ? convert_short16(x) : convert_short16(as_uchar16(x));
+#endif
+}
+
+#define PLAIN(type, p) ((type *)(size_t)(p))
+
+#if UNIT > 1
+TDM_DEVICE void tdm_panel_widen(const tdm_tile_job *job) {
+    typedef narrow_factors narrow __attribute__((aligned(4)));
+    const char *const from =
+        job->b_packed ? PLAIN(const char, job->packed) : PLAIN(const char, job->panel) + QUADS_AT;
+    short *const to = PLAIN(short, job->panel);
+    for (int x = 0; x < job->quads * 4 * NR; x += LANES * 2)
+        *(factors_anywhere *)(to + x) =
+            __builtin_convertvector(*(const narrow *)(from + x), factors);
+}
+#endif
+
+#define QUAD(Q)                                                                                    \
+    {                                                                                              \
+        FACTORS b[NV];                                                                             \
+        TDM_UNROLL for (int v = 0; v < NV; v++) b[v] =                                             \
+            *(const factors_anywhere *)(panel + (Q)*PANEL_QUAD + v * (int)sizeof(FACTORS));        \
+        TDM_UNROLL for (int i = 0; i < MR; i++) {                                                  \
+            const FACTORS a = SPLAT_QUAD(strip + i * STRIDE + (Q)*4);                              \
+            ADD_PRODUCTS(sum[i], a, b);                                                            \
+        }                                                                                          \
+    }
+
+/* to(i, j) = Σ strip · panel + from(i, j) + add(j); from and add may be NULL. */
+TARGET void multiply(const tdm_strip *strip, const char *panel, int quads, const int *from,
+                     const int *add, int *to, long to_row, int streams, const char *ahead,
+                     long ahead_row) {
+    INTS sum[MR][NV];
+    TDM_UNROLL for (int i = 0; i < MR; i++) TDM_UNROLL for (int v = 0; v < NV; v++) sum[i][v] =
+        (INTS)(0);
+    for (; quads >= LINES * QUADS_PER_LINE; quads -= LINES * QUADS_PER_LINE) {
+        const char *line = ahead;
+        ahead += ahead_row;
+        TDM_NO_UNROLL for (int l = 0; l < LINES; l++) {
+            __builtin_prefetch(line);
+            line += LINE;
+            QUAD(0)
+            QUAD(1)
+            QUAD(2)
+            QUAD(3)
+            strip += 4 * QUADS_PER_LINE;
+            panel += QUADS_PER_LINE * PANEL_QUAD;
+        }
+    }
+    TDM_NO_UNROLL for (; quads > 0; quads--) {
+        QUAD(0)
+        strip += 4;
+        panel += PANEL_QUAD;
+    }
+    TDM_UNROLL for (int i = 0; i < MR; i++) TDM_UNROLL for (int v = 0; v < NR / LANES; v++) {
+        INTS x = COLUMNS(sum[i], v);
+        if (from)
+            x = tdm_add_wrap(LANES, x, *(const ints_anywhere *)(from + i * NR + v * LANES));
+        if (add)
+            x = tdm_add_wrap(LANES, x, *(const ints_anywhere *)(add + v * LANES));
+        if (streams)
+            __builtin_nontemporal_store(x, (INTS *)(to + i * to_row + v * LANES));
+        else
+            *(ints_anywhere *)(to + i * to_row + v * LANES) = x;
+    }
+}
+
+TDM_DEVICE void tdm_tile_multiply(const tdm_tile_job *job, int *tile) {
+    const int straight = job->last && job->straight;
+    const int in_place = UNIT == 1 && job->b_packed;
+    multiply(PLAIN(const tdm_strip, job->strip),
+             in_place ? PLAIN(const char, job->packed) : PLAIN(const char, job->panel), job->quads,
+             job->first ? 0 : PLAIN(const int, job->kept), straight ? job->add : 0,
+             straight    ? PLAIN(int, job->d)
+             : job->last ? tile
+                         : PLAIN(int, job->kept),
+             straight ? job->d_row : NR, straight && job->streams, PLAIN(const char, job->ahead),
+             job->ahead_row);
+}
+
+#include "gemm_int_panel_kernel.h"

@@ -1,0 +1,65 @@
+/* B of the integer GEMM in quads, shared text: what gemm_int_pack.cl writes to a buffer, and an item of
+ * gemm_int_panel.h to local memory.
+ *
+ *   panel of NR columns:   quad 0   [ column 0: k0 k1 k2 k3 | column 1: k0 k1 k2 k3 | … | column NR-1 ]
+ *                          quad 1   [ column 0: k4 k5 k6 k7 | …
+ *
+ * One column's four steps of K are one 32-bit word, the first step in its low byte: what a 4×8-bit dot product takes at
+ * a time. Steps past K and columns past N are zeros.
+ *
+ * A text includes this after defining NR, a multiple of 8, and TDM_QUADS_SPACE, the memory that is written to. */
+#ifndef TDM_GEMM_INT_QUADS_H
+#define TDM_GEMM_INT_QUADS_H
+
+#if NR % 16 == 0
+#define TDM_QUADS_W 16
+#else
+#define TDM_QUADS_W 8
+#endif
+#define TDM_QUADS_V TDM_S32(TDM_QUADS_W)
+#define TDM_QUADS_COUNT (NR / TDM_QUADS_W)
+
+/* Whole quads of a whole panel whose columns are neighbours; returns the steps that are done. */
+TDM_DEVICE long tdm_quads_pack_across(TDM_GLOBAL const tdm_s8 *b, long at, long b_row, long depth,
+                                      TDM_QUADS_SPACE int *to, int *sums) {
+    TDM_QUADS_V sum[TDM_QUADS_COUNT];
+    TDM_UNROLL for (int v = 0; v < TDM_QUADS_COUNT; v++) sum[v] =
+        TDM_INT_LOADV(TDM_QUADS_W, s32, sums, v * TDM_QUADS_W);
+    long p = 0;
+    TDM_NO_UNROLL for (; p + 4 <= depth; p += 4) {
+        TDM_UNROLL for (int v = 0; v < TDM_QUADS_COUNT; v++) {
+            const long x = at + p * b_row + v * TDM_QUADS_W;
+            const TDM_QUADS_V k0 = TDM_INT_LOADV(TDM_QUADS_W, s8, b, x),
+                              k1 = TDM_INT_LOADV(TDM_QUADS_W, s8, b, x + b_row),
+                              k2 = TDM_INT_LOADV(TDM_QUADS_W, s8, b, x + 2 * b_row),
+                              k3 = TDM_INT_LOADV(TDM_QUADS_W, s8, b, x + 3 * b_row);
+            TDM_INT_STOREV(TDM_QUADS_W, s32, tdm_quad(TDM_QUADS_W, k0, k1, k2, k3), to,
+                           p / 4 * NR + v * TDM_QUADS_W);
+            sum[v] = tdm_add_wrap(TDM_QUADS_W, sum[v], (k0 + k1) + (k2 + k3));
+        }
+    }
+    TDM_UNROLL for (int v = 0; v < TDM_QUADS_COUNT; v++)
+        TDM_INT_STOREV(TDM_QUADS_W, s32, sum[v], sums, v * TDM_QUADS_W);
+    return p;
+}
+
+/* `columns` of NR columns of B from element `at` on, `depth` steps; adds Σ_p of each column to sums. */
+TDM_DEVICE void tdm_quads_pack(TDM_GLOBAL const tdm_s8 *b, long at, long b_row, long b_col,
+                               int columns, long depth, TDM_QUADS_SPACE int *to, int *sums) {
+    const long done =
+        b_col == 1 && columns == NR ? tdm_quads_pack_across(b, at, b_row, depth, to, sums) : 0;
+    for (int j = 0; j < NR; j++)
+        for (long p = done; p < depth; p += 4) {
+            const int steps = j >= columns ? 0 : depth - p < 4 ? (int)(depth - p) : 4;
+            int quad = 0, sum = 0;
+            for (int k = 0; k < steps; k++) {
+                const int x = tdm_int_s8(b, at + (p + k) * b_row + j * b_col);
+                quad |= (x & 0xff) << (8 * k);
+                sum += x;
+            }
+            to[p / 4 * NR + j] = quad;
+            sums[j] = tdm_add_wrap(1, sums[j], sum);
+        }
+}
+
+#endif
