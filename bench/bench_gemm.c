@@ -314,36 +314,29 @@ static int parse_and_run(gemm_options *given, const cli_command *command, int ar
     return code == CLI_EXIT_OK ? run_on_device(given) : code;
 }
 
-/* Rows that both commands have. */
-#define GEMM_DTYPE_OPTION(given)                                                                   \
-    {                                                                                              \
-        "dtype", CLI_CHOICES, &(given).dtypes, "LIST", "storage of A, B and D; sums are f32",      \
-            "f32|f16|bf16", 0, 0                                                                   \
-    }
-#define GEMM_MODE_OPTION(given)                                                                    \
-    {                                                                                              \
-        "mode", CLI_CHOICES, &(given).modes, "LIST",                                               \
-            "many calls and one wait, or a wait after "                                            \
-            "each",                                                                                \
-            "pipelined|waited", 0, 0                                                               \
-    }
-#define GEMM_PACKING_OPTION(given)                                                                 \
-    {                                                                                              \
-        "packing", CLI_CHOICES, &(given).packings, "LIST",                                         \
-            "B packed in every call, or once before", "inside|prepacked", 0, 0                     \
-    }
-#define GEMM_PEERS_OPTION(given)                                                                   \
-    {                                                                                              \
-        "vs", CLI_CHOICES, &(given).peers, "LIST", "libraries to compare with", BENCH_GEMM_PEERS,  \
-            0, 0                                                                                   \
-    }
-#define GEMM_ROOF_OPTION(given)                                                                    \
-    { "roof", CLI_CHOICES, &(given).roofs, "LIST", BENCH_ROOF_HELP, BENCH_ROOF_CHOICES, 0, 0 }
-#define GEMM_VARIANT_OPTION(given)                                                                 \
-    {                                                                                              \
-        "variant", CLI_TEXT, &(given).variant, "NAME[:...]",                                       \
-            "force this kernel variant of Tandem", NULL, 0, 0                                      \
-    }
+enum {
+    MAX_OPTIONS = 24
+};
+
+/* Behind a command's own `count` options, those that both have. Returns how many there are. */
+static size_t add_shared_options(cli_option *options, size_t count, gemm_options *given) {
+    const cli_option shared[] = {
+        {"dtype", CLI_CHOICES, &given->dtypes, "LIST", "storage of A, B and D; sums are f32",
+         "f32|f16|bf16", 0, 0},
+        {"mode", CLI_CHOICES, &given->modes, "LIST",
+         "many calls and one wait, or a wait after each", "pipelined|waited", 0, 0},
+        {"packing", CLI_CHOICES, &given->packings, "LIST", "B packed in every call, or once before",
+         "inside|prepacked", 0, 0},
+        {"vs", CLI_CHOICES, &given->peers, "LIST", "libraries to compare with", BENCH_GEMM_PEERS, 0,
+         0},
+        {"roof", CLI_CHOICES, &given->roofs, "LIST", BENCH_ROOF_HELP, BENCH_ROOF_CHOICES, 0, 0},
+        {"variant", CLI_TEXT, &given->variant, "NAME[:...]", "force this kernel variant of Tandem",
+         NULL, 0, 0},
+        BENCH_SETTINGS_OPTIONS(&given->settings),
+    };
+    memcpy(options + count, shared, sizeof shared);
+    return count + sizeof shared / sizeof shared[0];
+}
 
 #define GEMM_NOTES                                                                                 \
     "Every implementation runs in a process of its own, in turn with the others, on the same "     \
@@ -364,26 +357,19 @@ int bench_gemm_command(int argc, char **argv) {
         .roofs = "compute",
         .settings = BENCH_SETTINGS_INIT,
     };
-    const cli_option options[] = {
-        GEMM_DTYPE_OPTION(given),
+    cli_option options[MAX_OPTIONS] = {
         {"set", CLI_CHOICES, &given.sets, "LIST", "shapes, layout and packing of a workload",
          gemm_set_choices, 0, 0},
         {"shapes", CLI_TEXT, &given.shapes, "[BATCH*]MxNxK,...",
          "D is MxN; 512, 1024 and 2048 cubed by default", NULL, 0, 0},
         {"layout", CLI_CHOICES, &given.layouts, "LIST",
          "A and B as they are or transposed; nn, or the set's, by default", "nn|nt|tn|tt", 0, 0},
-        GEMM_MODE_OPTION(given),
-        GEMM_PACKING_OPTION(given),
-        GEMM_PEERS_OPTION(given),
-        GEMM_ROOF_OPTION(given),
-        GEMM_VARIANT_OPTION(given),
-        BENCH_SETTINGS_OPTIONS(&given.settings),
     };
     const cli_command command = {
         .name = given.command,
         .summary = "speed of matrix multiplication, verified, side by side",
         .options = options,
-        .option_count = sizeof options / sizeof options[0],
+        .option_count = add_shared_options(options, 3, &given),
         .notes = notes,
     };
     snprintf(notes, sizeof notes, "%s\n\n%s", gemm_set_help, GEMM_NOTES);
@@ -400,24 +386,17 @@ int bench_gemv_command(int argc, char **argv) {
         .roofs = "memory",
         .settings = BENCH_SETTINGS_INIT,
     };
-    const cli_option options[] = {
-        GEMM_DTYPE_OPTION(given),
+    cli_option options[MAX_OPTIONS] = {
         {"shapes", CLI_TEXT, &given.shapes, "1xNxK,...",
          "NxK 4096x4096, 11008x4096 and the layers of Llama 8B by default", NULL, 0, 0},
         {"layout", CLI_CHOICES, &given.layouts, "LIST", "weights as KxN or as NxK (the default)",
          "nn|nt", 0, 0},
-        GEMM_MODE_OPTION(given),
-        GEMM_PACKING_OPTION(given),
-        GEMM_PEERS_OPTION(given),
-        GEMM_ROOF_OPTION(given),
-        GEMM_VARIANT_OPTION(given),
-        BENCH_SETTINGS_OPTIONS(&given.settings),
     };
     const cli_command command = {
         .name = given.command,
         .summary = "speed of a vector times weights, verified, side by side",
         .options = options,
-        .option_count = sizeof options / sizeof options[0],
+        .option_count = add_shared_options(options, 2, &given),
         .notes = GEMM_NOTES,
     };
     return parse_and_run(&given, &command, argc, argv);
