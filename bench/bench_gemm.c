@@ -13,6 +13,7 @@
 #include "bench/bench_commands.h"
 #include "bench/bench_peers.h"
 #include "bench/bench_settings.h"
+#include "bench/gemm_beside.h"
 #include "bench/gemm_sets.h"
 #include "bench/gemm_summary.h"
 #include "kernels/kernel_index.h"
@@ -44,6 +45,7 @@ typedef struct gemm_run {
     bench_roofs roofs;
     bench_report report;
     gemm_oracle oracle;
+    gemm_beside beside;
     gemm_summary summary;
     FILE *summaries;             /* what stands under the table */
     double base_s[MAX_ENTRANTS]; /* time per operation in a set's first shape, NaN: none */
@@ -72,18 +74,22 @@ static int check_shapes(const gemm_options *options) {
     return CLI_EXIT_OK;
 }
 
+static int is_gemm(const tdm_variant *variant) {
+    return variant->op == TDM_OP_GEMM || variant->op == TDM_OP_GEMM_INT;
+}
+
 /* A row's name, with launch-time parameters where they follow. */
 static int check_variant(const gemm_options *options) {
     tdm_choice choice;
     char reason[TDM_TUNING_REASON] = "it is of another operation";
     if (options->variant == NULL ||
         (tdm_choice_read(options->variant, &choice, reason) == TDM_TUNING_OK &&
-         choice.variant->op == TDM_OP_GEMM))
+         is_gemm(choice.variant)))
         return CLI_EXIT_OK;
     cli_refuse(options->command, "--variant does not take '%s': %s; choose one of",
                options->variant, reason);
     for (int i = 0; i < tdm_variant_count; i++) {
-        if (tdm_variants[i].op == TDM_OP_GEMM)
+        if (is_gemm(&tdm_variants[i]))
             fprintf(stderr, "  %s\n", tdm_variants[i].name);
     }
     return CLI_EXIT_USAGE;
@@ -100,7 +106,9 @@ static void create_entrants(gemm_run *run) {
         char *const name = names[run->entrant_count];
         snprintf(name, MAX_WORD, "%s", peer);
         bench_entrant *const entrant = &run->entrants[run->entrant_count++];
-        if (strcmp(name, "openblas-best") == 0)
+        if (strcmp(name, GEMM_BESIDE_NAME) == 0)
+            gemm_beside_enter(&run->beside, entrant);
+        else if (strcmp(name, "openblas-best") == 0)
             bench_entrant_openblas_best(entrant, by_bytes(run->options));
         else
             bench_entrant_peer(entrant, name);
@@ -120,7 +128,23 @@ static void write_request(const gemm_run *run, const gemm_case *item, worker_tex
 
 /* The entrants and the oracle; otherwise the reason is set, and why every row of it is skipped. */
 static int fits(const gemm_run *run, const gemm_case *item, worker_text *reason) {
-    return gemm_case_fits(item, run->entrant_count + 1, run->device.info.max_alloc_bytes, reason);
+    /* f32 is the largest type: its entrant and oracle leave the others room enough. */
+    return gemm_case_fits(item, run->entrant_count + 1, run->device.info.max_alloc_bytes, reason) &&
+           (run->beside.entrant == NULL ||
+            gemm_case_fits(&run->beside.item, run->entrant_count + 1,
+                           run->device.info.max_alloc_bytes, reason));
+}
+
+/* The data of a case, and of what stands beside it. Otherwise the reason is set. */
+static int take_case(gemm_run *run, const gemm_case *item, worker_text *reason) {
+    worker_text device = {.length = 0};
+    bench_device_write(&run->device, &device);
+    if (gemm_oracle_set(&run->oracle, item) != 0 ||
+        gemm_beside_prepare(&run->beside, run->options->suite, item, &device) != 0) {
+        worker_text_set(reason, "out of host memory");
+        return 0;
+    }
+    return fits(run, item, reason);
 }
 
 static double median_of(const bench_entrant *entrant) {
@@ -175,30 +199,14 @@ static void skip(gemm_run *run, const char *reason) {
 
 /* Case `number` of a set, in one of the ways it is run. */
 static void run_case(gemm_run *run, const gemm_set *set, int number, const gemm_case *item) {
-    char name[96];
+    char name[MAX_GEMM_CASE_NAME];
     char group[MAX_SUMMARY_NAME];
     worker_text reason = {.length = 0};
-    const op_gemm_case operation = gemm_case_operation(item);
-    gemm_case_name(item, name, sizeof name);
-    if (!fits(run, item, &reason) || gemm_oracle_set(&run->oracle, item) != 0)
-        skip(run, reason.length > 0 ? reason.text : "out of host memory");
-    else
+    const bench_result row = gemm_case_row(item, run->options->suite, name);
+    if (take_case(run, item, &reason))
         measure(run, item, name);
-    const bench_result row = {
-        .suite = run->options->suite,
-        .case_name = name,
-        .dtype = tdm_dtype_name(item->dtype),
-        .shape = {{"m", (double)item->m},
-                  {"n", (double)item->n},
-                  {"k", (double)item->k},
-                  {"batch", (double)gemm_case_batch(item)},
-                  {"transpose_a", item->transpose_a},
-                  {"transpose_b", item->transpose_b}},
-        .mode = item->waited ? "waited" : "pipelined",
-        .packing = item->prepacked ? "prepacked" : "inside",
-        .flops = op_gemm_flops(&operation),
-        .bytes = gemm_case_operand_bytes(item),
-    };
+    else
+        skip(run, reason.text);
     if (set->first_is_base)
         compare_with_base(run, row.flops, number == 0);
     snprintf(group, sizeof group, "%s%s%s %c%c %s %s", set->name, set->name[0] == '\0' ? "" : " ",
@@ -247,7 +255,7 @@ static void run_set(gemm_run *run, const gemm_set *set) {
     char word[MAX_WORD];
     gemm_case item = {.seed = (uint64_t)run->options->settings.seed};
     while (cli_next_word(&dtypes, ',', word, sizeof word) == 1) {
-        item.dtype = tdm_dtype_from_name(word);
+        item.types = gemm_types_find(word);
         run_ways(run, set, item);
     }
 }
@@ -295,6 +303,7 @@ static int run_on_device(const gemm_options *options) {
     run_all(&run);
     bench_entrants_release(run.entrants, run.entrant_count + run.roofs.count);
     gemm_oracle_release(&run.oracle);
+    gemm_beside_release(&run.beside);
     return finish(&run, &summaries);
 }
 
@@ -321,14 +330,14 @@ enum {
 /* Behind a command's own `count` options, those that both have. Returns how many there are. */
 static size_t add_shared_options(cli_option *options, size_t count, gemm_options *given) {
     const cli_option shared[] = {
-        {"dtype", CLI_CHOICES, &given->dtypes, "LIST", "storage of A, B and D; sums are f32",
-         "f32|f16|bf16", 0, 0},
+        {"dtype", CLI_CHOICES, &given->dtypes, "LIST", "storage of A, B and, where it differs, D",
+         gemm_types_choices, 0, 0},
         {"mode", CLI_CHOICES, &given->modes, "LIST",
          "many calls and one wait, or a wait after each", "pipelined|waited", 0, 0},
         {"packing", CLI_CHOICES, &given->packings, "LIST", "B packed in every call, or once before",
          "inside|prepacked", 0, 0},
-        {"vs", CLI_CHOICES, &given->peers, "LIST", "libraries to compare with", BENCH_GEMM_PEERS, 0,
-         0},
+        {"vs", CLI_CHOICES, &given->peers, "LIST", "libraries to compare with, Tandem's own f32",
+         BENCH_GEMM_PEERS "|" GEMM_BESIDE_NAME, 0, 0},
         {"roof", CLI_CHOICES, &given->roofs, "LIST", BENCH_ROOF_HELP, BENCH_ROOF_CHOICES, 0, 0},
         {"variant", CLI_TEXT, &given->variant, "NAME[:...]", "force this kernel variant of Tandem",
          NULL, 0, 0},

@@ -96,7 +96,7 @@ static void run_gemm(launch_run *run, int waited) {
     char name[96];
     launch_case item = {
         .way = LAUNCH_CALL,
-        .gemm = {.dtype = TDM_F32, .seed = (uint64_t)run->options->settings.seed},
+        .gemm = {.types = GEMM_F32, .seed = (uint64_t)run->options->settings.seed},
     };
     gemm_case_parse_shape(run->options->shape, &item.gemm);
     if (gemm_oracle_set(&run->oracle, &item.gemm) != 0)

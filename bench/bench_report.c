@@ -174,7 +174,7 @@ void bench_report_case(bench_report *report, const bench_result *row, bench_entr
     for (int i = 0; i < count; i++) {
         bench_entrant *const entrant = &entrants[i];
         const double median = median_of(entrant);
-        bench_result each = *row;
+        bench_result each = entrant->row != NULL ? *entrant->row : *row;
         ratios.tandem = i == 0 ? NAN : median / tandem;
         note_twin(entrant, ratios.tandem, &note);
         take_base(entrant, &each, &note);

@@ -33,9 +33,10 @@ typedef struct bench_entrant {
     char program[MAX_PATH_TEXT];
     const char *arguments[4];                         /* NULL-terminated */
     char variables[MAX_VARIABLES][MAX_VARIABLE_TEXT]; /* "NAME=value", up to the first empty one */
-    const char *missing;    /* why it cannot run at all, NULL when it can */
-    const bench_task *task; /* what it runs instead of the plan's task, or NULL */
-    int show_messages;      /* of worker_launch */
+    const char *missing;     /* why it cannot run at all, NULL when it can */
+    const bench_task *task;  /* what it runs instead of the plan's task, or NULL */
+    const bench_result *row; /* what its rows say of that task, or NULL: as all others' */
+    int show_messages;       /* of worker_launch */
 
     worker_process *worker; /* started when first needed, and again after it died */
     worker_text greeting;

@@ -7,7 +7,6 @@
 #include "bench/cli_options.h"
 #include "bench/environment_record.h"
 #include "bench/random_fill.h"
-#include "quant/number_formats.h"
 
 enum {
     MAX_DIMENSION = 1 << 20,
@@ -26,7 +25,9 @@ op_gemm_case gemm_case_operation(const gemm_case *item) {
         .m = item->m,
         .n = item->n,
         .k = item->k,
-        .dtype = {[OP_GEMM_A] = item->dtype, [OP_GEMM_B] = item->dtype, [OP_GEMM_D] = item->dtype},
+        .dtype = {[OP_GEMM_A] = gemm_types_dtype(item->types, OP_GEMM_A),
+                  [OP_GEMM_B] = gemm_types_dtype(item->types, OP_GEMM_B),
+                  [OP_GEMM_D] = gemm_types_dtype(item->types, OP_GEMM_D)},
         .transpose_a = item->transpose_a,
         .transpose_b = item->transpose_b,
         .alpha = 1,
@@ -38,7 +39,7 @@ op_gemm_case gemm_case_operation(const gemm_case *item) {
 
 void gemm_case_write(const gemm_case *item, worker_text *line) {
     worker_field_add(line, "suite", "gemm");
-    worker_field_add(line, "dtype", tdm_dtype_name(item->dtype));
+    worker_field_add(line, "dtype", gemm_types_name(item->types));
     worker_field_add_integer(line, "m", item->m);
     worker_field_add_integer(line, "n", item->n);
     worker_field_add_integer(line, "k", item->k);
@@ -62,7 +63,7 @@ int gemm_case_read(const char *line, gemm_case *item) {
     worker_field(line, "packing", packing, sizeof packing);
     worker_field(line, "mode", mode, sizeof mode);
     *item = (gemm_case){
-        .dtype = tdm_dtype_from_name(dtype),
+        .types = gemm_types_find(dtype),
         .m = worker_field_integer(line, "m", 0),
         .n = worker_field_integer(line, "n", 0),
         .k = worker_field_integer(line, "k", 0),
@@ -74,7 +75,7 @@ int gemm_case_read(const char *line, gemm_case *item) {
         .seed = (uint64_t)worker_field_integer(line, "seed", 0),
     };
     const int shape_ok = dimension_ok(item->m) && dimension_ok(item->n) && dimension_ok(item->k);
-    return shape_ok && item->batch >= 1 && item->batch <= MAX_BATCH && tdm_number_known(item->dtype)
+    return shape_ok && item->batch >= 1 && item->batch <= MAX_BATCH && item->types != GEMM_NO_TYPES
                ? 0
                : -1;
 }
@@ -114,7 +115,7 @@ void gemm_case_name(const gemm_case *item, char *text, size_t size) {
     char batch[24] = "";
     if (gemm_case_batch(item) > 1)
         snprintf(batch, sizeof batch, "%lld*", (long long)gemm_case_batch(item));
-    snprintf(text, size, "%s %s%lldx%lldx%lld %c%c", tdm_dtype_name(item->dtype), batch,
+    snprintf(text, size, "%s %s%lldx%lldx%lld %c%c", gemm_types_name(item->types), batch,
              (long long)item->m, (long long)item->n, (long long)item->k,
              item->transpose_a ? 't' : 'n', item->transpose_b ? 't' : 'n');
 }
@@ -131,7 +132,8 @@ size_t gemm_case_elements(const gemm_case *item, op_gemm_operand operand) {
 }
 
 size_t gemm_case_bytes(const gemm_case *item, op_gemm_operand operand) {
-    return gemm_case_elements(item, operand) * (size_t)tdm_dtype_info(item->dtype)->unit_bytes;
+    const tdm_dtype dtype = gemm_types_dtype(item->types, operand);
+    return gemm_case_elements(item, operand) * (size_t)tdm_dtype_info(dtype)->unit_bytes;
 }
 
 double gemm_case_operand_bytes(const gemm_case *item) {
@@ -157,17 +159,40 @@ int gemm_case_fits(const gemm_case *item, int processes, uint64_t max_alloc_byte
     return 1;
 }
 
+static int is_float(tdm_dtype dtype) {
+    return tdm_dtype_info(dtype)->kind == TDM_CLASS_FLOAT;
+}
+
 void gemm_case_fill(const gemm_case *item, op_gemm_operand operand, void *data) {
-    random_fill_numbers(item->dtype, OP_GEMM_OPERANDS * item->seed + operand, data,
-                        gemm_case_elements(item, operand));
+    const tdm_dtype dtype = gemm_types_dtype(item->types, operand);
+    const uint64_t seed = OP_GEMM_OPERANDS * item->seed + operand;
+    if (is_float(dtype))
+        random_fill_numbers(dtype, seed, data, gemm_case_elements(item, operand));
+    else
+        random_fill_bytes(seed, data, gemm_case_bytes(item, operand));
+}
+
+float gemm_case_scale(const gemm_case *item, op_gemm_operand operand, int64_t column) {
+    static const float least = 1.0f / 256;
+    float share;
+    if (operand == OP_GEMM_A)
+        return least;
+    random_fill_numbers(TDM_F32, item->seed + 3000 + (uint64_t)column, &share, 1);
+    return least * (1.5f + 0.5f * share);
+}
+
+int32_t gemm_case_zero_point(const gemm_case *item, op_gemm_operand operand) {
+    return operand == OP_GEMM_A && gemm_types_quantized(item->types, operand) ? 117 : 0;
 }
 
 void *gemm_case_create(const gemm_case *item, op_gemm_operand operand) {
-    void *const data = aligned_alloc(64, (gemm_case_bytes(item, operand) + 63) / 64 * 64);
+    const size_t bytes = gemm_case_bytes(item, operand);
+    const int nan = 0xFF, least = 0x80; /* byte by byte */
+    void *const data = aligned_alloc(64, (bytes + 63) / 64 * 64);
     if (data == NULL)
         return NULL;
     if (operand == OP_GEMM_D)
-        memset(data, 0xFF, gemm_case_bytes(item, operand)); /* NaN in every float dtype */
+        memset(data, is_float(gemm_types_dtype(item->types, operand)) ? nan : least, bytes);
     else
         gemm_case_fill(item, operand, data);
     return data;

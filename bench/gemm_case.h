@@ -8,13 +8,11 @@
 #ifndef BENCH_GEMM_CASE_H
 #define BENCH_GEMM_CASE_H
 
-#include <tandem/dtype.h>
-
+#include "bench/gemm_types.h"
 #include "bench/worker_protocol.h"
-#include "tests/op_gemm.h"
 
 typedef struct gemm_case {
-    tdm_dtype dtype; /* of A, B and D */
+    gemm_types types;
     int64_t m, n, k;
     int64_t batch; /* matrices that one call multiplies; 0 is 1 */
     int transpose_a, transpose_b;
@@ -57,25 +55,33 @@ double gemm_case_operand_bytes(const gemm_case *item);
 int gemm_case_fits(const gemm_case *item, int processes, uint64_t max_alloc_bytes,
                    worker_text *reason);
 
-/* An operand's values, uniform in [-1, 1), the same in every process. */
+/* An operand's values, the same in every process: floats uniform in [-1, 1), integers over their whole range. */
 void gemm_case_fill(const gemm_case *item, op_gemm_operand operand, void *data);
 
 /*
- * An operand, allocated and filled (D: filled with NaN). NULL when memory is short; release with
- * free.
+ * The quantization parameters of an operand of quantized types: real = scale · (stored − zero point). A has one scale, B one
+ * for each column.
+ */
+float gemm_case_scale(const gemm_case *item, op_gemm_operand operand, int64_t column);
+int32_t gemm_case_zero_point(const gemm_case *item, op_gemm_operand operand);
+
+/*
+ * An operand, allocated and filled (D: with what no product is, NaN or almost the least integer). NULL when memory is short; release
+ * with free.
  */
 void *gemm_case_create(const gemm_case *item, op_gemm_operand operand);
 
 typedef struct gemm_verdict {
     int right;
-    double max_error; /* greatest |d - d64| / (|A||B|)ij of the entries computed in double */
+    double
+        max_error; /* greatest |d - d64| / (|A||B|)ij of the entries computed in double; 0 where D is exact */
     char reason[160]; /* why it is wrong */
 } gemm_verdict;
 
 /*
  * The answers to a case: sampled entries, corners included, as exact sums in double, and every row of D
- * times a random vector of signs (Freivalds' method: D·r against A·(B·r)). Computed at the first check and
- * kept for the next ones of the same data. Start from GEMM_ORACLE_INIT.
+ * times a random vector (Freivalds' method: D·r against A·(B·r)): of signs, or where D is exact of odd integers.
+ * Computed at the first check and kept for the next ones of the same data. Start from GEMM_ORACLE_INIT.
  */
 typedef struct gemm_answers gemm_answers;
 typedef struct gemm_oracle {
@@ -90,7 +96,7 @@ typedef struct gemm_oracle {
 int gemm_oracle_set(gemm_oracle *oracle, const gemm_case *item);
 void gemm_oracle_release(gemm_oracle *oracle);
 
-/* Check an output of `bytes` bytes within the bound of tests/op_gemm.h. -1 when memory is short. */
+/* Check an output of `bytes` bytes: every bit where D is exact, otherwise within the bound of tests/op_gemm.h. -1 when memory is short. */
 int gemm_oracle_verify(const gemm_oracle *oracle, const void *output, size_t bytes,
                        gemm_verdict *verdict);
 

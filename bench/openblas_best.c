@@ -37,9 +37,9 @@ static int fastest(const bench_entrant *candidates, int count) {
 
 void bench_entrant_openblas_best(bench_entrant *entrant, int one_row) {
     static bench_entrant candidates[MAX_CORE_TYPES];
-    const gemm_case matrices = {.dtype = TDM_F32, .m = 768, .n = 768, .k = 768, .seed = 1};
+    const gemm_case matrices = {.types = GEMM_F32, .m = 768, .n = 768, .k = 768, .seed = 1};
     const gemm_case row = {
-        .dtype = TDM_F32, .m = 1, .n = 4096, .k = 4096, .transpose_b = 1, .seed = 1};
+        .types = GEMM_F32, .m = 1, .n = 4096, .k = 4096, .transpose_b = 1, .seed = 1};
     const gemm_case probe = one_row ? row : matrices;
     worker_text request = {.length = 0};
     int count = 0;

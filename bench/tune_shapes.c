@@ -20,7 +20,7 @@ const char tune_default_shapes[] =
 
 static int same_case(const gemm_case *a, const gemm_case *b) {
     return a->m == b->m && a->n == b->n && a->k == b->k &&
-           gemm_case_batch(a) == gemm_case_batch(b) && a->dtype == b->dtype &&
+           gemm_case_batch(a) == gemm_case_batch(b) && a->types == b->types &&
            a->transpose_a == b->transpose_a && a->transpose_b == b->transpose_b;
 }
 
@@ -88,7 +88,7 @@ static int add_kinds(const char *command, shape_adder add, const void *source, c
     int code = CLI_EXIT_OK;
     while (code == CLI_EXIT_OK && cli_next_word(&dtypes, ',', word, sizeof word) == 1) {
         const char *rest = layouts;
-        kind.dtype = tdm_dtype_from_name(word);
+        kind.types = gemm_types_find(word);
         while (code == CLI_EXIT_OK && cli_next_word(&rest, ',', word, sizeof word) == 1) {
             kind.transpose_a = word[0] == 't';
             kind.transpose_b = word[1] == 't';
@@ -117,6 +117,10 @@ int tune_cases_add_sets(const char *command, const char *sets, const char *dtype
 
 /* ---- logs ------------------------------------------------------------------------------------------ */
 
+static int can_be_tuned(const gemm_case *item) {
+    return item->types != GEMM_NO_TYPES && gemm_types_alike(item->types);
+}
+
 /* The fields of "gemm: problem m=.. n=.. k=.. batch=.. a=.. b=..". Returns 0 when it is no case of its own. */
 static int read_problem(const char *fields, gemm_case *item) {
     char a[16];
@@ -129,11 +133,10 @@ static int read_problem(const char *fields, gemm_case *item) {
              (long long)worker_field_integer(fields, "m", 0),
              (long long)worker_field_integer(fields, "n", 0),
              (long long)worker_field_integer(fields, "k", 0));
-    item->dtype = tdm_dtype_from_name(a);
+    item->types = gemm_types_find(a);
     item->transpose_a = worker_field_integer(fields, "ta", 0) != 0;
     item->transpose_b = worker_field_integer(fields, "tb", 0) != 0;
-    return strcmp(a, b) == 0 && item->dtype != TDM_DTYPE_NONE &&
-           gemm_case_parse_shape(shape, item) == 0;
+    return strcmp(a, b) == 0 && can_be_tuned(item) && gemm_case_parse_shape(shape, item) == 0;
 }
 
 /* "MxNxK f32" or "BATCH*MxNxK f32", and nothing else. */
@@ -143,8 +146,8 @@ static int read_plain(const char *line, gemm_case *item) {
     char more;
     if (sscanf(line, " %95s %15s %c", shape, dtype, &more) != 2)
         return 0;
-    item->dtype = tdm_dtype_from_name(dtype);
-    return item->dtype != TDM_DTYPE_NONE && gemm_case_parse_shape(shape, item) == 0;
+    item->types = gemm_types_find(dtype);
+    return can_be_tuned(item) && gemm_case_parse_shape(shape, item) == 0;
 }
 
 static int take_line(const char *line, tune_cases *cases) {

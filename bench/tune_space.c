@@ -12,10 +12,11 @@ static const int64_t skinny_side = 64;
 /* Least steps of K in a part that are worth a try. */
 static const int64_t split_depth = 1024;
 
-static int takes_types(const tdm_variant *row, tdm_dtype dtype) {
+static int takes_types(const tdm_variant *row, const gemm_case *item) {
     const int32_t a = row->parameters[TDM_GEMM_P_A_TYPE];
     const int32_t b = row->parameters[TDM_GEMM_P_B_TYPE];
-    return (a == 0 || a == (int32_t)dtype) && (b == 0 || b == (int32_t)dtype);
+    return (a == 0 || a == (int32_t)gemm_types_dtype(item->types, OP_GEMM_A)) &&
+           (b == 0 || b == (int32_t)gemm_types_dtype(item->types, OP_GEMM_B));
 }
 
 static int fits_device(const tdm_variant *row, const tdm_device_info *device) {
@@ -92,7 +93,7 @@ void tune_space_fill(tune_space *space, const tdm_device_info *device, const gem
     for (int i = 0; i < tdm_variant_count && space->row_count < TUNE_MAX_ROWS; i++) {
         const tdm_variant *const variant = &tdm_variants[i];
         if (variant->op == TDM_OP_GEMM && fits_device(variant, device) &&
-            takes_types(variant, item->dtype) && !is_hopeless(space, variant, item))
+            takes_types(variant, item) && !is_hopeless(space, variant, item))
             add_row(space, variant, item);
     }
 }

@@ -30,20 +30,91 @@ static void release(void *state) {
     *own = (gemm_state){.device = own->device};
 }
 
-static tdm_status create_operand(const gemm_state *own, op_gemm_operand operand,
-                                 tdm_tensor **tensor) {
+/* A tensor on the device with this content, dense. */
+static tdm_status create_filled(const gemm_state *own, tdm_dtype dtype, int rank,
+                                const int64_t *shape, const void *data, size_t bytes,
+                                tdm_tensor **tensor) {
+    tdm_status status = tdm_tensor_create(own->device.device, dtype, rank, shape, tensor);
+    if (status == TDM_OK)
+        status = tdm_copy_from_host(own->device.stream, *tensor, data, bytes, NULL);
+    return status;
+}
+
+static tdm_status create_stored(const gemm_state *own, op_gemm_operand operand,
+                                tdm_tensor **tensor) {
     const op_gemm_case operation = gemm_case_operation(&own->item);
     int64_t shape[TDM_MAX_RANK];
     const int rank = op_gemm_shape(&operation, operand, shape);
     void *const data = gemm_case_create(&own->item, operand);
     if (data == NULL)
         return TDM_OUT_OF_HOST_MEMORY;
-    tdm_status status = tdm_tensor_create(own->device.device, own->item.dtype, rank, shape, tensor);
-    if (status == TDM_OK)
-        status = tdm_copy_from_host(own->device.stream, *tensor, data,
-                                    gemm_case_bytes(&own->item, operand), NULL);
+    const tdm_status status = create_filled(own, operation.dtype[operand], rank, shape, data,
+                                            gemm_case_bytes(&own->item, operand), tensor);
     free(data);
     return status;
+}
+
+/* One scale, or one for each column, along dimension `along` of the operand. */
+static tdm_status create_scale(const gemm_state *own, op_gemm_operand operand, int rank, int along,
+                               tdm_tensor **scale) {
+    int64_t shape[TDM_MAX_RANK];
+    const int64_t count = operand == OP_GEMM_B ? own->item.n : 1;
+    float *const values = malloc((size_t)count * sizeof *values);
+    if (values == NULL)
+        return TDM_OUT_OF_HOST_MEMORY;
+    for (int i = 0; i < rank; i++)
+        shape[i] = i == along ? count : 1;
+    for (int64_t column = 0; column < count; column++)
+        values[column] = gemm_case_scale(&own->item, operand, column);
+    const tdm_status status =
+        create_filled(own, TDM_F32, rank, shape, values, (size_t)count * sizeof *values, scale);
+    free(values);
+    return status;
+}
+
+static tdm_status create_zero_point(const gemm_state *own, op_gemm_operand operand, int rank,
+                                    tdm_tensor **zero_point) {
+    int64_t shape[TDM_MAX_RANK];
+    const int32_t value = gemm_case_zero_point(&own->item, operand);
+    for (int i = 0; i < rank; i++)
+        shape[i] = 1;
+    return create_filled(own, TDM_S32, rank, shape, &value, sizeof value, zero_point);
+}
+
+/* In place of a stored tensor, the same with the parameters of its case. */
+static tdm_status add_parameters(const gemm_state *own, op_gemm_operand operand,
+                                 tdm_tensor **tensor) {
+    const op_gemm_case operation = gemm_case_operation(&own->item);
+    int64_t shape[TDM_MAX_RANK];
+    const int rank = op_gemm_shape(&operation, operand, shape);
+    const int columns = rank - (own->item.transpose_b ? 2 : 1); /* of B */
+    tdm_quantization parameters = TDM_QUANTIZATION_INIT;
+    tdm_tensor *scale = NULL;
+    tdm_tensor *zero_point = NULL;
+    tdm_tensor *quantized = NULL;
+    tdm_status status = create_scale(own, operand, rank, columns, &scale);
+    if (status == TDM_OK && gemm_case_zero_point(&own->item, operand) != 0)
+        status = create_zero_point(own, operand, rank, &zero_point);
+    parameters.block[columns] = operand == OP_GEMM_B;
+    parameters.scale = scale;
+    parameters.zero_point = zero_point;
+    if (status == TDM_OK)
+        status = tdm_tensor_quantized(*tensor, &parameters, &quantized);
+    tdm_tensor_destroy(scale);
+    tdm_tensor_destroy(zero_point);
+    if (status != TDM_OK)
+        return status;
+    tdm_tensor_destroy(*tensor);
+    *tensor = quantized;
+    return TDM_OK;
+}
+
+static tdm_status create_operand(const gemm_state *own, op_gemm_operand operand,
+                                 tdm_tensor **tensor) {
+    const tdm_status status = create_stored(own, operand, tensor);
+    return status == TDM_OK && gemm_types_quantized(own->item.types, operand)
+               ? add_parameters(own, operand, tensor)
+               : status;
 }
 
 static tdm_status create_operands(gemm_state *own) {
@@ -66,6 +137,10 @@ static tdm_status create_plan(gemm_state *own, const char *variant) {
         status = tdm_tensor_layout(own->b, &desc.b);
     if (status == TDM_OK)
         status = tdm_tensor_layout(own->d, &desc.d);
+    if (status == TDM_OK)
+        status = tdm_tensor_quant_layout(own->a, &desc.a_quant);
+    if (status == TDM_OK)
+        status = tdm_tensor_quant_layout(own->b, &desc.b_quant);
     if (status == TDM_OK)
         status = tdm_gemm_plan_create(own->device.device, &desc, &own->plan);
     return status;

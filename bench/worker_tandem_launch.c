@@ -35,7 +35,7 @@ static tdm_status create_operand(launch_state *own, op_gemm_operand operand) {
     void *const data = gemm_case_create(&own->item.gemm, operand);
     if (data == NULL)
         return TDM_OUT_OF_HOST_MEMORY;
-    tdm_status status = tdm_tensor_create(own->device.device, own->item.gemm.dtype, rank, shape,
+    tdm_status status = tdm_tensor_create(own->device.device, operation.dtype[operand], rank, shape,
                                           &own->operands[operand]);
     if (status == TDM_OK)
         status = tdm_copy_from_host(own->device.stream, own->operands[operand], data,

@@ -16,7 +16,7 @@
 #include "bench/gemm_case.h"
 #include "quant/number_formats.h"
 
-static const gemm_case plain = {.dtype = TDM_F32, .m = 61, .n = 83, .k = 129, .seed = 7};
+static const gemm_case plain = {.types = GEMM_F32, .m = 61, .n = 83, .k = 129, .seed = 7};
 
 static double operand(const gemm_case *item, const void *data, op_gemm_operand which, int64_t batch,
                       int64_t row, int64_t column) {
@@ -24,7 +24,7 @@ static double operand(const gemm_case *item, const void *data, op_gemm_operand w
     const int64_t columns = which == OP_GEMM_A ? item->k : item->n;
     const int transposed = which == OP_GEMM_A ? item->transpose_a : item->transpose_b;
     const int64_t at = transposed ? column * rows + row : row * columns + column;
-    return tdm_number_get(item->dtype, data,
+    return tdm_number_get(gemm_types_dtype(item->types, which), data,
                           (size_t)batch * gemm_case_matrix(item, which) + (size_t)at);
 }
 
@@ -41,7 +41,8 @@ static void *multiply(const gemm_case *item, int64_t steps) {
             for (int64_t i = 0; i < steps; i++)
                 sum += (float)(operand(item, a, OP_GEMM_A, batch, line % item->m, i) *
                                operand(item, b, OP_GEMM_B, batch, i, column));
-            tdm_number_set(item->dtype, d, (size_t)(line * item->n + column), sum);
+            tdm_number_set(gemm_types_dtype(item->types, OP_GEMM_D), d,
+                           (size_t)(line * item->n + column), sum);
         }
     }
     free(a);
@@ -61,21 +62,21 @@ static gemm_verdict verdict_of(const gemm_case *item, const void *d) {
 static void right_results_pass(void **state) {
     (void)state;
     static const struct {
-        tdm_dtype dtype;
+        gemm_types types;
         double
             largest_error; /* of the magnitude: half a unit in the last place, and a bit for sums */
-    } rows[] = {{TDM_F32, 1e-6}, {TDM_F16, 5e-4}, {TDM_BF16, 4e-3}};
+    } rows[] = {{GEMM_F32, 1e-6}, {GEMM_F16, 5e-4}, {GEMM_BF16, 4e-3}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         for (int layout = 0; layout < 4; layout++) {
             gemm_case item = plain;
-            item.dtype = rows[i].dtype;
+            item.types = rows[i].types;
             item.transpose_a = layout / 2;
             item.transpose_b = layout % 2;
             void *const d = multiply(&item, item.k);
             const gemm_verdict verdict = verdict_of(&item, d);
             if (!verdict.right || !(verdict.max_error < rows[i].largest_error) ||
                 verdict.max_error <= 0)
-                fail_msg("%s %d: %s, error %g", tdm_dtype_name(item.dtype), layout, verdict.reason,
+                fail_msg("%s %d: %s, error %g", gemm_types_name(item.types), layout, verdict.reason,
                          verdict.max_error);
             free(d);
         }
@@ -161,7 +162,7 @@ static void shapes_are_read(void **state) {
 static void what_does_not_fit_is_said(void **state) {
     (void)state;
     /* A has 4 MB, B 40 MB, D 400 kB. */
-    const gemm_case item = {.dtype = TDM_F32, .m = 100, .n = 1000, .k = 10000};
+    const gemm_case item = {.types = GEMM_F32, .m = 100, .n = 1000, .k = 10000};
     worker_text reason = {.length = 0};
     assert_true(gemm_case_fits(&item, 1, 40000000, &reason));
     assert_true(gemm_case_fits(&item, 1, 0, &reason));
@@ -258,10 +259,10 @@ static void the_error_of_a_nan_is_nan(void **state) {
 
 static void a_dropped_product_is_seen(void **state) {
     (void)state;
-    static const tdm_dtype dtypes[] = {TDM_F32, TDM_F16, TDM_BF16};
-    for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++) {
+    static const gemm_types types[] = {GEMM_F32, GEMM_F16, GEMM_BF16};
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         gemm_case item = plain;
-        item.dtype = dtypes[i];
+        item.types = types[i];
         item.k = 700;
         void *const d = multiply(&item, item.k - 1);
         assert_false(verdict_of(&item, d).right);
@@ -284,7 +285,7 @@ static void an_output_of_another_size_is_wrong(void **state) {
 
 static void a_request_line_carries_the_case(void **state) {
     (void)state;
-    const gemm_case item = {.dtype = TDM_BF16,
+    const gemm_case item = {.types = GEMM_BF16,
                             .m = 3,
                             .n = 1 << 20,
                             .k = 5,
@@ -298,7 +299,7 @@ static void a_request_line_carries_the_case(void **state) {
     char name[64];
     gemm_case_write(&item, &line);
     assert_int_equal(gemm_case_read(line.text, &read), 0);
-    assert_int_equal(read.dtype, item.dtype);
+    assert_int_equal(read.types, item.types);
     assert_int_equal(read.m, item.m);
     assert_int_equal(read.n, item.n);
     assert_int_equal(read.k, item.k);
@@ -353,6 +354,193 @@ static void data_is_in_range_and_depends_on_the_seed(void **state) {
     free(a_of_other);
 }
 
+/* ---- integers ------------------------------------------------------------------------------------------ */
+
+static const gemm_case integers = {.types = GEMM_U8S8, .m = 33, .n = 47, .k = 261, .seed = 11};
+
+/* How the sum of a product is made, rightly or not. */
+typedef int64_t (*sum_function)(const gemm_case *item, const void *a, const void *b, int64_t row,
+                                int64_t column);
+
+static int64_t exact_sum(const gemm_case *item, const void *a, const void *b, int64_t row,
+                         int64_t column) {
+    int64_t sum = 0;
+    for (int64_t i = 0; i < item->k; i++)
+        sum += ((int64_t)operand(item, a, OP_GEMM_A, 0, row, i) -
+                gemm_case_zero_point(item, OP_GEMM_A)) *
+               (int64_t)operand(item, b, OP_GEMM_B, 0, i, column);
+    return sum;
+}
+
+/* Pairs of products in 16 bits, as the multiply-add of bytes of older processors makes them. */
+static int64_t saturated_sum(const gemm_case *item, const void *a, const void *b, int64_t row,
+                             int64_t column) {
+    int64_t sum = 0;
+    for (int64_t i = 0; i < item->k; i += 2) {
+        int64_t pair = 0;
+        for (int64_t j = i; j < i + 2 && j < item->k; j++)
+            pair += (int64_t)operand(item, a, OP_GEMM_A, 0, row, j) *
+                    (int64_t)operand(item, b, OP_GEMM_B, 0, j, column);
+        sum += pair > 32767 ? 32767 : pair < -32768 ? -32768 : pair;
+    }
+    return sum;
+}
+
+/* A taken for the other type of bytes. */
+static int64_t misread_sum(const gemm_case *item, const void *a, const void *b, int64_t row,
+                           int64_t column) {
+    gemm_case other = *item;
+    other.types = item->types == GEMM_S8 ? GEMM_U8S8 : GEMM_S8;
+    return exact_sum(&other, a, b, row, column);
+}
+
+/* The zero point left out. */
+static int64_t raw_sum(const gemm_case *item, const void *a, const void *b, int64_t row,
+                       int64_t column) {
+    gemm_case other = *item;
+    other.types = GEMM_U8S8;
+    return exact_sum(&other, a, b, row, column);
+}
+
+static int64_t shorter_sum(const gemm_case *item, const void *a, const void *b, int64_t row,
+                           int64_t column) {
+    return exact_sum(item, a, b, row, column) -
+           (int64_t)operand(item, a, OP_GEMM_A, 0, row, item->k - 1) *
+               (int64_t)operand(item, b, OP_GEMM_B, 0, item->k - 1, column);
+}
+
+static double scale_of(const gemm_case *item, int64_t column) {
+    if (!gemm_types_quantized(item->types, OP_GEMM_B))
+        return 1;
+    return (double)gemm_case_scale(item, OP_GEMM_A, 0) *
+           (double)gemm_case_scale(item, OP_GEMM_B, column);
+}
+
+static void *multiply_integers(const gemm_case *item, sum_function sum) {
+    void *const a = gemm_case_create(item, OP_GEMM_A);
+    void *const b = gemm_case_create(item, OP_GEMM_B);
+    void *const d = gemm_case_create(item, OP_GEMM_D);
+    assert_true(a != NULL && b != NULL && d != NULL);
+    for (int64_t i = 0; i < item->m * item->n; i++) {
+        const int64_t column = i % item->n;
+        tdm_number_set(gemm_types_dtype(item->types, OP_GEMM_D), d, (size_t)i,
+                       scale_of(item, column) * (double)sum(item, a, b, i / item->n, column));
+    }
+    free(a);
+    free(b);
+    return d;
+}
+
+static const gemm_types integer_types[] = {GEMM_S8, GEMM_U8S8, GEMM_U8S8F32};
+
+static void right_integers_pass(void **state) {
+    (void)state;
+    for (int i = 0; i < 12; i++) {
+        gemm_case item = integers;
+        item.types = integer_types[i / 4];
+        item.transpose_a = i / 2 % 2;
+        item.transpose_b = i % 2;
+        void *const d = multiply_integers(&item, exact_sum);
+        const gemm_verdict verdict = verdict_of(&item, d);
+        const int exact = gemm_types_exact(item.types);
+        if (!verdict.right || !(verdict.max_error <= (exact ? 0 : 1e-7)))
+            fail_msg("%s %d: %s, error %g", gemm_types_name(item.types), i % 4, verdict.reason,
+                     verdict.max_error);
+        free(d);
+    }
+}
+
+static void wrong_sums_are_seen(void **state) {
+    (void)state;
+    static const struct {
+        gemm_types types;
+        sum_function sum;
+    } rows[] = {{GEMM_U8S8, saturated_sum}, {GEMM_U8S8, misread_sum}, {GEMM_S8, misread_sum},
+                {GEMM_U8S8, shorter_sum},   {GEMM_S8, shorter_sum},   {GEMM_U8S8F32, raw_sum},
+                {GEMM_U8S8F32, shorter_sum}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        gemm_case item = integers;
+        item.types = rows[i].types;
+        void *const d = multiply_integers(&item, rows[i].sum);
+        if (verdict_of(&item, d).right)
+            fail_msg("row %zu was not seen", i);
+        free(d);
+    }
+}
+
+/* One entry, by one; two that change places, where a row is all that is looked at. */
+static void one_wrong_integer_is_seen(void **state) {
+    (void)state;
+    gemm_case item = integers;
+    item.m = 90; /* more entries than are sampled */
+    for (int i = 0; i < 64; i++) {
+        item.types = integer_types[i % 2];
+        item.seed = (uint64_t)i;
+        int32_t *const d = multiply_integers(&item, exact_sum);
+        const int64_t row = 1 + i;
+        int32_t *const entry = d + row * item.n + 1 + i % 40;
+        *entry += 1;
+        if (verdict_of(&item, d).right)
+            fail_msg("one off was not seen in row %d", (int)row);
+        *entry -= 1;
+        if (i % 4 == 0) {
+            const int32_t kept = entry[0];
+            entry[0] = entry[3];
+            entry[3] = kept;
+            if (entry[0] != entry[3] && verdict_of(&item, d).right)
+                fail_msg("two in each other's place were not seen in row %d", (int)row);
+        }
+        free(d);
+    }
+}
+
+static void an_output_nobody_wrote_is_wrong(void **state) {
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        gemm_case item = integers;
+        item.types = integer_types[i];
+        item.k = 1;
+        void *const d = gemm_case_create(&item, OP_GEMM_D);
+        const gemm_verdict verdict = verdict_of(&item, d);
+        assert_false(verdict.right);
+        free(d);
+    }
+}
+
+/* Every value that the type has, about as often as any other. */
+static void integers_cover_their_range(void **state) {
+    (void)state;
+    gemm_case item = integers;
+    item.m = 400;
+    item.n = 400;
+    item.k = 400;
+    for (int i = 0; i < 4; i++) {
+        int counts[256] = {0};
+        const op_gemm_operand which = i % 2 == 0 ? OP_GEMM_A : OP_GEMM_B;
+        item.types = i < 2 ? GEMM_S8 : GEMM_U8S8;
+        unsigned char *const data = gemm_case_create(&item, which);
+        for (size_t at = 0; at < gemm_case_elements(&item, which); at++)
+            counts[data[at]]++;
+        for (int value = 0; value < 256; value++)
+            assert_in_range(counts[value], 625 - 125, 625 + 125); /* five standard deviations */
+        free(data);
+    }
+}
+
+static void types_are_rows(void **state) {
+    (void)state;
+    assert_int_equal(gemm_types_find("u8s8"), GEMM_U8S8);
+    assert_int_equal(gemm_types_find("u8"), GEMM_NO_TYPES);
+    assert_int_equal(gemm_types_find(""), GEMM_NO_TYPES);
+    assert_string_equal(gemm_types_choices, "f32|f16|bf16|s8|u8s8|u8s8f32");
+    assert_int_equal(gemm_types_dtype(GEMM_S8, OP_GEMM_D), TDM_S32);
+    assert_true(gemm_types_alike(GEMM_BF16) && !gemm_types_alike(GEMM_S8));
+    gemm_case item = integers;
+    item.types = GEMM_U8S8;
+    assert_true(gemm_case_bytes(&item, OP_GEMM_A) == 33 * 261);
+    assert_true(gemm_case_bytes(&item, OP_GEMM_D) == 4 * 33 * 47);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(right_results_pass),
@@ -368,6 +556,12 @@ int main(void) {
         cmocka_unit_test(a_request_line_carries_the_case),
         cmocka_unit_test(requests_out_of_range_are_refused),
         cmocka_unit_test(data_is_in_range_and_depends_on_the_seed),
+        cmocka_unit_test(types_are_rows),
+        cmocka_unit_test(integers_cover_their_range),
+        cmocka_unit_test(right_integers_pass),
+        cmocka_unit_test(wrong_sums_are_seen),
+        cmocka_unit_test(one_wrong_integer_is_seen),
+        cmocka_unit_test(an_output_nobody_wrote_is_wrong),
     };
     return cmocka_run_group_tests_name("bench gemm case", tests, NULL, NULL);
 }

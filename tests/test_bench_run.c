@@ -225,6 +225,65 @@ static void a_forced_variant_is_the_one_that_runs(void **state) {
     cJSON_Delete(root);
 }
 
+/* Integers, in turn with Tandem's own f32, whose rows say of themselves that they are. */
+static void gemm_multiplies_integers(void **state) {
+    (void)state;
+    cJSON *const root = run_json("bench gemm --quick --dtype u8s8,s8,u8s8f32 --shapes 33x17x29 "
+                                 "--packing inside,prepacked --roof none --vs tandem-f32",
+                                 NULL, 0);
+    const cJSON *row;
+    int exact = 0;
+    assert_int_equal(cJSON_GetArraySize(member(root, "results")), 18);
+    cJSON_ArrayForEach(row, member(root, "results")) {
+        expect_measured(row);
+        const int is_f32 = strcmp(text(row, "impl"), "tandem-f32") == 0;
+        assert_int_equal(strcmp(text(row, "dtype"), "f32") == 0, is_f32);
+        assert_int_equal(strncmp(text(row, "case"), text(row, "dtype"), strlen(text(row, "dtype"))),
+                         0);
+        assert_true(number(row, "flops") == 2.0 * 33 * 17 * 29);
+        exact += number(row, "max_error") == 0;
+    }
+    assert_int_equal(exact, 8); /* whose sums are the output */
+    row = find_row(root, "tandem", "u8s8 33x17x29 nn");
+    assert_true(number(row, "bytes") == 33 * 29 + 29 * 17 + 4 * 33 * 17);
+    assert_non_null(strstr(text(row, "variant"), "gemm_int_"));
+    row = find_row(root, "tandem-f32", "f32 33x17x29 nn");
+    assert_true(number(row, "bytes") == 4 * (33 * 29 + 29 * 17 + 33 * 17));
+    cJSON_Delete(root);
+}
+
+/*
+ * oneDNN adds pairs of products in 16 bits on processors without VNNI and says so in its manual: there its rows must be
+ * failed ones, and everywhere else right.
+ */
+static void onednn_multiplies_integers_or_is_seen_to_fail(void **state) {
+    (void)state;
+    char arguments[512];
+    int measured = 0;
+    if (!peer_is_built("onednn"))
+        return;
+    snprintf(arguments, sizeof arguments,
+             "bench gemm --quick --dtype u8s8,s8,u8s8f32 --shapes 2*33x17x29 --layout nn,tt "
+             "--packing inside,prepacked --roof none --vs onednn --device %s --json -",
+             selector());
+    test_program_result result = test_program_run(program, arguments, NULL, PATIENCE_S);
+    cJSON *const root = cJSON_Parse(result.output);
+    assert_non_null(root);
+    const cJSON *row;
+    cJSON_ArrayForEach(row, member(root, "results")) {
+        if (strcmp(text(row, "impl"), "onednn") != 0)
+            continue;
+        measured++;
+        if (strcmp(text(row, "status"), "ok") == 0)
+            expect_measured(row);
+        else if (strstr(text(row, "reason"), "wrong result: ") == NULL)
+            fail_msg("%s: %s", text(row, "case"), text(row, "reason"));
+    }
+    assert_int_equal(measured, 12);
+    cJSON_Delete(root);
+    test_program_release(&result);
+}
+
 static void memory_moves_bytes(void **state) {
     (void)state;
     cJSON *const root = run_json("bench memory --quick --bytes 100001", NULL, 0);
@@ -297,9 +356,9 @@ static void peers_that_fail_do_not_end_the_run(void **state) {
     write_peer(folder, "clblast",
                "echo 'ready protocol=1 impl=clblast'\nread -r l; echo ok; read -r l; echo 'ok 1'\n"
                "read -r l; head -c 256 /dev/zero >/dev/fd/3; echo 'ok bytes=256'; read -r l\n");
-    cJSON *const root = run_json("bench gemm --quick --shapes 8x8x8,8x9x7 --timeout 4 --vs "
-                                 "openblas,onednn,clblast",
-                                 variables, 1);
+    cJSON *root = run_json("bench gemm --quick --shapes 8x8x8,8x9x7 --timeout 4 --vs "
+                           "openblas,onednn,clblast",
+                           variables, 1);
     static const char *const cases[] = {"f32 8x8x8 nn", "f32 8x9x7 nn"};
     static const char *const wrong[] = {"wrong result: D[",
                                         "wrong result: the output has 256 bytes"};
@@ -318,6 +377,13 @@ static void peers_that_fail_do_not_end_the_run(void **state) {
         assert_true(cJSON_IsFalse(member(row, "verified")));
         assert_true(cJSON_IsNull(member(row, "median_s")));
     }
+    cJSON_Delete(root);
+    /* What it writes, zeros, is no product of integers either. */
+    write_peer(folder, "onednn", "exec \"$(dirname \"$0\")/tandem-peer-clblast\"\n");
+    root = run_json("bench gemm --quick --shapes 8x8x8 --dtype u8s8 --roof none --vs onednn",
+                    variables, 1);
+    assert_non_null(strstr(text(find_row(root, "onednn", NULL), "reason"), "wrong result: D["));
+    expect_measured(find_row(root, "tandem", NULL));
     cJSON_Delete(root);
     remove_peer(folder, "openblas");
     remove_peer(folder, "onednn");
@@ -403,6 +469,8 @@ int main(void) {
         cmocka_unit_test(gemm_runs_beside_every_peer),
         cmocka_unit_test(gemm_runs_in_every_dtype_mode_and_packing),
         cmocka_unit_test(a_forced_variant_is_the_one_that_runs),
+        cmocka_unit_test(gemm_multiplies_integers),
+        cmocka_unit_test(onednn_multiplies_integers_or_is_seen_to_fail),
         cmocka_unit_test(memory_moves_bytes),
         cmocka_unit_test(the_cache_command_knows_the_librarys_files),
         cmocka_unit_test(peers_that_fail_do_not_end_the_run),

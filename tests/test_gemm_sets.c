@@ -36,7 +36,7 @@ static void every_shape_can_be_read(void **state) {
         const gemm_set *const set = &gemm_sets[i];
         assert_true(gemm_set_size(set) > 0);
         for (int number = 0; number < gemm_set_size(set); number++) {
-            gemm_case item = {.dtype = TDM_F32};
+            gemm_case item = {.types = GEMM_F32};
             gemm_case again = item;
             char name[64];
             gemm_set_shape(set, number, &item);
@@ -90,7 +90,7 @@ static void sets_hold_what_they_are_named_for(void **state) {
         const gemm_set *const set = gemm_set_find(wanted[i].set);
         int found = 0;
         for (int number = 0; number < gemm_set_size(set); number++) {
-            gemm_case item = {.dtype = TDM_F32};
+            gemm_case item = {.types = GEMM_F32};
             gemm_set_shape(set, number, &item);
             found += item.batch == wanted[i].batch && item.m == wanted[i].m &&
                      item.n == wanted[i].n && item.k == wanted[i].k;

@@ -63,7 +63,7 @@ static const tdm_device_info cpu = {
     .max_group_items = 4096,
     .local_bytes = 1 << 20,
 };
-static const gemm_case cube = {.dtype = TDM_F32, .m = 512, .n = 512, .k = 512};
+static const gemm_case cube = {.types = GEMM_F32, .m = 512, .n = 512, .k = 512};
 
 static int space_has(const tune_space *space, const char *name) {
     for (int i = 0; i < space->row_count; i++) {
@@ -91,10 +91,10 @@ static void only_rows_that_can_run_are_tried(void **state) {
     weak.local_bytes = 1024;
     tune_space_fill(&space, &weak, &cube);
     assert_false(space_has(&space, "gemm_f32_tiled_32x32"));
-    const gemm_case narrow = {.dtype = TDM_F32, .m = 512, .n = 4, .k = 512};
+    const gemm_case narrow = {.types = GEMM_F32, .m = 512, .n = 4, .k = 512};
     tune_space_fill(&space, &cpu, &narrow);
     assert_true(space_has(&space, "gemm_f32_skinny_16__avx2"));
-    const gemm_case tiny = {.dtype = TDM_F16, .m = 4, .n = 4, .k = 4};
+    const gemm_case tiny = {.types = GEMM_F16, .m = 4, .n = 4, .k = 4};
     tune_space_fill(&space, &cpu, &tiny);
     assert_true(space_has(&space, "gemm_any_reference"));
     assert_true(space_has(&space, "gemm_f16_panel_8x8"));
@@ -378,7 +378,7 @@ static void a_problem_is_tuned_among_sick_candidates(void **state) {
         "gemm_f32_tiled_128x128 failed: no answer within 2 s",
         "gemm_f32_tiled_64x64 failed: the compiler says no",
     };
-    const gemm_case small = {.dtype = TDM_F32, .m = 8, .n = 8, .k = 8};
+    const gemm_case small = {.types = GEMM_F32, .m = 8, .n = 8, .k = 8};
     tune_run run = make_run(60);
     tune_outcome outcome;
     char *notes = NULL;
@@ -407,7 +407,7 @@ static void a_problem_is_tuned_among_sick_candidates(void **state) {
 
 static void a_problem_whose_results_are_wrong_is_broken_and_not_written(void **state) {
     (void)state;
-    const gemm_case small = {.dtype = TDM_F32, .m = 8, .n = 8, .k = 8};
+    const gemm_case small = {.types = GEMM_F32, .m = 8, .n = 8, .k = 8};
     tune_run run = make_run(20);
     tune_outcome outcome;
     assert_non_null(run.file);
@@ -421,7 +421,7 @@ static void a_problem_whose_results_are_wrong_is_broken_and_not_written(void **s
 
 static void a_problem_after_the_time_is_not_reached(void **state) {
     (void)state;
-    const gemm_case small = {.dtype = TDM_F32, .m = 8, .n = 8, .k = 8};
+    const gemm_case small = {.types = GEMM_F32, .m = 8, .n = 8, .k = 8};
     tune_run run = make_run(-1);
     tune_outcome outcome;
     assert_int_equal(tune_run_case(&run, &small, 1, &outcome), 0);
@@ -527,7 +527,7 @@ static void shapes_come_from_a_list(void **state) {
     assert_true(cases.count >= 30);
     assert_int_equal(tune_cases_parse("test", "128x128x128,7x8x9,7x8x9", "f32", "nn", &cases), 0);
     const gemm_case *const last = &cases.items[cases.count - 1];
-    assert_true(last->m == 7 && last->n == 8 && last->k == 9 && last->dtype == TDM_F32);
+    assert_true(last->m == 7 && last->n == 8 && last->k == 9 && last->types == GEMM_F32);
     const int count = cases.count;
     static const char *const bad[] = {"",
                                       "7x8",
@@ -558,7 +558,7 @@ static void shapes_come_from_sets(void **state) {
         const gemm_case *const item = &cases.items[i];
         bert += item->m == 512 && item->n == 3072 && item->k == 768 && item->transpose_b;
         tails += item->m == 1023 && !item->transpose_b;
-        halves += item->dtype == TDM_BF16;
+        halves += item->types == GEMM_BF16;
     }
     assert_int_equal(bert, 2);
     assert_int_equal(tails, 2);
@@ -572,7 +572,7 @@ static void shapes_come_from_sets(void **state) {
 
 static void a_problem_that_does_not_fit_is_skipped(void **state) {
     (void)state;
-    const gemm_case large = {.dtype = TDM_F32, .m = 1000, .n = 1000, .k = 1000};
+    const gemm_case large = {.types = GEMM_F32, .m = 1000, .n = 1000, .k = 1000};
     tdm_device_info weak = cpu;
     weak.max_alloc_bytes = 1000000;
     tune_run run = make_run(20);
@@ -605,13 +605,13 @@ static void shapes_come_from_a_log(void **state) {
     assert_int_equal(tune_cases_read_log("test", log, &cases), 0);
     assert_int_equal(cases.count, 6);
     assert_int_equal(cases.left_out, 4);
-    assert_true(cases.items[0].m == 5 && cases.items[0].dtype == TDM_F16);
+    assert_true(cases.items[0].m == 5 && cases.items[0].types == GEMM_F16);
     assert_true(cases.items[0].transpose_b && !cases.items[0].transpose_a);
     assert_true(cases.items[1].m == 5 && !cases.items[1].transpose_b);
     assert_true(cases.items[2].m == 5 && cases.items[2].batch == 12);
-    assert_true(cases.items[3].m == 9 && cases.items[3].dtype == TDM_BF16);
+    assert_true(cases.items[3].m == 9 && cases.items[3].types == GEMM_BF16);
     assert_true(cases.items[4].m == 9 && cases.items[4].batch == 3);
-    assert_true(cases.items[5].k == 3 && cases.items[5].dtype == TDM_F32);
+    assert_true(cases.items[5].k == 3 && cases.items[5].types == GEMM_F32);
     tune_cases_release(&cases);
     write_file(log, "nothing\n", 0600);
     assert_int_equal(tune_cases_read_log("test", log, &cases), CLI_EXIT_FAILED);

@@ -23,9 +23,10 @@ worker_answer host_gemm_describe(host_gemm *gemm, const char *request, worker_te
     return WORKER_FAIL;
 }
 
-float *host_gemm_matrix(const host_gemm *gemm, op_gemm_operand operand, int64_t batch) {
+void *host_gemm_matrix(const host_gemm *gemm, op_gemm_operand operand, int64_t batch) {
     void *const all = operand == OP_GEMM_A ? gemm->a : operand == OP_GEMM_B ? gemm->b : gemm->d;
-    return (float *)all + (size_t)batch * gemm_case_matrix(&gemm->item, operand);
+    const size_t bytes = gemm_case_bytes(&gemm->item, operand);
+    return (char *)all + (size_t)batch * (bytes / (size_t)gemm_case_batch(&gemm->item));
 }
 
 size_t host_gemm_output_bytes(const host_gemm *gemm) {

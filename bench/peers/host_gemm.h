@@ -15,8 +15,8 @@ typedef struct host_gemm {
 /* Read the request, allocate and fill A, B and D. */
 worker_answer host_gemm_describe(host_gemm *gemm, const char *request, worker_text *reply);
 
-/* The first elements of f32 matrix `batch` of A, B or D. */
-float *host_gemm_matrix(const host_gemm *gemm, op_gemm_operand operand, int64_t batch);
+/* The first element of matrix `batch` of A, B or D. */
+void *host_gemm_matrix(const host_gemm *gemm, op_gemm_operand operand, int64_t batch);
 
 size_t host_gemm_output_bytes(const host_gemm *gemm);
 worker_answer host_gemm_output(const host_gemm *gemm, void *bytes);

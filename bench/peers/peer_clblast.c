@@ -120,9 +120,9 @@ static worker_answer describe(void *state, const char *request, worker_text *rep
         worker_text_set(reply, "the case cannot be read");
         return WORKER_FAIL;
     }
-    if (own->item.dtype != TDM_F32) {
+    if (own->item.types != GEMM_F32) {
         worker_text_set(reply, "CLBlast has no %s with sums in f32",
-                        tdm_dtype_name(own->item.dtype));
+                        gemm_types_name(own->item.types));
         return WORKER_SKIP;
     }
     if (own->item.prepacked) {

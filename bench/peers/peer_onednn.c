@@ -1,7 +1,7 @@
 /*
  * The worker of oneDNN on the CPU. f32 with packing inside is dnnl_sgemm, its BLAS-like call, in a loop
- * over a batch; other dtypes, and weights packed beforehand, are the matmul primitive, where the packed
- * layout is the one it chooses itself.
+ * over a batch, and integers with their sums as output are dnnl_gemm_u8s8s32 or dnnl_gemm_s8s8s32; other types, and
+ * weights packed beforehand, are the matmul primitive, where the packed layout is the one it chooses itself.
  */
 #include <oneapi/dnnl/dnnl.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 #include "bench/peers/host_gemm.h"
 
-/* A matmul that is ready to run; all NULL for dnnl_sgemm. */
+/* A matmul that is ready to run; all NULL for the BLAS-like calls. */
 typedef struct matmul {
     dnnl_primitive_t primitive;
     dnnl_memory_t source;
@@ -19,10 +19,14 @@ typedef struct matmul {
     dnnl_memory_t target;
 } matmul;
 
+/* A BLAS-like call on one matrix of the batch. */
+typedef dnnl_status_t (*plain_call)(const host_gemm *gemm, int64_t batch);
+
 typedef struct onednn_state {
     host_gemm gemm;
     dnnl_engine_t engine;
     dnnl_stream_t stream;
+    plain_call call; /* NULL for matmul */
     matmul matmul;
 } onednn_state;
 
@@ -59,17 +63,25 @@ static dnnl_data_type_t data_type(tdm_dtype dtype) {
         return dnnl_f16;
     case TDM_BF16:
         return dnnl_bf16;
+    case TDM_S8:
+        return dnnl_s8;
+    case TDM_U8:
+        return dnnl_u8;
+    case TDM_S32:
+        return dnnl_s32;
     default:
         return dnnl_data_type_undef;
     }
 }
 
 /* A matrix, or a batch of them. */
-static dnnl_status_t plain_layout(dnnl_memory_desc_t *layout, const gemm_case *item, int64_t rows,
-                                  int64_t columns, int transposed) {
+static dnnl_status_t plain_layout(dnnl_memory_desc_t *layout, const gemm_case *item,
+                                  op_gemm_operand operand, int transposed) {
+    const int64_t rows = operand == OP_GEMM_B ? item->k : item->m;
+    const int64_t columns = operand == OP_GEMM_A ? item->k : item->n;
     const dnnl_dims_t matrix = {rows, columns};
     const dnnl_dims_t matrices = {gemm_case_batch(item), rows, columns};
-    const dnnl_data_type_t type = data_type(item->dtype);
+    const dnnl_data_type_t type = data_type(gemm_types_dtype(item->types, operand));
     if (gemm_case_batch(item) > 1)
         return dnnl_memory_desc_init_by_tag(layout, 3, matrices, type,
                                             transposed ? dnnl_acb : dnnl_abc);
@@ -82,16 +94,47 @@ static dnnl_status_t free_layout(dnnl_memory_desc_t *layout, const dnnl_memory_d
                                         dnnl_format_tag_any);
 }
 
+/* The scale of each column of the output. */
+static dnnl_status_t set_scales(const gemm_case *item, dnnl_primitive_attr_t attributes) {
+    const int columns = gemm_case_batch(item) > 1 ? 2 : 1; /* the dimension */
+    float *const scales = malloc((size_t)item->n * sizeof *scales);
+    if (scales == NULL)
+        return dnnl_out_of_memory;
+    for (int64_t column = 0; column < item->n; column++)
+        scales[column] =
+            gemm_case_scale(item, OP_GEMM_A, 0) * gemm_case_scale(item, OP_GEMM_B, column);
+    const dnnl_status_t status =
+        dnnl_primitive_attr_set_output_scales(attributes, item->n, 1 << columns, scales);
+    free(scales);
+    return status;
+}
+
+/* Scales and zero point of quantized types; nothing for others. */
+static dnnl_status_t create_attributes(const gemm_case *item, dnnl_primitive_attr_t *attributes) {
+    const int32_t zero_point = gemm_case_zero_point(item, OP_GEMM_A);
+    dnnl_status_t status = dnnl_primitive_attr_create(attributes);
+    if (status == dnnl_success && gemm_types_quantized(item->types, OP_GEMM_B))
+        status = set_scales(item, *attributes);
+    if (status == dnnl_success && zero_point != 0)
+        status = dnnl_primitive_attr_set_zero_points(*attributes, DNNL_ARG_SRC, 1, 0, &zero_point);
+    return status;
+}
+
 static dnnl_status_t create_primitive(onednn_state *state, const dnnl_memory_desc_t *source,
                                       const dnnl_memory_desc_t *weights,
                                       const dnnl_memory_desc_t *target,
                                       dnnl_primitive_desc_t *description) {
     dnnl_matmul_desc_t operation;
-    dnnl_status_t status = dnnl_matmul_desc_init(&operation, source, weights, NULL, target);
+    dnnl_primitive_attr_t attributes = NULL;
+    dnnl_status_t status = create_attributes(&state->gemm.item, &attributes);
     if (status == dnnl_success)
-        status = dnnl_primitive_desc_create(description, &operation, NULL, state->engine, NULL);
+        status = dnnl_matmul_desc_init(&operation, source, weights, NULL, target);
+    if (status == dnnl_success)
+        status =
+            dnnl_primitive_desc_create(description, &operation, attributes, state->engine, NULL);
     if (status == dnnl_success)
         status = dnnl_primitive_create(&state->matmul.primitive, *description);
+    dnnl_primitive_attr_destroy(attributes);
     return status;
 }
 
@@ -130,11 +173,11 @@ static dnnl_status_t prepare_matmul(onednn_state *state) {
     dnnl_memory_desc_t target;
     dnnl_primitive_desc_t description = NULL;
     matmul *const made = &state->matmul;
-    dnnl_status_t status = plain_layout(&source, item, item->m, item->k, item->transpose_a);
+    dnnl_status_t status = plain_layout(&source, item, OP_GEMM_A, item->transpose_a);
     if (status == dnnl_success)
-        status = plain_layout(&weights, item, item->k, item->n, item->transpose_b);
+        status = plain_layout(&weights, item, OP_GEMM_B, item->transpose_b);
     if (status == dnnl_success)
-        status = plain_layout(&target, item, item->m, item->n, 0);
+        status = plain_layout(&target, item, OP_GEMM_D, 0);
     if (status == dnnl_success)
         status = free_layout(&free_weights, &weights);
     if (status == dnnl_success)
@@ -152,23 +195,83 @@ static dnnl_status_t prepare_matmul(onednn_state *state) {
     return status;
 }
 
+/* The leading dimensions. */
+static dnnl_dim_t lead_of_a(const gemm_case *item) {
+    return item->transpose_a ? item->m : item->k;
+}
+
+static dnnl_dim_t lead_of_b(const gemm_case *item) {
+    return item->transpose_b ? item->k : item->n;
+}
+
+static dnnl_status_t multiply_f32(const host_gemm *gemm, int64_t batch) {
+    const gemm_case *const item = &gemm->item;
+    return dnnl_sgemm(item->transpose_a ? 'T' : 'N', item->transpose_b ? 'T' : 'N', item->m,
+                      item->n, item->k, 1.0f, host_gemm_matrix(gemm, OP_GEMM_A, batch),
+                      lead_of_a(item), host_gemm_matrix(gemm, OP_GEMM_B, batch), lead_of_b(item),
+                      0.0f, host_gemm_matrix(gemm, OP_GEMM_D, batch), item->n);
+}
+
+static const int32_t no_offset = 0;
+
+static dnnl_status_t multiply_u8s8(const host_gemm *gemm, int64_t batch) {
+    const gemm_case *const item = &gemm->item;
+    return dnnl_gemm_u8s8s32(item->transpose_a ? 'T' : 'N', item->transpose_b ? 'T' : 'N', 'F',
+                             item->m, item->n, item->k, 1.0f,
+                             host_gemm_matrix(gemm, OP_GEMM_A, batch), lead_of_a(item), 0,
+                             host_gemm_matrix(gemm, OP_GEMM_B, batch), lead_of_b(item), 0, 0.0f,
+                             host_gemm_matrix(gemm, OP_GEMM_D, batch), item->n, &no_offset);
+}
+
+static dnnl_status_t multiply_s8(const host_gemm *gemm, int64_t batch) {
+    const gemm_case *const item = &gemm->item;
+    return dnnl_gemm_s8s8s32(item->transpose_a ? 'T' : 'N', item->transpose_b ? 'T' : 'N', 'F',
+                             item->m, item->n, item->k, 1.0f,
+                             host_gemm_matrix(gemm, OP_GEMM_A, batch), lead_of_a(item), 0,
+                             host_gemm_matrix(gemm, OP_GEMM_B, batch), lead_of_b(item), 0, 0.0f,
+                             host_gemm_matrix(gemm, OP_GEMM_D, batch), item->n, &no_offset);
+}
+
+static const struct {
+    gemm_types types;
+    const char *name;
+    plain_call call;
+} plain_calls[] = {
+    {GEMM_F32, "sgemm", multiply_f32},
+    {GEMM_U8S8, "gemm_u8s8s32", multiply_u8s8},
+    {GEMM_S8, "gemm_s8s8s32", multiply_s8},
+};
+
+/* The BLAS-like call for the case, where there is one: they pack in every call. */
+static const char *choose_call(onednn_state *state) {
+    const gemm_case *const item = &state->gemm.item;
+    state->call = NULL;
+    for (size_t i = 0; !item->prepacked && i < sizeof plain_calls / sizeof plain_calls[0]; i++) {
+        if (plain_calls[i].types != item->types)
+            continue;
+        state->call = plain_calls[i].call;
+        return plain_calls[i].name;
+    }
+    return "matmul";
+}
+
 static worker_answer describe(void *state, const char *request, worker_text *reply) {
     onednn_state *const own = state;
+    char variant[32];
     const worker_answer answer = host_gemm_describe(&own->gemm, request, reply);
     if (answer != WORKER_OK)
         return answer;
     const gemm_case *const item = &own->gemm.item;
-    if (item->dtype == TDM_F32 && !item->prepacked) {
-        worker_field_add(reply, "variant", gemm_case_batch(item) > 1 ? "sgemm loop" : "sgemm");
-        return WORKER_OK;
-    }
-    const dnnl_status_t status = prepare_matmul(own);
+    const char *const name = choose_call(own);
+    const dnnl_status_t status = own->call == NULL ? prepare_matmul(own) : dnnl_success;
     if (status != dnnl_success) {
-        worker_text_set(reply, "oneDNN matmul in %s: %s", tdm_dtype_name(item->dtype),
+        worker_text_set(reply, "oneDNN matmul in %s: %s", gemm_types_name(item->types),
                         status_text(status));
         return status == dnnl_unimplemented ? WORKER_SKIP : WORKER_FAIL;
     }
-    worker_field_add(reply, "variant", "matmul");
+    snprintf(variant, sizeof variant, "%s%s", name,
+             own->call != NULL && gemm_case_batch(item) > 1 ? " loop" : "");
+    worker_field_add(reply, "variant", variant);
     return WORKER_OK;
 }
 
@@ -182,22 +285,16 @@ static dnnl_status_t run_matmul(const onednn_state *state) {
     return dnnl_primitive_execute(made->primitive, state->stream, 3, arguments);
 }
 
-static dnnl_status_t run_sgemm(const host_gemm *gemm) {
-    const gemm_case *const item = &gemm->item;
+static dnnl_status_t run_calls(const onednn_state *state) {
     dnnl_status_t status = dnnl_success;
-    for (int64_t batch = 0; status == dnnl_success && batch < gemm_case_batch(item); batch++)
-        status = dnnl_sgemm(
-            item->transpose_a ? 'T' : 'N', item->transpose_b ? 'T' : 'N', item->m, item->n, item->k,
-            1.0f, host_gemm_matrix(gemm, OP_GEMM_A, batch), item->transpose_a ? item->m : item->k,
-            host_gemm_matrix(gemm, OP_GEMM_B, batch), item->transpose_b ? item->k : item->n, 0.0f,
-            host_gemm_matrix(gemm, OP_GEMM_D, batch), item->n);
+    for (int64_t i = 0; status == dnnl_success && i < gemm_case_batch(&state->gemm.item); i++)
+        status = state->call(&state->gemm, i);
     return status;
 }
 
 static worker_answer enqueue(void *state, worker_text *reply) {
     const onednn_state *const own = state;
-    const dnnl_status_t status =
-        own->matmul.primitive == NULL ? run_sgemm(&own->gemm) : run_matmul(own);
+    const dnnl_status_t status = own->call != NULL ? run_calls(own) : run_matmul(own);
     if (status == dnnl_success)
         return WORKER_OK;
     worker_text_set(reply, "oneDNN: %s", status_text(status));

@@ -19,8 +19,8 @@ static worker_answer describe(void *state, const char *request, worker_text *rep
     const worker_answer answer = host_gemm_describe(gemm, request, reply);
     if (answer != WORKER_OK)
         return answer;
-    if (gemm->item.dtype != TDM_F32) {
-        worker_text_set(reply, "OpenBLAS has no %s output", tdm_dtype_name(gemm->item.dtype));
+    if (gemm->item.types != GEMM_F32) {
+        worker_text_set(reply, "OpenBLAS has no product in %s", gemm_types_name(gemm->item.types));
         return WORKER_SKIP;
     }
     if (gemm->item.prepacked) {

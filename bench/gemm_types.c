@@ -1,0 +1,53 @@
+#include "bench/gemm_types.h"
+
+#include <string.h>
+
+typedef struct types_row {
+    const char *name;
+    tdm_dtype dtype[OP_GEMM_OPERANDS];
+    int quantized[OP_GEMM_OPERANDS];
+} types_row;
+
+static const types_row rows[] = {[GEMM_NO_TYPES] = {.name = ""},
+#define TYPES_ROW(id, text, a, b, d, a_quantized, b_quantized)                                     \
+    [id] = {.name = (text),                                                                        \
+            .dtype = {[OP_GEMM_A] = (a), [OP_GEMM_B] = (b), [OP_GEMM_D] = (d)},                    \
+            .quantized = {[OP_GEMM_A] = (a_quantized), [OP_GEMM_B] = (b_quantized)}},
+                                 GEMM_TYPES_LIST(TYPES_ROW)
+#undef TYPES_ROW
+};
+
+#define TYPES_CHOICE(id, text, a, b, d, a_quantized, b_quantized) "|" text
+static const char choices[] = GEMM_TYPES_LIST(TYPES_CHOICE);
+#undef TYPES_CHOICE
+
+const char *const gemm_types_choices = choices + 1;
+
+gemm_types gemm_types_find(const char *name) {
+    for (size_t i = GEMM_NO_TYPES + 1; i < sizeof rows / sizeof rows[0]; i++) {
+        if (strcmp(rows[i].name, name) == 0)
+            return (gemm_types)i;
+    }
+    return GEMM_NO_TYPES;
+}
+
+const char *gemm_types_name(gemm_types types) {
+    return rows[types].name;
+}
+
+tdm_dtype gemm_types_dtype(gemm_types types, op_gemm_operand operand) {
+    return rows[types].dtype[operand];
+}
+
+int gemm_types_quantized(gemm_types types, op_gemm_operand operand) {
+    return rows[types].quantized[operand];
+}
+
+int gemm_types_exact(gemm_types types) {
+    return rows[types].dtype[OP_GEMM_D] == TDM_S32;
+}
+
+int gemm_types_alike(gemm_types types) {
+    const tdm_dtype *const dtype = rows[types].dtype;
+    return dtype[OP_GEMM_A] == dtype[OP_GEMM_B] && dtype[OP_GEMM_A] == dtype[OP_GEMM_D];
+}

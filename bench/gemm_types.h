@@ -1,0 +1,50 @@
+/*
+ * What a GEMM case multiplies: the rows that --dtype names, one for each combination of types that is measured. A row is all
+ * that a combination of known types takes.
+ */
+#ifndef BENCH_GEMM_TYPES_H
+#define BENCH_GEMM_TYPES_H
+
+#include <tandem/dtype.h>
+
+#include "tests/op_gemm.h"
+
+/*
+ * id, name (A, B and D where they differ), dtypes of A, B and D, whether A and B carry quantization parameters. A's are one scale
+ * and one zero point, B's a scale for each column; without any, the stored numbers are what is multiplied.
+ */
+#define GEMM_TYPES_LIST(X)                                                                         \
+    X(GEMM_F32, "f32", TDM_F32, TDM_F32, TDM_F32, 0, 0)                                            \
+    X(GEMM_F16, "f16", TDM_F16, TDM_F16, TDM_F16, 0, 0)                                            \
+    X(GEMM_BF16, "bf16", TDM_BF16, TDM_BF16, TDM_BF16, 0, 0)                                       \
+    X(GEMM_S8, "s8", TDM_S8, TDM_S8, TDM_S32, 0, 0)                                                \
+    X(GEMM_U8S8, "u8s8", TDM_U8, TDM_S8, TDM_S32, 0, 0)                                            \
+    X(GEMM_U8S8F32, "u8s8f32", TDM_U8, TDM_S8, TDM_F32, 1, 1)
+
+typedef enum gemm_types {
+    GEMM_NO_TYPES,
+#define GEMM_TYPES_ENUM(id, name, a, b, d, a_quantized, b_quantized) id,
+    GEMM_TYPES_LIST(GEMM_TYPES_ENUM)
+#undef GEMM_TYPES_ENUM
+} gemm_types;
+
+/* For the option table: names separated by '|'. */
+extern const char *const gemm_types_choices;
+
+/* GEMM_NO_TYPES when there are none of that name. */
+gemm_types gemm_types_find(const char *name);
+
+/* "u8s8" */
+const char *gemm_types_name(gemm_types types);
+
+/* Of A, B or D. */
+tdm_dtype gemm_types_dtype(gemm_types types, op_gemm_operand operand);
+int gemm_types_quantized(gemm_types types, op_gemm_operand operand);
+
+/* D is the sums themselves, every bit of which must be right. */
+int gemm_types_exact(gemm_types types);
+
+/* A, B and D are stored alike. */
+int gemm_types_alike(gemm_types types);
+
+#endif
