@@ -2,7 +2,7 @@
  * GEMM inside the library: the checked problem, the variant rows' parameters, the plan.
  *
  * gemm_problem.c turns layouts into a problem, gemm_quant.c what they say of quantization, gemm_select.c finds the rows for it, gemm_plan.c owns the plan,
- * gemm_panel.c divides a launch of the panel family, gemm_int_panel.c of the integer one, both by gemm_division.c, gemm_skinny.c one of the skinny family, gemm_split.c splits a long K, gemm_run.c enqueues it, gemm_packed.c makes packed weights, gemm_call.c is tdm_gemm with its plan cache.
+ * gemm_stages.c is for quantized weights that no kernel takes as they are, gemm_panel.c divides a launch of the panel family, gemm_int_panel.c of the integer one, both by gemm_division.c, gemm_skinny.c one of the skinny family, gemm_split.c splits a long K, gemm_run.c enqueues it, gemm_packed.c makes packed weights, gemm_call.c is tdm_gemm with its plan cache.
  */
 #ifndef TANDEM_API_GEMM_INTERNAL_H
 #define TANDEM_API_GEMM_INTERNAL_H
@@ -25,11 +25,15 @@ typedef struct tdm_gemm_matrix {
  * one (the largest) is the launch's z; the others are launched one after the other.
  */
 typedef struct tdm_gemm_problem {
-    tdm_op op; /* whose rows take it: GEMM, or GEMM_INT where A and B are integers */
+    tdm_op
+        op; /* whose rows take it: GEMM, GEMM_INT where A and B are integers, GEMM_WEIGHTS where B alone is */
     int64_t m, n, k;
     tdm_gemm_matrix a, b, c, d, residual;
     /* Quantization parameters: their strides along the operand's own rows, columns and batch, 0 where one serves all. */
     tdm_gemm_matrix a_scale, a_zero, b_scale, b_zero, d_scale, d_zero;
+    int64_t
+        group; /* of GEMM_WEIGHTS: rows of B that share a parameter; b_scale.row is then from group to group */
+    bool quantize_a; /* of GEMM_WEIGHTS: rows of A are quantized first */
     tdm_dtype bias;
     int64_t bias_row, bias_col; /* element strides along D, one of them 0 */
     float alpha, beta;
@@ -74,6 +78,7 @@ enum {
     TDM_GEMM_P_ROWS,
     TDM_GEMM_P_COLUMNS,
     TDM_GEMM_P_A_TYPE,
+    TDM_GEMM_P_QUANTIZED_A = TDM_GEMM_P_A_TYPE, /* of GEMM_WEIGHTS: 1 where A must be quantized */
     TDM_GEMM_P_UNIT = TDM_GEMM_P_A_TYPE, /* integer panel family: bytes of an element of a strip */
     TDM_GEMM_P_B_TYPE,
     TDM_GEMM_P_ITEMS,
@@ -105,6 +110,9 @@ bool tdm_gemm_takes(const tdm_variant *row, tdm_tune_parameter parameter);
  * built kernel turns out to allow smaller groups than they need are refused like any other.
  */
 tdm_status tdm_gemm_select(tdm_gemm_plan *plan, const char *forced);
+
+/* The row that "variant" or "variant:name=value,..." names, or NULL. */
+const tdm_variant *tdm_gemm_named_variant(const char *text);
 
 /* The packing kernel for panels of `width` lines, from one storage type to another. */
 tdm_status tdm_gemm_select_pack(tdm_device *device, int width, tdm_dtype source, tdm_dtype panels,
@@ -151,6 +159,21 @@ typedef struct tdm_gemm_division {
     uint32_t local_bytes;
 } tdm_gemm_division;
 
+/* Elements of s4 in whole bytes: weights packed in lines along K begin at one. */
+#define TDM_LINE_STEP 2
+
+/* Should weights be multiplied by the rows of GEMM_WEIGHTS that are fast, or why not. */
+const char *tdm_gemm_weights_refuse(const tdm_gemm_problem *problem, const tdm_device *device,
+                                    char reason[TDM_REASON_TEXT]);
+/* Make the stages of a plan of GEMM_WEIGHTS, which then has no kernel of its own; `forced` is for the inner plan. */
+tdm_status tdm_gemm_plan_stages(tdm_gemm_plan *plan, const char *forced);
+/* Enqueue them, and the inner plan. Operands were checked. */
+tdm_status tdm_gemm_run_stages(const tdm_gemm_plan *plan, tdm_stream *stream,
+                               const tdm_gemm_args *args);
+/* As tdm_gemm_plan_run, for operands that were checked. */
+tdm_status tdm_gemm_run_checked(const tdm_gemm_plan *plan, tdm_stream *stream,
+                                const tdm_gemm_args *args);
+
 /* K cut into parts that are multiplied like a batch, and joined afterwards. parts 0: it is not. */
 typedef struct tdm_gemm_split {
     int64_t parts, depth;   /* whole parts and their steps of K */
@@ -162,6 +185,17 @@ typedef struct tdm_gemm_split {
     uint64_t workspace_offset;
 } tdm_gemm_split;
 
+/*
+ * Quantized weights where no kernel multiplies them in place: operands are brought into a form that another plan takes, in the
+ * workspace behind that plan's own. inner NULL: not so. A kernel is NULL where its operand is given to the inner plan as it is.
+ */
+typedef struct tdm_gemm_stages {
+    tdm_gemm_plan *inner;
+    tdm_kernel *unpack_b;   /* B in f32, K×N */
+    tdm_kernel *quantize_a; /* A in s8 with a scale for each row, or in f32 what those stand for */
+    uint64_t a_at, a_scale_at, b_at; /* bytes into the workspace */
+} tdm_gemm_stages;
+
 struct tdm_gemm_plan {
     atomic_int references;
     tdm_device *device; /* counted, unless the plan belongs to the device's own cache */
@@ -172,6 +206,7 @@ struct tdm_gemm_plan {
     int32_t values[TDM_TUNE_PARAMETERS]; /* launch-time parameters that were given, 0: none */
     tdm_gemm_packing pack_b;
     tdm_gemm_split split;
+    tdm_gemm_stages stages;
     bool streams_d;             /* D exceeds the cache */
     tdm_gemm_division division; /* of the panel and the skinny family */
     uint64_t workspace_bytes;

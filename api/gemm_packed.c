@@ -76,15 +76,18 @@ static tdm_status copy_plain(const tdm_gemm_plan *plan, tdm_stream *stream, cons
     tdm_status status = TDM_OK;
     const tdm_gemm_problem *const p = &plan->problem;
     const tdm_gemm_packing *const packing = &plan->pack_b;
-    const int64_t shape[3] = {packing->z_count, p->k, p->n};
+    const bool lines = p->op == TDM_OP_GEMM_WEIGHTS; // N×K
+    const int64_t shape[3] = {packing->z_count, lines ? p->n : p->k, lines ? p->k : p->n};
     tdm_layout dense, own;
     tdm_tensor *from = NULL, *to = NULL;
     TDM_TRY_GOTO(tdm_layout_contiguous(p->b.dtype, 3, shape, &dense));
     dense.strides[0] = packing->z_stride;
+    if (lines && p->n > 0)
+        dense.strides[1] = packing->z_elements / p->n;
     own = dense;
     own.strides[0] = tdm_gemm_z_stride(p, &p->b);
-    own.strides[1] = p->b.row;
-    own.strides[2] = p->b.col;
+    own.strides[1] = lines ? p->b.col : p->b.row;
+    own.strides[2] = lines ? p->b.row : p->b.col;
     // Not a view of B: that would carry its quantization parameters.
     TDM_TRY_GOTO(tdm_tensor_on_buffer(b->buffer, b->offset + offset, &own, &from));
     TDM_TRY_GOTO(tdm_tensor_on_buffer(target, target_elements, &dense, &to));

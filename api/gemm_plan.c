@@ -10,6 +10,7 @@
 #define PANEL_VERSION 1
 #define PLAIN_VERSION 1
 #define INT_PANEL_VERSION 1
+#define LINES_VERSION 1
 /* Integer panels have whole groups of so many steps of K, and entries begin on a cache line. */
 #define INT_PANEL_STEP 4
 #define INT_PANEL_ALIGNMENT 64
@@ -20,8 +21,11 @@ static uint64_t align_up(uint64_t bytes) {
 
 /* Elements of one batch entry: whole panels of K, of integers the sums of the columns behind them; false on overflow. */
 static bool size_entry(const tdm_gemm_plan *plan, tdm_gemm_packing *b) {
-    const int32_t *const row = plan->kernel->variant->parameters;
     const int64_t lines = tdm_ceil_div(b->lines, b->width) * b->width;
+    if (plan->problem.op == TDM_OP_GEMM_WEIGHTS)
+        return !tdm_mul_overflows(
+            lines, tdm_ceil_div(plan->problem.k, TDM_LINE_STEP) * TDM_LINE_STEP, &b->z_elements);
+    const int32_t *const row = plan->kernel->variant->parameters;
     if (plan->problem.op == TDM_OP_GEMM || row[TDM_GEMM_P_FAMILY] != TDM_GEMM_PANEL)
         return !tdm_mul_overflows(lines, plan->problem.k, &b->z_elements);
     const int64_t depth = tdm_ceil_div(plan->problem.k, INT_PANEL_STEP) * INT_PANEL_STEP;
@@ -42,7 +46,7 @@ static tdm_status size_packed_b(tdm_gemm_plan *plan) {
     if (!size_entry(plan, b) || tdm_mul_overflows(b->z_elements, b->z_count, &bytes) ||
         tdm_mul_overflows(bytes, b->unit_bytes, &bytes) || bytes > INT64_MAX / 4)
         return tdm_fail(TDM_BAD_SHAPE, "gemm: the packed form of B would exceed 2^61 bytes");
-    b->bytes = (uint64_t)bytes;
+    b->bytes = (uint64_t)bytes / (uint64_t)tdm_dtype_info(p->b.dtype)->elements_per_unit;
     b->z_stride = b->z_elements;
     if (plan->desc.packed_b && b->z_count > 1 &&
         tdm_mul_overflows(tdm_packed_step(p, p->batch_rank - 1), b->z_elements, &b->z_stride))
@@ -135,6 +139,30 @@ static tdm_status check_tiles(const tdm_gemm_plan *plan) {
     return TDM_OK;
 }
 
+/* Weights are multiplied in place by rows of their own, or brought into a form that another plan takes. */
+static tdm_status plan_weights(tdm_gemm_plan *plan, const char *forced) {
+    char reason[TDM_REASON_TEXT];
+    const tdm_gemm_problem *const p = &plan->problem;
+    plan->pack_b.width = 1;
+    plan->pack_b.unit_bytes = tdm_dtype_info(p->b.dtype)->unit_bytes;
+    plan->pack_b.lines = p->n;
+    name_layout(plan, "lines", p->b.dtype, LINES_VERSION);
+    TDM_TRY(size_packed_b(plan));
+    const tdm_variant *const wanted = forced ? tdm_gemm_named_variant(forced) : NULL;
+    const bool in_place = wanted ? wanted->op == TDM_OP_GEMM_WEIGHTS
+                                 : tdm_forced_variant(TDM_OP_GEMM_WEIGHTS) ||
+                                       !tdm_gemm_weights_refuse(p, plan->device, reason);
+    if (!in_place) {
+        tdm_log(TDM_LOG_DEBUG, "dispatch", "gemm: B is unpacked first: %s", reason);
+        return tdm_gemm_plan_stages(plan, forced);
+    }
+    TDM_TRY(tdm_gemm_select(plan, forced));
+    TDM_TRY(check_tiles(plan));
+    if (plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY)
+        tdm_gemm_skinny_divide(plan, &plan->division);
+    return TDM_OK;
+}
+
 /* Stores past the caches spare reading D's lines first; where D stays in a cache they would evict it. */
 static bool exceeds_cache(const tdm_device *device, const tdm_layout *d) {
     const double bytes = (double)tdm_layout_elements(d) * tdm_dtype_info(d->dtype)->unit_bytes;
@@ -146,6 +174,18 @@ static void plan_workspace(tdm_gemm_plan *plan) {
         plan->workspace_bytes = align_up(plan->pack_b.bytes);
     plan->split.workspace_offset = plan->workspace_bytes;
     plan->workspace_bytes += align_up(plan->split.bytes);
+}
+
+static tdm_status plan_product(tdm_gemm_plan *plan, const char *forced) {
+    TDM_TRY(tdm_gemm_select(plan, forced));
+    if (plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY &&
+        tdm_gemm_skinny_swaps(&plan->problem))
+        tdm_gemm_swap(&plan->problem);
+    TDM_TRY(check_tiles(plan));
+    TDM_TRY(tdm_gemm_split_k(plan));
+    TDM_TRY(plan_packing(plan));
+    plan_workspace(plan);
+    return TDM_OK;
 }
 
 /* The line that `tandem tune --from-log` reads. */
@@ -171,14 +211,8 @@ tdm_status tdm_gemm_plan_build(tdm_device *device, const tdm_gemm_desc *desc, bo
     TDM_TRY_GOTO(tdm_gemm_problem_from(desc, &made->problem));
     made->problem.forced = desc->variant != NULL;
     log_problem(&made->problem);
-    TDM_TRY_GOTO(tdm_gemm_select(made, desc->variant));
-    if (made->kernel->variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY &&
-        tdm_gemm_skinny_swaps(&made->problem))
-        tdm_gemm_swap(&made->problem);
-    TDM_TRY_GOTO(check_tiles(made));
-    TDM_TRY_GOTO(tdm_gemm_split_k(made));
-    TDM_TRY_GOTO(plan_packing(made));
-    plan_workspace(made);
+    TDM_TRY_GOTO(made->problem.op == TDM_OP_GEMM_WEIGHTS ? plan_weights(made, desc->variant)
+                                                         : plan_product(made, desc->variant));
     made->streams_d = exceeds_cache(device, &desc->d);
     made->counts_device = counts_device;
     if (counts_device)
@@ -187,6 +221,7 @@ tdm_status tdm_gemm_plan_build(tdm_device *device, const tdm_gemm_desc *desc, bo
     return TDM_OK;
 
 cleanup:
+    tdm_gemm_plan_destroy(made->stages.inner);
     tdm_host_free(made);
     return status;
 }
@@ -208,6 +243,7 @@ void tdm_gemm_plan_destroy(tdm_gemm_plan *plan) {
     if (!plan || atomic_fetch_sub(&plan->references, 1) != 1)
         return;
     tdm_device *const device = plan->counts_device ? plan->device : NULL;
+    tdm_gemm_plan_destroy(plan->stages.inner);
     tdm_host_free(plan);
     tdm_device_release(device);
 }
@@ -222,14 +258,19 @@ tdm_status tdm_gemm_plan_workspace_size(const tdm_gemm_plan *plan, size_t *bytes
     return TDM_OK;
 }
 
+/* The plan whose kernel multiplies. */
+static const tdm_gemm_plan *multiplying(const tdm_gemm_plan *plan) {
+    return plan && plan->stages.inner ? plan->stages.inner : plan;
+}
+
 const char *tdm_gemm_plan_variant(const tdm_gemm_plan *plan) {
-    return plan ? plan->kernel->variant->name : NULL;
+    return plan ? multiplying(plan)->kernel->variant->name : NULL;
 }
 
 const char *tdm_gemm_plan_refusals(const tdm_gemm_plan *plan) {
-    return plan ? plan->refusals : NULL;
+    return plan ? multiplying(plan)->refusals : NULL;
 }
 
 const char *tdm_gemm_plan_tuning(const tdm_gemm_plan *plan) {
-    return plan ? plan->tuning : NULL;
+    return plan ? multiplying(plan)->tuning : NULL;
 }

@@ -57,7 +57,8 @@ typedef struct quantized {
     const tdm_layout *layout;
     const tdm_quant_layout *quant;
     bool transposed;
-    int rank; /* of D */
+    int rank;      /* of D */
+    int64_t group; /* rows that share a parameter, 0: see the caller */
 } quantized;
 
 static bool is_carried(const tdm_quant_layout *quant) {
@@ -77,10 +78,22 @@ static int64_t stride_along(const tdm_layout *parameter, int dimension) {
     return parameter->shape[dimension] > 1 ? parameter->strides[dimension] : 0;
 }
 
+static tdm_status check_groups(const quantized *q, const char *what, int64_t own, int64_t entries) {
+    if (entries == tdm_ceil_div(own, q->group))
+        return TDM_OK;
+    return tdm_fail(
+        TDM_BAD_SHAPE,
+        "gemm: %s of %s has %lld entries along K, %lld elements in groups of %lld need %lld", what,
+        q->name, (long long)entries, (long long)own, (long long)q->group,
+        (long long)tdm_ceil_div(own, q->group));
+}
+
 /* None at all is as good as one for each only where there is no element of D either. */
 static tdm_status check_entries(const quantized *q, const char *what, const tdm_layout *parameter,
                                 int dimension, bool may_vary) {
     const int64_t own = q->layout->shape[dimension], entries = parameter->shape[dimension];
+    if (q->group != 0 && dimension == row_dimension(q))
+        return check_groups(q, what, own, entries);
     if (entries == 1 || (may_vary && entries == own))
         return TDM_OK;
     return tdm_fail(
@@ -114,7 +127,7 @@ static tdm_status take_parameter(const quantized *q, const char *what, const tdm
 static tdm_status take_parameters(const quantized *q, bool rows, bool columns, bool batch,
                                   tdm_gemm_matrix *scale, tdm_gemm_matrix *zero) {
     const tdm_dtype zero_type = q->quant->zero_point.dtype;
-    if (is_carried(q->quant) && q->quant->scale.dtype != TDM_F32)
+    if (is_carried(q->quant) && q->quant->scale.dtype != TDM_F32 && q->group == 0)
         return tdm_fail(TDM_UNSUPPORTED, "gemm: the scale of %s is %s; f32 is supported here",
                         q->name, tdm_dtype_name(q->quant->scale.dtype));
     if (zero_type != TDM_DTYPE_NONE && zero_type != TDM_S32 && zero_type != TDM_S8 &&
@@ -210,9 +223,9 @@ static tdm_status take_integers(const tdm_gemm_desc *desc, tdm_gemm_problem *p) 
     const int rank = desc->d.rank;
     if (desc->packed_b)
         TDM_TRY(tdm_quant_layout_dense(&desc->b_quant, &b_quant));
-    const quantized a = {"A", &desc->a, &desc->a_quant, desc->transpose_a != 0, rank};
-    const quantized b = {"B", &desc->b, &b_quant, desc->transpose_b != 0, rank};
-    const quantized d = {"D", &desc->d, &desc->d_quant, false, rank};
+    const quantized a = {"A", &desc->a, &desc->a_quant, desc->transpose_a != 0, rank, 0};
+    const quantized b = {"B", &desc->b, &b_quant, desc->transpose_b != 0, rank, 0};
+    const quantized d = {"D", &desc->d, &desc->d_quant, false, rank, 0};
     TDM_TRY(take_parameters(&a, true, false, true, &p->a_scale, &p->a_zero));
     TDM_TRY(take_parameters(&b, false, true, true, &p->b_scale, &p->b_zero));
     TDM_TRY(check_k(p));
@@ -220,6 +233,37 @@ static tdm_status take_integers(const tdm_gemm_desc *desc, tdm_gemm_problem *p) 
         return refuse_carried("D", &desc->d, &desc->d_quant);
     TDM_TRY(check_integer_d(desc, p));
     return take_parameters(&d, false, true, false, &p->d_scale, &p->d_zero);
+}
+
+/* A of a float by B of s8 or s4 with scales. */
+static tdm_status take_weights(const tdm_gemm_desc *desc, tdm_gemm_problem *p) {
+    tdm_quant_layout b_quant = desc->b_quant;
+    if (!is_float(p->d.dtype) || p->bias == TDM_S32)
+        return tdm_fail(TDM_UNSUPPORTED, "gemm: %s is %s but A is %s",
+                        is_float(p->d.dtype) ? "bias" : "D",
+                        tdm_dtype_name(is_float(p->d.dtype) ? p->bias : p->d.dtype),
+                        tdm_dtype_name(p->a.dtype));
+    TDM_TRY(refuse_carried("A", &desc->a, &desc->a_quant));
+    TDM_TRY(refuse_carried("D", &desc->d, &desc->d_quant));
+    if (!is_carried(&desc->b_quant))
+        return tdm_fail(TDM_BAD_ARGUMENT,
+                        "gemm: B is %s and A is %s: B must carry quantization parameters",
+                        tdm_dtype_name(p->b.dtype), tdm_dtype_name(p->a.dtype));
+    if (desc->packed_b)
+        TDM_TRY(tdm_quant_layout_dense(&desc->b_quant, &b_quant));
+    quantized b = {"B", &desc->b, &b_quant, desc->transpose_b != 0, desc->d.rank, 0};
+    const int64_t block = desc->b_quant.block[row_dimension(&b)];
+    if (block < 0)
+        return tdm_fail(TDM_BAD_ARGUMENT, "gemm: a block of B's parameters is %lld",
+                        (long long)block);
+    b.group = block == 0 || block > p->k ? p->k : block;
+    if (b.group == 0) // K is 0
+        b.group = 1;
+    p->group = b.group;
+    // With K = 0 there are no groups, or one of the whole dimension.
+    if (p->k == 0)
+        return TDM_OK;
+    return take_parameters(&b, true, true, true, &p->b_scale, &p->b_zero);
 }
 
 static tdm_status check_scale_is_there(const char *name, const tdm_quant_layout *quant) {
@@ -232,6 +276,13 @@ tdm_status tdm_gemm_take_quantization(const tdm_gemm_desc *desc, tdm_gemm_proble
     TDM_TRY(check_scale_is_there("A", &desc->a_quant));
     TDM_TRY(check_scale_is_there("B", &desc->b_quant));
     TDM_TRY(check_scale_is_there("D", &desc->d_quant));
+    problem->quantize_a = desc->quantize_a != 0;
+    if (problem->quantize_a && (!is_float(problem->a.dtype) || is_float(problem->b.dtype)))
+        return tdm_fail(
+            TDM_BAD_ARGUMENT,
+            "gemm: quantize_a is %d, but A is %s and B is %s: it is for a float A and a "
+            "quantized B",
+            desc->quantize_a, tdm_dtype_name(problem->a.dtype), tdm_dtype_name(problem->b.dtype));
     if (is_float(problem->a.dtype) && is_float(problem->b.dtype)) {
         problem->op = TDM_OP_GEMM;
         return take_float(desc, problem);
@@ -240,9 +291,36 @@ tdm_status tdm_gemm_take_quantization(const tdm_gemm_desc *desc, tdm_gemm_proble
         problem->op = TDM_OP_GEMM_INT;
         return take_integers(desc, problem);
     }
-    return tdm_fail(
-        TDM_UNSUPPORTED,
-        "gemm: A is %s and B is %s; both of f32, f16 or bf16 are supported, and A of s8 or "
-        "u8 by B of s8",
-        tdm_dtype_name(problem->a.dtype), tdm_dtype_name(problem->b.dtype));
+    if (is_float(problem->a.dtype) && (problem->b.dtype == TDM_S8 || problem->b.dtype == TDM_S4)) {
+        problem->op = TDM_OP_GEMM_WEIGHTS;
+        return take_weights(desc, problem);
+    }
+    return tdm_fail(TDM_UNSUPPORTED,
+                    "gemm: A is %s and B is %s; both of f32, f16 or bf16 are supported, A of s8 or "
+                    "u8 by B of s8, and A "
+                    "of a float by B of s8 or s4",
+                    tdm_dtype_name(problem->a.dtype), tdm_dtype_name(problem->b.dtype));
+}
+
+/* Rows of A up to here are multiplied with weights as they are read; more of them pay for unpacking those. */
+#define SMALL 16
+#define GROUP_STEP 16
+
+const char *tdm_gemm_weights_refuse(const tdm_gemm_problem *problem, const tdm_device *device,
+                                    char reason[TDM_REASON_TEXT]) {
+    if (!(device->info.capabilities & TDM_CAP_CPU_CORES))
+        return "is for CPU cores";
+    if (problem->m > SMALL) {
+        snprintf(reason, TDM_REASON_TEXT, "M is %lld, at most %d rows are multiplied in place",
+                 (long long)problem->m, SMALL);
+        return reason;
+    }
+    if (!problem->packed_b && problem->b.row != 1 && problem->k > 1)
+        return "B is not contiguous along K";
+    if (problem->group < problem->k && problem->group % GROUP_STEP != 0) {
+        snprintf(reason, TDM_REASON_TEXT, "groups of %lld are no multiple of %d",
+                 (long long)problem->group, GROUP_STEP);
+        return reason;
+    }
+    return NULL;
 }

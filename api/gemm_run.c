@@ -3,12 +3,13 @@
 
 #include "api/gemm_internal.h"
 #include "kernels/gemm_int_args.h"
+#include "kernels/gemm_weights_args.h"
 
 // Kernel texts see no library header: their codes repeat the public values.
 _Static_assert(TDM_CODE_F32 == (int)TDM_F32 && TDM_CODE_F16 == (int)TDM_F16 &&
                    TDM_CODE_BF16 == (int)TDM_BF16 && TDM_CODE_ABSENT == (int)TDM_DTYPE_NONE &&
                    TDM_CODE_S32 == (int)TDM_S32 && TDM_CODE_S8 == (int)TDM_S8 &&
-                   TDM_CODE_U8 == (int)TDM_U8,
+                   TDM_CODE_U8 == (int)TDM_U8 && TDM_CODE_S4 == (int)TDM_S4,
                "dtype codes of the kernels");
 _Static_assert(TDM_CODE_ACT_NONE == (int)TDM_ACT_NONE && TDM_CODE_ACT_RELU == (int)TDM_ACT_RELU &&
                    TDM_CODE_ACT_GELU == (int)TDM_ACT_GELU &&
@@ -18,6 +19,7 @@ _Static_assert(TDM_CODE_ACT_NONE == (int)TDM_ACT_NONE && TDM_CODE_ACT_RELU == (i
 _Static_assert(sizeof(tdm_gemm_shape_arg) <= TDM_BLOB_BYTES &&
                    sizeof(tdm_gemm_epilogue_arg) <= TDM_BLOB_BYTES &&
                    sizeof(tdm_gemm_quant_arg) <= TDM_BLOB_BYTES &&
+                   sizeof(tdm_gemm_weights_arg) <= TDM_BLOB_BYTES &&
                    sizeof(tdm_pack_arg) <= TDM_BLOB_BYTES,
                "blobs");
 
@@ -150,8 +152,10 @@ static tdm_status check_run(const tdm_gemm_plan *plan, const tdm_stream *stream,
 
 /* ---- launches ----------------------------------------------------------------------------------------- */
 
+/* An argument counts storage units; these kernels count elements, which are less than one for s4. */
 static tdm_arg place(const tdm_tensor *tensor, int64_t offset) {
     tdm_arg arg = tdm_arg_tensor(tensor);
+    arg.value.buffer.offset *= tdm_dtype_info(tensor->layout.dtype)->elements_per_unit;
     arg.value.buffer.offset += offset;
     return arg;
 }
@@ -258,9 +262,10 @@ static void read_packed_b(run *r) {
     const tdm_gemm_packing *const packing = &r->plan->pack_b;
     const int64_t entry = tdm_packed_index(p, r->outer);
     r->b = tdm_arg_block(r->args->packed_b->buffer->block, 0, packing->unit_bytes);
+    r->b.value.buffer.offset *= tdm_dtype_info(p->b.dtype)->elements_per_unit;
     r->b.value.buffer.offset += entry * packing->z_elements;
-    r->shape.b_row = p->n;
-    r->shape.b_col = 1;
+    r->shape.b_row = p->op == TDM_OP_GEMM_WEIGHTS ? 1 : p->n;
+    r->shape.b_col = p->op == TDM_OP_GEMM_WEIGHTS && p->n > 0 ? packing->z_elements / p->n : 1;
     r->shape.b_batch = packing->z_count > 1 ? packing->z_stride : 0;
 }
 
@@ -339,8 +344,10 @@ static void add_inputs(argument_list *list, const run *r, int64_t z) {
     add(list, b);
     if (p->op == TDM_OP_GEMM)
         return;
-    add_parameter(list, r, given->a->scale, &p->a_scale, z);
-    add_parameter(list, r, given->a->zero_point, &p->a_zero, z);
+    if (p->op == TDM_OP_GEMM_INT) {
+        add_parameter(list, r, given->a->scale, &p->a_scale, z);
+        add_parameter(list, r, given->a->zero_point, &p->a_zero, z);
+    }
     add_parameter(list, r, given->b ? given->b->scale : given->packed_b->scale, &p->b_scale, z);
     add_parameter(list, r, given->b ? given->b->zero_point : given->packed_b->zero_point,
                   &p->b_zero, z);
@@ -369,6 +376,19 @@ static tdm_gemm_quant_arg quant_of(const run *r) {
                                 .high = p->d.dtype == TDM_U8 ? UINT8_MAX : INT8_MAX};
 }
 
+static tdm_gemm_weights_arg weights_of(const tdm_gemm_problem *p) {
+    return (tdm_gemm_weights_arg){.scale_row = p->b_scale.row,
+                                  .scale_col = p->b_scale.col,
+                                  .scale_batch = tdm_gemm_z_stride(p, &p->b_scale),
+                                  .zero_row = p->b_zero.row,
+                                  .zero_col = p->b_zero.col,
+                                  .zero_batch = tdm_gemm_z_stride(p, &p->b_zero),
+                                  .group = p->group,
+                                  .scale_type = (int)p->b_scale.dtype,
+                                  .zero_type = (int)p->b_zero.dtype,
+                                  .quantize_a = p->quantize_a};
+}
+
 static void divide_groups(const run *r, tdm_launch *launch) {
     const int32_t *const row = r->plan->kernel->variant->parameters;
     const int64_t tiles = r->shape.row_tiles * r->shape.column_tiles;
@@ -388,6 +408,7 @@ static void divide_groups(const run *r, tdm_launch *launch) {
 static tdm_status launch_piece(const run *r, int64_t z, int64_t count) {
     const tdm_gemm_problem *const p = &r->plan->problem;
     const tdm_gemm_quant_arg quant = quant_of(r);
+    const tdm_gemm_weights_arg weights = weights_of(p);
     argument_list list = {.count = 0};
     add_inputs(&list, r, z);
     add(&list, place_matrix(r, p, r->args->c, &p->c, z));
@@ -402,6 +423,8 @@ static tdm_status launch_piece(const run *r, int64_t z, int64_t count) {
     add(&list, tdm_arg_blob(&r->epilogue, sizeof r->epilogue));
     if (p->op == TDM_OP_GEMM_INT)
         add(&list, tdm_arg_blob(&quant, sizeof quant));
+    if (p->op == TDM_OP_GEMM_WEIGHTS)
+        add(&list, tdm_arg_blob(&weights, sizeof weights));
     if (r->plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_PANEL)
         add(&list, (tdm_arg){.kind = TDM_ARG_LOCAL, .bytes = r->plan->division.local_bytes});
     tdm_launch launch = {.args = list.args,
@@ -491,6 +514,12 @@ static tdm_status join_parts(run *r) {
 tdm_status tdm_gemm_plan_run(const tdm_gemm_plan *plan, tdm_stream *stream,
                              const tdm_gemm_args *args) {
     TDM_TRY(check_run(plan, stream, args));
+    return plan->stages.inner ? tdm_gemm_run_stages(plan, stream, args)
+                              : tdm_gemm_run_checked(plan, stream, args);
+}
+
+tdm_status tdm_gemm_run_checked(const tdm_gemm_plan *plan, tdm_stream *stream,
+                                const tdm_gemm_args *args) {
     run r = {.plan = plan, .stream = stream, .args = args, .packed_b_from = -1};
     const int64_t outer_count = tdm_gemm_outer_count(&plan->problem);
     for (r.outer = 0; r.outer < outer_count; r.outer++)

@@ -44,6 +44,12 @@ bool tdm_gemm_takes(const tdm_variant *row, tdm_tune_parameter parameter) {
 static const char *check_types(const tdm_gemm_problem *p, const tdm_variant *v, char *reason) {
     if (v->op == TDM_OP_GEMM_INT) // s8 and u8 by s8 is what makes an integer problem
         return NULL;
+    if (v->op == TDM_OP_GEMM_WEIGHTS) {
+        if (v->parameters[TDM_GEMM_P_QUANTIZED_A] && !p->quantize_a)
+            return "is for quantized rows of A";
+        const int32_t b_type = v->parameters[TDM_GEMM_P_B_TYPE];
+        return b_type == 0 || b_type == (int32_t)p->b.dtype ? NULL : "is for another type of B";
+    }
     const bool swaps =
         v->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY && tdm_gemm_skinny_swaps(p);
     const int32_t a = v->parameters[swaps ? TDM_GEMM_P_B_TYPE : TDM_GEMM_P_A_TYPE],
@@ -108,6 +114,10 @@ static const char *check_tile_preference(const tdm_gemm_problem *p, const tdm_va
     return NULL;
 }
 
+static bool is_reference(const tdm_variant *variant) {
+    return variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_REFERENCE;
+}
+
 static const char *supports(const void *context, const tdm_variant *variant,
                             const tdm_device *device, char reason[TDM_REASON_TEXT]) {
     const selection *const s = context;
@@ -117,10 +127,14 @@ static const char *supports(const void *context, const tdm_variant *variant,
         refusal = check_device(variant, device, reason);
     if (!refusal)
         refusal = tdm_gemm_refuse_long_k(p, device, reason);
-    if (!refusal && variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY)
-        refusal = tdm_gemm_skinny_refuse_loops(p, variant, device, reason);
     if (!refusal)
         refusal = check_built(s, variant, reason);
+    if (refusal || variant->op == TDM_OP_GEMM_WEIGHTS)
+        return refusal                 ? refusal
+               : is_reference(variant) ? NULL
+                                       : tdm_gemm_weights_refuse(p, device, reason);
+    if (variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY)
+        refusal = tdm_gemm_skinny_refuse_loops(p, variant, device, reason);
     if (!refusal && !p->forced && !s->measured &&
         variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_TILED)
         refusal = check_tile_preference(p, variant, device, reason);
@@ -173,6 +187,14 @@ static tdm_status read_forced(tdm_gemm_plan *plan, const char **name) {
     memcpy(plan->values, choice.values, sizeof plan->values);
     *name = choice.variant->name;
     return TDM_OK;
+}
+
+const tdm_variant *tdm_gemm_named_variant(const char *text) {
+    char reason[TDM_TUNING_REASON];
+    tdm_choice choice;
+    if (!strchr(text, ':'))
+        return tdm_variant_find(text);
+    return tdm_choice_read(text, &choice, reason) == TDM_TUNING_OK ? choice.variant : NULL;
 }
 
 static tdm_tuning_query query_of(const tdm_gemm_problem *p) {

@@ -6,6 +6,8 @@
 #ifndef TDM_GEMM_EPILOGUE_H
 #define TDM_GEMM_EPILOGUE_H
 
+#include "gemm_args.h"
+
 #define TDM_EPILOGUE_F32 TDM_F32(TDM_EPILOGUE_VECTOR)
 
 /* Operands of one batch entry, offsets already added. */

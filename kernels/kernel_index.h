@@ -26,6 +26,9 @@ extern const size_t tdm_kernel_text_count;
     X(GEMM_REDUCE)                                                                                 \
     X(GEMM_INT)                                                                                    \
     X(GEMM_INT_PACK)                                                                               \
+    X(GEMM_WEIGHTS)                                                                                \
+    X(GEMM_WEIGHTS_UNPACK)                                                                         \
+    X(GEMM_QUANTIZE_ROWS)                                                                          \
     X(UNARY)                                                                                       \
     X(BINARY)                                                                                      \
     X(CONVERT)                                                                                     \

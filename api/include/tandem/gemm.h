@@ -17,7 +17,15 @@
  *     D of a float:   act(alpha·scale_A·scale_B·float(acc) + beta·C + bias + residual), a float bias is added here
  *
  * For D of integers alpha is 1 and there is neither C nor residual; their bits are the same on every device. K is limited to where no sum
- * can overflow: 131071 for s8·s8 without zero points, 65793 with u8 or zero points of A, 33025 with zero points of B. docs/numerics.md has the whole contract.
+ * can overflow: 131071 for s8·s8 without zero points, 65793 with u8 or zero points of A, 33025 with zero points of B.
+ *
+ * Quantized weights: A of f32, f16 or bf16 by B of s8 or s4 that carries parameters, which may vary along its columns, its batch and, in
+ * groups, along K (scales of f32 or f16). D is a float:
+ *
+ *     D = act(alpha · Σ A·(scale_B·(B − zero_B)) + beta·C + bias + residual)       sums in f32
+ *
+ * With quantize_a (dynamic quantization) each row of A is first quantized to s8, scale_A = max|row| / 127, and its codes take its place.
+ * docs/numerics.md has the whole contract.
  */
 #ifndef TANDEM_GEMM_H
 #define TANDEM_GEMM_H
@@ -61,7 +69,8 @@ typedef struct tdm_gemm_desc {
     int transpose_a, transpose_b;
     float alpha, beta;
     tdm_activation activation;
-    int packed_b; /* not 0: B is given to _run as an object made by tdm_gemm_pack_b */
+    int quantize_a; /* not 0, for a float A and a quantized B: rows of A are quantized to s8 first */
+    int packed_b;   /* not 0: B is given to _run as an object made by tdm_gemm_pack_b */
     const char
         *variant; /* force this kernel variant by name, with launch-time parameters where they
                             follow: "variant:name=value,..."; NULL: the library chooses */

@@ -1,0 +1,281 @@
+/*
+ * Quantized weights where no kernel multiplies them in place: B becomes f32 in the workspace, or the rows of A become s8 where B is
+ * s8 with one scale per column, and a plan for such operands does the rest.
+ */
+#include <string.h>
+
+#include "api/gemm_internal.h"
+#include "kernels/gemm_weights_args.h"
+
+/* What an item of gemm_weights_unpack.cl has. */
+#define UNPACK_COLUMNS 16
+#define UNPACK_STEPS 64
+#define ROW_GROUP 16
+#define STAGE_ALIGNMENT 256
+
+/* ---- planning ----------------------------------------------------------------------------------------- */
+
+/* Rows of these ops differ by what they require of the device only. */
+static const char *supports(const void *context, const tdm_variant *variant,
+                            const tdm_device *device, char reason[TDM_REASON_TEXT]) {
+    (void)context;
+    (void)variant;
+    (void)device;
+    (void)reason;
+    return NULL;
+}
+
+static tdm_status build_stage(tdm_device *device, tdm_op op, const char *operation,
+                              tdm_kernel **kernel) {
+    const tdm_variant *variant;
+    TDM_TRY(tdm_select_variant(device, op, operation, NULL, supports, NULL, NULL, 0, &variant));
+    return tdm_device_kernel(device, variant, kernel);
+}
+
+/* The operand without gaps, op() applied: batch dimensions of its layout, then rows and columns. */
+static tdm_status dense_layout(const tdm_layout *layout, tdm_dtype dtype, int64_t rows,
+                               int64_t columns, tdm_layout *dense) {
+    int64_t shape[TDM_MAX_RANK];
+    memcpy(shape, layout->shape, sizeof shape);
+    shape[layout->rank - 2] = rows;
+    shape[layout->rank - 1] = columns;
+    return tdm_layout_contiguous(dtype, layout->rank, shape, dense);
+}
+
+/* B's own dimensions, in lines along K as packed weights have it. */
+static tdm_status line_layout(const tdm_gemm_plan *plan, tdm_layout *layout) {
+    const tdm_gemm_problem *const p = &plan->problem;
+    const int rank = plan->desc.b.rank, column = rank - (plan->desc.transpose_b ? 2 : 1),
+              row = rank - (plan->desc.transpose_b ? 1 : 2);
+    *layout = plan->desc.b;
+    layout->strides[row] = 1;
+    layout->strides[column] = plan->pack_b.z_elements / (p->n > 0 ? p->n : 1);
+    int64_t stride = plan->pack_b.z_elements;
+    for (int i = rank - 3; i >= 0; i--) {
+        const bool shared = layout->shape[i] == 1 || plan->desc.b.strides[i] == 0;
+        layout->strides[i] = shared ? 0 : stride;
+        stride *= shared ? 1 : layout->shape[i];
+    }
+    return TDM_OK;
+}
+
+/* s8 with one scale for each column: the integer kernels take it. */
+static bool is_integer(const tdm_gemm_problem *p) {
+    return p->quantize_a && p->b.dtype == TDM_S8 && p->group >= p->k && p->k <= INT16_MAX &&
+           p->b_scale.dtype != TDM_F16 && p->k > 0;
+}
+
+static tdm_status describe_inner(const tdm_gemm_plan *plan, tdm_gemm_desc *desc) {
+    const tdm_gemm_problem *const p = &plan->problem;
+    *desc = plan->desc;
+    desc->packed_b = 0;
+    desc->quantize_a = 0;
+    if (is_integer(p)) {
+        TDM_TRY(dense_layout(&plan->desc.a, TDM_S8, p->m, p->k, &desc->a));
+        TDM_TRY(dense_layout(&plan->desc.a, TDM_F32, p->m, 1, &desc->a_quant.scale));
+        for (int i = 0; i < desc->a.rank - 1; i++)
+            desc->a_quant.block[i] = 1;
+        desc->transpose_a = 0;
+        if (!plan->desc.packed_b)
+            return TDM_OK;
+        TDM_TRY(line_layout(plan, &desc->b));
+        return tdm_quant_layout_dense(&plan->desc.b_quant, &desc->b_quant);
+    }
+    if (p->quantize_a) {
+        TDM_TRY(dense_layout(&plan->desc.a, TDM_F32, p->m, p->k, &desc->a));
+        desc->transpose_a = 0;
+    }
+    TDM_TRY(dense_layout(&plan->desc.b, TDM_F32, p->k, p->n, &desc->b));
+    desc->transpose_b = 0;
+    memset(&desc->b_quant, 0, sizeof desc->b_quant);
+    return TDM_OK;
+}
+
+/* A region of the workspace for a layout. */
+static tdm_status reserve(uint64_t *workspace, const tdm_layout *layout, uint64_t *at) {
+    size_t bytes;
+    TDM_TRY(tdm_dtype_bytes(layout->dtype, tdm_layout_elements(layout), &bytes));
+    *at = (*workspace + STAGE_ALIGNMENT - 1) / STAGE_ALIGNMENT * STAGE_ALIGNMENT;
+    // Not even an empty operand is without a place.
+    if (__builtin_add_overflow(*at, (uint64_t)bytes + 1, workspace) || *workspace > INT64_MAX / 4)
+        return tdm_fail(TDM_BAD_SHAPE, "gemm: the workspace would exceed 2^61 bytes");
+    return TDM_OK;
+}
+
+tdm_status tdm_gemm_plan_stages(tdm_gemm_plan *plan, const char *forced) {
+    tdm_gemm_stages *const stages = &plan->stages;
+    tdm_gemm_desc desc;
+    TDM_TRY(describe_inner(plan, &desc));
+    desc.variant = forced;
+    TDM_TRY(tdm_gemm_plan_build(plan->device, &desc, false, &stages->inner));
+    plan->workspace_bytes = stages->inner->workspace_bytes;
+    if (plan->problem.quantize_a) {
+        TDM_TRY(build_stage(plan->device, TDM_OP_GEMM_QUANTIZE_ROWS, "gemm: quantizing A",
+                            &stages->quantize_a));
+        TDM_TRY(reserve(&plan->workspace_bytes, &desc.a, &stages->a_at));
+        if (is_integer(&plan->problem))
+            return reserve(&plan->workspace_bytes, &desc.a_quant.scale, &stages->a_scale_at);
+    }
+    TDM_TRY(build_stage(plan->device, TDM_OP_GEMM_WEIGHTS_UNPACK, "gemm: unpacking B",
+                        &stages->unpack_b));
+    return reserve(&plan->workspace_bytes, &desc.b, &stages->b_at);
+}
+
+/* ---- running ------------------------------------------------------------------------------------------ */
+
+typedef struct staging {
+    const tdm_gemm_plan *plan;
+    tdm_stream *stream;
+    const tdm_gemm_args *args;
+} staging;
+
+/* Matrices of an operand; their place in an operand of the same batch dimensions. */
+static int64_t count_entries(const tdm_layout *layout) {
+    int64_t count = 1;
+    for (int i = 0; i < layout->rank - 2; i++)
+        count *= layout->shape[i];
+    return count;
+}
+
+static int64_t entry_offset(const tdm_layout *layout, const tdm_layout *like, int64_t entry) {
+    int64_t offset = 0;
+    for (int i = like->rank - 3; i >= 0; i--) {
+        if (layout->shape[i] > 1)
+            offset += entry % like->shape[i] * layout->strides[i];
+        entry /= like->shape[i];
+    }
+    return offset;
+}
+
+/* A buffer argument of s4 counts elements in these kernels. */
+static tdm_arg place_elements(const tdm_tensor *tensor, int64_t offset) {
+    tdm_arg arg = tdm_arg_tensor(tensor);
+    arg.value.buffer.offset *= tdm_dtype_info(tensor->layout.dtype)->elements_per_unit;
+    arg.value.buffer.offset += offset;
+    return arg;
+}
+
+static tdm_arg place_region(const staging *s, uint64_t at, int unit_bytes) {
+    return tdm_arg_block(s->args->workspace->block, (int64_t)at, unit_bytes);
+}
+
+static tdm_status quantize_entry(const staging *s, int64_t entry) {
+    const tdm_gemm_plan *const plan = s->plan;
+    const tdm_gemm_problem *const p = &plan->problem;
+    const bool codes = is_integer(p);
+    const tdm_gemm_shape_arg shape = {
+        .m = p->m, .k = p->k, .a_row = p->a.row, .a_col = p->a.col, .a_type = (int)p->a.dtype};
+    tdm_arg target = place_region(s, plan->stages.a_at, codes ? 1 : (int)sizeof(float));
+    tdm_arg scales =
+        place_region(s, codes ? plan->stages.a_scale_at : plan->stages.a_at, (int)sizeof(float));
+    target.value.buffer.offset += entry * p->m * p->k;
+    if (codes)
+        scales.value.buffer.offset += entry * p->m;
+    const uint32_t limit = plan->stages.quantize_a->limits.max_group_items;
+    const uint32_t group = limit < ROW_GROUP ? limit : ROW_GROUP;
+    const bool cores = (plan->device->info.capabilities & TDM_CAP_CPU_CORES) != 0;
+    const uint32_t items = cores ? 1 : group;
+    const tdm_arg args[] = {
+        place_elements(s->args->a, entry_offset(&plan->desc.a, &plan->desc.a, entry)),
+        target,
+        scales,
+        codes ? scales : target,
+        tdm_arg_blob(&shape, sizeof shape),
+        tdm_arg_s32(codes)};
+    const tdm_launch launch = {.args = args,
+                               .arg_count = sizeof args / sizeof args[0],
+                               .groups = {(uint32_t)tdm_ceil_div(p->m, items), 1, 1},
+                               .group = {items, 1, 1}};
+    return tdm_enqueue_launch(s->stream, "gemm: quantizing A", plan->stages.quantize_a, &launch);
+}
+
+/* B of the whole as a tensor: given, or from packed weights in the layout that those have. */
+typedef struct weights_view {
+    tdm_tensor tensor, scale, zero;
+} weights_view;
+
+static tdm_status view_weights(const staging *s, weights_view *view) {
+    const tdm_packed *const packed = s->args->packed_b;
+    memset(view, 0, sizeof *view);
+    if (!packed) {
+        view->tensor = *s->args->b;
+        return TDM_OK;
+    }
+    TDM_TRY(line_layout(s->plan, &view->tensor.layout));
+    view->tensor.buffer = packed->buffer;
+    view->tensor.scale = packed->scale;
+    view->tensor.zero_point = packed->zero_point;
+    memcpy(view->tensor.block, packed->quant.block, sizeof view->tensor.block);
+    return TDM_OK;
+}
+
+static tdm_status unpack_entry(const staging *s, const weights_view *b, int64_t entry) {
+    const tdm_gemm_plan *const plan = s->plan;
+    const tdm_gemm_problem *const p = &plan->problem;
+    const tdm_layout *const layout = &b->tensor.layout, *const scale = &b->tensor.scale->layout;
+    const tdm_tensor *const zero = b->tensor.zero_point;
+    const bool transposed = plan->desc.transpose_b != 0;
+    const int row = layout->rank - (transposed ? 1 : 2), col = layout->rank - (transposed ? 2 : 1);
+    const tdm_gemm_shape_arg shape = {.n = p->n,
+                                      .k = p->k,
+                                      .b_row = layout->strides[row],
+                                      .b_col = layout->strides[col],
+                                      .b_type = (int)p->b.dtype};
+    const tdm_gemm_weights_arg weights = {.scale_row = p->b_scale.row,
+                                          .scale_col = p->b_scale.col,
+                                          .zero_row = p->b_zero.row,
+                                          .zero_col = p->b_zero.col,
+                                          .group = p->group,
+                                          .scale_type = (int)p->b_scale.dtype,
+                                          .zero_type = (int)p->b_zero.dtype};
+    tdm_arg target = place_region(s, plan->stages.b_at, (int)sizeof(float));
+    target.value.buffer.offset += entry * p->k * p->n;
+    const tdm_arg args[] = {place_elements(&b->tensor, entry_offset(layout, layout, entry)),
+                            place_elements(b->tensor.scale, entry_offset(scale, layout, entry)),
+                            zero ? place_elements(zero, entry_offset(&zero->layout, layout, entry))
+                                 : target,
+                            target,
+                            tdm_arg_blob(&shape, sizeof shape),
+                            tdm_arg_blob(&weights, sizeof weights)};
+    const tdm_launch launch = {.args = args,
+                               .arg_count = sizeof args / sizeof args[0],
+                               .groups = {(uint32_t)tdm_ceil_div(p->n, UNPACK_COLUMNS),
+                                          (uint32_t)tdm_ceil_div(p->k, UNPACK_STEPS), 1},
+                               .group = {1, 1, 1}};
+    return tdm_enqueue_launch(s->stream, "gemm: unpacking B", plan->stages.unpack_b, &launch);
+}
+
+/* Tensors on the workspace live for this call only, as do the handles of packed weights' parts. */
+tdm_status tdm_gemm_run_stages(const tdm_gemm_plan *plan, tdm_stream *stream,
+                               const tdm_gemm_args *args) {
+    const tdm_gemm_plan *const inner = plan->stages.inner;
+    const staging s = {plan, stream, args};
+    tdm_gemm_args own = *args;
+    weights_view b;
+    TDM_TRY(view_weights(&s, &b));
+    if (tdm_gemm_z_count(&plan->problem) == 0)
+        return TDM_OK;
+    tdm_tensor a_scale = {.buffer = args->workspace,
+                          .layout = inner->desc.a_quant.scale,
+                          .offset = (int64_t)(plan->stages.a_scale_at / sizeof(float))};
+    tdm_tensor a = {.buffer = args->workspace, .layout = inner->desc.a};
+    a.offset = (int64_t)plan->stages.a_at / tdm_dtype_info(a.layout.dtype)->unit_bytes;
+    a.scale = inner->problem.op == TDM_OP_GEMM_INT ? &a_scale : NULL;
+    tdm_tensor dense = {.buffer = args->workspace,
+                        .layout = inner->desc.b,
+                        .offset = (int64_t)(plan->stages.b_at / sizeof(float))};
+    own.packed_b = NULL;
+    own.b = plan->stages.unpack_b ? &dense : &b.tensor;
+    if (plan->stages.quantize_a && plan->problem.k > 0) {
+        own.a = &a;
+        for (int64_t entry = 0; entry < count_entries(&plan->desc.a); entry++)
+            TDM_TRY(quantize_entry(&s, entry));
+    } else if (plan->stages.quantize_a) {
+        own.a = &a;
+    }
+    for (int64_t entry = 0;
+         plan->stages.unpack_b && plan->problem.k > 0 && entry < count_entries(&plan->desc.b);
+         entry++)
+        TDM_TRY(unpack_entry(&s, &b, entry));
+    return tdm_gemm_run_checked(inner, stream, &own);
+}

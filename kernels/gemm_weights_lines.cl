@@ -1,0 +1,230 @@
+/* GEMM with quantized weights for CPU-like devices where M is small (16 and less): limited by how fast B can be read, once, as it
+ * is. B stands in lines along K, one for each column.
+ *
+ *   line of column j   [ group 0 | group 1 | … ]     An item has all rows of A and a run of columns, whose lines follow each
+ *   line of column j+1 [ group 0 | group 1 | … ]     other in memory. K is cut into blocks that fit `strip`, the rows of A in f32
+ *                                                    (their codes, where A is quantized); `kept` has the sums of rows × columns.
+ * A run of K ends with its group or with the block: acc = Σ a·(code − zero) of the run, total += scale·acc, lane by lane; lanes
+ * are added up at the end of a block. BT is the storage type of B, VW the vector width.
+ *
+ * Grid (column_tiles items, 1, batch): item c gets the pieces of NR columns from c·pieces/column_tiles on. */
+#define TDM_EPILOGUE_VECTOR 8
+#define TDM_DIVIDE_VECTOR 16
+#include "dialect.h"
+#include "gemm_epilogue.h"
+#include "gemm_weights_args.h"
+#include "gemm_weights_steps.h"
+
+#define ROWS 16
+#define STRIP 8192
+#define KEPT 4096
+#define PAD 16
+#define VECTOR TDM_F32(VW)
+#define B_POINTER TDM_GLOBAL const TDM_TYPE(BT) *
+
+/* What the lines of a launch have in common; places are those of this batch entry. */
+typedef struct {
+    B_POINTER b;
+    TDM_GLOBAL const void *scale, *zero;
+    long b_at, b_col;
+    long scale_at, zero_at;
+    tdm_gemm_weights_arg w;
+} lines_of_b;
+
+/* ---- rows of A ---- */
+
+/* 16 elements of a row from p on, zeros past its end. */
+TDM_DEVICE f32x16 load_row(TDM_GLOBAL const void *a, int type, long at, long step, long p,
+                           long count) {
+    float part[16];
+    if (step == 1 && p + 16 <= count) {
+        if (type == TDM_CODE_F16)
+            return f32x16_load_f16((TDM_GLOBAL const tdm_f16 *)a, at + p);
+        if (type == TDM_CODE_BF16)
+            return f32x16_load_bf16((TDM_GLOBAL const tdm_bf16 *)a, at + p);
+        return f32x16_load_f32((TDM_GLOBAL const tdm_f32 *)a, at + p);
+    }
+    for (int u = 0; u < 16; u++)
+        part[u] = p + u < count ? tdm_load_any(a, type, at + (p + u) * step) : 0.0f;
+    return f32x16_load_f32(part, 0);
+}
+
+/* max |x| / 127 over the finite elements of a row. */
+TDM_DEVICE float scale_of_row(TDM_GLOBAL const void *a, int type, long at, long step, long count) {
+    f32x16 most = f32x16_splat(0.0f);
+    for (long p = 0; p < count; p += 16) {
+        const f32x16 size = tdm_abs(load_row(a, type, at, step, p, count));
+        const f32x16 finite =
+            f32x16_select_lt(size, f32x16_splat(INFINITY), size, f32x16_splat(0.0f));
+        most = f32x16_select_lt(most, finite, finite, most);
+    }
+    const f32x16 scale =
+        tdm_divide(f32x16_splat(f32x16_hmax(most)), f32x16_splat(TDM_WEIGHTS_HIGH));
+    return f32x16_hmax(scale);
+}
+
+TDM_DEVICE f32x16 codes_of(f32x16 x, float row_scale) {
+    const f32x16 code = tdm_rint(f32x16_number(tdm_divide(x, f32x16_splat(row_scale))));
+    const f32x16 high = f32x16_splat(TDM_WEIGHTS_HIGH), low = f32x16_splat(-TDM_WEIGHTS_HIGH);
+    const f32x16 below = f32x16_select_lt(code, high, code, high);
+    return f32x16_select_lt(low, below, below, low);
+}
+
+/* `depth` elements of a row from p0 on into the strip, to the next multiple of 16. */
+TDM_DEVICE void copy_row(TDM_GLOBAL const void *a, tdm_gemm_shape_arg s, long at, long p0,
+                         int depth, int quantize, float row_scale, float *strip) {
+    for (int p = 0; p < depth; p += 16) {
+        f32x16 x = load_row(a, s.a_type, at, s.a_col, p0 + p, s.k);
+        if (quantize)
+            x = row_scale == 0.0f ? f32x16_splat(0.0f) : codes_of(x, row_scale);
+        f32x16_store_f32(x, strip, p);
+    }
+}
+
+/* ---- lines of B ---- */
+
+TDM_DEVICE float line_scale(const lines_of_b *l, long j, long g) {
+    return tdm_load_any(l->scale, l->w.scale_type,
+                        l->scale_at + g * l->w.scale_row + j * l->w.scale_col);
+}
+
+TDM_DEVICE int line_zero(const lines_of_b *l, long j, long g) {
+    return tdm_weights_zero(l->zero, l->w.zero_type,
+                            l->zero_at + g * l->w.zero_row + j * l->w.zero_col);
+}
+
+#define STEP(MT, NT, U)                                                                            \
+    TDM_UNROLL for (int n = 0; n < NT; n++) {                                                      \
+        const TDM_S32(VW) code =                                                                   \
+            TDM_INT_LOADV(VW, BT, l->b, at + n * l->b_col + p + (U)*VW) - zero[n];                 \
+        const VECTOR weight = TDM_CAT4(f32x, VW, _from_s32, )(code);                               \
+        TDM_UNROLL for (int m = 0; m < MT; m++) acc[m][n][U] =                                     \
+            tdm_fma(TDM_LOADV(VW, f32, strip, m * stride + p + (U)*VW), weight, acc[m][n][U]);     \
+    }
+
+/* kept(m, n) += A(m, ·)·B(·, j + n) over a block of K that begins at step `first`, for MT rows and NT columns. */
+#define LINES(MT, NT)                                                                              \
+    TDM_DEVICE void TDM_CAT4(lines_, MT, x, NT)(const lines_of_b *l, long j, long first,           \
+                                                const float *strip, int stride, int depth,         \
+                                                float *kept, int pitch) {                          \
+        const long at = l->b_at + j * l->b_col + first;                                            \
+        VECTOR total[MT][NT];                                                                      \
+        float rest[MT][NT];                                                                        \
+        TDM_UNROLL for (int m = 0; m < MT; m++) TDM_UNROLL for (int n = 0; n < NT; n++) {          \
+            total[m][n] = TDM_SPLAT(VW, 0.0f);                                                     \
+            rest[m][n] = 0.0f;                                                                     \
+        }                                                                                          \
+        int p = 0;                                                                                 \
+        for (long g = first / l->w.group; p < depth; g++) {                                        \
+            const long past = (g + 1) * l->w.group - first;                                        \
+            const int end = past < depth ? (int)past : depth;                                      \
+            VECTOR acc[MT][NT][2];                                                                 \
+            float scale[NT];                                                                       \
+            TDM_S32(VW) zero[NT];                                                                  \
+            TDM_UNROLL for (int n = 0; n < NT; n++) {                                              \
+                scale[n] = line_scale(l, j + n, g);                                                \
+                zero[n] = TDM_INT_SPLAT(VW, line_zero(l, j + n, g));                               \
+                TDM_UNROLL for (int m = 0; m < MT; m++) acc[m][n][0] = acc[m][n][1] =              \
+                    TDM_SPLAT(VW, 0.0f);                                                           \
+            }                                                                                      \
+            for (; p + 2 * VW <= end; p += 2 * VW) {                                               \
+                STEP(MT, NT, 0)                                                                    \
+                STEP(MT, NT, 1)                                                                    \
+            }                                                                                      \
+            for (; p + VW <= end; p += VW)                                                         \
+                STEP(MT, NT, 0)                                                                    \
+            TDM_UNROLL for (int m = 0; m < MT; m++) TDM_UNROLL for (int n = 0; n < NT; n++)        \
+                total[m][n] =                                                                      \
+                    tdm_fma(TDM_SPLAT(VW, scale[n]), acc[m][n][0] + acc[m][n][1], total[m][n]);    \
+            for (; p < end; p++)                                                                   \
+                for (int n = 0; n < NT; n++) {                                                     \
+                    const float weight =                                                           \
+                        tdm_float(TDM_CAT2(tdm_int_, BT)(l->b, at + n * l->b_col + p) -            \
+                                  line_zero(l, j + n, g));                                         \
+                    for (int m = 0; m < MT; m++)                                                   \
+                        rest[m][n] += scale[n] * (strip[m * stride + p] * weight);                 \
+                }                                                                                  \
+        }                                                                                          \
+        TDM_UNROLL for (int m = 0; m < MT; m++) TDM_UNROLL for (int n = 0; n < NT; n++)            \
+            kept[m * pitch + n] += TDM_CAT4(f32x, VW, _, sum)(total[m][n]) + rest[m][n];           \
+    }
+LINES(1, 1)
+LINES(1, 2)
+LINES(2, 2)
+LINES(4, 1)
+LINES(4, 2)
+
+TDM_DEVICE void multiply(const lines_of_b *l, long j0, int columns, long first, const float *strip,
+                         int stride, int rows, int depth, float *kept, int pitch) {
+    int j = 0;
+    for (; j + 2 <= columns; j += 2) {
+        int i = 0;
+        for (; i + 4 <= rows; i += 4)
+            lines_4x2(l, j0 + j, first, strip + i * stride, stride, depth, kept + i * pitch + j,
+                      pitch);
+        if (i + 2 <= rows) {
+            lines_2x2(l, j0 + j, first, strip + i * stride, stride, depth, kept + i * pitch + j,
+                      pitch);
+            i += 2;
+        }
+        if (i < rows)
+            lines_1x2(l, j0 + j, first, strip + i * stride, stride, depth, kept + i * pitch + j,
+                      pitch);
+    }
+    for (; j < columns; j++) {
+        int i = 0;
+        for (; i + 4 <= rows; i += 4)
+            lines_4x1(l, j0 + j, first, strip + i * stride, stride, depth, kept + i * pitch + j,
+                      pitch);
+        for (; i < rows; i++)
+            lines_1x1(l, j0 + j, first, strip + i * stride, stride, depth, kept + i * pitch + j,
+                      pitch);
+    }
+}
+
+TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)(TDM_WEIGHTS_ARGUMENTS) {
+    const long item = tdm_group_x(), z = tdm_group_z();
+    float strip[STRIP], kept[KEPT], row_scale[ROWS];
+    const long pieces = (s.n + NR - 1) / NR;
+    const long begin = item * pieces / s.column_tiles * NR;
+    const long past = (item + 1) * pieces / s.column_tiles * NR;
+    const long end = past < s.n ? past : s.n;
+    const lines_of_b l = {(B_POINTER)b,
+                          scale,
+                          zero,
+                          b_offset + z * s.b_batch,
+                          s.b_col,
+                          scale_offset + z * w.scale_batch,
+                          zero_offset + z * w.zero_batch,
+                          w};
+    const tdm_epilogue_io io =
+        tdm_epilogue_begin(c, c_offset, bias, bias_offset, residual, r_offset, d, d_offset, e, z);
+    const int dense = tdm_epilogue_is_dense(e);
+
+    for (long i0 = 0; i0 < s.m; i0 += ROWS) {
+        const int rows = (int)(s.m - i0 < ROWS ? s.m - i0 : ROWS);
+        const int stride = STRIP / rows / PAD * PAD, step = stride - PAD;
+        const int stripe = KEPT / rows;
+        const long a0 = a_offset + z * s.a_batch + i0 * s.a_row;
+        for (int i = 0; i < rows; i++)
+            row_scale[i] =
+                w.quantize_a ? scale_of_row(a, s.a_type, a0 + i * s.a_row, s.a_col, s.k) : 1.0f;
+        for (long j0 = begin; j0 < end; j0 += stripe) {
+            const int columns = (int)(end - j0 < stripe ? end - j0 : stripe);
+            for (int t = 0; t < rows * columns; t++)
+                kept[t] = 0.0f;
+            for (long p0 = 0; p0 < s.k; p0 += step) {
+                const int depth = (int)(s.k - p0 < step ? s.k - p0 : step);
+                for (int i = 0; i < rows; i++)
+                    copy_row(a, s, a0 + i * s.a_row, p0, depth, w.quantize_a, row_scale[i],
+                             strip + i * stride);
+                multiply(&l, j0, columns, p0, strip, stride, rows, depth, kept, columns);
+            }
+            for (int i = 0; i < rows; i++) {
+                for (int j = 0; w.quantize_a && j < columns; j++)
+                    kept[i * columns + j] *= row_scale[i];
+                tdm_epilogue_row(kept + i * columns, io, e, i0 + i, j0, columns, dense);
+            }
+        }
+    }
+}
