@@ -1,0 +1,329 @@
+/* The calls around integer GEMM: packed weights, recording, views of quantized tensors, the one-shot call and its plans. */
+// ctest: device
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/device_cases.h"
+#include "tests/support/gemm_int_table.h"
+
+static void put_pattern(test_array *array, int factor, int modulus, int least) {
+    for (int64_t i = 0; i < test_array_count(array); i++)
+        test_array_put(array, i, (double)(i * factor % modulus + least));
+    test_array_send(array);
+}
+
+/* Every operand and parameter gets values of its own. */
+static void fill(gemm_int_table *t) {
+    put_pattern(&t->a.data, 37, 101, 0);
+    put_pattern(&t->b.data, 53, 251, -125);
+    const gemm_int_operand *const operands[] = {&t->a, &t->b, &t->d};
+    for (int i = 0; i < 3; i++) {
+        test_array scale = operands[i]->scale, zero = operands[i]->zero;
+        for (int64_t j = 0; scale.tensor && j < test_array_count(&scale); j++)
+            test_array_put(&scale, j, 0.25 * (double)(1 + (j + i) % 4) * (i == 2 ? 400 : 1));
+        if (scale.tensor)
+            test_array_send(&scale);
+        if (zero.tensor)
+            put_pattern(&zero, 7, 11, 1);
+    }
+    if (t->bias.tensor)
+        put_pattern(&t->bias, 1001, 3000, -1500);
+}
+
+static double parameter(const test_array *array, int64_t index, double otherwise) {
+    if (!array->tensor)
+        return otherwise;
+    return test_array_get(array, test_array_count(array) == 1 ? 0 : index);
+}
+
+/* D of s32 or f32 as the operands say; scales are powers of two or three times one, so floats are exact. */
+static void expect_product(const gemm_int_table *t) {
+    const int64_t m = t->d.data.layout.shape[0], n = t->d.data.layout.shape[1],
+                  k = t->a.data.layout.shape[1];
+    double *const expected = malloc((size_t)(m * n) * sizeof *expected);
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++) {
+            double sum = t->bias.tensor ? test_array_get(&t->bias, j) : 0;
+            for (int64_t p = 0; p < k; p++)
+                sum += (test_array_get(&t->a.data, i * k + p) - parameter(&t->a.zero, i, 0)) *
+                       (test_array_get(&t->b.data, p * n + j) - parameter(&t->b.zero, j, 0));
+            expected[i * n + j] =
+                t->d.data.layout.dtype == TDM_S32
+                    ? sum
+                    : sum * parameter(&t->a.scale, i, 1) * parameter(&t->b.scale, j, 1);
+        }
+    gemm_int_table_expect(t, expected);
+    free(expected);
+}
+
+/* ---- packed weights --------------------------------------------------------------------------------- */
+
+DEVICE_TEST(packed_weights_serve_any_m_and_any_parameters_of_a) {
+    static const struct {
+        int64_t m;
+        tdm_dtype a, d, zero;
+        int scales; /* 0: none, 1: one, 2: one for each row */
+    } plans[] = {{4, TDM_U8, TDM_S32, TDM_S32, 1},
+                 {1, TDM_S8, TDM_F32, TDM_DTYPE_NONE, 0},
+                 {9, TDM_S8, TDM_F32, TDM_S8, 2},
+                 {33, TDM_U8, TDM_F32, TDM_U8, 1},
+                 {2, TDM_U8, TDM_S32, TDM_DTYPE_NONE, 0}};
+    tdm_packed *packed = NULL;
+    for (size_t i = 0; i < sizeof plans / sizeof *plans; i++) {
+        gemm_int_table t;
+        tdm_gemm_desc desc = gemm_int_desc(plans[i].a, plans[i].d, plans[i].m, 21, 35);
+        if (plans[i].scales)
+            gemm_int_arrange(&desc.a_quant, &desc.a, plans[i].scales == 2, 0, plans[i].zero);
+        gemm_int_arrange(&desc.b_quant, &desc.b, 0, 1, TDM_S8);
+        desc.packed_b = 1;
+        gemm_int_table_lay(&t, device, &desc);
+        fill(&t);
+        if (!packed) {
+            TEST_OK(tdm_gemm_pack_b(t.plan, device->stream, t.b.tensor, &packed));
+            // What was packed needs its source no more, parameters included.
+            TEST_OK(tdm_fill(device->stream, t.b.data.tensor, 99));
+            TEST_OK(tdm_fill(device->stream, t.b.scale.tensor, NAN));
+            TEST_OK(tdm_fill(device->stream, t.b.zero.tensor, 99));
+        }
+        t.args.packed_b = packed;
+        gemm_int_table_run(&t);
+        expect_product(&t);
+        gemm_int_table_clear(&t);
+    }
+    tdm_packed_destroy(packed);
+}
+
+/* Leave memory of the size of small packed weights full of something. */
+static void dirty_the_pool(const test_device *device) {
+    static const size_t sizes[] = {64, 256, 512, 1024, 4096, 16384};
+    tdm_buffer *buffers[6];
+    unsigned char bytes[16384];
+    memset(bytes, 0x6b, sizeof bytes);
+    for (int i = 0; i < 6; i++) {
+        TEST_OK(tdm_buffer_create(device->device, sizes[i], &buffers[i]));
+        TEST_OK(tdm_buffer_write(device->stream, buffers[i], 0, bytes, sizes[i]));
+    }
+    TEST_OK(tdm_stream_synchronize(device->stream));
+    for (int i = 0; i < 6; i++)
+        tdm_buffer_destroy(buffers[i]);
+}
+
+/* With K = 0 the sums of B's columns are 0 too, packed or not, whichever row is taken. */
+static void without_k(const test_device *device, const tdm_variant *row, int packed) {
+    gemm_int_table t;
+    tdm_gemm_desc desc = gemm_int_desc(TDM_U8, TDM_S32, 3, 21, 0);
+    double expected[3 * 21];
+    gemm_int_arrange(&desc.a_quant, &desc.a, 1, 0, TDM_U8);
+    gemm_int_arrange(&desc.b_quant, &desc.b, 0, 1, TDM_S8);
+    TEST_OK(tdm_layout_contiguous(TDM_S32, 1, (const int64_t[]){21}, &desc.bias));
+    desc.packed_b = packed;
+    desc.variant = row->name;
+    gemm_int_table_lay(&t, device, &desc);
+    fill(&t);
+    for (int i = 0; i < 3 * 21; i++)
+        expected[i] = test_array_get(&t.bias, i % 21);
+    dirty_the_pool(device);
+    gemm_int_table_run(&t);
+    gemm_int_table_expect(&t, expected);
+    gemm_int_table_clear(&t);
+}
+
+DEVICE_TEST(without_k_d_is_the_bias) {
+    int rows = 0;
+    for (int i = 0; i < tdm_variant_count; i++)
+        if (tdm_variants[i].op == TDM_OP_GEMM_INT && test_can_run(device, &tdm_variants[i])) {
+            without_k(device, &tdm_variants[i], 0);
+            without_k(device, &tdm_variants[i], 1);
+            rows++;
+        }
+    assert_true(rows > 0);
+}
+
+/* ---- parameters whose values change ----------------------------------------------------------------- */
+
+DEVICE_TEST(plans_and_graphs_read_parameters_when_they_run) {
+    tdm_gemm_desc desc = gemm_int_desc(TDM_U8, TDM_U8, 2, 3, 2);
+    gemm_int_table t;
+    tdm_graph *graph;
+    gemm_int_arrange(&desc.a_quant, &desc.a, 0, 0, TDM_S32);
+    gemm_int_arrange(&desc.b_quant, &desc.b, 0, 1, TDM_S8);
+    gemm_int_arrange(&desc.d_quant, &desc.d, 0, 0, TDM_S32);
+    gemm_int_table_lay(&t, device, &desc);
+    gemm_int_table_run(&t); // sums of 2
+    gemm_int_table_expect(&t, (const double[]){2, 2, 2, 2, 2, 2});
+    TEST_OK(tdm_stream_begin_recording(device->stream));
+    const tdm_status recorded = tdm_gemm_plan_run(t.plan, device->stream, &t.args);
+    TEST_OK(tdm_stream_end_recording(device->stream, &graph));
+    TEST_OK(recorded);
+    static const struct {
+        double a_scale, a_zero, b_scale[3], b_zero[3], d_scale, d_zero, expected[3];
+    } steps[] = {
+        {3, 0, {1, 1, 1}, {0, 0, 0}, 1, 0, {6, 6, 6}},
+        {3, 0, {1, 2, 0.5}, {0, 0, 0}, 1, 0, {6, 12, 3}},
+        {3, 2, {1, 2, 0.5}, {0, 0, 0}, 1, 100, {94, 88, 97}},
+        {3, 2, {1, 2, 0.5}, {0, -1, 5}, 1, 100, {94, 76, 112}},
+        {3, 2, {1, 2, 0.5}, {0, -1, 5}, 4, 9, {7, 3, 12}},
+    };
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        double expected[6];
+        gemm_int_put(&t.a.scale, &steps[i].a_scale, 1);
+        gemm_int_put(&t.a.zero, &steps[i].a_zero, 1);
+        gemm_int_put(&t.b.scale, steps[i].b_scale, 3);
+        gemm_int_put(&t.b.zero, steps[i].b_zero, 3);
+        gemm_int_put(&t.d.scale, &steps[i].d_scale, 1);
+        gemm_int_put(&t.d.zero, &steps[i].d_zero, 1);
+        for (int j = 0; j < 6; j++)
+            expected[j] = steps[i].expected[j % 3];
+        test_array_send(&t.d.data);
+        TEST_OK(tdm_graph_launch(graph, device->stream));
+        test_array_fetch(&t.d.data);
+        gemm_int_table_expect(&t, expected);
+        gemm_int_table_run(&t);
+        gemm_int_table_expect(&t, expected);
+    }
+    tdm_graph_destroy(graph);
+    gemm_int_table_clear(&t);
+}
+
+/* ---- one call --------------------------------------------------------------------------------------- */
+
+static int plans_made;
+
+static void count_plans(void *user, tdm_log_level level, const char *topic, const char *message) {
+    (void)user;
+    (void)level;
+    plans_made += strcmp(topic, "dispatch") == 0 && strncmp(message, "gemm: problem", 13) == 0;
+}
+
+/* One call on operands of this arrangement; returns the plans that it made. */
+static int plans_of_call(const test_device *device, const tdm_gemm_desc *desc) {
+    gemm_int_table t;
+    gemm_int_table_lay(&t, device, desc);
+    fill(&t);
+    test_array_send(&t.d.data);
+    plans_made = 0;
+    tdm_set_log(count_plans, NULL);
+    const tdm_status status =
+        tdm_gemm(device->stream, 1, t.a.tensor, t.b.tensor, 0, NULL, t.d.tensor, NULL);
+    tdm_set_log(NULL, NULL);
+    TEST_OK(status);
+    test_array_fetch(&t.d.data);
+    if (desc->d.dtype != TDM_S8)
+        expect_product(&t);
+    gemm_int_table_clear(&t);
+    return plans_made;
+}
+
+/* Shapes that no other test here has, so that the cache has none of them yet. */
+DEVICE_TEST(calls_share_plans_where_the_arrangement_is_the_same) {
+    tdm_gemm_desc base = gemm_int_desc(TDM_U8, TDM_F32, 3, 17, 11);
+    tdm_gemm_desc calls[8];
+    for (int i = 0; i < 8; i++)
+        calls[i] = base;
+    gemm_int_arrange(&calls[1].a_quant, &base.a, 0, 0, TDM_S32);
+    gemm_int_arrange(&calls[2].a_quant, &base.a, 0, 0, TDM_U8);
+    gemm_int_arrange(&calls[3].a_quant, &base.a, 1, 0, TDM_S32);
+    gemm_int_arrange(&calls[4].b_quant, &base.b, 0, 1, TDM_DTYPE_NONE);
+    gemm_int_arrange(&calls[5].b_quant, &base.b, 0, 0, TDM_DTYPE_NONE);
+    calls[6].d.dtype = calls[7].d.dtype = TDM_S8;
+    gemm_int_arrange(&calls[6].d_quant, &base.d, 0, 0, TDM_S32);
+    gemm_int_arrange(&calls[7].d_quant, &base.d, 0, 1, TDM_S32);
+    for (int round = 0; round < 2; round++)
+        for (int i = 0; i < 8; i++)
+            if (plans_of_call(device, &calls[i]) != !round)
+                test_case_fail("call %d of round %d made %d plans", i, round, plans_made);
+    gemm_int_arrange(&base.a_quant, &base.a, 3, 50, TDM_S32); // another word for call 1
+    assert_int_equal(plans_of_call(device, &base), 0);
+}
+
+/* Weights N×K with a scale for each N, activations whose rows are a slice: what a model has. */
+DEVICE_TEST(views_bring_their_parameters) {
+    gemm_int_table t;
+    tdm_tensor *weights, *rows, *part;
+    tdm_gemm_desc desc = gemm_int_desc(TDM_S8, TDM_F32, 6, 5, 4);
+    gemm_int_operand stored;
+    tdm_layout layout;
+    tdm_quant_layout quant;
+    gemm_int_arrange(&desc.a_quant, &desc.a, 1, 0, TDM_S8);
+    gemm_int_arrange(&desc.b_quant, &desc.b, 0, 1, TDM_DTYPE_NONE);
+    gemm_int_table_lay(&t, device, &desc);
+    fill(&t);
+    TEST_OK(tdm_layout_contiguous(TDM_S8, 2, (const int64_t[]){5, 4}, &layout));
+    gemm_int_arrange(&quant, &layout, 1, 0, TDM_DTYPE_NONE);
+    gemm_int_operand_create(&stored, device, &layout, &quant);
+    for (int j = 0; j < 5; j++) {
+        test_array_put(&stored.scale, j, test_array_get(&t.b.scale, j));
+        for (int p = 0; p < 4; p++)
+            test_array_put(&stored.data, j * 4 + p, test_array_get(&t.b.data, p * 5 + j));
+    }
+    test_array_send(&stored.scale);
+    test_array_send(&stored.data);
+    test_array_send(&t.d.data);
+    TEST_OK(tdm_tensor_transpose(stored.tensor, NULL, &weights));
+    for (int first = 0; first < 6; first += 3) {
+        TEST_OK(tdm_tensor_slice(t.a.tensor, 0, first, first + 3, 1, &rows));
+        TEST_OK(tdm_tensor_slice(t.d.tensor, 0, first, first + 3, 1, &part));
+        TEST_OK(tdm_gemm(device->stream, 1, rows, weights, 0, NULL, part, NULL));
+        tdm_tensor_destroy(rows);
+        tdm_tensor_destroy(part);
+    }
+    test_array_fetch(&t.d.data);
+    expect_product(&t);
+    tdm_tensor_destroy(weights);
+    gemm_int_operand_destroy(&stored);
+    gemm_int_table_clear(&t);
+}
+
+/* alpha·scale·acc + beta·C + bias + residual, then the activation; small integers, so exactly. */
+DEVICE_TEST(a_float_d_takes_the_whole_epilogue) {
+    static const tdm_dtype types[] = {TDM_F32, TDM_F16, TDM_BF16};
+    for (int i = 0; i < 9; i++) {
+        const tdm_dtype d_type = types[i % 3], addend_type = types[i / 3];
+        const int64_t columns = 3;
+        tdm_gemm_desc desc = gemm_int_desc(TDM_S8, d_type, 2, columns, 2);
+        gemm_int_table t;
+        test_array c, bias, residual;
+        gemm_int_arrange(&desc.a_quant, &desc.a, i % 2, 0, TDM_DTYPE_NONE);
+        gemm_int_table_lay(&t, device, &desc);
+        test_array_create(&c, device, addend_type, 2, (const int64_t[]){2, 3}, TEST_TRANSPOSED);
+        test_array_create(&bias, device, addend_type, 1, &columns, TEST_SPREAD);
+        test_array_create(&residual, device, addend_type, 2, (const int64_t[]){2, 3}, TEST_PADDED);
+        gemm_int_put(&t.a.data, (const double[]){1, 2, -3, 4}, 4);
+        gemm_int_put(&t.a.scale, (const double[]){0.5}, 1);
+        gemm_int_put(&t.b.data, (const double[]){1, 0, -2, 3, 1, 1}, 6); // sums 7 2 0 / 9 4 10
+        gemm_int_put(&c, (const double[]){1, 2, 3, 4, 5, 6}, 6);
+        gemm_int_put(&bias, (const double[]){10, -20, 30}, 3);
+        gemm_int_put(&residual, (const double[]){100, 0, -100}, 3);
+        test_array_send(&t.d.data);
+        const tdm_gemm_epilogue epilogue = {.struct_size = sizeof epilogue,
+                                            .bias = bias.tensor,
+                                            .residual = residual.tensor,
+                                            .activation = TDM_ACT_RELU};
+        TEST_OK(tdm_gemm(device->stream, 4, t.a.tensor, t.b.tensor, -1, c.tensor, t.d.tensor,
+                         &epilogue));
+        test_array_fetch(&t.d.data);
+        gemm_int_table_expect(&t, (const double[]){123, 0, 0, 124, 0, 0});
+        TEST_OK(tdm_gemm(device->stream, 4, t.a.tensor, t.b.tensor, -1, c.tensor, t.d.tensor,
+                         &(tdm_gemm_epilogue){.struct_size = sizeof epilogue}));
+        test_array_fetch(&t.d.data);
+        gemm_int_table_expect(&t, (const double[]){13, 2, -3, 14, 3, 14});
+        test_array_destroy(&c);
+        test_array_destroy(&bias);
+        test_array_destroy(&residual);
+        gemm_int_table_clear(&t);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(packed_weights_serve_any_m_and_any_parameters_of_a),
+        cmocka_unit_test(without_k_d_is_the_bias),
+        cmocka_unit_test(plans_and_graphs_read_parameters_when_they_run),
+        cmocka_unit_test(calls_share_plans_where_the_arrangement_is_the_same),
+        cmocka_unit_test(views_bring_their_parameters),
+        cmocka_unit_test(a_float_d_takes_the_whole_epilogue),
+    };
+    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
+}
