@@ -49,6 +49,11 @@ void worker_device_close(worker_device *own) {
     memset(own, 0, sizeof *own);
 }
 
+void worker_device_identify(void *state, worker_text *reply) {
+    (void)state;
+    worker_field_add(reply, "version", tdm_version_text());
+}
+
 worker_answer worker_device_wait(void *state, worker_text *reply) {
     const worker_device *const own = state;
     return worker_library_answer("wait", tdm_stream_synchronize(own->stream), reply);

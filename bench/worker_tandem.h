@@ -23,10 +23,21 @@ void worker_device_close(worker_device *own);
  */
 worker_answer worker_library_answer(const char *what, tdm_status status, worker_text *reply);
 
-/* For the two below the state of an implementation starts with its worker_device. */
+/* worker_implementation.identify: the library's version. */
+void worker_device_identify(void *state, worker_text *reply);
+
+/* For the three below the state of an implementation starts with its worker_device. */
 
 /* worker_implementation.wait: everything enqueued on the device's stream. */
 worker_answer worker_device_wait(void *state, worker_text *reply);
+
+/* The implementation of a suite by the library, in the file's own functions of the members' names. */
+#define WORKER_TANDEM_IMPLEMENTATION                                                               \
+    {                                                                                              \
+        .name = "tandem", .identify = worker_device_identify, .describe = describe,                \
+        .enqueue = enqueue, .wait = worker_device_wait, .output_bytes = output_bytes,              \
+        .output = output, .release = release                                                       \
+    }
 
 /* Serve until quit, then close the device. Returns the exit code. */
 int worker_device_serve(const worker_implementation *implementation, void *state);

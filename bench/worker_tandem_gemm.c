@@ -210,22 +210,8 @@ static worker_answer output(void *state, void *bytes, worker_text *reply) {
     return worker_library_answer("read", status, reply);
 }
 
-static void identify(void *state, worker_text *reply) {
-    (void)state;
-    worker_field_add(reply, "version", tdm_version_text());
-}
-
 int worker_tandem_gemm(void) {
-    static const worker_implementation tandem = {
-        .name = "tandem",
-        .identify = identify,
-        .describe = describe,
-        .enqueue = enqueue,
-        .wait = worker_device_wait,
-        .output_bytes = output_bytes,
-        .output = output,
-        .release = release,
-    };
+    static const worker_implementation tandem = WORKER_TANDEM_IMPLEMENTATION;
     gemm_state state = {.a = NULL};
     return worker_device_serve(&tandem, &state);
 }

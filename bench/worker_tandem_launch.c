@@ -127,15 +127,7 @@ static worker_answer output(void *state, void *bytes, worker_text *reply) {
 }
 
 int worker_tandem_launch(void) {
-    static const worker_implementation tandem = {
-        .name = "tandem",
-        .describe = describe,
-        .enqueue = enqueue,
-        .wait = worker_device_wait,
-        .output_bytes = output_bytes,
-        .output = output,
-        .release = release,
-    };
+    static const worker_implementation tandem = WORKER_TANDEM_IMPLEMENTATION;
     launch_state state = {.plan = NULL};
     return worker_device_serve(&tandem, &state);
 }
