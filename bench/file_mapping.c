@@ -8,6 +8,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum {
+    NEIGHBOURS = 2 << 20 /* bytes that a touched page brings in around it, at most */
+};
+
 static int map_descriptor(int descriptor, const char *path, size_t least, file_mapping *mapping,
                           file_error *error) {
     struct stat status;
@@ -42,9 +46,12 @@ void file_unmap(file_mapping *mapping) {
     *mapping = (file_mapping){NULL, 0};
 }
 
-void file_release_pages(const void *bytes, size_t size) {
+void file_release_pages(const void *floor, const void *bytes, size_t size) {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    const uintptr_t begin = (uintptr_t)bytes / page * page;
+    const uintptr_t lowest = (uintptr_t)floor;
+    uintptr_t begin = (uintptr_t)bytes;
+    begin = begin - lowest > NEIGHBOURS ? begin - NEIGHBOURS : lowest;
+    begin = begin / page * page;
     const uintptr_t end = ((uintptr_t)bytes + size) / page * page;
     if (begin < end)
         madvise((void *)begin, end - begin, MADV_DONTNEED);

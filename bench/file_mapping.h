@@ -18,9 +18,10 @@ int file_map(const char *path, size_t least, file_mapping *mapping, file_error *
 void file_unmap(file_mapping *mapping);
 
 /*
- * Let the pages of the range, but the last if it is touched in part, go from the process's memory. They are read again, from the system's
- * cache or the disk, when they are next touched. `bytes` must be a part of a private, read-only mapping of a file.
+ * Let the pages of the range, but the last if it is touched in part, go from the process's memory. They are read again, from the
+ * system's cache or the disk, when they are next touched. Pages before the range go too, back to `floor` at most: a touched page
+ * brings its neighbours in. From `floor` on all must be of one private, read-only mapping of a file.
  */
-void file_release_pages(const void *bytes, size_t size);
+void file_release_pages(const void *floor, const void *bytes, size_t size);
 
 #endif

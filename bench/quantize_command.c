@@ -310,6 +310,22 @@ static int check_activations(const quantize_state *state, file_error *error) {
     return 0;
 }
 
+/* A run that would only copy is a mistake; the first tensor that was asked for says why, if there is one. */
+static int refuse_empty_plan(const quantize_options *options, const quantize_state *state,
+                             file_error *error) {
+    const char *const scheme = state->choice.scheme->name;
+    for (size_t i = 0; i < state->plan.item_count; i++) {
+        const quantize_item *const item = &state->plan.items[i];
+        if (item->note != NULL)
+            return file_fail(error, "no tensor of %s is one that %s takes; \"%s\": %s",
+                             options->input, scheme, file_printable(item->tensor->name).text,
+                             item->note);
+    }
+    return file_fail(
+        error, "no tensor of %s is one that %s takes%s", options->input, scheme,
+        options->only != NULL || options->skip != NULL ? " and that --only and --skip leave" : "");
+}
+
 static int prepare(const quantize_options *options, quantize_state *state, file_error *error) {
     if (quantize_source_open(options->input, &state->source, error))
         return -1;
@@ -321,11 +337,7 @@ static int prepare(const quantize_options *options, quantize_state *state, file_
     if (quantize_plan_make(&state->source, &state->choice, &state->plan, error))
         return -1;
     if (state->plan.quantized == 0 && state->choice.scheme->kind != QUANTIZE_KEEP)
-        return file_fail(error, "no tensor of %s is one that %s takes%s", options->input,
-                         state->choice.scheme->name,
-                         options->only != NULL || options->skip != NULL
-                             ? " and that --only and --skip leave"
-                             : "");
+        return refuse_empty_plan(options, state, error);
     return check_activations(state, error);
 }
 

@@ -7,7 +7,7 @@
 
 #include <cjson/cJSON.h>
 
-#include "quant/schemes.h"
+#include "quant/quant_blocks.h"
 
 /* Numbers that fit a double exactly. 0, or -1. */
 static int read_numbers(const cJSON *array, int64_t *numbers, int *count) {
@@ -77,6 +77,25 @@ int quantize_layout_find(const safetensors_file *file, const char *name, quantiz
     return bad ? file_fail(error, "the metadata \"%s%s\" is no description of a quantized tensor",
                            QUANTIZE_KEY_PREFIX, file_printable(name).text)
                : 1;
+}
+
+int quantize_layout_blocks(const quantize_layout *layout, const safetensors_tensor *tensor,
+                           size_t *blocks, file_error *error) {
+    const size_t bytes =
+        layout->storage == QUANTIZE_Q8_0 ? TDM_QUANT_Q8_0_BYTES : TDM_QUANT_Q4_0_BYTES;
+    const int last = layout->rank - 1;
+    uint64_t claimed = 1;
+    for (int i = 0; i <= last; i++) {
+        const int64_t extent = layout->shape[i] / (i == last ? TDM_QUANT_BLOCK_ELEMENTS : 1);
+        if (__builtin_mul_overflow(claimed, (uint64_t)extent, &claimed))
+            claimed = UINT64_MAX;
+    }
+    *blocks = tensor->bytes / bytes;
+    if (last < 0 || layout->shape[last] % TDM_QUANT_BLOCK_ELEMENTS != 0 ||
+        tensor->dtype != SAFETENSORS_U8 || tensor->bytes % bytes != 0 || claimed != *blocks)
+        return file_fail(error, "tensor \"%s\" is not what its metadata says, blocks of %s",
+                         file_printable(tensor->name).text, layout->scheme);
+    return 0;
 }
 
 /* As text: cJSON's own format turns 1e15 into "1e+15". */

@@ -35,6 +35,10 @@ typedef struct quantize_layout {
 int quantize_layout_find(const safetensors_file *file, const char *name, quantize_layout *layout,
                          file_error *error);
 
+/* Blocks that a tensor of such a layout has in the file; 0, or -1 with the reason when the tensor is none. */
+int quantize_layout_blocks(const quantize_layout *layout, const safetensors_tensor *tensor,
+                           size_t *blocks, file_error *error);
+
 /* The text; the caller frees it. NULL when memory is short. */
 char *quantize_layout_text(const quantize_layout *layout);
 

@@ -195,7 +195,6 @@ static void make_share(void *context, int index) {
     if (part->unscaled < 0)
         tdm_quant_error_add(&part->outcome.errors, state->before + at, state->after + at,
                             (size_t)part->count);
-    quantize_release(state->pass->tensor, part->first, part->count);
 }
 
 static void range_share(void *context, int index) {
@@ -213,7 +212,6 @@ static void range_share(void *context, int index) {
         bounds[i].minimum = fminf(bounds[i].minimum, here[i].minimum);
         bounds[i].maximum = fmaxf(bounds[i].maximum, here[i].maximum);
     }
-    quantize_release(state->pass->tensor, part->first, part->count);
 }
 
 /* ---- slabs ---- */
@@ -246,6 +244,7 @@ static int derive_scales(pass_state *state, file_error *error) {
     for (int64_t first = 0; first < state->elements; first += state->slab) {
         cut(state, first, slab_count(state, first));
         parallel_shares(range_share, state);
+        quantize_release(state->pass->tensor, first, slab_count(state, first));
         if (check_shares(state, error))
             return -1;
     }
@@ -270,6 +269,7 @@ static int run_slab(pass_state *state, int64_t first, quantize_outcome *outcome,
     const int64_t count = slab_count(state, first);
     cut(state, first, count);
     parallel_shares(make_share, state);
+    quantize_release(pass->tensor, first, count);
     if (check_shares(state, error))
         return -1;
     for (int i = 0; i < PARALLEL_SHARES; i++) {
@@ -358,7 +358,7 @@ int quantize_copy(const quantize_tensor *tensor, const quantize_target *target, 
         const size_t size = left < PIECE ? left : PIECE;
         if (target->put(target->user, target->data, done, bytes + done, size, error))
             return -1;
-        file_release_pages(bytes + done, size);
+        file_release_pages(tensor->floor, bytes + done, size);
         done += size;
     }
     return 0;

@@ -20,18 +20,9 @@ int quantize_is_gguf(const char *path) {
 /* Blocks stand in a safetensors file as U8 of shape rows x bytes; the metadata says what they are. */
 static int take_blocks(const safetensors_tensor *from, const quantize_layout *layout,
                        quantize_tensor *to, file_error *error) {
-    const int q8_0 = layout->storage == QUANTIZE_Q8_0;
-    uint64_t blocks = 1;
-    for (int i = 0; i < layout->rank; i++) {
-        const int64_t extent = layout->shape[i] / (i == layout->rank - 1 ? 32 : 1);
-        if (__builtin_mul_overflow(blocks, (uint64_t)extent, &blocks))
-            blocks = UINT64_MAX;
-    }
-    const size_t bytes = q8_0 ? TDM_QUANT_Q8_0_BYTES : TDM_QUANT_Q4_0_BYTES;
-    if (layout->rank < 1 || layout->shape[layout->rank - 1] % 32 != 0 ||
-        from->dtype != SAFETENSORS_U8 || from->bytes % bytes != 0 || from->bytes / bytes != blocks)
-        return file_fail(error, "tensor \"%s\" is not what its metadata says, blocks of %s",
-                         file_printable(from->name).text, q8_0 ? "q8_0" : "q4_0");
+    size_t blocks;
+    if (quantize_layout_blocks(layout, from, &blocks, error))
+        return -1;
     to->storage = layout->storage;
     to->rank = layout->rank;
     memcpy(to->shape, layout->shape, sizeof to->shape);
@@ -100,6 +91,7 @@ static int take_tensors(quantize_source *source, const char *path, file_error *e
         if (source->gguf ? take_gguf(source, source->count, to, &inner)
                          : take_safetensors(source, source->count, to, &inner))
             return file_fail(error, "%s: %s", path, inner.text);
+        to->floor = source->tensors[0].data;
     }
     return 0;
 }
@@ -214,6 +206,7 @@ void quantize_read_floats(const quantize_tensor *tensor, int64_t first, int64_t 
 }
 
 void quantize_release(const quantize_tensor *tensor, int64_t first, int64_t count) {
-    file_release_pages((const unsigned char *)tensor->data + quantize_storage_bytes(tensor, first),
+    file_release_pages(tensor->floor,
+                       (const unsigned char *)tensor->data + quantize_storage_bytes(tensor, first),
                        quantize_storage_bytes(tensor, count));
 }

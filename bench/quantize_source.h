@@ -25,6 +25,7 @@ typedef struct quantize_tensor {
     int64_t shape[SAFETENSORS_MAX_RANK];
     const void *data; /* aligned to nothing */
     size_t bytes;
+    const void *floor; /* where the data of the file begins */
 } quantize_tensor;
 
 typedef struct quantize_source {
@@ -60,7 +61,8 @@ int64_t quantize_element_count(const quantize_tensor *tensor);
 void quantize_read_floats(const quantize_tensor *tensor, int64_t first, int64_t count,
                           float *values);
 
-/* Let go of the memory of the elements first … first + count − 1, which will hardly be needed again. */
+/* Let go of the memory of the elements first … first + count − 1 and of what lies just before, which is no longer
+ * needed, or not soon. */
 void quantize_release(const quantize_tensor *tensor, int64_t first, int64_t count);
 
 /* Bytes of `count` elements in the storage of a tensor. */

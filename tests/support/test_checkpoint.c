@@ -1,0 +1,158 @@
+#include "tests/support/test_checkpoint.h"
+
+#include <dirent.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "quant/number_formats.h"
+#include "tests/support/test_data.h"
+
+enum {
+    PATIENCE_S = 100
+};
+
+static const char program[] = TANDEM_BINARY_DIR "/bin/tandem";
+static char folder[64];
+
+/* ---- the folder ---- */
+
+int test_checkpoint_enter(void **state) {
+    (void)state;
+    strcpy(folder, "/tmp/tandem-test-XXXXXX");
+    return mkdtemp(folder) && chdir(folder) == 0 ? 0 : -1;
+}
+
+int test_checkpoint_leave(void **state) {
+    (void)state;
+    return chdir("/") == 0 ? rmdir(folder) : -1;
+}
+
+int test_checkpoint_files(void) {
+    DIR *const entries = opendir(folder);
+    int count = 0;
+    assert_non_null(entries);
+    for (struct dirent *entry = readdir(entries); entry != NULL; entry = readdir(entries))
+        count += entry->d_name[0] != '.';
+    closedir(entries);
+    return count;
+}
+
+void test_checkpoint_remove(const char *name) {
+    if (unlink(name) != 0)
+        fail_msg("%s is not there", name);
+}
+
+/* ---- tensors ---- */
+
+static tdm_dtype dtype_of(safetensors_dtype dtype) {
+    return dtype == SAFETENSORS_F16 ? TDM_F16 : dtype == SAFETENSORS_BF16 ? TDM_BF16 : TDM_F32;
+}
+
+int64_t test_tensor_count(const safetensors_tensor *tensor) {
+    return (int64_t)(tensor->bytes / safetensors_dtype_bytes(tensor->dtype));
+}
+
+safetensors_tensor test_tensor_make(const char *name, safetensors_dtype dtype, uint64_t seed,
+                                    int64_t first, int64_t second, int64_t third) {
+    safetensors_tensor tensor = {.name = name, .dtype = dtype, .shape = {first, second, third}};
+    test_random random = {.state = seed};
+    int64_t count = 1;
+    while (tensor.rank < 3 && tensor.shape[tensor.rank] > 0)
+        count *= tensor.shape[tensor.rank++];
+    tensor.bytes = (size_t)count * safetensors_dtype_bytes(dtype);
+    void *const data = malloc(tensor.bytes);
+    assert_non_null(data);
+    for (int64_t i = 0; i < count; i++) {
+        double sum = 0;
+        for (int j = 0; j < 4; j++)
+            sum += test_random_uniform(&random, -1, 1);
+        tdm_number_set(dtype_of(dtype), data, (size_t)i, sum);
+    }
+    tensor.data = data;
+    return tensor;
+}
+
+void test_tensor_release(safetensors_tensor *tensor) {
+    free((void *)(uintptr_t)tensor->data);
+    tensor->data = NULL;
+}
+
+float test_tensor_at(const safetensors_tensor *tensor, int64_t index) {
+    return (float)tdm_number_get(dtype_of(tensor->dtype), tensor->data, (size_t)index);
+}
+
+/* ---- files ---- */
+
+void test_checkpoint_write(const char *name, const safetensors_tensor *tensors, size_t count) {
+    static const safetensors_pair metadata[] = {{"architecture", "test"}, {"note", "keep me"}};
+    safetensors_error error = {""};
+    if (safetensors_write(name, tensors, count, metadata, 2, &error))
+        fail_msg("%s", error.text);
+}
+
+safetensors_file *test_checkpoint_open(const char *name) {
+    safetensors_file *file = NULL;
+    safetensors_error error = {""};
+    if (safetensors_open(name, &file, &error))
+        fail_msg("%s", error.text);
+    return file;
+}
+
+unsigned char *test_file_read(const char *name, size_t *size) {
+    FILE *const stream = fopen(name, "rb");
+    assert_non_null(stream);
+    fseek(stream, 0, SEEK_END);
+    *size = (size_t)ftell(stream);
+    rewind(stream);
+    unsigned char *const bytes = malloc(*size + 1);
+    assert_non_null(bytes);
+    assert_int_equal(fread(bytes, 1, *size, stream), *size);
+    fclose(stream);
+    return bytes;
+}
+
+void test_file_write(const char *name, const void *bytes, size_t size) {
+    FILE *const stream = fopen(name, "wb");
+    assert_non_null(stream);
+    assert_int_equal(fwrite(bytes, 1, size, stream), size);
+    assert_int_equal(fclose(stream), 0);
+}
+
+/* ---- the command ---- */
+
+static test_program_result run(const char *format, va_list values, char *arguments, size_t size) {
+    const int prefix = snprintf(arguments, size, "quantize ");
+    vsnprintf(arguments + prefix, size - (size_t)prefix, format, values);
+    return test_program_run(program, arguments, NULL, PATIENCE_S);
+}
+
+void test_quantize(int exit_code, const char *output, const char *errors, const char *format, ...) {
+    char arguments[1024];
+    va_list values;
+    va_start(values, format);
+    test_program_result result = run(format, values, arguments, sizeof arguments);
+    va_end(values);
+    if (result.exit_code != exit_code || (output && !strstr(result.output, output)) ||
+        (errors && !strstr(result.errors, errors)))
+        fail_msg("'tandem %s' gave %d\n-- output:\n%s-- errors:\n%s", arguments, result.exit_code,
+                 result.output, result.errors);
+    test_program_release(&result);
+}
+
+char *test_quantize_output(const char *format, ...) {
+    char arguments[1024];
+    va_list values;
+    va_start(values, format);
+    test_program_result result = run(format, values, arguments, sizeof arguments);
+    va_end(values);
+    if (result.exit_code != 0)
+        fail_msg("'tandem %s' gave %d: %s", arguments, result.exit_code, result.errors);
+    free(result.errors);
+    return result.output;
+}

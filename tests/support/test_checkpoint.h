@@ -1,0 +1,52 @@
+/* Checkpoints for tests of `tandem quantize`, in a folder of their own, and runs of the command on them. */
+#ifndef TANDEM_TESTS_TEST_CHECKPOINT_H
+#define TANDEM_TESTS_TEST_CHECKPOINT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "bench/safetensors.h"
+#include "tests/support/test_program.h"
+
+/* The folder that is the working folder of the running case; setup and teardown of cmocka. Teardown fails where
+ * anything but the named files of the test is left: give it nothing to find. */
+int test_checkpoint_enter(void **state);
+int test_checkpoint_leave(void **state);
+
+/* How many entries the folder has. */
+int test_checkpoint_files(void);
+
+/* Remove a file of the folder, which must be there. */
+void test_checkpoint_remove(const char *name);
+
+/* A tensor of floats from normal-like random numbers (a sum of four uniform ones), in f32, f16 or bf16. Owns its data;
+ * free with test_tensor_release. rank <= 4; extents of 0 end the shape. */
+safetensors_tensor test_tensor_make(const char *name, safetensors_dtype dtype, uint64_t seed,
+                                    int64_t first, int64_t second, int64_t third);
+void test_tensor_release(safetensors_tensor *tensor);
+
+/* Element of a tensor of floats. */
+float test_tensor_at(const safetensors_tensor *tensor, int64_t index);
+
+/* Number of elements. */
+int64_t test_tensor_count(const safetensors_tensor *tensor);
+
+/* Write tensors as `name`; fails the case where that fails. */
+void test_checkpoint_write(const char *name, const safetensors_tensor *tensors, size_t count);
+
+/* Open `name`; fails the case where that fails. */
+safetensors_file *test_checkpoint_open(const char *name);
+
+/* Run `tandem quantize` with these words. Fails the case unless it ends with `exit_code` and, for each that is not NULL, has
+ * the texts in its output and errors. */
+void test_quantize(int exit_code, const char *output, const char *errors, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* The same, giving the standard output, which the caller frees. */
+char *test_quantize_output(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* A whole file; the caller frees it. */
+unsigned char *test_file_read(const char *name, size_t *size);
+void test_file_write(const char *name, const void *bytes, size_t size);
+
+#endif
