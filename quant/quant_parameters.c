@@ -7,11 +7,8 @@
 #include "quant/number_formats.h"
 #include "quant/quant_reason.h"
 
-/* 0 for NaN, the largest finite number for an infinity. */
+/* The largest finite number for an infinity. */
 static float finite_bound(float x) {
-    if (isnan(x)) {
-        return 0.0f;
-    }
     return x > FLT_MAX ? FLT_MAX : x < -FLT_MAX ? -FLT_MAX : x;
 }
 
@@ -36,6 +33,7 @@ tdm_quant_parameters tdm_quant_derive(tdm_quant_symmetry symmetry, tdm_quant_bou
                                       tdm_quant_range range) {
     const float minimum = finite_bound(bounds.minimum);
     const float maximum = finite_bound(bounds.maximum);
+    /* A NaN is neither below nor above 0. */
     const float lowest = minimum < 0 ? minimum : 0.0f;
     const float highest = maximum > 0 ? maximum : 0.0f;
     return symmetry == TDM_QUANT_SYMMETRIC ? derive_symmetric(lowest, highest, range)

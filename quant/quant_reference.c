@@ -9,17 +9,24 @@
 /* ---- one element -------------------------------------------------------------------------- */
 
 /* zero_point + rint_even(clamp(x)): NaN gives the zero point. The limits are integers, so it does
- * not matter whether the clamp comes before or after the rounding. */
-static int32_t to_range(float x, int32_t zero_point, tdm_quant_range range) {
-    return zero_point +
-           tdm_int_from_f64((double)x, range.low - zero_point, range.high - zero_point);
+ * not matter whether the clamp comes before or after the rounding. Numbers below 2^22 are rounded by
+ * adding 1.5 * 2^23, whose neighbours are 1 apart: unlike rintf, that is vectorized everywhere. */
+static inline int32_t to_range(float x, int32_t zero_point, tdm_quant_range range) {
+    const float low = (float)(range.low - zero_point);
+    const float high = (float)(range.high - zero_point);
+    const float number = x == x ? x : 0.0f;
+    const float clamped = number < low ? low : number > high ? high : number;
+    return zero_point + (int32_t)((clamped + 0x1.8p23f) - 0x1.8p23f);
+}
+
+/* All quotients are made, those by 0 too, which are then not used: no branch within loops. */
+static inline float quotient_of(float x, float scale) {
+    const float quotient = x / scale;
+    return scale == 0.0f ? 0.0f : quotient;
 }
 
 int32_t tdm_quant_quantize(float x, tdm_quant_parameters parameters, tdm_quant_range range) {
-    if (parameters.scale == 0.0f) {
-        return parameters.zero_point;
-    }
-    return to_range(x / parameters.scale, parameters.zero_point, range);
+    return to_range(quotient_of(x, parameters.scale), parameters.zero_point, range);
 }
 
 float tdm_quant_dequantize(int32_t q, tdm_quant_parameters parameters) {
@@ -112,25 +119,33 @@ typedef struct tensor_work {
     uint8_t *mask;
     const float *scales;
     const int32_t *zero_points;
-    tdm_quant_bounds *bounds;
 } tensor_work;
 
-static tdm_quant_parameters parameters_at(const tensor_work *work, int64_t scale) {
-    return (tdm_quant_parameters){work->scales[scale],
-                                  work->zero_points ? work->zero_points[scale] : 0};
+/* The parameters of each element of a chunk. */
+typedef struct chunk_parameters {
+    tdm_quant_parameters of[TDM_QUANT_CHUNK];
+} chunk_parameters;
+
+static void load_parameters(const tensor_work *work, int64_t scale, int64_t step, int64_t count,
+                            chunk_parameters *parameters) {
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t index = scale + i * step;
+        parameters->of[i].scale = work->scales[index];
+        parameters->of[i].zero_point = work->zero_points ? work->zero_points[index] : 0;
+    }
 }
 
-static void quantize_run(void *user, int64_t first, int64_t count, int64_t scale) {
-    const tensor_work *const work = user;
-    const tdm_quant_parameters parameters = parameters_at(work, scale);
-    float x[TDM_QUANT_CHUNK];
-    for (int64_t position = first; position < first + count; position += TDM_QUANT_CHUNK) {
-        const int64_t chunk = tdm_quant_chunk(first + count - position);
-        tdm_quant_load(work->dtype, work->from, position, chunk, x);
-        for (int64_t i = 0; i < chunk; i++) {
-            const int32_t q = tdm_quant_quantize(x[i], parameters, work->spec->range);
-            tdm_quant_set(work->spec->dtype, work->to, position + i, q);
+static void store_quants(tdm_dtype dtype, void *quants, int64_t first, int64_t count,
+                         const int32_t *q) {
+    if (dtype == TDM_S4) {
+        for (int64_t i = 0; i < count; i++) {
+            tdm_quant_set(TDM_S4, quants, first + i, q[i]);
         }
+        return;
+    }
+    uint8_t *const bytes = (uint8_t *)quants + first;
+    for (int64_t i = 0; i < count; i++) {
+        bytes[i] = (uint8_t)q[i];
     }
 }
 
@@ -142,188 +157,126 @@ static void clear_last_nibble(const tdm_quant_spec *spec, void *quants) {
     }
 }
 
-void tdm_quant_quantize_tensor(const tdm_quant_spec *spec, tdm_dtype dtype, const void *x,
-                               const float *scales, const int32_t *zero_points, void *quants) {
-    tensor_work work = {.spec = spec,
-                        .dtype = dtype,
-                        .from = x,
-                        .to = quants,
-                        .scales = scales,
-                        .zero_points = zero_points};
-    clear_last_nibble(spec, quants);
-    tdm_quant_for_each_run(spec, quantize_run, &work);
+/* What a visitor does with one chunk. */
+typedef void (*chunk_function)(const tensor_work *work, const chunk_parameters *parameters,
+                               int64_t first, int64_t count);
+
+static void quantize_chunk(const tensor_work *work, const chunk_parameters *parameters,
+                           int64_t first, int64_t count) {
+    float x[TDM_QUANT_CHUNK];
+    int32_t q[TDM_QUANT_CHUNK];
+    const tdm_quant_range range = work->spec->range;
+    tdm_quant_load(work->dtype, work->from, first, count, x);
+    for (int64_t i = 0; i < count; i++) {
+        q[i] = tdm_quant_quantize(x[i], parameters->of[i], range);
+    }
+    store_quants(work->spec->dtype, work->to, first, count, q);
 }
 
-static void dequantize_run(void *user, int64_t first, int64_t count, int64_t scale) {
-    const tensor_work *const work = user;
-    const tdm_quant_parameters parameters = parameters_at(work, scale);
+static void dequantize_chunk(const tensor_work *work, const chunk_parameters *parameters,
+                             int64_t first, int64_t count) {
     float y[TDM_QUANT_CHUNK];
-    for (int64_t position = first; position < first + count; position += TDM_QUANT_CHUNK) {
-        const int64_t chunk = tdm_quant_chunk(first + count - position);
-        for (int64_t i = 0; i < chunk; i++) {
-            const int32_t q = tdm_quant_get(work->spec->dtype, work->from, position + i);
-            y[i] = tdm_quant_dequantize(q, parameters);
-        }
-        tdm_quant_store(work->dtype, work->to, position, chunk, y);
+    const tdm_dtype dtype = work->spec->dtype;
+    for (int64_t i = 0; i < count; i++) {
+        y[i] = tdm_quant_dequantize(tdm_quant_get(dtype, work->from, first + i), parameters->of[i]);
     }
+    tdm_quant_store(work->dtype, work->to, first, count, y);
+}
+
+static void requantize_chunk(const tensor_work *work, const chunk_parameters *parameters,
+                             int64_t first, int64_t count) {
+    int32_t sums[TDM_QUANT_CHUNK], q[TDM_QUANT_CHUNK];
+    const tdm_quant_range range = work->spec->range;
+    memcpy(sums, (const unsigned char *)work->from + (size_t)first * sizeof sums[0],
+           (size_t)count * sizeof sums[0]);
+    for (int64_t i = 0; i < count; i++) {
+        q[i] = tdm_quant_requantize(sums[i], parameters->of[i], range);
+    }
+    store_quants(work->spec->dtype, work->to, first, count, q);
+}
+
+static void fake_chunk(const tensor_work *work, const chunk_parameters *parameters, int64_t first,
+                       int64_t count) {
+    float values[TDM_QUANT_CHUNK];
+    tdm_quant_load(work->dtype, work->from, first, count, values);
+    for (int64_t i = 0; i < count; i++) {
+        bool pass;
+        values[i] = tdm_quant_fake(values[i], parameters->of[i], work->spec->range, &pass);
+        if (work->mask) {
+            work->mask[first + i] = pass ? 1 : 0;
+        }
+    }
+    tdm_quant_store(work->dtype, work->to, first, count, values);
+}
+
+/* A visitor's work: the tensors and what to do with a chunk of them. */
+typedef struct chunk_work {
+    tensor_work tensors;
+    chunk_function visit;
+} chunk_work;
+
+static void visit_chunks(void *user, int64_t first, int64_t count, int64_t scale, int64_t step) {
+    const chunk_work *const work = user;
+    chunk_parameters parameters;
+    for (int64_t done = 0; done < count; done += TDM_QUANT_CHUNK) {
+        const int64_t chunk = tdm_quant_chunk(count - done);
+        if (done == 0 || step != 0) {
+            load_parameters(&work->tensors, scale + done * step, step, chunk, &parameters);
+        }
+        work->visit(&work->tensors, &parameters, first + done, chunk);
+    }
+}
+
+static void for_each_chunk(const tensor_work *tensors, chunk_function visit) {
+    chunk_work work = {*tensors, visit};
+    tdm_quant_for_each_run(tensors->spec, visit_chunks, &work);
+}
+
+void tdm_quant_quantize_tensor(const tdm_quant_spec *spec, tdm_dtype dtype, const void *x,
+                               const float *scales, const int32_t *zero_points, void *quants) {
+    const tensor_work work = {.spec = spec,
+                              .dtype = dtype,
+                              .from = x,
+                              .to = quants,
+                              .scales = scales,
+                              .zero_points = zero_points};
+    clear_last_nibble(spec, quants);
+    for_each_chunk(&work, quantize_chunk);
 }
 
 void tdm_quant_dequantize_tensor(const tdm_quant_spec *spec, const void *quants,
                                  const float *scales, const int32_t *zero_points, tdm_dtype dtype,
                                  void *y) {
-    tensor_work work = {.spec = spec,
-                        .dtype = dtype,
-                        .from = quants,
-                        .to = y,
-                        .scales = scales,
-                        .zero_points = zero_points};
-    tdm_quant_for_each_run(spec, dequantize_run, &work);
-}
-
-static void requantize_run(void *user, int64_t first, int64_t count, int64_t scale) {
-    const tensor_work *const work = user;
-    const tdm_quant_parameters parameters = parameters_at(work, scale);
-    const unsigned char *const sums = work->from;
-    for (int64_t i = first; i < first + count; i++) {
-        int32_t sum;
-        memcpy(&sum, sums + (size_t)i * sizeof sum, sizeof sum);
-        const int32_t q = tdm_quant_requantize(sum, parameters, work->spec->range);
-        tdm_quant_set(work->spec->dtype, work->to, i, q);
-    }
+    const tensor_work work = {.spec = spec,
+                              .dtype = dtype,
+                              .from = quants,
+                              .to = y,
+                              .scales = scales,
+                              .zero_points = zero_points};
+    for_each_chunk(&work, dequantize_chunk);
 }
 
 void tdm_quant_requantize_tensor(const tdm_quant_spec *spec, const int32_t *sums,
                                  const float *multipliers, const int32_t *zero_points,
                                  void *quants) {
-    tensor_work work = {.spec = spec,
-                        .from = sums,
-                        .to = quants,
-                        .scales = multipliers,
-                        .zero_points = zero_points};
+    const tensor_work work = {.spec = spec,
+                              .from = sums,
+                              .to = quants,
+                              .scales = multipliers,
+                              .zero_points = zero_points};
     clear_last_nibble(spec, quants);
-    tdm_quant_for_each_run(spec, requantize_run, &work);
-}
-
-static void fake_run(void *user, int64_t first, int64_t count, int64_t scale) {
-    const tensor_work *const work = user;
-    const tdm_quant_parameters parameters = parameters_at(work, scale);
-    float values[TDM_QUANT_CHUNK];
-    for (int64_t position = first; position < first + count; position += TDM_QUANT_CHUNK) {
-        const int64_t chunk = tdm_quant_chunk(first + count - position);
-        tdm_quant_load(work->dtype, work->from, position, chunk, values);
-        for (int64_t i = 0; i < chunk; i++) {
-            bool pass;
-            values[i] = tdm_quant_fake(values[i], parameters, work->spec->range, &pass);
-            if (work->mask) {
-                work->mask[position + i] = pass ? 1 : 0;
-            }
-        }
-        tdm_quant_store(work->dtype, work->to, position, chunk, values);
-    }
+    for_each_chunk(&work, requantize_chunk);
 }
 
 void tdm_quant_fake_tensor(const tdm_quant_spec *spec, tdm_dtype dtype, const void *x,
                            const float *scales, const int32_t *zero_points, void *y,
                            uint8_t *mask) {
-    tensor_work work = {.spec = spec,
-                        .dtype = dtype,
-                        .from = x,
-                        .to = y,
-                        .mask = mask,
-                        .scales = scales,
-                        .zero_points = zero_points};
-    tdm_quant_for_each_run(spec, fake_run, &work);
-}
-
-/* ---- dynamic ------------------------------------------------------------------------------ */
-
-static void bounds_run(void *user, int64_t first, int64_t count, int64_t scale) {
-    const tensor_work *const work = user;
-    tdm_quant_bounds bounds = work->bounds[scale];
-    float x[TDM_QUANT_CHUNK];
-    for (int64_t position = first; position < first + count; position += TDM_QUANT_CHUNK) {
-        const int64_t chunk = tdm_quant_chunk(first + count - position);
-        tdm_quant_load(work->dtype, work->from, position, chunk, x);
-        for (int64_t i = 0; i < chunk; i++) {
-            if (isfinite(x[i])) {
-                bounds.minimum = x[i] < bounds.minimum ? x[i] : bounds.minimum;
-                bounds.maximum = x[i] > bounds.maximum ? x[i] : bounds.maximum;
-            }
-        }
-    }
-    work->bounds[scale] = bounds;
-}
-
-void tdm_quant_ranges_tensor(const tdm_quant_spec *spec, tdm_dtype dtype, const void *x,
-                             tdm_quant_bounds *bounds) {
-    const int64_t scales = tdm_quant_scale_count(spec);
-    tensor_work work = {.spec = spec, .dtype = dtype, .from = x, .bounds = bounds};
-    for (int64_t i = 0; i < scales; i++) {
-        bounds[i] = (tdm_quant_bounds){HUGE_VALF, -HUGE_VALF};
-    }
-    tdm_quant_for_each_run(spec, bounds_run, &work);
-    for (int64_t i = 0; i < scales; i++) {
-        if (bounds[i].minimum > bounds[i].maximum) {
-            bounds[i] = (tdm_quant_bounds){0.0f, 0.0f};
-        }
-    }
-}
-
-/* While the data is read, the parameters' own arrays hold the bounds: scales the greatest magnitude,
- * or the least number where zero_points holds the bits of the greatest. */
-typedef struct dynamic_work {
-    tdm_quant_symmetry symmetry;
-    tdm_dtype dtype;
-    const void *x;
-    float *scales;
-    int32_t *zero_points;
-} dynamic_work;
-
-static tdm_quant_bounds bounds_in_parameters(const dynamic_work *work, int64_t scale) {
-    const float stored = work->scales[scale];
-    tdm_quant_bounds bounds = {-stored, stored};
-    if (work->symmetry == TDM_QUANT_ASYMMETRIC) {
-        bounds.minimum = stored;
-        memcpy(&bounds.maximum, &work->zero_points[scale], sizeof bounds.maximum);
-    }
-    return bounds;
-}
-
-static void keep_bounds(const dynamic_work *work, int64_t scale, tdm_quant_bounds bounds) {
-    if (work->symmetry == TDM_QUANT_ASYMMETRIC) {
-        work->scales[scale] = bounds.minimum;
-        memcpy(&work->zero_points[scale], &bounds.maximum, sizeof bounds.maximum);
-    } else {
-        work->scales[scale] = -bounds.minimum > bounds.maximum ? -bounds.minimum : bounds.maximum;
-    }
-}
-
-static void dynamic_run(void *user, int64_t first, int64_t count, int64_t scale) {
-    const dynamic_work *const work = user;
-    tdm_quant_bounds bounds = bounds_in_parameters(work, scale);
-    tensor_work inner = {.dtype = work->dtype, .from = work->x, .bounds = &bounds};
-    bounds_run(&inner, first, count, 0);
-    keep_bounds(work, scale, bounds);
-}
-
-void tdm_quant_dynamic_tensor(const tdm_quant_spec *spec, tdm_quant_symmetry symmetry,
-                              tdm_dtype dtype, const void *x, float *scales, int32_t *zero_points,
-                              void *quants) {
-    const int64_t count = tdm_quant_scale_count(spec);
-    dynamic_work work = {symmetry, dtype, x, scales, zero_points};
-    for (int64_t i = 0; i < count; i++) {
-        keep_bounds(&work, i, (tdm_quant_bounds){0.0f, 0.0f});
-    }
-    tdm_quant_for_each_run(spec, dynamic_run, &work);
-    for (int64_t i = 0; i < count; i++) {
-        const tdm_quant_parameters parameters =
-            tdm_quant_derive(symmetry, bounds_in_parameters(&work, i), spec->range);
-        scales[i] = parameters.scale;
-        if (zero_points) {
-            zero_points[i] = parameters.zero_point;
-        }
-    }
-    if (quants) {
-        tdm_quant_quantize_tensor(spec, dtype, x, scales, zero_points, quants);
-    }
+    const tensor_work work = {.spec = spec,
+                              .dtype = dtype,
+                              .from = x,
+                              .to = y,
+                              .mask = mask,
+                              .scales = scales,
+                              .zero_points = zero_points};
+    for_each_chunk(&work, fake_chunk);
 }

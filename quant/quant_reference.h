@@ -4,7 +4,8 @@
  *
  * Scalars in f32, each step rounded to nearest even on its own (no contraction), the process in the
  * default rounding mode. Inputs in f16 and bf16 widen to f32 exactly. Preconditions, not checked
- * here: parameters that tdm_quant_parameters_check accepts, specs that tdm_quant_spec_check accepts.
+ * here: parameters that tdm_quant_parameters_check accepts, specs that tdm_quant_spec_check accepts,
+ * integer ranges within [-2^21, 2^21].
  *
  * All functions are thread-safe. Arrays need no alignment but must not overlap.
  */

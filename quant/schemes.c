@@ -278,18 +278,19 @@ void tdm_quant_for_each_run(const tdm_quant_spec *spec, tdm_quant_run_visitor vi
     const int64_t elements = tdm_quant_element_count(spec);
     const int last = spec->rank - 1;
     if (spec->rank == 0) {
-        visit(user, 0, 1, 0);
+        visit(user, 0, 1, 0, 0);
         return;
     }
     int64_t at[TDM_QUANT_MAX_RANK] = {0};
     const int64_t row = spec->shape[last];
-    const int64_t block = spec->blocks[last] == 0 ? row : spec->blocks[last];
+    const int64_t step = spec->blocks[last] == 1 ? 1 : 0;
+    const int64_t run = spec->blocks[last] == 0 || step == 1 ? row : spec->blocks[last];
     for (int64_t first = 0; first < elements; first += row) {
         at[last] = 0;
         int64_t scale = tdm_quant_scale_index(spec, at);
-        for (int64_t column = 0; column < row; column += block, scale++) {
+        for (int64_t column = 0; column < row; column += run, scale++) {
             const int64_t left = row - column;
-            visit(user, first + column, left < block ? left : block, scale);
+            visit(user, first + column, left < run ? left : run, scale, step);
         }
         next_index(spec->shape, last, at);
     }

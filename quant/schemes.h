@@ -162,10 +162,12 @@ int64_t tdm_quant_scale_count(const tdm_quant_spec *spec);
 int64_t tdm_quant_scale_index(const tdm_quant_spec *spec, const int64_t *at);
 
 /*
- * Calls visit once for every run of elements that follow each other in memory and share a scale, in
- * memory order. first: position of the run's first element. A scale may serve several runs.
+ * Calls visit for runs of elements that follow each other in memory, in memory order, until every
+ * element had its turn. Element first + i, 0 <= i < count, has the scale `scale` + i * step. step is 0,
+ * or 1 where the last dimension has a scale for each index. A scale may serve several runs.
  */
-typedef void (*tdm_quant_run_visitor)(void *user, int64_t first, int64_t count, int64_t scale);
+typedef void (*tdm_quant_run_visitor)(void *user, int64_t first, int64_t count, int64_t scale,
+                                      int64_t step);
 void tdm_quant_for_each_run(const tdm_quant_spec *spec, tdm_quant_run_visitor visit, void *user);
 
 #endif

@@ -155,6 +155,42 @@ static void test_every_granularity_kind_and_dtype(void **state) {
     assert_int_equal(cases, 8 * 6 * 3);
 }
 
+/* Rows longer than the pieces that the functions work in. */
+static void test_long_rows(void **state) {
+    (void)state;
+    enum {
+        COLUMNS = 1100,
+        LONG = 3 * COLUMNS
+    };
+    static const int64_t blocks[][2] = {{0, 0}, {1, 0}, {0, 1}, {2, 1}, {1, 600}};
+    static float x[LONG], y[LONG], scales[LONG];
+    static int32_t zero_points[LONG];
+    static tdm_quant_bounds bounds[LONG];
+    static uint8_t quants[LONG];
+    test_data_fill(TDM_F32, x, LONG, TEST_DATA_WIDE, 5);
+    for (size_t n = 0; n < sizeof blocks / sizeof blocks[0]; n++) {
+        const tdm_quant_spec spec = {.rank = 2,
+                                     .shape = {3, COLUMNS},
+                                     .blocks = {blocks[n][0], blocks[n][1]},
+                                     .dtype = TDM_U8,
+                                     .range = {0, 255}};
+        tdm_quant_dynamic_tensor(&spec, TDM_QUANT_ASYMMETRIC, TDM_F32, x, scales, zero_points,
+                                 quants);
+        tdm_quant_dequantize_tensor(&spec, quants, scales, zero_points, TDM_F32, y);
+        tdm_quant_ranges_tensor(&spec, TDM_F32, x, bounds);
+        for (int64_t e = 0; e < LONG; e++) {
+            const int64_t at[2] = {e / COLUMNS, e % COLUMNS};
+            const int64_t s = tdm_quant_scale_index(&spec, at);
+            const tdm_quant_parameters p =
+                tdm_quant_derive(TDM_QUANT_ASYMMETRIC, bounds[s], spec.range);
+            assert_true(x[e] >= bounds[s].minimum && x[e] <= bounds[s].maximum);
+            assert_true(scales[s] == p.scale && zero_points[s] == p.zero_point);
+            assert_int_equal(quants[e], tdm_quant_quantize(x[e], p, spec.range));
+            assert_true(y[e] == tdm_quant_dequantize(quants[e], p));
+        }
+    }
+}
+
 static void test_requantize_tensor(void **state) {
     (void)state;
     const tdm_quant_spec spec = {
@@ -306,6 +342,7 @@ static void test_blocks_that_cannot_be_encoded(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_granularity_kind_and_dtype),
+        cmocka_unit_test(test_long_rows),
         cmocka_unit_test(test_requantize_tensor),
         cmocka_unit_test(test_ranges_and_absent_zero_points),
         cmocka_unit_test(test_empty_tensors),
