@@ -63,7 +63,7 @@ uint64_t tdm_quant_histogram_total(const tdm_quant_histogram *histogram);
  *   twice.
  * kl: the least Kullback-Leibler divergence between the histogram clipped to a threshold, what is
  *   beyond added to its edge bins, and the same histogram spread evenly over high - low + 1 levels,
- *   over up to 256 thresholds (the method known from TensorRT and MXNet, on signed bins, so that it
+ *   over up to 256 equidistant thresholds, from the outermost bin in (the method known from TensorRT and MXNet, on signed bins, so that it
  *   serves asymmetric schemes too: the window is [max(seen minimum, -t), min(seen maximum, t)]).
  *   Zeros are left out. `seen` where the histogram has no more bins than there are levels.
  */

@@ -92,34 +92,55 @@ tdm_quant_bounds tdm_quant_bounds_percentile(const tdm_quant_histogram *histogra
 
 /* ---- least squared error ------------------------------------------------------------------ */
 
-/* Integral of the squared quantization error from 0 to u, in steps: below `low - 1/2` and above
- * `high + 1/2` everything saturates. */
-static double error_integral(double u, double low, double high) {
-    if (u > high + 0.5) {
-        const double beyond = u - high;
-        return error_integral(high + 0.5, low, high) + (beyond * beyond * beyond - 0.125) / 3;
-    }
-    if (u < low - 0.5) {
-        const double beyond = low - u;
-        return error_integral(low - 0.5, low, high) - (beyond * beyond * beyond - 0.125) / 3;
-    }
-    const double q = rint(u);
+/* Where numbers saturate, in steps, and the integrals up to there. */
+typedef struct error_limits {
+    double low, high;
+    double integral_low, integral_high;
+} error_limits;
+
+/* Nearest integer to a number below 2^51, without a call of rint. */
+static double nearest(double u) {
+    return (u + 0x1.8p52) - 0x1.8p52;
+}
+
+/* Integral of the squared rounding error from 0 to u, in steps. */
+static double rounding_integral(double u) {
+    const double q = nearest(u);
     const double rest = u - q;
     return q / 12 + rest * rest * rest / 3;
 }
 
-static double point_error(double u, double low, double high) {
-    const double q = rint(u);
-    const double error = u - (q < low ? low : q > high ? high : q);
+static error_limits limits_of(tdm_quant_range range, int32_t zero_point) {
+    const double low = range.low - zero_point, high = range.high - zero_point;
+    return (error_limits){low, high, rounding_integral(low - 0.5), rounding_integral(high + 0.5)};
+}
+
+/* The same with saturation: below `low - 1/2` and above `high + 1/2` the error grows. */
+static double error_integral(double u, const error_limits *limits) {
+    if (u > limits->high + 0.5) {
+        const double beyond = u - limits->high;
+        return limits->integral_high + (beyond * beyond * beyond - 0.125) / 3;
+    }
+    if (u < limits->low - 0.5) {
+        const double beyond = limits->low - u;
+        return limits->integral_low - (beyond * beyond * beyond - 0.125) / 3;
+    }
+    return rounding_integral(u);
+}
+
+static double point_error(double u, const error_limits *limits) {
+    const double inside = u < limits->low ? limits->low : u > limits->high ? limits->high : u;
+    const double error = u - nearest(inside);
     return error * error;
 }
 
-/* Mean squared error, in steps, of numbers spread evenly over [a, b] (in steps too). */
-static double spread_error(double a, double b, double low, double high) {
-    if (b - a <= 0) {
-        return point_error(a, low, high);
+/* Mean squared error, in steps, of numbers spread evenly over [a, b] (in steps too). The difference
+ * of the integrals says nothing about an interval too short. */
+static double spread_error(double a, double b, const error_limits *limits) {
+    if (b - a < 0x1p-12) {
+        return point_error((a + b) / 2, limits);
     }
-    return (error_integral(b, low, high) - error_integral(a, low, high)) / (b - a);
+    return (error_integral(b, limits) - error_integral(a, limits)) / (b - a);
 }
 
 /* Sum of squared errors with the parameters of some bounds; infinite where they have none. */
@@ -130,15 +151,15 @@ static double histogram_error(const tdm_quant_histogram *histogram, tdm_quant_bo
     if (p.scale == 0.0f) {
         return HUGE_VAL;
     }
+    const error_limits limits = limits_of(range, p.zero_point);
     const double scale = (double)p.scale;
+    const double width = edge_of(histogram, SIDE + 1);
     double sum = 0.0;
-    for (int i = SIDE - bins_below(histogram); i < SIDE + bins_above(histogram); i++) {
+    for (int i = 0; i < TDM_QUANT_BINS; i++) {
         if (histogram->counts[i] > 0) {
-            const double a = fmax(edge_of(histogram, i), (double)seen.minimum);
-            const double b = fmin(edge_of(histogram, i + 1), (double)seen.maximum);
-            sum += (double)histogram->counts[i] * spread_error(a / scale, b / scale,
-                                                               range.low - p.zero_point,
-                                                               range.high - p.zero_point);
+            const double a = fmax((i - SIDE) * width, (double)seen.minimum);
+            const double b = fmin((i + 1 - SIDE) * width, (double)seen.maximum);
+            sum += (double)histogram->counts[i] * spread_error(a / scale, b / scale, &limits);
         }
     }
     return sum * scale * scale;

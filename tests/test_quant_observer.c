@@ -225,6 +225,20 @@ static void test_percentiles_of_sorted_data(void **state) {
     }
 }
 
+/* Half of the numbers are 0: three quarters of all are half of the others. */
+static void test_percentile_counts_zeros(void **state) {
+    (void)state;
+    static const float zeros[COUNT];
+    tdm_quant_observer *const with = make(TDM_QUANT_OBSERVE_PERCENTILE, 1, 1, 75.0, 0);
+    tdm_quant_observer *const without = make(TDM_QUANT_OBSERVE_PERCENTILE, 1, 1, 50.0, 0);
+    see(with, data, COUNT);
+    see(with, zeros, COUNT);
+    see(without, data, COUNT);
+    expect_same(bounds_of(with, TDM_QUANT_SYMMETRIC), bounds_of(without, TDM_QUANT_SYMMETRIC));
+    free(with);
+    free(without);
+}
+
 static void test_percentile_keeps_a_bin_among_zeros(void **state) {
     (void)state;
     static float x[COUNT];
@@ -551,6 +565,7 @@ int main(void) {
         cmocka_unit_test(test_results_do_not_depend_on_the_split),
         cmocka_unit_test(test_histogram_bins),
         cmocka_unit_test(test_percentiles_of_sorted_data),
+        cmocka_unit_test(test_percentile_counts_zeros),
         cmocka_unit_test(test_percentile_keeps_a_bin_among_zeros),
         cmocka_unit_test(test_mse_finds_the_least_error),
         cmocka_unit_test(test_searches_clip_an_outlier),
