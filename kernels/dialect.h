@@ -41,6 +41,8 @@
  *               f32xN_sum(x) f32xN_hmax(x) f32xN_hmin(x)     horizontal, by halves
  *               f32xN_select_lt(a, b, x, y)                  element by element a < b ? x : y
  *               f32xN_bits(x) s32xN_float(v)                 the same bits as the other type
+ *               f32xN_loada_f32|f16|bf16(p, i)               N 1 or 4: p + i is global and a multiple of N elements' size
+ *               f32x4_of(a, b, c, d) s32x4_of(a, b, c, d)
  *               f32xN_from_s32_odd(v)     inexact results keep a set low bit, so that a narrowing to bf16
  *                                         or f16 that follows rounds as if it were the first rounding
  *               Width 1 has the same words: f32x1 is float, s32x1 is int.
@@ -54,13 +56,14 @@
  * Conversion    tdm_float(v) from an integer, tdm_int_rte(x) tdm_int_rtz(x) saturating with NaN giving 0;
  *               tdm_float_bits(x) → uint, tdm_bits_float(u) → float; tdm_is_nan(x)
  * Generic dtype TDM_TYPE(DT) TDM_LOAD(DT, p, i) TDM_STORE(DT, x, p, i) TDM_LOADV(N, DT, p, i)
- *               TDM_STOREV(N, DT, x, p, i), where DT is f32, f16, … or a macro that expands to one
+ *               TDM_LOADV_ALIGNED(N, DT, p, i) TDM_STOREV(N, DT, x, p, i), where DT is f32, f16, … or a macro that expands to one
  * Generic width TDM_F32(N) → f32xN, TDM_SPLAT(N, x), TDM_SELECT_LT(N, a, b, x, y), N a number or a macro
  *               TDM_S32(N), TDM_INT_SPLAT(N, v), TDM_INT_LOADV(N, DT, p, i), TDM_INT_STOREV(N, DT, v, p, i)
  *               TDM_STREAMV(N, x, p, i) stores an f32xN, N a number or a macro, to a global address that is a multiple of
  *               its size, past the caches where the device can; tdm_stream_end() once after the last;
  *               tdm_address(p) the address as a number
  *               TDM_NUMBER(N, x), TDM_BITS(N, x)
+ *               TDM_LANE(N, x, l) element l of an f32xN or s32xN, N 1 or 4; l is a number as written in the text
  *               TDM_COPYV(N, to, i, from, j) moves N elements of one storage type, bits unchanged
  * Blobs         tdm_dims { long v[8]; } by value; an array in a blob is indexed by constants only
  *
@@ -84,6 +87,8 @@
 #define TDM_SPLAT(N, x) TDM_CAT4(f32x, N, _, splat)(x)
 #define TDM_SELECT_LT(N, a, b, x, y) TDM_CAT4(f32x, N, _select, _lt)(a, b, x, y)
 #define TDM_LOADV(N, DT, p, i) TDM_CAT4(f32x, N, _load_, DT)(p, i)
+#define TDM_LANE(N, x, l) TDM_CAT2(tdm_lane_, N)(x, l)
+#define TDM_LOADV_ALIGNED(N, DT, p, i) TDM_CAT4(f32x, N, _loada_, DT)(p, i)
 #define TDM_STOREV(N, DT, x, p, i) TDM_CAT4(f32x, N, _store_, DT)(x, p, i)
 
 #define TDM_S32(N) TDM_CAT2(s32x, N)
@@ -102,6 +107,9 @@ typedef int s32x1;
 #define f32x1_load_f32(p, i) tdm_load_f32(p, i)
 #define f32x1_load_f16(p, i) tdm_load_f16(p, i)
 #define f32x1_load_bf16(p, i) tdm_load_bf16(p, i)
+#define f32x1_loada_f32(p, i) tdm_load_f32(p, i)
+#define f32x1_loada_f16(p, i) tdm_load_f16(p, i)
+#define f32x1_loada_bf16(p, i) tdm_load_bf16(p, i)
 #define f32x1_store_f32(x, p, i) tdm_store_f32(x, p, i)
 #define f32x1_store_f16(x, p, i) tdm_store_f16(x, p, i)
 #define f32x1_store_bf16(x, p, i) tdm_store_bf16(x, p, i)
@@ -120,6 +128,7 @@ typedef int s32x1;
 #define s32x1_from_f32_rte(x) tdm_int_rte(x)
 #define s32x1_from_f32_rtz(x) tdm_int_rtz(x)
 #define f32x1_bits(x) ((int)tdm_float_bits(x))
+#define tdm_lane_1(x, l) (x)
 #define tdm_copy_1(to, i, from, j) ((to)[i] = (from)[j])
 
 #define TDM_REPEAT(N, M) TDM_CAT2(TDM_REPEAT_, N)(M)

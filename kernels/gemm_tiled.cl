@@ -1,16 +1,22 @@
 /* GEMM for GPU-like devices: a group computes a TM×TN tile of D, an item RM×RN of it in registers.
  *
  *                 TN                  The group copies a TM×TK tile of A and a TK×TN tile of B to local
- *             ┌────────┐ TK           memory, converted to f32, zeros outside the matrices; then each
- *             │ b_tile │              item multiplies its rows and columns:
- *        TK   └────────┘                rows     item_y·RM + i                 i < RM
- *      ┌────┐ ┌────────┐                columns  c·4·GX + item_x·4 + 0…3       c < RN / 4
- *   TM │ a  │ │   D    │              so neighbours read neighbouring vectors of four. a_tile is stored
- *      └────┘ └────────┘              by columns (p, i), b_tile by rows (p, j), rows padded by four.
+ *             ┌────────┐ TK           memory, converted to f32; then each item multiplies its rows and
+ *             │ b_tile │              columns:
+ *        TK   └────────┘                rows     y·RM + i                  i < RM
+ *      ┌────┐ ┌────────┐                columns  v·4·GX + x·4 + 0…3        v < RN / 4
+ *   TM │ a  │ │   D    │              so neighbours read neighbouring vectors of four. Both tiles are
+ *      └────┘ └────────┘              stored by steps of K: (p, line), a line being a row of A or a column
+ *                                     of B. PAD floats more a step keep what neighbours store, some steps
+ *                                     apart where memory runs along K, out of one bank.
  *
- * A and B of any strides: the copy walks along whichever dimension is contiguous. AT and BT are their
- * storage types. The step over TK is written out, so that K may be long where all loops of
- * an item have 65535 passes. Grid (row tiles · column tiles, 1, batch). */
+ * While the group multiplies, its items hold their part of the next tiles in registers, on the way from
+ * global memory: VW elements a load along whichever dimension is contiguous. With BUFFERS 2 it goes to a
+ * second pair of tiles and one barrier a tile is enough; with BUFFERS 1, to the same one after another barrier.
+ *
+ * Lines outside the matrices repeat the last one: what comes of them is not stored. Steps outside are zeros.
+ * AT and BT are the storage types. The steps of a tile are written out, so that K may be long where all
+ * loops of an item have 65535 passes. Grid (row tiles · column tiles, 1, batch). */
 #define TDM_EPILOGUE_VECTOR 4
 #include "dialect.h"
 #include "gemm_args.h"
@@ -19,69 +25,178 @@
 #define GX (TN / RN)
 #define GY (TM / RM)
 #define ITEMS (GX * GY)
-#define A_PITCH (TM + 4)
-#define B_PITCH (TN + 4)
+/* Vectors of four in a step: tiles of vectors are aligned as vectors. */
+#define A_STEP ((TM + PAD) / 4)
+#define B_STEP ((TN + PAD) / 4)
+/* Loads of an item for a tile. */
+#define A_LOADS (TM * TK / VW / ITEMS)
+#define B_LOADS (TN * TK / VW / ITEMS)
+#if A_LOADS * VW * ITEMS != TM * TK || B_LOADS * VW * ITEMS != TN * TK || PAD % 4 != 0
+#error "the tiles do not divide into vectors"
+#endif
 
-/* Column P of a_tile times row P of b_tile. */
+/* How loads are done: element by element as far as the matrix goes, in vectors, in aligned vectors. */
+#define BY_ELEMENT 0
+#define BY_VECTOR 1
+#define BY_ALIGNED 2
+
+/* An operand from the first line of the group's tile on. */
+typedef struct {
+    long at;          /* element of that line at step 0 */
+    long line, depth; /* strides */
+    int last;         /* the last line there is */
+    int along_depth;  /* loads run along K */
+    int way;          /* loads of a tile with all its steps */
+} tile_source;
+
+TDM_DEVICE tile_source source_of(ulong address, int bytes, long at, long line, long depth,
+                                 long lines, int tile_lines) {
+    tile_source s;
+    s.at = at;
+    s.line = line;
+    s.depth = depth;
+    s.last = (int)(lines < tile_lines ? lines : tile_lines) - 1;
+    s.along_depth = depth == 1;
+    const long pitch = s.along_depth ? line : depth;
+    const int aligned = (address + (ulong)at * bytes) % (VW * bytes) == 0 && pitch % VW == 0;
+    const int contiguous = s.along_depth || (line == 1 && lines >= tile_lines);
+    s.way = !contiguous ? BY_ELEMENT : aligned ? BY_ALIGNED : BY_VECTOR;
+    return s;
+}
+
+/* First line and step of a tile's load t. */
+#define LOAD_LINE(LINES, s, t) ((s).along_depth ? (t) / (TK / VW) : (t) % ((LINES) / VW) * VW)
+#define LOAD_STEP(LINES, s, t) ((s).along_depth ? (t) % (TK / VW) * VW : (t) / ((LINES) / VW))
+
+#if VW == 4
+#define FOR_LANES(EACH) EACH(0) EACH(1) EACH(2) EACH(3)
+#define FROM_LANES(EACH) f32x4_of(EACH(0), EACH(1), EACH(2), EACH(3))
+#define STORE_LINES(x, tile, scalars, i) (tile)[(i) / 4] = (x)
+#else
+#define FOR_LANES(EACH) EACH(0)
+#define FROM_LANES(EACH) EACH(0)
+#define STORE_LINES(x, tile, scalars, i) (scalars)[i] = (x)
+#endif
+
+#define PLACE(line_, step_)                                                                        \
+    (s.at + (long)tdm_int_min(line_, s.last) * s.line + (p0 + (step_)) * s.depth)
+#define ELEMENT_A(l) ELEMENT(AT, l)
+#define ELEMENT_B(l) ELEMENT(BT, l)
+#define ELEMENT(DT, l)                                                                             \
+    (p0 + step + (s.along_depth ? l : 0) < k                                                       \
+         ? TDM_LOAD(DT, from,                                                                      \
+                    PLACE(line + (s.along_depth ? 0 : l), step + (s.along_depth ? l : 0)))         \
+         : 0.0f)
+
+/* Load t of the tile whose first step is p0. */
+#define FETCH(NAME, DT, LINES, EACH)                                                               \
+    TDM_DEVICE TDM_F32(VW)                                                                         \
+        NAME(TDM_GLOBAL const TDM_TYPE(DT) * from, tile_source s, long p0, long k, int t) {        \
+        const int line = LOAD_LINE(LINES, s, t), step = LOAD_STEP(LINES, s, t);                    \
+        const int way = p0 + TK <= k ? s.way : BY_ELEMENT;                                         \
+        TDM_F32(VW) x;                                                                             \
+        if (way == BY_ALIGNED)                                                                     \
+            x = TDM_LOADV_ALIGNED(VW, DT, from, PLACE(line, step));                                \
+        else if (way == BY_VECTOR)                                                                 \
+            x = TDM_LOADV(VW, DT, from, PLACE(line, step));                                        \
+        else                                                                                       \
+            x = FROM_LANES(EACH);                                                                  \
+        return x;                                                                                  \
+    }
+FETCH(fetch_a, AT, TM, ELEMENT_A)
+FETCH(fetch_b, BT, TN, ELEMENT_B)
+
+/* Puts what load t brought to its place in a tile. */
+#define STORE_LANE(l) to[((step + l) * stride) + line] = TDM_LANE(VW, x, l);
+#define KEEP(LINES, s, t, value, tile, scalars, first, STEP)                                       \
+    {                                                                                              \
+        const TDM_F32(VW) x = (value);                                                             \
+        const int line = LOAD_LINE(LINES, s, t), step = LOAD_STEP(LINES, s, t), stride = STEP * 4; \
+        TDM_LOCAL float *const to = (scalars) + (first)*4;                                         \
+        if ((s).along_depth) {                                                                     \
+            FOR_LANES(STORE_LANE)                                                                  \
+        } else {                                                                                   \
+            STORE_LINES(x, (tile) + (first), to, step * stride + line);                            \
+        }                                                                                          \
+    }
+
+/* Row l of the four in a_vec times the item's columns. */
+#define ROW(l)                                                                                     \
+    {                                                                                              \
+        const f32x4 a_all = f32x4_splat(TDM_LANE(4, a_vec, l));                                     \
+        TDM_UNROLL for (int v = 0; v < RN / 4; v++) acc[i + l][v] =                                \
+            tdm_mad(a_all, b_vec[v], acc[i + l][v]);                                               \
+    }
+/* Step P of both tiles. */
 #define MULTIPLY(P)                                                                                \
     {                                                                                              \
         f32x4 b_vec[RN / 4];                                                                       \
-        TDM_UNROLL for (int v = 0; v < RN / 4; v++)                                                \
-            b_vec[v] = f32x4_load_f32(b_tile, (P)*B_PITCH + v * 4 * GX + x * 4);                   \
-        TDM_UNROLL for (int i = 0; i < RM; i++) {                                                  \
-            const f32x4 a_vec = f32x4_splat(a_tile[(P)*A_PITCH + y * RM + i]);                     \
-            TDM_UNROLL for (int v = 0; v < RN / 4; v++)                                            \
-                acc[i][v] = tdm_mad(a_vec, b_vec[v], acc[i][v]);                                   \
+        TDM_UNROLL for (int v = 0; v < RN / 4; v++) b_vec[v] =                                     \
+            b_tile[b_first + (P)*B_STEP + v * GX + x];                                             \
+        TDM_UNROLL for (int i = 0; i < RM; i += 4) {                                               \
+            const f32x4 a_vec = a_tile[a_first + (P)*A_STEP + (y * RM + i) / 4];                   \
+            ROW(0) ROW(1) ROW(2) ROW(3)                                                            \
         }                                                                                          \
     }
 
 TDM_KERNEL_GROUP(TDM_ENTRY, GX, GY, 1)
-(TDM_GLOBAL const TDM_TYPE(AT) *TDM_RESTRICT a, long a_offset,
- TDM_GLOBAL const TDM_TYPE(BT) *TDM_RESTRICT b, long b_offset, TDM_GLOBAL const void *c,
+(TDM_GLOBAL const TDM_TYPE(AT) * TDM_RESTRICT a, long a_offset,
+ TDM_GLOBAL const TDM_TYPE(BT) * TDM_RESTRICT b, long b_offset, TDM_GLOBAL const void *c,
  long c_offset, TDM_GLOBAL const void *bias, long bias_offset, TDM_GLOBAL const void *residual,
  long r_offset, TDM_GLOBAL void *d, long d_offset, tdm_gemm_shape_arg s, tdm_gemm_epilogue_arg e) {
-    TDM_LOCAL_ARRAY(float, a_tile, TK * A_PITCH);
-    TDM_LOCAL_ARRAY(float, b_tile, TK * B_PITCH);
+    TDM_LOCAL_ARRAY(f32x4, a_tile, BUFFERS * TK * A_STEP);
+    TDM_LOCAL_ARRAY(f32x4, b_tile, BUFFERS * TK * B_STEP);
+    TDM_LOCAL float *const a_scalars = (TDM_LOCAL float *)a_tile;
+    TDM_LOCAL float *const b_scalars = (TDM_LOCAL float *)b_tile;
     const int x = tdm_item_x(), y = tdm_item_y(), item = y * GX + x;
-    const long z = tdm_group_z();
+    const long z = tdm_group_z(), k = s.k;
     const long i0 = tdm_group_x() % s.row_tiles * TM, j0 = tdm_group_x() / s.row_tiles * TN;
-    const long a0 = a_offset + z * s.a_batch, b0 = b_offset + z * s.b_batch;
+    const tile_source from_a =
+        source_of(tdm_address(a), sizeof(TDM_TYPE(AT)), a_offset + z * s.a_batch + i0 * s.a_row,
+                  s.a_row, s.a_col, s.m - i0, TM);
+    const tile_source from_b =
+        source_of(tdm_address(b), sizeof(TDM_TYPE(BT)), b_offset + z * s.b_batch + j0 * s.b_col,
+                  s.b_col, s.b_row, s.n - j0, TN);
 
     f32x4 acc[RM][RN / 4];
-    TDM_UNROLL for (int i = 0; i < RM; i++)
-        TDM_UNROLL for (int v = 0; v < RN / 4; v++) acc[i][v] = f32x4_splat(0.0f);
+    TDM_UNROLL for (int i = 0; i < RM; i++) TDM_UNROLL for (int v = 0; v < RN / 4; v++) acc[i][v] =
+        f32x4_splat(0.0f);
 
-    for (long p0 = 0; p0 < s.k; p0 += TK) {
-        TDM_UNROLL for (int step = 0; step < TM * TK / ITEMS; step++) {
-            const int t = step * ITEMS + item;
-            const int i = s.a_col == 1 ? t / TK : t % TM;
-            const int p = s.a_col == 1 ? t % TK : t / TM;
-            a_tile[p * A_PITCH + i] =
-                i0 + i < s.m && p0 + p < s.k
-                    ? TDM_LOAD(AT, a, a0 + (i0 + i) * s.a_row + (p0 + p) * s.a_col)
-                    : 0.0f;
+    /* The first pass only fetches, the last one only multiplies. */
+    int a_first = 0, b_first = 0;
+    for (long p0 = -TK; p0 < k; p0 += TK) {
+        const int more = p0 + TK < k;
+        TDM_F32(VW) a_next[A_LOADS], b_next[B_LOADS];
+        if (more) {
+            TDM_UNROLL for (int n = 0; n < A_LOADS; n++) a_next[n] =
+                fetch_a(a, from_a, p0 + TK, k, n * ITEMS + item);
+            TDM_UNROLL for (int n = 0; n < B_LOADS; n++) b_next[n] =
+                fetch_b(b, from_b, p0 + TK, k, n * ITEMS + item);
         }
-        TDM_UNROLL for (int step = 0; step < TK * TN / ITEMS; step++) {
-            const int t = step * ITEMS + item;
-            const int j = s.b_row == 1 ? t / TK : t % TN;
-            const int p = s.b_row == 1 ? t % TK : t / TN;
-            b_tile[p * B_PITCH + j] =
-                j0 + j < s.n && p0 + p < s.k
-                    ? TDM_LOAD(BT, b, b0 + (p0 + p) * s.b_row + (j0 + j) * s.b_col)
-                    : 0.0f;
+        if (p0 >= 0) {
+            TDM_REPEAT(TK, MULTIPLY)
         }
+#if BUFFERS == 1
         tdm_barrier();
-        TDM_REPEAT(TK, MULTIPLY)
+#else
+        a_first = TK * A_STEP - a_first;
+        b_first = TK * B_STEP - b_first;
+#endif
+        if (more) {
+            TDM_UNROLL for (int n = 0; n < A_LOADS; n++)
+                KEEP(TM, from_a, n * ITEMS + item, a_next[n], a_tile, a_scalars, a_first, A_STEP)
+                    TDM_UNROLL for (int n = 0; n < B_LOADS; n++) KEEP(
+                        TN, from_b, n * ITEMS + item, b_next[n], b_tile, b_scalars, b_first, B_STEP)
+        }
         tdm_barrier();
     }
 
     /* The epilogue is a rolled loop over a copy: unrolled over registers it would be most of the code. */
     float tile[RM * RN];
-    TDM_UNROLL for (int i = 0; i < RM; i++)
-        TDM_UNROLL for (int v = 0; v < RN / 4; v++)
-            f32x4_store_f32(acc[i][v], tile, i * RN + v * 4);
-    const tdm_epilogue_io io = tdm_epilogue_begin(c, c_offset, bias, bias_offset, residual,
-                                                  r_offset, d, d_offset, e, z);
+    TDM_UNROLL for (int i = 0; i < RM; i++) TDM_UNROLL for (int v = 0; v < RN / 4; v++)
+        f32x4_store_f32(acc[i][v], tile, i * RN + v * 4);
+    const tdm_epilogue_io io =
+        tdm_epilogue_begin(c, c_offset, bias, bias_offset, residual, r_offset, d, d_offset, e, z);
     const int dense = tdm_epilogue_is_dense(e);
     for (int t = 0; t < RM * (RN / 4); t++) {
         const long i = i0 + y * RM + t / (RN / 4);

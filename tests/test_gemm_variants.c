@@ -4,6 +4,7 @@
  */
 // ctest: device timeout=300
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "api/gemm_internal.h"
@@ -187,6 +188,31 @@ static void run_ties(const test_device *device, const tdm_variant *row) {
     }
 }
 
+/* Value of -D<name>= among a row's defines. */
+static long define_of(const tdm_variant *row, const char *name) {
+    const char *const found = strstr(row->defines, name);
+    return found ? strtol(found + strlen(name), NULL, 10) : 0;
+}
+
+/* What the selection asks a device for must be what the text makes of the row's defines. */
+static void check_tiled_row(const test_device *device, const tdm_variant *row) {
+    if (row->parameters[TDM_GEMM_P_FAMILY] != TDM_GEMM_TILED ||
+        !test_case_begin(device, row->name, "parameters"))
+        return;
+    const long tm = define_of(row, "-DTM="), tn = define_of(row, "-DTN="),
+               x = tn / define_of(row, "-DRN="), y = tm / define_of(row, "-DRM="),
+               bytes = define_of(row, "-DBUFFERS=") * define_of(row, "-DTK=") *
+                       (tm + tn + 2 * define_of(row, "-DPAD=")) * (long)sizeof(float);
+    const long expected[] = {tm, tn, x * y, bytes, x};
+    const int places[] = {TDM_GEMM_P_ROWS, TDM_GEMM_P_COLUMNS, TDM_GEMM_P_ITEMS,
+                          TDM_GEMM_P_LOCAL_BYTES, TDM_GEMM_P_GROUP_X};
+    for (int i = 0; i < COUNT(places); i++)
+        if (row->parameters[places[i]] != expected[i])
+            test_case_fail("p%d is %d, the defines make it %ld", places[i],
+                           (int)row->parameters[places[i]], expected[i]);
+    test_case_end();
+}
+
 /* Cases per row under a slow implementation. */
 enum {
     SMALL_CASES = 12
@@ -210,6 +236,7 @@ static void run_row(const test_device *device, const tdm_variant *row) {
     }
     if (!test_is_small())
         run_ties(device, row);
+    check_tiled_row(device, row);
 }
 
 static void every_variant(void **state) {

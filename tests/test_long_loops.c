@@ -1,9 +1,10 @@
 // Long sums and rows: right results, or a refusal that says why, on devices that bound a work-item's loops.
 // ctest: device
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
-#include "api/core.h"
+#include "api/gemm_internal.h"
 #include "tests/support/device_cases.h"
 
 static float *host_values(int64_t count, float value) {
@@ -111,8 +112,63 @@ DEVICE_TEST(long_rows_are_right_or_refused) {
     }
 }
 
+static void run_forced(const test_device *device, const tdm_variant *row, const tdm_tensor *a,
+                       const tdm_tensor *b, tdm_tensor *d) {
+    char variant[TDM_CHOICE_TEXT];
+    snprintf(variant, sizeof variant, "%s:split_k=1", row->name);
+    tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
+    tdm_gemm_args args = TDM_GEMM_ARGS_INIT;
+    tdm_gemm_plan *plan;
+    desc.a = a->layout;
+    desc.b = b->layout;
+    desc.d = d->layout;
+    desc.variant = variant;
+    args.a = a;
+    args.b = b;
+    args.d = d;
+    TEST_OK(tdm_gemm_plan_create(device->device, &desc, &plan));
+    TEST_OK(tdm_gemm_plan_run(plan, device->stream, &args));
+    tdm_gemm_plan_destroy(plan);
+}
+
+/* The longest sums that one item makes where loops are short, in a corner of a tile. */
+static void check_tiled(const test_device *device, const tdm_variant *row, int64_t k) {
+    const int64_t a_shape[] = {1, k}, b_shape[] = {k, 3}, d_shape[] = {1, 3};
+    float *const values = host_values(3 * k, 1), dots[3] = {NAN, NAN, NAN};
+    values[k - 1] = 2;
+    tdm_tensor *const a = send(device, 2, a_shape, values),
+                      *const b = send(device, 2, b_shape, values), *d;
+    TEST_OK(tdm_tensor_create(device->device, TDM_F32, 2, d_shape, &d));
+    run_forced(device, row, a, b, d);
+    TEST_OK(tdm_copy_to_host(device->stream, d, dots, sizeof dots, NULL));
+    for (int j = 0; j < 3; j++) {
+        const float expected = (float)(k + 1 + ((k - 1) % 3 == j));
+        if (dots[j] != expected)
+            test_case_fail("%s: column %d of K %lld is %g, should be %g", row->name, j,
+                           (long long)k, (double)dots[j], (double)expected);
+    }
+    tdm_tensor_destroy(a);
+    tdm_tensor_destroy(b);
+    tdm_tensor_destroy(d);
+    free(values);
+}
+
+DEVICE_TEST(every_tiled_row_sums_as_long_as_loops_may_be) {
+    const bool bounded = !(device->info.capabilities & TDM_CAP_LONG_LOOPS);
+    for (int i = 0; i < tdm_variant_count; i++) {
+        const tdm_variant *const row = &tdm_variants[i];
+        if (row->op == TDM_OP_GEMM && row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_TILED &&
+            row->parameters[TDM_GEMM_P_A_TYPE] == TDM_F32 &&
+            row->parameters[TDM_GEMM_P_B_TYPE] == TDM_F32)
+            check_tiled(device, row, bounded ? TDM_SHORT_LOOP_ELEMENTS : 67);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(long_rows_are_right_or_refused)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(long_rows_are_right_or_refused),
+        cmocka_unit_test(every_tiled_row_sums_as_long_as_loops_may_be),
+    };
     return cmocka_run_group_tests_name("long loops", tests, test_devices_setup,
                                        test_devices_teardown);
 }

@@ -238,7 +238,7 @@ static void kinds_of_devices_have_their_shipped_rows(void **state) {
     info.vendor_id = 0x8086;
     assert_string_equal(shipped_choice(info), "gemm_f32_tiled_64x64");
     snprintf(info.selector, sizeof info.selector, "opencl/qualcomm/QUALCOMM Adreno(TM) 740");
-    assert_string_equal(shipped_choice(info), "gemm_f32_tiled_64x64");
+    assert_string_equal(shipped_choice(info), "gemm_f32_tiled_64x64_single");
     assert_string_equal(shipped_choice(nothing), "none");
 }
 
