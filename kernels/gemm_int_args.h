@@ -9,7 +9,8 @@
  *               zd + rint(clamp(x, low − zd, high − zd)), with 0 for the lower limit where the activation is relu and low < zd
  *   D float:    x = alpha·(float(acc)·(sa(i)·sb(j))) goes through the epilogue of the other kernels: C, float bias, residual, activation
  *
- * float(acc) is rounded to nearest even. A scale or zero point that is absent is 1 or 0: its buffer is never touched. */
+ * float(acc) is rounded to nearest even. An 8-bit D is zd where x is NaN, and where sd is 0 or NaN. A scale
+ * or zero point that is absent is 1 or 0: its buffer is never touched. */
 #ifndef TDM_GEMM_INT_ARGS_H
 #define TDM_GEMM_INT_ARGS_H
 

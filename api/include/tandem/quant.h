@@ -1,10 +1,10 @@
 /*
  * Quantized tensors: real = scale · (q − zero_point).
  *
- * A quantized tensor is a tensor of s8, u8 or s4 that carries its parameters: a tensor of scales and, if asymmetric, one
- * of zero points. How many elements share a parameter is data, not a kind: `block` has, for each dimension, the elements
- * that share one (0: the whole dimension), and the parameters' tensors have the same rank, with ceil(dimension / block)
- * entries per dimension, one where block is 0:
+ * A quantized tensor is a tensor of s8, u8 or s4 (or of s32: sums of products) that carries its parameters: a tensor of
+ * scales and, if asymmetric, one of zero points. How many elements share a parameter is data, not a kind: `block` has, for
+ * each dimension, the elements that share one (0: the whole dimension), and the parameters' tensors have the same rank, with
+ * ceil(dimension / block) entries per dimension, one where block is 0:
  *
  *     per tensor                                  block {0, 0}    parameters 1×1
  *     per output channel of a K×N weight          block {0, 1}    parameters 1×N
@@ -47,8 +47,9 @@ static inline tdm_quantization tdm_quantization_init(void) {
 /*
  * A new handle on the same elements that carries parameters; `tensor` may itself carry some, which the new handle does not. The
  * scales' and zero points' buffers are kept alive; their content may change later, and whoever runs after that sees it.
- * Views: tdm_tensor_transpose and tdm_tensor_slice carry the parameters along (a slice must begin on a block, and end on one or at
- * the end of the dimension); tdm_tensor_view, _reshape and _broadcast carry parameters of the whole tensor and refuse others
+ * Views: tdm_tensor_transpose and tdm_tensor_slice carry the parameters along (a slice must begin on a block, end on one or at
+ * the end of the dimension, and step by 1 where a block has more than one element, or it is TDM_UNSUPPORTED);
+ * tdm_tensor_view, _reshape and _broadcast carry parameters of the whole tensor and refuse others
  * (TDM_UNSUPPORTED). Released with tdm_tensor_destroy. Statuses: TDM_BAD_ARGUMENT (NULL, another device, struct_size,
  * negative block), TDM_BAD_DTYPE, TDM_BAD_SHAPE (shape of scale or zero_point, named), TDM_OUT_OF_HOST_MEMORY. Thread-safe. Since 0.1.
  */
@@ -57,7 +58,7 @@ TDM_API tdm_status tdm_tensor_quantized(const tdm_tensor *tensor,
                                         tdm_tensor **quantized);
 
 /*
- * Allocate a contiguous quantized tensor with its parameters' tensors: elements of `dtype` (s8, u8, s4), scales of `scale`
+ * Allocate a contiguous quantized tensor with its parameters' tensors: elements of `dtype` (s8, u8, s4, s32), scales of `scale`
  * (f32, f16), zero points of `zero_point` (s32, s8, u8, or TDM_DTYPE_NONE for none). block has `rank` entries; NULL: one
  * parameter for the whole tensor. All content is undefined until tdm_quantize_dynamic or copies into the parameters fill it. Statuses: as
  * tdm_tensor_create and tdm_tensor_quantized. Thread-safe. Since 0.1.
