@@ -103,7 +103,7 @@ static int read_text(gguf_file *file, gguf_cursor *cursor, const char *what, siz
         return file_fail(error, "the file is truncated in %s", what);
     if (!utf8_is_plain(bytes, (size_t)length))
         return file_fail(error, "%s is no UTF-8 text without control characters", what);
-    char *const copy = strndup(bytes, (size_t)length);
+    char *const copy = gguf_copy_text(bytes, (size_t)length);
     if (!copy)
         return file_fail(error, "out of memory for %s", what);
     file->texts[file->text_count++] = copy;

@@ -1,5 +1,6 @@
 #include "bench/gguf_cursor.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static const struct {
@@ -29,6 +30,15 @@ const void *gguf_skip(gguf_cursor *cursor, uint64_t size) {
     const void *const bytes = cursor->next;
     cursor->next += size;
     return bytes;
+}
+
+char *gguf_copy_text(const void *bytes, size_t length) {
+    char *const text = malloc(length + 1);
+    if (text) {
+        memcpy(text, bytes, length);
+        text[length] = '\0';
+    }
+    return text;
 }
 
 static int skip_array(gguf_cursor *cursor, int depth, const char *key, file_error *error) {

@@ -15,6 +15,9 @@ int gguf_take(gguf_cursor *cursor, void *target, size_t size);
 /* Where the next `size` bytes stand, going past them; NULL when fewer are left. */
 const void *gguf_skip(gguf_cursor *cursor, uint64_t size);
 
+/* A copy of a text that has no end of its own; the caller frees it. NULL when memory is short. */
+char *gguf_copy_text(const void *bytes, size_t length);
+
 /* Go past a value and check it. `depth`: how many arrays may stand in each other. `key` is for the sentence. */
 int gguf_skip_value(gguf_cursor *cursor, uint32_t type, int depth, const char *key,
                     file_error *error);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/gguf_cursor.h"
 #include "bench/utf8_text.h"
 
 static const char gguf_prefix[] = "gguf.";
@@ -64,7 +65,7 @@ static char *text_of(const gguf_value *value) {
     double wide = 0.0;
     switch (value->type) {
     case GGUF_VALUE_STRING:
-        return strndup((const char *)value->data + 8, value->bytes - 8);
+        return gguf_copy_text((const char *)value->data + 8, value->bytes - 8);
     case GGUF_VALUE_F32:
         memcpy(&narrow, value->data, sizeof narrow);
         snprintf(number, sizeof number, "%.9g", (double)narrow);
