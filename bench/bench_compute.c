@@ -61,22 +61,22 @@ static int run_on_device(const compute_options *options) {
 
 int bench_compute_command(int argc, char **argv) {
     compute_options given = {
-        .operations = "fma,read",
+        .operations = "fma,dot,read",
         .bytes = 256 << 20,
         .steps = 4096,
         .settings = BENCH_SETTINGS_INIT,
     };
     const cli_option options[] = {
         {"operation", CLI_CHOICES, &given.operations, "LIST",
-         "f32 multiply-adds from registers, reading memory", "fma|read", 0, 0},
+         "f32 multiply-adds, dot products of bytes, reading memory", "fma|dot|read", 0, 0},
         {"bytes", CLI_BYTES, &given.bytes, "N", "how much is read; 256M by default", NULL, 1, 1e12},
-        {"steps", CLI_COUNT, &given.steps, "N", "multiply-adds of a chain; 4096 by default", NULL,
-         1, 60000},
+        {"steps", CLI_COUNT, &given.steps, "N", "steps of a chain of fma or dot; 4096 by default",
+         NULL, 1, 60000},
         BENCH_SETTINGS_OPTIONS(&given.settings),
     };
     const cli_command command = {
         .name = command_name,
-        .summary = "the device's limits: multiply-adds and reading, verified",
+        .summary = "the device's limits: arithmetic and reading, verified",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
         .notes = "The other suites measure these beside their cases where --roof names them.",

@@ -171,6 +171,7 @@ static void measure(gemm_run *run, const gemm_case *item, const char *name) {
     write_request(run, item, &request);
     bench_device_write(&run->device, &fields);
     bench_roofs_prepare(&run->roofs, run->entrants + run->entrant_count,
+                        gemm_types_integer(item->types) ? PROBE_DOT : PROBE_FMA,
                         (int64_t)gemm_case_bytes(item, OP_GEMM_B), &fields);
     bench_plan plan = bench_settings_plan(&run->options->settings);
     plan.task = (bench_task){

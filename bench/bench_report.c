@@ -17,7 +17,7 @@ typedef struct roof_words {
 } roof_words;
 
 static roof_words words_of(const bench_roof *roof) {
-    if (roof->item.kind == PROBE_FMA)
+    if (probe_kind_computes(roof->item.kind))
         return (roof_words){"peak_gflops", "of_peak", "of peak"};
     return (roof_words){"read_gbs", "of_read", "of read"};
 }
@@ -134,17 +134,29 @@ static void take_base(const bench_entrant *entrant, bench_result *row, worker_te
                     entrant->of_base);
 }
 
+/*
+ * What a row has of a roof's kind of work; 0 where it is none: arithmetic of one type is no limit of what an entrant does with
+ * another.
+ */
+static double amount_of(const bench_roof *roof, const bench_entrant *entrant,
+                        const bench_result *row) {
+    if (!probe_kind_computes(roof->item.kind))
+        return row->bytes;
+    return entrant->row == NULL ? row->flops : 0;
+}
+
 /* Shares of the roofs, into the row's metrics too; a roof without a result gives nulls there. */
-static void take_roofs(const bench_report *report, const bench_entrant *roofs, bench_result *row,
-                       double median, row_ratios *ratios) {
+static void take_roofs(const bench_report *report, const bench_entrant *roofs,
+                       const bench_entrant *entrant, bench_result *row, double median,
+                       row_ratios *ratios) {
     result_number *metric = row->metrics;
     while (metric->key != NULL)
         metric++;
     for (int i = 0; i < report->roofs->count; i++) {
         const bench_roof *const roof = &report->roofs->roof[i];
-        const double amount = roof->item.kind == PROBE_FMA ? row->flops : row->bytes;
-        const double rate = bench_roof_rate(&roofs[i]);
-        ratios->roofs[i] = amount > 0 ? amount / median / rate : NAN;
+        const double amount = amount_of(roof, entrant, row);
+        const double rate = amount > 0 ? bench_roof_rate(&roofs[i]) : NAN;
+        ratios->roofs[i] = amount / median / rate;
         *metric++ = (result_number){words_of(roof).rate, rate * 1e-9};
         *metric++ = (result_number){words_of(roof).share, ratios->roofs[i]};
     }
@@ -179,7 +191,7 @@ void bench_report_case(bench_report *report, const bench_result *row, bench_entr
         note_twin(entrant, ratios.tandem, &note);
         take_base(entrant, &each, &note);
         each.note = note.text;
-        take_roofs(report, entrants + count, &each, median, &ratios);
+        take_roofs(report, entrants + count, entrant, &each, median, &ratios);
         add_row(report, &each, entrant, &ratios);
     }
     ratios = (row_ratios){.tandem = NAN, .roofs = {NAN, NAN}};

@@ -35,10 +35,12 @@ bench_task bench_probe_task(const probe_case *item, const worker_text *device_fi
     return (bench_task){.request = request->text, .verify = probe_case_check, .user = item};
 }
 
-void bench_roofs_prepare(bench_roofs *roofs, bench_entrant *entrants, int64_t read_bytes,
-                         const worker_text *device_fields) {
+void bench_roofs_prepare(bench_roofs *roofs, bench_entrant *entrants, probe_kind arithmetic,
+                         int64_t read_bytes, const worker_text *device_fields) {
     for (int i = 0; i < roofs->count; i++) {
         bench_roof *const roof = &roofs->roof[i];
+        if (probe_kind_computes(roof->item.kind))
+            roof->item.kind = arithmetic;
         roof->item.steps = roofs->quick ? QUICK_FMA_STEPS : FMA_STEPS;
         roof->item.bytes = read_bytes;
         roof->item.seed = 1;
@@ -55,19 +57,23 @@ double bench_roof_rate(const bench_entrant *entrant) {
 }
 
 bench_result bench_probe_row(const probe_case *item, double work, char name[MAX_PROBE_NAME]) {
-    const int fma = item->kind == PROBE_FMA;
+    const int computes = probe_kind_computes(item->kind);
+    const char *const dtype = item->kind == PROBE_DOT ? "u8s8" : "f32";
     bench_result row = {
-        .suite = fma ? "compute" : "memory",
-        .dtype = fma ? "f32" : NULL,
+        .suite = computes ? "compute" : "memory",
+        .dtype = computes ? dtype : NULL,
         .mode = "pipelined",
         .packing = "none",
     };
-    snprintf(name, MAX_PROBE_NAME, fma ? "fma f32 %lld steps" : "scan %lld bytes",
-             (long long)(fma ? item->steps : item->bytes));
+    if (computes)
+        snprintf(name, MAX_PROBE_NAME, "%s %s %lld steps", probe_kind_name(item->kind), dtype,
+                 (long long)item->steps);
+    else
+        snprintf(name, MAX_PROBE_NAME, "scan %lld bytes", (long long)item->bytes);
     row.case_name = name;
-    row.shape[0] =
-        (result_number){fma ? "steps" : "bytes", (double)(fma ? item->steps : item->bytes)};
-    row.flops = fma ? work : 0;
-    row.bytes = fma ? 0 : work;
+    row.shape[0] = (result_number){computes ? "steps" : "bytes",
+                                   (double)(computes ? item->steps : item->bytes)};
+    row.flops = computes ? work : 0;
+    row.bytes = computes ? 0 : work;
     return row;
 }

@@ -36,9 +36,12 @@ void bench_roofs_choose(bench_roofs *roofs, const char *list, int quick);
 /* Make entrants[0 … count-1] the roofs' workers. */
 void bench_roofs_enter(const bench_roofs *roofs, bench_entrant *entrants);
 
-/* What the probes do beside the next case: `read_bytes` is the size of what that case reads. */
-void bench_roofs_prepare(bench_roofs *roofs, bench_entrant *entrants, int64_t read_bytes,
-                         const worker_text *device_fields);
+/*
+ * What the probes do beside the next case: `arithmetic`, PROBE_FMA or PROBE_DOT, is that of the case, and `read_bytes` the
+ * size of what it reads.
+ */
+void bench_roofs_prepare(bench_roofs *roofs, bench_entrant *entrants, probe_kind arithmetic,
+                         int64_t read_bytes, const worker_text *device_fields);
 
 /* Flops (compute) or bytes (memory) per second; NaN when the entrant has no result. */
 double bench_roof_rate(const bench_entrant *entrant);

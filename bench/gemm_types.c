@@ -47,6 +47,15 @@ int gemm_types_exact(gemm_types types) {
     return rows[types].dtype[OP_GEMM_D] == TDM_S32;
 }
 
+static int is_integer(tdm_dtype dtype) {
+    return tdm_dtype_info(dtype)->kind != TDM_CLASS_FLOAT;
+}
+
+int gemm_types_integer(gemm_types types) {
+    const tdm_dtype *const dtype = rows[types].dtype;
+    return is_integer(dtype[OP_GEMM_A]) && is_integer(dtype[OP_GEMM_B]);
+}
+
 int gemm_types_alike(gemm_types types) {
     const tdm_dtype *const dtype = rows[types].dtype;
     return dtype[OP_GEMM_A] == dtype[OP_GEMM_B] && dtype[OP_GEMM_A] == dtype[OP_GEMM_D];

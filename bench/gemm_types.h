@@ -44,6 +44,9 @@ int gemm_types_quantized(gemm_types types, op_gemm_operand operand);
 /* D is the sums themselves, every bit of which must be right. */
 int gemm_types_exact(gemm_types types);
 
+/* What is multiplied are integers: A and B. */
+int gemm_types_integer(gemm_types types);
+
 /* A, B and D are stored alike. */
 int gemm_types_alike(gemm_types types);
 

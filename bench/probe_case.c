@@ -11,10 +11,14 @@ const float probe_fma_b = 0.75f;
 /* A multiply-add may round once or twice; the two drift apart by less than this over thousands of steps. */
 static const double fma_tolerance = 1e-4;
 
-static const char *const kind_names[] = {"fma", "read", "launch"};
+static const char *const kind_names[] = {"fma", "dot", "read", "launch"};
 
 const char *probe_kind_name(probe_kind kind) {
     return kind_names[kind];
+}
+
+int probe_kind_computes(probe_kind kind) {
+    return kind == PROBE_FMA || kind == PROBE_DOT;
 }
 
 int probe_kind_parse(const char *name, probe_kind *kind) {
@@ -43,7 +47,7 @@ int probe_case_read(const char *line, probe_case *item) {
     item->seed = (uint64_t)worker_field_integer(line, "seed", 0);
     if (probe_kind_parse(kind, &item->kind) != 0)
         return -1;
-    if (item->kind == PROBE_FMA)
+    if (probe_kind_computes(item->kind))
         return item->steps >= 1 && item->steps <= INT32_MAX ? 0 : -1;
     return item->bytes >= (item->kind == PROBE_READ) ? 0 : -1;
 }
@@ -53,6 +57,15 @@ float probe_fma_start(const probe_case *item, int width, int chain, int lane) {
     const int place = chain * width + lane;
     random_fill_numbers(TDM_F32, item->seed + (uint64_t)place, &value, 1);
     return value;
+}
+
+uint32_t probe_dot_start(const probe_case *item, int width, int chain, int lane) {
+    const int place = chain * width + lane;
+    return (uint32_t)random_bits(item->seed, (uint64_t)place);
+}
+
+uint32_t probe_dot_factor(const probe_case *item, int lane) {
+    return (uint32_t)random_bits(item->seed + 1000, (uint64_t)lane);
 }
 
 uint32_t probe_read_word(const probe_case *item, uint64_t index) {
@@ -76,16 +89,60 @@ static float expected_sum(const probe_case *item, int width, int chains, int lan
     return sum;
 }
 
+static uint32_t expected_dot_sum(const probe_case *item, int width, int chains, int lane) {
+    const uint32_t factor = probe_dot_factor(item, lane);
+    uint32_t sum = 0;
+    for (int chain = 0; chain < chains; chain++) {
+        uint32_t x = probe_dot_start(item, width, chain, lane);
+        for (int64_t step = 0; step < item->steps; step++) {
+            int32_t products = 0;
+            for (int byte = 0; byte < 32; byte += 8)
+                products += (int32_t)(uint8_t)(x >> byte) * (int8_t)(uint8_t)(factor >> byte);
+            x += (uint32_t)products;
+        }
+        sum += x;
+    }
+    return sum;
+}
+
+static int head_of_chains(const uint32_t *head, size_t count, worker_text *reason) {
+    const int width = (int)head[0];
+    const int chains = (int)head[1];
+    if (width >= 1 && width <= PROBE_MAX_WIDTH && chains >= 1 && chains <= PROBE_MAX_CHAINS &&
+        count > 0 && count % (size_t)width == 0)
+        return 1;
+    worker_text_set(reason, "the output has a head of %d lanes and %d chains", width, chains);
+    return 0;
+}
+
+static int check_dot(const probe_case *item, const uint32_t *head, const void *values, size_t count,
+                     double *max_error, worker_text *reason) {
+    const int width = (int)head[0];
+    uint32_t expected[PROBE_MAX_WIDTH];
+    *max_error = 0;
+    if (!head_of_chains(head, count, reason))
+        return -1;
+    for (int lane = 0; lane < width; lane++)
+        expected[lane] = expected_dot_sum(item, width, (int)head[1], lane);
+    for (size_t i = 0; i < count; i++) {
+        uint32_t got;
+        memcpy(&got, (const char *)values + i * sizeof got, sizeof got);
+        if (got == expected[i % (size_t)width])
+            continue;
+        worker_text_set(reason, "lane %zu ends at %u, should be %u", i, got,
+                        expected[i % (size_t)width]);
+        return -1;
+    }
+    return 0;
+}
+
 static int check_fma(const probe_case *item, const uint32_t *head, const void *values, size_t count,
                      double *max_error, worker_text *reason) {
     const int width = (int)head[0];
     const int chains = (int)head[1];
     float expected[PROBE_MAX_WIDTH];
-    if (width < 1 || width > PROBE_MAX_WIDTH || chains < 1 || chains > PROBE_MAX_CHAINS ||
-        count == 0 || count % (size_t)width != 0) {
-        worker_text_set(reason, "the output has a head of %d lanes and %d chains", width, chains);
+    if (!head_of_chains(head, count, reason))
         return -1;
-    }
     for (int lane = 0; lane < width; lane++)
         expected[lane] = expected_sum(item, width, chains, lane);
     *max_error = 0;
@@ -163,6 +220,8 @@ int probe_case_check(const void *user, const void *output, size_t bytes, double 
     const size_t count = (bytes - sizeof head) / sizeof head[0];
     if (item->kind == PROBE_LAUNCH)
         return check_launch(item, values, count, max_error, reason);
+    if (item->kind == PROBE_DOT)
+        return check_dot(item, head, values, count, max_error, reason);
     return item->kind == PROBE_FMA ? check_fma(item, head, values, count, max_error, reason)
                                    : check_read(item, head, values, count, max_error, reason);
 }

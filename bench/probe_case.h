@@ -12,6 +12,7 @@
 
 typedef enum probe_kind {
     PROBE_FMA,   /* f32 multiply-adds from registers */
+    PROBE_DOT,   /* products of bytes added to words, from registers */
     PROBE_READ,  /* words read once, from memory that was written before */
     PROBE_LAUNCH /* nothing: one word is written */
 } probe_kind;
@@ -19,13 +20,16 @@ typedef enum probe_kind {
 typedef struct probe_case {
     probe_kind kind;
     int64_t bytes; /* PROBE_READ: at least so many; the device's grid may round up */
-    int64_t steps; /* PROBE_FMA: of each chain */
+    int64_t steps; /* PROBE_FMA, PROBE_DOT: of each chain */
     uint64_t seed;
 } probe_case;
 
-/* "fma", "read", "launch"; and -1 when the name is none. */
+/* "fma", "dot", "read", "launch"; and -1 when the name is none. */
 const char *probe_kind_name(probe_kind kind);
 int probe_kind_parse(const char *name, probe_kind *kind);
+
+/* Whether it is about chains of steps: arithmetic, not memory. */
+int probe_kind_computes(probe_kind kind);
 
 void probe_case_write(const probe_case *item, worker_text *line);
 int probe_case_read(const char *line, probe_case *item);
@@ -42,6 +46,13 @@ extern const float probe_fma_b;
 /* Start of chain `chain` in lane `lane`, of `width` lanes. */
 float probe_fma_start(const probe_case *item, int width, int chain, int lane);
 
+/*
+ * PROBE_DOT: x ← x + Σ b·f modulo 2^32, b the four bytes of x without a sign, f those of the lane's factor with one.
+ * The start of a chain in a lane, and the factor.
+ */
+uint32_t probe_dot_start(const probe_case *item, int width, int chain, int lane);
+uint32_t probe_dot_factor(const probe_case *item, int lane);
+
 /* What PROBE_LAUNCH writes. */
 int32_t probe_launch_value(const probe_case *item);
 
@@ -50,8 +61,8 @@ uint32_t probe_read_word(const probe_case *item, uint64_t index);
 
 /*
  * For bench_runner.h; `user` is the case. The output is PROBE_HEAD_WORDS words, the vector width and
- * the chains (fma) or the words read (read), then every item's N values. Each item's ends of chains
- * must be those that f32 multiply-adds give here; the sums must be those of all words. (launch: the head
+ * the chains (fma, dot) or the words read (read), then every item's N values. Each item's ends of chains
+ * must be those that the same steps give here; the sums must be those of all words. (launch: the head
  * is 1 and 1, the value one word.)
  */
 int probe_case_check(const void *user, const void *output, size_t bytes, double *max_error,

@@ -9,11 +9,14 @@ enum {
     P_GROUP = 2,
     P_GRID = 3,
     GRID_OF_RUNS = 1,
-    VECTORS_PER_PASS = 4 /* of probe_read.cl */
+    VECTORS_PER_PASS = 4, /* of probe_read.cl */
+    FMA_OPERATIONS = 2,   /* of a lane in a step */
+    DOT_OPERATIONS = 8
 };
 
 static const tdm_op ops[] = {
     [PROBE_FMA] = TDM_OP_PROBE_FMA,
+    [PROBE_DOT] = TDM_OP_PROBE_DOT,
     [PROBE_READ] = TDM_OP_PROBE_READ,
     [PROBE_LAUNCH] = TDM_OP_PROBE_LAUNCH,
 };
@@ -109,8 +112,10 @@ static int64_t words_read(const probe_run *run) {
 }
 
 static size_t input_bytes(const probe_run *run, const probe_case *item) {
-    return 4 * (item->kind == PROBE_FMA ? (size_t)run->width * (size_t)run->chains
-                                        : (size_t)words_read(run));
+    const size_t starts = (size_t)run->width * (size_t)run->chains;
+    if (item->kind == PROBE_READ)
+        return 4 * (size_t)words_read(run);
+    return 4 * (starts + (item->kind == PROBE_DOT ? (size_t)run->width : 0));
 }
 
 static void fill_input(const probe_run *run, const probe_case *item, void *data) {
@@ -120,9 +125,15 @@ static void fill_input(const probe_run *run, const probe_case *item, void *data)
         return;
     }
     for (int chain = 0; chain < run->chains; chain++)
-        for (int lane = 0; lane < run->width; lane++)
-            ((float *)data)[chain * run->width + lane] =
-                probe_fma_start(item, run->width, chain, lane);
+        for (int lane = 0; lane < run->width; lane++) {
+            const int place = chain * run->width + lane;
+            if (item->kind == PROBE_FMA)
+                ((float *)data)[place] = probe_fma_start(item, run->width, chain, lane);
+            else
+                ((uint32_t *)data)[place] = probe_dot_start(item, run->width, chain, lane);
+        }
+    for (int lane = 0; item->kind == PROBE_DOT && lane < run->width; lane++)
+        ((uint32_t *)data)[run->chains * run->width + lane] = probe_dot_factor(item, lane);
 }
 
 static tdm_status create_input(tdm_device *device, tdm_stream *stream, const probe_case *item,
@@ -173,6 +184,9 @@ tdm_status probe_run_enqueue(const probe_run *run, const probe_case *item, tdm_s
         args[count++] = tdm_arg_f32(probe_fma_b);
         args[count++] = tdm_arg_s32((int32_t)item->steps);
         break;
+    case PROBE_DOT:
+        args[count++] = tdm_arg_s32((int32_t)item->steps);
+        break;
     case PROBE_READ:
         args[count++] = tdm_arg_s64(run->first);
         args[count++] = tdm_arg_s64(run->step);
@@ -195,7 +209,8 @@ int64_t probe_run_work(const probe_run *run, const probe_case *item) {
         return 0;
     if (item->kind == PROBE_READ)
         return 4 * words_read(run);
-    return 2 * item->steps * run->chains * run->width * run->group * run->groups;
+    const int64_t operations = item->kind == PROBE_DOT ? DOT_OPERATIONS : FMA_OPERATIONS;
+    return operations * item->steps * run->chains * run->width * run->group * run->groups;
 }
 
 size_t probe_run_output_bytes(const probe_run *run) {

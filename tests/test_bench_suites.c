@@ -122,9 +122,36 @@ static void gemv_is_measured_beside_reading(void **state) {
 
 static void compute_measures_the_limits(void **state) {
     (void)state;
-    cJSON *const root = run_json("bench compute --quick --samples 1 --bytes 4K --steps 4");
+    cJSON *const root = run_json("bench compute --quick --samples 1 --bytes 4K --steps 4 "
+                                 "--operation fma,read");
     assert_int_equal(expect_all_measured(root, "compute"), 2);
     assert_int_equal(expect_all_measured(root, "memory"), 2);
+    cJSON_Delete(root);
+}
+
+/* Beside integers stands what the device does with integers, or nothing where there is no probe of that. */
+static void integers_have_a_roof_of_their_own(void **state) {
+    (void)state;
+    cJSON *const root = run_json("bench gemm --quick --samples 1 --shapes 8x8x8 --dtype u8s8,f32 "
+                                 "--vs tandem-f32");
+    const cJSON *const results = member(root, "results");
+    const cJSON *const probe = cJSON_GetArrayItem(results, 3);
+    const int measured = strcmp(text(probe, "status"), "ok") == 0;
+    assert_string_equal(text(probe, "dtype"), "u8s8");
+    assert_string_equal(text(probe, "case"), "dot u8s8 16 steps");
+    if (!measured)
+        assert_string_equal(text(probe, "status"), "skipped");
+    const cJSON *const peak =
+        member(member(cJSON_GetArrayItem(results, 0), "metrics"), "peak_gflops");
+    assert_int_equal(cJSON_IsNumber(peak), measured);
+    assert_int_equal(cJSON_IsNull(peak), !measured);
+    const cJSON *const beside = cJSON_GetArrayItem(results, 2);
+    assert_string_equal(text(beside, "impl"), "tandem-f32");
+    assert_true(cJSON_IsNull(member(member(beside, "metrics"), "of_peak")));
+    const cJSON *const floats = cJSON_GetArrayItem(results, 4);
+    assert_string_equal(text(floats, "dtype"), "f32");
+    assert_true(number(member(floats, "metrics"), "of_peak") > 0);
+    assert_string_equal(text(cJSON_GetArrayItem(results, 7), "case"), "fma f32 16 steps");
     cJSON_Delete(root);
 }
 
@@ -188,6 +215,7 @@ int main(void) {
         cmocka_unit_test(peers_take_batches_and_rows),
         cmocka_unit_test(gemv_is_measured_beside_reading),
         cmocka_unit_test(compute_measures_the_limits),
+        cmocka_unit_test(integers_have_a_roof_of_their_own),
         cmocka_unit_test(launches_are_measured_beside_bare_ones),
         cmocka_unit_test(shapes_too_large_are_skipped),
         cmocka_unit_test(a_set_is_summed_up_under_its_table),

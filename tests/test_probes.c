@@ -9,11 +9,13 @@
 
 static const probe_case cases[] = {
     {.kind = PROBE_FMA, .steps = 1, .seed = 3},  {.kind = PROBE_FMA, .steps = 50, .seed = 4},
+    {.kind = PROBE_DOT, .steps = 1, .seed = 3},  {.kind = PROBE_DOT, .steps = 50, .seed = 4},
     {.kind = PROBE_READ, .bytes = 1, .seed = 5}, {.kind = PROBE_READ, .bytes = 1000000, .seed = 6},
     {.kind = PROBE_LAUNCH, .seed = 7},
 };
 
-static const tdm_op ops[] = {TDM_OP_PROBE_FMA, TDM_OP_PROBE_READ, TDM_OP_PROBE_LAUNCH};
+static const tdm_op ops[] = {TDM_OP_PROBE_FMA, TDM_OP_PROBE_DOT, TDM_OP_PROBE_READ,
+                             TDM_OP_PROBE_LAUNCH};
 
 static int check(const probe_case *item, const void *output, size_t bytes, worker_text *reason) {
     double max_error = 0;
@@ -38,7 +40,7 @@ static void require_checked(const probe_case *item, uint32_t *output, size_t byt
         test_case_fail("the output passes for that of another seed");
     if (check(item, output, sizeof *output, &reason) == 0)
         test_case_fail("an output without values passes");
-    if (item->kind != PROBE_FMA)
+    if (!probe_kind_computes(item->kind))
         return;
     other = *item;
     other.steps++;
@@ -107,7 +109,8 @@ DEVICE_TEST(requests_carry_the_case) {
         assert_int_equal(read.steps, cases[c].steps);
         assert_int_equal(read.seed, cases[c].seed);
     }
-    static const char *const bad[] = {"kind=fma steps=0", "kind=read bytes=0", "kind=walk bytes=1",
+    static const char *const bad[] = {"kind=fma steps=0",           "kind=dot steps=0",
+                                      "kind=read bytes=0",          "kind=walk bytes=1",
                                       "kind=fma steps=99999999999", "bytes=1"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         probe_case read;
