@@ -8,15 +8,16 @@
 #include "api/gemm_internal.h"
 
 #define LANES 16.0
-#define COPY_A 0.5           /* per element, contiguous along K */
-#define COPY_A_ACROSS 1.2    /* the same, strided */
-#define STREAM_B 0.15        /* per element of B in panels, each time that an item comes to it */
-#define STREAM_B_CROWDED 0.4 /* the same, where the item leaves B no room in the cache */
-#define PACK_INSIDE 0.4      /* per element of B, contiguous along N */
-#define PACK_INSIDE_FAR 1.5  /* the same, rows more than FAR_BYTES apart: they share cache lines */
-#define FAR_BYTES 2048
-#define PACK_ACROSS 1.5 /* the same, strided */
-#define PACK_LAUNCH 1.2 /* by its own launch: written and read back */
+#define COPY_A 0.5            /* per element, contiguous along K */
+#define COPY_A_ACROSS 1.2     /* the same, strided */
+#define STREAM_B 0.15         /* per element of B in panels, each time that an item comes to it */
+#define STREAM_B_CROWDED 0.4  /* the same, where the item leaves B no room in the cache */
+#define PACK_INSIDE 0.25      /* per element of B, contiguous along N: on the first strip's way */
+#define PACK_INSIDE_ALIKE 1.5 /* the same, where all rows share few sets of a cache */
+#define ALIKE_BYTES 4096      /* rows so far apart, or a multiple of it, do */
+#define ALIKE_MARGIN 128      /* or nearly so */
+#define PACK_ACROSS 1.5       /* the same, strided */
+#define PACK_LAUNCH 1.2       /* by its own launch: written and read back */
 #define PACK_LAUNCH_ACROSS 2.0
 #define LAUNCH 60000.0  /* a launch more, which the other cores have to come to */
 #define ITEM 2000.0     /* an item: its first block of A is cold */
@@ -31,10 +32,16 @@ typedef struct sizes {
     double cores;
     double rows, columns; /* of a tile */
     double blocks;        /* of K */
-    bool a_along_k, b_along_n, b_rows_far;
+    bool a_along_k, b_along_n, b_rows_alike;
     uint64_t strip_bytes, panel_bytes, tile_bytes, local_bytes, roomy_bytes;
     double touched; /* of a strip */
 } sizes;
+
+/* Do rows `bytes` apart fall on the same few sets of a cache? */
+static bool alike(int64_t bytes) {
+    return bytes > ALIKE_BYTES / 2 &&
+           (bytes + ALIKE_MARGIN) % ALIKE_BYTES <= (int64_t)2 * ALIKE_MARGIN;
+}
 
 static sizes sizes_of(const tdm_gemm_plan *plan) {
     const tdm_gemm_problem *const p = &plan->problem;
@@ -53,7 +60,7 @@ static sizes sizes_of(const tdm_gemm_plan *plan) {
                    .blocks = (double)blocks,
                    .a_along_k = p->a.col == 1,
                    .b_along_n = p->b.col == 1,
-                   .b_rows_far = p->b.row * tdm_dtype_info(p->b.dtype)->unit_bytes > FAR_BYTES,
+                   .b_rows_alike = alike(p->b.row * tdm_dtype_info(p->b.dtype)->unit_bytes),
                    .strip_bytes = (uint64_t)(mr * (kc + TDM_GEMM_STRIP_PAD)) * sizeof(float),
                    .panel_bytes = (uint64_t)(kc * nr) * sizeof(float),
                    .tile_bytes = p->k > kc ? (uint64_t)(mr * nr) * sizeof(float) : 0,
@@ -90,9 +97,9 @@ static double cost(const void *context, const tdm_gemm_division *d, bool packs) 
     double item = ITEM + strips * panels * tile;
     item += a_elements * (s->a_along_k ? COPY_A : COPY_A_ACROSS);
     if (packs && d->packs_inside)
-        item += b_elements * (!s->b_along_n   ? PACK_ACROSS
-                              : s->b_rows_far ? PACK_INSIDE_FAR
-                                              : PACK_INSIDE);
+        item += b_elements * (!s->b_along_n     ? PACK_ACROSS
+                              : s->b_rows_alike ? PACK_INSIDE_ALIKE
+                                                : PACK_INSIDE);
     else
         item += b_elements * (crowds(s, d) ? STREAM_B_CROWDED : STREAM_B);
     const double even = (items * item + WAKE * (s->cores - 1.0)) / s->cores;

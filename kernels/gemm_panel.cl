@@ -13,7 +13,8 @@
  * A strip keeps its rows STRIDE = KC + 16 floats apart: they are then reached from one address by constant
  * displacements, and never fall on the same lines of a cache as rows of a power of two do. Between blocks of K
  * the accumulators stand in local memory. B comes in panels of NR columns (gemm_pack.cl), in its own type, or
- * in place (b_packed = 0): the item then packs each panel to local memory as f32 before it multiplies.
+ * in place (b_packed = 0): the item then packs each panel to local memory as f32. Whole rows of B go there while the
+ * first strip is multiplied, from where they stand; anything else is copied before.
  * Local memory is ordinary cached memory on these devices, and groups have one item: there is no barrier.
  * While it multiplies, an item asks for lines of what it will need next: the next block of A (in the last tiles
  * before it), the next panel of B, the tile's own part of D.
@@ -34,6 +35,8 @@
 #define PIECES (KC / 64)
 /* Lines of a row of a tile in D. */
 #define D_LINES (NR < 32 ? 1 : NR / 16)
+/* How far ahead rows of B in place are asked for. */
+#define ROWS_AHEAD 16
 
 #define COPY_ROWS(AT)                                                                              \
     for (int i = 0; i < MR; i++) {                                                                 \
@@ -87,11 +90,26 @@ TDM_DEVICE void copy_panel(TDM_GLOBAL const TDM_TYPE(BT) * b, long at, long b_ro
             panel[p * NR + j] = j < columns ? TDM_LOAD(BT, b, at + p * b_row + j * b_col) : 0.0f;
 }
 
+/* Where a step finds B. */
+#define IN_PANELS 0 /* packed */
+#define COPIED 1    /* in the item's copy of the panel */
+#define IN_PLACE 2  /* whole rows of the matrix, which go to the copy on the way */
+#define TAKE_PACKED(P)                                                                             \
+    TDM_UNROLL for (int v = 0; v < NV; v++) b_vec[v] = TDM_LOADV(VW, BT, b, (P)*NR + v * VW);
+#define TAKE_COPIED(P)                                                                             \
+    TDM_UNROLL for (int v = 0; v < NV; v++) b_vec[v] = TDM_LOADV(VW, f32, panel, (P)*NR + v * VW);
+#define TAKE_IN_PLACE(P)                                                                           \
+    TDM_UNROLL for (int v = 0; v < NV; v++) {                                                      \
+        tdm_prefetch_far(b + ((P) + ROWS_AHEAD) * b_row + v * VW);                                 \
+        b_vec[v] = TDM_LOADV(VW, BT, b, (P)*b_row + v * VW);                                       \
+        TDM_STOREV(VW, f32, b_vec[v], panel, (P)*NR + v * VW);                                     \
+    }
+
 /* One step of K at A_AT floats into the strip. */
-#define PANEL_STEP(ROWS, A_AT, LOAD_B)                                                             \
+#define PANEL_STEP(ROWS, A_AT, TAKE_B)                                                             \
     {                                                                                              \
         VECTOR b_vec[NV];                                                                          \
-        TDM_UNROLL for (int v = 0; v < NV; v++) b_vec[v] = LOAD_B(A_AT, v);                        \
+        TAKE_B(A_AT)                                                                               \
         TDM_UNROLL for (int i = 0; i < ROWS; i++) {                                                \
             const VECTOR a_vec = TDM_SPLAT(VW, strip[i * STRIDE + (A_AT)]);                        \
             TDM_UNROLL for (int v = 0; v < NV; v++) acc[i][v] =                                    \
@@ -100,37 +118,36 @@ TDM_DEVICE void copy_panel(TDM_GLOBAL const TDM_TYPE(BT) * b, long at, long b_ro
     }
 
 /* A block of K, four steps at a time, each time asking for lines of what comes next. */
-#define PANEL_BLOCK(ROWS, LOAD_B)                                                                  \
+#define PANEL_BLOCK(ROWS, TAKE_B)                                                                  \
     {                                                                                              \
         int p = 0;                                                                                 \
         for (int piece = 1; p + 16 <= depth; p += 16, piece++) {                                   \
-            TDM_GLOBAL const char *line = ask.a;                                                   \
+            TDM_GLOBAL const char *a_line = ask.a, *b_line = ask.b;                                \
             ask.a += piece % PIECES == 0 ? ask.a_row : ask.a_piece;                                \
+            ask.b += ask.b_piece;                                                                  \
             tdm_prefetch(ask.d);                                                                   \
             ask.d += piece % D_LINES == 0 ? ask.d_row : ask.d_line;                                \
             TDM_NO_UNROLL for (int q = p; q < p + 16; q += 4) {                                    \
-                tdm_prefetch(line);                                                                \
-                line += ask.a_line;                                                                \
-                tdm_prefetch_far(ask.b);                                                           \
-                tdm_prefetch_far(ask.b + ask.b_line);                                              \
-                ask.b += 2 * ask.b_line;                                                           \
-                PANEL_STEP(ROWS, q, LOAD_B)                                                        \
-                PANEL_STEP(ROWS, q + 1, LOAD_B)                                                    \
-                PANEL_STEP(ROWS, q + 2, LOAD_B)                                                    \
-                PANEL_STEP(ROWS, q + 3, LOAD_B)                                                    \
+                tdm_prefetch(a_line);                                                              \
+                a_line += ask.a_line;                                                              \
+                tdm_prefetch_far(b_line);                                                          \
+                tdm_prefetch_far(b_line + ask.b_other);                                            \
+                b_line += ask.b_line;                                                              \
+                PANEL_STEP(ROWS, q, TAKE_B)                                                        \
+                PANEL_STEP(ROWS, q + 1, TAKE_B)                                                    \
+                PANEL_STEP(ROWS, q + 2, TAKE_B)                                                    \
+                PANEL_STEP(ROWS, q + 3, TAKE_B)                                                    \
             }                                                                                      \
         }                                                                                          \
         for (; p < depth; p++)                                                                     \
-            PANEL_STEP(ROWS, p, LOAD_B)                                                            \
+            PANEL_STEP(ROWS, p, TAKE_B)                                                            \
     }
-#define LOAD_PACKED(P, v) TDM_LOADV(VW, BT, b, (P)*NR + (v)*VW)
-#define LOAD_LOCAL(P, v) TDM_LOADV(VW, f32, panel, (P)*NR + (v)*VW)
 
 /* What to ask for while multiplying, as addresses and distances in bytes; distances of zero ask for one line again and again. */
 typedef struct {
     TDM_GLOBAL const char *a, *b, *d;
     long a_line, a_piece, a_row; /* from one line, piece and row to the next */
-    long b_line;
+    long b_line, b_other, b_piece; /* two lines at a time, b_other from each other */
     long d_line, d_row;
 } lines_ahead;
 
@@ -147,7 +164,7 @@ typedef struct {
  * place where it is packed, from the copy in `panel` otherwise. */
 #define MULTIPLY(NAME, ROWS)                                                                       \
     TDM_DEVICE void NAME(TDM_LOCAL const float *strip, TDM_GLOBAL const TDM_TYPE(BT) * b,          \
-                         int b_packed, TDM_LOCAL const float *panel, int depth, int first,         \
+                         int b_from, long b_row, TDM_LOCAL float *panel, int depth, int first,     \
                          lines_ahead ask, int where, TDM_LOCAL float *kept, TDM_GLOBAL float *d,   \
                          long d_row, float *tile) {                                                \
         VECTOR acc[ROWS][NV];                                                                      \
@@ -156,10 +173,12 @@ typedef struct {
         } else {                                                                                   \
             EACH_SUM(ROWS) acc[r][v] = TDM_LOADV(VW, f32, kept, r * NR + v * VW);                  \
         }                                                                                          \
-        if (b_packed)                                                                              \
-            PANEL_BLOCK(ROWS, LOAD_PACKED)                                                         \
+        if (b_from == IN_PANELS)                                                                   \
+            PANEL_BLOCK(ROWS, TAKE_PACKED)                                                         \
+        else if (b_from == COPIED)                                                                 \
+            PANEL_BLOCK(ROWS, TAKE_COPIED)                                                         \
         else                                                                                       \
-            PANEL_BLOCK(ROWS, LOAD_LOCAL)                                                          \
+            PANEL_BLOCK(ROWS, TAKE_IN_PLACE)                                                       \
         if (where == TO_KEPT) {                                                                    \
             EACH_SUM(ROWS) TDM_STOREV(VW, f32, acc[r][v], kept, r *NR + v * VW);                   \
         } else if (where == PAST_CACHES) {                                                         \
@@ -189,12 +208,21 @@ TDM_DEVICE void ask_for_a(lines_ahead *ask, TDM_GLOBAL const void *a, tdm_gemm_s
     ask->a_row = s.a_row * size - (PIECES - 1) * ask->a_piece;
 }
 
-/* Part t of `strips` of the panel that follows. */
-TDM_DEVICE void ask_for_b(lines_ahead *ask, TDM_GLOBAL const TDM_TYPE(BT) * next, int packed,
-                          int depth, int t, int strips) {
-    const long bytes = depth * NR * sizeof(*next);
-    ask->b = (TDM_GLOBAL const char *)next + (packed ? bytes * t / strips : 0);
-    ask->b_line = packed ? (bytes / strips + KC / 2 - 1) / (KC / 2) : 0;
+/* Part t of `strips` of the panel that follows: it stands in one piece where it is packed, in `depth` rows elsewhere. */
+TDM_DEVICE void ask_for_b(lines_ahead *ask, TDM_GLOBAL const TDM_TYPE(BT) * next, long b_row,
+                          int packed, int depth, int t, int strips) {
+    if (packed) {
+        const long bytes = depth * NR * sizeof(*next);
+        ask->b = (TDM_GLOBAL const char *)next + bytes * t / strips;
+        ask->b_other = (bytes / strips + KC / 2 - 1) / (KC / 2);
+        ask->b_line = 2 * ask->b_other;
+        ask->b_piece = 8 * ask->b_other;
+    } else {
+        ask->b = (TDM_GLOBAL const char *)(next + depth * t / strips * b_row);
+        ask->b_other = b_row * sizeof(*next);
+        ask->b_line = 64;
+        ask->b_piece = 2 * ask->b_other;
+    }
 }
 
 TDM_DEVICE void ask_for_d(lines_ahead *ask, TDM_GLOBAL const float *d, long d_row, int wanted) {
@@ -234,8 +262,10 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
     const int dense = tdm_epilogue_is_dense(e), plain = tdm_epilogue_is_plain(e);
     const int streams = plain && e.streams_d && e.d_row % VW == 0 &&
                         tdm_address((TDM_GLOBAL float *)d + io.d_at) % (VW * 4) == 0;
-    const long b_first = b0 + first_panel * NR * s.k;
-    const long b_after = row_item + 1 < s.row_tiles ? b_first : b_first + panels * NR * s.k;
+    /* From one column and row of B to the next. */
+    const long b_line = s.b_packed ? s.k : s.b_col, b_step = s.b_packed ? NR : s.b_row;
+    const long b_first = b0 + first_panel * NR * b_line;
+    const long b_after = row_item + 1 < s.row_tiles ? b_first : b_first + panels * NR * b_line;
     /* Blocks of K are whole cache lines of A. */
     const long blocks = (s.k + KC - 1) / KC;
     const int block = blocks < 2 ? (int)s.k : (int)((s.k + blocks * 16 - 1) / (blocks * 16) * 16);
@@ -254,13 +284,13 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
         for (int q = 0; q < panels; q++) {
             const long j0 = (first_panel + q) * NR;
             const int columns = (int)(s.n - j0 < NR ? s.n - j0 : NR);
-            const long b_at = b0 + j0 * s.k + p0 * NR;
-            const long b_next = q + 1 < panels ? b_at + NR * s.k
-                                : !last        ? b_first + (p0 + block) * NR
+            const long b_at = b0 + j0 * b_line + p0 * b_step;
+            const long b_next = q + 1 < panels ? b_at + NR * b_line
+                                : !last        ? b_first + (p0 + block) * b_step
                                                : b_after;
-            if (!s.b_packed)
-                copy_panel(b, b0 + p0 * s.b_row + j0 * s.b_col, s.b_row, s.b_col, columns, depth,
-                           panel);
+            int b_from = s.b_packed ? IN_PANELS : s.b_col == 1 && columns == NR ? IN_PLACE : COPIED;
+            if (b_from == COPIED)
+                copy_panel(b, b_at, s.b_row, s.b_col, columns, depth, panel);
             for (int t = 0; t < strips; t++) {
                 TDM_LOCAL const float *const strip = scratch + t * (MR * STRIDE);
                 TDM_LOCAL float *const kept = tiles + (q * strips + t) * TILE;
@@ -276,14 +306,15 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
                 float tile[TILE];
                 lines_ahead ask;
                 ask_for_a(&ask, a, s, next, (panels - q) * strips - 1 - t, rows);
-                ask_for_b(&ask, b + (s.b_packed ? b_next : 0), s.b_packed, depth, t, strips);
+                ask_for_b(&ask, b + b_next, s.b_row, s.b_packed, depth, t, strips);
                 ask_for_d(&ask, d_tile, e.d_row, where == TO_D);
                 if (thin)
-                    multiply_thin(strip, b + b_at, s.b_packed, panel, depth, p0 == 0, ask, where,
+                    multiply_thin(strip, b + b_at, b_from, s.b_row, panel, depth, p0 == 0, ask, where,
                                   kept, d_tile, e.d_row, tile);
                 else
-                    multiply_whole(strip, b + b_at, s.b_packed, panel, depth, p0 == 0, ask, where,
+                    multiply_whole(strip, b + b_at, b_from, s.b_row, panel, depth, p0 == 0, ask, where,
                                    kept, d_tile, e.d_row, tile);
+                b_from = s.b_packed ? IN_PANELS : COPIED;
                 if (where == TO_TILE)
                     for (int r = 0; r < tile_rows; r++)
                         tdm_epilogue_row(tile + r * NR, io, e, i + r, j0, columns, dense);
