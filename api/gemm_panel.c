@@ -9,16 +9,16 @@
 
 #define LANES 16.0
 #define COPY_A 0.5            /* per element, contiguous along K */
-#define COPY_A_ACROSS 1.2     /* the same, strided */
+#define COPY_A_ACROSS 0.7     /* the same, strided */
 #define STREAM_B 0.15         /* per element of B in panels, each time that an item comes to it */
 #define STREAM_B_CROWDED 0.4  /* the same, where the item leaves B no room in the cache */
 #define PACK_INSIDE 0.25      /* per element of B, contiguous along N: on the first strip's way */
 #define PACK_INSIDE_ALIKE 1.5 /* the same, where all rows share few sets of a cache */
 #define ALIKE_BYTES 4096      /* rows so far apart, or a multiple of it, do */
 #define ALIKE_MARGIN 128      /* or nearly so */
-#define PACK_ACROSS 1.5       /* the same, strided */
+#define PACK_ACROSS 0.8       /* the same, strided */
 #define PACK_LAUNCH 1.2       /* by its own launch: written and read back */
-#define PACK_LAUNCH_ACROSS 2.0
+#define PACK_LAUNCH_ACROSS 1.4
 #define LAUNCH 60000.0  /* a launch more, which the other cores have to come to */
 #define ITEM 2000.0     /* an item: its first block of A is cold */
 #define WAKE 30000.0    /* until the other cores have come */

@@ -361,6 +361,17 @@ TDM_DEVICE float f32x8_hmax(float8 x) {
 TDM_DEVICE float f32x8_hmin(float8 x) {
     return f32x4_hmin(fmin(x.lo, x.hi));
 }
+/* Each round moves the lowest bit of a vector's place in the array above those of an element's place in its vector. */
+TDM_DEVICE void f32x8_transpose(float8 v[8]) {
+    TDM_UNROLL for (int round = 0; round < 3; round++) {
+        float8 to[8];
+        TDM_UNROLL for (int i = 0; i < 4; i++) {
+            to[i] = (float8)(v[2 * i].even, v[2 * i + 1].even);
+            to[i + 4] = (float8)(v[2 * i].odd, v[2 * i + 1].odd);
+        }
+        TDM_UNROLL for (int i = 0; i < 8; i++) v[i] = to[i];
+    }
+}
 TDM_DEVICE float f32x16_sum(float16 x) {
     return f32x8_sum(x.lo + x.hi);
 }

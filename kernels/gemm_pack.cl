@@ -39,6 +39,19 @@ TDM_DEVICE void gather_chunk(TDM_GLOBAL const TDM_TYPE(SRC) * source, long at, l
     }
 }
 
+/* CHUNK rows of a whole panel whose lines are contiguous along the depth, eight lines at a time. */
+TDM_DEVICE void pack_chunk(TDM_GLOBAL const TDM_TYPE(SRC) * source, long at, long col,
+                           TDM_GLOBAL TDM_TYPE(DST) * packed, long to) {
+    for (int j = 0; j + 8 <= WIDTH; j += 8) {
+        f32x8 square[8];
+        TDM_UNROLL for (int i = 0; i < 8; i++) square[i] =
+            TDM_LOADV(8, SRC, source, at + (j + i) * col);
+        f32x8_transpose(square);
+        TDM_UNROLL for (int p = 0; p < CHUNK; p++)
+            TDM_STOREV(8, DST, square[p], packed, to + p * WIDTH + j);
+    }
+}
+
 TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
 (TDM_GLOBAL const TDM_TYPE(SRC) * source, long source_offset, TDM_GLOBAL TDM_TYPE(DST) * packed,
  long packed_offset, tdm_pack_arg s) {
@@ -57,6 +70,9 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
     for (int i = 0; i < CHUNK * WIDTH; i++)
         tile[i] = 0.0f;
     long p = 0;
+    if (WHOLE_VECTORS && lines == WIDTH && s.row == 1)
+        for (; p + CHUNK <= rows; p += CHUNK)
+            pack_chunk(source, at + p, s.col, packed, to + p * WIDTH);
     for (; p + CHUNK <= rows; p += CHUNK) {
         gather_chunk(source, at + p * s.row, s.row, s.col, lines, tile);
         TDM_UNROLL for (int i = 0; i < CHUNK * WIDTH; i += 8)

@@ -38,56 +38,88 @@
 /* How far ahead rows of B in place are asked for. */
 #define ROWS_AHEAD 16
 
+#define A_POINTER(AT) (TDM_GLOBAL const TDM_TYPE(AT) *)a
+
+/* Rows past the matrix repeat the last one. */
 #define COPY_ROWS(AT)                                                                              \
-    for (int i = 0; i < MR; i++) {                                                                 \
+    for (int i = 0; i < filled; i++) {                                                             \
         const long row = at + (i < rows ? i : rows - 1) * a_row;                                   \
-        TDM_LOCAL float *const to = strip + i * STRIDE;                                            \
+        TDM_LOCAL float *const to = strips + i * STRIDE;                                           \
         int p = 0;                                                                                 \
-        for (; p + 16 <= depth; p += 16)                                                           \
-            f32x16_store_f32(TDM_LOADV(16, AT, (TDM_GLOBAL const TDM_TYPE(AT) *)a, row + p), to,   \
-                             p);                                                                   \
+        if (a_col == 1)                                                                            \
+            for (; p + 16 <= depth; p += 16)                                                       \
+                f32x16_store_f32(TDM_LOADV(16, AT, A_POINTER(AT), row + p), to, p);                \
         for (; p < depth; p++)                                                                     \
-            to[p] = TDM_LOAD(AT, (TDM_GLOBAL const TDM_TYPE(AT) *)a, row + p);                     \
+            to[p] = TDM_LOAD(AT, A_POINTER(AT), row + p * a_col);                                  \
     }
 
-/* Along the rows of a strip, which is the contiguous direction of a transposed A. */
+/* Along the rows, which is the contiguous direction of a transposed A, eight of them and of K at a time. */
 #define COPY_COLUMNS(AT)                                                                           \
-    for (int p = 0; p < depth; p++) {                                                              \
-        TDM_UNROLL for (int i = 0; i < MR; i++) strip[i * STRIDE + p] =                            \
-            TDM_LOAD(AT, (TDM_GLOBAL const TDM_TYPE(AT) *)a,                                       \
-                     at + (i < rows ? i : rows - 1) * a_row + p * a_col);                          \
+    for (int p = 0; p < depth; p += 8) {                                                           \
+        int i = 0;                                                                                 \
+        if (p + 8 <= depth)                                                                        \
+            for (; i + 8 <= rows; i += 8) {                                                        \
+                f32x8 square[8];                                                                   \
+                TDM_UNROLL for (int q = 0; q < 8; q++) square[q] =                                 \
+                    TDM_LOADV(8, AT, A_POINTER(AT), at + i + (p + q) * a_col);                     \
+                f32x8_transpose(square);                                                           \
+                TDM_UNROLL for (int q = 0; q < 8; q++)                                             \
+                    f32x8_store_f32(square[q], strips, (i + q) * STRIDE + p);                      \
+            }                                                                                      \
+        for (; i < filled; i++)                                                                    \
+            for (int q = p; q < p + 8 && q < depth; q++)                                           \
+                strips[i * STRIDE + q] = TDM_LOAD(                                                 \
+                    AT, A_POINTER(AT), at + (i < rows ? i : rows - 1) * a_row + q * a_col);        \
     }
 
-#define COPY_STRIP(AT)                                                                             \
-    if (a_col == 1)                                                                                \
-        COPY_ROWS(AT)                                                                              \
+#define COPY_A(AT)                                                                                 \
+    if (a_row == 1 && a_col != 1)                                                                  \
+        COPY_COLUMNS(AT)                                                                           \
     else                                                                                           \
-        COPY_COLUMNS(AT)
+        COPY_ROWS(AT)
 
-/* `rows` of MR rows of A from element `at` on, `depth` columns; rows past the matrix repeat the last one. */
-TDM_DEVICE void copy_strip(TDM_GLOBAL const void *a, int type, long at, long a_row, long a_col,
-                           int rows, int depth, TDM_LOCAL float *strip) {
+/* `rows` rows of A from element `at` on, `depth` columns. */
+TDM_DEVICE void copy_a(TDM_GLOBAL const void *a, int type, long at, long a_row, long a_col,
+                       int rows, int filled, int depth, TDM_LOCAL float *strips) {
     if (type == TDM_CODE_F16) {
-        COPY_STRIP(f16)
+        COPY_A(f16)
     } else if (type == TDM_CODE_BF16) {
-        COPY_STRIP(bf16)
+        COPY_A(bf16)
     } else {
-        COPY_STRIP(f32)
+        COPY_A(f32)
     }
+}
+
+/* Columns of B that are contiguous along K, eight at a time; zeros past the matrix. Returns the first row not copied. */
+TDM_DEVICE int copy_columns(TDM_GLOBAL const TDM_TYPE(BT) * b, long at, long b_col, int columns,
+                            int depth, TDM_LOCAL float *panel) {
+    int p = 0;
+    for (; p + 16 <= depth; p += 16)
+        for (int j = 0; j < NR; j += 8)
+            for (int q = p; q < p + 16; q += 8) {
+                f32x8 square[8];
+                TDM_UNROLL for (int i = 0; i < 8; i++) square[i] =
+                    j + i < columns ? TDM_LOADV(8, BT, b, at + (j + i) * b_col + q)
+                                    : f32x8_splat(0.0f);
+                f32x8_transpose(square);
+                TDM_UNROLL for (int i = 0; i < 8; i++)
+                    f32x8_store_f32(square[i], panel, (q + i) * NR + j);
+            }
+    return p;
 }
 
 /* `columns` of NR columns of B in place to a panel; zeros past the matrix. */
 TDM_DEVICE void copy_panel(TDM_GLOBAL const TDM_TYPE(BT) * b, long at, long b_row, long b_col,
                            int columns, int depth, TDM_LOCAL float *panel) {
-    if (b_col == 1 && columns == NR) {
-        for (int p = 0; p < depth; p++)
-            TDM_UNROLL for (int v = 0; v < NV; v++) TDM_STOREV(
-                VW, f32, TDM_LOADV(VW, BT, b, at + p * b_row + v * VW), panel, p * NR + v * VW);
-        return;
-    }
-    for (int p = 0; p < depth; p++)
-        for (int j = 0; j < NR; j++)
+    int p = b_row == 1 ? copy_columns(b, at, b_col, columns, depth, panel) : 0;
+    for (; p < depth; p++) {
+        int j = 0;
+        if (b_col == 1)
+            for (; j + 8 <= columns; j += 8)
+                f32x8_store_f32(TDM_LOADV(8, BT, b, at + p * b_row + j), panel, p * NR + j);
+        for (; j < NR; j++)
             panel[p * NR + j] = j < columns ? TDM_LOAD(BT, b, at + p * b_row + j * b_col) : 0.0f;
+    }
 }
 
 /* Where a step finds B. */
@@ -276,11 +308,8 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
         const long next = !last                        ? a0 + (p0 + block) * s.a_col
                           : row_item + 1 < s.row_tiles ? a0 + rows * s.a_row
                                                        : -1;
-        for (int t = 0; t < strips; t++) {
-            const int at = (int)(row_of(first_strip + t, whole) - i0);
-            copy_strip(a, s.a_type, a0 + at * s.a_row + p0 * s.a_col, s.a_row, s.a_col,
-                       rows - at < MR ? rows - at : MR, depth, scratch + t * (MR * STRIDE));
-        }
+        copy_a(a, s.a_type, a0 + p0 * s.a_col, s.a_row, s.a_col, rows, (int)(i_end - i0), depth,
+               scratch);
         for (int q = 0; q < panels; q++) {
             const long j0 = (first_panel + q) * NR;
             const int columns = (int)(s.n - j0 < NR ? s.n - j0 : NR);
@@ -292,9 +321,9 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
             if (b_from == COPIED)
                 copy_panel(b, b_at, s.b_row, s.b_col, columns, depth, panel);
             for (int t = 0; t < strips; t++) {
-                TDM_LOCAL const float *const strip = scratch + t * (MR * STRIDE);
                 TDM_LOCAL float *const kept = tiles + (q * strips + t) * TILE;
                 const long i = row_of(first_strip + t, whole);
+                TDM_LOCAL const float *const strip = scratch + (i - i0) * STRIDE;
                 const int thin = first_strip + t >= whole, height = MR - thin;
                 const int tile_rows = (int)(s.m - i < height ? s.m - i : height);
                 const int where = !last                                               ? TO_KEPT
