@@ -149,11 +149,13 @@ static tdm_status plan_weights(tdm_gemm_plan *plan, const char *forced) {
     name_layout(plan, "lines", p->b.dtype, LINES_VERSION);
     TDM_TRY(size_packed_b(plan));
     const tdm_variant *const wanted = forced ? tdm_gemm_named_variant(forced) : NULL;
-    const bool in_place = wanted ? wanted->op == TDM_OP_GEMM_WEIGHTS
-                                 : tdm_forced_variant(TDM_OP_GEMM_WEIGHTS) ||
-                                       !tdm_gemm_weights_refuse(p, plan->device, reason);
-    if (!in_place) {
-        tdm_log(TDM_LOG_DEBUG, "dispatch", "gemm: B is unpacked first: %s", reason);
+    const char *refusal = NULL;
+    if (wanted && wanted->op != TDM_OP_GEMM_WEIGHTS)
+        refusal = "a row for other operands is forced";
+    else if (!wanted && !tdm_forced_variant(TDM_OP_GEMM_WEIGHTS))
+        refusal = tdm_gemm_weights_refuse(p, plan->device, reason);
+    if (refusal) {
+        tdm_log(TDM_LOG_DEBUG, "dispatch", "gemm: B is unpacked first: %s", refusal);
         return tdm_gemm_plan_stages(plan, forced);
     }
     TDM_TRY(tdm_gemm_select(plan, forced));

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/gemm_internal.h"
 #include "tests/support/device_cases.h"
 #include "tests/support/gemm_int_table.h"
 
@@ -111,7 +112,7 @@ static void dirty_the_pool(const test_device *device) {
 }
 
 /* With K = 0 the sums of B's columns are 0 too, packed or not, whichever row is taken. */
-static void without_k(const test_device *device, const tdm_variant *row, int packed) {
+static void without_k(const test_device *device, const char *variant, int packed) {
     gemm_int_table t;
     tdm_gemm_desc desc = gemm_int_desc(TDM_U8, TDM_S32, 3, 21, 0);
     double expected[3 * 21];
@@ -119,7 +120,7 @@ static void without_k(const test_device *device, const tdm_variant *row, int pac
     gemm_int_arrange(&desc.b_quant, &desc.b, 0, 1, TDM_S8);
     TEST_OK(tdm_layout_contiguous(TDM_S32, 1, (const int64_t[]){21}, &desc.bias));
     desc.packed_b = packed;
-    desc.variant = row->name;
+    desc.variant = variant;
     gemm_int_table_lay(&t, device, &desc);
     fill(&t);
     for (int i = 0; i < 3 * 21; i++)
@@ -132,13 +133,70 @@ static void without_k(const test_device *device, const tdm_variant *row, int pac
 
 DEVICE_TEST(without_k_d_is_the_bias) {
     int rows = 0;
-    for (int i = 0; i < tdm_variant_count; i++)
-        if (tdm_variants[i].op == TDM_OP_GEMM_INT && test_can_run(device, &tdm_variants[i])) {
-            without_k(device, &tdm_variants[i], 0);
-            without_k(device, &tdm_variants[i], 1);
-            rows++;
-        }
+    for (int i = 0; i < tdm_variant_count; i++) {
+        const tdm_variant *const row = &tdm_variants[i];
+        char packs_first[128];
+        if (row->op != TDM_OP_GEMM_INT || !test_can_run(device, row))
+            continue;
+        rows++;
+        without_k(device, row->name, 0);
+        without_k(device, row->name, 1);
+        snprintf(packs_first, sizeof packs_first, "%s:pack_b=1", row->name);
+        if (row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_PANEL)
+            without_k(device, packs_first, 0);
+    }
     assert_true(rows > 0);
+}
+
+/* ---- batches ---------------------------------------------------------------------------------------- */
+
+/* D of 2×3 entries; A has three, shared by the two, B two, shared by the three, each with parameters of its own. */
+static void check_batches(const test_device *device, int packed) {
+    enum {
+        OUTER = 2,
+        INNER = 3,
+        M = 2,
+        N = 5,
+        K = 4
+    };
+    tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
+    gemm_int_table t;
+    double expected[OUTER * INNER * M * N];
+    TEST_OK(tdm_layout_contiguous(TDM_U8, 3, (const int64_t[]){INNER, M, K}, &desc.a));
+    TEST_OK(tdm_layout_contiguous(TDM_S8, 4, (const int64_t[]){OUTER, 1, K, N}, &desc.b));
+    TEST_OK(tdm_layout_contiguous(TDM_F32, 4, (const int64_t[]){OUTER, INNER, M, N}, &desc.d));
+    desc.a_quant.block[0] = 1;
+    TEST_OK(tdm_layout_contiguous(TDM_F32, 3, (const int64_t[]){INNER, 1, 1}, &desc.a_quant.scale));
+    desc.a_quant.zero_point = desc.a_quant.scale;
+    desc.a_quant.zero_point.dtype = TDM_U8;
+    desc.b_quant.block[0] = desc.b_quant.block[1] = desc.b_quant.block[3] = 1;
+    TEST_OK(
+        tdm_layout_contiguous(TDM_F32, 4, (const int64_t[]){OUTER, 1, 1, N}, &desc.b_quant.scale));
+    desc.b_quant.zero_point = desc.b_quant.scale;
+    desc.b_quant.zero_point.dtype = TDM_S8;
+    desc.packed_b = packed;
+    gemm_int_table_lay(&t, device, &desc);
+    fill(&t);
+    gemm_int_table_run(&t);
+    for (int e = 0; e < OUTER * INNER * M * N; e++) {
+        const int j = e % N, i = e / N % M, inner = e / (N * M) % INNER,
+                  outer = e / (N * M * INNER);
+        double sum = 0;
+        for (int p = 0; p < K; p++)
+            sum += (test_array_get(&t.a.data, (inner * M + i) * K + p) -
+                    test_array_get(&t.a.zero, inner)) *
+                   (test_array_get(&t.b.data, (outer * K + p) * N + j) -
+                    test_array_get(&t.b.zero, outer * N + j));
+        expected[e] =
+            sum * test_array_get(&t.a.scale, inner) * test_array_get(&t.b.scale, outer * N + j);
+    }
+    gemm_int_table_expect(&t, expected);
+    gemm_int_table_clear(&t);
+}
+
+DEVICE_TEST(parameters_follow_their_entry_of_the_batch) {
+    check_batches(device, 0);
+    check_batches(device, 1);
 }
 
 /* ---- parameters whose values change ----------------------------------------------------------------- */
@@ -316,14 +374,50 @@ DEVICE_TEST(a_float_d_takes_the_whole_epilogue) {
     }
 }
 
+/* ---- quantized weights ------------------------------------------------------------------------------ */
+
+static char unpacking[256];
+
+static void hear_unpacking(void *user, tdm_log_level level, const char *topic,
+                           const char *message) {
+    (void)user;
+    (void)level;
+    if (strcmp(topic, "dispatch") == 0 && strncmp(message, "gemm: B is unpacked", 19) == 0)
+        snprintf(unpacking, sizeof unpacking, "%s", message);
+}
+
+DEVICE_TEST(the_log_says_why_weights_are_unpacked) {
+    tdm_gemm_desc desc = gemm_int_desc(TDM_F32, TDM_F32, 20, 5, 8);
+    gemm_int_arrange(&desc.b_quant, &desc.b, 0, 1, TDM_DTYPE_NONE);
+    for (int forced = 0; forced < 2; forced++) {
+        tdm_gemm_plan *plan;
+        desc.variant = forced ? "gemm_any_reference" : NULL;
+        unpacking[0] = '\0';
+        tdm_set_log(hear_unpacking, NULL);
+        const tdm_status status = tdm_gemm_plan_create(device->device, &desc, &plan);
+        tdm_set_log(NULL, NULL);
+        TEST_OK(status);
+        tdm_gemm_plan_destroy(plan);
+        const char *const says = forced ? "a row for other operands is forced"
+                                 : device->info.capabilities & TDM_CAP_CPU_CORES
+                                     ? "M is 20, at most 16 rows are multiplied in place"
+                                     : "is for CPU cores";
+        if (strncmp(unpacking, "gemm: B is unpacked first: ", 27) != 0 ||
+            strcmp(unpacking + 27, says) != 0)
+            test_case_fail("the log says: %s", unpacking);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(packed_weights_serve_any_m_and_any_parameters_of_a),
         cmocka_unit_test(without_k_d_is_the_bias),
+        cmocka_unit_test(parameters_follow_their_entry_of_the_batch),
         cmocka_unit_test(plans_and_graphs_read_parameters_when_they_run),
         cmocka_unit_test(calls_share_plans_where_the_arrangement_is_the_same),
         cmocka_unit_test(views_bring_their_parameters),
         cmocka_unit_test(a_float_d_takes_the_whole_epilogue),
+        cmocka_unit_test(the_log_says_why_weights_are_unpacked),
     };
     return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
 }

@@ -374,6 +374,19 @@ DEVICE_TEST(blocks_of_a_whole_dimension_are_one_arrangement) {
     gemm_int_table_clear(&t);
 }
 
+/* Two groups of 4 are not the two that a block of 5 cuts 8 elements into. */
+DEVICE_TEST(groups_of_another_length_are_refused) {
+    tdm_gemm_desc desc = gemm_int_desc(TDM_F32, TDM_F32, 4, 5, 8);
+    tdm_quant_layout other;
+    gemm_int_table t;
+    gemm_int_arrange(&desc.b_quant, &desc.b, 4, 1, TDM_DTYPE_NONE);
+    gemm_int_table_lay(&t, device, &desc);
+    gemm_int_arrange(&other, &desc.b, 5, 1, TDM_DTYPE_NONE);
+    refuse_arrangement(&t, 1, &other, "parameters of another arrangement");
+    gemm_int_table_run(&t);
+    gemm_int_table_clear(&t);
+}
+
 DEVICE_TEST(packed_weights_with_other_parameters_are_refused) {
     tdm_gemm_desc desc = quantized_desc();
     desc.packed_b = 1;
@@ -446,11 +459,15 @@ DEVICE_TEST(parameters_must_lie_apart_from_d_and_from_the_workspace) {
     static const char *const names[] = {"the scale of A", "the zero point of A",
                                         "the scale of B", "the zero point of B",
                                         "the scale of D", "the zero point of D"};
-    const tdm_gemm_desc desc = quantized_desc();
+    tdm_gemm_desc desc = quantized_desc();
     gemm_int_table t;
     size_t bytes;
+    // No other row has a workspace: B in panels that a launch of its own has packed.
+    const bool has_panels = device->info.capabilities & TDM_CAP_CPU_CORES;
+    desc.variant = has_panels ? "gemm_int_panel_8x8:pack_b=1" : NULL;
     gemm_int_table_lay(&t, device, &desc);
     TEST_OK(tdm_gemm_plan_workspace_size(t.plan, &bytes));
+    assert_true(bytes > 0 || !has_panels);
     for (int i = 0; i < 6; i++) {
         const gemm_int_operand *const operands[] = {&t.a, &t.b, &t.d};
         char text[64];
@@ -501,6 +518,7 @@ int main(void) {
         cmocka_unit_test(a_k_whose_sums_could_overflow_is_refused),
         cmocka_unit_test(parameters_arranged_otherwise_than_planned_are_refused),
         cmocka_unit_test(blocks_of_a_whole_dimension_are_one_arrangement),
+        cmocka_unit_test(groups_of_another_length_are_refused),
         cmocka_unit_test(packed_weights_with_other_parameters_are_refused),
         cmocka_unit_test(parameters_must_lie_apart_from_d_and_from_the_workspace),
     };

@@ -200,7 +200,7 @@ static double code_of(double sum, double a, double b, double d, int zero, bool r
                 most = (float)(127 - zero);
     if (!(fabs(d) > 0) || isnan(real))
         return zero;
-    return zero + rint(real < least ? least : real > most ? most : real);
+    return zero + (double)rintf(real < least ? least : real > most ? most : real);
 }
 
 /* Rows: each datum with each scale of A, or with one; columns: each scale of B with each of D. */
