@@ -406,6 +406,66 @@ static void blocks_pass_between_the_containers(void **state) {
     }
 }
 
+/* Values of every type come back through a safetensors file; arrays do not, nor the alignment, which is the writer's. */
+static void values_of_gguf_survive_a_safetensors_file(void **state) {
+    (void)state;
+    static const uint32_t alignment = 64;
+    static const signed char small = -5;
+    static const int64_t wide = INT64_MIN;
+    static const float narrow = 0.1f;
+    static const double precise = 0.1;
+    static const unsigned char flag = 1;
+    static const unsigned char list[4 + 8 + 2] = {GGUF_VALUE_U8, 0, 0, 0, 2};
+    static const unsigned char text[8 + 4] = {4, 0, 0, 0, 0, 0, 0, 0, 'n', '\n', '"', 'x'};
+    static const gguf_value values[] = {
+        {"general.alignment", GGUF_VALUE_U32, &alignment, 4},
+        {"i8", GGUF_VALUE_I8, &small, 1},
+        {"i64", GGUF_VALUE_I64, &wide, 8},
+        {"f32", GGUF_VALUE_F32, &narrow, 4},
+        {"f64", GGUF_VALUE_F64, &precise, 8},
+        {"flag", GGUF_VALUE_BOOL, &flag, 1},
+        {"text", GGUF_VALUE_STRING, text, sizeof text},
+        {"list", GGUF_VALUE_ARRAY, list, sizeof list},
+    };
+    enum {
+        VALUES = sizeof values / sizeof *values
+    };
+    safetensors_tensor w = test_tensor_make("w", SAFETENSORS_F32, 61, 5, 13, 0);
+    const gguf_tensor tensors[] = {
+        {.name = "w", .type = GGUF_F32, .rank = 2, .shape = {5, 13}, .bytes = w.bytes},
+        {.name = "v", .type = GGUF_F32, .rank = 2, .shape = {5, 13}, .bytes = w.bytes}};
+    gguf_writer *writer = NULL;
+    file_error error = {""};
+    if (gguf_writer_open("a.gguf", tensors, 2, values, VALUES, 64, &writer, &error) ||
+        gguf_writer_put(writer, 0, 0, w.data, w.bytes, &error) ||
+        gguf_writer_put(writer, 1, 0, w.data, w.bytes, &error) ||
+        gguf_writer_finish(writer, &error))
+        fail_msg("%s", error.text);
+    test_quantize(0, "1 values of the GGUF header", NULL, "a.gguf b.safetensors --scheme keep");
+    test_quantize(0, NULL, NULL, "b.safetensors b.gguf --scheme keep");
+    test_quantize(0, NULL, NULL, "a.gguf c.gguf --scheme f16 --only w");
+    for (int direct = 0; direct < 2; direct++) {
+        gguf_file *file = NULL;
+        if (gguf_open(direct ? "c.gguf" : "b.gguf", &file, &error))
+            fail_msg("%s", error.text);
+        assert_int_equal(gguf_alignment(file), direct ? 64 : 32);
+        for (int i = 1; i < VALUES - !direct; i++) {
+            const gguf_value *const value = gguf_value_find(file, values[i].key);
+            assert_non_null(value);
+            assert_int_equal(value->type, values[i].type);
+            assert_int_equal(value->bytes, values[i].bytes);
+            assert_memory_equal(value->data, values[i].data, value->bytes);
+        }
+        assert_memory_equal(gguf_find(file, "v")->data, w.data, w.bytes);
+        assert_int_equal(gguf_find(file, "w")->type, direct ? GGUF_F16 : GGUF_F32);
+        gguf_close(file);
+    }
+    static const char *const files[] = {"a.gguf", "b.safetensors", "b.gguf", "c.gguf"};
+    for (int i = 0; i < 4; i++)
+        test_checkpoint_remove(files[i]);
+    test_tensor_release(&w);
+}
+
 /* From blocks to floats, and from blocks to other codes. */
 static void blocks_are_taken_apart_again(void **state) {
     (void)state;
@@ -624,6 +684,7 @@ int main(void) {
         CASE(floats_are_rounded_once_and_limited),
         CASE(weights_are_chosen_by_rule_and_by_name),
         CASE(blocks_pass_between_the_containers),
+        CASE(values_of_gguf_survive_a_safetensors_file),
         CASE(blocks_are_taken_apart_again),
         CASE(calibration_finds_the_inputs_scale),
         CASE(activations_that_fit_nothing_are_refused),

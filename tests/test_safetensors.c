@@ -451,6 +451,52 @@ static void test_writer_refuses(void **state) {
     }
 }
 
+static void test_writer_refuses_keys_that_stand_twice(void **state) {
+    (void)state;
+    static const safetensors_pair metadata[] = {{"k", "1"}, {"j", "2"}, {"k", "3"}};
+    char path[96];
+    snprintf(path, sizeof path, "%s/refused.safetensors", directory);
+    safetensors_error error = {""};
+    assert_int_equal(safetensors_write(path, NULL, 0, metadata, 3, &error), -1);
+    assert_string_equal(error.text, "the metadata key \"k\" is taken");
+    assert_int_equal(access(path, F_OK), -1);
+}
+
+/* In pieces, out of order; what does not fit or is missing is refused. */
+static void test_writer_in_pieces(void **state) {
+    (void)state;
+    const safetensors_tensor tensors[] = {
+        {.name = "a", .dtype = SAFETENSORS_U8, .rank = 1, .shape = {4}, .bytes = 4},
+        {.name = "b", .dtype = SAFETENSORS_U8, .rank = 1, .shape = {3}, .bytes = 3}};
+    static const safetensors_pair pair = {"k", "v"};
+    char path[96];
+    snprintf(path, sizeof path, "%s/pieces.safetensors", directory);
+    safetensors_error error = {""};
+    safetensors_writer *writer;
+    assert_int_equal(safetensors_writer_open(path, tensors, 2, &pair, 1, &writer, &error), 0);
+    assert_int_equal(safetensors_writer_put(writer, 1, 0, "xyz", 3, &error), 0);
+    assert_int_equal(safetensors_writer_put(writer, 0, 2, "cd", 2, &error), 0);
+    assert_int_equal(access(path, F_OK), -1);
+    assert_int_equal(safetensors_writer_put(writer, 0, 3, "ef", 2, &error), -1);
+    assert_non_null(strstr(error.text, "2 bytes at byte 3 of tensor 0 lie beyond its 4"));
+    assert_int_equal(safetensors_writer_put(writer, 0, 0, "ab", 2, &error), 0);
+    assert_int_equal(safetensors_writer_finish(writer, &error), 0);
+    safetensors_file *file = NULL;
+    if (safetensors_open(path, &file, &error))
+        fail_msg("refused: %s", error.text);
+    assert_memory_equal(safetensors_find(file, "a")->data, "abcd", 4);
+    assert_memory_equal(safetensors_find(file, "b")->data, "xyz", 3);
+    assert_string_equal(safetensors_metadata_at(file, 0).key, "k");
+    assert_null(safetensors_metadata_at(file, 1).key);
+    safetensors_close(file);
+    unlink(path);
+    assert_int_equal(safetensors_writer_open(path, tensors, 2, NULL, 0, &writer, &error), 0);
+    assert_int_equal(safetensors_writer_put(writer, 0, 0, "abcd", 4, &error), 0);
+    assert_int_equal(safetensors_writer_finish(writer, &error), -1);
+    assert_non_null(strstr(error.text, "4 bytes were written of tensors that take 7"));
+    assert_int_equal(access(path, F_OK), -1);
+}
+
 /* A write that fails leaves the file that was there, and nothing beside it (remove_directory checks). */
 static void test_writer_is_atomic(void **state) {
     (void)state;
@@ -480,6 +526,9 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_short_files, make_directory, remove_directory),
         cmocka_unit_test_setup_teardown(test_writer_round_trip, make_directory, remove_directory),
         cmocka_unit_test_setup_teardown(test_writer_refuses, make_directory, remove_directory),
+        cmocka_unit_test_setup_teardown(test_writer_refuses_keys_that_stand_twice, make_directory,
+                                        remove_directory),
+        cmocka_unit_test_setup_teardown(test_writer_in_pieces, make_directory, remove_directory),
         cmocka_unit_test_setup_teardown(test_writer_is_atomic, make_directory, remove_directory),
     };
     return cmocka_run_group_tests_name("safetensors", tests, NULL, NULL);
