@@ -43,9 +43,9 @@ extern const size_t tdm_kernel_text_count;
     X(ARGMAX)                                                                                      \
     X(SOFTMAX)                                                                                     \
     X(PROBE_FMA)                                                                                   \
+    X(PROBE_DOT)                                                                                   \
     X(PROBE_READ)                                                                                  \
     X(PROBE_LAUNCH)
-    X(PROBE_DOT)                                                                                   \
 
 typedef enum tdm_op {
 #define TDM_OP_ENUM(name) TDM_OP_##name,
