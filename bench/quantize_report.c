@@ -169,8 +169,8 @@ int quantize_report_finish(quantize_report *report, const char *command, const c
                report->bytes_before > 0 ? (double)report->bytes_after / (double)report->bytes_before
                                         : 1.0);
         if (left_out > 0)
-            printf("%zu values of the GGUF header, arrays for the most part, have no place in a "
-                   "safetensors file and were left out\n",
+            printf("values of the GGUF header that have no place in a safetensors file, such as "
+                   "arrays, and were left out: %zu\n",
                    left_out);
     }
     return path ? results_write_json(report->json, command, path) : 0;

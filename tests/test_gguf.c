@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "bench/gguf.h"
+#include "tests/vectors/gguf_by_python.h"
 
 /* ---- files made by hand ---- */
 
@@ -161,6 +162,32 @@ static void test_good_file(void **state) {
     gguf_close(file);
     gguf_close(NULL);
     free(copy);
+}
+
+/* A file that another program made. */
+static void test_file_of_python(void **state) {
+    (void)state;
+    gguf_file *file = NULL;
+    file_error error = {""};
+    if (gguf_parse(gguf_by_python, sizeof gguf_by_python, &file, &error))
+        fail_msg("refused: %s", error.text);
+    assert_int_equal(gguf_count(file), 3);
+    const gguf_tensor *const plain = gguf_find(file, "plain");
+    assert_int_equal(plain->type, GGUF_F32);
+    assert_int_equal(plain->shape[0], GGUF_VECTOR_ROWS);
+    assert_int_equal(plain->shape[1], GGUF_VECTOR_COLUMNS);
+    for (int i = 0; i < GGUF_VECTOR_ROWS * GGUF_VECTOR_COLUMNS; i++) {
+        float number;
+        memcpy(&number, (const char *)plain->data + i * sizeof number, sizeof number);
+        assert_true(number == (float)(i * 37 % 101 - 50) / 16);
+    }
+    assert_int_equal(gguf_find(file, "q8_0")->type, GGUF_Q8_0);
+    assert_int_equal(gguf_find(file, "q4_0")->type, GGUF_Q4_0);
+    assert_int_equal(gguf_find(file, "q4_0")->bytes,
+                     GGUF_VECTOR_ROWS * GGUF_VECTOR_COLUMNS / 32 * 18);
+    assert_int_equal(gguf_value_find(file, "tokenizer.ggml.tokens")->type, GGUF_VALUE_ARRAY);
+    assert_int_equal(gguf_value_find(file, "llama.block_count")->type, GGUF_VALUE_U32);
+    gguf_close(file);
 }
 
 /* The padding behind the last tensor is often left out. */
@@ -511,6 +538,7 @@ static void test_paths_that_are_no_files(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_good_file),
+        cmocka_unit_test(test_file_of_python),
         cmocka_unit_test(test_every_truncation_is_refused),
         cmocka_unit_test(test_hostile_heads),
         cmocka_unit_test(test_hostile_values),

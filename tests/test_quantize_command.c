@@ -19,6 +19,7 @@
 #include "quant/quant_blocks.h"
 #include "quant/quant_reference.h"
 #include "tests/support/test_checkpoint.h"
+#include "tests/vectors/gguf_by_python.h"
 
 /* ---- reading back ---- */
 
@@ -406,6 +407,30 @@ static void blocks_pass_between_the_containers(void **state) {
     }
 }
 
+/* The blocks of another program, byte for byte. */
+static void blocks_are_those_of_python(void **state) {
+    (void)state;
+    test_file_write("python.gguf", gguf_by_python, sizeof gguf_by_python);
+    for (int q8_0 = 0; q8_0 < 2; q8_0++) {
+        const char *const scheme = q8_0 ? "q8_0" : "q4_0";
+        gguf_file *expected = NULL;
+        gguf_file *file = NULL;
+        file_error error = {""};
+        test_quantize(0, scheme, NULL, "python.gguf own.gguf --scheme %s --only plain", scheme);
+        assert_int_equal(gguf_open("python.gguf", &expected, &error), 0);
+        assert_int_equal(gguf_open("own.gguf", &file, &error), 0);
+        const gguf_tensor *const blocks = gguf_find(file, "plain");
+        const gguf_tensor *const wanted = gguf_find(expected, scheme);
+        assert_int_equal(blocks->type, wanted->type);
+        assert_int_equal(blocks->bytes, wanted->bytes);
+        assert_memory_equal(blocks->data, wanted->data, wanted->bytes);
+        gguf_close(expected);
+        gguf_close(file);
+    }
+    test_checkpoint_remove("python.gguf");
+    test_checkpoint_remove("own.gguf");
+}
+
 /* Values of every type come back through a safetensors file; arrays do not, nor the alignment, which is the writer's. */
 static void values_of_gguf_survive_a_safetensors_file(void **state) {
     (void)state;
@@ -441,7 +466,7 @@ static void values_of_gguf_survive_a_safetensors_file(void **state) {
         gguf_writer_put(writer, 1, 0, w.data, w.bytes, &error) ||
         gguf_writer_finish(writer, &error))
         fail_msg("%s", error.text);
-    test_quantize(0, "1 values of the GGUF header", NULL, "a.gguf b.safetensors --scheme keep");
+    test_quantize(0, "and were left out: 1\n", NULL, "a.gguf b.safetensors --scheme keep");
     test_quantize(0, NULL, NULL, "b.safetensors b.gguf --scheme keep");
     test_quantize(0, NULL, NULL, "a.gguf c.gguf --scheme f16 --only w");
     for (int direct = 0; direct < 2; direct++) {
@@ -553,7 +578,9 @@ static void calibration_finds_the_inputs_scale(void **state) {
         const int is_signed = i % 2;
         safetensors_tensor weight =
             test_tensor_make("fc.weight", SAFETENSORS_F32, 41, axis ? 48 : 40, axis ? 40 : 48, 0);
-        safetensors_tensor x[] = {test_tensor_make("fc.input.2", SAFETENSORS_F32, 42, 20, 48, 0),
+        /* More rows than are compared, once. */
+        const int64_t rows = i == 1 ? 115 : 20;
+        safetensors_tensor x[] = {test_tensor_make("fc.input.2", SAFETENSORS_F32, 42, rows, 48, 0),
                                   test_tensor_make("fc.input.10", SAFETENSORS_F16, 43, 3, 5, 48)};
         test_checkpoint_write("in.safetensors", &weight, 1);
         test_checkpoint_write("x.safetensors", x, 2);
@@ -568,7 +595,7 @@ static void calibration_finds_the_inputs_scale(void **state) {
         assert_int_equal(tdm_quant_observer_init(
                              &options, memory, tdm_quant_observer_bytes(&options), &observer, NULL),
                          TDM_OK);
-        tdm_quant_observe(observer, TDM_F32, x[0].data, 20 * 48, NULL);
+        tdm_quant_observe(observer, TDM_F32, x[0].data, rows * 48, NULL);
         tdm_quant_observe(observer, TDM_F16, x[1].data, 15 * 48, NULL);
         const tdm_quant_parameters expected = tdm_quant_observer_parameters(
             observer, 0, TDM_QUANT_ASYMMETRIC, tdm_quant_scheme_info(schemes[is_signed])->range);
@@ -578,12 +605,15 @@ static void calibration_finds_the_inputs_scale(void **state) {
         assert_true(quantized.input.scale == expected.scale && expected.scale > 0);
         assert_int_equal(quantized.input.zero_point, expected.zero_point);
         if (i < 3) {
-            /* all 35 rows are compared: fewer than 64 */
             const double nmse = number_in(json, "layer_output", "nmse");
-            safetensors_tensor both = test_tensor_make("x", SAFETENSORS_F32, 42, 35, 48, 0);
-            for (int64_t e = 0; e < 35 * 48; e++)
-                ((float *)(uintptr_t)both.data)[e] =
-                    test_tensor_at(&x[e >= 20 * 48], e >= 20 * 48 ? e - 20 * 48 : e);
+            const int64_t total = rows + 15;
+            const int64_t compared = total < 64 ? total : 64;
+            safetensors_tensor both = test_tensor_make("x", SAFETENSORS_F32, 42, compared, 48, 0);
+            for (int64_t e = 0; e < compared * 48; e++) {
+                const int64_t from = e / 48 * total / compared * 48 + e % 48;
+                ((float *)(uintptr_t)both.data)[e] = test_tensor_at(
+                    &x[from >= rows * 48], from >= rows * 48 ? from - rows * 48 : from);
+            }
             const double truth = output_nmse(&weight, &both, &quantized, axis);
             if (!(fabs(nmse - truth) <= 1e-3 * truth))
                 fail_msg("nmse %g of the output, not %g", nmse, truth);
@@ -684,6 +714,7 @@ int main(void) {
         CASE(floats_are_rounded_once_and_limited),
         CASE(weights_are_chosen_by_rule_and_by_name),
         CASE(blocks_pass_between_the_containers),
+        CASE(blocks_are_those_of_python),
         CASE(values_of_gguf_survive_a_safetensors_file),
         CASE(blocks_are_taken_apart_again),
         CASE(calibration_finds_the_inputs_scale),
