@@ -2,8 +2,8 @@
 """Writes gguf_by_python.h: a GGUF file as the Python package gguf makes it, of numbers that every language
 can compute, their q8_0 and q4_0 blocks, and values of several types.
 
-    python3 -m venv /tmp/venv && /tmp/venv/bin/pip install gguf==0.19.0
-    /tmp/venv/bin/python tests/vectors/make_gguf_file.py > tests/vectors/gguf_by_python.h
+    pip install gguf==0.19.0
+    python3 tests/vectors/make_gguf_file.py > tests/vectors/gguf_by_python.h
 """
 import os
 import tempfile
