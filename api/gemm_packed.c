@@ -209,8 +209,14 @@ void tdm_packed_destroy(tdm_packed *packed) {
     tdm_device_release(device);
 }
 
+static size_t parameter_bytes(const tdm_tensor *parameter) {
+    return parameter ? tdm_buffer_size(parameter->buffer) : 0;
+}
+
 size_t tdm_packed_bytes(const tdm_packed *packed) {
-    return packed ? tdm_buffer_size(packed->buffer) : 0;
+    return packed ? tdm_buffer_size(packed->buffer) + parameter_bytes(packed->scale) +
+                        parameter_bytes(packed->zero_point)
+                  : 0;
 }
 
 const char *tdm_packed_layout(const tdm_packed *packed) {

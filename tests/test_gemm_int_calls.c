@@ -93,6 +93,7 @@ DEVICE_TEST(packed_weights_serve_any_m_and_any_parameters_of_a) {
         expect_product(&t);
         gemm_int_table_clear(&t);
     }
+    assert_true(tdm_packed_bytes(packed) >= 35 * 21 + 21 * (sizeof(float) + 1));
     tdm_packed_destroy(packed);
 }
 
@@ -197,6 +198,36 @@ static void check_batches(const test_device *device, int packed) {
 DEVICE_TEST(parameters_follow_their_entry_of_the_batch) {
     check_batches(device, 0);
     check_batches(device, 1);
+}
+
+/* Entries that a launch more does find their parameters too. */
+DEVICE_TEST(parameters_follow_batches_of_several_launches) {
+    const int64_t entries = test_is_small() ? 5 : 65535 + 5;
+    const int64_t shape[3] = {entries, 1, 1};
+    tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
+    gemm_int_table t;
+    TEST_OK(tdm_layout_contiguous(TDM_U8, 3, shape, &desc.a));
+    TEST_OK(tdm_layout_contiguous(TDM_S8, 3, shape, &desc.b));
+    TEST_OK(tdm_layout_contiguous(TDM_F32, 3, shape, &desc.d));
+    desc.a_quant.block[0] = desc.b_quant.block[0] = 1;
+    TEST_OK(tdm_layout_contiguous(TDM_F32, 3, shape, &desc.a_quant.scale));
+    TEST_OK(tdm_layout_contiguous(TDM_S32, 3, shape, &desc.a_quant.zero_point));
+    TEST_OK(tdm_layout_contiguous(TDM_F32, 3, shape, &desc.b_quant.scale));
+    TEST_OK(tdm_layout_contiguous(TDM_S8, 3, shape, &desc.b_quant.zero_point));
+    gemm_int_table_lay(&t, device, &desc);
+    fill(&t);
+    put_pattern(&t.a.scale, 1, 1000, 1);
+    put_pattern(&t.b.scale, 1, 77, 1);
+    gemm_int_table_run(&t);
+    for (int64_t e = 0; e < entries; e++) {
+        const double expected = (test_array_get(&t.a.data, e) - test_array_get(&t.a.zero, e)) *
+                                (test_array_get(&t.b.data, e) - test_array_get(&t.b.zero, e)) *
+                                (test_array_get(&t.a.scale, e) * test_array_get(&t.b.scale, e));
+        if (test_array_fetched(&t.d.data, e) != (double)(float)expected)
+            test_case_fail("entry %lld is %.9g, must be %.9g", (long long)e,
+                           test_array_fetched(&t.d.data, e), expected);
+    }
+    gemm_int_table_clear(&t);
 }
 
 /* ---- parameters whose values change ----------------------------------------------------------------- */
@@ -413,6 +444,7 @@ int main(void) {
         cmocka_unit_test(packed_weights_serve_any_m_and_any_parameters_of_a),
         cmocka_unit_test(without_k_d_is_the_bias),
         cmocka_unit_test(parameters_follow_their_entry_of_the_batch),
+        cmocka_unit_test(parameters_follow_batches_of_several_launches),
         cmocka_unit_test(plans_and_graphs_read_parameters_when_they_run),
         cmocka_unit_test(calls_share_plans_where_the_arrangement_is_the_same),
         cmocka_unit_test(views_bring_their_parameters),

@@ -1,6 +1,8 @@
 // Tensors that carry quantization parameters: making them, what they refuse, what views carry, how long parameters live.
 // ctest: device
+#include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "api/core.h"
@@ -544,7 +546,84 @@ DEVICE_TEST(views_of_s4_carry_parameters) {
     tdm_tensor_destroy(tensor);
 }
 
+/* ---- host memory ------------------------------------------------------------------------------------ */
+
+static atomic_long live_blocks, until_failure;
+
+static void *counted_alloc(void *user, size_t bytes) {
+    (void)user;
+    if (atomic_load(&until_failure) > 0 && atomic_fetch_sub(&until_failure, 1) == 1)
+        return NULL;
+    void *const block = malloc(bytes);
+    if (block)
+        atomic_fetch_add(&live_blocks, 1);
+    return block;
+}
+
+static void counted_free(void *user, void *block) {
+    (void)user;
+    if (block)
+        atomic_fetch_sub(&live_blocks, 1);
+    free(block);
+}
+
+typedef tdm_status making(tdm_tensor *from, tdm_tensor **made);
+
+static tdm_status make_new(tdm_tensor *from, tdm_tensor **made) {
+    return tdm_tensor_create_quantized(tdm_tensor_device(from), TDM_S8, 2, DIMS(4, 6), DIMS(1, 0),
+                                       TDM_F32, TDM_S32, made);
+}
+
+static tdm_status make_carrier(tdm_tensor *from, tdm_tensor **made) {
+    const tdm_quantization q = carried(from);
+    return tdm_tensor_quantized(from, &q, made);
+}
+
+static tdm_status make_transpose(tdm_tensor *from, tdm_tensor **made) {
+    return tdm_tensor_transpose(from, NULL, made);
+}
+
+static tdm_status make_slice(tdm_tensor *from, tdm_tensor **made) {
+    return tdm_tensor_slice(from, 0, 1, 3, 1, made);
+}
+
+static tdm_status make_reshape(tdm_tensor *from, tdm_tensor **made) {
+    return tdm_tensor_reshape(from, 1, DIMS(24), made);
+}
+
+DEVICE_TEST(failures_of_host_memory_leave_nothing_behind) {
+    static making *const makings[] = {make_new, make_carrier, make_transpose, make_slice,
+                                      make_reshape};
+    tdm_tensor *const from = create_quantized(device, TDM_S8, 2, DIMS(4, 6), DIMS(0, 0));
+    for (size_t i = 0; i < sizeof makings / sizeof *makings; i++) {
+        int failures = 0;
+        for (long nth = 1;; nth++) {
+            tdm_tensor *made = (tdm_tensor *)(uintptr_t)1;
+            const long before = atomic_load(&live_blocks);
+            atomic_store(&until_failure, nth);
+            const tdm_status status = makings[i](from, &made);
+            atomic_store(&until_failure, 0);
+            if (status == TDM_OK) {
+                tdm_tensor_destroy(made);
+                break;
+            }
+            failures++;
+            assert_int_equal(status, TDM_OUT_OF_HOST_MEMORY);
+            assert_null(made);
+            if (atomic_load(&live_blocks) != before)
+                test_case_fail("making %d leaks %ld blocks where allocation %ld fails", (int)i,
+                               atomic_load(&live_blocks) - before, nth);
+        }
+        assert_true(failures >= 3); // a handle and those of two parameters
+    }
+    tdm_tensor_destroy(from);
+}
+
 int main(void) {
+    const tdm_host_allocator allocator = {
+        .struct_size = sizeof allocator, .allocate = counted_alloc, .release = counted_free};
+    if (tdm_set_host_allocator(&allocator) != TDM_OK)
+        return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_granularity_is_created),
         cmocka_unit_test(without_blocks_there_is_one_parameter),
@@ -559,6 +638,7 @@ int main(void) {
         cmocka_unit_test(other_views_carry_parameters_of_the_whole_tensor),
         cmocka_unit_test(other_views_refuse_parameters_that_vary),
         cmocka_unit_test(views_of_s4_carry_parameters),
+        cmocka_unit_test(failures_of_host_memory_leave_nothing_behind),
     };
     return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
 }
