@@ -15,7 +15,7 @@ rules='
 ^api/include/tandem/opencl\.h$ | ^<tandem/|^<CL/
 ^api/include/tandem/cuda\.h$   | ^<tandem/|^<cuda
 ^api/include/                  | ^<tandem/
-^api/                          | ^<tandem/|^api/|^quant/|^kernels/(kernel_index|gemm_args|op_codes)\.h$
+^api/                          | ^<tandem/|^api/|^quant/|^kernels/(kernel_index|op_codes|[a-z_]+_args)\.h$
 ^backend_opencl/               | ^<tandem/|^backend_opencl/|^api/backend\.h$|^<CL/
 ^backend_cuda/                 | ^<tandem/|^backend_cuda/|^api/backend\.h$
 ^kernels/                      | ^<tandem/(dtype|status|device)\.h>|^kernels/|^[a-z0-9_]+\.(h|cl)$
