@@ -44,15 +44,34 @@ TDM_PART_FUNCTIONS(bf16)
             store_part(to, value, (TDM_GLOBAL tdm_##to *)y, i, left);                              \
         break;
 
+/* To an integer that fits the types of one byte, which saturate once more when they are stored: adding
+ * rounds as it does in quant_steps.h, and large numbers become ends that are still beyond the types. */
+#ifdef TDM_INTEGER
+#define TO_BYTE(v) (v)
+#else
+TDM_DEVICE TDM_S32(N) tdm_to_byte(V v) {
+    const V most = TDM_SPLAT(N, 1024.0f), least = TDM_SPLAT(N, -1024.0f);
+    const V number = TDM_NUMBER(N, v);
+    const V below = TDM_SELECT_LT(N, number, most, number, most);
+    const V between = TDM_SELECT_LT(N, least, below, below, least);
+    return tdm_sub_wrap(N, TDM_BITS(N, between + TDM_SPLAT(N, 12582912.0f)),
+                        TDM_INT_SPLAT(N, 0x4b400000));
+}
+#define TO_BYTE(v) tdm_to_byte(v)
+#endif
+
+#define WHOLE(code, to_type, store, convert)                                                       \
+    TDM_WHOLE_VECTORS(code, to_type, store, convert(LOAD_WHOLE(x, from + i)), y, to, i, stop)
+
 TDM_DEVICE void tdm_store_as(int type, V v, TDM_GLOBAL void *y, long i, int left) {
     switch (type) {
         STORE_CASE(TDM_CODE_F32, f32, TDM_STOREV, TDM_STORE_PART, TO_F32(v))
         STORE_CASE(TDM_CODE_F16, f16, TDM_STOREV, TDM_STORE_PART, TO_F32(v))
         STORE_CASE(TDM_CODE_BF16, bf16, TDM_STOREV, TDM_STORE_PART, TO_F32_ODD(v))
         STORE_CASE(TDM_CODE_S32, s32, TDM_INT_STOREV, TDM_STORE_PART, TO_S32(v))
-        STORE_CASE(TDM_CODE_S8, s8, TDM_INT_STOREV, TDM_STORE_PART, TO_S32(v))
-        STORE_CASE(TDM_CODE_U8, u8, TDM_INT_STOREV, TDM_STORE_PART, TO_S32(v))
-        STORE_CASE(TDM_CODE_S4, s4, TDM_INT_STOREV, TDM_STORE_PART, TO_S32(v))
+        STORE_CASE(TDM_CODE_S8, s8, TDM_INT_STOREV, TDM_STORE_PART, TO_BYTE(v))
+        STORE_CASE(TDM_CODE_U8, u8, TDM_INT_STOREV, TDM_STORE_PART, TO_BYTE(v))
+        STORE_CASE(TDM_CODE_S4, s4, TDM_INT_STOREV, TDM_STORE_PART, TO_BYTE(v))
     }
 }
 
@@ -62,10 +81,24 @@ TDM_KERNEL(TDM_ENTRY)
  long span, int type) {
     const long start = tdm_global_x() * span;
     const long stop = start + span < inner ? start + span : inner;
-    for (long row = tdm_global_y(); row < rows; row += tdm_global_size_y()) {
+    TDM_ROW_SHARE(rows, first, last);
+    for (long row = first; row < last; row++) {
         const long from = x_offset + tdm_row_offset(row, rank, &shape, &x_strides);
         const long to = y_offset + tdm_row_offset(row, rank, &shape, &y_strides);
-        for (long i = start; i < stop; i += N) {
+        long i = start;
+#if N > 1
+        if (x_step == 1)
+            switch (type) {
+                WHOLE(TDM_CODE_F32, f32, TDM_STOREV, TO_F32)
+                WHOLE(TDM_CODE_F16, f16, TDM_STOREV, TO_F32)
+                WHOLE(TDM_CODE_BF16, bf16, TDM_STOREV, TO_F32_ODD)
+                WHOLE(TDM_CODE_S32, s32, TDM_INT_STOREV, TO_S32)
+                WHOLE(TDM_CODE_S8, s8, TDM_INT_STOREV, TO_BYTE)
+                WHOLE(TDM_CODE_U8, u8, TDM_INT_STOREV, TO_BYTE)
+                WHOLE(TDM_CODE_S4, s4, TDM_INT_STOREV, TO_BYTE)
+            }
+#endif
+        for (; i < stop; i += N) {
             const int left = (int)(stop - i < N ? stop - i : N);
             V v;
             if (N > 1 && x_step == 0)

@@ -32,28 +32,25 @@ TDM_KERNEL(TDM_ENTRY)
  tdm_quant_arg arg) {
     const long start = tdm_global_x() * span;
     const long stop = start + span < inner ? start + span : inner;
+    TDM_ROW_SHARE(rows, first, last);
     const int varies = scale_step != 0 || zero_step != 0;
-    for (long row = tdm_global_y(); row < rows; row += tdm_global_size_y()) {
+    for (long row = first; row < last; row++) {
         const long from = x_offset + tdm_row_offset(row, rank, &shape, &x_strides);
         const long to = y_offset + tdm_row_offset(row, rank, &shape, &y_strides);
         const long m = mask_offset + tdm_row_offset(row, rank, &shape, &mask_strides);
         const long s = scale_offset + tdm_row_offset(row, rank, &shape, &scale_strides);
         const long z = zero_offset + tdm_row_offset(row, rank, &shape, &zero_strides);
-        tdm_quantizer q = tdm_quantizer_make(K(tdm_scale_one(scale, s, arg.target.scale_type)),
-                                             tdm_zero_lanes(zero, z, 0, N, arg.target),
-                                             arg.target.low, arg.target.high);
+        tdm_quantizer q =
+            tdm_quantizer_lanes(scale, s, 0, zero, z, 0, N, arg.target);
         for (long i = start; i < stop; i += N) {
             const int left = (int)(stop - i < N ? stop - i : N);
             if (varies)
-                q = tdm_quantizer_make(
-                    tdm_scale_lanes(scale, s + i * scale_step, scale_step, left,
-                                    arg.target.scale_type),
-                    tdm_zero_lanes(zero, z + i * zero_step, zero_step, left, arg.target),
-                    arg.target.low, arg.target.high);
+                q = tdm_quantizer_lanes(scale, s + i * scale_step, scale_step, zero,
+                                        z + i * zero_step, zero_step, left, arg.target);
             const F quotient = tdm_divide(tdm_source(x, from, i, x_step, left), q.scale);
             const I code = tdm_rounded_code(tdm_between(quotient, q.low, q.high), q.zero);
             tdm_store_reals(arg.target_type, tdm_real(code, q.scale, q.zero), y, to + i * y_step,
-                            left, 0);
+                            left);
             if (arg.masks && left == N)
                 TDM_INT_STOREV(N, u8, tdm_passes(quotient, q), mask, m + i * mask_step);
             else if (arg.masks)

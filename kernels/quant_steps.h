@@ -95,6 +95,14 @@ TDM_DEVICE tdm_quantizer tdm_quantizer_make(F scale, I zero, int low, int high) 
     return q;
 }
 
+/* The quantizer of lanes 0 … left-1. */
+TDM_DEVICE tdm_quantizer tdm_quantizer_lanes(TDM_GLOBAL const void *scale, long s, long scale_step,
+                                             TDM_GLOBAL const void *zero, long z, long zero_step,
+                                             int left, tdm_quant_side side) {
+    return tdm_quantizer_make(tdm_scale_lanes(scale, s, scale_step, left, side.scale_type),
+                              tdm_zero_lanes(zero, z, zero_step, left, side), side.low, side.high);
+}
+
 /* x between both, and 0 for a NaN. */
 TDM_DEVICE F tdm_between(F x, F low, F high) {
     const F number = TDM_NUMBER(N, x);
@@ -133,24 +141,12 @@ TDM_DEVICE void tdm_store_codes(int type, I v, TDM_GLOBAL void *y, long i, int l
     }
 }
 
-/* streams: past the caches, where the place is a multiple of a whole vector. */
-TDM_DEVICE void tdm_store_reals(int type, F v, TDM_GLOBAL void *y, long i, int left, int streams) {
-#if N > 1
-    if (streams && type == TDM_CODE_F32 && left == N) {
-        TDM_STREAMV(N, v, (TDM_GLOBAL tdm_f32 *)y, i);
-        return;
-    }
-#endif
+TDM_DEVICE void tdm_store_reals(int type, F v, TDM_GLOBAL void *y, long i, int left) {
     switch (type) {
         TDM_QUANT_STORE_(TDM_CODE_F32, f32, TDM_STOREV, v)
         TDM_QUANT_STORE_(TDM_CODE_F16, f16, TDM_STOREV, v)
         TDM_QUANT_STORE_(TDM_CODE_BF16, bf16, TDM_STOREV, v)
     }
-}
-
-/* Whether every whole vector of a row at element `to` may be streamed. */
-TDM_DEVICE int tdm_may_stream(int streams, TDM_GLOBAL const void *y, long to) {
-    return streams && tdm_address((TDM_GLOBAL const tdm_f32 *)y + to) % (N * 4) == 0;
 }
 
 #endif

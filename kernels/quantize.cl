@@ -22,23 +22,31 @@ TDM_KERNEL(TDM_ENTRY)
  tdm_quant_arg arg) {
     const long start = tdm_global_x() * span;
     const long stop = start + span < inner ? start + span : inner;
+    TDM_ROW_SHARE(rows, first, last);
     const int varies = scale_step != 0 || zero_step != 0;
-    for (long row = tdm_global_y(); row < rows; row += tdm_global_size_y()) {
+    for (long row = first; row < last; row++) {
         const long from = x_offset + tdm_row_offset(row, rank, &shape, &x_strides);
         const long to = y_offset + tdm_row_offset(row, rank, &shape, &y_strides);
         const long s = scale_offset + tdm_row_offset(row, rank, &shape, &scale_strides);
         const long z = zero_offset + tdm_row_offset(row, rank, &shape, &zero_strides);
-        tdm_quantizer q = tdm_quantizer_make(K(tdm_scale_one(scale, s, arg.target.scale_type)),
-                                             tdm_zero_lanes(zero, z, 0, N, arg.target),
-                                             arg.target.low, arg.target.high);
-        for (long i = start; i < stop; i += N) {
+        tdm_quantizer q =
+            tdm_quantizer_lanes(scale, s, 0, zero, z, 0, N, arg.target);
+        long i = start;
+        if (N > 1 && x_step == 1 && !varies)
+            TDM_WHOLE_CODES(arg.target_type, tdm_code(TDM_LOADV(N, DT, x, from + i), q), y, to, i,
+                            stop)
+        if (N > 1 && x_step == 1 && varies)
+            TDM_WHOLE_CODES(arg.target_type,
+                            tdm_code(TDM_LOADV(N, DT, x, from + i),
+                                     tdm_quantizer_lanes(scale, s + i * scale_step, scale_step, zero,
+                                                         z + i * zero_step, zero_step, N,
+                                                         arg.target)),
+                            y, to, i, stop)
+        for (; i < stop; i += N) {
             const int left = (int)(stop - i < N ? stop - i : N);
             if (varies)
-                q = tdm_quantizer_make(
-                    tdm_scale_lanes(scale, s + i * scale_step, scale_step, left,
-                                    arg.target.scale_type),
-                    tdm_zero_lanes(zero, z + i * zero_step, zero_step, left, arg.target),
-                    arg.target.low, arg.target.high);
+                q = tdm_quantizer_lanes(scale, s + i * scale_step, scale_step, zero,
+                                        z + i * zero_step, zero_step, left, arg.target);
             tdm_store_codes(arg.target_type, tdm_code(tdm_source(x, from, i, x_step, left), q), y,
                             to + i * y_step, left);
         }

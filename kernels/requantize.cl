@@ -14,6 +14,36 @@ TDM_DEVICE I tdm_source(TDM_GLOBAL const TDM_TYPE(DT) *x, long from, long i, lon
     return TDM_LOAD_PART(DT, x, from + i, left, 0);
 }
 
+typedef struct {
+    tdm_quantizer to;
+    F factor;
+    I zero;
+} tdm_requantizer;
+
+TDM_DEVICE tdm_requantizer tdm_requantizer_make(F from, I zero, tdm_quantizer to) {
+    tdm_requantizer r;
+    r.to = to;
+    r.factor = tdm_divide(from, to.scale);
+    r.zero = zero;
+    return r;
+}
+
+TDM_DEVICE I tdm_requantized(I code, tdm_requantizer r) {
+    return tdm_rounded_code(tdm_between(tdm_real(code, r.factor, r.zero), r.to.low, r.to.high),
+                            r.to.zero);
+}
+
+/* That of element i and the left-1 after it. own: 1 where lanes have parameters of their own, 0 where
+ * they share those of element i. */
+#define REQUANTIZER(i, left, own)                                                                  \
+    tdm_requantizer_make(                                                                          \
+        tdm_scale_lanes(from_scale, fs + (i)*from_scale_step, (own)*from_scale_step, left,         \
+                        arg.source.scale_type),                                                    \
+        tdm_zero_lanes(from_zero, fz + (i)*from_zero_step, (own)*from_zero_step, left,             \
+                       arg.source),                                                                \
+        tdm_quantizer_lanes(to_scale, ts + (i)*to_scale_step, (own)*to_scale_step, to_zero,        \
+                            tz + (i)*to_zero_step, (own)*to_zero_step, left, arg.target))
+
 TDM_KERNEL(TDM_ENTRY)
 (TDM_GLOBAL const TDM_TYPE(DT) *x, long x_offset, TDM_GLOBAL const void *from_scale,
  long from_scale_offset, TDM_GLOBAL const void *from_zero, long from_zero_offset,
@@ -25,7 +55,8 @@ TDM_KERNEL(TDM_ENTRY)
  long span, tdm_quant_arg arg) {
     const long start = tdm_global_x() * span;
     const long stop = start + span < inner ? start + span : inner;
-    for (long row = tdm_global_y(); row < rows; row += tdm_global_size_y()) {
+    TDM_ROW_SHARE(rows, first, last);
+    for (long row = first; row < last; row++) {
         const long from = x_offset + tdm_row_offset(row, rank, &shape, &x_strides);
         const long to = y_offset + tdm_row_offset(row, rank, &shape, &y_strides);
         const long fs = from_scale_offset + tdm_row_offset(row, rank, &shape, &from_scale_strides);
@@ -33,27 +64,23 @@ TDM_KERNEL(TDM_ENTRY)
         const long ts = to_scale_offset + tdm_row_offset(row, rank, &shape, &to_scale_strides);
         const long tz = to_zero_offset + tdm_row_offset(row, rank, &shape, &to_zero_strides);
         const int varies = (from_scale_step | from_zero_step | to_scale_step | to_zero_step) != 0;
-        F factor = K(1.0f);
-        I zeros = TDM_INT_SPLAT(N, 0);
-        tdm_quantizer q = tdm_quantizer_make(factor, zeros, arg.target.low, arg.target.high);
-        for (long i = start; i < stop; i += N) {
+        tdm_requantizer r = REQUANTIZER(0, N, 0);
+        long i = start;
+#if N > 1
+        if (x_step == 1 && !varies)
+            TDM_WHOLE_CODES(arg.target_type,
+                            tdm_requantized(TDM_INT_LOADV(N, DT, x, from + i), r), y, to, i, stop)
+        else if (x_step == 1)
+            TDM_WHOLE_CODES(arg.target_type,
+                            tdm_requantized(TDM_INT_LOADV(N, DT, x, from + i), REQUANTIZER(i, N, 1)), y,
+                            to, i, stop)
+#endif
+        for (; i < stop; i += N) {
             const int left = (int)(stop - i < N ? stop - i : N);
-            if (varies || i == start) {
-                const F target = tdm_scale_lanes(to_scale, ts + i * to_scale_step, to_scale_step,
-                                                 left, arg.target.scale_type);
-                factor = tdm_divide(tdm_scale_lanes(from_scale, fs + i * from_scale_step,
-                                                    from_scale_step, left, arg.source.scale_type),
-                                    target);
-                zeros = tdm_zero_lanes(from_zero, fz + i * from_zero_step, from_zero_step, left,
-                                       arg.source);
-                q = tdm_quantizer_make(target,
-                                       tdm_zero_lanes(to_zero, tz + i * to_zero_step, to_zero_step,
-                                                      left, arg.target),
-                                       arg.target.low, arg.target.high);
-            }
-            const F v = tdm_real(tdm_source(x, from, i, x_step, left), factor, zeros);
+            if (varies)
+                r = REQUANTIZER(i, left, 1);
             tdm_store_codes(arg.target_type,
-                            tdm_rounded_code(tdm_between(v, q.low, q.high), q.zero), y,
+                            tdm_requantized(tdm_source(x, from, i, x_step, left), r), y,
                             to + i * y_step, left);
         }
     }

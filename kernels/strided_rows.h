@@ -6,7 +6,8 @@
  *      rows = their product                     inner elements, `step` apart
  *
  * Work-item (x, y) does elements x·span … (x+1)·span-1 of rows y, y + Y, y + 2Y, … where Y is the
- * number of work-items along y. N is the text's vector width: with N > 1 the output's step is 1
+ * number of work-items along y; texts that write less than they read take neighbouring rows
+ * instead (TDM_ROW_SHARE), so that items do not share cache lines of the output. N is the text's vector width: with N > 1 the output's step is 1
  * and an input's is 1 or 0 (the row's one element repeated); with N = 1 every step is allowed. */
 #ifndef TDM_STRIDED_ROWS_H
 #define TDM_STRIDED_ROWS_H
@@ -40,6 +41,12 @@ TDM_DEVICE long tdm_row_offset(long row, int rank, const tdm_dims *shape, const 
     return offset + row * strides->v[0];
 }
 
+/* The rows of work-item y: as many as every other has, one after the other. */
+#define TDM_ROW_SHARE(rows, first, last)                                                           \
+    const long first##_share = tdm_quotient(rows + tdm_global_size_y() - 1, tdm_global_size_y());  \
+    const long first = tdm_global_y() * first##_share;                                             \
+    const long last = first + first##_share < rows ? first + first##_share : rows
+
 /* The ragged end of a row, `count` < N elements one by one through a private array. Lanes that
  * are not there hold `filler`. */
 #define TDM_PART_FUNCTIONS(DT)                                                                     \
@@ -70,6 +77,27 @@ TDM_DEVICE long tdm_row_offset(long row, int rank, const tdm_dims *shape, const 
         TDM_INT_STOREV(N, s32, v, part, 0);                                                        \
         for (int lane = 0; lane < count; lane++)                                                   \
             tdm_store_int_##DT(part[lane], p, i + lane);                                           \
+    }
+
+/* The whole vectors of a row, from element i on, in a loop of its own for the type `to` that the launch
+ * gives: `value` is the vector at i, y the output and `at` the row's place in it. One loop with the
+ * choice inside takes twice as long. */
+#define TDM_WHOLE_VECTORS(code, to, STOREV, value, y, at, i, stop)                                 \
+    case code:                                                                                     \
+        for (; i + N <= stop; i += N)                                                              \
+            STOREV(N, to, value, (TDM_GLOBAL tdm_##to *)(y), (at) + i);                            \
+        break;
+#define TDM_WHOLE_CODES(type, value, y, at, i, stop)                                               \
+    switch (type) {                                                                                \
+        TDM_WHOLE_VECTORS(TDM_CODE_S8, s8, TDM_INT_STOREV, value, y, at, i, stop)                  \
+        TDM_WHOLE_VECTORS(TDM_CODE_U8, u8, TDM_INT_STOREV, value, y, at, i, stop)                  \
+        TDM_WHOLE_VECTORS(TDM_CODE_S4, s4, TDM_INT_STOREV, value, y, at, i, stop)                  \
+    }
+#define TDM_WHOLE_REALS(type, value, y, at, i, stop)                                               \
+    switch (type) {                                                                                \
+        TDM_WHOLE_VECTORS(TDM_CODE_F32, f32, TDM_STOREV, value, y, at, i, stop)                    \
+        TDM_WHOLE_VECTORS(TDM_CODE_F16, f16, TDM_STOREV, value, y, at, i, stop)                    \
+        TDM_WHOLE_VECTORS(TDM_CODE_BF16, bf16, TDM_STOREV, value, y, at, i, stop)                  \
     }
 
 #define TDM_LOAD_PART(DT, p, i, count, filler) TDM_CAT2(tdm_load_part_, DT)(p, i, count, filler)
