@@ -34,6 +34,8 @@ extern const size_t tdm_kernel_text_count;
     X(CONVERT)                                                                                     \
     X(QUANTIZE)                                                                                    \
     X(QUANTIZE_DYNAMIC)                                                                            \
+    X(QUANTIZE_RANGE)                                                                              \
+    X(QUANTIZE_JOIN)                                                                               \
     X(DEQUANTIZE)                                                                                  \
     X(REQUANTIZE)                                                                                  \
     X(FAKE_QUANTIZE)                                                                               \

@@ -1,0 +1,118 @@
+/* From a range of real numbers to scale and zero point, as quant/quant_parameters.h derives them on the
+ * host: the same steps in f32, each rounded on its own. */
+#ifndef TDM_QUANTIZE_DERIVE_H
+#define TDM_QUANTIZE_DERIVE_H
+
+#include "quant_steps.h"
+
+#define TDM_SMALLEST_NORMAL 0x1p-126f
+#define TDM_LARGEST_F32 0x1.fffffep127f
+#define TDM_LARGEST_F16 65504.0f
+
+/* A range that holds 0. */
+typedef struct {
+    F low, high;
+} tdm_range;
+
+TDM_DEVICE tdm_range tdm_range_start(void) {
+    tdm_range r;
+    r.low = K(0.0f);
+    r.high = K(0.0f);
+    return r;
+}
+
+/* Widened to hold x; what is not finite counts as 0. */
+TDM_DEVICE tdm_range tdm_range_add(tdm_range r, F x) {
+    const F v = TDM_SELECT_LT(N, tdm_abs(x), K(INFINITY), x, K(0.0f));
+    r.low = TDM_SELECT_LT(N, v, r.low, v, r.low);
+    r.high = TDM_SELECT_LT(N, r.high, v, v, r.high);
+    return r;
+}
+
+/* Its scale: asymmetric where there are zero points. What a device may flush is 0; one kept in f16 is
+ * not infinite. */
+TDM_DEVICE F tdm_derived_scale(tdm_range r, tdm_quant_side side) {
+    const F below = K(0.0f) - r.low;
+    const F larger = TDM_SELECT_LT(N, r.high, below, below, r.high);
+    const F width = tdm_min(r.high - r.low, K(TDM_LARGEST_F32));
+    const F scale = side.zero_type == 0
+                        ? tdm_divide(larger, K(tdm_float(side.high)))
+                        : tdm_divide(width, K(tdm_float(side.high - side.low)));
+    const F most = side.scale_type == TDM_CODE_F16 ? K(TDM_LARGEST_F16) : K(TDM_LARGEST_F32);
+    return TDM_SELECT_LT(N, scale, K(TDM_SMALLEST_NORMAL), K(0.0f), tdm_min(scale, most));
+}
+
+/* The zero point of a range under a scale, 0 for a scale of 0. */
+TDM_DEVICE I tdm_derived_zero(tdm_range r, F scale, tdm_quant_side side) {
+    const F low = K(tdm_float(side.low)), high = K(tdm_float(side.high));
+    const F shifted = low - tdm_divide(r.low, scale);
+    const F wanted = TDM_SELECT_LT(N, K(0.0f), scale, tdm_between(shifted, low, high), K(0.0f));
+    return side.zero_type == 0 ? TDM_INT_SPLAT(N, 0)
+                               : tdm_rounded_code(wanted, TDM_INT_SPLAT(N, 0));
+}
+
+/* x ≥ 0 as f16 has it, by arithmetic: what is stored and read back a compiler may take for the same. */
+TDM_DEVICE float tdm_as_f16(float x) {
+    const uint bits = tdm_float_bits(x);
+    const uint rounded = (bits + 0xfffu + ((bits >> 13) & 1u)) & 0xffffe000u;
+    return x < 0x1p-14f ? tdm_rint(x * 0x1p24f) * 0x1p-24f : tdm_bits_float(rounded);
+}
+
+/* Store a scale, and give what was kept of it. */
+TDM_DEVICE float tdm_keep_scale(float scale, TDM_GLOBAL void *p, long i, int type) {
+    const float kept = type == TDM_CODE_F16 ? tdm_as_f16(scale) : scale;
+    if (type == TDM_CODE_F16)
+        tdm_store_f16(kept, (TDM_GLOBAL tdm_f16 *)p, i);
+    else
+        tdm_store_f32(kept, (TDM_GLOBAL tdm_f32 *)p, i);
+    return kept;
+}
+
+TDM_DEVICE void tdm_keep_zero(int zero, TDM_GLOBAL void *p, long i, int type) {
+    switch (type) {
+    case TDM_CODE_S32:
+        tdm_store_int_s32(zero, (TDM_GLOBAL tdm_s32 *)p, i);
+        break;
+    case TDM_CODE_S8:
+        tdm_store_int_s8(zero, (TDM_GLOBAL tdm_s8 *)p, i);
+        break;
+    case TDM_CODE_U8:
+        tdm_store_int_u8(zero, (TDM_GLOBAL tdm_u8 *)p, i);
+        break;
+    }
+}
+
+/* Where parameters go: buffers, the place of lane 0, and the steps to the other lanes. */
+typedef struct {
+    TDM_GLOBAL void *scale, *zero;
+    long s, z, scale_step, zero_step;
+} tdm_parameter_place;
+
+/* The parameters of lanes 0 … left-1, kept, and the quantizer they make. */
+TDM_DEVICE tdm_quantizer tdm_derive(tdm_range r, tdm_parameter_place place, int left,
+                                    tdm_quant_side side) {
+    float scales[N];
+    int zeros[N];
+    TDM_STOREV(N, f32, tdm_derived_scale(r, side), scales, 0);
+    for (int lane = 0; lane < left; lane++)
+        scales[lane] = tdm_keep_scale(scales[lane], place.scale, place.s + lane * place.scale_step,
+                                      side.scale_type);
+    const F scale = TDM_LOADV(N, f32, scales, 0);
+    const I zero = tdm_derived_zero(r, scale, side);
+    TDM_INT_STOREV(N, s32, zero, zeros, 0);
+    if (side.zero_type != 0)
+        for (int lane = 0; lane < left; lane++)
+            tdm_keep_zero(zeros[lane], place.zero, place.z + lane * place.zero_step, side.zero_type);
+    return tdm_quantizer_make(scale, zero, side.low, side.high);
+}
+
+/* The same for one range that all lanes have: one entry, and a quantizer of equal lanes. */
+TDM_DEVICE tdm_quantizer tdm_derive_one(tdm_range r, tdm_parameter_place place, tdm_quant_side side) {
+    tdm_quantizer q = tdm_derive(r, place, 1, side);
+    float scales[N];
+    TDM_STOREV(N, f32, q.scale, scales, 0);
+    const F scale = K(scales[0]);
+    return tdm_quantizer_make(scale, tdm_derived_zero(r, scale, side), side.low, side.high);
+}
+
+#endif

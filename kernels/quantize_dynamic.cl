@@ -1,0 +1,109 @@
+/* Scale and zero point of each group of x from the group itself, and y = the group's codes.
+ *
+ * A group is `count` elements, x_step and y_step apart; its other dimensions are outer.v[0 … rank-1].
+ *
+ *   TDM_COLUMNS not defined   one work-item per group, N elements of it at a time (both steps are 1
+ *                             where N > 1); work-items y take neighbouring groups
+ *   TDM_COLUMNS               `inner` groups stand side by side, one per lane, x_column apart in x, 1
+ *                             in y; work-items x stride over them by N, work-items y over the outer ones
+ *
+ * The second reading of a group is from the cache, unless it is longer than that. Both elements of a
+ * byte of s4 belong to one work-item. Defines: DT the source's type, N vector width,
+ * TDM_BUILT_IN_DIVIDE as divide.h says. */
+#include "dialect.h"
+#include "quantize_derive.h"
+
+#ifdef TDM_COLUMNS
+/* Lanes 0 … left-1, `column` apart. */
+TDM_DEVICE F tdm_columns(TDM_GLOBAL const TDM_TYPE(DT) *x, long i, long column, int left) {
+    if (column == 1 && left == N)
+        return TDM_LOADV(N, DT, x, i);
+    float part[N];
+    for (int lane = 0; lane < N; lane++)
+        part[lane] = lane < left ? TDM_LOAD(DT, x, i + lane * column) : 0.0f;
+    return TDM_LOADV(N, f32, part, 0);
+}
+
+TDM_DEVICE void tdm_quantize_columns(TDM_GLOBAL const TDM_TYPE(DT) *x, long from, long x_step,
+                                     long x_column, TDM_GLOBAL void *y, long to, long y_step,
+                                     long count, int left, tdm_parameter_place place,
+                                     tdm_quant_arg arg) {
+    tdm_range range = tdm_range_start();
+    for (long k = 0; k < count; k++)
+        range = tdm_range_add(range, tdm_columns(x, from + k * x_step, x_column, left));
+    const tdm_quantizer q = tdm_derive(range, place, left, arg.target);
+    for (long k = 0; k < count; k++)
+        tdm_store_codes(arg.target_type,
+                        tdm_code(tdm_columns(x, from + k * x_step, x_column, left), q), y,
+                        to + k * y_step, left);
+}
+#else
+TDM_DEVICE F tdm_some(TDM_GLOBAL const TDM_TYPE(DT) *x, long from, long k, long x_step, int left) {
+    if (left == N)
+        return TDM_LOADV(N, DT, x, from + k * x_step);
+    return TDM_LOAD_PART(DT, x, from + k, left, 0.0f);
+}
+
+/* All lanes hold the widest of them. */
+TDM_DEVICE tdm_range tdm_range_across(tdm_range r) {
+    r.low = K(TDM_CAT4(f32x, N, _, hmin)(r.low));
+    r.high = K(TDM_CAT4(f32x, N, _, hmax)(r.high));
+    return r;
+}
+
+TDM_DEVICE void tdm_quantize_group(TDM_GLOBAL const TDM_TYPE(DT) *x, long from, long x_step,
+                                   TDM_GLOBAL void *y, long to, long y_step, long count,
+                                   tdm_parameter_place place, tdm_quant_arg arg) {
+    tdm_range range = tdm_range_start(), other = range;
+    long k = 0;
+    for (; k + 2 * N <= count; k += 2 * N) {
+        range = tdm_range_add(range, TDM_LOADV(N, DT, x, from + k * x_step));
+        other = tdm_range_add(other, TDM_LOADV(N, DT, x, from + (k + N) * x_step));
+    }
+    for (; k < count; k += N)
+        range = tdm_range_add(range, tdm_some(x, from, k, x_step, (int)(count - k < N ? count - k : N)));
+    range = tdm_range_add(tdm_range_add(range, other.low), other.high);
+    const tdm_quantizer q = tdm_derive_one(tdm_range_across(range), place, arg.target);
+    k = 0;
+#if N > 1
+    TDM_WHOLE_CODES(arg.target_type, tdm_code(TDM_LOADV(N, DT, x, from + k), q), y, to, k, count)
+#endif
+    for (; k < count; k += N) {
+        const int left = (int)(count - k < N ? count - k : N);
+        tdm_store_codes(arg.target_type, tdm_code(tdm_some(x, from, k, x_step, left), q), y,
+                        to + k * y_step, left);
+    }
+}
+#endif
+
+TDM_KERNEL(TDM_ENTRY)
+(TDM_GLOBAL const TDM_TYPE(DT) *x, long x_offset, TDM_GLOBAL void *scale, long scale_offset,
+ TDM_GLOBAL void *zero, long zero_offset, TDM_GLOBAL void *y, long y_offset, tdm_dims outer,
+ tdm_dims x_strides, tdm_dims scale_strides, tdm_dims zero_strides, tdm_dims y_strides, int rank,
+ long rows, long inner, long count, long x_step, long y_step, long x_column, long scale_column,
+ long zero_column, tdm_quant_arg arg) {
+    TDM_ROW_SHARE(rows, first, last);
+    tdm_parameter_place place;
+    place.scale = scale;
+    place.zero = zero;
+    place.scale_step = scale_column;
+    place.zero_step = zero_column;
+    for (long row = first; row < last; row++) {
+        const long from = x_offset + tdm_row_offset(row, rank, &outer, &x_strides);
+        const long to = y_offset + tdm_row_offset(row, rank, &outer, &y_strides);
+        const long s = scale_offset + tdm_row_offset(row, rank, &outer, &scale_strides);
+        const long z = zero_offset + tdm_row_offset(row, rank, &outer, &zero_strides);
+#ifdef TDM_COLUMNS
+        for (long i = tdm_global_x() * N; i < inner; i += tdm_global_size_x() * N) {
+            place.s = s + i * scale_column;
+            place.z = z + i * zero_column;
+            tdm_quantize_columns(x, from + i * x_column, x_step, x_column, y, to + i, y_step, count,
+                                 (int)(inner - i < N ? inner - i : N), place, arg);
+        }
+#else
+        place.s = s;
+        place.z = z;
+        tdm_quantize_group(x, from, x_step, y, to, y_step, count, place, arg);
+#endif
+    }
+}

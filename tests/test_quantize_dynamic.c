@@ -1,0 +1,210 @@
+/* tdm_quantize_dynamic: every variant on every device, bit for bit as the host reference.
+ * ctest: device timeout=240 */
+#include <float.h>
+#include <math.h>
+
+#include "api/core.h"
+#include "quant/number_formats.h"
+#include "tests/support/device_cases.h"
+#include "tests/support/quant_cases.h"
+
+static const tdm_dtype code_dtypes[] = {TDM_S8, TDM_U8, TDM_S4};
+
+enum {
+    DATA_REALS, /* NaN, infinities and denormals among them */
+    DATA_UNIT,
+    DATA_WIDE,
+    DATA_CONSTANT, /* 0, or one number of either sign, in each row */
+    DATA_KINDS
+};
+
+#define DIMS(...) ((const int64_t[]){__VA_ARGS__})
+
+/* ---- what the parameters should be ---- */
+
+static tdm_quant_range range_of(const quant_carrier *carrier) {
+    tdm_quant_range range = quant_full_range(carrier->codes.layout.dtype);
+    if (!carrier->has_zero)
+        range.low = -range.high;
+    return range;
+}
+
+static tdm_quant_bounds bounds_of(const quant_carrier *carrier, const test_array *x,
+                                  int64_t entry) {
+    tdm_quant_bounds bounds = {0.0f, 0.0f};
+    for (int64_t i = 0; i < test_array_count(x); i++) {
+        const float value = (float)test_array_get(x, i);
+        if (!isfinite(value) || quant_carrier_entry(carrier, i) != entry)
+            continue;
+        bounds.minimum = value < bounds.minimum ? value : bounds.minimum;
+        bounds.maximum = value > bounds.maximum ? value : bounds.maximum;
+    }
+    return bounds;
+}
+
+/* A scale that is kept in f16 is rounded first, and the zero point follows from that. */
+static tdm_quant_parameters expected_parameters(const quant_carrier *carrier, const test_array *x,
+                                                int64_t entry) {
+    const tdm_quant_range range = range_of(carrier);
+    const tdm_quant_bounds bounds = bounds_of(carrier, x, entry);
+    tdm_quant_parameters p = tdm_quant_derive(
+        carrier->has_zero ? TDM_QUANT_ASYMMETRIC : TDM_QUANT_SYMMETRIC, bounds, range);
+    if (carrier->scale.layout.dtype != TDM_F16)
+        return p;
+    p.scale = tdm_f32_from_f16(tdm_quant_narrow(TDM_F16, p.scale, true));
+    if (carrier->has_zero && p.scale > 0.0f) {
+        const float zero = rintf((float)range.low - bounds.minimum / p.scale);
+        p.zero_point = zero < (float)range.low    ? range.low
+                       : zero > (float)range.high ? range.high
+                                                  : (int32_t)zero;
+    } else {
+        p.zero_point = 0;
+    }
+    return p;
+}
+
+/* ---- checks ---- */
+
+static bool same_parameters(const quant_carrier *carrier, int64_t entry, tdm_quant_parameters p) {
+    return test_array_fetched(&carrier->scale, entry) == (double)p.scale &&
+           (!carrier->has_zero || test_array_fetched(&carrier->zero, entry) == p.zero_point);
+}
+
+static void check_entry(const quant_carrier *carrier, const test_array *x, int64_t entry) {
+    const tdm_quant_range range = range_of(carrier);
+    const tdm_quant_parameters p = expected_parameters(carrier, x, entry);
+    if (!same_parameters(carrier, entry, p))
+        test_case_fail("entry %lld is scale %a, zero point %g, not %a, %d", (long long)entry,
+                       test_array_fetched(&carrier->scale, entry),
+                       carrier->has_zero ? test_array_fetched(&carrier->zero, entry) : 0.0,
+                       (double)p.scale, p.zero_point);
+    for (int64_t i = 0; i < test_array_count(x); i++) {
+        if (quant_carrier_entry(carrier, i) != entry)
+            continue;
+        const float value = (float)test_array_get(x, i);
+        const int32_t actual = (int32_t)test_array_fetched(&carrier->codes, i);
+        /* A device may take an f32 denormal for 0. */
+        if (actual != tdm_quant_quantize(value, p, range) &&
+            !(fabsf(value) < FLT_MIN && actual == tdm_quant_quantize(0.0f, p, range)))
+            test_case_fail("element %lld: %a by scale %a, zero point %d became %d, not %d",
+                           (long long)i, (double)value, (double)p.scale, p.zero_point, actual,
+                           tdm_quant_quantize(value, p, range));
+    }
+}
+
+static void check(quant_carrier *carrier, const test_array *x) {
+    test_array_fetch(&carrier->codes);
+    test_array_fetch(&carrier->scale);
+    if (carrier->has_zero)
+        test_array_fetch(&carrier->zero);
+    const int64_t entries = test_array_count(&carrier->scale);
+    /* All of few entries, else a sample: the check reads the whole of x for each. */
+    for (int64_t entry = 0; entry < entries && test_array_count(x) > 0;
+         entry += entries < 64 ? 1 : entries / 31)
+        check_entry(carrier, x, entry);
+}
+
+/* ---- cases ---- */
+
+static void fill(test_array *x, quant_carrier *carrier, int data) {
+    if (data == DATA_UNIT)
+        test_array_fill(x, TEST_DATA_UNIT, 3);
+    else if (data == DATA_WIDE)
+        test_array_fill(x, TEST_DATA_WIDE, 4);
+    else if (data == DATA_REALS) {
+        quant_carrier_fill_parameters(carrier, 21);
+        quant_fill_reals(x, carrier, 22);
+    } else {
+        const int64_t row = x->layout.rank == 0 ? 1 : x->layout.shape[x->layout.rank - 1];
+        for (int64_t i = 0; i < test_array_count(x); i++)
+            test_array_put(x, i, (double)(i / row % 3 - 1) * 0.7);
+        test_array_send(x);
+    }
+    quant_carrier_send(carrier);
+}
+
+/* Dimensions of which several elements share parameters. */
+static int shared_dimensions(const quant_case *c) {
+    int64_t block[TDM_MAX_RANK];
+    int shared = 0;
+    quant_sharing_blocks(c->sharing, c->shape->rank, block);
+    for (int d = 0; d < c->shape->rank; d++)
+        shared += c->shape->shape[d] > 1 && block[d] != 1 ? 1 : 0;
+    return shared;
+}
+
+static tdm_dtype zero_for(tdm_dtype codes, tdm_dtype zero) {
+    if (zero == TDM_DTYPE_NONE)
+        return codes == TDM_U8 ? TDM_U8 : zero;
+    return zero == TDM_S32 || zero == codes || (codes == TDM_S4 && zero == TDM_S8) ? zero : TDM_S32;
+}
+
+static bool must_run(const tdm_variant *variant, const quant_case *c) {
+    return variant == NULL ||
+           (variant->parameters[1] == 1 && c->codes != TDM_S4 && shared_dimensions(c) <= 1);
+}
+
+static void dynamic_case(const test_device *device, const tdm_variant *variant, const quant_case *c,
+                         tdm_dtype from) {
+    quant_carrier carrier;
+    test_array x;
+    const op_shape *const shape = c->shape;
+    quant_carrier_create(&carrier, device, c->codes, shape->rank, shape->shape, c->y, c->sharing,
+                         c->scale, zero_for(c->codes, c->zero), c->parameters);
+    test_array_create(&x, device, from, shape->rank, shape->shape, c->x);
+    fill(&x, &carrier, c->last);
+    tdm_force_variant(variant ? variant->name : NULL);
+    const tdm_status status = tdm_quantize_dynamic(device->stream, carrier.tensor, x.tensor);
+    tdm_force_variant(NULL);
+    const bool odd = shared_dimensions(c) > 1 && c->sharing != SHARE_ALL;
+    if (status != TDM_UNSUPPORTED || (must_run(variant, c) && !odd)) {
+        TEST_OK(status);
+        check(&carrier, &x);
+        if (test_array_count(&x) > 0)
+            test_case_end();
+    }
+    test_array_destroy(&x);
+    quant_carrier_destroy(&carrier);
+}
+
+static void one_dynamic(const test_device *device, const tdm_variant *variant, const int row[]) {
+    quant_case c;
+    quant_case_read(&c, row, code_dtypes);
+    if (quant_case_begin(device, variant, &c))
+        dynamic_case(device, variant, &c, (tdm_dtype)variant->parameters[0]);
+}
+
+static void every_dynamic(void **state) {
+    (void)state;
+    quant_every_variant_and(TDM_OP_QUANTIZE_DYNAMIC, 3, DATA_KINDS, one_dynamic);
+}
+
+/* Whole tensors go through a launch for the range and one that joins. */
+static void one_range(const test_device *device, const tdm_variant *variant, const int row[]) {
+    quant_case c;
+    quant_case_read(&c, row, code_dtypes);
+    static const op_shape long_row = {1, {40013}}, grid = {2, {211, 257}};
+    c.sharing = SHARE_ALL;
+    if (c.shape->rank < 2)
+        c.shape = &long_row;
+    else if (variant->op == TDM_OP_QUANTIZE_JOIN)
+        c.shape = &grid;
+    if (quant_case_begin(device, variant, &c))
+        dynamic_case(device, variant, &c,
+                     variant->parameters[0] == 0 ? TDM_F32 : (tdm_dtype)variant->parameters[0]);
+}
+
+static void every_range(void **state) {
+    (void)state;
+    quant_every_variant_and(TDM_OP_QUANTIZE_RANGE, 3, DATA_KINDS, one_range);
+    quant_every_variant_and(TDM_OP_QUANTIZE_JOIN, 3, DATA_KINDS, one_range);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_dynamic),
+        cmocka_unit_test(every_range),
+    };
+    return cmocka_run_group_tests_name("quantize dynamic", tests, test_devices_setup,
+                                       test_devices_teardown);
+}
