@@ -41,12 +41,23 @@ bool tdm_gemm_takes(const tdm_variant *row, tdm_tune_parameter parameter) {
     return false;
 }
 
+/* Bytes of a line that the kernels for quantized rows of A take at a time. */
+#define LINE_CHUNK 64
+
+/* Would a group end within a chunk that has others? */
+static bool parts_chunks(const tdm_gemm_problem *p) {
+    const int64_t chunk = LINE_CHUNK * tdm_dtype_info(p->b.dtype)->elements_per_unit;
+    return p->group < p->k && p->group % chunk != 0 && chunk % p->group != 0;
+}
+
 static const char *check_types(const tdm_gemm_problem *p, const tdm_variant *v, char *reason) {
     if (v->op == TDM_OP_GEMM_INT) // s8 and u8 by s8 is what makes an integer problem
         return NULL;
     if (v->op == TDM_OP_GEMM_WEIGHTS) {
         if (v->parameters[TDM_GEMM_P_QUANTIZED_A] && !p->quantize_a)
             return "is for quantized rows of A";
+        if (v->parameters[TDM_GEMM_P_QUANTIZED_A] && parts_chunks(p))
+            return "groups are neither whole chunks of a line nor parts of one";
         const int32_t b_type = v->parameters[TDM_GEMM_P_B_TYPE];
         return b_type == 0 || b_type == (int32_t)p->b.dtype ? NULL : "is for another type of B";
     }

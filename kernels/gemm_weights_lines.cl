@@ -9,11 +9,10 @@
  *
  * Grid (column_tiles items, 1, batch): item c gets the pieces of NR columns from c·pieces/column_tiles on. */
 #define TDM_EPILOGUE_VECTOR 8
-#define TDM_DIVIDE_VECTOR 16
 #include "dialect.h"
 #include "gemm_epilogue.h"
 #include "gemm_weights_args.h"
-#include "gemm_weights_steps.h"
+#include "gemm_weights_rows.h"
 
 #define ROWS 16
 #define STRIP 8192
@@ -30,45 +29,6 @@ typedef struct {
     long scale_at, zero_at;
     tdm_gemm_weights_arg w;
 } lines_of_b;
-
-/* ---- rows of A ---- */
-
-/* 16 elements of a row from p on, zeros past its end. */
-TDM_DEVICE f32x16 load_row(TDM_GLOBAL const void *a, int type, long at, long step, long p,
-                           long count) {
-    float part[16];
-    if (step == 1 && p + 16 <= count) {
-        if (type == TDM_CODE_F16)
-            return f32x16_load_f16((TDM_GLOBAL const tdm_f16 *)a, at + p);
-        if (type == TDM_CODE_BF16)
-            return f32x16_load_bf16((TDM_GLOBAL const tdm_bf16 *)a, at + p);
-        return f32x16_load_f32((TDM_GLOBAL const tdm_f32 *)a, at + p);
-    }
-    for (int u = 0; u < 16; u++)
-        part[u] = p + u < count ? tdm_load_any(a, type, at + (p + u) * step) : 0.0f;
-    return f32x16_load_f32(part, 0);
-}
-
-/* max |x| / 127 over the finite elements of a row. */
-TDM_DEVICE float scale_of_row(TDM_GLOBAL const void *a, int type, long at, long step, long count) {
-    f32x16 most = f32x16_splat(0.0f);
-    for (long p = 0; p < count; p += 16) {
-        const f32x16 size = tdm_abs(load_row(a, type, at, step, p, count));
-        const f32x16 finite =
-            f32x16_select_lt(size, f32x16_splat(INFINITY), size, f32x16_splat(0.0f));
-        most = f32x16_select_lt(most, finite, finite, most);
-    }
-    const f32x16 scale =
-        tdm_divide(f32x16_splat(f32x16_hmax(most)), f32x16_splat(TDM_WEIGHTS_HIGH));
-    return f32x16_hmax(scale);
-}
-
-TDM_DEVICE f32x16 codes_of(f32x16 x, float row_scale) {
-    const f32x16 code = tdm_rint(f32x16_number(tdm_divide(x, f32x16_splat(row_scale))));
-    const f32x16 high = f32x16_splat(TDM_WEIGHTS_HIGH), low = f32x16_splat(-TDM_WEIGHTS_HIGH);
-    const f32x16 below = f32x16_select_lt(code, high, code, high);
-    return f32x16_select_lt(low, below, below, low);
-}
 
 /* `depth` elements of a row from p0 on into the strip, to the next multiple of 16. */
 TDM_DEVICE void copy_row(TDM_GLOBAL const void *a, tdm_gemm_shape_arg s, long at, long p0,
@@ -203,7 +163,8 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)(TDM_WEIGHTS_ARGUMENTS) {
 
     for (long i0 = 0; i0 < s.m; i0 += ROWS) {
         const int rows = (int)(s.m - i0 < ROWS ? s.m - i0 : ROWS);
-        const int stride = STRIP / rows / PAD * PAD, step = stride - PAD;
+        /* Rows of a power of two would fall on the same lines of a cache. */
+        const int stride = (STRIP / rows - PAD) / (2 * PAD) * (2 * PAD) + PAD, step = stride - PAD;
         const int stripe = KEPT / rows;
         const long a0 = a_offset + z * s.a_batch + i0 * s.a_row;
         for (int i = 0; i < rows; i++)

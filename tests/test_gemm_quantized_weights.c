@@ -38,7 +38,7 @@ enum {
 static const int64_t rows[] = {1, 2, 3, 4, 7, 16, 17, 33};
 static const int64_t columns[] = {1, 2, 7, 8, 33, 70};
 static const int64_t depths[] = {2, 16, 34, 64, 130, 416, 1100};
-static const int64_t groups[] = {0, 16, 32, 128, 24};
+static const int64_t groups[] = {0, 16, 32, 64, 128, 256, 96, 24};
 static const tdm_dtype reals[] = {TDM_F32, TDM_F16, TDM_BF16};
 static const tdm_dtype weights[] = {TDM_S8, TDM_S4};
 static const tdm_dtype scales[] = {TDM_F32, TDM_F16};

@@ -1,0 +1,48 @@
+/* Rows of A in vectors, for kernels of CPU-like devices: as floats, and quantized as gemm_weights_args.h says. A text includes
+ * this after dialect.h, with what gemm_weights_steps.h needs. */
+#ifndef TDM_GEMM_WEIGHTS_ROWS_H
+#define TDM_GEMM_WEIGHTS_ROWS_H
+
+#define TDM_DIVIDE_VECTOR 16
+#include "gemm_epilogue.h"
+#include "gemm_weights_args.h"
+#include "gemm_weights_steps.h"
+
+/* 16 elements of a row from p on, zeros past its end. */
+TDM_DEVICE f32x16 load_row(TDM_GLOBAL const void *a, int type, long at, long step, long p,
+                           long count) {
+    float part[16];
+    if (step == 1 && p + 16 <= count) {
+        if (type == TDM_CODE_F16)
+            return f32x16_load_f16((TDM_GLOBAL const tdm_f16 *)a, at + p);
+        if (type == TDM_CODE_BF16)
+            return f32x16_load_bf16((TDM_GLOBAL const tdm_bf16 *)a, at + p);
+        return f32x16_load_f32((TDM_GLOBAL const tdm_f32 *)a, at + p);
+    }
+    for (int u = 0; u < 16; u++)
+        part[u] = p + u < count ? tdm_load_any(a, type, at + (p + u) * step) : 0.0f;
+    return f32x16_load_f32(part, 0);
+}
+
+/* max |x| / 127 over the finite elements of a row. */
+TDM_DEVICE float scale_of_row(TDM_GLOBAL const void *a, int type, long at, long step, long count) {
+    f32x16 most = f32x16_splat(0.0f);
+    for (long p = 0; p < count; p += 16) {
+        const f32x16 size = tdm_abs(load_row(a, type, at, step, p, count));
+        const f32x16 finite =
+            f32x16_select_lt(size, f32x16_splat(INFINITY), size, f32x16_splat(0.0f));
+        most = f32x16_select_lt(most, finite, finite, most);
+    }
+    const f32x16 scale =
+        tdm_divide(f32x16_splat(f32x16_hmax(most)), f32x16_splat(TDM_WEIGHTS_HIGH));
+    return f32x16_hmax(scale);
+}
+
+TDM_DEVICE f32x16 codes_of(f32x16 x, float row_scale) {
+    const f32x16 code = tdm_rint(f32x16_number(tdm_divide(x, f32x16_splat(row_scale))));
+    const f32x16 high = f32x16_splat(TDM_WEIGHTS_HIGH), low = f32x16_splat(-TDM_WEIGHTS_HIGH);
+    const f32x16 below = f32x16_select_lt(code, high, code, high);
+    return f32x16_select_lt(low, below, below, low);
+}
+
+#endif
