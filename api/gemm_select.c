@@ -109,8 +109,13 @@ static const char *check_tile_preference(const tdm_gemm_problem *p, const tdm_va
                                          const tdm_device *device, char *reason) {
     const int64_t rows = v->parameters[TDM_GEMM_P_ROWS],
                   columns = v->parameters[TDM_GEMM_P_COLUMNS];
-    if (rows <= 32 && columns <= 32)
-        return NULL;
+    if (rows <= 32 && columns <= 32) {
+        // Integers have no family for thin matrices: there one item for each element is less waste.
+        if (p->op != TDM_OP_GEMM_INT || (p->m > rows / 4 && p->n > columns / 4))
+            return NULL;
+        snprintf(reason, TDM_REASON_TEXT, "the matrix is smaller than a quarter of a tile");
+        return reason;
+    }
     if (p->m <= rows / 2 || p->n <= columns / 2) {
         snprintf(reason, TDM_REASON_TEXT, "the matrix is smaller than half a tile");
         return reason;

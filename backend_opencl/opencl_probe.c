@@ -47,10 +47,8 @@ static bool probe_subgroups(tdm_opencl_probe_state *probe) {
             has_extension(probe, "cl_khr_subgroup_shuffle"));
 }
 
-static bool probe_int8_dot(tdm_opencl_probe_state *probe) {
-    if (has_extension(probe, "cl_arm_integer_dot_product_accumulate_int8") ||
-        has_extension(probe, "cl_qcom_dot_product8"))
-        return true;
+/* Of two words of signed bytes: the other forms are not used. */
+static bool probe_int8_dot_khr(tdm_opencl_probe_state *probe) {
     if (!has_extension(probe, "cl_khr_integer_dot_product"))
         return false;
     cl_device_integer_dot_product_acceleration_properties_khr properties = {0};
@@ -59,6 +57,18 @@ static bool probe_int8_dot(tdm_opencl_probe_state *probe) {
                     CL_DEVICE_INTEGER_DOT_PRODUCT_ACCELERATION_PROPERTIES_4x8BIT_PACKED_KHR,
                     sizeof properties, &properties, NULL);
     return code == CL_SUCCESS && properties.signed_accelerated;
+}
+
+static bool probe_int8_dot_arm(tdm_opencl_probe_state *probe) {
+    return has_extension(probe, "cl_arm_integer_dot_product_accumulate_int8");
+}
+
+static bool probe_int8_dot_qcom(tdm_opencl_probe_state *probe) {
+    return has_extension(probe, "cl_qcom_dot_product8") && tdm_opencl_probe_qcom_dot(probe);
+}
+
+static bool probe_int8_dot(tdm_opencl_probe_state *probe) {
+    return probe_int8_dot_khr(probe) || probe_int8_dot_arm(probe) || probe_int8_dot_qcom(probe);
 }
 
 static bool probe_correct_divide(tdm_opencl_probe_state *probe) {
@@ -109,6 +119,9 @@ static const struct {
     {TDM_CAP_FP64, probe_fp64},
     {TDM_CAP_SUBGROUPS, probe_subgroups},
     {TDM_CAP_INT8_DOT, probe_int8_dot},
+    {TDM_CAP_INT8_DOT_KHR, probe_int8_dot_khr},
+    {TDM_CAP_INT8_DOT_ARM, probe_int8_dot_arm},
+    {TDM_CAP_INT8_DOT_QCOM, probe_int8_dot_qcom},
     {TDM_CAP_CORRECT_DIVIDE, probe_correct_divide},
     {TDM_CAP_HOST_TASK, tdm_opencl_probe_host_task},
     {TDM_CAP_LONG_LOOPS, probe_long_loops},

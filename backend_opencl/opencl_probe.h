@@ -18,4 +18,7 @@ bool tdm_opencl_probe_profiling(tdm_opencl_probe_state *probe);
 /* Does a user event hold later commands back, and only later ones, also when there are two? */
 bool tdm_opencl_probe_host_task(tdm_opencl_probe_state *probe);
 
+/* Does the built-in of cl_qcom_dot_product8 exist and take signed bytes by unsigned ones? */
+bool tdm_opencl_probe_qcom_dot(const tdm_opencl_probe_state *probe);
+
 #endif

@@ -99,6 +99,51 @@ typedef int16 s32x16;
      ((v3) << 24))
 #define tdm_quad_byte(N, q, k) (((q) << (24 - 8 * (k))) >> 24)
 
+/* A compiler that does not know an extension may still check the text. */
+#if defined(TDM_DOT4_KHR)
+#ifdef cl_khr_integer_dot_product
+#pragma OPENCL EXTENSION cl_khr_integer_dot_product : enable
+#else
+int __attribute__((overloadable)) dot_4x8packed_ss_int(uint a, uint b);
+#endif
+#define TDM_OPENCL_DOT4_(a, b, c) tdm_add_wrap(1, dot_4x8packed_ss_int(as_uint(a), as_uint(b)), c)
+#elif defined(TDM_DOT4_ARM)
+#ifdef cl_arm_integer_dot_product_accumulate_int8
+#pragma OPENCL EXTENSION cl_arm_integer_dot_product_accumulate_int8 : enable
+#else
+int __attribute__((overloadable)) arm_dot_acc(char4 a, char4 b, int c);
+#endif
+#define TDM_OPENCL_DOT4_(a, b, c) arm_dot_acc(as_char4(a), as_char4(b), c)
+#elif defined(TDM_DOT4_QCOM)
+#ifdef cl_qcom_dot_product8
+#pragma OPENCL EXTENSION cl_qcom_dot_product8 : enable
+#else
+int __attribute__((overloadable)) qcom_dot8_acc(uint signed_bytes, uint unsigned_bytes, int c);
+#endif
+#define TDM_DOT4_UNSIGNED 1
+#define TDM_OPENCL_DOT4_(a, b, c) qcom_dot8_acc(as_uint(b), as_uint(a), c)
+#endif
+#ifndef TDM_DOT4_UNSIGNED
+#define TDM_DOT4_UNSIGNED 0
+#endif
+#ifdef TDM_OPENCL_DOT4_
+#define TDM_OPENCL_DOT4_1_(a, b, c) TDM_OPENCL_DOT4_(a, b, c)
+TDM_DEVICE int4 TDM_OPENCL_DOT4_4_(int a, int4 b, int4 c) {
+    return (int4)(TDM_OPENCL_DOT4_(a, b.s0, c.s0), TDM_OPENCL_DOT4_(a, b.s1, c.s1),
+                  TDM_OPENCL_DOT4_(a, b.s2, c.s2), TDM_OPENCL_DOT4_(a, b.s3, c.s3));
+}
+#else
+#define TDM_OPENCL_DOT4_EMULATED_(N, a, b, c)                                                      \
+    tdm_add_wrap(N, c,                                                                             \
+                 (tdm_quad_byte(1, a, 0) * tdm_quad_byte(N, b, 0) +                                \
+                  tdm_quad_byte(1, a, 1) * tdm_quad_byte(N, b, 1)) +                               \
+                     (tdm_quad_byte(1, a, 2) * tdm_quad_byte(N, b, 2) +                            \
+                      tdm_quad_byte(1, a, 3) * tdm_quad_byte(N, b, 3)))
+#define TDM_OPENCL_DOT4_1_(a, b, c) TDM_OPENCL_DOT4_EMULATED_(1, a, b, c)
+#define TDM_OPENCL_DOT4_4_(a, b, c) TDM_OPENCL_DOT4_EMULATED_(4, a, b, c)
+#endif
+#define tdm_dot4(N, a, b, c) TDM_CAT4(TDM_OPENCL_DOT4_, N, _, )(a, b, c)
+
 /* PoCL 3.1 builds vloadN and vstoreN of quarters; a vector of less alignment is one instruction there. Elsewhere the
  * built-ins stand: OpenCL C does not promise that a typedef may lower an alignment. */
 #if defined(__clang__) && (defined(__x86_64__) || defined(__aarch64__))

@@ -238,9 +238,11 @@ TDM_DEVICE void tdm_int_row(const int *raw, int row_sum, const tdm_int_columns *
                           e.d_col, count - x);
     }
     if (e.d_type != TDM_CODE_S32 && !tdm_int_narrows(e)) {
-        if (e.bias_type == TDM_CODE_S32) /* it is in the sum already */
-            e.bias_type = TDM_CODE_ABSENT;
-        tdm_epilogue_row(real, io->out, e, i, j, count, tdm_epilogue_is_dense(e));
+        /* A copy: rusticl 22.3 lets a change of the parameter be seen by the caller. */
+        tdm_gemm_epilogue_arg rest = e;
+        if (rest.bias_type == TDM_CODE_S32) /* it is in the sum already */
+            rest.bias_type = TDM_CODE_ABSENT;
+        tdm_epilogue_row(real, io->out, rest, i, j, count, tdm_epilogue_is_dense(rest));
     }
 }
 

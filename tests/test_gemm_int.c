@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "api/gemm_internal.h"
+#include "tests/support/device_cases.h"
 #include "tests/support/gemm_int_trial.h"
 #include "tests/support/pairwise.h"
 
@@ -195,8 +196,33 @@ static void the_longest_k_is_exact(void **state) {
         }
 }
 
+/* Tiles in local memory are for devices without CPU cores, and not for thin matrices. */
+static void check_choice(const test_device *device, int64_t m, int64_t n, bool thin) {
+    const int64_t a_shape[] = {m, 64}, b_shape[] = {64, n}, d_shape[] = {m, n};
+    tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
+    tdm_gemm_plan *plan;
+    TEST_OK(tdm_layout_contiguous(TDM_U8, 2, a_shape, &desc.a));
+    TEST_OK(tdm_layout_contiguous(TDM_S8, 2, b_shape, &desc.b));
+    TEST_OK(tdm_layout_contiguous(TDM_S32, 2, d_shape, &desc.d));
+    TEST_OK(tdm_gemm_plan_create(device->device, &desc, &plan));
+    const bool tiled = strstr(tdm_gemm_plan_variant(plan), "_tiled_") != NULL;
+    const bool cores = (device->info.capabilities & TDM_CAP_CPU_CORES) != 0;
+    if (tiled != (!cores && !thin))
+        test_case_fail("%lld by %lld is given to %s", (long long)m, (long long)n,
+                       tdm_gemm_plan_variant(plan));
+    tdm_gemm_plan_destroy(plan);
+}
+
+DEVICE_TEST(tiles_are_for_what_fills_them) {
+    check_choice(device, 300, 300, false);
+    check_choice(device, 9, 9, false);
+    check_choice(device, 8, 300, true);
+    check_choice(device, 300, 1, true);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_variant),
-                                       cmocka_unit_test(the_longest_k_is_exact)};
+                                       cmocka_unit_test(the_longest_k_is_exact),
+                                       cmocka_unit_test(tiles_are_for_what_fills_them)};
     return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
 }

@@ -34,7 +34,11 @@ typedef struct tdm_device tdm_device;
     X(TDM_CAP_SLABS, 11, "slabs", "blocks share native allocations (off for memory checkers)")     \
     X(TDM_CAP_HOST_AVX2, 12, "avx2", "CPU cores with AVX2 and FMA")                                \
     X(TDM_CAP_HOST_AVX512, 13, "avx512", "CPU cores with AVX-512 F, BW, DQ and VL")                \
-    X(TDM_CAP_HOST_VNNI, 14, "avx512-vnni", "CPU cores with AVX-512 VNNI")
+    X(TDM_CAP_HOST_VNNI, 14, "avx512-vnni", "CPU cores with AVX-512 VNNI")                         \
+    X(TDM_CAP_INT8_DOT_KHR, 15, "int8-dot-khr", "int8-dot by cl_khr_integer_dot_product")          \
+    X(TDM_CAP_INT8_DOT_ARM, 16, "int8-dot-arm",                                                    \
+      "int8-dot by cl_arm_integer_dot_product_accumulate_int8")                                    \
+    X(TDM_CAP_INT8_DOT_QCOM, 17, "int8-dot-qcom", "int8-dot by cl_qcom_dot_product8")
 
 typedef enum tdm_capability {
 #define TDM_CAPABILITY_ENUM(name, bit, text, meaning) name = 1 << (bit),
