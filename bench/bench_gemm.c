@@ -75,7 +75,8 @@ static int check_shapes(const gemm_options *options) {
 }
 
 static int is_gemm(const tdm_variant *variant) {
-    return variant->op == TDM_OP_GEMM || variant->op == TDM_OP_GEMM_INT;
+    return variant->op == TDM_OP_GEMM || variant->op == TDM_OP_GEMM_INT ||
+           variant->op == TDM_OP_GEMM_WEIGHTS;
 }
 
 /* A row's name, with launch-time parameters where they follow. */

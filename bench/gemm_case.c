@@ -132,13 +132,19 @@ size_t gemm_case_elements(const gemm_case *item, op_gemm_operand operand) {
 }
 
 size_t gemm_case_bytes(const gemm_case *item, op_gemm_operand operand) {
-    const tdm_dtype dtype = gemm_types_dtype(item->types, operand);
-    return gemm_case_elements(item, operand) * (size_t)tdm_dtype_info(dtype)->unit_bytes;
+    const tdm_dtype_traits *const dtype = tdm_dtype_info(gemm_types_dtype(item->types, operand));
+    const size_t unit = (size_t)dtype->elements_per_unit;
+    return (gemm_case_elements(item, operand) + unit - 1) / unit * (size_t)dtype->unit_bytes;
 }
 
 double gemm_case_operand_bytes(const gemm_case *item) {
+    const double scales = (double)(gemm_case_groups(item) * item->n);
+    const int of_scale = gemm_types_quantized(item->types, OP_GEMM_B)
+                             ? tdm_dtype_info(gemm_types_scale(item->types))->unit_bytes
+                             : 0;
     return (double)(gemm_case_bytes(item, OP_GEMM_A) + gemm_case_bytes(item, OP_GEMM_B) +
-                    gemm_case_bytes(item, OP_GEMM_D));
+                    gemm_case_bytes(item, OP_GEMM_D)) +
+           scales * of_scale;
 }
 
 int gemm_case_fits(const gemm_case *item, int processes, uint64_t max_alloc_bytes,
@@ -172,13 +178,19 @@ void gemm_case_fill(const gemm_case *item, op_gemm_operand operand, void *data) 
         random_fill_bytes(seed, data, gemm_case_bytes(item, operand));
 }
 
-float gemm_case_scale(const gemm_case *item, op_gemm_operand operand, int64_t column) {
+int64_t gemm_case_groups(const gemm_case *item) {
+    const int64_t group = gemm_types_group(item->types);
+    return group == 0 ? 1 : (item->k + group - 1) / group;
+}
+
+float gemm_case_scale(const gemm_case *item, op_gemm_operand operand, int64_t group,
+                      int64_t column) {
     static const float least = 1.0f / 256;
-    float share;
     if (operand == OP_GEMM_A)
         return least;
-    random_fill_numbers(TDM_F32, item->seed + 3000 + (uint64_t)column, &share, 1);
-    return least * (1.5f + 0.5f * share);
+    const uint64_t bits =
+        random_bits(item->seed + 3000, (uint64_t)(group * item->n + column)) % 1024;
+    return least * (1 + (float)bits / 1024); /* a number of f16 as well */
 }
 
 int32_t gemm_case_zero_point(const gemm_case *item, op_gemm_operand operand) {

@@ -45,7 +45,7 @@ size_t gemm_case_matrix(const gemm_case *item, op_gemm_operand operand);
 size_t gemm_case_elements(const gemm_case *item, op_gemm_operand operand);
 size_t gemm_case_bytes(const gemm_case *item, op_gemm_operand operand);
 
-/* Bytes of A, B and D together. */
+/* Bytes of A, B with its scales, and D together. */
 double gemm_case_operand_bytes(const gemm_case *item);
 
 /*
@@ -60,9 +60,11 @@ void gemm_case_fill(const gemm_case *item, op_gemm_operand operand, void *data);
 
 /*
  * The quantization parameters of an operand of quantized types: real = scale · (stored − zero point). A has one scale, B one
- * for each column.
+ * for each column and group of steps along K; its scale is a number of the dtype that the types say.
  */
-float gemm_case_scale(const gemm_case *item, op_gemm_operand operand, int64_t column);
+int64_t gemm_case_groups(const gemm_case *item);
+float gemm_case_scale(const gemm_case *item, op_gemm_operand operand, int64_t group,
+                      int64_t column);
 int32_t gemm_case_zero_point(const gemm_case *item, op_gemm_operand operand);
 
 /*

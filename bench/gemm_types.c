@@ -5,19 +5,25 @@
 typedef struct types_row {
     const char *name;
     tdm_dtype dtype[OP_GEMM_OPERANDS];
-    int quantized[OP_GEMM_OPERANDS];
+    int a_scaled;
+    tdm_dtype b_scale;
+    int group;
+    int dynamic;
 } types_row;
 
 static const types_row rows[] = {[GEMM_NO_TYPES] = {.name = ""},
-#define TYPES_ROW(id, text, a, b, d, a_quantized, b_quantized)                                     \
+#define TYPES_ROW(id, text, a, b, d, scaled, scale, steps, in_call)                                \
     [id] = {.name = (text),                                                                        \
             .dtype = {[OP_GEMM_A] = (a), [OP_GEMM_B] = (b), [OP_GEMM_D] = (d)},                    \
-            .quantized = {[OP_GEMM_A] = (a_quantized), [OP_GEMM_B] = (b_quantized)}},
+            .a_scaled = (scaled),                                                                  \
+            .b_scale = (scale),                                                                    \
+            .group = (steps),                                                                      \
+            .dynamic = (in_call)},
                                  GEMM_TYPES_LIST(TYPES_ROW)
 #undef TYPES_ROW
 };
 
-#define TYPES_CHOICE(id, text, a, b, d, a_quantized, b_quantized) "|" text
+#define TYPES_CHOICE(id, text, a, b, d, scaled, scale, steps, in_call) "|" text
 static const char choices[] = GEMM_TYPES_LIST(TYPES_CHOICE);
 #undef TYPES_CHOICE
 
@@ -40,7 +46,22 @@ tdm_dtype gemm_types_dtype(gemm_types types, op_gemm_operand operand) {
 }
 
 int gemm_types_quantized(gemm_types types, op_gemm_operand operand) {
-    return rows[types].quantized[operand];
+    const types_row *const row = &rows[types];
+    if (operand == OP_GEMM_A)
+        return row->a_scaled;
+    return operand == OP_GEMM_B && row->b_scale != TDM_DTYPE_NONE;
+}
+
+tdm_dtype gemm_types_scale(gemm_types types) {
+    return rows[types].b_scale;
+}
+
+int64_t gemm_types_group(gemm_types types) {
+    return rows[types].group;
+}
+
+int gemm_types_dynamic(gemm_types types) {
+    return rows[types].dynamic;
 }
 
 int gemm_types_exact(gemm_types types) {
@@ -53,7 +74,7 @@ static int is_integer(tdm_dtype dtype) {
 
 int gemm_types_integer(gemm_types types) {
     const tdm_dtype *const dtype = rows[types].dtype;
-    return is_integer(dtype[OP_GEMM_A]) && is_integer(dtype[OP_GEMM_B]);
+    return (rows[types].dynamic || is_integer(dtype[OP_GEMM_A])) && is_integer(dtype[OP_GEMM_B]);
 }
 
 int gemm_types_alike(gemm_types types) {

@@ -10,20 +10,25 @@
 #include "tests/op_gemm.h"
 
 /*
- * id, name (A, B and D where they differ), dtypes of A, B and D, whether A and B carry quantization parameters. A's are one scale
- * and one zero point, B's a scale for each column; without any, the stored numbers are what is multiplied.
+ * id; name (A, B and D where they differ; weights of quantized types, and what rows of A become in the call); dtypes of A, B
+ * and D; whether A carries a scale and a zero point; dtype of B's scales, one for each column and, where `group` is not 0, for each group of
+ * so many steps along K; whether rows of A are quantized in the call. Without scales, the stored numbers are what is multiplied.
  */
 #define GEMM_TYPES_LIST(X)                                                                         \
-    X(GEMM_F32, "f32", TDM_F32, TDM_F32, TDM_F32, 0, 0)                                            \
-    X(GEMM_F16, "f16", TDM_F16, TDM_F16, TDM_F16, 0, 0)                                            \
-    X(GEMM_BF16, "bf16", TDM_BF16, TDM_BF16, TDM_BF16, 0, 0)                                       \
-    X(GEMM_S8, "s8", TDM_S8, TDM_S8, TDM_S32, 0, 0)                                                \
-    X(GEMM_U8S8, "u8s8", TDM_U8, TDM_S8, TDM_S32, 0, 0)                                            \
-    X(GEMM_U8S8F32, "u8s8f32", TDM_U8, TDM_S8, TDM_F32, 1, 1)
+    X(GEMM_F32, "f32", TDM_F32, TDM_F32, TDM_F32, 0, TDM_DTYPE_NONE, 0, 0)                         \
+    X(GEMM_F16, "f16", TDM_F16, TDM_F16, TDM_F16, 0, TDM_DTYPE_NONE, 0, 0)                         \
+    X(GEMM_BF16, "bf16", TDM_BF16, TDM_BF16, TDM_BF16, 0, TDM_DTYPE_NONE, 0, 0)                    \
+    X(GEMM_S8, "s8", TDM_S8, TDM_S8, TDM_S32, 0, TDM_DTYPE_NONE, 0, 0)                             \
+    X(GEMM_U8S8, "u8s8", TDM_U8, TDM_S8, TDM_S32, 0, TDM_DTYPE_NONE, 0, 0)                         \
+    X(GEMM_U8S8F32, "u8s8f32", TDM_U8, TDM_S8, TDM_F32, 1, TDM_F32, 0, 0)                          \
+    X(GEMM_W8, "w8", TDM_F32, TDM_S8, TDM_F32, 0, TDM_F32, 0, 0)                                   \
+    X(GEMM_W4, "w4", TDM_F32, TDM_S4, TDM_F32, 0, TDM_F16, 32, 0)                                  \
+    X(GEMM_W8A8, "w8a8", TDM_F32, TDM_S8, TDM_F32, 0, TDM_F32, 0, 1)                               \
+    X(GEMM_W4A8, "w4a8", TDM_F32, TDM_S4, TDM_F32, 0, TDM_F16, 32, 1)
 
 typedef enum gemm_types {
     GEMM_NO_TYPES,
-#define GEMM_TYPES_ENUM(id, name, a, b, d, a_quantized, b_quantized) id,
+#define GEMM_TYPES_ENUM(id, name, a, b, d, a_scaled, b_scale, group, dynamic) id,
     GEMM_TYPES_LIST(GEMM_TYPES_ENUM)
 #undef GEMM_TYPES_ENUM
 } gemm_types;
@@ -39,12 +44,19 @@ const char *gemm_types_name(gemm_types types);
 
 /* Of A, B or D. */
 tdm_dtype gemm_types_dtype(gemm_types types, op_gemm_operand operand);
+
+/* Whether an operand carries parameters; the dtype of B's scales; steps of K that share one, 0: all. */
 int gemm_types_quantized(gemm_types types, op_gemm_operand operand);
+tdm_dtype gemm_types_scale(gemm_types types);
+int64_t gemm_types_group(gemm_types types);
+
+/* Rows of A are quantized in the call. */
+int gemm_types_dynamic(gemm_types types);
 
 /* D is the sums themselves, every bit of which must be right. */
 int gemm_types_exact(gemm_types types);
 
-/* What is multiplied are integers: A and B. */
+/* What is multiplied are integers. */
 int gemm_types_integer(gemm_types types);
 
 /* A, B and D are stored alike. */

@@ -7,6 +7,7 @@
 
 #include "bench/random_fill.h"
 #include "quant/number_formats.h"
+#include "quant/quant_reference.h"
 
 enum {
     CORNERS = 4,
@@ -45,6 +46,7 @@ typedef struct problem {
     const gemm_case *item;
     const void *a;
     const void *b;
+    float *a_scales;  /* of every row of A, where the call quantizes them */
     double *row;      /* the longest dimension */
     answer *products; /* B·r of one matrix, k of them */
 } problem;
@@ -66,31 +68,84 @@ static void load_stored(tdm_dtype dtype, const void *stored, size_t first, size_
     case TDM_U8:
         LOAD_ROW(uint8_t)
         return;
+    case TDM_S4:
+        for (size_t i = 0; i < count; i++)
+            row[i] = tdm_quant_get(dtype, stored, (int64_t)(first + i));
+        return;
     default:
         for (size_t i = 0; i < count; i++)
             row[i] = tdm_number_get(dtype, stored, first + i);
     }
 }
 
-/* The column of place `place` of B. */
-static int64_t column_of(const gemm_case *item, size_t place) {
+/* The scale of place `place` of B. */
+static double scale_of_b(const gemm_case *item, size_t place) {
     const size_t n = (size_t)item->n;
-    return (int64_t)(item->transpose_b ? place / (size_t)item->k % n : place % n);
+    const size_t k = (size_t)item->k;
+    const size_t group = (size_t)gemm_types_group(item->types);
+    const size_t column = item->transpose_b ? place / k % n : place % n;
+    const size_t step = item->transpose_b ? place % k : place / n % k;
+    return (double)gemm_case_scale(item, OP_GEMM_B, group == 0 ? 0 : (int64_t)(step / group),
+                                   (int64_t)column);
+}
+
+/* The row of D that place `place` of A goes into, of all matrices. */
+static size_t row_of(const gemm_case *item, size_t place) {
+    const size_t m = (size_t)item->m;
+    const size_t k = (size_t)item->k;
+    return place / (m * k) * m + (item->transpose_a ? place % m : place / k % m);
+}
+
+/* What a number becomes where rows of A are quantized in the call: docs/numerics.md. */
+static double quantize(double x, float scale) {
+    const float code = scale > 0 ? rintf((float)x / scale) : 0;
+    return (double)scale * (double)fminf(fmaxf(code, -127), 127);
+}
+
+static void load_a(const problem *p, size_t first, size_t count, double *row) {
+    const gemm_case *const item = p->item;
+    const double zero_point = gemm_case_zero_point(item, OP_GEMM_A);
+    load_stored(gemm_types_dtype(item->types, OP_GEMM_A), p->a, first, count, row);
+    if (gemm_types_dynamic(item->types)) {
+        for (size_t i = 0; i < count; i++)
+            row[i] = quantize(row[i], p->a_scales[row_of(item, first + i)]);
+    } else if (gemm_types_quantized(item->types, OP_GEMM_A)) {
+        for (size_t i = 0; i < count; i++)
+            row[i] = (double)gemm_case_scale(item, OP_GEMM_A, 0, 0) * (row[i] - zero_point);
+    }
+}
+
+static void load_b(const problem *p, size_t first, size_t count, double *row) {
+    load_stored(gemm_types_dtype(p->item->types, OP_GEMM_B), p->b, first, count, row);
+    if (!gemm_types_quantized(p->item->types, OP_GEMM_B))
+        return;
+    for (size_t i = 0; i < count; i++)
+        row[i] *= scale_of_b(p->item, first + i);
 }
 
 /* A run of A or B as it is stored, as the real numbers that it stands for. */
 static void load_row(const problem *p, op_gemm_operand operand, size_t first, size_t count,
                      double *row) {
+    if (operand == OP_GEMM_A)
+        load_a(p, first, count, row);
+    else
+        load_b(p, first, count, row);
+}
+
+/* The scales of A's rows: the greatest magnitude becomes 127. */
+static void find_scales(const problem *p) {
     const gemm_case *const item = p->item;
-    const double zero_point = gemm_case_zero_point(item, operand);
-    load_stored(gemm_types_dtype(item->types, operand), operand == OP_GEMM_A ? p->a : p->b, first,
-                count, row);
-    if (!gemm_types_quantized(item->types, operand))
-        return;
-    for (size_t i = 0; i < count; i++) {
-        const int64_t column = operand == OP_GEMM_B ? column_of(item, first + i) : 0;
-        row[i] = (double)gemm_case_scale(item, operand, column) * (row[i] - zero_point);
+    const size_t rows = (size_t)(gemm_case_batch(item) * item->m);
+    for (size_t row = 0; row < rows; row++)
+        p->a_scales[row] = 0;
+    for (size_t place = 0; place < gemm_case_elements(item, OP_GEMM_A); place++) {
+        float *const most = &p->a_scales[row_of(item, place)];
+        double value;
+        load_stored(gemm_types_dtype(item->types, OP_GEMM_A), p->a, place, 1, &value);
+        *most = fmaxf(*most, fabsf((float)value));
     }
+    for (size_t row = 0; row < rows; row++)
+        p->a_scales[row] /= 127;
 }
 
 static double load_one(const problem *p, op_gemm_operand operand, size_t place) {
@@ -180,6 +235,8 @@ static double weight_of(const gemm_case *item, size_t column) {
 
 static void compute_answers(const problem *p, gemm_answers *answers) {
     const gemm_case *const item = p->item;
+    if (gemm_types_dynamic(item->types))
+        find_scales(p);
     for (size_t j = 0; j < (size_t)item->n; j++)
         answers->weights[j] = weight_of(item, j);
     for (size_t batch = 0; batch < (size_t)gemm_case_batch(item); batch++) {
@@ -203,16 +260,18 @@ static int prepare_answers(const gemm_case *item, gemm_answers *answers) {
         .item = item,
         .a = a,
         .b = b,
+        .a_scales = malloc((size_t)(gemm_case_batch(item) * item->m) * sizeof *p.a_scales),
         .row = malloc(row * sizeof *p.row),
         .products = malloc((size_t)item->k * sizeof *p.products),
     };
     answers->rows = malloc((size_t)(gemm_case_batch(item) * item->m) * sizeof *answers->rows);
     answers->weights = calloc((size_t)item->n, sizeof *answers->weights);
-    if (a != NULL && b != NULL && p.row != NULL && p.products != NULL && answers->rows != NULL &&
-        answers->weights != NULL)
+    if (a != NULL && b != NULL && p.a_scales != NULL && p.row != NULL && p.products != NULL &&
+        answers->rows != NULL && answers->weights != NULL)
         compute_answers(&p, answers);
     free(a);
     free(b);
+    free(p.a_scales);
     free(p.row);
     free(p.products);
     return answers->ready ? 0 : -1;

@@ -7,6 +7,7 @@
 
 #include "bench/gemm_case.h"
 #include "bench/worker_tandem.h"
+#include "quant/number_formats.h"
 
 typedef struct gemm_state {
     worker_device device; /* first, for worker_tandem.h */
@@ -54,20 +55,42 @@ static tdm_status create_stored(const gemm_state *own, op_gemm_operand operand,
     return status;
 }
 
-/* One scale, or one for each column, along dimension `along` of the operand. */
-static tdm_status create_scale(const gemm_state *own, op_gemm_operand operand, int rank, int along,
-                               tdm_tensor **scale) {
+/* Where an operand's parameters stand: the dimensions of its columns and of its steps along K. */
+typedef struct parameter_places {
+    int rank;
+    int columns, steps;
+} parameter_places;
+
+static parameter_places places_of(const gemm_state *own, op_gemm_operand operand) {
+    const op_gemm_case operation = gemm_case_operation(&own->item);
     int64_t shape[TDM_MAX_RANK];
-    const int64_t count = operand == OP_GEMM_B ? own->item.n : 1;
-    float *const values = malloc((size_t)count * sizeof *values);
+    const int rank = op_gemm_shape(&operation, operand, shape);
+    const int flipped = own->item.transpose_b != 0; /* of B: A's parameters are one alone */
+    return (parameter_places){
+        .rank = rank, .columns = rank - 1 - flipped, .steps = rank - 2 + flipped};
+}
+
+/* One scale of A, or B's scale for each group and column. */
+static tdm_status create_scale(const gemm_state *own, op_gemm_operand operand,
+                               parameter_places places, tdm_tensor **scale) {
+    const gemm_case *const item = &own->item;
+    const tdm_dtype dtype = operand == OP_GEMM_B ? gemm_types_scale(item->types) : TDM_F32;
+    const int64_t groups = operand == OP_GEMM_B ? gemm_case_groups(item) : 1;
+    const int64_t columns = operand == OP_GEMM_B ? item->n : 1;
+    const size_t bytes = (size_t)(groups * columns) * (size_t)tdm_dtype_info(dtype)->unit_bytes;
+    int64_t shape[TDM_MAX_RANK];
+    void *const values = malloc(bytes);
     if (values == NULL)
         return TDM_OUT_OF_HOST_MEMORY;
-    for (int i = 0; i < rank; i++)
-        shape[i] = i == along ? count : 1;
-    for (int64_t column = 0; column < count; column++)
-        values[column] = gemm_case_scale(&own->item, operand, column);
-    const tdm_status status =
-        create_filled(own, TDM_F32, rank, shape, values, (size_t)count * sizeof *values, scale);
+    for (int i = 0; i < places.rank; i++)
+        shape[i] = i == places.columns ? columns : i == places.steps ? groups : 1;
+    for (int64_t i = 0; i < groups * columns; i++) {
+        const int64_t column = places.columns > places.steps ? i % columns : i / groups;
+        const int64_t group = places.columns > places.steps ? i / columns : i % groups;
+        tdm_number_set(dtype, values, (size_t)i,
+                       (double)gemm_case_scale(item, operand, group, column));
+    }
+    const tdm_status status = create_filled(own, dtype, places.rank, shape, values, bytes, scale);
     free(values);
     return status;
 }
@@ -84,18 +107,18 @@ static tdm_status create_zero_point(const gemm_state *own, op_gemm_operand opera
 /* In place of a stored tensor, the same with the parameters of its case. */
 static tdm_status add_parameters(const gemm_state *own, op_gemm_operand operand,
                                  tdm_tensor **tensor) {
-    const op_gemm_case operation = gemm_case_operation(&own->item);
-    int64_t shape[TDM_MAX_RANK];
-    const int rank = op_gemm_shape(&operation, operand, shape);
-    const int columns = rank - (own->item.transpose_b ? 2 : 1); /* of B */
+    const parameter_places places = places_of(own, operand);
     tdm_quantization parameters = TDM_QUANTIZATION_INIT;
     tdm_tensor *scale = NULL;
     tdm_tensor *zero_point = NULL;
     tdm_tensor *quantized = NULL;
-    tdm_status status = create_scale(own, operand, rank, columns, &scale);
+    tdm_status status = create_scale(own, operand, places, &scale);
     if (status == TDM_OK && gemm_case_zero_point(&own->item, operand) != 0)
-        status = create_zero_point(own, operand, rank, &zero_point);
-    parameters.block[columns] = operand == OP_GEMM_B;
+        status = create_zero_point(own, operand, places.rank, &zero_point);
+    if (operand == OP_GEMM_B) {
+        parameters.block[places.columns] = 1;
+        parameters.block[places.steps] = gemm_types_group(own->item.types);
+    }
     parameters.scale = scale;
     parameters.zero_point = zero_point;
     if (status == TDM_OK)
@@ -131,6 +154,7 @@ static tdm_status create_plan(gemm_state *own, const char *variant) {
     desc.transpose_a = own->item.transpose_a;
     desc.transpose_b = own->item.transpose_b;
     desc.packed_b = own->item.prepacked;
+    desc.quantize_a = gemm_types_dynamic(own->item.types);
     desc.variant = variant[0] == '\0' ? NULL : variant;
     tdm_status status = tdm_tensor_layout(own->a, &desc.a);
     if (status == TDM_OK)

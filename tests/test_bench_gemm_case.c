@@ -13,20 +13,9 @@
 
 #include <cmocka.h>
 
-#include "bench/gemm_case.h"
-#include "quant/number_formats.h"
+#include "tests/support/bench_gemm_check.h"
 
 static const gemm_case plain = {.types = GEMM_F32, .m = 61, .n = 83, .k = 129, .seed = 7};
-
-static double operand(const gemm_case *item, const void *data, op_gemm_operand which, int64_t batch,
-                      int64_t row, int64_t column) {
-    const int64_t rows = which == OP_GEMM_A ? item->m : item->k;
-    const int64_t columns = which == OP_GEMM_A ? item->k : item->n;
-    const int transposed = which == OP_GEMM_A ? item->transpose_a : item->transpose_b;
-    const int64_t at = transposed ? column * rows + row : row * columns + column;
-    return tdm_number_get(gemm_types_dtype(item->types, which), data,
-                          (size_t)batch * gemm_case_matrix(item, which) + (size_t)at);
-}
 
 /* D as a right implementation would give it, with sums in f32 and `steps` of the k products. */
 static void *multiply(const gemm_case *item, int64_t steps) {
@@ -48,15 +37,6 @@ static void *multiply(const gemm_case *item, int64_t steps) {
     free(a);
     free(b);
     return d;
-}
-
-static gemm_verdict verdict_of(const gemm_case *item, const void *d) {
-    gemm_verdict verdict;
-    gemm_oracle oracle = GEMM_ORACLE_INIT;
-    assert_int_equal(gemm_oracle_set(&oracle, item), 0);
-    assert_int_equal(gemm_oracle_verify(&oracle, d, gemm_case_bytes(item, OP_GEMM_D), &verdict), 0);
-    gemm_oracle_release(&oracle);
-    return verdict;
 }
 
 static void right_results_pass(void **state) {
@@ -354,193 +334,6 @@ static void data_is_in_range_and_depends_on_the_seed(void **state) {
     free(a_of_other);
 }
 
-/* ---- integers ------------------------------------------------------------------------------------------ */
-
-static const gemm_case integers = {.types = GEMM_U8S8, .m = 33, .n = 47, .k = 261, .seed = 11};
-
-/* How the sum of a product is made, rightly or not. */
-typedef int64_t (*sum_function)(const gemm_case *item, const void *a, const void *b, int64_t row,
-                                int64_t column);
-
-static int64_t exact_sum(const gemm_case *item, const void *a, const void *b, int64_t row,
-                         int64_t column) {
-    int64_t sum = 0;
-    for (int64_t i = 0; i < item->k; i++)
-        sum += ((int64_t)operand(item, a, OP_GEMM_A, 0, row, i) -
-                gemm_case_zero_point(item, OP_GEMM_A)) *
-               (int64_t)operand(item, b, OP_GEMM_B, 0, i, column);
-    return sum;
-}
-
-/* Pairs of products in 16 bits, as the multiply-add of bytes of older processors makes them. */
-static int64_t saturated_sum(const gemm_case *item, const void *a, const void *b, int64_t row,
-                             int64_t column) {
-    int64_t sum = 0;
-    for (int64_t i = 0; i < item->k; i += 2) {
-        int64_t pair = 0;
-        for (int64_t j = i; j < i + 2 && j < item->k; j++)
-            pair += (int64_t)operand(item, a, OP_GEMM_A, 0, row, j) *
-                    (int64_t)operand(item, b, OP_GEMM_B, 0, j, column);
-        sum += pair > 32767 ? 32767 : pair < -32768 ? -32768 : pair;
-    }
-    return sum;
-}
-
-/* A taken for the other type of bytes. */
-static int64_t misread_sum(const gemm_case *item, const void *a, const void *b, int64_t row,
-                           int64_t column) {
-    gemm_case other = *item;
-    other.types = item->types == GEMM_S8 ? GEMM_U8S8 : GEMM_S8;
-    return exact_sum(&other, a, b, row, column);
-}
-
-/* The zero point left out. */
-static int64_t raw_sum(const gemm_case *item, const void *a, const void *b, int64_t row,
-                       int64_t column) {
-    gemm_case other = *item;
-    other.types = GEMM_U8S8;
-    return exact_sum(&other, a, b, row, column);
-}
-
-static int64_t shorter_sum(const gemm_case *item, const void *a, const void *b, int64_t row,
-                           int64_t column) {
-    return exact_sum(item, a, b, row, column) -
-           (int64_t)operand(item, a, OP_GEMM_A, 0, row, item->k - 1) *
-               (int64_t)operand(item, b, OP_GEMM_B, 0, item->k - 1, column);
-}
-
-static double scale_of(const gemm_case *item, int64_t column) {
-    if (!gemm_types_quantized(item->types, OP_GEMM_B))
-        return 1;
-    return (double)gemm_case_scale(item, OP_GEMM_A, 0) *
-           (double)gemm_case_scale(item, OP_GEMM_B, column);
-}
-
-static void *multiply_integers(const gemm_case *item, sum_function sum) {
-    void *const a = gemm_case_create(item, OP_GEMM_A);
-    void *const b = gemm_case_create(item, OP_GEMM_B);
-    void *const d = gemm_case_create(item, OP_GEMM_D);
-    assert_true(a != NULL && b != NULL && d != NULL);
-    for (int64_t i = 0; i < item->m * item->n; i++) {
-        const int64_t column = i % item->n;
-        tdm_number_set(gemm_types_dtype(item->types, OP_GEMM_D), d, (size_t)i,
-                       scale_of(item, column) * (double)sum(item, a, b, i / item->n, column));
-    }
-    free(a);
-    free(b);
-    return d;
-}
-
-static const gemm_types integer_types[] = {GEMM_S8, GEMM_U8S8, GEMM_U8S8F32};
-
-static void right_integers_pass(void **state) {
-    (void)state;
-    for (int i = 0; i < 12; i++) {
-        gemm_case item = integers;
-        item.types = integer_types[i / 4];
-        item.transpose_a = i / 2 % 2;
-        item.transpose_b = i % 2;
-        void *const d = multiply_integers(&item, exact_sum);
-        const gemm_verdict verdict = verdict_of(&item, d);
-        const int exact = gemm_types_exact(item.types);
-        if (!verdict.right || !(verdict.max_error <= (exact ? 0 : 1e-7)))
-            fail_msg("%s %d: %s, error %g", gemm_types_name(item.types), i % 4, verdict.reason,
-                     verdict.max_error);
-        free(d);
-    }
-}
-
-static void wrong_sums_are_seen(void **state) {
-    (void)state;
-    static const struct {
-        gemm_types types;
-        sum_function sum;
-    } rows[] = {{GEMM_U8S8, saturated_sum}, {GEMM_U8S8, misread_sum}, {GEMM_S8, misread_sum},
-                {GEMM_U8S8, shorter_sum},   {GEMM_S8, shorter_sum},   {GEMM_U8S8F32, raw_sum},
-                {GEMM_U8S8F32, shorter_sum}};
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        gemm_case item = integers;
-        item.types = rows[i].types;
-        void *const d = multiply_integers(&item, rows[i].sum);
-        if (verdict_of(&item, d).right)
-            fail_msg("row %zu was not seen", i);
-        free(d);
-    }
-}
-
-/* One entry, by one; two that change places, where a row is all that is looked at. */
-static void one_wrong_integer_is_seen(void **state) {
-    (void)state;
-    gemm_case item = integers;
-    item.m = 90; /* more entries than are sampled */
-    for (int i = 0; i < 64; i++) {
-        item.types = integer_types[i % 2];
-        item.seed = (uint64_t)i;
-        int32_t *const d = multiply_integers(&item, exact_sum);
-        const int64_t row = 1 + i;
-        int32_t *const entry = d + row * item.n + 1 + i % 40;
-        *entry += 1;
-        if (verdict_of(&item, d).right)
-            fail_msg("one off was not seen in row %d", (int)row);
-        *entry -= 1;
-        if (i % 4 == 0) {
-            const int32_t kept = entry[0];
-            entry[0] = entry[3];
-            entry[3] = kept;
-            if (entry[0] != entry[3] && verdict_of(&item, d).right)
-                fail_msg("two in each other's place were not seen in row %d", (int)row);
-        }
-        free(d);
-    }
-}
-
-static void an_output_nobody_wrote_is_wrong(void **state) {
-    (void)state;
-    for (int i = 0; i < 3; i++) {
-        gemm_case item = integers;
-        item.types = integer_types[i];
-        item.k = 1;
-        void *const d = gemm_case_create(&item, OP_GEMM_D);
-        const gemm_verdict verdict = verdict_of(&item, d);
-        assert_false(verdict.right);
-        free(d);
-    }
-}
-
-/* Every value that the type has, about as often as any other. */
-static void integers_cover_their_range(void **state) {
-    (void)state;
-    gemm_case item = integers;
-    item.m = 400;
-    item.n = 400;
-    item.k = 400;
-    for (int i = 0; i < 4; i++) {
-        int counts[256] = {0};
-        const op_gemm_operand which = i % 2 == 0 ? OP_GEMM_A : OP_GEMM_B;
-        item.types = i < 2 ? GEMM_S8 : GEMM_U8S8;
-        unsigned char *const data = gemm_case_create(&item, which);
-        for (size_t at = 0; at < gemm_case_elements(&item, which); at++)
-            counts[data[at]]++;
-        for (int value = 0; value < 256; value++)
-            assert_in_range(counts[value], 625 - 125, 625 + 125); /* five standard deviations */
-        free(data);
-    }
-}
-
-static void types_are_rows(void **state) {
-    (void)state;
-    assert_int_equal(gemm_types_find("u8s8"), GEMM_U8S8);
-    assert_int_equal(gemm_types_find("u8"), GEMM_NO_TYPES);
-    assert_int_equal(gemm_types_find(""), GEMM_NO_TYPES);
-    assert_string_equal(gemm_types_choices, "f32|f16|bf16|s8|u8s8|u8s8f32");
-    assert_int_equal(gemm_types_dtype(GEMM_S8, OP_GEMM_D), TDM_S32);
-    assert_true(gemm_types_alike(GEMM_BF16) && !gemm_types_alike(GEMM_S8));
-    gemm_case item = integers;
-    item.types = GEMM_U8S8;
-    assert_true(gemm_case_bytes(&item, OP_GEMM_A) == 33 * 261);
-    assert_true(gemm_case_bytes(&item, OP_GEMM_D) == 4 * 33 * 47);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(right_results_pass),
@@ -556,12 +349,6 @@ int main(void) {
         cmocka_unit_test(a_request_line_carries_the_case),
         cmocka_unit_test(requests_out_of_range_are_refused),
         cmocka_unit_test(data_is_in_range_and_depends_on_the_seed),
-        cmocka_unit_test(types_are_rows),
-        cmocka_unit_test(integers_cover_their_range),
-        cmocka_unit_test(right_integers_pass),
-        cmocka_unit_test(wrong_sums_are_seen),
-        cmocka_unit_test(one_wrong_integer_is_seen),
-        cmocka_unit_test(an_output_nobody_wrote_is_wrong),
     };
     return cmocka_run_group_tests_name("bench gemm case", tests, NULL, NULL);
 }

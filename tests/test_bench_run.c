@@ -252,6 +252,25 @@ static void gemm_multiplies_integers(void **state) {
     cJSON_Delete(root);
 }
 
+/* Weights of 8 and 4 bits, as they are and with activations that the call quantizes. */
+static void gemm_multiplies_by_quantized_weights(void **state) {
+    (void)state;
+    cJSON *const root =
+        run_json("bench gemm --quick --dtype w8,w4,w8a8,w4a8 --shapes 18x34x70,1x32x64 "
+                 "--layout nt --packing inside,prepacked --roof none "
+                 "--vs onednn",
+                 NULL, 0);
+    const cJSON *row;
+    assert_int_equal(cJSON_GetArraySize(member(root, "results")), 48);
+    cJSON_ArrayForEach(row, member(root, "results")) {
+        if (strcmp(text(row, "impl"), "onednn") == 0)
+            assert_string_equal(text(row, "status"), "skipped");
+        else
+            expect_measured(row);
+    }
+    cJSON_Delete(root);
+}
+
 /*
  * oneDNN adds pairs of products in 16 bits on processors without VNNI and says so in its manual: there its rows must be
  * failed ones, and everywhere else right.
@@ -470,6 +489,7 @@ int main(void) {
         cmocka_unit_test(gemm_runs_in_every_dtype_mode_and_packing),
         cmocka_unit_test(a_forced_variant_is_the_one_that_runs),
         cmocka_unit_test(gemm_multiplies_integers),
+        cmocka_unit_test(gemm_multiplies_by_quantized_weights),
         cmocka_unit_test(onednn_multiplies_integers_or_is_seen_to_fail),
         cmocka_unit_test(memory_moves_bytes),
         cmocka_unit_test(the_cache_command_knows_the_librarys_files),

@@ -102,7 +102,7 @@ static dnnl_status_t set_scales(const gemm_case *item, dnnl_primitive_attr_t att
         return dnnl_out_of_memory;
     for (int64_t column = 0; column < item->n; column++)
         scales[column] =
-            gemm_case_scale(item, OP_GEMM_A, 0) * gemm_case_scale(item, OP_GEMM_B, column);
+            gemm_case_scale(item, OP_GEMM_A, 0, 0) * gemm_case_scale(item, OP_GEMM_B, 0, column);
     const dnnl_status_t status =
         dnnl_primitive_attr_set_output_scales(attributes, item->n, 1 << columns, scales);
     free(scales);
@@ -255,6 +255,11 @@ static const char *choose_call(onednn_state *state) {
     return "matmul";
 }
 
+/* Quantized weights, with floats for A. */
+static int is_float_by_integer(const gemm_case *item) {
+    return gemm_types_dtype(item->types, OP_GEMM_A) == TDM_F32 && item->types != GEMM_F32;
+}
+
 static worker_answer describe(void *state, const char *request, worker_text *reply) {
     onednn_state *const own = state;
     char variant[32];
@@ -262,6 +267,10 @@ static worker_answer describe(void *state, const char *request, worker_text *rep
     if (answer != WORKER_OK)
         return answer;
     const gemm_case *const item = &own->gemm.item;
+    if (is_float_by_integer(item)) {
+        worker_text_set(reply, "oneDNN has no product in %s", gemm_types_name(item->types));
+        return WORKER_SKIP;
+    }
     const char *const name = choose_call(own);
     const dnnl_status_t status = own->call == NULL ? prepare_matmul(own) : dnnl_success;
     if (status != dnnl_success) {
