@@ -211,9 +211,9 @@ static void see_share(void *context, int share) {
     }
 }
 
-void quantize_product_see(void *context, int64_t first, int64_t count, const float *before,
+void quantize_product_see(void *user, int64_t first, int64_t count, const float *before,
                           const float *after) {
-    quantize_product *const product = context;
+    quantize_product *const product = user;
     product->first = first;
     product->count = count;
     product->before = before;

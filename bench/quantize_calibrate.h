@@ -38,8 +38,8 @@ typedef struct quantize_product quantize_product;
 quantize_product *quantize_product_create(const quantize_tensor *weight, int axis,
                                           const quantize_input *input, file_error *error);
 
-/* Weights first … first + count − 1, before and after. */
-void quantize_product_see(void *product, int64_t first, int64_t count, const float *before,
+/* Weights first … first + count − 1, before and after. `user` is the product. */
+void quantize_product_see(void *user, int64_t first, int64_t count, const float *before,
                           const float *after);
 
 /* The error of the outputs. */

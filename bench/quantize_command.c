@@ -239,8 +239,9 @@ static int quantize_alone(quantize_state *state, const quantize_item *item, quan
 }
 
 static int quantize_calibrated(quantize_state *state, const quantize_item *item,
-                               quantize_result *result, quantize_outcome *outcome,
+                               const quantize_result *alone, quantize_outcome *outcome,
                                file_error *error) {
+    quantize_result result = *alone;
     tdm_quant_error errors;
     quantize_input input;
     quantize_product *product = NULL;
@@ -255,12 +256,12 @@ static int quantize_calibrated(quantize_state *state, const quantize_item *item,
     if (code == 0)
         code = quantize_alone(state, item, product, outcome, error);
     if (code == 0) {
-        result->input = &input;
+        result.input = &input;
         if (product != NULL) {
             errors = quantize_product_error(product);
-            result->product = &errors;
+            result.product = &errors;
         }
-        quantize_report_add(state->report, result);
+        quantize_report_add(state->report, &result);
     }
     quantize_product_destroy(product);
     quantize_input_release(&input);

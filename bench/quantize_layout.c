@@ -41,7 +41,7 @@ static int read_layout(const cJSON *json, quantize_layout *layout) {
     memset(layout, 0, sizeof *layout);
     if (!scheme || !dtype || strlen(scheme) >= sizeof layout->scheme)
         return -1;
-    strcpy(layout->scheme, scheme);
+    memcpy(layout->scheme, scheme, strlen(scheme) + 1);
     layout->storage = storage_of(scheme);
     layout->dtype = tdm_dtype_from_name(dtype);
     layout->asymmetric =

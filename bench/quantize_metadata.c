@@ -173,9 +173,11 @@ void quantize_pairs_release(quantize_pairs *pairs) {
 /* ---- to GGUF ---- */
 
 static int has_value(const quantize_values *values, const char *key) {
-    for (size_t i = 0; i < values->count; i++)
-        if (strcmp(values->items[i].key, key) == 0)
+    for (size_t i = 0; i < values->count; i++) {
+        const char *const own = values->items[i].key;
+        if (own && strcmp(own, key) == 0)
             return 1;
+    }
     return 0;
 }
 
@@ -196,12 +198,13 @@ static int add_value(quantize_values *values, const char *key, gguf_value_type t
 
 static int add_string(quantize_values *values, const char *key, const char *text) {
     const uint64_t length = strlen(text);
-    unsigned char *const bytes = malloc(sizeof length + length);
+    const size_t size = sizeof length + length;
+    unsigned char *const bytes = malloc(size + 1);
     if (!bytes)
         return -1;
     memcpy(bytes, &length, sizeof length);
-    memcpy(bytes + sizeof length, text, length);
-    const int result = add_value(values, key, GGUF_VALUE_STRING, bytes, sizeof length + length);
+    memcpy(bytes + sizeof length, text, length + 1);
+    const int result = add_value(values, key, GGUF_VALUE_STRING, bytes, size);
     free(bytes);
     return result;
 }

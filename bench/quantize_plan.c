@@ -327,10 +327,10 @@ int quantize_plan_make(const quantize_source *source, const quantize_choice *cho
     plan->items = calloc(source->count + 1, sizeof *plan->items);
     plan->entries = calloc(source->count * ENTRIES_EACH + 1, sizeof *plan->entries);
     int result = plan->items && plan->entries ? 0 : -1;
-    while (result == 0 && plan->item_count < source->count) {
-        quantize_item *const item = &plan->items[plan->item_count];
-        item->tensor = &source->tensors[plan->item_count++];
-        result = plan_item(choice, plan, item, error);
+    for (size_t i = 0; result == 0 && i < source->count; i++) {
+        plan->items[i].tensor = &source->tensors[i];
+        plan->item_count++;
+        result = plan_item(choice, plan, &plan->items[i], error);
     }
     if (result != 0)
         quantize_plan_release(plan);
@@ -338,9 +338,9 @@ int quantize_plan_make(const quantize_source *source, const quantize_choice *cho
 }
 
 void quantize_plan_release(quantize_plan *plan) {
-    for (size_t i = 0; i < plan->item_count; i++)
+    for (size_t i = 0; plan->items && i < plan->item_count; i++)
         free(plan->items[i].layer);
-    for (size_t i = 0; i < plan->entry_count; i++)
+    for (size_t i = 0; plan->entries && i < plan->entry_count; i++)
         free(plan->entries[i].name);
     free(plan->items);
     free(plan->entries);

@@ -101,6 +101,16 @@ static void add_decibels(text_table *table, const tdm_quant_error *error) {
         table_cell(table, "%.2f", tdm_quant_error_sqnr(error));
 }
 
+static void add_measures(text_table *table, const tdm_quant_error *error) {
+    if (!error) {
+        table_cell(table, "%s", "");
+        table_cell(table, "%s", "");
+        return;
+    }
+    table_cell(table, "%.6f", tdm_quant_error_cosine(error));
+    table_cell(table, "%.3g", error->max_error);
+}
+
 static void add_shape(text_table *table, const quantize_tensor *tensor) {
     char text[SAFETENSORS_MAX_RANK * 21 + 1] = "";
     size_t length = 0;
@@ -127,8 +137,7 @@ static void add_row(const quantize_report *report, const quantize_result *result
     table_cell(table, "%s", quantize_storage_name(tensor));
     table_cell(table, "%s", target_name(result->item));
     add_decibels(table, errors);
-    table_cell(table, errors ? "%.6f" : "", errors ? tdm_quant_error_cosine(errors) : 0.0);
-    table_cell(table, errors ? "%.3g" : "", errors ? errors->max_error : 0.0);
+    add_measures(table, errors);
     table_cell(table, "%zu", tensor->bytes);
     table_cell(table, "%" PRIu64, result->bytes_after);
     if (report->run->calibration)

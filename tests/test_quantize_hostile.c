@@ -426,13 +426,13 @@ static void a_full_disk_leaves_nothing(void **state) {
 static void write_zeros(const char *name, int count, int64_t rows) {
     char header[1024] = "{";
     size_t length = 1;
-    const int64_t bytes = rows * 1024 * 4;
+    const long long bytes = (long long)rows * 1024 * 4;
     for (int i = 0; i < count; i++)
-        length += (size_t)snprintf(header + length, sizeof header - length,
-                                   "%s\"t%d\":{\"dtype\":\"F32\",\"shape\":[%lld,1024],"
-                                   "\"data_offsets\":[%lld,%lld]}",
-                                   i > 0 ? "," : "", i, (long long)rows, (long long)(i * bytes),
-                                   (long long)((i + 1) * bytes));
+        length +=
+            (size_t)snprintf(header + length, sizeof header - length,
+                             "%s\"t%d\":{\"dtype\":\"F32\",\"shape\":[%lld,1024],"
+                             "\"data_offsets\":[%lld,%lld]}",
+                             i > 0 ? "," : "", i, (long long)rows, i * bytes, (i + 1) * bytes);
     header[length++] = '}';
     const uint64_t size = length;
     FILE *const file = fopen(name, "wb");
@@ -440,7 +440,8 @@ static void write_zeros(const char *name, int count, int64_t rows) {
     assert_int_equal(fwrite(&size, sizeof size, 1, file), 1);
     assert_int_equal(fwrite(header, length, 1, file), 1);
     assert_int_equal(fflush(file), 0);
-    assert_int_equal(ftruncate(fileno(file), (off_t)(8 + length) + count * bytes), 0);
+    assert_int_equal(ftruncate(fileno(file), (off_t)sizeof size + (off_t)length + count * bytes),
+                     0);
     fclose(file);
 }
 
