@@ -8,19 +8,20 @@
 /* Bytes between the rows of a strip beyond the block of K, as gemm_int_panel.h has it. */
 #define STRIP_PAD 64
 
-#define COPY_A 0.1           /* per element of A, contiguous along K */
-#define COPY_A_ACROSS 1.2    /* the same, strided */
-#define STREAM_B 0.04        /* per element of B in panels, each time that an item comes to it */
-#define STREAM_B_CROWDED 0.1 /* the same, where the item leaves B no room in the cache */
-#define WIDEN_B 0.1          /* the same, in addition, where strips are wider than B */
-#define PACK_INSIDE 0.15     /* per element of B, contiguous along N */
-#define PACK_ACROSS 0.5      /* the same, strided */
-#define PACK_LAUNCH 0.1      /* by its own launch, in addition: written and read back */
-#define LAUNCH 20000.0       /* a launch more, which the other cores have to come to */
-#define ITEM 2000.0          /* an item: its first block of A is cold */
-#define WAKE 30000.0         /* until the other cores have come */
-#define UNEVEN 0.1    /* of an item that cores wait for another, which something else slowed */
-#define TILE_END 80.0 /* sums to memory, for one tile and block of K */
+#define COPY_A 0.1        /* per element of A, contiguous along K */
+#define COPY_A_ACROSS 1.2 /* the same, strided */
+#define STREAM_B 0.06     /* per element of B in panels, each time that an item comes to it */
+#define WIDEN_B 0.1       /* the same, in addition, where strips are wider than B */
+#define PACK_NEAR 0.13    /* per element of B, contiguous along N */
+#define PACK_FAR 0.27     /* the same, rows more than FAR_BYTES apart: they are in many pages */
+#define FAR_BYTES 768
+#define PACK_ACROSS 0.5 /* the same, strided */
+#define PACK_LAUNCH 0.1 /* by its own launch, in addition: written and read back */
+#define LAUNCH 80000.0  /* a launch more, which the other cores have to come to */
+#define ITEM 2000.0     /* an item: its first block of A is cold */
+#define WAKE 30000.0    /* until the other cores have come */
+#define UNEVEN 0.05     /* of an item that cores wait for another, which something else slowed */
+#define TILE_END 80.0   /* sums to memory, for one tile and block of K */
 
 /* What the search looks at. */
 typedef struct sizes {
@@ -29,8 +30,9 @@ typedef struct sizes {
     double rows, columns; /* of a tile */
     double blocks;        /* of K */
     double speed;         /* products of a core in a cycle */
-    bool a_along_k, b_along_n;
-    uint64_t strip_bytes, panel_bytes, sums_bytes, tile_bytes, roomy_bytes;
+    double pack;          /* cycles per element of B */
+    bool a_along_k;
+    uint64_t strip_bytes, panel_bytes, sums_bytes, tile_bytes;
 } sizes;
 
 /* Of quads, of pairs, of single products. */
@@ -54,14 +56,14 @@ static sizes sizes_of(const tdm_gemm_plan *plan) {
                    .blocks = p->k > kc ? (double)tdm_ceil_div(p->k, kc) : 1.0,
                    .speed = speed_of(unit),
                    .a_along_k = p->a.col == 1,
-                   .b_along_n = p->b.col == 1,
+                   .pack = p->b.col != 1          ? PACK_ACROSS
+                           : p->b.row > FAR_BYTES ? PACK_FAR
+                                                  : PACK_NEAR,
                    .strip_bytes =
                        (uint64_t)(mr * (kc * unit + STRIP_PAD + (int64_t)sizeof(int32_t))),
                    .panel_bytes = (uint64_t)(kc * nr * unit),
                    .sums_bytes = (uint64_t)nr * sizeof(int32_t),
-                   .tile_bytes = p->k > kc ? (uint64_t)(mr * nr) * sizeof(int32_t) : 0,
-                   // Local memory is the core's own cache: some of it stays free for B.
-                   .roomy_bytes = plan->device->info.local_bytes / 16 * 7};
+                   .tile_bytes = p->k > kc ? (uint64_t)(mr * nr) * sizeof(int32_t) : 0};
 }
 
 static uint64_t local_bytes(const void *context, const tdm_gemm_division *d) {
@@ -72,16 +74,6 @@ static uint64_t local_bytes(const void *context, const tdm_gemm_division *d) {
            (d->packs_inside ? panels * s->sums_bytes : 0) + strips * panels * s->tile_bytes;
 }
 
-/* Cycles for an item's part of B, whose elements are counted. */
-static double cost_of_b(const sizes *s, const tdm_gemm_division *d, bool packs, double elements) {
-    const double pack = s->b_along_n ? PACK_INSIDE : PACK_ACROSS;
-    const double widen = s->unit > 1 ? WIDEN_B : 0.0;
-    if (packs && d->packs_inside)
-        return elements * (pack + widen);
-    const bool crowded = local_bytes(s, d) > s->roomy_bytes;
-    return elements * ((crowded ? STREAM_B_CROWDED : STREAM_B) + widen);
-}
-
 static double cost(const void *context, const tdm_gemm_division *d, bool packs) {
     const sizes *const s = context;
     const double strips = (double)s->strips / (double)d->row_items,
@@ -90,14 +82,15 @@ static double cost(const void *context, const tdm_gemm_division *d, bool packs) 
     const double tile = s->rows * s->columns * s->depth / s->speed + s->blocks * TILE_END;
     double item = ITEM + strips * panels * tile;
     item += strips * s->rows * s->depth * (s->a_along_k ? COPY_A : COPY_A_ACROSS);
-    item += cost_of_b(s, d, packs, panels * s->columns * s->depth);
+    item += panels * s->columns * s->depth *
+            ((packs && d->packs_inside ? s->pack : STREAM_B) + (s->unit > 1 ? WIDEN_B : 0.0));
     const double even = (items * item + WAKE * (s->cores - 1.0)) / s->cores;
     const double rounds = (double)tdm_ceil_div((int64_t)items, (int64_t)s->cores) * item;
     const double late = items <= s->cores ? rounds + WAKE : rounds;
     double total = (even > late ? even : late) + UNEVEN * item;
     if (packs && !d->packs_inside)
         total += LAUNCH + (double)s->panels * s->columns * s->depth * s->batch / s->cores *
-                              (PACK_LAUNCH + (s->b_along_n ? PACK_INSIDE : PACK_ACROSS));
+                              (PACK_LAUNCH + s->pack);
     return total;
 }
 

@@ -19,7 +19,7 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
     for (int j = 0; j < NR; j++)
         sums[j] = 0;
     tdm_quads_pack(source, source_offset + z * s.batch + line * s.col, s.row, s.col, lines, s.depth,
-                   (TDM_GLOBAL int *)entry + (s.depth + 3) / 4 * line, sums);
+                   (TDM_GLOBAL int *)entry + (s.depth + 3) / 4 * line, sums, 1);
     for (int j = 0; j < NR; j++)
         to_sums[j] = sums[j];
 }

@@ -10,6 +10,9 @@
  *         for each strip: tile += strip · panel, four steps of K (a quad, gemm_int_quads.h) at a time
  *                         after the last block: to D
  *
+ * While it multiplies, an item asks for lines of what it will need next: the next block of A in the last tiles before it,
+ * the next panel of B, the tile's own part of D.
+ *
  * Local memory, in this order, in bytes, with so many strips and panels in an item:
  *     strips                     strips · MR · STRIP_ROW
  *     a panel                    KC · NR · UNIT, unless b_packed and UNIT is 1: it is read in place
@@ -39,14 +42,21 @@
 /* Bytes of a panel before its quads, which are widened from the front on. */
 #define QUADS_AT ((UNIT - 1) * KC * NR)
 #define TILE (MR * NR)
-/* A row's part of a block in lines of a cache, one asked for in the course of so many quads. */
+/* Lines of a cache in a row of A's block; one is asked for every four quads, so many rows in the course of a tile. */
 #define LINE 64
-#define LINES (KC / LINE)
-#define QUADS_PER_LINE 4
-#define ROWS_AHEAD (KC / 4 / QUADS_PER_LINE / LINES) /* in the course of one tile */
+#define A_LINES (KC / LINE)
+#define ROWS_AHEAD 4
 
 #define TDM_QUADS_SPACE TDM_LOCAL
 #include "gemm_int_quads.h"
+
+/* What to ask for while multiplying, with distances in bytes; distances of zero ask for one line again and again. */
+typedef struct {
+    TDM_GLOBAL const char *a, *b, *d;
+    long a_line, a_row; /* from one line, and from one row's first line to the next row's */
+    long b_line;
+    long d_line, d_row;
+} tdm_lines_ahead;
 
 /* A tile of one block: Σ over `quads` of strip · panel, plus what was kept of the blocks before. */
 typedef struct {
@@ -57,10 +67,10 @@ typedef struct {
         *kept; /* of the blocks before, unless `first`; and for those to come, unless `last` */
     TDM_GLOBAL int *
         d; /* of the last block, where it goes straight to D, d_row apart; else it goes to `tile` */
-    const int *add;               /* is added to every row on the way there */
-    TDM_GLOBAL const char *ahead; /* a row of A to ask for meanwhile, and bytes to the next one */
-    long d_row, ahead_row;
+    const int *add; /* is added to every row on the way there */
+    long d_row;
     int quads, b_packed, first, last, straight, streams;
+    tdm_lines_ahead ask;
 } tdm_tile_job;
 
 #endif

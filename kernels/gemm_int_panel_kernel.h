@@ -29,13 +29,14 @@ TDM_DEVICE void add_row_sums(TDM_LOCAL const tdm_strip *strip, int depth, int fi
     }
 }
 
-/* Packs a block of a panel, adding to the sums of its columns that are kept. */
+/* Packs a block of a panel, adding to the sums of its columns that are kept, where those are wanted. */
 TDM_DEVICE void copy_panel(TDM_GLOBAL const tdm_s8 *b, long at, tdm_gemm_shape_arg s, int columns,
-                           int depth, int first, TDM_LOCAL int *panel, TDM_LOCAL int *kept) {
+                           int depth, int first, int wants_sums, TDM_LOCAL int *quads,
+                           TDM_LOCAL int *kept) {
     int sums[NR];
     for (int j = 0; j < NR; j++)
         sums[j] = first ? 0 : kept[j];
-    tdm_quads_pack(b, at, s.b_row, s.b_col, columns, depth, panel, sums);
+    tdm_quads_pack(b, at, s.b_row, s.b_col, columns, depth, quads, sums, wants_sums);
     for (int j = 0; j < NR; j++)
         kept[j] = sums[j];
 }
@@ -83,6 +84,24 @@ TDM_DEVICE int goes_straight(tdm_gemm_epilogue_arg e, tdm_gemm_quant_arg q) {
            !tdm_int_needs_row_sums(q) && (e.bias_type == TDM_CODE_ABSENT || e.bias_row == 0);
 }
 
+/* A's next block, or the next item's first one: the rows that a tile asks for which is followed by `to_come` others
+ * before. Earlier, the lines would leave the cache again. */
+TDM_DEVICE void ask_for_a(tdm_lines_ahead *ask, TDM_GLOBAL const void *a, tdm_gemm_shape_arg s,
+                          long next, long to_come, int rows) {
+    const long first = to_come * ROWS_AHEAD;
+    const int asks = next >= 0 && s.a_col == 1 && first < rows;
+    ask->a = (TDM_GLOBAL const char *)a + (asks ? next + first * s.a_row : 0);
+    ask->a_line = asks ? LINE : 0;
+    ask->a_row = asks ? s.a_row : 0;
+}
+
+/* Part t of `strips` of the next panel, whose quads begin at `next`, where B comes in panels. */
+TDM_DEVICE void ask_for_b(tdm_tile_job *job, TDM_GLOBAL const int *next, int t, int strips) {
+    const long part = (long)job->quads * 4 * NR / strips;
+    job->ask.b = (TDM_GLOBAL const char *)next + (job->b_packed ? part * t : 0);
+    job->ask.b_line = job->b_packed ? (2 * 4 * NR + strips - 1) / strips : 0;
+}
+
 TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
 (TDM_INT_ARGUMENTS, TDM_LOCAL_ARGUMENT(char, scratch)) {
     const long item = tdm_group_x(), z = tdm_group_z();
@@ -98,17 +117,20 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
     tdm_tile_job job;
     job.b_packed = s.b_packed;
     job.panel = r.panel;
+    job.packed = (TDM_GLOBAL const int *)b_entry;
     job.d_row = e.d_row;
     job.streams = e.streams_d && e.d_row % 16 == 0 &&
                   tdm_address((TDM_GLOBAL int *)d + io.out.d_at) % 64 == 0;
 
+    const long blocks = (s.k + KC - 1) / KC, panel_words = (s.k + 3) / 4 * NR;
+    const int block = blocks > 1 ? (int)((s.k + blocks * LINE - 1) / (blocks * LINE)) * LINE : KC;
     long p0 = 0;
     do { /* K may be 0 */
-        const int depth = (int)(s.k - p0 < KC ? s.k - p0 : KC);
+        const int depth = (int)(s.k - p0 < block ? s.k - p0 : block);
         job.quads = (depth + 3) / 4;
         job.first = p0 == 0;
-        job.last = p0 + KC >= s.k;
-        const long next = !job.last                              ? a0 + (p0 + KC) * s.a_col
+        job.last = p0 + block >= s.k;
+        const long next = !job.last                              ? a0 + (p0 + block) * s.a_col
                           : item % s.row_tiles + 1 < s.row_tiles ? a0 + r.rows * s.a_row
                                                                  : -1;
         for (int t = 0; t < r.strips; t++) {
@@ -122,10 +144,12 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
             const long j0 = (r.first_panel + x) * NR;
             const int columns = (int)(s.n - j0 < NR ? s.n - j0 : NR);
             if (s.b_packed)
-                job.packed = (TDM_GLOBAL const int *)b_entry + (s.k + 3) / 4 * j0 + p0 / 4 * NR;
+                job.packed = (TDM_GLOBAL const int *)b_entry + (r.first_panel + x) * panel_words +
+                             p0 / 4 * NR;
             else
                 copy_panel(b_entry, p0 * s.b_row + j0 * s.b_col, s, columns, depth, job.first,
-                           (TDM_LOCAL int *)(r.panel + QUADS_AT), r.column_sums + x * NR);
+                           needs_column_sums, (TDM_LOCAL int *)(r.panel + QUADS_AT),
+                           r.column_sums + x * NR);
 #if UNIT > 1
             tdm_panel_widen(&job);
 #endif
@@ -140,23 +164,24 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
             for (int t = 0; t < r.strips; t++) {
                 const long i = r.i0 + t * MR;
                 const int rows = r.rows - t * MR < MR ? r.rows - t * MR : MR;
-                const int ahead = (x * r.strips + t) * ROWS_AHEAD;
-                const int asks = next >= 0 && s.a_col == 1 && ahead < r.rows;
                 int tile[TILE];
                 job.strip = r.strip + t * (MR * STRIDE);
                 job.kept = r.tiles + (x * r.strips + t) * TILE;
                 job.straight = straight && rows == MR && columns == NR;
                 job.d = (TDM_GLOBAL int *)d + io.out.d_at + i * e.d_row + j0;
                 job.add = ends.base;
-                job.ahead = (TDM_GLOBAL const char *)a + (asks ? next + ahead * s.a_row : 0);
-                job.ahead_row = asks ? s.a_row : 0;
+                ask_for_a(&job.ask, a, s, next, (long)(r.panels - x) * r.strips - t - 1, r.rows);
+                ask_for_b(&job, job.packed + panel_words, t, r.strips);
+                job.ask.d = (TDM_GLOBAL const char *)job.d;
+                job.ask.d_line = job.last && job.straight && !job.streams ? LINE : 0;
+                job.ask.d_row = job.ask.d_line ? e.d_row * 4 : 0;
                 tdm_tile_multiply(&job, tile);
                 if (job.last && !job.straight)
                     finish_rows(tile, r.row_sums + t * MR, rows, i, j0, columns, &ends, &io, e, q,
                                 shift);
             }
         }
-        p0 += KC;
+        p0 += block;
     } while (p0 < s.k);
     if (job.streams)
         tdm_stream_end();

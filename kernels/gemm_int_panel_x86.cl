@@ -128,43 +128,51 @@ TDM_DEVICE void tdm_panel_widen(const tdm_tile_job *job) {
         }                                                                                          \
     }
 
+#define OUTS (NR / LANES)
+#define EVERY_OUT TDM_UNROLL for (int i = 0; i < MR; i++) TDM_UNROLL for (int v = 0; v < OUTS; v++)
+#define AT(p) (*(const ints_anywhere *)(p))
+
+#define ASK(p) __builtin_prefetch((const void *)(size_t)(p))
+#define ASK_FAR(p) __builtin_prefetch((const void *)(size_t)(p), 0, 2)
+
 /* to(i, j) = Σ strip · panel + from(i, j) + add(j); from and add may be NULL. */
-TARGET void multiply(const tdm_strip *strip, const char *panel, int quads, const int *from,
-                     const int *add, int *to, long to_row, int streams, const char *ahead,
-                     long ahead_row) {
+TARGET void multiply(const tdm_strip *strip, const char *panel, int quads, tdm_lines_ahead ask,
+                     const int *from, const int *add, int *to, long to_row, int streams) {
     INTS sum[MR][NV];
     TDM_UNROLL for (int i = 0; i < MR; i++) TDM_UNROLL for (int v = 0; v < NV; v++) sum[i][v] =
         (INTS)(0);
-    for (; quads >= LINES * QUADS_PER_LINE; quads -= LINES * QUADS_PER_LINE) {
-        const char *line = ahead;
-        ahead += ahead_row;
-        TDM_NO_UNROLL for (int l = 0; l < LINES; l++) {
-            __builtin_prefetch(line);
-            line += LINE;
+    for (int lines = 4; quads >= 16; quads -= 16, lines += 4) {
+        TDM_NO_UNROLL for (int l = 0; l < 4; l++) {
+            ASK(ask.a + l * ask.a_line);
+            ASK(ask.d + l * ask.d_line);
+            ASK_FAR(ask.b);
+            ASK_FAR(ask.b + ask.b_line);
+            ask.b += 2 * ask.b_line;
             QUAD(0)
             QUAD(1)
             QUAD(2)
             QUAD(3)
-            strip += 4 * QUADS_PER_LINE;
-            panel += QUADS_PER_LINE * PANEL_QUAD;
+            strip += 4 * 4;
+            panel += 4 * PANEL_QUAD;
         }
+        ask.a += lines % A_LINES == 0 ? ask.a_row - (A_LINES - 4) * ask.a_line : 4 * ask.a_line;
+        ask.d += lines < 4 * MR ? ask.d_row : 0;
     }
     TDM_NO_UNROLL for (; quads > 0; quads--) {
         QUAD(0)
         strip += 4;
         panel += PANEL_QUAD;
     }
-    TDM_UNROLL for (int i = 0; i < MR; i++) TDM_UNROLL for (int v = 0; v < NR / LANES; v++) {
-        INTS x = COLUMNS(sum[i], v);
-        if (from)
-            x = tdm_add_wrap(LANES, x, *(const ints_anywhere *)(from + i * NR + v * LANES));
-        if (add)
-            x = tdm_add_wrap(LANES, x, *(const ints_anywhere *)(add + v * LANES));
-        if (streams)
-            __builtin_nontemporal_store(x, (INTS *)(to + i * to_row + v * LANES));
-        else
-            *(ints_anywhere *)(to + i * to_row + v * LANES) = x;
-    }
+    INTS x[MR][OUTS];
+    EVERY_OUT x[i][v] = COLUMNS(sum[i], v);
+    if (from)
+        EVERY_OUT x[i][v] = tdm_add_wrap(LANES, x[i][v], AT(from + i * NR + v * LANES));
+    if (add)
+        EVERY_OUT x[i][v] = tdm_add_wrap(LANES, x[i][v], AT(add + v * LANES));
+    if (streams)
+        EVERY_OUT __builtin_nontemporal_store(x[i][v], (INTS *)(to + i * to_row + v * LANES));
+    else
+        EVERY_OUT *(ints_anywhere *)(to + i * to_row + v * LANES) = x[i][v];
 }
 
 TDM_DEVICE void tdm_tile_multiply(const tdm_tile_job *job, int *tile) {
@@ -172,12 +180,11 @@ TDM_DEVICE void tdm_tile_multiply(const tdm_tile_job *job, int *tile) {
     const int in_place = UNIT == 1 && job->b_packed;
     multiply(PLAIN(const tdm_strip, job->strip),
              in_place ? PLAIN(const char, job->packed) : PLAIN(const char, job->panel), job->quads,
-             job->first ? 0 : PLAIN(const int, job->kept), straight ? job->add : 0,
+             job->ask, job->first ? 0 : PLAIN(const int, job->kept), straight ? job->add : 0,
              straight    ? PLAIN(int, job->d)
              : job->last ? tile
                          : PLAIN(int, job->kept),
-             straight ? job->d_row : NR, straight && job->streams, PLAIN(const char, job->ahead),
-             job->ahead_row);
+             straight ? job->d_row : NR, straight && job->streams);
 }
 
 #include "gemm_int_panel_kernel.h"

@@ -21,7 +21,7 @@
 
 /* Whole quads of a whole panel whose columns are neighbours; returns the steps that are done. */
 TDM_DEVICE long tdm_quads_pack_across(TDM_GLOBAL const tdm_s8 *b, long at, long b_row, long depth,
-                                      TDM_QUADS_SPACE int *to, int *sums) {
+                                      TDM_QUADS_SPACE int *to, int *sums, int wants_sums) {
     TDM_QUADS_V sum[TDM_QUADS_COUNT];
     TDM_UNROLL for (int v = 0; v < TDM_QUADS_COUNT; v++) sum[v] =
         TDM_INT_LOADV(TDM_QUADS_W, s32, sums, v * TDM_QUADS_W);
@@ -35,7 +35,8 @@ TDM_DEVICE long tdm_quads_pack_across(TDM_GLOBAL const tdm_s8 *b, long at, long 
                               k3 = TDM_INT_LOADV(TDM_QUADS_W, s8, b, x + 3 * b_row);
             TDM_INT_STOREV(TDM_QUADS_W, s32, tdm_quad(TDM_QUADS_W, k0, k1, k2, k3), to,
                            p / 4 * NR + v * TDM_QUADS_W);
-            sum[v] = tdm_add_wrap(TDM_QUADS_W, sum[v], (k0 + k1) + (k2 + k3));
+            if (wants_sums)
+                sum[v] = tdm_add_wrap(TDM_QUADS_W, sum[v], (k0 + k1) + (k2 + k3));
         }
     }
     TDM_UNROLL for (int v = 0; v < TDM_QUADS_COUNT; v++)
@@ -43,11 +44,14 @@ TDM_DEVICE long tdm_quads_pack_across(TDM_GLOBAL const tdm_s8 *b, long at, long 
     return p;
 }
 
-/* `columns` of NR columns of B from element `at` on, `depth` steps; adds Σ_p of each column to sums. */
+/* `columns` of NR columns of B from element `at` on, `depth` steps; adds Σ_p of each column to sums where that is wanted. */
 TDM_DEVICE void tdm_quads_pack(TDM_GLOBAL const tdm_s8 *b, long at, long b_row, long b_col,
-                               int columns, long depth, TDM_QUADS_SPACE int *to, int *sums) {
-    const long done =
-        b_col == 1 && columns == NR ? tdm_quads_pack_across(b, at, b_row, depth, to, sums) : 0;
+                               int columns, long depth, TDM_QUADS_SPACE int *to, int *sums,
+                               int wants_sums) {
+    long done = 0;
+    if (b_col == 1 && columns == NR)
+        done = wants_sums ? tdm_quads_pack_across(b, at, b_row, depth, to, sums, 1)
+                          : tdm_quads_pack_across(b, at, b_row, depth, to, sums, 0);
     for (int j = 0; j < NR; j++)
         for (long p = done; p < depth; p += 4) {
             const int steps = j >= columns ? 0 : depth - p < 4 ? (int)(depth - p) : 4;
