@@ -317,9 +317,10 @@ const char *tdm_gemm_weights_refuse(const tdm_gemm_problem *problem, const tdm_d
     }
     if (!problem->packed_b && problem->b.row != 1 && problem->k > 1)
         return "B is not contiguous along K";
-    if (problem->group < problem->k && problem->group % GROUP_STEP != 0) {
-        snprintf(reason, TDM_REASON_TEXT, "groups of %lld are no multiple of %d",
-                 (long long)problem->group, GROUP_STEP);
+    const int64_t step = (int64_t)GROUP_STEP * tdm_dtype_info(problem->b.dtype)->elements_per_unit;
+    if (problem->group < problem->k && problem->group % step != 0) {
+        snprintf(reason, TDM_REASON_TEXT, "groups of %lld are no multiple of %lld",
+                 (long long)problem->group, (long long)step);
         return reason;
     }
     return NULL;

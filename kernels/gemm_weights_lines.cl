@@ -5,7 +5,7 @@
  *   line of column j+1 [ group 0 | group 1 | … ]     other in memory. K is cut into blocks that fit `strip`, the rows of A in f32
  *                                                    (their codes, where A is quantized); `kept` has the sums of rows × columns.
  * A run of K ends with its group or with the block: acc = Σ a·(code − zero) of the run, total += scale·acc, lane by lane; lanes
- * are added up at the end of a block. BT is the storage type of B, VW the vector width.
+ * are added up at the end of a block. VW is the vector width; LOOKUP takes the values of s4 from a register of sixteen (AVX-512).
  *
  * Grid (column_tiles items, 1, batch): item c gets the pieces of NR columns from c·pieces/column_tiles on. */
 #define TDM_EPILOGUE_VECTOR 8
@@ -17,8 +17,18 @@
 #define ROWS 16
 #define STRIP 8192
 #define KEPT 4096
+/* Bytes ahead of those that are read: a line is often a page, where the hardware stops asking for more. */
+#define AHEAD 8192
 #define PAD 16
 #define VECTOR TDM_F32(VW)
+#if IS_S4
+#define BT s4
+#define STEPS                                                                                      \
+    (2 * VW) /* of K in a vector's worth of a line: the even ones are the low halves of its bytes */
+#else
+#define BT s8
+#define STEPS VW
+#endif
 #define B_POINTER TDM_GLOBAL const TDM_TYPE(BT) *
 
 /* What the lines of a launch have in common; places are those of this batch entry. */
@@ -28,24 +38,46 @@ typedef struct {
     long b_at, b_col;
     long scale_at, zero_at;
     tdm_gemm_weights_arg w;
+    float *scales; /* of the block's groups, of two lines */
 } lines_of_b;
 
-/* `depth` elements of a row from p0 on into the strip, to the next multiple of 16. */
+#define MOST_GROUPS (STRIP / 16 + 2)
+
+/* Where step p of a block stands in its strip. */
+TDM_DEVICE int place_of(int p) {
+#if IS_S4
+    return p / STEPS * STEPS + p % 2 * VW + p % STEPS / 2;
+#else
+    return p;
+#endif
+}
+
+/* `depth` elements of a row from p0 on into the strip, to the next multiple of STEPS. */
 TDM_DEVICE void copy_row(TDM_GLOBAL const void *a, tdm_gemm_shape_arg s, long at, long p0,
                          int depth, int quantize, float row_scale, float *strip) {
     for (int p = 0; p < depth; p += 16) {
         f32x16 x = load_row(a, s.a_type, at, s.a_col, p0 + p, s.k);
         if (quantize)
             x = row_scale == 0.0f ? f32x16_splat(0.0f) : codes_of(x, row_scale);
+#if IS_S4
+        vstore8(x.even, 0, strip + place_of(p));
+        vstore8(x.odd, 0, strip + place_of(p) + VW);
+#else
         f32x16_store_f32(x, strip, p);
+#endif
     }
 }
 
 /* ---- lines of B ---- */
 
-TDM_DEVICE float line_scale(const lines_of_b *l, long j, long g) {
-    return tdm_load_any(l->scale, l->w.scale_type,
-                        l->scale_at + g * l->w.scale_row + j * l->w.scale_col);
+/* Fetch the scales of `lines` lines from j on, for a block of K. */
+TDM_DEVICE void take_scales(const lines_of_b *l, long j, int lines, long first, int depth) {
+    const long g = first / l->w.group;
+    const int count = depth > 0 ? (int)((first + depth - 1) / l->w.group - g) + 1 : 0;
+    for (int n = 0; n < lines; n++)
+        load_scales(l->scale, l->w.scale_type,
+                    l->scale_at + g * l->w.scale_row + (j + n) * l->w.scale_col, l->w.scale_row,
+                    count, l->scales + n * MOST_GROUPS);
 }
 
 TDM_DEVICE int line_zero(const lines_of_b *l, long j, long g) {
@@ -53,14 +85,45 @@ TDM_DEVICE int line_zero(const lines_of_b *l, long j, long g) {
                             l->zero_at + g * l->w.zero_row + j * l->w.zero_col);
 }
 
+/* The values that codes of this zero point stand for, by which value_of finds them. */
+#if LOOKUP
+#define VALUES VECTOR
+#define VALUES_OF(zero)                                                                            \
+    ((VECTOR)(0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1) -                            \
+     TDM_SPLAT(VW, tdm_float(zero)))
+#define VALUE_OF(nibble, values) __builtin_ia32_permvarsf512(values, nibble)
+#else
+#define VALUES TDM_S32(VW)
+#define VALUES_OF(zero) TDM_INT_SPLAT(VW, (zero) + 8 * IS_S4)
+#define VALUE_OF(nibble, values)                                                                   \
+    TDM_CAT4(f32x, VW, _from_s32, )                                                                \
+    ((((nibble)&TDM_INT_SPLAT(VW, 15)) ^ TDM_INT_SPLAT(VW, 8)) - (values))
+#endif
+
+#define ADD(MT, n, U, place, value)                                                                \
+    TDM_UNROLL for (int m = 0; m < MT; m++) acc[m][n][U] =                                         \
+        tdm_fma(TDM_LOADV(VW, f32, strip, m * stride + (place)), value, acc[m][n][U]);
+
+/* The U-th vector's worth from step p on. */
+#if IS_S4
 #define STEP(MT, NT, U)                                                                            \
     TDM_UNROLL for (int n = 0; n < NT; n++) {                                                      \
-        const TDM_S32(VW) code =                                                                   \
-            TDM_INT_LOADV(VW, BT, l->b, at + n * l->b_col + p + (U)*VW) - zero[n];                 \
-        const VECTOR weight = TDM_CAT4(f32x, VW, _from_s32, )(code);                               \
-        TDM_UNROLL for (int m = 0; m < MT; m++) acc[m][n][U] =                                     \
-            tdm_fma(TDM_LOADV(VW, f32, strip, m * stride + p + (U)*VW), weight, acc[m][n][U]);     \
+        TDM_GLOBAL const tdm_u8 *const bytes =                                                     \
+            (TDM_GLOBAL const tdm_u8 *)l->b + (at + n * l->b_col + p) / 2 + (U)*VW;                \
+        tdm_prefetch_far(bytes + AHEAD);                                                           \
+        const TDM_S32(VW) pairs = TDM_INT_LOADV(VW, u8, bytes, 0);                                 \
+        ADD(MT, n, U, p + (U)*STEPS, VALUE_OF(pairs, values[n]))                                   \
+        ADD(MT, n, U, p + (U)*STEPS + VW, VALUE_OF(pairs >> 4, values[n]))                         \
     }
+#else
+#define STEP(MT, NT, U)                                                                            \
+    TDM_UNROLL for (int n = 0; n < NT; n++) {                                                      \
+        TDM_GLOBAL const tdm_s8 *const bytes = l->b + at + n * l->b_col + p + (U)*VW;              \
+        tdm_prefetch_far(bytes + AHEAD);                                                           \
+        const TDM_S32(VW) codes = TDM_INT_LOADV(VW, s8, bytes, 0) - values[n];                     \
+        ADD(MT, n, U, p + (U)*VW, TDM_CAT4(f32x, VW, _from_s32, )(codes))                          \
+    }
+#endif
 
 /* kept(m, n) += A(m, ·)·B(·, j + n) over a block of K that begins at step `first`, for MT rows and NT columns. */
 #define LINES(MT, NT)                                                                              \
@@ -74,24 +137,28 @@ TDM_DEVICE int line_zero(const lines_of_b *l, long j, long g) {
             total[m][n] = TDM_SPLAT(VW, 0.0f);                                                     \
             rest[m][n] = 0.0f;                                                                     \
         }                                                                                          \
+        const int has_zero = l->w.zero_type != TDM_CODE_ABSENT;                                    \
+        const long first_group = first / l->w.group;                                               \
+        VALUES values[NT];                                                                         \
+        TDM_UNROLL for (int n = 0; n < NT; n++) values[n] = VALUES_OF(0);                          \
         int p = 0;                                                                                 \
-        for (long g = first / l->w.group; p < depth; g++) {                                        \
+        for (long g = first_group; p < depth; g++) {                                               \
             const long past = (g + 1) * l->w.group - first;                                        \
             const int end = past < depth ? (int)past : depth;                                      \
             VECTOR acc[MT][NT][2];                                                                 \
             float scale[NT];                                                                       \
-            TDM_S32(VW) zero[NT];                                                                  \
             TDM_UNROLL for (int n = 0; n < NT; n++) {                                              \
-                scale[n] = line_scale(l, j + n, g);                                                \
-                zero[n] = TDM_INT_SPLAT(VW, line_zero(l, j + n, g));                               \
+                scale[n] = l->scales[n * MOST_GROUPS + (int)(g - first_group)];                    \
+                if (has_zero)                                                                      \
+                    values[n] = VALUES_OF(line_zero(l, j + n, g));                                 \
                 TDM_UNROLL for (int m = 0; m < MT; m++) acc[m][n][0] = acc[m][n][1] =              \
                     TDM_SPLAT(VW, 0.0f);                                                           \
             }                                                                                      \
-            for (; p + 2 * VW <= end; p += 2 * VW) {                                               \
+            for (; p + 2 * STEPS <= end; p += 2 * STEPS) {                                         \
                 STEP(MT, NT, 0)                                                                    \
                 STEP(MT, NT, 1)                                                                    \
             }                                                                                      \
-            for (; p + VW <= end; p += VW)                                                         \
+            for (; p + STEPS <= end; p += STEPS)                                                   \
                 STEP(MT, NT, 0)                                                                    \
             TDM_UNROLL for (int m = 0; m < MT; m++) TDM_UNROLL for (int n = 0; n < NT; n++)        \
                 total[m][n] =                                                                      \
@@ -102,7 +169,7 @@ TDM_DEVICE int line_zero(const lines_of_b *l, long j, long g) {
                         tdm_float(TDM_CAT2(tdm_int_, BT)(l->b, at + n * l->b_col + p) -            \
                                   line_zero(l, j + n, g));                                         \
                     for (int m = 0; m < MT; m++)                                                   \
-                        rest[m][n] += scale[n] * (strip[m * stride + p] * weight);                 \
+                        rest[m][n] += scale[n] * (strip[m * stride + place_of(p)] * weight);       \
                 }                                                                                  \
         }                                                                                          \
         TDM_UNROLL for (int m = 0; m < MT; m++) TDM_UNROLL for (int n = 0; n < NT; n++)            \
@@ -119,6 +186,7 @@ TDM_DEVICE void multiply(const lines_of_b *l, long j0, int columns, long first, 
     int j = 0;
     for (; j + 2 <= columns; j += 2) {
         int i = 0;
+        take_scales(l, j0 + j, 2, first, depth);
         for (; i + 4 <= rows; i += 4)
             lines_4x2(l, j0 + j, first, strip + i * stride, stride, depth, kept + i * pitch + j,
                       pitch);
@@ -133,6 +201,7 @@ TDM_DEVICE void multiply(const lines_of_b *l, long j0, int columns, long first, 
     }
     for (; j < columns; j++) {
         int i = 0;
+        take_scales(l, j0 + j, 1, first, depth);
         for (; i + 4 <= rows; i += 4)
             lines_4x1(l, j0 + j, first, strip + i * stride, stride, depth, kept + i * pitch + j,
                       pitch);
@@ -144,7 +213,7 @@ TDM_DEVICE void multiply(const lines_of_b *l, long j0, int columns, long first, 
 
 TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)(TDM_WEIGHTS_ARGUMENTS) {
     const long item = tdm_group_x(), z = tdm_group_z();
-    float strip[STRIP], kept[KEPT], row_scale[ROWS];
+    float strip[STRIP], kept[KEPT], row_scale[ROWS], scales[2 * MOST_GROUPS];
     const long pieces = (s.n + NR - 1) / NR;
     const long begin = item * pieces / s.column_tiles * NR;
     const long past = (item + 1) * pieces / s.column_tiles * NR;
@@ -156,7 +225,8 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)(TDM_WEIGHTS_ARGUMENTS) {
                           s.b_col,
                           scale_offset + z * w.scale_batch,
                           zero_offset + z * w.zero_batch,
-                          w};
+                          w,
+                          scales};
     const tdm_epilogue_io io =
         tdm_epilogue_begin(c, c_offset, bias, bias_offset, residual, r_offset, d, d_offset, e, z);
     const int dense = tdm_epilogue_is_dense(e);
@@ -164,7 +234,7 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)(TDM_WEIGHTS_ARGUMENTS) {
     for (long i0 = 0; i0 < s.m; i0 += ROWS) {
         const int rows = (int)(s.m - i0 < ROWS ? s.m - i0 : ROWS);
         /* Rows of a power of two would fall on the same lines of a cache. */
-        const int stride = (STRIP / rows - PAD) / (2 * PAD) * (2 * PAD) + PAD, step = stride - PAD;
+        const int step = (STRIP / rows - PAD) / (2 * PAD) * (2 * PAD), stride = step + PAD;
         const int stripe = KEPT / rows;
         const long a0 = a_offset + z * s.a_batch + i0 * s.a_row;
         for (int i = 0; i < rows; i++)

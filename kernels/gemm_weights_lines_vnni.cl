@@ -199,20 +199,6 @@ TDM_DEVICE int copy_codes(TDM_GLOBAL const void *a, tdm_gemm_shape_arg s, long a
     return base;
 }
 
-/* Scales of groups g … g + count - 1 of a line, contiguous where they are so in memory. */
-TDM_DEVICE void load_scales(const lines_of_b *l, long at, long g, int count, float *to) {
-    int x = 0;
-    if (l->w.scale_row == 1)
-        for (; x + 16 <= count; x += 16)
-            f32x16_store_f32(
-                l->w.scale_type == TDM_CODE_F16
-                    ? f32x16_load_f16((TDM_GLOBAL const tdm_f16 *)l->scale, at + g + x)
-                    : f32x16_load_f32((TDM_GLOBAL const tdm_f32 *)l->scale, at + g + x),
-                to, x);
-    for (; x < count; x++)
-        to[x] = tdm_load_any(l->scale, l->w.scale_type, at + (g + x) * l->w.scale_row);
-}
-
 /* Parameters of the groups of `chunks` chunks of a line from step p0 on. */
 TDM_DEVICE void gather_parameters(const lines_of_b *l, long j, long p0, int chunks, float *scale,
                                   int *zero) {
@@ -223,12 +209,13 @@ TDM_DEVICE void gather_parameters(const lines_of_b *l, long j, long p0, int chun
     const int count = chunks * l->groups, lead = (int)(p0 / CHUNK % repeats);
     const int wanted = (lead + count + repeats - 1) / repeats;
     const int there = last - first + 1 < wanted ? (int)(last - first + 1) : wanted;
-    float own[PITCH];
+    float apart[PITCH], *const own = repeats == 1 ? scale : apart;
     /* What a last chunk has beyond K is multiplied by codes of 0. */
     for (int x = there; x < wanted; x++)
         own[x] = 0.0f;
-    load_scales(l, scale_at, first, there, own);
-    for (int x = 0, g = 0, left = repeats - lead; x < count; g++, left = repeats)
+    load_scales(l->scale, l->w.scale_type, scale_at + first * l->w.scale_row, l->w.scale_row, there,
+                own);
+    for (int x = 0, g = 0, left = repeats - lead; x < count && repeats > 1; g++, left = repeats)
         for (; left > 0 && x < count; left--, x++)
             scale[x] = own[g];
     if (l->w.zero_type == TDM_CODE_ABSENT)

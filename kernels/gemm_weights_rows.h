@@ -45,4 +45,18 @@ TDM_DEVICE f32x16 codes_of(f32x16 x, float row_scale) {
     return f32x16_select_lt(low, below, below, low);
 }
 
+/* `count` scales of a line, contiguous where they are so in memory. */
+TDM_DEVICE void load_scales(TDM_GLOBAL const void *scale, int type, long at, long step, int count,
+                            float *to) {
+    int x = 0;
+    if (step == 1)
+        for (; x + 16 <= count; x += 16)
+            f32x16_store_f32(type == TDM_CODE_F16
+                                 ? f32x16_load_f16((TDM_GLOBAL const tdm_f16 *)scale, at + x)
+                                 : f32x16_load_f32((TDM_GLOBAL const tdm_f32 *)scale, at + x),
+                             to, x);
+    for (; x < count; x++)
+        to[x] = tdm_load_any(scale, type, at + x * step);
+}
+
 #endif
