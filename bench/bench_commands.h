@@ -5,6 +5,7 @@
 int bench_gemm_command(int argc, char **argv);
 int bench_gemv_command(int argc, char **argv);
 int bench_memory_command(int argc, char **argv);
+int bench_quant_command(int argc, char **argv);
 int bench_compute_command(int argc, char **argv);
 int bench_launch_command(int argc, char **argv);
 int tune_command(int argc, char **argv);

@@ -13,6 +13,7 @@ static int bench_command(int argc, char **argv) {
         {"gemm", "matrix multiplication beside OpenBLAS, oneDNN and CLBlast", bench_gemm_command},
         {"gemv", "a vector times weights, beside the same", bench_gemv_command},
         {"memory", "copies within a device and to and from it", bench_memory_command},
+        {"quant", "quantization and conversion beside a copy", bench_quant_command},
         {"compute", "the device's limits, for rooflines", bench_compute_command},
         {"launch", "what a call costs beyond the launch", bench_launch_command},
     };
@@ -24,7 +25,7 @@ int main(int argc, char **argv) {
     /* A row without a summary is not listed. */
     static const cli_entry commands[] = {
         {"devices", "list the devices, and why others are missing", devices_command},
-        {"bench", "measure speed: gemm, gemv, memory, compute, launch", bench_command},
+        {"bench", "measure speed: gemm, gemv, memory, quant, compute, launch", bench_command},
         {"tune", "find the fastest kernels for a device, for the library to use", tune_command},
         {"quantize", "write a checkpoint with its weights in fewer bits", quantize_command},
         {"infer", "run a classifier on every device and check its answers", tandem_infer_main},

@@ -71,6 +71,8 @@ int worker_command(int argc, char **argv) {
         return worker_tandem_gemm();
     if (strcmp(suite, "memory") == 0)
         return worker_tandem_memory();
+    if (strcmp(suite, "quant") == 0)
+        return worker_tandem_quant();
     if (strcmp(suite, "memcpy") == 0)
         return worker_memcpy();
     if (strcmp(suite, "probe") == 0)
@@ -78,5 +80,5 @@ int worker_command(int argc, char **argv) {
     if (strcmp(suite, "launch") == 0)
         return worker_tandem_launch();
     return cli_refuse("tandem _worker",
-                      "one of gemm, memory, memcpy, probe, launch is needed; '%s' is none", suite);
+                      "one of gemm, memory, quant, memcpy, probe, launch is needed; '%s' is none", suite);
 }

@@ -45,6 +45,7 @@ int worker_device_serve(const worker_implementation *implementation, void *state
 /* Each serves one suite until quit and returns the exit code. */
 int worker_tandem_gemm(void);
 int worker_tandem_memory(void);
+int worker_tandem_quant(void);
 int worker_probe(void);
 int worker_tandem_launch(void);
 int worker_memcpy(void);

@@ -120,6 +120,19 @@ static void gemv_is_measured_beside_reading(void **state) {
     cJSON_Delete(root);
 }
 
+static void quantization_is_measured_beside_a_copy(void **state) {
+    (void)state;
+    cJSON *const root = run_json("bench quant --quick --samples 1 --shape 40x66 --codes s8,s4 "
+                                 "--blocks row,band");
+    /* Three rows of a case: 2 types, 2 blocks for 3 operations, 2 conversions. */
+    assert_int_equal(expect_all_measured(root, "quant"), 3 * 2 * (2 * 3 + 2));
+    const cJSON *const row = cJSON_GetArrayItem(member(root, "results"), 0);
+    assert_string_equal(text(row, "case"), "quantize f32 s8 row 40x66");
+    assert_string_equal(text(row, "dtype"), "f32s8");
+    assert_true(number(row, "bytes") == 5.0 * 40 * 66 + 4 * 40);
+    cJSON_Delete(root);
+}
+
 static void compute_measures_the_limits(void **state) {
     (void)state;
     cJSON *const root = run_json("bench compute --quick --samples 1 --bytes 4K --steps 4 "
@@ -214,6 +227,7 @@ int main(void) {
         cmocka_unit_test(a_batch_is_one_call),
         cmocka_unit_test(peers_take_batches_and_rows),
         cmocka_unit_test(gemv_is_measured_beside_reading),
+        cmocka_unit_test(quantization_is_measured_beside_a_copy),
         cmocka_unit_test(compute_measures_the_limits),
         cmocka_unit_test(integers_have_a_roof_of_their_own),
         cmocka_unit_test(launches_are_measured_beside_bare_ones),

@@ -47,8 +47,8 @@ static void expect(const char *arguments, int exit_code, const char *output, con
 }
 
 static const char *const commands[] = {
-    "devices",      "bench gemm", "bench memory", "bench gemv", "bench compute",
-    "bench launch", "tune",       "quantize",     "infer",      "cache"};
+    "devices",     "bench gemm", "bench memory", "bench gemv", "bench compute", "bench launch",
+    "bench quant", "tune",       "quantize",     "infer",      "cache"};
 
 static void every_command_helps(void **state) {
     (void)state;
@@ -96,9 +96,9 @@ static void misuse_is_refused_with_a_sentence(void **state) {
         {"", "a command is missing: devices, bench, tune, quantize, infer, cache"},
         {"nonsense",
          "unknown command 'nonsense'; choose one of devices, bench, tune, quantize, infer, cache"},
-        {"bench", "a command is missing: gemm, gemv, memory, compute, launch"},
+        {"bench", "a command is missing: gemm, gemv, memory, quant, compute, launch"},
         {"bench speed",
-         "unknown command 'speed'; choose one of gemm, gemv, memory, compute, launch"},
+         "unknown command 'speed'; choose one of gemm, gemv, memory, quant, compute, launch"},
         {"tune --shapes 8x8", "--shapes does not take '8x8': give MxNxK"},
         {"tune --dtype f64", "--dtype does not take 'f64': choose among"},
         {"bench gemm --variant gemm_any_reference:weight=2",
@@ -130,13 +130,14 @@ static void misuse_is_refused_with_a_sentence(void **state) {
         {"bench gemm --timeout 0", "--timeout does not take '0'"},
         {"bench memory --bytes 0", "--bytes does not take '0'"},
         {"bench memory --operation triad", "copy|write|read"},
+        {"bench quant --shape 4x3", "--shape does not take '4x3'"},
         {"devices --device=", "--device does not take '': it is empty"},
         {"bench gemm --device=", "--device does not take '': it is empty"},
         {"infer --device= x", "--device does not take '': it is empty"},
         {"help nosuch",
          "unknown command 'nosuch'; choose one of devices, bench, tune, quantize, infer, cache"},
         {"help bench nosuch",
-         "unknown command 'nosuch'; choose one of gemm, gemv, memory, compute, launch"},
+         "unknown command 'nosuch'; choose one of gemm, gemv, memory, quant, compute, launch"},
         {"cache burn", "unknown action 'burn'; choose show or clear"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)

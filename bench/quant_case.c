@@ -1,0 +1,272 @@
+#include "bench/quant_case.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/random_fill.h"
+#include "quant/number_formats.h"
+
+enum {
+    GROUP = 32,
+    ZERO_POINT = 3,
+    LARGEST_SIDE = 1 << 20
+};
+
+static const char *const operation_names[] = {"copy",       "quantize", "dynamic",
+                                              "dequantize", "convert",  "widen"};
+static const char *const blocks_names[] = {"tensor", "row", "column", "group", "band"};
+
+static int find_name(const char *const *names, size_t count, const char *name) {
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(names[i], name) == 0)
+            return (int)i;
+    return -1;
+}
+
+const char *quant_operation_name(quant_operation operation) {
+    return operation_names[operation];
+}
+
+int quant_operation_parse(const char *name, quant_operation *operation) {
+    const int found =
+        find_name(operation_names, sizeof operation_names / sizeof *operation_names, name);
+    if (found < 0)
+        return -1;
+    *operation = (quant_operation)found;
+    return 0;
+}
+
+const char *quant_blocks_name(quant_blocks blocks) {
+    return blocks_names[blocks];
+}
+
+int quant_blocks_parse(const char *name, quant_blocks *blocks) {
+    const int found = find_name(blocks_names, sizeof blocks_names / sizeof *blocks_names, name);
+    if (found < 0)
+        return -1;
+    *blocks = (quant_blocks)found;
+    return 0;
+}
+
+int quant_shape_parse(const char *text, int64_t *rows, int64_t *columns) {
+    long long m, n;
+    int end = 0;
+    if (sscanf(text, "%lldx%lld%n", &m, &n, &end) != 2 || text[end] != '\0' || m < 1 || n < 2 ||
+        m > LARGEST_SIDE || n > LARGEST_SIDE || n % 2 != 0)
+        return -1;
+    *rows = m;
+    *columns = n;
+    return 0;
+}
+
+static int has_blocks(const quant_case *item) {
+    return item->operation == QUANT_QUANTIZE || item->operation == QUANT_DYNAMIC ||
+           item->operation == QUANT_DEQUANTIZE;
+}
+
+void quant_case_name(const quant_case *item, char *name, size_t size) {
+    snprintf(name, size, "%s %s %s%s%s %lldx%lld", quant_operation_name(item->operation),
+             tdm_dtype_name(item->real), tdm_dtype_name(item->codes), has_blocks(item) ? " " : "",
+             has_blocks(item) ? quant_blocks_name(item->blocks) : "", (long long)item->rows,
+             (long long)item->columns);
+}
+
+void quant_case_write(const quant_case *item, worker_text *line) {
+    worker_field_add(line, "suite", "quant");
+    worker_field_add(line, "operation", quant_operation_name(item->operation));
+    worker_field_add(line, "real", tdm_dtype_name(item->real));
+    worker_field_add(line, "codes", tdm_dtype_name(item->codes));
+    worker_field_add(line, "blocks", quant_blocks_name(item->blocks));
+    worker_field_add_integer(line, "rows", item->rows);
+    worker_field_add_integer(line, "columns", item->columns);
+    worker_field_add_integer(line, "seed", (int64_t)item->seed);
+}
+
+int quant_case_read(const char *line, quant_case *item) {
+    char operation[16], real[8], codes[8], blocks[16];
+    worker_field(line, "operation", operation, sizeof operation);
+    worker_field(line, "real", real, sizeof real);
+    worker_field(line, "codes", codes, sizeof codes);
+    worker_field(line, "blocks", blocks, sizeof blocks);
+    item->real = tdm_dtype_from_name(real);
+    item->codes = tdm_dtype_from_name(codes);
+    item->rows = worker_field_integer(line, "rows", 0);
+    item->columns = worker_field_integer(line, "columns", 0);
+    item->seed = (uint64_t)worker_field_integer(line, "seed", 0);
+    if (item->real == TDM_DTYPE_NONE || item->codes == TDM_DTYPE_NONE || item->rows < 1 ||
+        item->columns < 1)
+        return -1;
+    return quant_operation_parse(operation, &item->operation) |
+           quant_blocks_parse(blocks, &item->blocks);
+}
+
+int quant_case_has_zero(const quant_case *item) {
+    return item->codes == TDM_U8;
+}
+
+tdm_quant_spec quant_case_spec(const quant_case *item) {
+    static const int64_t blocks[][2] = {{0, 0}, {1, 0}, {0, 1}, {1, GROUP}, {GROUP, 1}};
+    tdm_quant_spec spec = {.rank = 2, .dtype = item->codes};
+    spec.shape[0] = item->rows;
+    spec.shape[1] = item->columns;
+    memcpy(spec.blocks, blocks[item->blocks], sizeof blocks[0]);
+    const int32_t high = item->codes == TDM_U8 ? 255 : item->codes == TDM_S8 ? 127 : 7;
+    const int32_t low = item->codes == TDM_U8              ? 0
+                        : item->operation == QUANT_DYNAMIC ? -high
+                                                           : -high - 1;
+    spec.range = (tdm_quant_range){low, high};
+    return spec;
+}
+
+/* ---- sizes ---- */
+
+static size_t elements_of(const quant_case *item) {
+    return (size_t)item->rows * (size_t)item->columns;
+}
+
+static size_t bytes_of(tdm_dtype dtype, size_t elements) {
+    size_t bytes = 0;
+    tdm_dtype_bytes(dtype, (int64_t)elements, &bytes);
+    return bytes;
+}
+
+size_t quant_case_real_bytes(const quant_case *item) {
+    return bytes_of(item->real, elements_of(item));
+}
+
+size_t quant_case_code_bytes(const quant_case *item) {
+    return bytes_of(item->codes, elements_of(item));
+}
+
+static int writes_reals(const quant_case *item) {
+    return item->operation == QUANT_DEQUANTIZE || item->operation == QUANT_WIDEN;
+}
+
+double quant_case_traffic(const quant_case *item) {
+    const tdm_quant_spec spec = quant_case_spec(item);
+    const double each = 4.0 + (quant_case_has_zero(item) ? 1.0 : 0.0);
+    const double parameters = item->operation == QUANT_CONVERT || item->operation == QUANT_WIDEN
+                                  ? 0.0
+                                  : each * (double)tdm_quant_scale_count(&spec);
+    return (double)quant_case_real_bytes(item) + (double)quant_case_code_bytes(item) + parameters;
+}
+
+size_t quant_case_output_bytes(const quant_case *item) {
+    if (item->operation == QUANT_COPY)
+        return (size_t)(quant_case_traffic(item) / 2.0) / sizeof(float) * sizeof(float);
+    return writes_reals(item) ? quant_case_real_bytes(item) : quant_case_code_bytes(item);
+}
+
+/* ---- contents ---- */
+
+static void *allocate(size_t bytes) {
+    return malloc(bytes > 0 ? bytes : 1);
+}
+
+void *quant_case_reals(const quant_case *item) {
+    void *const data = allocate(quant_case_real_bytes(item));
+    if (data != NULL)
+        random_fill_numbers(item->real, item->seed, data, elements_of(item));
+    return data;
+}
+
+void *quant_case_codes(const quant_case *item) {
+    void *const data = allocate(quant_case_code_bytes(item));
+    if (data != NULL)
+        random_fill_bytes(item->seed + 1, data, quant_case_code_bytes(item));
+    return data;
+}
+
+/* Such that the reals use the whole range, a little different for each. */
+float *quant_case_scales(const quant_case *item) {
+    const tdm_quant_spec spec = quant_case_spec(item);
+    const int64_t count = tdm_quant_scale_count(&spec);
+    float *const scales = allocate((size_t)count * sizeof *scales);
+    for (int64_t i = 0; scales != NULL && i < count; i++)
+        scales[i] = (1.0f + (float)(i % 16) / 64.0f) / (float)spec.range.high;
+    return scales;
+}
+
+int32_t *quant_case_zeros(const quant_case *item) {
+    const tdm_quant_spec spec = quant_case_spec(item);
+    const int64_t count = tdm_quant_scale_count(&spec);
+    int32_t *const zeros = allocate((size_t)count * sizeof *zeros);
+    for (int64_t i = 0; zeros != NULL && i < count; i++)
+        zeros[i] = quant_case_has_zero(item) ? ZERO_POINT : 0;
+    return zeros;
+}
+
+/* ---- the check ---- */
+
+/* What the operation should write, by the host reference. */
+static int expect(const quant_case *item, const void *reals, const void *codes, float *scales,
+                  int32_t *zeros, void *expected) {
+    const tdm_quant_spec spec = quant_case_spec(item);
+    switch (item->operation) {
+    case QUANT_QUANTIZE:
+        tdm_quant_quantize_tensor(&spec, item->real, reals, scales, zeros, expected);
+        return 0;
+    case QUANT_DYNAMIC:
+        tdm_quant_dynamic_tensor(
+            &spec, quant_case_has_zero(item) ? TDM_QUANT_ASYMMETRIC : TDM_QUANT_SYMMETRIC,
+            item->real, reals, scales, zeros, expected);
+        return 0;
+    case QUANT_DEQUANTIZE:
+        tdm_quant_dequantize_tensor(&spec, codes, scales, zeros, item->real, expected);
+        return 0;
+    case QUANT_CONVERT:
+        for (size_t i = 0; i < elements_of(item); i++)
+            tdm_quant_set(item->codes, expected, (int64_t)i,
+                          tdm_int_from_f64(tdm_number_get(item->real, reals, i), spec.range.low,
+                                           spec.range.high));
+        return 0;
+    case QUANT_WIDEN:
+        for (size_t i = 0; i < elements_of(item); i++)
+            tdm_number_set(item->real, expected, i,
+                           (double)tdm_quant_get(item->codes, codes, (int64_t)i));
+        return 0;
+    default:
+        random_fill_bytes(item->seed, expected, quant_case_output_bytes(item));
+        return 0;
+    }
+}
+
+static int compare(const unsigned char *expected, const unsigned char *output, size_t bytes,
+                   worker_text *reason) {
+    for (size_t i = 0; i < bytes; i++) {
+        if (expected[i] == output[i])
+            continue;
+        worker_text_set(reason, "byte %zu of the output is 0x%02x, not 0x%02x", i, output[i],
+                        expected[i]);
+        return -1;
+    }
+    return 0;
+}
+
+int quant_case_check(const void *user, const void *output, size_t bytes, double *max_error,
+                     worker_text *reason) {
+    const quant_case *const item = user;
+    *max_error = 0;
+    if (bytes != quant_case_output_bytes(item)) {
+        worker_text_set(reason, "the output has %zu bytes, not %zu", bytes,
+                        quant_case_output_bytes(item));
+        return -1;
+    }
+    void *const expected = allocate(bytes);
+    void *const reals = quant_case_reals(item), *const codes = quant_case_codes(item);
+    float *const scales = quant_case_scales(item);
+    int32_t *const zeros = quant_case_zeros(item);
+    int result = -1;
+    if (expected == NULL || reals == NULL || codes == NULL || scales == NULL || zeros == NULL)
+        worker_text_set(reason, "out of host memory");
+    else
+        result = expect(item, reals, codes, scales, zeros, expected) |
+                 compare(expected, output, bytes, reason);
+    free(expected);
+    free(reals);
+    free(codes);
+    free(scales);
+    free(zeros);
+    return result;
+}

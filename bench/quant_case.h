@@ -1,0 +1,76 @@
+/* One case of the quant suite, as parent and workers see it: a matrix of reals in [-1, 1), and its codes. */
+#ifndef BENCH_QUANT_CASE_H
+#define BENCH_QUANT_CASE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <tandem/dtype.h>
+
+#include "bench/worker_protocol.h"
+#include "quant/quant_reference.h"
+
+typedef enum quant_operation {
+    QUANT_COPY, /* of as many bytes as the case moves: what the others are compared with */
+    QUANT_QUANTIZE,
+    QUANT_DYNAMIC,
+    QUANT_DEQUANTIZE,
+    QUANT_CONVERT, /* reals to the integers of the codes' type */
+    QUANT_WIDEN    /* those integers to reals */
+} quant_operation;
+
+/* Which elements share parameters. */
+typedef enum quant_blocks {
+    QUANT_TENSOR,
+    QUANT_ROW,
+    QUANT_COLUMN,
+    QUANT_GROUP, /* 32 of a row */
+    QUANT_BAND   /* 32 of a column */
+} quant_blocks;
+
+typedef struct quant_case {
+    quant_operation operation;
+    tdm_dtype real, codes;
+    quant_blocks blocks;
+    int64_t rows, columns;
+    uint64_t seed;
+} quant_case;
+
+/* "quantize" … and "row" …; -1 where a name is none. */
+const char *quant_operation_name(quant_operation operation);
+int quant_operation_parse(const char *name, quant_operation *operation);
+const char *quant_blocks_name(quant_blocks blocks);
+int quant_blocks_parse(const char *name, quant_blocks *blocks);
+
+/* "8192x4096"; -1 when it is none, or a row of s4 would end inside a byte. */
+int quant_shape_parse(const char *text, int64_t *rows, int64_t *columns);
+
+/* "quantize f32 s8 row 8192x4096" */
+void quant_case_name(const quant_case *item, char *name, size_t size);
+
+void quant_case_write(const quant_case *item, worker_text *line);
+int quant_case_read(const char *line, quant_case *item);
+
+/* Shape, blocks and range for the host reference; symmetric without zero points, which u8 alone has. */
+tdm_quant_spec quant_case_spec(const quant_case *item);
+int quant_case_has_zero(const quant_case *item);
+
+/* Bytes that a call reads and writes, parameters included. */
+double quant_case_traffic(const quant_case *item);
+
+/* Bytes of the reals, of the codes, and of what the operation writes. */
+size_t quant_case_real_bytes(const quant_case *item);
+size_t quant_case_code_bytes(const quant_case *item);
+size_t quant_case_output_bytes(const quant_case *item);
+
+/* The contents, each NULL when memory is short; release with free. zeros: of u8, 3 each. */
+void *quant_case_reals(const quant_case *item);
+void *quant_case_codes(const quant_case *item);
+float *quant_case_scales(const quant_case *item);
+int32_t *quant_case_zeros(const quant_case *item);
+
+/* For bench_runner.h: every byte of the output must be what the host reference says. */
+int quant_case_check(const void *user, const void *output, size_t bytes, double *max_error,
+                     worker_text *reason);
+
+#endif
