@@ -78,6 +78,9 @@ DEVICE_TEST(packed_weights_serve_any_m_and_any_parameters_of_a) {
         if (plans[i].scales)
             gemm_int_arrange(&desc.a_quant, &desc.a, plans[i].scales == 2, 0, plans[i].zero);
         gemm_int_arrange(&desc.b_quant, &desc.b, 0, 1, TDM_S8);
+        // Dense copies are packed, whatever the strides were.
+        desc.b_quant.scale.strides[1] = i % 2 ? 1 : 3;
+        desc.b_quant.zero_point.strides[1] = i % 2 ? 1 : 2;
         desc.packed_b = 1;
         gemm_int_table_lay(&t, device, &desc);
         fill(&t);

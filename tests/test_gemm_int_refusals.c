@@ -417,6 +417,7 @@ DEVICE_TEST(packed_weights_with_other_parameters_are_refused) {
     // Strides of the parameters are not the packed ones' affair: those keep dense copies.
     tdm_gemm_desc spread = desc;
     spread.b_quant.scale.strides[1] = 3;
+    spread.b_quant.zero_point.strides[1] = 2;
     tdm_gemm_plan *plan;
     TEST_OK(tdm_gemm_plan_create(device->device, &spread, &plan));
     TEST_OK(tdm_gemm_plan_run(plan, device->stream, &t.args));
