@@ -34,6 +34,7 @@ typedef struct gemm_options {
     const char *peers;
     const char *roofs;
     const char *variant;
+    int64_t rotate; /* bytes */
     bench_settings settings;
 } gemm_options;
 
@@ -173,7 +174,8 @@ static void measure(gemm_run *run, const gemm_case *item, const char *name) {
     bench_device_write(&run->device, &fields);
     bench_roofs_prepare(&run->roofs, run->entrants + run->entrant_count,
                         gemm_types_integer(item->types) ? PROBE_DOT : PROBE_FMA,
-                        (int64_t)gemm_case_bytes(item, OP_GEMM_B), &fields);
+                        (int64_t)gemm_case_bytes(item, OP_GEMM_B) * gemm_case_copies(item),
+                        &fields);
     bench_plan plan = bench_settings_plan(&run->options->settings);
     plan.task = (bench_task){
         .request = request.text,
@@ -255,7 +257,8 @@ static void run_ways(gemm_run *run, const gemm_set *set, gemm_case item) {
 static void run_set(gemm_run *run, const gemm_set *set) {
     const char *dtypes = run->options->dtypes;
     char word[MAX_WORD];
-    gemm_case item = {.seed = (uint64_t)run->options->settings.seed};
+    gemm_case item = {.rotate = run->options->rotate,
+                      .seed = (uint64_t)run->options->settings.seed};
     while (cli_next_word(&dtypes, ',', word, sizeof word) == 1) {
         item.types = gemm_types_find(word);
         run_ways(run, set, item);
@@ -341,6 +344,8 @@ static size_t add_shared_options(cli_option *options, size_t count, gemm_options
         {"vs", CLI_CHOICES, &given->peers, "LIST", "libraries to compare with, Tandem's own f32",
          BENCH_GEMM_PEERS "|" GEMM_BESIDE_NAME, 0, 0},
         {"roof", CLI_CHOICES, &given->roofs, "LIST", BENCH_ROOF_HELP, BENCH_ROOF_CHOICES, 0, 0},
+        {"rotate", CLI_BYTES, &given->rotate, "BYTES",
+         "call after call another copy of B, so many bytes of copies", NULL, 1, 1e12},
         {"variant", CLI_TEXT, &given->variant, "NAME[:...]", "force this kernel variant of Tandem",
          NULL, 0, 0},
         BENCH_SETTINGS_OPTIONS(&given->settings),

@@ -37,7 +37,7 @@ bench_result gemm_case_row(const gemm_case *item, const char *suite,
                            char name[MAX_GEMM_CASE_NAME]) {
     const op_gemm_case operation = gemm_case_operation(item);
     gemm_case_name(item, name, MAX_GEMM_CASE_NAME);
-    return (bench_result){
+    bench_result row = {
         .suite = suite,
         .case_name = name,
         .dtype = gemm_types_name(item->types),
@@ -52,4 +52,7 @@ bench_result gemm_case_row(const gemm_case *item, const char *suite,
         .flops = op_gemm_flops(&operation),
         .bytes = gemm_case_operand_bytes(item),
     };
+    if (gemm_case_copies(item) > 1)
+        row.shape[6] = (result_number){"copies_of_b", gemm_case_copies(item)};
+    return row;
 }

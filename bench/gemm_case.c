@@ -48,6 +48,7 @@ void gemm_case_write(const gemm_case *item, worker_text *line) {
     worker_field_add_integer(line, "tb", item->transpose_b);
     worker_field_add(line, "packing", item->prepacked ? "prepacked" : "inside");
     worker_field_add(line, "mode", item->waited ? "waited" : "pipelined");
+    worker_field_add_integer(line, "rotate", item->rotate);
     worker_field_add_integer(line, "seed", (int64_t)item->seed);
 }
 
@@ -72,6 +73,7 @@ int gemm_case_read(const char *line, gemm_case *item) {
         .transpose_b = worker_field_integer(line, "tb", 0) != 0,
         .prepacked = strcmp(packing, "prepacked") == 0,
         .waited = strcmp(mode, "waited") == 0,
+        .rotate = worker_field_integer(line, "rotate", 0),
         .seed = (uint64_t)worker_field_integer(line, "seed", 0),
     };
     const int shape_ok = dimension_ok(item->m) && dimension_ok(item->n) && dimension_ok(item->k);
@@ -137,6 +139,12 @@ size_t gemm_case_bytes(const gemm_case *item, op_gemm_operand operand) {
     return (gemm_case_elements(item, operand) + unit - 1) / unit * (size_t)dtype->unit_bytes;
 }
 
+int gemm_case_copies(const gemm_case *item) {
+    const int64_t bytes = (int64_t)gemm_case_bytes(item, OP_GEMM_B);
+    const int64_t copies = item->rotate <= 0 ? 1 : (item->rotate + bytes - 1) / bytes;
+    return copies < GEMM_CASE_MAX_COPIES ? (int)copies : GEMM_CASE_MAX_COPIES;
+}
+
 double gemm_case_operand_bytes(const gemm_case *item) {
     const double scales = (double)(gemm_case_groups(item) * item->n);
     const int of_scale = gemm_types_quantized(item->types, OP_GEMM_B)
@@ -150,7 +158,8 @@ double gemm_case_operand_bytes(const gemm_case *item) {
 int gemm_case_fits(const gemm_case *item, int processes, uint64_t max_alloc_bytes,
                    worker_text *reason) {
     const double largest = (double)gemm_case_bytes(item, OP_GEMM_B);
-    const double needed = processes * (gemm_case_operand_bytes(item) + largest);
+    const double copies = gemm_case_copies(item); /* packed as well */
+    const double needed = processes * (gemm_case_operand_bytes(item) + (2 * copies - 1) * largest);
     const double available = (double)environment_available_bytes();
     if (available > 0 && needed > available) {
         worker_text_set(reason, "%d processes need %.1f GB, %.1f GB of memory are available",

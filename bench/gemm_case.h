@@ -16,10 +16,15 @@ typedef struct gemm_case {
     int64_t m, n, k;
     int64_t batch; /* matrices that one call multiplies; 0 is 1 */
     int transpose_a, transpose_b;
-    int prepacked; /* B is packed before the timing starts */
-    int waited;    /* each call is waited for */
+    int prepacked;  /* B is packed before the timing starts */
+    int waited;     /* each call is waited for */
+    int64_t rotate; /* calls take copies of B in turn that have so many bytes together; 0: one B */
     uint64_t seed;
 } gemm_case;
+
+enum {
+    GEMM_CASE_MAX_COPIES = 64
+};
 
 /* The case as tests and benchmarks describe GEMM: its work, shapes and error bound. */
 op_gemm_case gemm_case_operation(const gemm_case *item);
@@ -44,6 +49,9 @@ extern const char gemm_case_shape_rule[]; /* what a shape must be, for a refusal
 size_t gemm_case_matrix(const gemm_case *item, op_gemm_operand operand);
 size_t gemm_case_elements(const gemm_case *item, op_gemm_operand operand);
 size_t gemm_case_bytes(const gemm_case *item, op_gemm_operand operand);
+
+/* Copies of B, at least 1, that the case's calls take in turn. */
+int gemm_case_copies(const gemm_case *item);
 
 /* Bytes of A, B with its scales, and D together. */
 double gemm_case_operand_bytes(const gemm_case *item);

@@ -13,20 +13,24 @@ typedef struct gemm_state {
     worker_device device; /* first, for worker_tandem.h */
     gemm_case item;
     tdm_tensor *a;
-    tdm_tensor *b;
+    tdm_tensor *b[GEMM_CASE_MAX_COPIES];
     tdm_tensor *d;
     tdm_gemm_plan *plan;
-    tdm_packed *packed;
+    tdm_packed *packed[GEMM_CASE_MAX_COPIES];
+    int copies;
+    int turn; /* the copy that the next call takes */
     tdm_buffer *workspace;
 } gemm_state;
 
 static void release(void *state) {
     gemm_state *const own = state;
     tdm_buffer_destroy(own->workspace);
-    tdm_packed_destroy(own->packed);
+    for (int i = 0; i < own->copies; i++) {
+        tdm_packed_destroy(own->packed[i]);
+        tdm_tensor_destroy(own->b[i]);
+    }
     tdm_gemm_plan_destroy(own->plan);
     tdm_tensor_destroy(own->a);
-    tdm_tensor_destroy(own->b);
     tdm_tensor_destroy(own->d);
     *own = (gemm_state){.device = own->device};
 }
@@ -142,8 +146,9 @@ static tdm_status create_operand(const gemm_state *own, op_gemm_operand operand,
 
 static tdm_status create_operands(gemm_state *own) {
     tdm_status status = create_operand(own, OP_GEMM_A, &own->a);
-    if (status == TDM_OK)
-        status = create_operand(own, OP_GEMM_B, &own->b);
+    own->copies = gemm_case_copies(&own->item);
+    for (int i = 0; status == TDM_OK && i < own->copies; i++)
+        status = create_operand(own, OP_GEMM_B, &own->b[i]);
     if (status == TDM_OK)
         status = create_operand(own, OP_GEMM_D, &own->d);
     return status;
@@ -158,13 +163,13 @@ static tdm_status create_plan(gemm_state *own, const char *variant) {
     desc.variant = variant[0] == '\0' ? NULL : variant;
     tdm_status status = tdm_tensor_layout(own->a, &desc.a);
     if (status == TDM_OK)
-        status = tdm_tensor_layout(own->b, &desc.b);
+        status = tdm_tensor_layout(own->b[0], &desc.b);
     if (status == TDM_OK)
         status = tdm_tensor_layout(own->d, &desc.d);
     if (status == TDM_OK)
         status = tdm_tensor_quant_layout(own->a, &desc.a_quant);
     if (status == TDM_OK)
-        status = tdm_tensor_quant_layout(own->b, &desc.b_quant);
+        status = tdm_tensor_quant_layout(own->b[0], &desc.b_quant);
     if (status == TDM_OK)
         status = tdm_gemm_plan_create(own->device.device, &desc, &own->plan);
     return status;
@@ -175,8 +180,8 @@ static tdm_status prepare_run(gemm_state *own) {
     tdm_status status = tdm_gemm_plan_workspace_size(own->plan, &bytes);
     if (status == TDM_OK && bytes > 0)
         status = tdm_buffer_create(own->device.device, bytes, &own->workspace);
-    if (status == TDM_OK && own->item.prepacked)
-        status = tdm_gemm_pack_b(own->plan, own->device.stream, own->b, &own->packed);
+    for (int i = 0; status == TDM_OK && own->item.prepacked && i < own->copies; i++)
+        status = tdm_gemm_pack_b(own->plan, own->device.stream, own->b[i], &own->packed[i]);
     if (status == TDM_OK)
         status = tdm_stream_synchronize(own->device.stream);
     return status;
@@ -211,13 +216,14 @@ static worker_answer describe(void *state, const char *request, worker_text *rep
 }
 
 static worker_answer enqueue(void *state, worker_text *reply) {
-    const gemm_state *const own = state;
+    gemm_state *const own = state;
     tdm_gemm_args arguments = TDM_GEMM_ARGS_INIT;
     arguments.a = own->a;
-    arguments.b = own->item.prepacked ? NULL : own->b;
-    arguments.packed_b = own->packed;
+    arguments.b = own->item.prepacked ? NULL : own->b[own->turn];
+    arguments.packed_b = own->packed[own->turn];
     arguments.d = own->d;
     arguments.workspace = own->workspace;
+    own->turn = (own->turn + 1) % own->copies;
     const tdm_status status = tdm_gemm_plan_run(own->plan, own->device.stream, &arguments);
     return worker_library_answer("run", status, reply);
 }

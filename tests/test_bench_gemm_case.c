@@ -273,6 +273,7 @@ static void a_request_line_carries_the_case(void **state) {
                             .transpose_b = 1,
                             .prepacked = 1,
                             .waited = 1,
+                            .rotate = 20 << 20,
                             .seed = 123456789};
     worker_text line = {.length = 0};
     gemm_case read;
@@ -288,9 +289,25 @@ static void a_request_line_carries_the_case(void **state) {
     assert_int_equal(read.transpose_b, 1);
     assert_int_equal(read.prepacked, 1);
     assert_int_equal(read.waited, 1);
+    assert_int_equal(read.rotate, item.rotate);
+    assert_int_equal(gemm_case_copies(&read), 1); /* B alone has 70 MB */
     assert_int_equal(read.seed, item.seed);
     gemm_case_name(&item, name, sizeof name);
     assert_string_equal(name, "bf16 7*3x1048576x5 nt");
+}
+
+/* As few as have so many bytes, and not too many. */
+static void copies_of_b_are_counted(void **state) {
+    (void)state;
+    static const struct {
+        int64_t rotate;
+        int copies;
+    } rows[] = {{0, 1}, {1, 1}, {4000, 1}, {4001, 2}, {40000, 10}, {INT64_C(1) << 40, 64}};
+    gemm_case item = {.types = GEMM_F32, .m = 1, .n = 100, .k = 10};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        item.rotate = rows[i].rotate;
+        assert_int_equal(gemm_case_copies(&item), rows[i].copies);
+    }
 }
 
 static void requests_out_of_range_are_refused(void **state) {
@@ -347,6 +364,7 @@ int main(void) {
         cmocka_unit_test(a_dropped_product_is_seen),
         cmocka_unit_test(an_output_of_another_size_is_wrong),
         cmocka_unit_test(a_request_line_carries_the_case),
+        cmocka_unit_test(copies_of_b_are_counted),
         cmocka_unit_test(requests_out_of_range_are_refused),
         cmocka_unit_test(data_is_in_range_and_depends_on_the_seed),
     };

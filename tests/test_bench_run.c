@@ -271,6 +271,22 @@ static void gemm_multiplies_by_quantized_weights(void **state) {
     cJSON_Delete(root);
 }
 
+/* Copies of B in turn: as many as have the bytes, each packed where packing is before. */
+static void calls_take_copies_of_b_in_turn(void **state) {
+    (void)state;
+    cJSON *const root = run_json("bench gemv --quick --samples 2 --shapes 1x48x32 --dtype f32,w8 "
+                                 "--packing inside,prepacked --rotate 20000 --roof none",
+                                 NULL, 0);
+    const cJSON *row;
+    assert_int_equal(cJSON_GetArraySize(member(root, "results")), 8);
+    cJSON_ArrayForEach(row, member(root, "results")) {
+        const int is_f32 = strcmp(text(row, "dtype"), "f32") == 0;
+        expect_measured(row);
+        assert_true(number(member(row, "shape"), "copies_of_b") == (is_f32 ? 4 : 14));
+    }
+    cJSON_Delete(root);
+}
+
 /*
  * oneDNN adds pairs of products in 16 bits on processors without VNNI and says so in its manual: there its rows must be
  * failed ones, and everywhere else right.
@@ -489,6 +505,7 @@ int main(void) {
         cmocka_unit_test(gemm_runs_in_every_dtype_mode_and_packing),
         cmocka_unit_test(a_forced_variant_is_the_one_that_runs),
         cmocka_unit_test(gemm_multiplies_integers),
+        cmocka_unit_test(calls_take_copies_of_b_in_turn),
         cmocka_unit_test(gemm_multiplies_by_quantized_weights),
         cmocka_unit_test(onednn_multiplies_integers_or_is_seen_to_fail),
         cmocka_unit_test(memory_moves_bytes),

@@ -129,6 +129,10 @@ static worker_answer describe(void *state, const char *request, worker_text *rep
         worker_text_set(reply, "CLBlast packs in every call");
         return WORKER_SKIP;
     }
+    if (gemm_case_copies(&own->item) > 1) {
+        worker_text_set(reply, "CLBlast is measured with one B");
+        return WORKER_SKIP;
+    }
     const worker_answer answer = open_device(own, request, reply);
     if (answer != WORKER_OK)
         return answer;

@@ -60,13 +60,14 @@ static void multiply_row(const host_gemm *gemm, int64_t batch) {
 
 static worker_answer enqueue(void *state, worker_text *reply) {
     (void)reply;
-    const host_gemm *const gemm = state;
+    host_gemm *const gemm = state;
     for (int64_t batch = 0; batch < gemm_case_batch(&gemm->item); batch++) {
         if (gemm->item.m == 1)
             multiply_row(gemm, batch);
         else
             multiply(gemm, batch);
     }
+    host_gemm_turn(gemm);
     return WORKER_OK;
 }
 
