@@ -17,7 +17,8 @@ struct output_file {
 
 /* ---- signals ---- */
 
-static const int guarded_signals[] = {SIGHUP, SIGINT, SIGTERM};
+/* SIGBUS is what a mapped input raises that someone else has cut short. */
+static const int guarded_signals[] = {SIGHUP, SIGINT, SIGTERM, SIGBUS};
 
 enum {
     GUARDED_SIGNALS = sizeof guarded_signals / sizeof *guarded_signals
@@ -48,7 +49,7 @@ static void guard(const char *path) {
     sigaction(SIGXFSZ, &ignore, &former_size_action);
     for (int i = 0; i < GUARDED_SIGNALS; i++) {
         sigaction(guarded_signals[i], NULL, &former_actions[i]);
-        if (former_actions[i].sa_handler == SIG_DFL)
+        if (former_actions[i].sa_handler != SIG_IGN)
             sigaction(guarded_signals[i], &action, NULL);
     }
 }
