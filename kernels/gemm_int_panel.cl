@@ -56,14 +56,14 @@ TDM_DEVICE void tdm_tile_multiply(const tdm_tile_job *job, int *tile) {
     }
     TDM_UNROLL for (int i = 0; i < MR; i++) TDM_UNROLL for (int v = 0; v < NV; v++) {
         const int x = v * VW;
-        if (!job->last)
-            TDM_INT_STOREV(VW, s32, sum[i][v], job->kept, i * NR + x);
-        else if (!job->straight)
-            TDM_INT_STOREV(VW, s32, sum[i][v], tile, i * NR + x);
+        const VECTOR added = job->add ? TDM_INT_LOADV(VW, s32, job->add, x) : TDM_INT_SPLAT(VW, 0);
+        const VECTOR total = tdm_add_wrap(VW, sum[i][v], added);
+        if (job->straight)
+            TDM_INT_STOREV(VW, s32, total, job->d, i * job->d_row + x);
+        else if (job->last)
+            TDM_INT_STOREV(VW, s32, total, tile, i * NR + x);
         else
-            TDM_INT_STOREV(VW, s32,
-                           tdm_add_wrap(VW, sum[i][v], TDM_INT_LOADV(VW, s32, job->add, x)), job->d,
-                           i * job->d_row + x);
+            TDM_INT_STOREV(VW, s32, total, job->kept, i * NR + x);
     }
 }
 

@@ -58,16 +58,15 @@ typedef struct {
     long d_line, d_row;
 } tdm_lines_ahead;
 
-/* A tile of one block: Σ over `quads` of strip · panel, plus what was kept of the blocks before. */
+/* A tile of one block: Σ over `quads` of strip · panel, plus what was kept of the blocks before unless it is the first,
+ * plus a row that may be NULL. It goes straight to D, rows d_row apart; or else to `kept`, of the last block to `tile`. */
 typedef struct {
     TDM_LOCAL const tdm_strip *strip;
     TDM_GLOBAL const int *packed; /* quads where B comes in panels */
     TDM_LOCAL char *panel;        /* widened, or quads where B does not come in panels */
-    TDM_LOCAL int
-        *kept; /* of the blocks before, unless `first`; and for those to come, unless `last` */
-    TDM_GLOBAL int *
-        d; /* of the last block, where it goes straight to D, d_row apart; else it goes to `tile` */
-    const int *add; /* is added to every row on the way there */
+    TDM_LOCAL int *kept;
+    const int *add;
+    TDM_GLOBAL int *d;
     long d_row;
     int quads, b_packed, first, last, straight, streams;
     tdm_lines_ahead ask;

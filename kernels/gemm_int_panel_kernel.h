@@ -102,6 +102,13 @@ TDM_DEVICE void ask_for_b(tdm_tile_job *job, TDM_GLOBAL const int *next, int t, 
     job->ask.b_line = job->b_packed ? (2 * 4 * NR + strips - 1) / strips : 0;
 }
 
+/* Rows of a tile whose sums are what D is. */
+TDM_DEVICE void copy_rows(const int *tile, int rows, TDM_GLOBAL int *d, long d_row) {
+    for (int r = 0; r < rows; r++)
+        TDM_UNROLL for (int j = 0; j < NR; j += 8)
+            s32x8_store_s32(s32x8_load_s32(tile, r * NR + j), d, r * d_row + j);
+}
+
 TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
 (TDM_INT_ARGUMENTS, TDM_LOCAL_ARGUMENT(char, scratch)) {
     const long item = tdm_group_x(), z = tdm_group_z();
@@ -112,7 +119,8 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
     TDM_GLOBAL const int *const b_sums = (TDM_GLOBAL const int *)(b_entry + q.sums_at);
     const int shift = TDM_A_SHIFT(s.a_type), straight = goes_straight(e, q);
     const int needs_row_sums = tdm_int_needs_row_sums(q),
-              needs_column_sums = tdm_int_needs_column_sums(q, shift);
+              needs_column_sums = tdm_int_needs_column_sums(q, shift),
+              adds = needs_column_sums || e.bias_type != TDM_CODE_ABSENT;
     TDM_INT_IO(io, z);
     tdm_tile_job job;
     job.b_packed = s.b_packed;
@@ -154,7 +162,8 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
             tdm_panel_widen(&job);
 #endif
             tdm_int_columns ends;
-            if (job.last) {
+            const int ready = job.last && straight && columns == NR;
+            if (job.last && (adds || !ready)) {
                 int sums[NR];
                 if (needs_column_sums)
                     for (int j = 0; j < NR; j++)
@@ -167,16 +176,18 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
                 int tile[TILE];
                 job.strip = r.strip + t * (MR * STRIDE);
                 job.kept = r.tiles + (x * r.strips + t) * TILE;
-                job.straight = straight && rows == MR && columns == NR;
+                job.straight = ready && rows == MR;
                 job.d = (TDM_GLOBAL int *)d + io.out.d_at + i * e.d_row + j0;
-                job.add = ends.base;
+                job.add = ready && adds ? ends.base : 0;
                 ask_for_a(&job.ask, a, s, next, (long)(r.panels - x) * r.strips - t - 1, r.rows);
                 ask_for_b(&job, job.packed + panel_words, t, r.strips);
                 job.ask.d = (TDM_GLOBAL const char *)job.d;
-                job.ask.d_line = job.last && job.straight && !job.streams ? LINE : 0;
+                job.ask.d_line = job.straight && !job.streams ? LINE : 0;
                 job.ask.d_row = job.ask.d_line ? e.d_row * 4 : 0;
                 tdm_tile_multiply(&job, tile);
-                if (job.last && !job.straight)
+                if (ready && rows < MR)
+                    copy_rows(tile, rows, job.d, e.d_row);
+                else if (job.last && !ready)
                     finish_rows(tile, r.row_sums + t * MR, rows, i, j0, columns, &ends, &io, e, q,
                                 shift);
             }

@@ -136,8 +136,10 @@ TDM_DEVICE void tdm_panel_widen(const tdm_tile_job *job) {
 #define ASK_FAR(p) __builtin_prefetch((const void *)(size_t)(p), 0, 2)
 
 /* to(i, j) = Σ strip · panel + from(i, j) + add(j); from and add may be NULL. */
-TARGET void multiply(const tdm_strip *strip, const char *panel, int quads, tdm_lines_ahead ask,
-                     const int *from, const int *add, int *to, long to_row, int streams) {
+TARGET void multiply(const tdm_strip *strip, const char *panel, int quads,
+                     const tdm_lines_ahead *lines_ahead, const int *from, const int *add, int *to,
+                     long to_row, int streams) {
+    tdm_lines_ahead ask = *lines_ahead;
     INTS sum[MR][NV];
     TDM_UNROLL for (int i = 0; i < MR; i++) TDM_UNROLL for (int v = 0; v < NV; v++) sum[i][v] =
         (INTS)(0);
@@ -176,15 +178,14 @@ TARGET void multiply(const tdm_strip *strip, const char *panel, int quads, tdm_l
 }
 
 TDM_DEVICE void tdm_tile_multiply(const tdm_tile_job *job, int *tile) {
-    const int straight = job->last && job->straight;
     const int in_place = UNIT == 1 && job->b_packed;
     multiply(PLAIN(const tdm_strip, job->strip),
              in_place ? PLAIN(const char, job->packed) : PLAIN(const char, job->panel), job->quads,
-             job->ask, job->first ? 0 : PLAIN(const int, job->kept), straight ? job->add : 0,
-             straight    ? PLAIN(int, job->d)
-             : job->last ? tile
-                         : PLAIN(int, job->kept),
-             straight ? job->d_row : NR, straight && job->streams);
+             &job->ask, job->first ? 0 : PLAIN(const int, job->kept), job->add,
+             job->straight ? PLAIN(int, job->d)
+             : job->last   ? tile
+                           : PLAIN(int, job->kept),
+             job->straight ? job->d_row : NR, job->straight && job->streams);
 }
 
 #include "gemm_int_panel_kernel.h"
