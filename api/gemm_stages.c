@@ -7,9 +7,8 @@
 #include "api/gemm_internal.h"
 #include "kernels/gemm_weights_args.h"
 
-/* What an item of gemm_weights_unpack.cl has. */
-#define UNPACK_COLUMNS 16
-#define UNPACK_STEPS 64
+/* Elements that an item of gemm_weights_unpack.cl has. */
+#define UNPACK_CHUNK 1024
 #define ROW_GROUP 16
 #define STAGE_ALIGNMENT 256
 
@@ -65,6 +64,11 @@ static bool is_integer(const tdm_gemm_problem *p) {
            p->b_scale.dtype != TDM_F16 && p->k > 0;
 }
 
+/* B in f32 keeps the direction in which its codes are contiguous. */
+static bool unpacks_along_k(const tdm_gemm_plan *plan) {
+    return plan->problem.packed_b || plan->problem.b.row == 1;
+}
+
 static tdm_status describe_inner(const tdm_gemm_plan *plan, tdm_gemm_desc *desc) {
     const tdm_gemm_problem *const p = &plan->problem;
     *desc = plan->desc;
@@ -86,6 +90,10 @@ static tdm_status describe_inner(const tdm_gemm_plan *plan, tdm_gemm_desc *desc)
         desc->transpose_a = 0;
     }
     TDM_TRY(dense_layout(&plan->desc.b, TDM_F32, p->k, p->n, &desc->b));
+    if (unpacks_along_k(plan)) {
+        desc->b.strides[desc->b.rank - 2] = 1;
+        desc->b.strides[desc->b.rank - 1] = p->k;
+    }
     desc->transpose_b = 0;
     memset(&desc->b_quant, 0, sizeof desc->b_quant);
     return TDM_OK;
@@ -189,38 +197,39 @@ static tdm_status quantize_entry(const staging *s, int64_t entry) {
     return tdm_enqueue_launch(s->stream, "gemm: quantizing A", plan->stages.quantize_a, &launch);
 }
 
-/* B of the whole as a tensor: given, or from packed weights in the layout that those have. */
-typedef struct weights_view {
-    tdm_tensor tensor, scale, zero;
-} weights_view;
-
-static tdm_status view_weights(const staging *s, weights_view *view) {
+/* B as a tensor: given, or of packed weights in the layout that those have. It borrows everything. */
+static tdm_status view_weights(const staging *s, tdm_tensor *view) {
     const tdm_packed *const packed = s->args->packed_b;
     memset(view, 0, sizeof *view);
     if (!packed) {
-        view->tensor = *s->args->b;
+        *view = *s->args->b;
         return TDM_OK;
     }
-    TDM_TRY(line_layout(s->plan, &view->tensor.layout));
-    view->tensor.buffer = packed->buffer;
-    view->tensor.scale = packed->scale;
-    view->tensor.zero_point = packed->zero_point;
-    memcpy(view->tensor.block, packed->quant.block, sizeof view->tensor.block);
+    TDM_TRY(line_layout(s->plan, &view->layout));
+    view->buffer = packed->buffer;
+    view->scale = packed->scale;
+    view->zero_point = packed->zero_point;
     return TDM_OK;
 }
 
-static tdm_status unpack_entry(const staging *s, const weights_view *b, int64_t entry) {
+/* B as lines along the direction in which it is contiguous. */
+static tdm_gemm_shape_arg lines_of(const tdm_gemm_plan *plan, const tdm_layout *layout) {
+    const tdm_gemm_problem *const p = &plan->problem;
+    const int last = layout->rank - 1;
+    const int row = plan->desc.transpose_b ? last : last - 1, col = 2 * last - 1 - row;
+    const bool along_k = unpacks_along_k(plan);
+    return (tdm_gemm_shape_arg){.n = along_k ? p->n : p->k,
+                                .k = along_k ? p->k : p->n,
+                                .b_row = layout->strides[along_k ? row : col],
+                                .b_col = layout->strides[along_k ? col : row],
+                                .b_type = (int)p->b.dtype};
+}
+
+static tdm_status unpack_entry(const staging *s, const tdm_tensor *b, int64_t entry) {
     const tdm_gemm_plan *const plan = s->plan;
     const tdm_gemm_problem *const p = &plan->problem;
-    const tdm_layout *const layout = &b->tensor.layout, *const scale = &b->tensor.scale->layout;
-    const tdm_tensor *const zero = b->tensor.zero_point;
-    const bool transposed = plan->desc.transpose_b != 0;
-    const int row = layout->rank - (transposed ? 1 : 2), col = layout->rank - (transposed ? 2 : 1);
-    const tdm_gemm_shape_arg shape = {.n = p->n,
-                                      .k = p->k,
-                                      .b_row = layout->strides[row],
-                                      .b_col = layout->strides[col],
-                                      .b_type = (int)p->b.dtype};
+    const tdm_tensor *const zero = b->zero_point;
+    const tdm_gemm_shape_arg shape = lines_of(plan, &b->layout);
     const tdm_gemm_weights_arg weights = {.scale_row = p->b_scale.row,
                                           .scale_col = p->b_scale.col,
                                           .zero_row = p->b_zero.row,
@@ -228,19 +237,23 @@ static tdm_status unpack_entry(const staging *s, const weights_view *b, int64_t 
                                           .group = p->group,
                                           .scale_type = (int)p->b_scale.dtype,
                                           .zero_type = (int)p->b_zero.dtype};
+    const int64_t items = shape.n * tdm_ceil_div(shape.k, UNPACK_CHUNK);
+    if (items > INT32_MAX)
+        return tdm_fail(TDM_UNSUPPORTED, "gemm: %lld by %lld elements are too many to unpack",
+                        (long long)p->k, (long long)p->n);
     tdm_arg target = place_region(s, plan->stages.b_at, (int)sizeof(float));
     target.value.buffer.offset += entry * p->k * p->n;
-    const tdm_arg args[] = {place_elements(&b->tensor, entry_offset(layout, layout, entry)),
-                            place_elements(b->tensor.scale, entry_offset(scale, layout, entry)),
-                            zero ? place_elements(zero, entry_offset(&zero->layout, layout, entry))
-                                 : target,
-                            target,
-                            tdm_arg_blob(&shape, sizeof shape),
-                            tdm_arg_blob(&weights, sizeof weights)};
+    const tdm_arg args[] = {
+        place_elements(b, entry_offset(&b->layout, &b->layout, entry)),
+        place_elements(b->scale, entry_offset(&b->scale->layout, &b->layout, entry)),
+        zero ? place_elements(zero, entry_offset(&zero->layout, &b->layout, entry)) : target,
+        target,
+        tdm_arg_blob(&shape, sizeof shape),
+        tdm_arg_blob(&weights, sizeof weights),
+        tdm_arg_s32(unpacks_along_k(plan))};
     const tdm_launch launch = {.args = args,
                                .arg_count = sizeof args / sizeof args[0],
-                               .groups = {(uint32_t)tdm_ceil_div(p->n, UNPACK_COLUMNS),
-                                          (uint32_t)tdm_ceil_div(p->k, UNPACK_STEPS), 1},
+                               .groups = {(uint32_t)items, 1, 1},
                                .group = {1, 1, 1}};
     return tdm_enqueue_launch(s->stream, "gemm: unpacking B", plan->stages.unpack_b, &launch);
 }
@@ -251,7 +264,7 @@ tdm_status tdm_gemm_run_stages(const tdm_gemm_plan *plan, tdm_stream *stream,
     const tdm_gemm_plan *const inner = plan->stages.inner;
     const staging s = {plan, stream, args};
     tdm_gemm_args own = *args;
-    weights_view b;
+    tdm_tensor b;
     TDM_TRY(view_weights(&s, &b));
     if (tdm_gemm_z_count(&plan->problem) == 0)
         return TDM_OK;
@@ -265,7 +278,7 @@ tdm_status tdm_gemm_run_stages(const tdm_gemm_plan *plan, tdm_stream *stream,
                         .layout = inner->desc.b,
                         .offset = (int64_t)(plan->stages.b_at / sizeof(float))};
     own.packed_b = NULL;
-    own.b = plan->stages.unpack_b ? &dense : &b.tensor;
+    own.b = plan->stages.unpack_b ? &dense : &b;
     if (plan->stages.quantize_a && plan->problem.k > 0) {
         own.a = &a;
         for (int64_t entry = 0; entry < count_entries(&plan->desc.a); entry++)

@@ -1,60 +1,94 @@
-/* Quantized weights as f32, for GEMM kernels that know nothing of them: target(p, j) = scale · (B(p, j) − zero), K×N without gaps.
- * Grid (columns / 16, K / CHUNK, 1), one item to a group: an item has CHUNK steps of K of 16 columns. */
+/* Quantized weights as f32, for GEMM kernels that know nothing of them: scale · (code − zero), without gaps, in lines along the
+ * direction in which the codes are contiguous.
+ *
+ * s describes B as lines: n lines of k elements, element x of line l at l·b_col + x·b_row. In w the parameters' rows are
+ * steps of w.group elements along a line where `along_k`; else lines are steps of K, and elements columns.
+ * Items (chunks of CHUNK elements, line by line; 1; 1), one to a group. */
 #define TDM_EPILOGUE_VECTOR 4
 #include "dialect.h"
 #include "gemm_epilogue.h"
 #include "gemm_weights_args.h"
 #include "gemm_weights_steps.h"
 
-#define COLUMNS 16
-#define CHUNK 64
+#define CHUNK 1024
 #define PIECE 16
 
-/* Codes of one column along K, as floats. */
-TDM_DEVICE void load_column(TDM_GLOBAL const void *b, int type, long at, long b_row, int count,
-                            float *codes) {
-    if (b_row == 1 && count == PIECE && (type == TDM_CODE_S8 || at % 2 == 0)) {
-        f32x16_store_f32(f32x16_from_s32(type == TDM_CODE_S4
-                                             ? s32x16_load_s4((TDM_GLOBAL const tdm_s4 *)b, at)
-                                             : s32x16_load_s8((TDM_GLOBAL const tdm_s8 *)b, at)),
-                         codes, 0);
-        return;
+typedef struct {
+    TDM_GLOBAL const void *b, *scale, *zero;
+    long b_at, b_step; /* of the line */
+    int b_type;
+    tdm_gemm_weights_arg w;
+} line_of_b;
+
+TDM_DEVICE float unpack_one(const line_of_b *l, long x, long scale_at, long zero_at) {
+    const int code = tdm_weights_code(l->b, l->b_type, l->b_at + x * l->b_step);
+    return tdm_load_any(l->scale, l->w.scale_type, scale_at) *
+           tdm_float(tdm_sub_wrap(1, code, tdm_weights_zero(l->zero, l->w.zero_type, zero_at)));
+}
+
+TDM_DEVICE int has_vectors(const line_of_b *l) {
+    return l->b_step == 1 && (l->b_type == TDM_CODE_S8 || l->b_at % 2 == 0);
+}
+
+TDM_DEVICE s32x16 load_codes(const line_of_b *l, long x) {
+    return l->b_type == TDM_CODE_S4 ? s32x16_load_s4((TDM_GLOBAL const tdm_s4 *)l->b, l->b_at + x)
+                                    : s32x16_load_s8((TDM_GLOBAL const tdm_s8 *)l->b, l->b_at + x);
+}
+
+/* Elements x … past of a line along K: one group after the other. */
+TDM_DEVICE void unpack_along_k(const line_of_b *l, long x, long past, long scale_at, long zero_at,
+                               TDM_GLOBAL tdm_f32 *target, long to) {
+    const int vectors = has_vectors(l);
+    for (long g = x / l->w.group; x < past; g++) {
+        const long end = past - g * l->w.group < l->w.group ? past : (g + 1) * l->w.group;
+        const long own_scale = scale_at + g * l->w.scale_row,
+                   own_zero = zero_at + g * l->w.zero_row;
+        const f32x16 factor = f32x16_splat(tdm_load_any(l->scale, l->w.scale_type, own_scale));
+        const s32x16 zero = s32x16_splat(tdm_weights_zero(l->zero, l->w.zero_type, own_zero));
+        if (vectors && x % 2 == 0)
+            for (; x + PIECE <= end; x += PIECE)
+                f32x16_store_f32(factor * f32x16_from_s32(tdm_sub_wrap(16, load_codes(l, x), zero)),
+                                 target, to + x);
+        for (; x < end; x++)
+            target[to + x] = unpack_one(l, x, own_scale, own_zero);
     }
-    for (int p = 0; p < count; p++)
-        codes[p] = tdm_float(tdm_weights_code(b, type, at + p * b_row));
+}
+
+/* Elements x … past of a line along N: each column has its own parameters, or all have one. */
+TDM_DEVICE void unpack_along_n(const line_of_b *l, long x, long past, long scale_at, long zero_at,
+                               TDM_GLOBAL tdm_f32 *target, long to) {
+    const int vectors = has_vectors(l);
+    for (; x + PIECE <= past && vectors; x += PIECE) {
+        float factor[PIECE];
+        int zero[PIECE];
+        for (int u = 0; u < PIECE; u++) {
+            factor[u] =
+                tdm_load_any(l->scale, l->w.scale_type, scale_at + (x + u) * l->w.scale_col);
+            zero[u] = tdm_weights_zero(l->zero, l->w.zero_type, zero_at + (x + u) * l->w.zero_col);
+        }
+        f32x16_store_f32(
+            f32x16_load_f32(factor, 0) *
+                f32x16_from_s32(tdm_sub_wrap(16, load_codes(l, x), s32x16_load_s32(zero, 0))),
+            target, to + x);
+    }
+    for (; x < past; x++)
+        target[to + x] =
+            unpack_one(l, x, scale_at + x * l->w.scale_col, zero_at + x * l->w.zero_col);
 }
 
 TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
 (TDM_GLOBAL const void *b, long b_offset, TDM_GLOBAL const void *scale, long scale_offset,
  TDM_GLOBAL const void *zero, long zero_offset, TDM_GLOBAL tdm_f32 *target, long target_offset,
- tdm_gemm_shape_arg s, tdm_gemm_weights_arg w) {
-    const long j0 = tdm_group_x() * COLUMNS, first = tdm_group_y() * CHUNK;
-    const int columns = (int)(s.n - j0 < COLUMNS ? s.n - j0 : COLUMNS);
-    const long past = s.k - first < CHUNK ? s.k : first + CHUNK;
-    float tile[PIECE * COLUMNS], codes[PIECE];
-    for (int t = 0; t < PIECE * COLUMNS; t++)
-        tile[t] = 0.0f;
-    for (long p0 = first; p0 < past; p0 += PIECE) {
-        const int count = (int)(past - p0 < PIECE ? past - p0 : PIECE);
-        for (int j = 0; j < columns; j++) {
-            load_column(b, s.b_type, b_offset + p0 * s.b_row + (j0 + j) * s.b_col, s.b_row, count,
-                        codes);
-            for (int p = 0; p < count; p++) {
-                const long g = (p0 + p) / w.group;
-                const float factor = tdm_load_any(
-                    scale, w.scale_type, scale_offset + g * w.scale_row + (j0 + j) * w.scale_col);
-                const int zero_point = tdm_weights_zero(
-                    zero, w.zero_type, zero_offset + g * w.zero_row + (j0 + j) * w.zero_col);
-                tile[p * COLUMNS + j] = factor * (codes[p] - tdm_float(zero_point));
-            }
-        }
-        for (int p = 0; p < count; p++) {
-            const long to = target_offset + (p0 + p) * s.n + j0;
-            if (columns == COLUMNS)
-                f32x16_store_f32(f32x16_load_f32(tile, p * COLUMNS), target, to);
-            else
-                for (int j = 0; j < columns; j++)
-                    target[to + j] = tile[p * COLUMNS + j];
-        }
-    }
+ tdm_gemm_shape_arg s, tdm_gemm_weights_arg w, int along_k) {
+    const long chunks = (s.k + CHUNK - 1) / CHUNK;
+    const long line = tdm_group_x() / chunks, x = tdm_group_x() % chunks * CHUNK;
+    const long past = s.k - x < CHUNK ? s.k : x + CHUNK;
+    const line_of_b l = {b, scale, zero, b_offset + line * s.b_col, s.b_row, s.b_type, w};
+    const long to = target_offset + line * s.k;
+    if (along_k)
+        unpack_along_k(&l, x, past, scale_offset + line * w.scale_col,
+                       zero_offset + line * w.zero_col, target, to);
+    else
+        unpack_along_n(&l, x, past, scale_offset + line / w.group * w.scale_row,
+                       zero_offset + line / w.group * w.zero_row, target, to);
 }
