@@ -44,6 +44,9 @@ typedef struct quantize_state {
     quantize_run run;
     quantize_report *report;
     tdm_quant_observer_options observer;
+    size_t item; /* the one that is worked at */
+    uint64_t bytes_done;
+    uint64_t bytes_total; /* of the output's tensors */
 } quantize_state;
 
 /* ---- options --------------------------------------------------------------------------------------- */
@@ -203,13 +206,30 @@ static int take_options(const quantize_options *options, quantize_state *state) 
 
 /* ---- one tensor ------------------------------------------------------------------------------------ */
 
+static void show_progress(const quantize_state *state) {
+    const size_t count = state->plan.item_count;
+    const uint64_t total = state->bytes_total > 0 ? state->bytes_total : 1;
+    if (state->item < count)
+        progress_show((int)state->item + 1, (int)count, "%3d %%  %s",
+                      (int)(100.0 * (double)state->bytes_done / (double)total),
+                      file_printable(state->plan.items[state->item].tensor->name).text);
+}
+
+/* To the sink, with the line of progress: a function of quantize_target. */
+static int put(void *user, size_t entry, uint64_t offset, const void *bytes, size_t size,
+               file_error *error) {
+    quantize_state *const state = user;
+    state->bytes_done += size;
+    show_progress(state);
+    return quantize_sink_put(state->sink, entry, offset, bytes, size, error);
+}
+
 static int put_input(quantize_state *state, const quantize_item *item, const quantize_input *input,
                      file_error *error) {
     const unsigned char zero_point = (unsigned char)input->parameters.zero_point;
-    return quantize_sink_put(state->sink, (size_t)item->input_scale, 0, &input->parameters.scale,
-                             sizeof input->parameters.scale, error) ||
-                   quantize_sink_put(state->sink, (size_t)item->input_zero_point, 0, &zero_point, 1,
-                                     error)
+    return put(state, (size_t)item->input_scale, 0, &input->parameters.scale,
+               sizeof input->parameters.scale, error) ||
+                   put(state, (size_t)item->input_zero_point, 0, &zero_point, 1, error)
                ? -1
                : 0;
 }
@@ -229,8 +249,7 @@ static int quantize_alone(quantize_state *state, const quantize_item *item, quan
         .tensor = item->tensor,
         .scheme = item->scheme,
         .spec = item->spec,
-        .target = {quantize_sink_put, state->sink, (size_t)item->data, (size_t)item->scale,
-                   (size_t)item->zero_point},
+        .target = {put, state, (size_t)item->data, (size_t)item->scale, (size_t)item->zero_point},
         .witness = {seen != NULL ? quantize_product_see : NULL, seen},
     };
     if (item->scheme == NULL)
@@ -286,11 +305,11 @@ static int quantize_item_run(quantize_state *state, const quantize_item *item, f
 /* ---- the run --------------------------------------------------------------------------------------- */
 
 static int quantize_items(quantize_state *state, file_error *error) {
-    const size_t count = state->plan.item_count;
-    for (size_t i = 0; i < count; i++) {
-        const quantize_item *const item = &state->plan.items[i];
-        progress_show((int)i + 1, (int)count, "%s", file_printable(item->tensor->name).text);
-        if (quantize_item_run(state, item, error))
+    for (size_t i = 0; i < state->plan.entry_count; i++)
+        state->bytes_total += state->plan.entries[i].bytes;
+    for (; state->item < state->plan.item_count; state->item++) {
+        show_progress(state);
+        if (quantize_item_run(state, &state->plan.items[state->item], error))
             return -1;
     }
     return 0;
@@ -354,7 +373,7 @@ static int run(const quantize_options *options, quantize_state *state, file_erro
         return -1;
     }
     const size_t left_out = quantize_sink_left_out(state->sink);
-    progress_show((int)state->plan.item_count, (int)state->plan.item_count, "%s", options->output);
+    progress_show(0, 0, "writing %s to the disk", options->output);
     if (quantize_sink_finish(state->sink, error))
         return -1;
     progress_clear();
