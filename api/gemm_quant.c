@@ -310,6 +310,8 @@ const char *tdm_gemm_weights_refuse(const tdm_gemm_problem *problem, const tdm_d
                                     char reason[TDM_REASON_TEXT]) {
     if (!(device->info.capabilities & TDM_CAP_CPU_CORES))
         return "is for CPU cores";
+    if (problem->k == 0)
+        return "K is 0";
     if (problem->m > SMALL) {
         snprintf(reason, TDM_REASON_TEXT, "M is %lld, at most %d rows are multiplied in place",
                  (long long)problem->m, SMALL);

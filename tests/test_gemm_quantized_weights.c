@@ -12,6 +12,7 @@
 #include "api/gemm_internal.h"
 #include "quant/number_formats.h"
 #include "tests/op_gemm.h"
+#include "tests/support/device_cases.h"
 #include "tests/support/pairwise.h"
 #include "tests/support/test_array.h"
 
@@ -35,9 +36,9 @@ enum {
     FACTORS
 };
 
-static const int64_t rows[] = {1, 2, 3, 4, 7, 16, 17, 33};
-static const int64_t columns[] = {1, 2, 7, 8, 33, 70};
-static const int64_t depths[] = {2, 16, 34, 64, 130, 416, 1100};
+static const int64_t rows[] = {1, 2, 3, 4, 7, 16, 0, 17, 33};
+static const int64_t columns[] = {1, 2, 7, 8, 33, 70, 0};
+static const int64_t depths[] = {0, 2, 16, 34, 64, 130, 416, 1100};
 static const int64_t groups[] = {0, 16, 32, 64, 128, 256, 96, 24};
 static const tdm_dtype reals[] = {TDM_F32, TDM_F16, TDM_BF16};
 static const tdm_dtype weights[] = {TDM_S8, TDM_S4};
@@ -245,7 +246,7 @@ static void check_row(const trial *t, int64_t z, int64_t i, const double *b, op_
 static void check(const trial *t) {
     op_gemm_case item = {.m = t->m, .n = t->n, .k = t->k};
     item.dtype[OP_GEMM_D] = t->d_type;
-    double *const b = malloc((size_t)(t->k * t->n) * sizeof *b);
+    double *const b = malloc((size_t)(t->k * t->n + 1) * sizeof *b);
     if (!b)
         test_case_fail("no host memory");
     for (int64_t z = 0; z < (t->batch > 0 ? t->batch : 1); z++) {
@@ -311,6 +312,16 @@ static bool multiply(trial *t) {
     return true;
 }
 
+static void destroy(trial *t) {
+    tdm_tensor_destroy(t->b);
+    test_array_destroy(&t->a);
+    test_array_destroy(&t->codes);
+    test_array_destroy(&t->scale);
+    test_array_destroy(&t->zero);
+    test_array_destroy(&t->bias);
+    test_array_destroy(&t->d);
+}
+
 static void run_trial(const test_device *device, const char *variant, const int level[FACTORS],
                       uint64_t seed) {
     char text[256];
@@ -322,13 +333,7 @@ static void run_trial(const test_device *device, const char *variant, const int 
         check(&t);
         test_case_end();
     }
-    tdm_tensor_destroy(t.b);
-    test_array_destroy(&t.a);
-    test_array_destroy(&t.codes);
-    test_array_destroy(&t.scale);
-    test_array_destroy(&t.zero);
-    test_array_destroy(&t.bias);
-    test_array_destroy(&t.d);
+    destroy(&t);
 }
 
 enum {
@@ -377,8 +382,99 @@ static void the_library_chooses(void **state) {
         run_row(test_device_at(d), NULL);
 }
 
+/* ---- refusals ----------------------------------------------------------------------------------------- */
+
+static tdm_gemm_desc small_desc(void) {
+    tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
+    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){4, 64}, &desc.a));
+    TEST_OK(tdm_layout_contiguous(TDM_S8, 2, (const int64_t[]){64, 6}, &desc.b));
+    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){2, 6}, &desc.b_quant.scale));
+    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){4, 6}, &desc.d));
+    desc.b_quant.block[0] = 32;
+    desc.b_quant.block[1] = 1;
+    return desc;
+}
+
+static void refuse(const test_device *device, const tdm_gemm_desc *desc, tdm_status status,
+                   const char *part) {
+    tdm_gemm_plan *plan = (tdm_gemm_plan *)desc;
+    TEST_REFUSED(tdm_gemm_plan_create(device->device, desc, &plan), status, part);
+    assert_null(plan);
+}
+
+DEVICE_TEST(descriptions_that_do_not_fit_are_refused) {
+    tdm_gemm_desc desc = small_desc();
+    desc.b_quant.block[0] = 16;
+    refuse(device, &desc, TDM_BAD_SHAPE,
+           "the scale of B has 2 entries along K, 64 elements in groups of 16 need 4");
+    desc = small_desc();
+    memset(&desc.b_quant, 0, sizeof desc.b_quant);
+    refuse(device, &desc, TDM_BAD_ARGUMENT,
+           "B is s8 and A is f32: B must carry quantization parameters");
+    desc = small_desc();
+    desc.b_quant.block[0] = -1;
+    refuse(device, &desc, TDM_BAD_ARGUMENT, "a block of B's parameters is -1");
+    desc = small_desc();
+    desc.d.dtype = TDM_S8;
+    refuse(device, &desc, TDM_UNSUPPORTED, "D is s8 but A is f32");
+    desc = small_desc();
+    TEST_OK(tdm_layout_contiguous(TDM_S32, 1, (const int64_t[]){6}, &desc.bias));
+    refuse(device, &desc, TDM_UNSUPPORTED, "bias is s32 but A is f32");
+    desc = small_desc();
+    desc.a_quant = desc.b_quant;
+    refuse(device, &desc, TDM_BAD_ARGUMENT, "A is f32 and carries quantization parameters");
+    desc = small_desc();
+    desc.b.dtype = TDM_F32;
+    memset(&desc.b_quant, 0, sizeof desc.b_quant);
+    desc.quantize_a = 1;
+    refuse(device, &desc, TDM_BAD_ARGUMENT, "quantize_a is 1, but A is f32 and B is f32");
+    desc = small_desc();
+    desc.variant = "gemm_any_nothing";
+    refuse(device, &desc, TDM_UNSUPPORTED, "gemm_any_nothing");
+}
+
+/* The same weights, packed once, for one row and for many. */
+DEVICE_TEST(weights_packed_once_serve_every_m) {
+    static const int64_t sizes[] = {1, 4, 40};
+    tdm_packed *packed = NULL;
+    for (int i = 0; i < 3; i++) {
+        char layout[64] = "";
+        const int level[FACTORS] = {[F_K] = 5, [F_N] = 5, [F_GROUP] = 2, [F_PACKED] = 1};
+        trial t = trial_of(device, NULL, level, 99);
+        tdm_gemm_desc desc;
+        tdm_gemm_plan *plan;
+        tdm_buffer *workspace = NULL;
+        size_t bytes;
+        t.m = sizes[i];
+        create(&t);
+        describe(&t, &desc);
+        TEST_OK(tdm_gemm_plan_create(device->device, &desc, &plan));
+        TEST_OK(tdm_gemm_plan_workspace_size(plan, &bytes));
+        if (bytes > 0)
+            TEST_OK(tdm_buffer_create(device->device, bytes, &workspace));
+        if (!packed)
+            TEST_OK(tdm_gemm_pack_b(plan, device->stream, t.b, &packed));
+        snprintf(layout, sizeof layout, "%s", tdm_packed_layout(packed));
+        assert_string_equal(layout, "lines-s8/1");
+        const tdm_gemm_args args = {.struct_size = sizeof args,
+                                    .a = t.a.tensor,
+                                    .packed_b = packed,
+                                    .d = t.d.tensor,
+                                    .workspace = workspace};
+        TEST_OK(tdm_gemm_plan_run(plan, device->stream, &args));
+        test_array_fetch(&t.d);
+        check(&t);
+        tdm_buffer_destroy(workspace);
+        tdm_gemm_plan_destroy(plan);
+        destroy(&t);
+    }
+    tdm_packed_destroy(packed);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_variant),
-                                       cmocka_unit_test(the_library_chooses)};
+                                       cmocka_unit_test(the_library_chooses),
+                                       cmocka_unit_test(descriptions_that_do_not_fit_are_refused),
+                                       cmocka_unit_test(weights_packed_once_serve_every_m)};
     return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
 }
