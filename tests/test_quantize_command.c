@@ -1,5 +1,5 @@
 // ctest: threads
-/* `tandem quantize`: what it writes for each scheme, which tensors it takes, GGUF both ways, calibration, the report. */
+/* `tandem quantize`: what it writes for each scheme, which tensors it takes, calibration, the report. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,49 +12,11 @@
 #include <cjson/cJSON.h>
 #include <cmocka.h>
 
-#include "bench/gguf.h"
 #include "bench/quantize_read.h"
 #include "quant/number_formats.h"
 #include "quant/observer.h"
-#include "quant/quant_blocks.h"
 #include "quant/quant_reference.h"
 #include "tests/support/test_checkpoint.h"
-#include "tests/vectors/gguf_by_python.h"
-
-/* ---- reading back ---- */
-
-static quantized_weight read_weight(const safetensors_file *file, const char *name) {
-    quantized_weight weight;
-    file_error error = {""};
-    if (quantized_weight_read(file, name, &weight, &error))
-        fail_msg("%s: %s", name, error.text);
-    return weight;
-}
-
-static float scale_at(const quantized_weight *weight, int64_t index) {
-    return (float)tdm_number_get(weight->scale_dtype, weight->scales, (size_t)index);
-}
-
-static int32_t zero_point_at(const quantized_weight *weight, int64_t index) {
-    if (weight->zero_point_dtype == TDM_DTYPE_NONE)
-        return 0;
-    return (int32_t)tdm_number_get(weight->zero_point_dtype, weight->zero_points, (size_t)index);
-}
-
-/* Position of the scale of an element, by the rule of quant.h, for a matrix or a vector of matrices. */
-static int64_t scale_of(const quantized_weight *weight, int64_t element) {
-    int64_t at[SAFETENSORS_MAX_RANK];
-    int64_t position = 0;
-    for (int i = weight->rank - 1; i >= 0; i--) {
-        at[i] = element % weight->shape[i];
-        element /= weight->shape[i];
-    }
-    for (int i = 0; i < weight->rank; i++) {
-        const int64_t block = weight->block[i] == 0 ? weight->shape[i] : weight->block[i];
-        position = position * ((weight->shape[i] + block - 1) / block) + at[i] / block;
-    }
-    return position;
-}
 
 /* ---- every scheme ---- */
 
@@ -125,23 +87,10 @@ static void check_weight(const scheme_row *row, const safetensors_tensor *tensor
     assert_int_equal(weight->code_bytes, row->dtype == TDM_S4 ? (count + 1) / 2 : count);
     assert_memory_equal(weight->codes, expected_codes, weight->code_bytes);
     for (int64_t i = 0; i < scales; i++)
-        assert_int_equal(zero_point_at(weight, i), expected_zeros[i]);
+        assert_int_equal(test_weight_zero_point(weight, i), expected_zeros[i]);
     free(expected_scales);
     free(expected_zeros);
     free(expected_codes);
-}
-
-/* Without the reference: what comes back lies within half a step of what went in. */
-static void check_error(const safetensors_tensor *tensor, const quantized_weight *weight) {
-    for (int64_t i = 0; i < test_tensor_count(tensor); i++) {
-        const int64_t at = scale_of(weight, i);
-        const double scale = (double)scale_at(weight, at);
-        const double x = (double)test_tensor_at(tensor, i);
-        const int32_t code = tdm_quant_get(weight->dtype, weight->codes, i);
-        const double y = scale * (code - zero_point_at(weight, at));
-        if (!(fabs(x - y) <= 0.5001 * scale + (weight->zero_point_dtype ? 0.5 * scale : 0)))
-            fail_msg("element %lld: %g became %g, scale %g", (long long)i, x, y, scale);
-    }
 }
 
 static void every_scheme_reads_back(void **state) {
@@ -156,13 +105,13 @@ static void every_scheme_reads_back(void **state) {
         test_quantize(0, row->scheme, NULL, "in.safetensors out.safetensors --scheme %s %s",
                       row->scheme, row->options);
         safetensors_file *const file = test_checkpoint_open("out.safetensors");
-        quantized_weight weight = read_weight(file, "layer.weight");
+        quantized_weight weight = test_weight_read(file, "layer.weight");
         assert_string_equal(weight.scheme, row->scheme);
         assert_int_equal(weight.dtype, row->dtype);
         assert_int_equal(weight.rank, 2);
         assert_memory_equal(weight.block, row->block, sizeof row->block);
         check_weight(row, &tensors[0], &weight);
-        check_error(&tensors[0], &weight);
+        test_weight_check(&tensors[0], &weight);
         quantized_weight_release(&weight);
         const safetensors_tensor *const bias = safetensors_find(file, "layer.bias");
         assert_memory_equal(bias->data, tensors[1].data, bias->bytes);
@@ -187,19 +136,19 @@ static void convolutions_are_flattened(void **state) {
     test_checkpoint_write("in.safetensors", &tensor, 1);
     test_quantize(0, NULL, NULL, "in.safetensors out.safetensors --scheme s8-channel");
     safetensors_file *file = test_checkpoint_open("out.safetensors");
-    weight = read_weight(file, "conv");
+    weight = test_weight_read(file, "conv");
     assert_int_equal(weight.rank, 3);
     assert_int_equal(weight.scale_bytes, 16 * sizeof(float));
-    check_error(&tensor, &weight);
+    test_weight_check(&tensor, &weight);
     quantized_weight_release(&weight);
     safetensors_close(file);
     test_quantize(0, NULL, NULL, "in.safetensors out.safetensors --scheme s8-group");
     file = test_checkpoint_open("out.safetensors");
-    weight = read_weight(file, "conv");
+    weight = test_weight_read(file, "conv");
     assert_int_equal(weight.rank, 2);
     assert_int_equal(weight.shape[1], 108);
     assert_int_equal(weight.scale_bytes, 16 * 4 * sizeof(float));
-    check_error(&tensor, &weight);
+    test_weight_check(&tensor, &weight);
     assert_non_null(
         strstr(safetensors_metadata(file, "tandem.quant.conv"), "\"original_shape\":[16,12,9]"));
     quantized_weight_release(&weight);
@@ -219,10 +168,10 @@ static void a_channel_of_zeros_stays_zero(void **state) {
     test_checkpoint_write("in.safetensors", &tensor, 1);
     test_quantize(0, NULL, NULL, "in.safetensors out.safetensors --scheme s8-channel");
     safetensors_file *const file = test_checkpoint_open("out.safetensors");
-    quantized_weight weight = read_weight(file, "w");
-    assert_true(scale_at(&weight, 1) == 0.0f);
-    assert_true(scale_at(&weight, 0) > 0.0f);
-    check_error(&tensor, &weight);
+    quantized_weight weight = test_weight_read(file, "w");
+    assert_true(test_weight_scale(&weight, 1) == 0.0f);
+    assert_true(test_weight_scale(&weight, 0) > 0.0f);
+    test_weight_check(&tensor, &weight);
     quantized_weight_release(&weight);
     safetensors_close(file);
     test_tensor_release(&tensor);
@@ -256,7 +205,7 @@ static void floats_are_rounded_once_and_limited(void **state) {
     assert_int_equal(safetensors_find(file, "w")->dtype, SAFETENSORS_BF16);
     assert_true(test_tensor_at(safetensors_find(file, "w"), 3) ==
                 tdm_f32_from_bf16(tdm_bf16_from_f32(1e6f)));
-    quantized_weight weight = read_weight(file, "w");
+    quantized_weight weight = test_weight_read(file, "w");
     assert_int_equal(weight.dtype, TDM_BF16);
     assert_int_equal(weight.scale_dtype, TDM_DTYPE_NONE);
     quantized_weight_release(&weight);
@@ -316,214 +265,6 @@ static void weights_are_chosen_by_rule_and_by_name(void **state) {
     test_checkpoint_remove("out.safetensors");
 }
 
-/* ---- blocks and GGUF ---- */
-
-static void check_blocks(const safetensors_tensor *tensor, int q8_0, const void *encoded,
-                         size_t bytes) {
-    const int64_t count = test_tensor_count(tensor);
-    const size_t blocks = (size_t)count / 32;
-    float *const values = malloc((size_t)count * sizeof *values);
-    unsigned char *const expected = malloc(blocks * 34);
-    assert_true(values && expected);
-    for (int64_t i = 0; i < count; i++)
-        values[i] = test_tensor_at(tensor, i);
-    if (q8_0)
-        tdm_quant_q8_0_encode(values, blocks, expected);
-    else
-        tdm_quant_q4_0_encode(values, blocks, expected);
-    assert_int_equal(bytes, blocks * (q8_0 ? 34 : 18));
-    assert_memory_equal(encoded, expected, bytes);
-    free(values);
-    free(expected);
-}
-
-static void blocks_pass_between_the_containers(void **state) {
-    (void)state;
-    for (int q8_0 = 0; q8_0 < 2; q8_0++) {
-        const char *const scheme = q8_0 ? "q8_0" : "q4_0";
-        safetensors_tensor tensors[] = {
-            test_tensor_make("blk.0.weight", SAFETENSORS_F16, 21, 24, 96, 0),
-            test_tensor_make("experts", SAFETENSORS_F32, 22, 3, 20, 32),
-            test_tensor_make("norm", SAFETENSORS_F32, 23, 7, 0, 0)};
-        test_checkpoint_write("in.safetensors", tensors, 3);
-        test_quantize(0, scheme, NULL, "in.safetensors direct.safetensors --scheme %s", scheme);
-        test_quantize(0, scheme, NULL, "in.safetensors a.gguf --scheme %s", scheme);
-        test_quantize(0, "0 tensors quantized, 3 copied", NULL,
-                      "a.gguf back.safetensors --scheme keep");
-        test_quantize(0, NULL, NULL, "back.safetensors b.gguf --scheme keep");
-        gguf_file *first = NULL;
-        gguf_file *second = NULL;
-        file_error error = {""};
-        assert_int_equal(gguf_open("a.gguf", &first, &error), 0);
-        assert_int_equal(gguf_open("b.gguf", &second, &error), 0);
-        safetensors_file *const direct = test_checkpoint_open("direct.safetensors");
-        safetensors_file *const back = test_checkpoint_open("back.safetensors");
-        for (int t = 0; t < 2; t++) {
-            const gguf_tensor *const blocks = gguf_find(first, tensors[t].name);
-            assert_int_equal(blocks->type, q8_0 ? GGUF_Q8_0 : GGUF_Q4_0);
-            assert_int_equal(blocks->rank, tensors[t].rank);
-            assert_int_equal(blocks->shape[0], tensors[t].shape[0]);
-            check_blocks(&tensors[t], q8_0, blocks->data, blocks->bytes);
-            assert_memory_equal(gguf_find(second, tensors[t].name)->data, blocks->data,
-                                blocks->bytes);
-            assert_memory_equal(safetensors_find(back, tensors[t].name)->data, blocks->data,
-                                blocks->bytes);
-            quantized_weight weight = read_weight(back, tensors[t].name);
-            quantized_weight other = read_weight(direct, tensors[t].name);
-            assert_string_equal(weight.scheme, scheme);
-            assert_int_equal(weight.rank, tensors[t].rank);
-            assert_int_equal(weight.block[weight.rank - 1], 32);
-            assert_memory_equal(weight.codes, other.codes, weight.code_bytes);
-            assert_memory_equal(weight.scales, other.scales, weight.scale_bytes);
-            for (int64_t i = 0; i < test_tensor_count(&tensors[t]); i++) {
-                const double scale = (double)scale_at(&weight, scale_of(&weight, i));
-                const double y = scale * tdm_quant_get(weight.dtype, weight.codes, i);
-                const double difference = fabs(y - (double)test_tensor_at(&tensors[t], i));
-                /* q4_0 cuts off up to a whole step at the end away from the extreme. */
-                assert_true(difference <= fabs(scale) * (q8_0 ? 0.56 : 1.01));
-            }
-            quantized_weight_release(&weight);
-            quantized_weight_release(&other);
-        }
-        assert_memory_equal(gguf_find(second, "norm")->data, tensors[2].data, 28);
-        assert_memory_equal((const char *)gguf_value_find(first, "general.architecture")->data + 8,
-                            "test", 4);
-        assert_non_null(gguf_value_find(first, "safetensors.note"));
-        assert_non_null(gguf_value_find(first, "general.quantization_version"));
-        const uint32_t type = q8_0 ? 7 : 2;
-        assert_memory_equal(gguf_value_find(first, "general.file_type")->data, &type, 4);
-        assert_string_equal(safetensors_metadata(back, "note"), "keep me");
-        assert_string_equal(safetensors_metadata(back, "gguf.general.name"), "string a");
-        gguf_close(first);
-        gguf_close(second);
-        safetensors_close(direct);
-        safetensors_close(back);
-        static const char *const files[] = {"in.safetensors", "direct.safetensors", "a.gguf",
-                                            "back.safetensors", "b.gguf"};
-        for (int i = 0; i < 5; i++)
-            test_checkpoint_remove(files[i]);
-        for (int i = 0; i < 3; i++)
-            test_tensor_release(&tensors[i]);
-    }
-}
-
-/* The blocks of another program, byte for byte. */
-static void blocks_are_those_of_python(void **state) {
-    (void)state;
-    test_file_write("python.gguf", gguf_by_python, sizeof gguf_by_python);
-    for (int q8_0 = 0; q8_0 < 2; q8_0++) {
-        const char *const scheme = q8_0 ? "q8_0" : "q4_0";
-        gguf_file *expected = NULL;
-        gguf_file *file = NULL;
-        file_error error = {""};
-        test_quantize(0, scheme, NULL, "python.gguf own.gguf --scheme %s --only plain", scheme);
-        assert_int_equal(gguf_open("python.gguf", &expected, &error), 0);
-        assert_int_equal(gguf_open("own.gguf", &file, &error), 0);
-        const gguf_tensor *const blocks = gguf_find(file, "plain");
-        const gguf_tensor *const wanted = gguf_find(expected, scheme);
-        assert_int_equal(blocks->type, wanted->type);
-        assert_int_equal(blocks->bytes, wanted->bytes);
-        assert_memory_equal(blocks->data, wanted->data, wanted->bytes);
-        gguf_close(expected);
-        gguf_close(file);
-    }
-    test_checkpoint_remove("python.gguf");
-    test_checkpoint_remove("own.gguf");
-}
-
-/* Values of every type come back through a safetensors file; arrays do not, nor the alignment, which is the writer's. */
-static void values_of_gguf_survive_a_safetensors_file(void **state) {
-    (void)state;
-    static const uint32_t alignment = 64;
-    static const signed char small = -5;
-    static const int64_t wide = INT64_MIN;
-    static const float narrow = 0.1f;
-    static const double precise = 0.1;
-    static const unsigned char flag = 1;
-    static const unsigned char list[4 + 8 + 2] = {GGUF_VALUE_U8, 0, 0, 0, 2};
-    static const unsigned char text[8 + 4] = {4, 0, 0, 0, 0, 0, 0, 0, 'n', '\n', '"', 'x'};
-    static const gguf_value values[] = {
-        {"general.alignment", GGUF_VALUE_U32, &alignment, 4},
-        {"i8", GGUF_VALUE_I8, &small, 1},
-        {"i64", GGUF_VALUE_I64, &wide, 8},
-        {"f32", GGUF_VALUE_F32, &narrow, 4},
-        {"f64", GGUF_VALUE_F64, &precise, 8},
-        {"flag", GGUF_VALUE_BOOL, &flag, 1},
-        {"text", GGUF_VALUE_STRING, text, sizeof text},
-        {"list", GGUF_VALUE_ARRAY, list, sizeof list},
-    };
-    enum {
-        VALUES = sizeof values / sizeof *values
-    };
-    safetensors_tensor w = test_tensor_make("w", SAFETENSORS_F32, 61, 5, 13, 0);
-    const gguf_tensor tensors[] = {
-        {.name = "w", .type = GGUF_F32, .rank = 2, .shape = {5, 13}, .bytes = w.bytes},
-        {.name = "v", .type = GGUF_F32, .rank = 2, .shape = {5, 13}, .bytes = w.bytes}};
-    gguf_writer *writer = NULL;
-    file_error error = {""};
-    if (gguf_writer_open("a.gguf", tensors, 2, values, VALUES, 64, &writer, &error) ||
-        gguf_writer_put(writer, 0, 0, w.data, w.bytes, &error) ||
-        gguf_writer_put(writer, 1, 0, w.data, w.bytes, &error) ||
-        gguf_writer_finish(writer, &error))
-        fail_msg("%s", error.text);
-    test_quantize(0, "and were left out: 1\n", NULL, "a.gguf b.safetensors --scheme keep");
-    test_quantize(0, NULL, NULL, "b.safetensors b.gguf --scheme keep");
-    test_quantize(0, NULL, NULL, "a.gguf c.gguf --scheme f16 --only w");
-    for (int direct = 0; direct < 2; direct++) {
-        gguf_file *file = NULL;
-        if (gguf_open(direct ? "c.gguf" : "b.gguf", &file, &error))
-            fail_msg("%s", error.text);
-        assert_int_equal(gguf_alignment(file), direct ? 64 : 32);
-        for (int i = 1; i < VALUES - !direct; i++) {
-            const gguf_value *const value = gguf_value_find(file, values[i].key);
-            assert_non_null(value);
-            assert_int_equal(value->type, values[i].type);
-            assert_int_equal(value->bytes, values[i].bytes);
-            assert_memory_equal(value->data, values[i].data, value->bytes);
-        }
-        assert_memory_equal(gguf_find(file, "v")->data, w.data, w.bytes);
-        assert_int_equal(gguf_find(file, "w")->type, direct ? GGUF_F16 : GGUF_F32);
-        gguf_close(file);
-    }
-    static const char *const files[] = {"a.gguf", "b.safetensors", "b.gguf", "c.gguf"};
-    for (int i = 0; i < 4; i++)
-        test_checkpoint_remove(files[i]);
-    test_tensor_release(&w);
-}
-
-/* From blocks to floats, and from blocks to other codes. */
-static void blocks_are_taken_apart_again(void **state) {
-    (void)state;
-    safetensors_tensor tensor = test_tensor_make("w", SAFETENSORS_F32, 31, 48, 64, 0);
-    test_checkpoint_write("in.safetensors", &tensor, 1);
-    test_quantize(0, NULL, NULL, "in.safetensors a.gguf --scheme q8_0");
-    test_quantize(0, "exact", NULL, "a.gguf f.safetensors --scheme f32");
-    test_quantize(0, NULL, NULL, "a.gguf c.safetensors --scheme s8-channel");
-    safetensors_file *const floats = test_checkpoint_open("f.safetensors");
-    safetensors_file *const codes = test_checkpoint_open("c.safetensors");
-    const safetensors_tensor *const wide = safetensors_find(floats, "w");
-    gguf_file *blocks = NULL;
-    file_error error = {""};
-    float expected[48 * 64];
-    assert_int_equal(gguf_open("a.gguf", &blocks, &error), 0);
-    tdm_quant_q8_0_decode(gguf_find(blocks, "w")->data, 48 * 64 / 32, expected);
-    assert_int_equal(wide->dtype, SAFETENSORS_F32);
-    assert_memory_equal(wide->data, expected, sizeof expected);
-    quantized_weight weight = read_weight(codes, "w");
-    check_error(wide, &weight);
-    quantized_weight_release(&weight);
-    gguf_close(blocks);
-    safetensors_close(floats);
-    safetensors_close(codes);
-    test_quantize(1, NULL, "is one that q8_0 takes; \"w\": already in these blocks",
-                  "a.gguf d.gguf --scheme q8_0");
-    test_tensor_release(&tensor);
-    static const char *const files[] = {"in.safetensors", "a.gguf", "f.safetensors",
-                                        "c.safetensors"};
-    for (int i = 0; i < 4; i++)
-        test_checkpoint_remove(files[i]);
-}
-
 /* ---- calibration ---- */
 
 /* ||y' - y||² / ||y||² of the layer's output, by its definition, in double precision. */
@@ -546,10 +287,10 @@ static double output_nmse(const safetensors_tensor *weight, const safetensors_te
                                                      quantized->input_dtype == TDM_U8
                                                          ? (tdm_quant_range){0, 255}
                                                          : (tdm_quant_range){-128, 127});
-                const int64_t scale = scale_of(quantized, at);
+                const int64_t scale = test_weight_scale_of(quantized, at);
                 exact += (double)a * (double)test_tensor_at(weight, at);
                 approximate += input_scale * (q - quantized->input.zero_point) *
-                               (double)scale_at(quantized, scale) *
+                               (double)test_weight_scale(quantized, scale) *
                                tdm_quant_get(quantized->dtype, quantized->codes, at);
             }
             noise += (approximate - exact) * (approximate - exact);
@@ -600,7 +341,7 @@ static void calibration_finds_the_inputs_scale(void **state) {
         const tdm_quant_parameters expected = tdm_quant_observer_parameters(
             observer, 0, TDM_QUANT_ASYMMETRIC, tdm_quant_scheme_info(schemes[is_signed])->range);
         safetensors_file *const file = test_checkpoint_open("out.safetensors");
-        quantized_weight quantized = read_weight(file, "fc.weight");
+        quantized_weight quantized = test_weight_read(file, "fc.weight");
         assert_int_equal(quantized.input_dtype, is_signed ? TDM_S8 : TDM_U8);
         assert_true(quantized.input.scale == expected.scale && expected.scale > 0);
         assert_int_equal(quantized.input.zero_point, expected.zero_point);
@@ -666,7 +407,7 @@ static void the_report_has_the_measures(void **state) {
     char *const json =
         test_quantize_output("in.safetensors out.safetensors --scheme s8-channel --json -");
     safetensors_file *const file = test_checkpoint_open("out.safetensors");
-    quantized_weight weight = read_weight(file, "w");
+    quantized_weight weight = test_weight_read(file, "w");
     double signal = 0;
     double actual = 0;
     double product = 0;
@@ -674,8 +415,8 @@ static void the_report_has_the_measures(void **state) {
     double greatest = 0;
     for (int64_t i = 0; i < 64 * 64; i++) {
         const double x = (double)test_tensor_at(&tensors[0], i);
-        const double y =
-            (double)(scale_at(&weight, i / 64) * (float)tdm_quant_get(TDM_S8, weight.codes, i));
+        const double y = (double)(test_weight_scale(&weight, i / 64) *
+                                  (float)tdm_quant_get(TDM_S8, weight.codes, i));
         signal += x * x;
         actual += y * y;
         product += x * y;
@@ -713,10 +454,6 @@ int main(void) {
         CASE(a_channel_of_zeros_stays_zero),
         CASE(floats_are_rounded_once_and_limited),
         CASE(weights_are_chosen_by_rule_and_by_name),
-        CASE(blocks_pass_between_the_containers),
-        CASE(blocks_are_those_of_python),
-        CASE(values_of_gguf_survive_a_safetensors_file),
-        CASE(blocks_are_taken_apart_again),
         CASE(calibration_finds_the_inputs_scale),
         CASE(activations_that_fit_nothing_are_refused),
         CASE(the_report_has_the_measures),

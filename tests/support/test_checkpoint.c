@@ -1,6 +1,7 @@
 #include "tests/support/test_checkpoint.h"
 
 #include <dirent.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@
 #include <cmocka.h>
 
 #include "quant/number_formats.h"
+#include "quant/quant_reference.h"
 #include "tests/support/test_data.h"
 
 enum {
@@ -122,6 +124,52 @@ void test_file_write(const char *name, const void *bytes, size_t size) {
     assert_non_null(stream);
     assert_int_equal(fwrite(bytes, 1, size, stream), size);
     assert_int_equal(fclose(stream), 0);
+}
+
+/* ---- weights ---- */
+
+quantized_weight test_weight_read(const safetensors_file *file, const char *name) {
+    quantized_weight weight;
+    file_error error = {""};
+    if (quantized_weight_read(file, name, &weight, &error))
+        fail_msg("%s: %s", name, error.text);
+    return weight;
+}
+
+float test_weight_scale(const quantized_weight *weight, int64_t index) {
+    return (float)tdm_number_get(weight->scale_dtype, weight->scales, (size_t)index);
+}
+
+int32_t test_weight_zero_point(const quantized_weight *weight, int64_t index) {
+    if (weight->zero_point_dtype == TDM_DTYPE_NONE)
+        return 0;
+    return (int32_t)tdm_number_get(weight->zero_point_dtype, weight->zero_points, (size_t)index);
+}
+
+int64_t test_weight_scale_of(const quantized_weight *weight, int64_t element) {
+    int64_t at[SAFETENSORS_MAX_RANK];
+    int64_t position = 0;
+    for (int i = weight->rank - 1; i >= 0; i--) {
+        at[i] = element % weight->shape[i];
+        element /= weight->shape[i];
+    }
+    for (int i = 0; i < weight->rank; i++) {
+        const int64_t block = weight->block[i] == 0 ? weight->shape[i] : weight->block[i];
+        position = position * ((weight->shape[i] + block - 1) / block) + at[i] / block;
+    }
+    return position;
+}
+
+void test_weight_check(const safetensors_tensor *tensor, const quantized_weight *weight) {
+    for (int64_t i = 0; i < test_tensor_count(tensor); i++) {
+        const int64_t at = test_weight_scale_of(weight, i);
+        const double scale = (double)test_weight_scale(weight, at);
+        const double x = (double)test_tensor_at(tensor, i);
+        const int32_t code = tdm_quant_get(weight->dtype, weight->codes, i);
+        const double y = scale * (code - test_weight_zero_point(weight, at));
+        if (!(fabs(x - y) <= 0.5001 * scale + (weight->zero_point_dtype ? 0.5 * scale : 0)))
+            fail_msg("element %lld: %g became %g, scale %g", (long long)i, x, y, scale);
+    }
 }
 
 /* ---- the command ---- */

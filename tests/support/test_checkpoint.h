@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "bench/quantize_read.h"
 #include "bench/safetensors.h"
 #include "tests/support/test_program.h"
 
@@ -36,6 +37,18 @@ void test_checkpoint_write(const char *name, const safetensors_tensor *tensors, 
 
 /* Open `name`; fails the case where that fails. */
 safetensors_file *test_checkpoint_open(const char *name);
+
+/* Read a weight of an output of the command; fails the case where that fails. */
+quantized_weight test_weight_read(const safetensors_file *file, const char *name);
+
+/* Scale and zero point at a position of the tensor of scales, and the position that serves an element by the rule of
+ * quant.h. */
+float test_weight_scale(const quantized_weight *weight, int64_t index);
+int32_t test_weight_zero_point(const quantized_weight *weight, int64_t index);
+int64_t test_weight_scale_of(const quantized_weight *weight, int64_t element);
+
+/* Without the reference of quant/: what comes back lies within half a step of what went in. */
+void test_weight_check(const safetensors_tensor *tensor, const quantized_weight *weight);
 
 /* Run `tandem quantize` with these words. Fails the case unless it ends with `exit_code` and, for each that is not NULL, has
  * the texts in its output and errors. */
