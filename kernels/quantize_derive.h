@@ -108,11 +108,17 @@ TDM_DEVICE tdm_quantizer tdm_derive(tdm_range r, tdm_parameter_place place, int 
 
 /* The same for one range that all lanes have: one entry, and a quantizer of equal lanes. */
 TDM_DEVICE tdm_quantizer tdm_derive_one(tdm_range r, tdm_parameter_place place, tdm_quant_side side) {
-    tdm_quantizer q = tdm_derive(r, place, 1, side);
     float scales[N];
-    TDM_STOREV(N, f32, q.scale, scales, 0);
-    const F scale = K(scales[0]);
-    return tdm_quantizer_make(scale, tdm_derived_zero(r, scale, side), side.low, side.high);
+    int zeros[N];
+    TDM_STOREV(N, f32, tdm_derived_scale(r, side), scales, 0);
+    const F scale = K(tdm_keep_scale(scales[0], place.scale, place.s, side.scale_type));
+    I zero = TDM_INT_SPLAT(N, 0);
+    if (side.zero_type != 0) {
+        zero = tdm_derived_zero(r, scale, side);
+        TDM_INT_STOREV(N, s32, zero, zeros, 0);
+        tdm_keep_zero(zeros[0], place.zero, place.z, side.zero_type);
+    }
+    return tdm_quantizer_make(scale, zero, side.low, side.high);
 }
 
 #endif

@@ -7,7 +7,8 @@
  *   TDM_COLUMNS               `inner` groups stand side by side, one per lane, x_column apart in x, 1
  *                             in y; work-items x stride over them by N, work-items y over the outer ones
  *
- * The second reading of a group is from the cache, unless it is longer than that. Both elements of a
+ * The second reading of a group is from the cache, unless it is longer than that, and asks for the next
+ * group meanwhile (`ahead` is the distance, where rows are one dimension). Both elements of a
  * byte of s4 belong to one work-item. Defines: DT the source's type, N vector width,
  * TDM_BUILT_IN_DIVIDE as divide.h says. */
 #include "dialect.h"
@@ -44,8 +45,13 @@ TDM_DEVICE F tdm_some(TDM_GLOBAL const TDM_TYPE(DT) *x, long from, long k, long 
     return TDM_LOAD_PART(DT, x, from + k, left, 0.0f);
 }
 
-/* All lanes hold the widest of them. */
-TDM_DEVICE tdm_range tdm_range_across(tdm_range r) {
+/* All lanes hold the widest of them; where only the larger end counts, both ends are as far. */
+TDM_DEVICE tdm_range tdm_range_across(tdm_range r, tdm_quant_side side) {
+    if (side.zero_type == 0) {
+        r.high = K(TDM_CAT4(f32x, N, _, hmax)(tdm_max(r.high, K(0.0f) - r.low)));
+        r.low = K(0.0f) - r.high;
+        return r;
+    }
     r.low = K(TDM_CAT4(f32x, N, _, hmin)(r.low));
     r.high = K(TDM_CAT4(f32x, N, _, hmax)(r.high));
     return r;
@@ -53,7 +59,7 @@ TDM_DEVICE tdm_range tdm_range_across(tdm_range r) {
 
 TDM_DEVICE void tdm_quantize_group(TDM_GLOBAL const TDM_TYPE(DT) *x, long from, long x_step,
                                    TDM_GLOBAL void *y, long to, long y_step, long count,
-                                   tdm_parameter_place place, tdm_quant_arg arg) {
+                                   long ahead, tdm_parameter_place place, tdm_quant_arg arg) {
     tdm_range range = tdm_range_start(), other = range;
     long k = 0;
     for (; k + 2 * N <= count; k += 2 * N) {
@@ -63,10 +69,13 @@ TDM_DEVICE void tdm_quantize_group(TDM_GLOBAL const TDM_TYPE(DT) *x, long from, 
     for (; k < count; k += N)
         range = tdm_range_add(range, tdm_some(x, from, k, x_step, (int)(count - k < N ? count - k : N)));
     range = tdm_range_add(tdm_range_add(range, other.low), other.high);
-    const tdm_quantizer q = tdm_derive_one(tdm_range_across(range), place, arg.target);
+    const tdm_quantizer q = tdm_derive_one(tdm_range_across(range, arg.target), place, arg.target);
     k = 0;
 #if N > 1
-    TDM_WHOLE_CODES(arg.target_type, tdm_code(TDM_LOADV(N, DT, x, from + k), q), y, to, k, count)
+    TDM_WHOLE_CODES(arg.target_type,
+                    (tdm_prefetch_far(x + from + k + ahead),
+                     tdm_code(TDM_LOADV(N, DT, x, from + k), q)),
+                    y, to, k, count)
 #endif
     for (; k < count; k += N) {
         const int left = (int)(count - k < N ? count - k : N);
@@ -103,7 +112,7 @@ TDM_KERNEL(TDM_ENTRY)
 #else
         place.s = s;
         place.z = z;
-        tdm_quantize_group(x, from, x_step, y, to, y_step, count, place, arg);
+        tdm_quantize_group(x, from, x_step, y, to, y_step, count, x_strides.v[0], place, arg);
 #endif
     }
 }
