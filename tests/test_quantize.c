@@ -144,10 +144,185 @@ static void every_dequantize(void **state) {
     quant_every_variant(TDM_OP_DEQUANTIZE, 3, one_dequantize);
 }
 
+/* ---- by hand ---- */
+
+#define DIMS(...) ((const int64_t[]){__VA_ARGS__})
+
+typedef struct hand_row {
+    tdm_dtype codes;
+    float x, scale;
+    int zero, code;
+} hand_row;
+
+static const hand_row hand_rows[] = {
+    /* Ties go to even before the zero point is added. */
+    {TDM_U8, 0.5f, 1.0f, 1, 1},
+    {TDM_U8, 1.5f, 1.0f, 1, 3},
+    {TDM_U8, 2.5f, 1.0f, 1, 3},
+    {TDM_U8, -0.5f, 1.0f, 1, 1},
+    {TDM_S8, -1.25f, 0.5f, 1, -1},
+    {TDM_S8, 0.75f, 0.5f, 3, 5},
+    {TDM_S4, 3.5f, 1.0f, 0, 4},
+    {TDM_S4, 2.5f, 1.0f, 0, 2},
+    /* Saturation, with zero points at the ends. */
+    {TDM_U8, 255.5f, 1.0f, 0, 255},
+    {TDM_U8, -1.0f, 1.0f, 255, 254},
+    {TDM_U8, 1.0f, 1.0f, 255, 255},
+    {TDM_S8, -1.0f, 1.0f, -128, -128},
+    {TDM_S8, 255.0f, 1.0f, -128, 127},
+    {TDM_S8, 1e30f, 1.0f, 5, 127},
+    {TDM_S8, -1e30f, 1e-30f, 5, -128},
+    {TDM_S4, 100.0f, 1.0f, -8, 7},
+    {TDM_S4, -100.0f, 1.0f, 7, -8},
+    /* No number, no scale. */
+    {TDM_S8, NAN, 1.0f, 9, 9},
+    {TDM_S8, INFINITY, 1.0f, 9, 127},
+    {TDM_S8, -INFINITY, 1.0f, 9, -128},
+    {TDM_S8, 7.0f, 0.0f, 9, 9},
+    {TDM_S8, INFINITY, 0.0f, 9, 9},
+    {TDM_S8, NAN, 0.0f, 9, 9},
+    {TDM_S8, 5.0f, NAN, 9, 9},
+    {TDM_S8, 5.0f, INFINITY, 9, 9},
+    /* A tie that the product with the reciprocal misses: 4.5 scales, rounded. */
+    {TDM_S8, 4.5f * 0x1.99999ap-4f, 0x1.99999ap-4f, 0, 4},
+};
+
+DEVICE_TEST(ends_and_ties_by_hand) {
+    for (size_t i = 0; i < sizeof hand_rows / sizeof hand_rows[0]; i++) {
+        const hand_row *const row = &hand_rows[i];
+        quant_carrier carrier;
+        test_array x;
+        quant_carrier_create(&carrier, device, row->codes, 1, DIMS(34), TEST_DENSE, SHARE_ALL,
+                             TDM_F32, TDM_S32, TEST_DENSE);
+        test_array_create(&x, device, TDM_F32, 1, DIMS(34), TEST_DENSE);
+        test_array_put(&carrier.scale, 0, (double)row->scale);
+        test_array_put(&carrier.zero, 0, row->zero);
+        for (int64_t n = 0; n < 34; n++)
+            test_array_put(&x, n, (double)row->x);
+        test_array_send(&x);
+        quant_carrier_send(&carrier);
+        TEST_OK(tdm_quantize(device->stream, carrier.tensor, x.tensor));
+        test_array_fetch(&carrier.codes);
+        for (int64_t n = 0; n < 34; n++)
+            if (test_array_fetched(&carrier.codes, n) != row->code)
+                test_case_fail("row %zu, element %lld: %g, not %d", i, (long long)n,
+                               test_array_fetched(&carrier.codes, n), row->code);
+        test_array_destroy(&x);
+        quant_carrier_destroy(&carrier);
+    }
+}
+
+/* More dimensions than a kernel has room for, once each is cut into blocks. */
+DEVICE_TEST(blocks_along_every_dimension) {
+    quant_carrier carrier;
+    test_array x;
+    const int64_t *const shape = DIMS(4, 3, 4, 4, 1, 3, 4, 6);
+    quant_carrier_create(&carrier, device, TDM_S8, 8, shape, TEST_DENSE, SHARE_TILES, TDM_F32,
+                         TDM_S8, TEST_DENSE);
+    quant_carrier_fill_parameters(&carrier, 51);
+    test_array_create(&x, device, TDM_F32, 8, shape, TEST_TRANSPOSED);
+    quant_fill_reals(&x, &carrier, 52);
+    TEST_OK(tdm_quantize(device->stream, carrier.tensor, x.tensor));
+    test_array_fetch(&carrier.codes);
+    check_codes(&x, &carrier);
+    test_array_destroy(&x);
+    quant_carrier_destroy(&carrier);
+}
+
+/* A tensor of nibbles whose blocks of three end inside bytes. */
+static void split_bytes_are_refused(const test_device *device, tdm_tensor *reals) {
+    tdm_tensor *codes, *scale, *carrier;
+    tdm_quantization quantization = TDM_QUANTIZATION_INIT;
+    TEST_OK(tdm_tensor_create(device->device, TDM_S4, 2, DIMS(4, 6), &codes));
+    TEST_OK(tdm_tensor_create(device->device, TDM_F32, 2, DIMS(4, 2), &scale));
+    quantization.block[0] = 1;
+    quantization.block[1] = 3;
+    quantization.scale = scale;
+    TEST_OK(tdm_tensor_quantized(codes, &quantization, &carrier));
+    TEST_REFUSED(tdm_quantize(device->stream, carrier, reals), TDM_UNSUPPORTED,
+                 "quantize: blocks of 3 along dimension 1 of target part the two s4 elements");
+    TEST_REFUSED(tdm_quantize_dynamic(device->stream, carrier, reals), TDM_UNSUPPORTED,
+                 "quantize_dynamic: blocks of 3 along dimension 1");
+    TEST_OK(tdm_dequantize(device->stream, reals, carrier));
+    TEST_OK(tdm_stream_synchronize(device->stream));
+    tdm_tensor_destroy(codes);
+    tdm_tensor_destroy(scale);
+    tdm_tensor_destroy(carrier);
+}
+
+static void dynamic_refusals(const test_device *device, const test_array *f) {
+    quant_carrier unsigned_codes, tiles, wrong;
+    quant_carrier_create(&unsigned_codes, device, TDM_U8, 2, DIMS(4, 6), TEST_DENSE, SHARE_ROWS,
+                         TDM_F32, TDM_DTYPE_NONE, TEST_DENSE);
+    quant_carrier_create(&tiles, device, TDM_S8, 2, DIMS(4, 6), TEST_DENSE, SHARE_TILES, TDM_F32,
+                         TDM_DTYPE_NONE, TEST_DENSE);
+    quant_carrier_create(&wrong, device, TDM_S8, 2, DIMS(4, 6), TEST_DENSE, SHARE_ROWS, TDM_F32,
+                         TDM_U8, TEST_DENSE);
+    tdm_stream *const s = device->stream;
+    TEST_REFUSED(tdm_quantize_dynamic(s, unsigned_codes.tensor, f->tensor), TDM_UNSUPPORTED,
+                 "quantize_dynamic: target is u8 without zero points");
+    TEST_REFUSED(tdm_quantize_dynamic(s, tiles.tensor, f->tensor), TDM_UNSUPPORTED,
+                 "quantize_dynamic: blocks of several elements along 2 dimensions of target");
+    TEST_REFUSED(tdm_quantize_dynamic(s, wrong.tensor, f->tensor), TDM_UNSUPPORTED,
+                 "quantize_dynamic: zero points of u8 cannot hold every code of s8");
+    quant_carrier_destroy(&unsigned_codes);
+    quant_carrier_destroy(&tiles);
+    quant_carrier_destroy(&wrong);
+}
+
+DEVICE_TEST(misuse_is_refused) {
+    quant_carrier carrier, sums;
+    test_array f, other, integers;
+    quant_carrier_create(&carrier, device, TDM_S8, 2, DIMS(4, 6), TEST_DENSE, SHARE_ROWS, TDM_F32,
+                         TDM_S8, TEST_DENSE);
+    quant_carrier_create(&sums, device, TDM_S32, 2, DIMS(4, 6), TEST_DENSE, SHARE_ROWS, TDM_F32,
+                         TDM_S32, TEST_DENSE);
+    test_array_create(&f, device, TDM_F32, 2, DIMS(4, 6), TEST_DENSE);
+    test_array_create(&other, device, TDM_F32, 2, DIMS(6, 4), TEST_DENSE);
+    test_array_create(&integers, device, TDM_S32, 2, DIMS(4, 6), TEST_DENSE);
+    quant_carrier_send(&carrier);
+    test_array_send(&f);
+    tdm_stream *const s = device->stream;
+    tdm_tensor *const q = carrier.tensor;
+    TEST_REFUSED(tdm_quantize(s, carrier.codes.tensor, f.tensor), TDM_BAD_ARGUMENT,
+                 "quantize: target carries no parameters");
+    TEST_REFUSED(tdm_quantize(s, q, other.tensor), TDM_BAD_SHAPE,
+                 "quantize: source has shape [6, 4] but target [4, 6]");
+    TEST_REFUSED(tdm_quantize(s, q, integers.tensor), TDM_UNSUPPORTED,
+                 "quantize: source is s32, must be one of f32, f16, bf16");
+    TEST_REFUSED(tdm_quantize(s, sums.tensor, f.tensor), TDM_UNSUPPORTED,
+                 "quantize: target is s32, must be one of s8, u8, s4");
+    TEST_REFUSED(tdm_quantize(s, NULL, f.tensor), TDM_BAD_ARGUMENT, "quantize: target is NULL");
+    TEST_REFUSED(tdm_quantize(NULL, q, f.tensor), TDM_BAD_ARGUMENT, "quantize: stream is NULL");
+    TEST_REFUSED(tdm_dequantize(s, f.tensor, NULL), TDM_BAD_ARGUMENT, "dequantize: source is NULL");
+    TEST_REFUSED(tdm_dequantize(s, f.tensor, sums.tensor), TDM_UNSUPPORTED,
+                 "dequantize: source is s32 with zero points, must have scales only");
+    TEST_REFUSED(tdm_dequantize(s, integers.tensor, q), TDM_UNSUPPORTED,
+                 "dequantize: target is s32");
+    TEST_REFUSED(tdm_requantize(s, q, q), TDM_BAD_ARGUMENT,
+                 "requantize: the output target overlaps");
+    TEST_REFUSED(tdm_fake_quantize(s, f.tensor, integers.tensor, f.tensor, q), TDM_BAD_DTYPE,
+                 "fake_quantize: mask is s32, must be u8");
+    TEST_REFUSED(tdm_fake_quantize(s, f.tensor, NULL, f.tensor, NULL), TDM_BAD_ARGUMENT,
+                 "fake_quantize: like is NULL");
+    TEST_REFUSED(tdm_dequantize(s, carrier.scale.tensor, q), TDM_BAD_SHAPE,
+                 "dequantize: source has");
+    dynamic_refusals(device, &f);
+    test_array_expect_unchanged(&carrier.codes);
+    test_array_expect_unchanged(&f);
+    split_bytes_are_refused(device, f.tensor);
+    quant_carrier_destroy(&carrier);
+    quant_carrier_destroy(&sums);
+    test_array_destroy(&f);
+    test_array_destroy(&other);
+    test_array_destroy(&integers);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_quantize),
-        cmocka_unit_test(every_dequantize),
+        cmocka_unit_test(every_quantize),        cmocka_unit_test(every_dequantize),
+        cmocka_unit_test(ends_and_ties_by_hand), cmocka_unit_test(blocks_along_every_dimension),
+        cmocka_unit_test(misuse_is_refused),
     };
     return cmocka_run_group_tests_name("quantize", tests, test_devices_setup,
                                        test_devices_teardown);
