@@ -14,8 +14,8 @@ extern "C" {
 /*
  * name, value (pinned), lower-case text, bits per element, elements per storage unit, bytes per
  * storage unit, class (F float, S signed integer, U unsigned integer, B boolean). A storage unit is
- * the smallest addressable piece: one element, or two for the packed s4. f64, s64, bool, f8 (e4m3)
- * and s4 have rows so that files that hold them can be described; operations without a kernel for a
+ * the smallest addressable piece: one element, or two for the packed s4. f64, s64, bool and f8 (e4m3)
+ * have rows so that files that hold them can be described; operations without a kernel for a
  * dtype return TDM_UNSUPPORTED and say so.
  */
 #define TDM_DTYPE_LIST(X)                                                                          \

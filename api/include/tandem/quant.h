@@ -88,7 +88,7 @@ TDM_API tdm_status tdm_tensor_quant_layout(const tdm_tensor *tensor, tdm_quant_l
  * target = quantize(source): q = saturate(rint(x / scale) + zero_point), ties to even, with the parameters that target carries
  * (ONNX's QuantizeLinear). NaN gives the zero point, infinities saturate; a scale of 0 gives the zero point everywhere. source: f32, f16, bf16,
  * same shape, any strides. Enqueues. Statuses: TDM_BAD_ARGUMENT (NULL, devices differ, overlap, target carries no parameters),
- * TDM_BAD_SHAPE, TDM_UNSUPPORTED (dtypes, named), the stream's failure. Thread-safe. Since 0.1.
+ * TDM_BAD_SHAPE, TDM_UNSUPPORTED (dtypes, named; blocks that part the two elements of a byte of s4), the stream's failure. Thread-safe. Since 0.1.
  */
 TDM_API tdm_status tdm_quantize(tdm_stream *stream, tdm_tensor *target, const tdm_tensor *source);
 
@@ -98,7 +98,8 @@ TDM_API tdm_status tdm_quantize(tdm_stream *stream, tdm_tensor *target, const td
  *   without               symmetric: scale = max|x| / high, with codes of −high … high
  * where low and high are the ends of the type's range, high = 7 for s4. Not finite values do not take part in the range. A block of zeros gets the scale 0.
  * Every element of target's parameters is overwritten: they must not be shared (strides of 0) nor overlap source. Statuses: as tdm_quantize; TDM_UNSUPPORTED also for
- * u8 without zero points, and for blocks that are neither whole tensors, whole rows (the last dimension) nor groups along one dimension. Thread-safe. Since 0.1.
+ * u8 without zero points, for zero points of a dtype that cannot hold every code, and for blocks that are neither whole tensors, whole rows (the last dimension) nor
+ * groups along one dimension; TDM_BAD_STATE for a whole tensor of several dimensions while the stream records: it needs memory. Thread-safe. Since 0.1.
  */
 TDM_API tdm_status tdm_quantize_dynamic(tdm_stream *stream, tdm_tensor *target,
                                         const tdm_tensor *source);

@@ -134,7 +134,7 @@ TDM_API tdm_status tdm_copy(tdm_stream *stream, tdm_tensor *target, const tdm_te
 TDM_API tdm_status tdm_fill(tdm_stream *stream, tdm_tensor *target, double value);
 
 /*
- * Convert among f32, f16, bf16, s32, s8, u8; same shape, any strides, no overlap. Each element is
+ * Convert among f32, f16, bf16, s32, s8, u8, s4; same shape, any strides, no overlap. Each element is
  * rounded once. To a float: to nearest, ties to even; beyond the largest finite value: infinity;
  * NaN stays NaN. To an integer: to nearest, ties to even, then saturated to the type's range; NaN
  * gives 0. Enqueues. Statuses: TDM_BAD_ARGUMENT, TDM_BAD_SHAPE, TDM_UNSUPPORTED (other dtypes,
