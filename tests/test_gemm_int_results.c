@@ -242,7 +242,7 @@ static void check_scales(const test_device *device, const tdm_variant *row, int 
 ROW_TEST(scales_that_are_no_numbers_give_codes) {
     for (int zero = -1; zero <= 1; zero++) {
         const tdm_activation activation = zero == 1 ? TDM_ACT_RELU : TDM_ACT_NONE;
-        for (int a_scale = -1; a_scale < SCALES; a_scale++)
+        for (int a_scale = -1; a_scale < (test_is_small() ? 1 : SCALES); a_scale++)
             check_scales(device, row, a_scale, 7 * zero, activation);
     }
 }

@@ -43,7 +43,11 @@ DEVICE_TEST(descriptions_that_do_not_fit_are_refused) {
 DEVICE_TEST(types_that_have_no_kernel_are_refused_by_name) {
     tdm_gemm_desc desc = gemm_small_desc();
     desc.b.dtype = TDM_S8;
-    refuse_desc(device, &desc, TDM_UNSUPPORTED, "gemm: A is f32 and B is s8; both of f32, f16 or bf16");
+    refuse_desc(device, &desc, TDM_BAD_ARGUMENT,
+                "gemm: B is s8 and A is f32: B must carry quantization parameters");
+    desc.b.dtype = TDM_U8;
+    refuse_desc(device, &desc, TDM_UNSUPPORTED,
+                "gemm: A is f32 and B is u8; both of f32, f16 or bf16");
     desc = gemm_small_desc();
     desc.d.dtype = TDM_F64;
     refuse_desc(device, &desc, TDM_UNSUPPORTED, "D is f64");
