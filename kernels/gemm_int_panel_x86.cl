@@ -6,9 +6,9 @@
  *          another one adds them: exact, where 8-bit pair products would saturate. The two sums of a column are
  *          joined at the end
  *
- * LANES is 16 for AVX-512, 8 for AVX2. PoCL 3.1 compiles for a CPU without VNNI, so the loop over a tile is a function of
- * its own with that target: on the kernel itself, or inlined into it, the attribute ends LLVM. Such a function gets plain
- * pointers, which on these devices reach all memory. */
+ * LANES is 16 for AVX-512, 8 for AVX2. PoCL 3.1 compiles for a CPU without VNNI, and its user may name another CPU than
+ * there is, so the loop over a tile is a function of its own with its own target: on the kernel itself, or inlined into
+ * it, the attribute ends LLVM. Such a function gets plain pointers, which on these devices reach all memory. */
 #define TDM_EPILOGUE_VECTOR LANES
 #ifdef VNNI
 #define tdm_strip tdm_u8
@@ -23,8 +23,10 @@
 #define INTS TDM_S32(LANES)
 typedef INTS ints_anywhere __attribute__((aligned(4)));
 
+#define OWN_TARGET(features) __attribute__((noinline, target(features)))
+
 #ifdef VNNI
-#define TARGET __attribute__((noinline, target("avx512vnni,avx512f,avx512bw,avx512dq,avx512vl")))
+#define TARGET OWN_TARGET("avx512vnni,avx512f,avx512bw,avx512dq,avx512vl")
 #define TDM_A_SHIFT(type) ((type) == TDM_CODE_S8 ? 128 : 0)
 #define TDM_STRIP_RUN 64
 #define WIDTH LANES
@@ -35,7 +37,6 @@ typedef INTS ints_anywhere __attribute__((aligned(4)));
         __builtin_ia32_vpdpbusd512((sum)[v], a, (b)[v])
 #define COLUMNS(sum, v) (sum)[v]
 #else
-#define TARGET __attribute__((noinline))
 #define TDM_A_SHIFT(type) 0
 #define TDM_STRIP_RUN 16
 #define WIDTH (LANES / 2)
@@ -43,6 +44,7 @@ typedef short factors __attribute__((ext_vector_type(LANES * 2)));
 typedef char narrow_factors __attribute__((ext_vector_type(LANES * 2)));
 #define FACTORS factors
 #if LANES == 16
+#define TARGET OWN_TARGET("avx512f,avx512bw,avx512dq,avx512vl")
 typedef long8 quad_words;
 /* Two products, then two additions: in turn they cost a fifth more on Zen 4. */
 #define ADD_TWO(sum0, sum1, a, b0, b1)                                                             \
@@ -58,6 +60,7 @@ typedef long8 quad_words;
                             14 + (k), 16 + (k), 18 + (k), 20 + (k), 22 + (k), 24 + (k), 26 + (k),  \
                             28 + (k), 30 + (k))
 #else
+#define TARGET OWN_TARGET("avx2")
 typedef long4 quad_words;
 /* One temporary: with the sums, two factors and a it is the last of sixteen registers. */
 #define ADD_TWO(sum0, sum1, a, b0, b1)                                                             \
