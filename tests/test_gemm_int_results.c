@@ -127,7 +127,7 @@ static void check_ties(const test_device *device, const tdm_variant *row, const 
 
 ROW_TEST(ties_go_to_even_before_the_zero_point_is_added) {
     for (size_t i = 0; i < sizeof tie_cases / sizeof *tie_cases; i++)
-        for (int way = 0; way < 8; way++)
+        for (int way = 0; way < 8; way += test_is_small() ? 7 : 1)
             check_ties(device, row, &tie_cases[i], way);
 }
 
