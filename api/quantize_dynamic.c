@@ -79,6 +79,14 @@ static const char *refuse_groups(const dynamic_problem *p, int form, int width) 
     return NULL;
 }
 
+/*
+ * What a work-item gets through, in elements of which its loops take two a pass. It reads its elements twice, a vector at a
+ * time; of a few columns each lane by itself. A group shares them among 32 items at least.
+ */
+static int64_t loop_elements(const dynamic_problem *p, int form, int width) {
+    return form == FORM_COLUMNS ? 32 * p->count : 4 * p->count / (form == FORM_GROUP ? 32 : width);
+}
+
 static const char *dynamic_supports(const void *given, const tdm_variant *variant,
                                     const tdm_device *device, char reason[TDM_REASON_TEXT]) {
     const dynamic_problem *const p = given;
@@ -88,9 +96,8 @@ static const char *dynamic_supports(const void *given, const tdm_variant *varian
     const char *const refusal = refuse_groups(p, form, width);
     if (refusal)
         return refusal;
-    // A work-item reads its elements twice, in passes of one vector.
-    const int64_t items = form == FORM_GROUP ? 32 : width;
-    const char *const too_long = tdm_refuse_long_loop(device, 4 * p->count / items, reason);
+    const char *const too_long =
+        tdm_refuse_long_loop(device, loop_elements(p, form, width), reason);
     if (too_long)
         return too_long;
     return p->preferences ? refuse_by_preference(p, form, width, device) : NULL;
