@@ -15,7 +15,7 @@
 #define PACK_NEAR 0.13    /* per element of B, contiguous along N */
 #define PACK_FAR 0.27     /* the same, rows more than FAR_BYTES apart: they are in many pages */
 #define FAR_BYTES 768
-#define PACK_ACROSS 0.5 /* the same, strided */
+#define PACK_ACROSS 0.4 /* the same, strided */
 #define PACK_LAUNCH 0.1 /* by its own launch, in addition: written and read back */
 #define LAUNCH 80000.0  /* a launch more, which the other cores have to come to */
 #define ITEM 2000.0     /* an item: its first block of A is cold */

@@ -98,6 +98,7 @@ typedef int16 s32x16;
     (TDM_OPENCL_BYTE_(N, v0) | (TDM_OPENCL_BYTE_(N, v1) << 8) | (TDM_OPENCL_BYTE_(N, v2) << 16) |  \
      ((v3) << 24))
 #define tdm_quad_byte(N, q, k) (((q) << (24 - 8 * (k))) >> 24)
+#define tdm_load_quad(p, i) as_int(tdm_opencl_load_4((p) + (i)))
 
 /* A compiler that does not know an extension may still check the text. */
 #if defined(TDM_DOT4_KHR)

@@ -44,6 +44,34 @@ TDM_DEVICE long tdm_quads_pack_across(TDM_GLOBAL const tdm_s8 *b, long at, long 
     return p;
 }
 
+/* The same for columns of which each is contiguous, ALONG steps at a time. */
+#define ALONG 64
+TDM_DEVICE long tdm_quads_pack_along(TDM_GLOBAL const tdm_s8 *b, long at, long b_col, int columns,
+                                     long depth, TDM_QUADS_SPACE int *to) {
+    long p = 0;
+    for (; p + ALONG <= depth; p += ALONG)
+        for (int j = 0; j < NR; j++)
+            TDM_UNROLL for (int q = 0; q < ALONG / 4; q++) to[(p / 4 + q) * NR + j] =
+                j < columns ? tdm_load_quad(b, at + p + j * b_col + q * 4) : 0;
+    return p;
+}
+
+/* Adds the columns of so many quads to their sums. */
+TDM_DEVICE void tdm_quads_sum(TDM_QUADS_SPACE const int *packed, long quads, int *sums) {
+    for (int v = 0; v < NR; v += TDM_QUADS_W) {
+        TDM_QUADS_V sum = TDM_INT_LOADV(TDM_QUADS_W, s32, sums, v);
+        for (long q = 0; q < quads; q++) {
+            const TDM_QUADS_V quad = TDM_INT_LOADV(TDM_QUADS_W, s32, packed, q * NR + v);
+            const TDM_QUADS_V low =
+                tdm_quad_byte(TDM_QUADS_W, quad, 0) + tdm_quad_byte(TDM_QUADS_W, quad, 1);
+            const TDM_QUADS_V high =
+                tdm_quad_byte(TDM_QUADS_W, quad, 2) + tdm_quad_byte(TDM_QUADS_W, quad, 3);
+            sum = tdm_add_wrap(TDM_QUADS_W, sum, low + high);
+        }
+        TDM_INT_STOREV(TDM_QUADS_W, s32, sum, sums, v);
+    }
+}
+
 /* `columns` of NR columns of B from element `at` on, `depth` steps; adds Σ_p of each column to sums where that is wanted. */
 TDM_DEVICE void tdm_quads_pack(TDM_GLOBAL const tdm_s8 *b, long at, long b_row, long b_col,
                                int columns, long depth, TDM_QUADS_SPACE int *to, int *sums,
@@ -52,6 +80,11 @@ TDM_DEVICE void tdm_quads_pack(TDM_GLOBAL const tdm_s8 *b, long at, long b_row, 
     if (b_col == 1 && columns == NR)
         done = wants_sums ? tdm_quads_pack_across(b, at, b_row, depth, to, sums, 1)
                           : tdm_quads_pack_across(b, at, b_row, depth, to, sums, 0);
+    else if (b_row == 1) {
+        done = tdm_quads_pack_along(b, at, b_col, columns, depth, to);
+        if (wants_sums)
+            tdm_quads_sum(to, done / 4, sums);
+    }
     for (int j = 0; j < NR; j++)
         for (long p = done; p < depth; p += 4) {
             const int steps = j >= columns ? 0 : depth - p < 4 ? (int)(depth - p) : 4;
