@@ -16,20 +16,27 @@
 enum {
     MAX_BATCHES = 8,
     MAX_WIDTHS = 16,
-    MAX_DTYPES = 3,
     MAX_MODELS = 2,
     LARGEST_WIDTH = 1 << 16,
     LARGEST_BATCH = 1 << 16,
-    SYNTHETIC_ORACLE_ROWS = 4 /* in double on the host, each row costs all weights */
+    SYNTHETIC_ORACLE_ROWS = 4, /* in double on the host, each row costs all weights */
+    SYNTHETIC_CALIBRATION_ROWS = 8,
+    CALIBRATION_PART = 5 /* one in so many held-out images serves to calibrate */
 };
 
 static const char command_name[] = "tandem infer";
 static const uint64_t synthetic_seed = 20261121;
 
+/* "|f32|f16|..." */
+static const char precision_names[] =
+#define INFER_PRECISION_NAME(name, ...) "|" name
+    MLP_PRECISION_LIST(INFER_PRECISION_NAME);
+#undef INFER_PRECISION_NAME
+
 typedef struct infer_options {
     const char *directory;
     const char *selector;
-    const char *dtypes;
+    const char *precisions;
     const char *batches;
     const char *synthetic;
     const char *json;
@@ -37,20 +44,30 @@ typedef struct infer_options {
     double seconds;
     double limit;
     /* parsed from the texts above */
-    tdm_dtype dtype[MAX_DTYPES];
-    int dtype_count;
+    const mlp_precision *precision[MLP_PRECISIONS];
+    int precision_count;
     int64_t batch[MAX_BATCHES];
     int batch_count;
     int64_t width[MAX_WIDTHS];
     int width_count;
 } infer_options;
 
-/* A model with its samples, and what the oracle says for each dtype. */
+/* A model in one precision, and what the oracle says to it. */
+typedef struct infer_setup {
+    mlp_quantized quantized; /* all zero where the precision does not quantize */
+    mlp_reference reference;
+    mlp_error unsuited; /* why the model is not run in it; "" */
+} infer_setup;
+
+/* A model with its samples. */
 typedef struct infer_model {
     mlp_model model;
     mlp_samples samples;
+    mlp_samples calibration; /* borrowed: the first of the held-out samples; or made from a seed */
+    int owns_calibration;
     int all_samples;
-    mlp_reference references[MAX_DTYPES];
+    mlp_reference exact; /* of labelled samples: the model as it is */
+    infer_setup setups[MLP_PRECISIONS];
 } infer_model;
 
 typedef struct infer_run {
@@ -86,9 +103,9 @@ static int parse_numbers(const char *list, char separator, int64_t largest, int6
 
 static int parse_lists(infer_options *options) {
     char word[24];
-    const char *list = options->dtypes;
-    while (cli_next_word(&list, ',', word, sizeof word) > 0 && options->dtype_count < MAX_DTYPES)
-        options->dtype[options->dtype_count++] = tdm_dtype_from_name(word);
+    const char *list = options->precisions;
+    while (cli_next_word(&list, ',', word, sizeof word) > 0)
+        options->precision[options->precision_count++] = mlp_precision_from_name(word);
     options->batch_count =
         parse_numbers(options->batches, ',', LARGEST_BATCH, options->batch, MAX_BATCHES);
     if (options->batch_count < 1)
@@ -109,8 +126,8 @@ static cli_outcome parse(infer_options *options, int argc, char **argv) {
     const cli_option rows[] = {
         {"device", CLI_TEXT, &options->selector, "DEVICE",
          "only devices with this index or part of backend/driver-family/name", NULL, 0, 0},
-        {"dtype", CLI_CHOICES, &options->dtypes, "TYPES", "storage types to run in", "f32|f16|bf16",
-         0, 0},
+        {"precision", CLI_CHOICES, &options->precisions, "NAMES",
+         "precisions to run in (all but bf16)", precision_names + 1, 0, 0},
         {"batch", CLI_TEXT, &options->batches, "SIZES", "batch sizes to run (1,256)", NULL, 0, 0},
         {"images", CLI_COUNT, &options->images, "N",
          "only the first N held-out images; their accuracy is then not checked", NULL, 1, 1e9},
@@ -134,18 +151,26 @@ static cli_outcome parse(infer_options *options, int argc, char **argv) {
         .notes =
             "MODEL is a folder with model.safetensors and, for the accuracy, heldout.safetensors.\n"
             "A synthetic model of 134 MB in f32 follows, as a small one measures launches alone.\n"
+            "precision: int8 has u8 inputs in calibrated ranges and integers from layer to layer;\n"
+            "int8-dynamic quantizes each row as it comes; both have s8 weights with a scale for "
+            "each\n"
+            "output, as w8 has; w4 has s4 weights in groups of 32. w8 and w4 have f32 inputs. The\n"
+            "ranges come from the first fifth of the held-out images. to f32: points by which the\n"
+            "accuracy on the other images differs from that of the model as it is.\n"
             "images/s: batches enqueued back to back, inputs on the device. latency: one batch "
             "from\n"
             "upload to logits on the host. max error: largest difference of a logit from the "
-            "oracle in\n"
-            "double precision, in all digits and in 4 rows of the synthetic model; of bound: its "
-            "share\n"
-            "of what rounding explains, above 1 is a failed check. same class: rows whose largest "
-            "logit\n"
-            "is the oracle's. peak memory: largest sum of live device blocks.\n"
-            "Exit code 1: a device failed, an accuracy is 0.3 points below the recorded one, or a "
-            "bound\n"
-            "is exceeded. 3: no device.\n",
+            "oracle\n"
+            "in double precision (of the same quantized weights), in all digits and in 4 rows of "
+            "the\n"
+            "synthetic model; of bound: its share of what rounding explains, above 1 is a failed\n"
+            "check. same class: rows whose largest logit is the oracle's. peak memory: largest "
+            "sum\n"
+            "of live device blocks.\n"
+            "Exit code 1: a device failed, a bound is exceeded, an accuracy is 0.3 points below "
+            "the\n"
+            "recorded one or, where weights are quantized, more than 0.5 (w4: 1.5) below f32's.\n"
+            "3: no device.\n",
     };
     int first = 0;
     const cli_outcome outcome = cli_parse(&command, argc, argv, &first);
@@ -173,13 +198,42 @@ static int find_file(const char *directory, const char *name, mlp_error *error) 
     return mlp_fail(error, "cannot look for %s in '%s': %s", name, directory, strerror(reason));
 }
 
-static int make_references(const infer_options *options, infer_model *made, int64_t rows,
-                           mlp_error *error) {
-    for (int i = 0; i < options->dtype_count; i++)
-        if (mlp_reference_make(&made->model, &made->samples, options->dtype[i], rows,
-                               &made->references[i], error))
+static int make_setup(infer_model *made, const mlp_precision *precision, int64_t rows,
+                      infer_setup *setup, mlp_error *error) {
+    if (!precision->scheme)
+        return mlp_reference_make(&made->model, &made->samples, precision->dtype, rows,
+                                  &setup->reference, error);
+    if (mlp_precision_check(precision, &made->model, &setup->unsuited))
+        return 0;
+    if (mlp_quantized_make(&made->model, precision, &made->calibration, &setup->quantized, error))
+        return -1;
+    return mlp_reference_make_quantized(&made->model, &setup->quantized, &made->samples, rows,
+                                        &setup->reference, error);
+}
+
+static int make_setups(const infer_options *options, infer_model *made, int64_t rows,
+                       mlp_error *error) {
+    for (int i = 0; i < options->precision_count; i++)
+        if (make_setup(made, options->precision[i], rows, &made->setups[i], error))
             return -1;
-    return 0;
+    return made->samples.labels ? mlp_reference_make(&made->model, &made->samples, TDM_F32,
+                                                     made->samples.count, &made->exact, error)
+                                : 0;
+}
+
+/* From another seed than the samples. */
+static int make_calibration(infer_model *made, int64_t count, mlp_error *error) {
+    made->owns_calibration = 1;
+    return mlp_samples_synthetic(count, mlp_model_inputs(&made->model), synthetic_seed + 2,
+                                 &made->calibration, error);
+}
+
+/* The first of the held-out samples; without their labels. */
+static void take_calibration(infer_model *made) {
+    const int64_t part = made->samples.count / CALIBRATION_PART;
+    made->calibration = made->samples;
+    made->calibration.labels = NULL;
+    made->calibration.count = part > 0 ? part : 1;
 }
 
 /* Without held-out images the logits are still compared, on samples from the seed. */
@@ -191,15 +245,18 @@ static int load_model(const infer_options *options, infer_model *made, mlp_error
         fprintf(stderr, "%s: %s has no heldout.safetensors: no accuracy\n", command_name,
                 options->directory);
         if (mlp_samples_synthetic(64, mlp_model_inputs(&made->model), synthetic_seed,
-                                  &made->samples, error))
+                                  &made->samples, error) ||
+            make_calibration(made, 64, error))
             return -1;
-    } else if (mlp_samples_load(options->directory, &made->model, &made->samples, error)) {
-        return -1;
+    } else {
+        if (mlp_samples_load(options->directory, &made->model, &made->samples, error))
+            return -1;
+        take_calibration(made);
     }
     made->all_samples = options->images >= made->samples.count;
     if (!made->all_samples)
         made->samples.count = options->images;
-    return make_references(options, made, made->samples.count, error);
+    return make_setups(options, made, made->samples.count, error);
 }
 
 static int make_synthetic(const infer_options *options, infer_model *made, mlp_error *error) {
@@ -208,10 +265,12 @@ static int make_synthetic(const infer_options *options, infer_model *made, mlp_e
         count = options->batch[i] > count ? options->batch[i] : count;
     if (mlp_model_synthetic("synthetic", options->width, options->width_count, synthetic_seed,
                             &made->model, error) ||
-        mlp_samples_synthetic(count, options->width[0], synthetic_seed + 1, &made->samples, error))
+        mlp_samples_synthetic(count, options->width[0], synthetic_seed + 1, &made->samples,
+                              error) ||
+        make_calibration(made, SYNTHETIC_CALIBRATION_ROWS, error))
         return -1;
     made->all_samples = 1;
-    return make_references(options, made, SYNTHETIC_ORACLE_ROWS, error);
+    return make_setups(options, made, SYNTHETIC_ORACLE_ROWS, error);
 }
 
 static int make_models(infer_run *run) {
@@ -237,8 +296,13 @@ static int make_models(infer_run *run) {
 static void release_models(infer_run *run) {
     for (int m = 0; m < run->model_count; m++) {
         infer_model *const made = &run->models[m];
-        for (int i = 0; i < MAX_DTYPES; i++)
-            mlp_reference_release(&made->references[i]);
+        for (int i = 0; i < MLP_PRECISIONS; i++) {
+            mlp_reference_release(&made->setups[i].reference);
+            mlp_quantized_release(&made->setups[i].quantized);
+        }
+        mlp_reference_release(&made->exact);
+        if (made->owns_calibration)
+            mlp_samples_release(&made->calibration);
         mlp_samples_release(&made->samples);
         mlp_model_release(&made->model);
     }
@@ -257,14 +321,24 @@ static int is_too_slow(const infer_run *run, double rate, const infer_case *give
     return 1;
 }
 
+/* Writes the result of a case that is not to be run. */
+static int is_skipped(const infer_run *run, const mlp_error *unsuited, double rate,
+                      const infer_case *given, infer_result *result) {
+    if (!unsuited->text[0])
+        return is_too_slow(run, rate, given, result);
+    infer_skip(result, "skipped, as %s", unsuited->text);
+    return 1;
+}
+
 /* Returns the device's status, so that the caller can leave a device that is lost. */
 static tdm_status run_case(infer_run *run, tdm_device *device, const tdm_device_info *info,
-                           const infer_case *given, double *rate, text_table *table) {
+                           const infer_case *given, const mlp_error *unsuited, double *rate,
+                           text_table *table) {
     char verdict[600];
     infer_result result;
     progress_show(run->done++, run->total, "%s: %s %s batch %lld", info->selector,
-                  given->model->name, tdm_dtype_name(given->dtype), (long long)given->batch);
-    if (!is_too_slow(run, *rate, given, &result))
+                  given->model->name, given->precision->name, (long long)given->batch);
+    if (!is_skipped(run, unsuited, *rate, given, &result))
         infer_measure(device, given, &result);
     *rate = fmax(*rate, infer_flops(given) / (double)given->batch *
                             infer_images_per_second(given, &result));
@@ -274,7 +348,7 @@ static tdm_status run_case(infer_run *run, tdm_device *device, const tdm_device_
     if (verdict[0]) {
         progress_clear();
         fprintf(stderr, "%s: %s: %s %s batch %lld: %s\n", command_name, info->selector,
-                given->model->name, tdm_dtype_name(given->dtype), (long long)given->batch, verdict);
+                given->model->name, given->precision->name, (long long)given->batch, verdict);
         run->failures += !result.skipped;
     }
     const tdm_status status = result.status;
@@ -282,23 +356,34 @@ static tdm_status run_case(infer_run *run, tdm_device *device, const tdm_device_
     return status;
 }
 
+static infer_case case_of(const infer_run *run, const infer_model *made, int precision,
+                          int64_t batch) {
+    const infer_setup *const setup = &made->setups[precision];
+    return (infer_case){
+        .model = &made->model,
+        .samples = &made->samples,
+        .precision = run->options.precision[precision],
+        .quantized = setup->quantized.precision ? &setup->quantized : NULL,
+        .reference = &setup->reference,
+        .exact = made->samples.labels ? &made->exact : NULL,
+        .calibration = made->owns_calibration ? 0 : made->calibration.count,
+        .batch = batch,
+        .all_samples = made->all_samples,
+        .seconds = run->options.seconds,
+        .limit = run->options.limit,
+    };
+}
+
 static void run_cases(infer_run *run, tdm_device *device, const tdm_device_info *info,
                       text_table *table) {
     const infer_options *const options = &run->options;
     for (int m = 0; m < run->model_count; m++)
-        for (int d = 0; d < options->dtype_count; d++)
+        for (int p = 0; p < options->precision_count; p++)
             for (int b = 0; b < options->batch_count; b++) {
-                const infer_case given = {
-                    .model = &run->models[m].model,
-                    .samples = &run->models[m].samples,
-                    .reference = &run->models[m].references[d],
-                    .dtype = options->dtype[d],
-                    .batch = options->batch[b],
-                    .all_samples = run->models[m].all_samples,
-                    .seconds = options->seconds,
-                    .limit = options->limit,
-                };
-                if (run_case(run, device, info, &given, &run->rate[b], table) == TDM_DEVICE_LOST)
+                const infer_model *const made = &run->models[m];
+                const infer_case given = case_of(run, made, p, options->batch[b]);
+                if (run_case(run, device, info, &given, &made->setups[p].unsuited, &run->rate[b],
+                             table) == TDM_DEVICE_LOST)
                     return;
             }
 }
@@ -344,7 +429,7 @@ static int run_devices(infer_run *run) {
     int devices = 0;
     for (int i = index; i >= 0; i = device_next(context, options->selector, i + 1, NULL))
         devices++;
-    run->total = devices * run->model_count * options->dtype_count * options->batch_count;
+    run->total = devices * run->model_count * options->precision_count * options->batch_count;
     for (; index >= 0; index = device_next(context, options->selector, index + 1, &info))
         run_device(run, context, index, &info);
     tdm_context_destroy(context);
@@ -352,7 +437,7 @@ static int run_devices(infer_run *run) {
 }
 
 int tandem_infer_main(int argc, char **argv) {
-    infer_run run = {.options = {.dtypes = "f32,f16",
+    infer_run run = {.options = {.precisions = "f32,f16,int8,int8-dynamic,w8,w4",
                                  .batches = "1,256",
                                  .synthetic = "2048-4096-4096-2048",
                                  .images = INT64_MAX,

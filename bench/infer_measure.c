@@ -50,9 +50,28 @@ static tdm_status time_batch(mlp_network *network, sample_series *waited) {
     return series_add(waited, seconds, seconds) ? TDM_OUT_OF_HOST_MEMORY : TDM_OK;
 }
 
+/* How many answers were right, and on the images that no calibration has seen. */
+typedef struct right_answers {
+    int64_t all;
+    int64_t unseen;
+    int64_t exact; /* of the exact model, on the unseen ones */
+} right_answers;
+
+static void count_answer(const infer_case *given, int64_t row, int64_t answer, infer_result *result,
+                         right_answers *right) {
+    const int32_t label = given->samples->labels[row];
+    result->images++;
+    right->all += answer == label;
+    if (row < given->calibration)
+        return;
+    result->unseen++;
+    right->unseen += answer == label;
+    right->exact += mlp_reference_class(given->exact, row) == label;
+}
+
 /* Samples [begin, begin + rows) as one batch; compares those that the reference has. */
 static tdm_status check_batch(mlp_network *network, const infer_case *given, int64_t begin,
-                              int64_t rows, int64_t *next_reference, int64_t *right,
+                              int64_t rows, int64_t *next_reference, right_answers *right,
                               infer_result *result) {
     const mlp_samples *const samples = given->samples;
     const mlp_reference *const reference = given->reference;
@@ -67,7 +86,7 @@ static tdm_status check_batch(mlp_network *network, const infer_case *given, int
             ++*next_reference;
         }
         if (samples->labels)
-            *right += mlp_argmax(own, reference->outputs) == samples->labels[begin + row];
+            count_answer(given, begin + row, mlp_argmax(own, reference->outputs), result, right);
     }
     return TDM_OK;
 }
@@ -83,17 +102,19 @@ static int worth_a_run(const infer_case *given, int64_t begin, int64_t rows, int
 static tdm_status check(mlp_network *network, const infer_case *given, infer_result *result) {
     const int64_t count = given->samples->count;
     int64_t next_reference = 0;
-    int64_t right = 0;
+    right_answers right = {0};
     for (int64_t begin = 0; begin < count; begin += given->batch) {
         const int64_t rows = count - begin < given->batch ? count - begin : given->batch;
         if (!worth_a_run(given, begin, rows, next_reference))
             continue;
         TRY(check_batch(network, given, begin, rows, &next_reference, &right, result));
-        result->images += given->samples->labels ? rows : 0;
         if (result->waited.seconds > given->limit)
             break;
     }
-    result->accuracy = result->images > 0 ? (double)right / (double)result->images : NAN;
+    if (result->images > 0)
+        result->accuracy = (double)right.all / (double)result->images;
+    if (result->unseen > 0)
+        result->difference = (double)(right.unseen - right.exact) / (double)result->unseen;
     return TDM_OK;
 }
 
@@ -159,16 +180,20 @@ static tdm_status time_waited(mlp_network *network, const infer_case *given, inf
 
 static int passes(const infer_case *given, const infer_result *result) {
     const double recorded = given->model->recorded_accuracy;
+    const double slack = given->precision->accuracy_slack + 1e-9;
     if (result->agreement.rows == 0 || result->agreement.max_share > 1.0)
         return 0;
-    const int all = given->all_samples && result->images == given->samples->count;
-    return !all || isnan(recorded) || isnan(result->accuracy) ||
-           result->accuracy >= recorded - INFER_ACCURACY_SLACK - 1e-9;
+    if (!given->all_samples || result->images != given->samples->count)
+        return 1;
+    if (given->quantized)
+        return isnan(result->difference) || result->difference >= -slack;
+    return isnan(recorded) || isnan(result->accuracy) || result->accuracy >= recorded - slack;
 }
 
 static tdm_status measure_on(tdm_device *device, tdm_stream *stream, const infer_case *given,
                              mlp_network **network, infer_result *result) {
-    TRY(mlp_network_create(device, stream, given->model, given->dtype, given->batch, network));
+    TRY(mlp_network_create(device, stream, given->model, given->precision, given->quantized,
+                           given->batch, network));
     result->weight_bytes = mlp_network_weight_bytes(*network);
     snprintf(result->variants, sizeof result->variants, "%s", mlp_network_variants(*network));
     TRY(check(*network, given, result));
@@ -182,6 +207,7 @@ static tdm_status measure_on(tdm_device *device, tdm_stream *stream, const infer
 void infer_measure(tdm_device *device, const infer_case *given, infer_result *result) {
     memset(result, 0, sizeof *result);
     result->accuracy = NAN;
+    result->difference = NAN;
     result->memory.struct_size = sizeof result->memory;
     tdm_stream *stream = NULL;
     mlp_network *network = NULL;
@@ -203,6 +229,7 @@ void infer_skip(infer_result *result, const char *format, ...) {
     va_list arguments;
     memset(result, 0, sizeof *result);
     result->accuracy = NAN;
+    result->difference = NAN;
     result->skipped = 1;
     va_start(arguments, format);
     vsnprintf(result->reason, sizeof result->reason, format, arguments);

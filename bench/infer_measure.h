@@ -1,5 +1,5 @@
 /*
- * One measurement of `tandem infer`: a model in one dtype at one batch size on one device. Every sample is run and
+ * One measurement of `tandem infer`: a model in one precision at one batch size on one device. Every sample is run and
  * compared first; times are taken after that.
  */
 #ifndef BENCH_INFER_MEASURE_H
@@ -9,14 +9,14 @@
 #include "bench/mlp_network.h"
 #include "bench/mlp_oracle.h"
 
-/* Share of right answers that a run may lose against the recorded accuracy: 0.3 points. */
-#define INFER_ACCURACY_SLACK 0.003
-
 typedef struct infer_case {
     const mlp_model *model;
     const mlp_samples *samples;
-    const mlp_reference *reference; /* for this dtype */
-    tdm_dtype dtype;
+    const mlp_precision *precision;
+    const mlp_quantized *quantized; /* NULL where the precision does not quantize */
+    const mlp_reference *reference; /* for this precision */
+    const mlp_reference *exact; /* the model as it is, of all samples; NULL: they have no labels */
+    int64_t calibration;        /* so many samples, the first, have served to calibrate */
     int64_t batch;
     int all_samples; /* the samples are those the recorded accuracy was measured on */
     double
@@ -31,7 +31,10 @@ typedef struct infer_result {
     mlp_agreement agreement;
     int64_t images;  /* samples that were run and compared with their label */
     double accuracy; /* share of right answers among them; NaN where the samples have no labels */
-    int passed; /* the oracle's bound holds and the accuracy is the recorded one, less the slack */
+    int64_t unseen;  /* of the images, those that no calibration has seen */
+    double
+        difference; /* share of right answers among these less that of the exact model; NaN: none */
+    int passed; /* the oracle's bound holds; the accuracy is the recorded one, of a quantized model the exact one's, less the slack */
     sample_series
         pipelined;        /* seconds per batch: passes enqueued back to back, one wait at the end */
     sample_series waited; /* seconds per batch: upload, layers, logits read back and waited for */

@@ -4,8 +4,9 @@
 #include <stdio.h>
 
 text_table *infer_table_create(void) {
-    return table_create("model|type|>batch|>accuracy|>images/s|>latency|>weights|>peak memory|"
-                        ">max error|>of bound|>same class|check");
+    return table_create(
+        "model|precision|>batch|>accuracy|>to f32|>images/s|>latency|>weights|>peak memory|"
+        ">max error|>of bound|>same class|check");
 }
 
 static void bytes_cell(text_table *table, uint64_t bytes) {
@@ -34,6 +35,14 @@ static void accuracy_cell(text_table *table, const infer_case *given, const infe
         table_cell(table, "%.2f %% of %lld", 100.0 * result->accuracy, (long long)result->images);
 }
 
+/* In points, against the model as it is, on images that no calibration has seen. */
+static void difference_cell(text_table *table, const infer_result *result) {
+    if (isnan(result->difference))
+        table_cell(table, "-");
+    else
+        table_cell(table, "%+.2f", 100.0 * result->difference);
+}
+
 static double same_class(const mlp_agreement *agreement) {
     return agreement->rows > 0 ? (double)agreement->same_class / (double)agreement->rows : NAN;
 }
@@ -51,6 +60,9 @@ void infer_verdict(const infer_case *given, const infer_result *result, char *te
     else if (result->agreement.max_share > 1.0)
         snprintf(text, size, "a logit is %.3g times as far from the oracle as it may be",
                  result->agreement.max_share);
+    else if (!result->passed && given->quantized)
+        snprintf(text, size, "the accuracy is %.2f points below f32's, %.1f are allowed",
+                 -100.0 * result->difference, 100.0 * given->precision->accuracy_slack);
     else if (!result->passed)
         snprintf(text, size, "the accuracy is %.4f, recorded is %.4f", result->accuracy,
                  given->model->recorded_accuracy);
@@ -58,15 +70,16 @@ void infer_verdict(const infer_case *given, const infer_result *result, char *te
 
 void infer_table_add(text_table *table, const infer_case *given, const infer_result *result) {
     table_cell(table, "%s", given->model->name);
-    table_cell(table, "%s", tdm_dtype_name(given->dtype));
+    table_cell(table, "%s", given->precision->name);
     table_cell(table, "%lld", (long long)given->batch);
     if (!was_run(result)) {
-        for (int i = 0; i < 8; i++)
+        for (int i = 0; i < 9; i++)
             table_cell(table, "-");
         table_cell(table, "%s", result->skipped ? "skipped" : "FAILED");
         return;
     }
     accuracy_cell(table, given, result);
+    difference_cell(table, result);
     table_number(table, infer_images_per_second(given, result));
     table_duration(table, infer_median(&result->waited));
     bytes_cell(table, result->weight_bytes);
@@ -77,16 +90,18 @@ void infer_table_add(text_table *table, const infer_case *given, const infer_res
     table_cell(table, "%s", result->passed ? "ok" : "WRONG");
 }
 
-/* Weights once, each layer's input and output once. */
+/* Weights once, each layer's input and output once; integers between calibrated layers. */
 static double traffic(const infer_case *given, const infer_result *result) {
     const mlp_model *const model = given->model;
-    int64_t values = 0;
-    for (int i = 0; i < model->layer_count; i++)
-        values += model->layers[i].inputs + model->layers[i].outputs;
-    size_t bytes = 0;
-    if (tdm_dtype_bytes(given->dtype, values * given->batch, &bytes) != TDM_OK)
-        return 0.0;
-    return (double)result->weight_bytes + (double)bytes;
+    const size_t real = given->precision->dtype == TDM_F32 ? 4 : 2;
+    const size_t between = given->precision->inputs == MLP_INPUTS_CALIBRATED ? 1 : real;
+    double bytes = 0.0; /* of one sample */
+    for (int i = 0; i < model->layer_count; i++) {
+        const int last = i + 1 == model->layer_count;
+        bytes += (double)model->layers[i].inputs * (double)between;
+        bytes += (double)model->layers[i].outputs * (double)(last ? real : between);
+    }
+    return (double)result->weight_bytes + bytes * (double)given->batch;
 }
 
 static void fill_numbers(const infer_case *given, const infer_result *result, double seconds,
@@ -104,6 +119,8 @@ static void fill_numbers(const infer_case *given, const infer_result *result, do
         {"images", (double)result->images},
         {"accuracy", result->accuracy},
         {"recorded_accuracy", given->model->recorded_accuracy},
+        {"unseen_images", (double)result->unseen},
+        {"difference_to_f32", result->difference},
         {"oracle_rows", (double)agreement->rows},
         {"same_class", same_class(agreement)},
         {"max_relative_error", agreement->max_rel},
@@ -124,14 +141,14 @@ static void add_row(results_document *document, const tdm_device_info *info,
     char name[128];
     char reason[600];
     infer_verdict(given, result, reason, sizeof reason);
-    snprintf(name, sizeof name, "%s %s batch %lld", given->model->name,
-             tdm_dtype_name(given->dtype), (long long)given->batch);
+    snprintf(name, sizeof name, "%s %s batch %lld", given->model->name, given->precision->name,
+             (long long)given->batch);
     bench_result row = {
         .suite = "infer",
         .case_name = name,
         .impl = "tandem",
         .variant = result->variants,
-        .dtype = tdm_dtype_name(given->dtype),
+        .dtype = given->precision->name,
         .mode = mode,
         .packing = "prepacked",
         .device = info->selector,

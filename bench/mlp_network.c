@@ -25,12 +25,15 @@ typedef struct network_layer {
 struct mlp_network {
     tdm_device *device; /* owned by the caller, as the stream is */
     tdm_stream *stream;
-    tdm_dtype dtype;
+    const mlp_precision *precision;
+    const mlp_quantized *quantized; /* while it is built; NULL: not quantized */
+    tdm_dtype dtype;                /* of inputs and logits */
     size_t element_bytes;
     int64_t batch;
     int64_t inputs;
     int64_t outputs;
     tdm_tensor *input;
+    tdm_tensor *codes;     /* the input quantized; NULL where it is not calibrated */
     tdm_buffer *workspace; /* the largest that a layer needs */
     size_t workspace_bytes;
     int layer_count;
@@ -68,25 +71,108 @@ static tdm_status upload_values(const mlp_network *network, int rank, const int6
     return status;
 }
 
+/* A tensor on the device with these bytes; waits for the copy. */
+static tdm_status upload_bytes(const mlp_network *network, tdm_dtype dtype, int rank,
+                               const int64_t *shape, const void *bytes, tdm_tensor **tensor) {
+    size_t count = 0;
+    TRY(tdm_tensor_create(network->device, dtype, rank, shape, tensor));
+    TRY(tdm_dtype_bytes(dtype, tdm_tensor_elements(*tensor), &count));
+    return tdm_copy_from_host(network->stream, *tensor, bytes, count, NULL);
+}
+
+/* ---- quantized tensors ---- */
+
+/* u8 [batch][width] with parameters of the whole tensor. */
+static tdm_status create_codes(const mlp_network *network, int64_t width,
+                               tdm_quant_parameters parameters, tdm_tensor **codes) {
+    const int64_t shape[2] = {network->batch, width};
+    const int64_t one[2] = {1, 1};
+    tdm_quantization quantization = TDM_QUANTIZATION_INIT;
+    tdm_tensor *plain = NULL, *scale = NULL, *zero_point = NULL;
+    tdm_status status = tdm_tensor_create(network->device, TDM_U8, 2, shape, &plain);
+    if (status == TDM_OK)
+        status = upload_bytes(network, TDM_F32, 2, one, &parameters.scale, &scale);
+    if (status == TDM_OK)
+        status = upload_bytes(network, TDM_S32, 2, one, &parameters.zero_point, &zero_point);
+    quantization.scale = scale;
+    quantization.zero_point = zero_point;
+    if (status == TDM_OK)
+        status = tdm_tensor_quantized(plain, &quantization, codes);
+    tdm_tensor_destroy(plain);
+    tdm_tensor_destroy(scale);
+    tdm_tensor_destroy(zero_point);
+    return status;
+}
+
+/* s8 or s4 [outputs][inputs] with its scales. */
+static tdm_status upload_codes(const mlp_network *network, const mlp_quantized_layer *source,
+                               tdm_tensor **weight) {
+    const tdm_quant_spec *const spec = &source->spec;
+    int64_t scale_shape[TDM_QUANT_MAX_RANK];
+    tdm_quantization quantization = TDM_QUANTIZATION_INIT;
+    tdm_tensor *codes = NULL, *scales = NULL;
+    tdm_quant_scale_shape(spec, scale_shape);
+    memcpy(quantization.block, spec->blocks, 2 * sizeof *spec->blocks);
+    tdm_status status = upload_bytes(network, spec->dtype, 2, spec->shape, source->codes, &codes);
+    if (status == TDM_OK)
+        status = upload_bytes(network, TDM_F32, 2, scale_shape, source->scales, &scales);
+    quantization.scale = scales;
+    if (status == TDM_OK)
+        status = tdm_tensor_quantized(codes, &quantization, weight);
+    tdm_tensor_destroy(codes);
+    tdm_tensor_destroy(scales);
+    return status;
+}
+
 /* ---- building ---- */
 
-static tdm_status plan_layer(mlp_network *network, const mlp_layer *source,
-                             tdm_activation activation, network_layer *layer) {
-    const tdm_dtype dtype = network->dtype;
-    const int64_t a[2] = {network->batch, source->inputs};
-    const int64_t b[2] = {source->outputs, source->inputs};
-    const int64_t d[2] = {network->batch, source->outputs};
+static int is_calibrated(const mlp_network *network) {
+    return network->precision->inputs == MLP_INPUTS_CALIBRATED;
+}
+
+static tdm_status create_weight(const mlp_network *network, const mlp_layer *source, int index,
+                                tdm_tensor **weight) {
+    const int64_t shape[2] = {source->outputs, source->inputs};
+    if (network->quantized)
+        return upload_codes(network, &network->quantized->layers[index], weight);
+    return upload_values(network, 2, shape, source->weight, weight);
+}
+
+/* Between layers of calibrated inputs there are integers, and a bias counts in units of theirs. */
+static tdm_status create_rest(const mlp_network *network, const mlp_layer *source, int index,
+                              int last, network_layer *layer) {
+    const int64_t shape[2] = {network->batch, source->outputs};
+    const int integers = is_calibrated(network) && !last;
+    if (integers)
+        TRY(create_codes(network, source->outputs, network->quantized->layers[index + 1].input,
+                         &layer->output));
+    else
+        TRY(tdm_tensor_create(network->device, network->dtype, 2, shape, &layer->output));
+    if (!source->bias)
+        return TDM_OK;
+    if (integers)
+        return upload_bytes(network, TDM_S32, 1, &source->outputs,
+                            network->quantized->layers[index].bias, &layer->bias);
+    return upload_values(network, 1, &source->outputs, source->bias, &layer->bias);
+}
+
+static tdm_status plan_layer(mlp_network *network, const tdm_tensor *input,
+                             const tdm_tensor *weight, tdm_activation activation,
+                             network_layer *layer) {
     tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
-    TRY(tdm_layout_contiguous(dtype, 2, a, &desc.a));
-    TRY(tdm_layout_contiguous(dtype, 2, b, &desc.b));
-    TRY(tdm_layout_contiguous(dtype, 2, d, &desc.d));
-    if (source->bias)
-        TRY(tdm_layout_contiguous(dtype, 1, &source->outputs, &desc.bias));
+    TRY(tdm_tensor_layout(input, &desc.a));
+    TRY(tdm_tensor_layout(weight, &desc.b));
+    TRY(tdm_tensor_layout(layer->output, &desc.d));
+    TRY(tdm_tensor_quant_layout(input, &desc.a_quant));
+    TRY(tdm_tensor_quant_layout(weight, &desc.b_quant));
+    TRY(tdm_tensor_quant_layout(layer->output, &desc.d_quant));
+    if (layer->bias)
+        TRY(tdm_tensor_layout(layer->bias, &desc.bias));
     desc.transpose_b = 1;
     desc.activation = activation;
+    desc.quantize_a = network->precision->inputs == MLP_INPUTS_BY_ROW;
     desc.packed_b = 1;
     TRY(tdm_gemm_plan_create(network->device, &desc, &layer->plan));
-    TRY(tdm_tensor_create(network->device, dtype, 2, d, &layer->output));
     size_t workspace;
     TRY(tdm_gemm_plan_workspace_size(layer->plan, &workspace));
     if (workspace > network->workspace_bytes)
@@ -94,19 +180,26 @@ static tdm_status plan_layer(mlp_network *network, const mlp_layer *source,
     return TDM_OK;
 }
 
-static tdm_status load_layer(mlp_network *network, const mlp_layer *source, network_layer *layer) {
-    const int64_t shape[2] = {source->outputs, source->inputs};
+static tdm_status load_layer(mlp_network *network, const mlp_model *model, int index,
+                             const tdm_tensor *input, network_layer *layer) {
+    const mlp_layer *const source = &model->layers[index];
+    const int last = index + 1 == model->layer_count;
     tdm_tensor *weight = NULL;
-    tdm_status status = upload_values(network, 2, shape, source->weight, &weight);
+    TRY(create_rest(network, source, index, last, layer));
+    tdm_status status = create_weight(network, source, index, &weight);
+    if (status == TDM_OK)
+        status = plan_layer(network, input, weight, last ? TDM_ACT_NONE : model->activation, layer);
     if (status == TDM_OK)
         status = tdm_gemm_pack_b(layer->plan, network->stream, weight, &layer->weight);
     tdm_tensor_destroy(weight); /* goes back to the pool when the packing is done */
     TRY(status);
     network->weight_bytes += tdm_packed_bytes(layer->weight);
-    if (!source->bias)
-        return TDM_OK;
-    network->weight_bytes += (uint64_t)source->outputs * network->element_bytes;
-    return upload_values(network, 1, &source->outputs, source->bias, &layer->bias);
+    if (layer->bias) {
+        size_t bytes;
+        TRY(tdm_dtype_bytes(tdm_tensor_dtype(layer->bias), source->outputs, &bytes));
+        network->weight_bytes += bytes;
+    }
+    return TDM_OK;
 }
 
 static void note_variant(mlp_network *network, const char *name) {
@@ -118,14 +211,19 @@ static void note_variant(mlp_network *network, const char *name) {
 }
 
 static tdm_status build(mlp_network *network, const mlp_model *model) {
-    const int64_t input[2] = {network->batch, network->inputs};
-    TRY(tdm_tensor_create(network->device, network->dtype, 2, input, &network->input));
+    const int64_t shape[2] = {network->batch, network->inputs};
+    TRY(tdm_tensor_create(network->device, network->dtype, 2, shape, &network->input));
+    const tdm_tensor *input = network->input;
+    if (is_calibrated(network)) {
+        TRY(create_codes(network, network->inputs, network->quantized->layers[0].input,
+                         &network->codes));
+        input = network->codes;
+    }
     for (int i = 0; i < model->layer_count; i++) {
         network_layer *const layer = &network->layers[network->layer_count++];
-        const int last = i + 1 == model->layer_count;
-        TRY(plan_layer(network, &model->layers[i], last ? TDM_ACT_NONE : model->activation, layer));
-        TRY(load_layer(network, &model->layers[i], layer));
+        TRY(load_layer(network, model, i, input, layer));
         note_variant(network, tdm_gemm_plan_variant(layer->plan));
+        input = layer->output;
     }
     if (network->workspace_bytes > 0)
         TRY(tdm_buffer_create(network->device, network->workspace_bytes, &network->workspace));
@@ -141,21 +239,25 @@ static tdm_status allocate_host(mlp_network *network) {
 }
 
 tdm_status mlp_network_create(tdm_device *device, tdm_stream *stream, const mlp_model *model,
-                              tdm_dtype dtype, int64_t batch, mlp_network **network) {
+                              const mlp_precision *precision, const mlp_quantized *quantized,
+                              int64_t batch, mlp_network **network) {
     *network = NULL;
     mlp_network *const made = calloc(1, sizeof *made);
     if (!made)
         return TDM_OUT_OF_HOST_MEMORY;
     made->device = device;
     made->stream = stream;
-    made->dtype = dtype;
-    made->element_bytes = dtype == TDM_F32 ? sizeof(float) : sizeof(uint16_t);
+    made->precision = precision;
+    made->quantized = quantized;
+    made->dtype = precision->dtype;
+    made->element_bytes = made->dtype == TDM_F32 ? sizeof(float) : sizeof(uint16_t);
     made->batch = batch;
     made->inputs = mlp_model_inputs(model);
     made->outputs = mlp_model_outputs(model);
     tdm_status status = allocate_host(made);
     if (status == TDM_OK)
         status = build(made, model);
+    made->quantized = NULL;
     if (status != TDM_OK) {
         mlp_network_destroy(made);
         return status;
@@ -174,6 +276,7 @@ void mlp_network_destroy(mlp_network *network) {
         tdm_gemm_plan_destroy(network->layers[i].plan);
     }
     tdm_buffer_destroy(network->workspace);
+    tdm_tensor_destroy(network->codes);
     tdm_tensor_destroy(network->input);
     free(network->staged);
     free(network->read);
@@ -199,6 +302,10 @@ tdm_status mlp_network_upload(mlp_network *network) {
 
 tdm_status mlp_network_forward(mlp_network *network) {
     const tdm_tensor *x = network->input;
+    if (network->codes) {
+        TRY(tdm_quantize(network->stream, network->codes, network->input));
+        x = network->codes;
+    }
     for (int i = 0; i < network->layer_count; i++) {
         const network_layer *const layer = &network->layers[i];
         tdm_gemm_args args = TDM_GEMM_ARGS_INIT;

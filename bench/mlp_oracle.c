@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "quant/number_formats.h"
+#include "quant/quant_reference.h"
 
 static const double accumulator_roundoff = 0x1p-24;
 
@@ -49,66 +50,206 @@ static activation_row activation_of(tdm_activation activation) {
     return (activation_row){identity, 1.0};
 }
 
+double mlp_activate(tdm_activation activation, double x) {
+    return activation_of(activation).value(x);
+}
+
 /* Values of one layer for one sample, with their variances. */
 typedef struct layer_values {
     double *x;
     double *variance;
 } layer_values;
 
-static void add_layer(const mlp_layer *layer, activation_row activation, tdm_dtype dtype,
-                      const layer_values *in, layer_values *out) {
+/* What is computed: the model as it is, or quantized; in what dtype values are stored; and room for a row of weights. */
+typedef struct oracle_task {
+    const mlp_model *model;
+    const mlp_quantized *quantized; /* NULL: as it is */
+    tdm_dtype dtype;
+    layer_values values[2];
+    double *weight;
+} oracle_task;
+
+/* ---- one row of weights by one sample ---- */
+
+typedef struct row_sums {
+    double z;
+    double carried;  /* variance of the inputs as it arrives in z */
+    double squares;  /* of the terms */
+    double absolute; /* of the terms */
+} row_sums;
+
+static row_sums sum_row(const double *weight, double bias, int64_t inputs, const layer_values *in) {
+    row_sums sums = {bias, 0.0, bias * bias, fabs(bias)};
+    for (int64_t k = 0; k < inputs; k++) {
+        const double w = weight[k];
+        const double term = w * in->x[k];
+        sums.z += term;
+        sums.carried += w * w * in->variance[k];
+        sums.squares += term * term;
+        sums.absolute += fabs(term);
+    }
+    return sums;
+}
+
+/* weight_error: variance of a weight or bias, relative to its square. */
+static void finish_value(const row_sums *sums, int64_t inputs, activation_row activation,
+                         tdm_dtype dtype, double weight_error, double *y, double *variance) {
     const double stored = tdm_number_roundoff(dtype);
-    const double weight_error = dtype == TDM_F32 ? 0.0 : stored * stored;
-    const double sum_error = (double)layer->inputs * accumulator_roundoff * accumulator_roundoff;
+    const double sum_error = (double)inputs * accumulator_roundoff * accumulator_roundoff;
     const double underflow = stored * tdm_number_min_normal(dtype);
+    *y = activation.value(sums->z);
+    const double own = 4.0 * accumulator_roundoff * *y;
+    *variance = activation.slope * activation.slope *
+                    (sums->carried + weight_error * sums->squares +
+                     sum_error * sums->absolute * sums->absolute) +
+                stored * stored * *y * *y + own * own + underflow * underflow;
+}
+
+static void add_layer(const oracle_task *task, int index, activation_row activation,
+                      const layer_values *in, layer_values *out) {
+    const mlp_layer *const layer = &task->model->layers[index];
+    const double stored = tdm_number_roundoff(task->dtype);
+    const double weight_error = task->dtype == TDM_F32 ? 0.0 : stored * stored;
     for (int64_t n = 0; n < layer->outputs; n++) {
-        const float *const weight = layer->weight + n * layer->inputs;
-        const double bias = layer->bias ? (double)layer->bias[n] : 0.0;
-        double z = bias;
-        double carried = 0.0;
-        double squares = bias * bias;
-        double absolute = fabs(bias);
-        for (int64_t k = 0; k < layer->inputs; k++) {
-            const double w = (double)weight[k];
-            const double term = w * in->x[k];
-            z += term;
-            carried += w * w * in->variance[k];
-            squares += term * term;
-            absolute += fabs(term);
-        }
-        const double y = activation.value(z);
-        const double own = 4.0 * accumulator_roundoff * y;
-        out->x[n] = y;
-        out->variance[n] =
-            activation.slope * activation.slope *
-                (carried + weight_error * squares + sum_error * absolute * absolute) +
-            stored * stored * y * y + own * own + underflow * underflow;
+        for (int64_t k = 0; k < layer->inputs; k++)
+            task->weight[k] = (double)layer->weight[n * layer->inputs + k];
+        const row_sums sums =
+            sum_row(task->weight, layer->bias ? (double)layer->bias[n] : 0.0, layer->inputs, in);
+        finish_value(&sums, layer->inputs, activation, task->dtype, weight_error, &out->x[n],
+                     &out->variance[n]);
     }
 }
+
+/* ---- quantized layers ---- */
+
+/* Row n of the weights: as they are meant, or their integers alone. */
+static void weights_of(const mlp_quantized_layer *layer, int64_t n, int with_scale,
+                       double *weight) {
+    const int64_t inputs = layer->spec.shape[1];
+    const int64_t group = layer->spec.blocks[1] > 0 ? layer->spec.blocks[1] : inputs;
+    const float *const scales = layer->scales + n * ((inputs + group - 1) / group);
+    for (int64_t k = 0; k < inputs; k++) {
+        const double code = (double)tdm_quant_get(layer->spec.dtype, layer->codes, n * inputs + k);
+        weight[k] = with_scale ? (double)scales[k / group] * code : code;
+    }
+}
+
+/*
+ * A row quantized to s8 by its largest magnitude: codes times the scale take the values' place. Returns the deviation of the scale
+ * relative to it. A row that is exact is quantized to the same codes everywhere.
+ */
+static double quantize_row(int64_t count, layer_values *row) {
+    int64_t largest = 0;
+    for (int64_t k = 1; k < count; k++)
+        largest = fabs(row->x[k]) > fabs(row->x[largest]) ? k : largest;
+    const double amax = fabs(row->x[largest]);
+    const float scale = (float)amax / 127.0f;
+    const double relative = amax > 0.0 ? sqrt(row->variance[largest]) / amax : 0.0;
+    for (int64_t k = 0; k < count; k++) {
+        const double ratio = scale > 0.0f ? (double)((float)row->x[k] / scale) : 0.0;
+        const double code = rint(ratio);
+        const double deviation =
+            scale > 0.0f ? sqrt(row->variance[k]) / (double)scale + relative * fabs(ratio) : 0.0;
+        const double to_tie = 0.5 - fabs(ratio - code);
+        row->variance[k] = deviation > 0.0 && to_tie <= MLP_ORACLE_DEVIATIONS * deviation
+                               ? (double)scale * (double)scale
+                               : 0.0;
+        row->x[k] = (double)scale * code;
+    }
+    return relative;
+}
+
+/* Real inputs, or such as were quantized by row. */
+static void add_real_layer(const oracle_task *task, int index, activation_row activation,
+                           layer_values *in, layer_values *out) {
+    const mlp_layer *const layer = &task->model->layers[index];
+    const double relative = task->quantized->precision->inputs == MLP_INPUTS_BY_ROW
+                                ? quantize_row(layer->inputs, in)
+                                : 0.0;
+    const double weight_error = accumulator_roundoff * accumulator_roundoff;
+    for (int64_t n = 0; n < layer->outputs; n++) {
+        const double bias = layer->bias ? (double)layer->bias[n] : 0.0;
+        weights_of(&task->quantized->layers[index], n, 1, task->weight);
+        row_sums sums = sum_row(task->weight, bias, layer->inputs, in);
+        sums.carried += relative * relative * (sums.z - bias) * (sums.z - bias);
+        finish_value(&sums, layer->inputs, activation, TDM_F32, weight_error, &out->x[n],
+                     &out->variance[n]);
+    }
+}
+
+/* Integers from integers, less their zero points; the last layer's values are real. */
+static void add_integer_layer(const oracle_task *task, int index, const layer_values *in,
+                              layer_values *out) {
+    const mlp_layer *const layer = &task->model->layers[index];
+    const mlp_quantized_layer *const own = &task->quantized->layers[index];
+    const int last = index + 1 == task->model->layer_count;
+    const tdm_quant_parameters target = last ? own->input : own[1].input;
+    tdm_quant_range range = mlp_input_range;
+    if (task->model->activation == TDM_ACT_RELU)
+        range.low = target.zero_point;
+    for (int64_t n = 0; n < layer->outputs; n++) {
+        weights_of(own, n, 0, task->weight);
+        const double sum = sum_row(task->weight, 0.0, layer->inputs, in).z;
+        if (last) {
+            const double bias = layer->bias ? (double)layer->bias[n] : 0.0;
+            const double product = (double)own->input.scale * (double)own->scales[n] * sum;
+            const double error = 2.0 * accumulator_roundoff * (fabs(product) + fabs(bias)) +
+                                 tdm_number_min_normal(TDM_F32);
+            out->x[n] = product + bias;
+            out->variance[n] = error * error;
+        } else {
+            const tdm_quant_parameters parameters = {
+                tdm_quant_multiplier(own->input.scale, own->scales[n], target.scale),
+                target.zero_point};
+            const int32_t bias = own->bias ? own->bias[n] : 0;
+            out->x[n] = (double)(tdm_quant_requantize((int32_t)sum + bias, parameters, range) -
+                                 target.zero_point);
+            out->variance[n] = 0.0;
+        }
+    }
+}
+
+/* ---- one sample ---- */
 
 /* The input is rounded once, to a value known here: its error is known, not estimated. */
-static void start_row(const float *input, int64_t width, tdm_dtype dtype, layer_values *values) {
-    for (int64_t k = 0; k < width; k++) {
+static void start_row(const oracle_task *task, const float *input) {
+    const layer_values *const values = &task->values[0];
+    const mlp_quantized *const quantized = task->quantized;
+    for (int64_t k = 0; k < mlp_model_inputs(task->model); k++) {
         unsigned char rounded[sizeof(double)];
         values->x[k] = (double)input[k];
-        tdm_number_set(dtype, rounded, 0, values->x[k]);
-        const double error = tdm_number_get(dtype, rounded, 0) - values->x[k];
+        tdm_number_set(task->dtype, rounded, 0, values->x[k]);
+        const double error = tdm_number_get(task->dtype, rounded, 0) - values->x[k];
         values->variance[k] = error * error;
+        if (quantized && quantized->precision->inputs == MLP_INPUTS_CALIBRATED) {
+            const tdm_quant_parameters own = quantized->layers[0].input;
+            values->x[k] =
+                (double)(tdm_quant_quantize(input[k], own, mlp_input_range) - own.zero_point);
+        }
     }
 }
 
-static void compute_row(const mlp_model *model, tdm_dtype dtype, const float *input,
-                        layer_values values[2], double *logits, double *deviation) {
-    start_row(input, mlp_model_inputs(model), dtype, &values[0]);
+static void compute_row(oracle_task *task, const float *input, double *logits, double *deviation) {
+    const mlp_model *const model = task->model;
+    layer_values in = task->values[0];
+    layer_values out = task->values[1];
+    start_row(task, input);
     for (int i = 0; i < model->layer_count; i++) {
         const int last = i + 1 == model->layer_count;
-        add_layer(&model->layers[i], activation_of(last ? TDM_ACT_NONE : model->activation), dtype,
-                  &values[i % 2], &values[(i + 1) % 2]);
+        const activation_row activation = activation_of(last ? TDM_ACT_NONE : model->activation);
+        if (!task->quantized)
+            add_layer(task, i, activation, &in, &out);
+        else if (task->quantized->precision->inputs == MLP_INPUTS_CALIBRATED)
+            add_integer_layer(task, i, &in, &out);
+        else
+            add_real_layer(task, i, activation, &in, &out);
+        const layer_values next = out;
+        out = in;
+        in = next;
     }
-    const layer_values *const result = &values[model->layer_count % 2];
     for (int64_t n = 0; n < mlp_model_outputs(model); n++) {
-        logits[n] = result->x[n];
-        deviation[n] = sqrt(result->variance[n]);
+        logits[n] = in.x[n];
+        deviation[n] = sqrt(in.variance[n]);
     }
 }
 
@@ -119,29 +260,28 @@ static int64_t widest(const mlp_model *model) {
     return width;
 }
 
-static int allocate_values(const mlp_model *model, layer_values values[2]) {
-    const size_t width = (size_t)widest(model);
-    double *const memory = malloc(4 * width * sizeof *memory);
+static int allocate_values(oracle_task *task) {
+    const size_t width = (size_t)widest(task->model);
+    double *const memory = calloc(5 * width, sizeof *memory);
     if (!memory)
         return -1;
-    for (size_t i = 0; i < 2; i++)
-        values[i] = (layer_values){memory + 2 * i * width, memory + (2 * i + 1) * width};
+    task->values[0] = (layer_values){memory, memory + width};
+    task->values[1] = (layer_values){memory + 2 * width, memory + 3 * width};
+    task->weight = memory + 4 * width;
     return 0;
 }
 
-int mlp_reference_make(const mlp_model *model, const mlp_samples *samples, tdm_dtype dtype,
-                       int64_t row_count, mlp_reference *reference, mlp_error *error) {
+static int make_rows(oracle_task *task, const mlp_samples *samples, int64_t row_count,
+                     mlp_reference *reference, mlp_error *error) {
     memset(reference, 0, sizeof *reference);
     if (row_count > samples->count)
         row_count = samples->count;
-    const int64_t outputs = mlp_model_outputs(model);
+    const int64_t outputs = mlp_model_outputs(task->model);
     const size_t values_count = (size_t)(row_count * outputs);
     reference->rows = malloc((size_t)row_count * sizeof *reference->rows);
     reference->logits = malloc(values_count * sizeof *reference->logits);
     reference->deviation = malloc(values_count * sizeof *reference->deviation);
-    layer_values values[2];
-    if (!reference->rows || !reference->logits || !reference->deviation ||
-        allocate_values(model, values))
+    if (!reference->rows || !reference->logits || !reference->deviation || allocate_values(task))
         return mlp_fail(error, "out of memory for %lld rows of the oracle", (long long)row_count);
     reference->row_count = row_count;
     reference->outputs = outputs;
@@ -149,11 +289,24 @@ int mlp_reference_make(const mlp_model *model, const mlp_samples *samples, tdm_d
         /* from the first sample to the last */
         const int64_t row = row_count > 1 ? i * (samples->count - 1) / (row_count - 1) : 0;
         reference->rows[i] = row;
-        compute_row(model, dtype, samples->inputs + row * samples->width, values,
-                    reference->logits + i * outputs, reference->deviation + i * outputs);
+        compute_row(task, samples->inputs + row * samples->width, reference->logits + i * outputs,
+                    reference->deviation + i * outputs);
     }
-    free(values[0].x);
+    free(task->values[0].x);
     return 0;
+}
+
+int mlp_reference_make(const mlp_model *model, const mlp_samples *samples, tdm_dtype dtype,
+                       int64_t row_count, mlp_reference *reference, mlp_error *error) {
+    oracle_task task = {.model = model, .dtype = dtype};
+    return make_rows(&task, samples, row_count, reference, error);
+}
+
+int mlp_reference_make_quantized(const mlp_model *model, const mlp_quantized *quantized,
+                                 const mlp_samples *samples, int64_t row_count,
+                                 mlp_reference *reference, mlp_error *error) {
+    oracle_task task = {.model = model, .quantized = quantized, .dtype = TDM_F32};
+    return make_rows(&task, samples, row_count, reference, error);
 }
 
 void mlp_reference_release(mlp_reference *reference) {
@@ -171,23 +324,30 @@ int64_t mlp_argmax(const float *values, int64_t count) {
     return best;
 }
 
+int64_t mlp_reference_class(const mlp_reference *reference, int64_t index) {
+    const double *const logits = reference->logits + index * reference->outputs;
+    int64_t best = 0;
+    for (int64_t n = 1; n < reference->outputs; n++)
+        best = logits[n] > logits[best] ? n : best;
+    return best;
+}
+
 void mlp_agreement_add(mlp_agreement *agreement, const mlp_reference *reference, int64_t index,
                        const float *logits) {
     const double *const right = reference->logits + index * reference->outputs;
     const double *const deviation = reference->deviation + index * reference->outputs;
-    int64_t best = 0;
     double largest = 0.0;
     double worst = 0.0;
     for (int64_t n = 0; n < reference->outputs; n++) {
         const double error = fabs((double)logits[n] - right[n]);
         const double share = error / (MLP_ORACLE_DEVIATIONS * deviation[n]);
-        best = right[n] > right[best] ? n : best;
         largest = fmax(largest, fabs(right[n]));
         worst = isfinite(error) ? fmax(worst, error) : INFINITY;
         agreement->max_share = fmax(agreement->max_share, isfinite(share) ? share : INFINITY);
     }
     agreement->rows++;
-    agreement->same_class += mlp_argmax(logits, reference->outputs) == best;
+    agreement->same_class +=
+        mlp_argmax(logits, reference->outputs) == mlp_reference_class(reference, index);
     agreement->max_abs = fmax(agreement->max_abs, worst);
     agreement->max_rel = fmax(agreement->max_rel, worst / largest);
 }

@@ -12,11 +12,16 @@
  *
  * L bounds the slope of the activation. Weights and biases kept in f32 have u = 0 in the first line. A
  * bound by absolute values would grow with K instead of its root and let a lost part of a sum pass.
+ *
+ * Of a quantized network the logits are those of its codes and scales, not of the model that they came from: what quantization
+ * costs is the accuracy's to tell, and the bound stays one of f32 arithmetic. Calibrated inputs are integers that no device may
+ * get wrong, so only the last layer has a deviation. An input that is quantized by row has one where it lies so close to a tie that
+ * what it deviates by may turn it: then a whole step.
  */
 #ifndef BENCH_MLP_ORACLE_H
 #define BENCH_MLP_ORACLE_H
 
-#include "bench/mlp_model.h"
+#include "bench/mlp_quantized.h"
 
 /* A logit is right when it is within this many standard deviations. */
 #define MLP_ORACLE_DEVIATIONS 4.0
@@ -35,6 +40,9 @@ typedef struct mlp_reference {
  */
 int mlp_reference_make(const mlp_model *model, const mlp_samples *samples, tdm_dtype dtype,
                        int64_t row_count, mlp_reference *reference, mlp_error *error);
+int mlp_reference_make_quantized(const mlp_model *model, const mlp_quantized *quantized,
+                                 const mlp_samples *samples, int64_t row_count,
+                                 mlp_reference *reference, mlp_error *error);
 void mlp_reference_release(mlp_reference *reference);
 
 /* How logits of a device compare; start from all zero and add row by row. */
@@ -52,5 +60,11 @@ void mlp_agreement_add(mlp_agreement *agreement, const mlp_reference *reference,
 
 /* Index of the first largest value; a NaN is never the largest. */
 int64_t mlp_argmax(const float *values, int64_t count);
+
+/* Index of the oracle's first largest logit in one of its rows. */
+int64_t mlp_reference_class(const mlp_reference *reference, int64_t index);
+
+/* The activation in double precision. */
+double mlp_activate(tdm_activation activation, double x);
 
 #endif

@@ -1,5 +1,5 @@
 /* `tandem infer` as scripts see it: exit codes, sentences, the results file, on the devices of this run. */
-// ctest: device timeout=120
+// ctest: device timeout=300
 #include <fcntl.h>
 #include <math.h>
 #include <setjmp.h>
@@ -124,6 +124,19 @@ static double metric_of(const cJSON *row, const char *key) {
     return number_of(cJSON_GetObjectItemCaseSensitive(row, "metrics"), key);
 }
 
+static double bytes_of_weight(const char *precision) {
+    static const struct {
+        const char *name;
+        double bytes;
+    } rows[] = {{"f32", 4.0},          {"f16", 2.0}, {"int8", 1.0},
+                {"int8-dynamic", 1.0}, {"w8", 1.0},  {"w4", 0.5}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (!strcmp(precision, rows[i].name))
+            return rows[i].bytes;
+    fail_msg("unknown precision %s", precision);
+    return 0.0;
+}
+
 static void check_row(const cJSON *row) {
     const char *const name = text_of(row, "case");
     if (strcmp(text_of(row, "status"), "ok"))
@@ -140,19 +153,22 @@ static void check_row(const cJSON *row) {
     assert_true(number_of(row, "max_error") > 0.0);
     const double parameters =
         number_of(cJSON_GetObjectItemCaseSensitive(row, "shape"), "parameters");
-    const double element = strcmp(text_of(row, "dtype"), "f32") ? 2.0 : 4.0;
-    assert_true(metric_of(row, "weight_bytes") >= parameters * element);
+    const double weights = metric_of(row, "weight_bytes") / parameters;
+    assert_true(weights >= bytes_of_weight(text_of(row, "dtype")));
+    /* of the digits; kernels pad small layers */
+    if (!strncmp(name, "digits", 6))
+        assert_true(weights <= 1.3 * bytes_of_weight(text_of(row, "dtype")));
     assert_true(metric_of(row, "peak_allocated_bytes") >= metric_of(row, "weight_bytes"));
     assert_true(metric_of(row, "peak_reserved_bytes") >= metric_of(row, "peak_allocated_bytes"));
 }
 
-/* Accuracy of the digits on a device in a dtype; every row that ran all images must say the same. */
-static double accuracy_of(const cJSON *results, const char *device, const char *dtype) {
+/* Accuracy of the digits on a device in a precision; every row that ran all images must say the same. */
+static double accuracy_of(const cJSON *results, const char *device, const char *precision) {
     double accuracy = NAN;
     const cJSON *row;
     cJSON_ArrayForEach(row, results) {
-        if (strncmp(text_of(row, "case"), "digits", 6) || strcmp(text_of(row, "dtype"), dtype) ||
-            strcmp(text_of(row, "device"), device))
+        if (strncmp(text_of(row, "case"), "digits", 6) ||
+            strcmp(text_of(row, "dtype"), precision) || strcmp(text_of(row, "device"), device))
             continue;
         const double own = metric_of(row, "accuracy");
         assert_false(isnan(own));
@@ -174,6 +190,25 @@ static void check_accuracy(const cJSON *results, const char *device) {
         return; /* four images */
     assert_true(fabs(f32 - 0.98) <= 0.002 + 1e-9);
     assert_true(fabs(f16 - f32) <= 0.003 + 1e-9);
+    static const struct {
+        const char *precision;
+        double points;
+    } rows[] = {{"int8", 0.5}, {"int8-dynamic", 0.5}, {"w8", 0.5}, {"w4", 1.5}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        assert_true(100.0 * fabs(accuracy_of(results, device, rows[i].precision) - f32) <=
+                    rows[i].points + 1e-9);
+    /* integers up to the logits: no rounding of a device turns an answer */
+    assert_true(fabs(accuracy_of(results, device, "int8") - 0.98) < 1e-9);
+}
+
+/* A fifth of the images has served to calibrate; on the others each is compared with the model itself. */
+static void check_difference(const cJSON *row) {
+    const double images = metric_of(row, "images");
+    const double difference = metric_of(row, "difference_to_f32");
+    if (strncmp(text_of(row, "case"), "digits", 6) || images < 500.0)
+        return;
+    assert_true(metric_of(row, "unseen_images") == 400.0);
+    assert_true(fabs(difference) <= (strcmp(text_of(row, "dtype"), "w4") ? 0.005 : 0.015));
 }
 
 /* Names of the devices that rows are about; how many there are. */
@@ -210,13 +245,13 @@ static void check_demanded_devices(const char *const *names, int count) {
 
 static void test_digits_and_synthetic(void **state) {
     (void)state;
-    const int cases_per_device = 2 * 2 * 2; /* model, dtype, batch */
+    const int cases_per_device = 2 * 6 * 2; /* model, precision, batch */
     char *messages;
     const int code =
         is_small() ? RUN(&messages, digits, "--images", "4", "--batch", "1,3", "--seconds", "0",
-                         "--synthetic", "33-65-17", "--json", in_directory("results.json"))
+                         "--synthetic", "34-66-18", "--json", in_directory("results.json"))
                    : RUN(&messages, digits, "--seconds", "0.2", "--limit", "5", "--synthetic",
-                         "333-650-127", "--json", in_directory("results.json"));
+                         "334-650-127", "--json", in_directory("results.json"));
     if (code != 0)
         fail_msg("exit %d: %s", code, messages);
     assert_non_null(strstr(messages, "digits"));
@@ -234,6 +269,7 @@ static void test_digits_and_synthetic(void **state) {
     const cJSON *row;
     cJSON_ArrayForEach(row, results) {
         check_row(row);
+        check_difference(row);
         waited += !strcmp(text_of(row, "mode"), "waited");
     }
     /* each is waited for; where a batch takes longer than --seconds, it is not pipelined as well */
@@ -296,10 +332,11 @@ static void test_lost_accuracy_fails(void **state) {
     char *messages;
     copy_digits("0.7535");
     copy_heldout();
-    int code = RUN(&messages, directory, "--synthetic", "none", "--batch", "3", "--dtype", "f32");
+    int code =
+        RUN(&messages, directory, "--synthetic", "none", "--batch", "3", "--precision", "f32");
     expect(1, "the accuracy is 0.7500, recorded is 0.7535", code, messages);
     copy_digits("0.7525");
-    code = RUN(&messages, directory, "--synthetic", "none", "--batch", "3", "--dtype", "f32",
+    code = RUN(&messages, directory, "--synthetic", "none", "--batch", "3", "--precision", "f32",
                "--seconds", "0");
     expect(0, " ok", code, messages);
 }
@@ -309,7 +346,7 @@ static void test_no_heldout_images(void **state) {
     char *messages;
     copy_digits("0.98");
     const int code = RUN(&messages, directory, "--synthetic", "none", "--batch", "2", "--seconds",
-                         "0", "--images", "3", "--dtype", "f16");
+                         "0", "--images", "3", "--precision", "f16");
     expect(0, "has no heldout.safetensors: no accuracy", code, messages);
 }
 
@@ -364,7 +401,9 @@ static void test_usage(void **state) {
         {{digits, "--batch", "9999999999999999999999"}, "--batch takes up to"},
         {{digits, "--synthetic", "12"}, "--synthetic takes 'none' or"},
         {{digits, "--synthetic", "12-x"}, "--synthetic takes 'none' or"},
-        {{digits, "--dtype", "s8"}, "s8"},
+        {{digits, "--precision", "s8"}, "s8"},
+        {{digits, "--precision", "f32,w4,int9"}, "int9"},
+        {{digits, "--precision", ""}, "--precision"},
     };
     char *messages;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -406,7 +445,7 @@ static void test_wrong_logit_fails(void **state) {
     const infer_case given = {.model = &model,
                               .samples = &samples,
                               .reference = &reference,
-                              .dtype = TDM_F32,
+                              .precision = mlp_precision_from_name("f32"),
                               .batch = 2,
                               .all_samples = 1,
                               .limit = 60.0};
@@ -424,6 +463,93 @@ static void test_wrong_logit_fails(void **state) {
     mlp_reference_release(&reference);
     mlp_samples_release(&samples);
     mlp_model_release(&model);
+}
+
+/* Right answers that quantization loses fail the run, though the logits are those of the weights. */
+static void test_lost_answers_fail(void **state) {
+    (void)state;
+    static const int64_t widths[] = {16, 32, 4};
+    enum {
+        SAMPLES = 50
+    };
+    mlp_model model;
+    mlp_samples samples;
+    mlp_quantized quantized;
+    mlp_reference exact, reference;
+    mlp_error error;
+    infer_result result;
+    char verdict[600];
+    tdm_context *context = NULL;
+    tdm_device *device = NULL;
+    const mlp_precision *const w8 = mlp_precision_from_name("w8");
+    assert_int_equal(mlp_model_synthetic("small", widths, 3, 1, &model, &error), 0);
+    assert_int_equal(mlp_samples_synthetic(SAMPLES, 16, 2, &samples, &error), 0);
+    assert_int_equal(mlp_reference_make(&model, &samples, TDM_F32, SAMPLES, &exact, &error), 0);
+    samples.labels = malloc(SAMPLES * sizeof *samples.labels);
+    assert_non_null(samples.labels);
+    for (int64_t i = 0; i < SAMPLES; i++)
+        samples.labels[i] = (int32_t)mlp_reference_class(&exact, i);
+    assert_int_equal(mlp_quantized_make(&model, w8, &samples, &quantized, &error), 0);
+    assert_int_equal(tdm_context_create(NULL, &context), TDM_OK);
+    assert_int_equal(tdm_device_get(context, 0, &device), TDM_OK);
+    infer_case given = {.model = &model,
+                        .samples = &samples,
+                        .precision = w8,
+                        .quantized = &quantized,
+                        .reference = &reference,
+                        .exact = &exact,
+                        .calibration = 10,
+                        .batch = 25,
+                        .all_samples = 1,
+                        .limit = 60.0};
+    for (int broken = 0; broken < 2; broken++) {
+        if (broken) /* the first class never wins */
+            quantized.layers[1].scales[0] = -100.0f;
+        assert_int_equal(
+            mlp_reference_make_quantized(&model, &quantized, &samples, SAMPLES, &reference, &error),
+            0);
+        infer_measure(device, &given, &result);
+        infer_verdict(&given, &result, verdict, sizeof verdict);
+        assert_int_equal(result.status, TDM_OK);
+        assert_int_equal(result.images, SAMPLES);
+        assert_int_equal(result.unseen, SAMPLES - 10);
+        assert_true(result.agreement.max_share <= 1.0);
+        assert_int_equal(result.passed, !broken);
+        assert_int_equal(result.difference < -0.005, broken);
+        assert_int_equal(strstr(verdict, "points below f32's, 0.5 are allowed") != NULL, broken);
+        infer_result_release(&result);
+        mlp_reference_release(&reference);
+    }
+    tdm_device_release(device);
+    tdm_context_destroy(context);
+    mlp_reference_release(&exact);
+    mlp_quantized_release(&quantized);
+    mlp_samples_release(&samples);
+    mlp_model_release(&model);
+}
+
+/* A model that a precision does not suit is skipped, with the reason, and nothing fails. */
+static void test_unsuited_precision(void **state) {
+    (void)state;
+    char *messages;
+    const int code =
+        RUN(&messages, digits, "--synthetic", "7-5", "--images", "2", "--batch", "2", "--seconds",
+            "0", "--precision", "w4", "--json", in_directory("results.json"));
+    expect(0, "layer 0 takes 7 inputs, an odd number", code, messages);
+    char *const text = read_text(in_directory("results.json"));
+    cJSON *const json = cJSON_Parse(text);
+    int skipped = 0;
+    const cJSON *row;
+    cJSON_ArrayForEach(row, cJSON_GetObjectItemCaseSensitive(json, "results")) {
+        if (strncmp(text_of(row, "case"), "synthetic", 9))
+            continue;
+        assert_string_equal(text_of(row, "status"), "skipped");
+        assert_non_null(strstr(text_of(row, "reason"), "an odd number"));
+        skipped++;
+    }
+    assert_true(skipped > 0);
+    cJSON_Delete(json);
+    free(text);
 }
 
 /* A device whose launches fail is reported, and its rows say so. */
@@ -457,6 +583,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_usage, make_directory, remove_directory),
         cmocka_unit_test_setup_teardown(test_no_such_device, make_directory, remove_directory),
         cmocka_unit_test(test_wrong_logit_fails),
+        cmocka_unit_test(test_lost_answers_fail),
+        cmocka_unit_test_setup_teardown(test_unsuited_precision, make_directory, remove_directory),
         cmocka_unit_test_setup_teardown(test_failing_device, make_directory, remove_directory),
     };
     return cmocka_run_group_tests_name("infer", tests, NULL, NULL);
