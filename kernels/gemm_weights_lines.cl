@@ -38,7 +38,7 @@ typedef struct {
     long b_at, b_col;
     long scale_at, zero_at;
     tdm_gemm_weights_arg w;
-    float *scales; /* of the block's groups, of two lines */
+    float *scales; /* of the block's groups, of up to four lines */
 } lines_of_b;
 
 #define MOST_GROUPS (STRIP / 16 + 2)
@@ -177,6 +177,7 @@ TDM_DEVICE int line_zero(const lines_of_b *l, long j, long g) {
     }
 LINES(1, 1)
 LINES(1, 2)
+LINES(1, 4)
 LINES(2, 2)
 LINES(4, 1)
 LINES(4, 2)
@@ -184,6 +185,11 @@ LINES(4, 2)
 TDM_DEVICE void multiply(const lines_of_b *l, long j0, int columns, long first, const float *strip,
                          int stride, int rows, int depth, float *kept, int pitch) {
     int j = 0;
+    /* Lines of s8 are long enough for two to hide what each of them costs; four would be read slower. */
+    for (; j + 4 <= columns && rows == 1 && IS_S4; j += 4) {
+        take_scales(l, j0 + j, 4, first, depth);
+        lines_1x4(l, j0 + j, first, strip, stride, depth, kept + j, pitch);
+    }
     for (; j + 2 <= columns; j += 2) {
         int i = 0;
         take_scales(l, j0 + j, 2, first, depth);
@@ -213,7 +219,7 @@ TDM_DEVICE void multiply(const lines_of_b *l, long j0, int columns, long first, 
 
 TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)(TDM_WEIGHTS_ARGUMENTS) {
     const long item = tdm_group_x(), z = tdm_group_z();
-    float strip[STRIP], kept[KEPT], row_scale[ROWS], scales[2 * MOST_GROUPS];
+    float strip[STRIP], kept[KEPT], row_scale[ROWS], scales[4 * MOST_GROUPS];
     const long pieces = (s.n + NR - 1) / NR;
     const long begin = item * pieces / s.column_tiles * NR;
     const long past = (item + 1) * pieces / s.column_tiles * NR;

@@ -390,7 +390,7 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)(TDM_WEIGHTS_ARGUMENTS) {
                                             my.row_scale[i], my.codes + i * stride,
                                             my.first + i * first_stride);
                 for (int j = 0, lines; j < columns; j += lines) {
-                    lines = rows > 1 && columns - j >= NT ? NT : 1;
+                    lines = (rows > 1 || IS_S4) && columns - j >= NT ? NT : 1;
                     multiply_lines(&l, &my, j0 + j, lines, p0, depth, stride, first_stride, rows,
                                    my.kept + j, columns);
                 }
