@@ -229,6 +229,27 @@ DEVICE_TEST(blocks_along_every_dimension) {
     quant_carrier_destroy(&carrier);
 }
 
+/* Beyond the cache whole vectors are stored past it, where a row begins at one. */
+DEVICE_TEST(large_results) {
+    const int64_t columns = 4 * 1025, bytes = (int64_t)device->info.cache_bytes;
+    const int64_t rows = test_is_small() ? 3 : bytes < (64 << 20) ? bytes / 4 / columns + 5 : 2000;
+    for (int sharing = SHARE_ALL; sharing <= SHARE_COLUMNS; sharing++) {
+        quant_carrier carrier;
+        test_array y;
+        quant_carrier_create(&carrier, device, TDM_S8, 2, DIMS(rows, columns), TEST_DENSE,
+                             (quant_sharing)sharing, TDM_F32, TDM_S32, TEST_DENSE);
+        quant_carrier_fill_parameters(&carrier, 61);
+        test_array_fill(&carrier.codes, TEST_DATA_ANY_BITS, 62);
+        test_array_create(&y, device, TDM_F32, 2, DIMS(rows, columns), TEST_DENSE);
+        test_array_send(&y);
+        TEST_OK(tdm_dequantize(device->stream, y.tensor, carrier.tensor));
+        test_array_fetch(&y);
+        check_reals(&carrier, &y);
+        test_array_destroy(&y);
+        quant_carrier_destroy(&carrier);
+    }
+}
+
 /* A tensor of nibbles whose blocks of three end inside bytes. */
 static void split_bytes_are_refused(const test_device *device, tdm_tensor *reals) {
     tdm_tensor *codes, *scale, *carrier;
@@ -322,7 +343,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_quantize),        cmocka_unit_test(every_dequantize),
         cmocka_unit_test(ends_and_ties_by_hand), cmocka_unit_test(blocks_along_every_dimension),
-        cmocka_unit_test(misuse_is_refused),
+        cmocka_unit_test(large_results),         cmocka_unit_test(misuse_is_refused),
     };
     return cmocka_run_group_tests_name("quantize", tests, test_devices_setup,
                                        test_devices_teardown);
