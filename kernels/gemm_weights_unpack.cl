@@ -54,6 +54,27 @@ TDM_DEVICE void unpack_along_k(const line_of_b *l, long x, long past, long scale
     }
 }
 
+/* Parameters of 16 columns. */
+TDM_DEVICE f32x16 load_factors(const line_of_b *l, long at) {
+    float factor[PIECE];
+    if (l->w.scale_col == 1 && l->w.scale_type == TDM_CODE_F16)
+        return f32x16_load_f16((TDM_GLOBAL const tdm_f16 *)l->scale, at);
+    if (l->w.scale_col == 1)
+        return f32x16_load_f32((TDM_GLOBAL const tdm_f32 *)l->scale, at);
+    for (int u = 0; u < PIECE; u++)
+        factor[u] = tdm_load_any(l->scale, l->w.scale_type, at + u * l->w.scale_col);
+    return f32x16_load_f32(factor, 0);
+}
+
+TDM_DEVICE s32x16 load_zeros(const line_of_b *l, long at) {
+    int zero[PIECE];
+    if (l->w.zero_type == TDM_CODE_ABSENT)
+        return s32x16_splat(0);
+    for (int u = 0; u < PIECE; u++)
+        zero[u] = tdm_weights_zero(l->zero, l->w.zero_type, at + u * l->w.zero_col);
+    return s32x16_load_s32(zero, 0);
+}
+
 /* Elements x … past of a line along N: each column has its own parameters, or all have one. */
 TDM_DEVICE void unpack_along_n(const line_of_b *l, long x, long past, long scale_at, long zero_at,
                                TDM_GLOBAL tdm_f32 *target, long to) {
