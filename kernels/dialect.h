@@ -63,11 +63,11 @@
  * Generic dtype TDM_TYPE(DT) TDM_LOAD(DT, p, i) TDM_STORE(DT, x, p, i) TDM_LOADV(N, DT, p, i)
  *               TDM_LOADV_ALIGNED(N, DT, p, i) TDM_STOREV(N, DT, x, p, i), where DT is f32, f16, … or a macro that expands to one
  * Generic width TDM_F32(N) → f32xN, TDM_SPLAT(N, x), TDM_SELECT_LT(N, a, b, x, y), N a number or a macro
+ *               TDM_NUMBER(N, x), TDM_BITS(N, x)
  *               TDM_S32(N), TDM_INT_SPLAT(N, v), TDM_INT_LOADV(N, DT, p, i), TDM_INT_STOREV(N, DT, v, p, i)
  *               TDM_STREAMV(N, x, p, i) stores an f32xN, N a number or a macro, to a global address that is a multiple of
  *               its size, past the caches where the device can; tdm_stream_end() once after the last;
  *               tdm_address(p) the address as a number
- *               TDM_NUMBER(N, x), TDM_BITS(N, x)
  *               TDM_LANE(N, x, l) element l of an f32xN or s32xN, N 1 or 4; l is a number as written in the text
  *               TDM_COPYV(N, to, i, from, j) moves N elements of one storage type, bits unchanged
  * Blobs         tdm_dims { long v[8]; } by value; an array in a blob is indexed by constants only
@@ -96,14 +96,14 @@
 #define TDM_LOADV_ALIGNED(N, DT, p, i) TDM_CAT4(f32x, N, _loada_, DT)(p, i)
 #define TDM_STOREV(N, DT, x, p, i) TDM_CAT4(f32x, N, _store_, DT)(x, p, i)
 
+#define TDM_NUMBER(N, x) TDM_CAT4(f32x, N, _, number)(x)
+#define TDM_BITS(N, x) TDM_CAT4(f32x, N, _, bits)(x)
+
 #define TDM_S32(N) TDM_CAT2(s32x, N)
 #define TDM_INT_SPLAT(N, v) TDM_CAT4(s32x, N, _, splat)(v)
 #define TDM_INT_LOADV(N, DT, p, i) TDM_CAT4(s32x, N, _load_, DT)(p, i)
 #define TDM_INT_STOREV(N, DT, v, p, i) TDM_CAT4(s32x, N, _store_, DT)(v, p, i)
 #define TDM_COPYV(N, to, i, from, j) TDM_CAT2(tdm_copy_, N)(to, i, from, j)
-#define TDM_NUMBER(N, x) TDM_CAT4(f32x, N, _, number)(x)
-#define TDM_BITS(N, x) TDM_CAT4(f32x, N, _, bits)(x)
-
 
 /* Vectors of one element. */
 typedef float f32x1;
@@ -123,26 +123,26 @@ typedef int s32x1;
 #define f32x1_sum(x) (x)
 #define f32x1_hmax(x) (x)
 #define f32x1_hmin(x) (x)
+#define f32x1_bits(x) ((int)tdm_float_bits(x))
 #define s32x1_splat(v) (v)
 #define s32x1_load_s32(p, i) tdm_int_s32(p, i)
 #define s32x1_load_s8(p, i) tdm_int_s8(p, i)
 #define s32x1_load_u8(p, i) tdm_int_u8(p, i)
+#define s32x1_load_s4(p, i) tdm_int_s4(p, i)
 #define s32x1_store_s32(v, p, i) tdm_store_int_s32(v, p, i)
 #define s32x1_store_s8(v, p, i) tdm_store_int_s8(v, p, i)
 #define s32x1_store_u8(v, p, i) tdm_store_int_u8(v, p, i)
+#define s32x1_store_s4(v, p, i) tdm_store_int_s4(v, p, i)
 #define s32x1_from_f32_rte(x) tdm_int_rte(x)
 #define s32x1_from_f32_rtz(x) tdm_int_rtz(x)
-#define f32x1_bits(x) ((int)tdm_float_bits(x))
 #define tdm_lane_1(x, l) (x)
 #define tdm_copy_1(to, i, from, j) ((to)[i] = (from)[j])
 
 #define TDM_REPEAT(N, M) TDM_CAT2(TDM_REPEAT_, N)(M)
 #define TDM_REPEAT_1(M) M(0)
-#define s32x1_load_s4(p, i) tdm_int_s4(p, i)
 #define TDM_REPEAT_2(M) M(0) M(1)
 #define TDM_REPEAT_4(M) TDM_REPEAT_2(M) M(2) M(3)
 #define TDM_REPEAT_8(M) TDM_REPEAT_4(M) M(4) M(5) M(6) M(7)
-#define s32x1_store_s4(v, p, i) tdm_store_int_s4(v, p, i)
 #define TDM_REPEAT_16(M) TDM_REPEAT_8(M) M(8) M(9) M(10) M(11) M(12) M(13) M(14) M(15)
 
 typedef struct {
