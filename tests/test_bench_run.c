@@ -482,9 +482,10 @@ static void the_log_of_the_worker_is_shown(void **state) {
 static void output_that_cannot_be_written_is_a_failure(void **state) {
     (void)state;
     static const char *const outputs[] = {"/dev/full", NULL};
-    static const char *const commands[] = {
-        "devices", "infer " TANDEM_SOURCE_DIR "/examples/digits --images 2 --batch 1 --dtype f32 "
-                   "--synthetic none --seconds 0"};
+    static const char *const commands[] = {"devices",
+                                           "infer " TANDEM_SOURCE_DIR
+                                           "/examples/digits --images 2 --batch 1 --precision f32 "
+                                           "--synthetic none --seconds 0"};
     for (int i = 0; i < 4; i++) {
         char arguments[512];
         snprintf(arguments, sizeof arguments, "%s --device %s", commands[i / 2], selector());
