@@ -18,6 +18,7 @@
 #include "divide.h"
 #include "gemm_epilogue.h"
 #include "gemm_int_args.h"
+#include "integers.h"
 
 /* The arguments that all integer GEMM kernels begin with. */
 #define TDM_INT_ARGUMENTS                                                                          \
@@ -65,16 +66,6 @@ typedef struct {
 #define TDM_INT_V TDM_EPILOGUE_VECTOR
 #define TDM_INT_S32 TDM_S32(TDM_INT_V)
 #define TDM_INT_LOAD(p, i) TDM_INT_LOADV(TDM_INT_V, s32, p, i)
-
-TDM_DEVICE int tdm_int_any(TDM_GLOBAL const void *p, int type, long i) {
-    if (type == TDM_CODE_S32)
-        return tdm_int_s32((TDM_GLOBAL const tdm_s32 *)p, i);
-    if (type == TDM_CODE_S8)
-        return tdm_int_s8((TDM_GLOBAL const tdm_s8 *)p, i);
-    if (type == TDM_CODE_U8)
-        return tdm_int_u8((TDM_GLOBAL const tdm_u8 *)p, i);
-    return 0;
-}
 
 TDM_DEVICE float tdm_int_scale(TDM_GLOBAL const void *p, int type, long i) {
     return type == TDM_CODE_ABSENT ? 1.0f : tdm_load_f32((TDM_GLOBAL const tdm_f32 *)p, i);

@@ -81,8 +81,7 @@ TDM_DEVICE void take_scales(const lines_of_b *l, long j, int lines, long first, 
 }
 
 TDM_DEVICE int line_zero(const lines_of_b *l, long j, long g) {
-    return tdm_weights_zero(l->zero, l->w.zero_type,
-                            l->zero_at + g * l->w.zero_row + j * l->w.zero_col);
+    return tdm_int_any(l->zero, l->w.zero_type, l->zero_at + g * l->w.zero_row + j * l->w.zero_col);
 }
 
 /* The values that codes of this zero point stand for, by which value_of finds them. */

@@ -221,9 +221,9 @@ TDM_DEVICE void gather_parameters(const lines_of_b *l, long j, long p0, int chun
     if (l->w.zero_type == TDM_CODE_ABSENT)
         return;
     for (int x = 0, g = 0, left = repeats - lead; x < count; g++, left = repeats) {
-        const int own_zero = g < there ? tdm_weights_zero(l->zero, l->w.zero_type,
-                                                          zero_at + (first + g) * l->w.zero_row)
-                                       : 0;
+        const int own_zero =
+            g < there ? tdm_int_any(l->zero, l->w.zero_type, zero_at + (first + g) * l->w.zero_row)
+                      : 0;
         for (; left > 0 && x < count; left--, x++)
             zero[x] = own_zero;
     }
@@ -292,8 +292,7 @@ TDM_DEVICE void scale_whole(const lines_of_b *l, const item_memory *my, long j, 
     for (int n = 0; n < lines; n++) {
         const float scale =
             tdm_load_any(l->scale, l->w.scale_type, l->scale_at + (j + n) * l->w.scale_col);
-        const int zero =
-            tdm_weights_zero(l->zero, l->w.zero_type, l->zero_at + (j + n) * l->w.zero_col);
+        const int zero = tdm_int_any(l->zero, l->w.zero_type, l->zero_at + (j + n) * l->w.zero_col);
         for (int i = 0; i < rows; i++)
             kept[i * pitch + n] += scale * tdm_float(sums[i * NT + n] + my->base[i] +
                                                      zero * (my->base[i] >> OFFSET_BITS));

@@ -34,8 +34,8 @@ TDM_KERNEL(TDM_ENTRY)(TDM_WEIGHTS_ARGUMENTS) {
                 tdm_load_any(scale, w.scale_type,
                              scale_offset + z * w.scale_batch + g * w.scale_row + j * w.scale_col);
             const int zero_point =
-                tdm_weights_zero(zero, w.zero_type,
-                                 zero_offset + z * w.zero_batch + g * w.zero_row + j * w.zero_col);
+                tdm_int_any(zero, w.zero_type,
+                            zero_offset + z * w.zero_batch + g * w.zero_row + j * w.zero_col);
             float sum = 0.0f;
             for (; p + UNROLL <= end; p += UNROLL) {
                 TDM_REPEAT(UNROLL, STEP_OF_PASS)

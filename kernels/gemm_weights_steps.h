@@ -7,6 +7,7 @@
 #define TDM_DIVIDE_VECTOR 1
 #endif
 #include "divide.h"
+#include "integers.h"
 
 #define TDM_WEIGHTS_HIGH 127.0f
 
@@ -22,19 +23,6 @@
 TDM_DEVICE int tdm_weights_code(TDM_GLOBAL const void *b, int type, long i) {
     return type == TDM_CODE_S4 ? tdm_int_s4((TDM_GLOBAL const tdm_s4 *)b, i)
                                : tdm_int_s8((TDM_GLOBAL const tdm_s8 *)b, i);
-}
-
-TDM_DEVICE int tdm_weights_zero(TDM_GLOBAL const void *p, int type, long i) {
-    switch (type) {
-    case TDM_CODE_S32:
-        return tdm_int_s32((TDM_GLOBAL const tdm_s32 *)p, i);
-    case TDM_CODE_S8:
-        return tdm_int_s8((TDM_GLOBAL const tdm_s8 *)p, i);
-    case TDM_CODE_U8:
-        return tdm_int_u8((TDM_GLOBAL const tdm_u8 *)p, i);
-    default:
-        return 0;
-    }
 }
 
 #if TDM_DIVIDE_VECTOR == 1

@@ -23,7 +23,7 @@ typedef struct {
 TDM_DEVICE float unpack_one(const line_of_b *l, long x, long scale_at, long zero_at) {
     const int code = tdm_weights_code(l->b, l->b_type, l->b_at + x * l->b_step);
     return tdm_load_any(l->scale, l->w.scale_type, scale_at) *
-           tdm_float(tdm_sub_wrap(1, code, tdm_weights_zero(l->zero, l->w.zero_type, zero_at)));
+           tdm_float(tdm_sub_wrap(1, code, tdm_int_any(l->zero, l->w.zero_type, zero_at)));
 }
 
 TDM_DEVICE int has_vectors(const line_of_b *l) {
@@ -44,7 +44,7 @@ TDM_DEVICE void unpack_along_k(const line_of_b *l, long x, long past, long scale
         const long own_scale = scale_at + g * l->w.scale_row,
                    own_zero = zero_at + g * l->w.zero_row;
         const f32x16 factor = f32x16_splat(tdm_load_any(l->scale, l->w.scale_type, own_scale));
-        const s32x16 zero = s32x16_splat(tdm_weights_zero(l->zero, l->w.zero_type, own_zero));
+        const s32x16 zero = s32x16_splat(tdm_int_any(l->zero, l->w.zero_type, own_zero));
         if (vectors && x % 2 == 0)
             for (; x + PIECE <= end; x += PIECE)
                 f32x16_store_f32(factor * f32x16_from_s32(tdm_sub_wrap(16, load_codes(l, x), zero)),
@@ -71,7 +71,7 @@ TDM_DEVICE s32x16 load_zeros(const line_of_b *l, long at) {
     if (l->w.zero_type == TDM_CODE_ABSENT)
         return s32x16_splat(0);
     for (int u = 0; u < PIECE; u++)
-        zero[u] = tdm_weights_zero(l->zero, l->w.zero_type, at + u * l->w.zero_col);
+        zero[u] = tdm_int_any(l->zero, l->w.zero_type, at + u * l->w.zero_col);
     return s32x16_load_s32(zero, 0);
 }
 
@@ -85,7 +85,7 @@ TDM_DEVICE void unpack_along_n(const line_of_b *l, long x, long past, long scale
         for (int u = 0; u < PIECE; u++) {
             factor[u] =
                 tdm_load_any(l->scale, l->w.scale_type, scale_at + (x + u) * l->w.scale_col);
-            zero[u] = tdm_weights_zero(l->zero, l->w.zero_type, zero_at + (x + u) * l->w.zero_col);
+            zero[u] = tdm_int_any(l->zero, l->w.zero_type, zero_at + (x + u) * l->w.zero_col);
         }
         f32x16_store_f32(
             f32x16_load_f32(factor, 0) *

@@ -5,6 +5,7 @@
 #ifndef TDM_QUANT_STEPS_H
 #define TDM_QUANT_STEPS_H
 
+#include "integers.h"
 #include "quant_args.h"
 #include "strided_rows.h"
 #define TDM_DIVIDE_VECTOR N
@@ -29,19 +30,6 @@ TDM_DEVICE float tdm_scale_one(TDM_GLOBAL const void *p, long i, int type) {
                                 : tdm_load_f32((TDM_GLOBAL const tdm_f32 *)p, i);
 }
 
-TDM_DEVICE int tdm_zero_one(TDM_GLOBAL const void *p, long i, int type) {
-    switch (type) {
-    case TDM_CODE_S32:
-        return tdm_int_s32((TDM_GLOBAL const tdm_s32 *)p, i);
-    case TDM_CODE_S8:
-        return tdm_int_s8((TDM_GLOBAL const tdm_s8 *)p, i);
-    case TDM_CODE_U8:
-        return tdm_int_u8((TDM_GLOBAL const tdm_u8 *)p, i);
-    default:
-        return 0;
-    }
-}
-
 #define TDM_QUANT_SOME_(LOADV, DT, p, i, left, filler)                                             \
     (left == N ? LOADV(N, DT, (TDM_GLOBAL const tdm_##DT *)p, i)                                   \
                : TDM_LOAD_PART(DT, (TDM_GLOBAL const tdm_##DT *)p, i, left, filler))
@@ -60,7 +48,7 @@ TDM_DEVICE I tdm_zero_lanes(TDM_GLOBAL const void *p, long i, long step, int lef
                             tdm_quant_side side) {
     I zero;
     if (N == 1 || step == 0 || side.zero_type == 0)
-        zero = TDM_INT_SPLAT(N, tdm_zero_one(p, i, side.zero_type));
+        zero = TDM_INT_SPLAT(N, tdm_int_any(p, side.zero_type, i));
     else if (side.zero_type == TDM_CODE_S32)
         zero = TDM_QUANT_SOME_(TDM_INT_LOADV, s32, p, i, left, 0);
     else if (side.zero_type == TDM_CODE_S8)
