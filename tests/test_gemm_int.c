@@ -11,6 +11,7 @@
 #include "tests/support/device_cases.h"
 #include "tests/support/gemm_int_trial.h"
 #include "tests/support/pairwise.h"
+#include "tests/support/variant_cases.h"
 
 /* A row of the sample, by factor. */
 enum {
@@ -138,6 +139,8 @@ static void run_row(const test_device *device, const tdm_variant *row) {
         char text[512];
         if (test_is_small() && cases == SMALL_CASES)
             break;
+        if (!test_is_small() && !test_case_is_due(device, row, cases))
+            continue;
         const gemm_int_trial trial = trial_of(row, level, seed++);
         if (!test_case_begin(device, row->name, "%s", gemm_int_trial_text(&trial, text)))
             continue;

@@ -10,6 +10,7 @@
 #include "api/gemm_internal.h"
 #include "tests/support/gemm_trial.h"
 #include "tests/support/pairwise.h"
+#include "tests/support/variant_cases.h"
 
 /* A row of the sample, by factor. */
 enum {
@@ -228,6 +229,8 @@ static void run_row(const test_device *device, const tdm_variant *row) {
         char text[512];
         if (test_is_small() && cases == SMALL_CASES)
             break;
+        if (!test_is_small() && !test_case_is_due(device, row, cases))
+            continue;
         const gemm_trial trial = trial_of(row, level, seed++);
         if (!test_case_begin(device, row->name, "%s", gemm_trial_text(&trial, text)))
             continue;

@@ -18,4 +18,10 @@ void test_every_variant(tdm_op op, int factors, const int levels[], variant_case
 /* True when a row's elements do not follow one another: kernels of wide rows may refuse that. */
 bool test_has_gaps(int rank, const int64_t *shape, test_placement placement);
 
+/*
+ * Whether case number `index` of a row's sample is run. Rows of one text differ by their defines alone: the first of them that the
+ * device can run has the whole sample, each of the others every second case of its own.
+ */
+bool test_case_is_due(const test_device *device, const tdm_variant *row, int index);
+
 #endif
