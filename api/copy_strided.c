@@ -67,8 +67,7 @@ tdm_status tdm_copy(tdm_stream *stream, tdm_tensor *target, const tdm_tensor *so
     size_t bytes;
     const int unit_bytes = tdm_dtype_info(dtype)->unit_bytes;
     TDM_TRY(tdm_dtype_bytes(dtype, elements, &bytes));
-    if (has_whole_units(dtype, elements) &&
-        driver_copies(stream->device, &loop, bytes, unit_bytes))
+    if (has_whole_units(dtype, elements) && driver_copies(stream->device, &loop, bytes, unit_bytes))
         return tdm_enqueue_copy(stream, "copy", target->buffer->block, byte_offset(target),
                                 source->buffer->block, byte_offset(source), bytes);
     if (is_packed(dtype))

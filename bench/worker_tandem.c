@@ -80,5 +80,6 @@ int worker_command(int argc, char **argv) {
     if (strcmp(suite, "launch") == 0)
         return worker_tandem_launch();
     return cli_refuse("tandem _worker",
-                      "one of gemm, memory, quant, memcpy, probe, launch is needed; '%s' is none", suite);
+                      "one of gemm, memory, quant, memcpy, probe, launch is needed; '%s' is none",
+                      suite);
 }

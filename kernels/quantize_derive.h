@@ -35,9 +35,8 @@ TDM_DEVICE F tdm_derived_scale(tdm_range r, tdm_quant_side side) {
     const F below = K(0.0f) - r.low;
     const F larger = TDM_SELECT_LT(N, r.high, below, below, r.high);
     const F width = tdm_min(r.high - r.low, K(TDM_LARGEST_F32));
-    const F scale = side.zero_type == 0
-                        ? tdm_divide(larger, K(tdm_float(side.high)))
-                        : tdm_divide(width, K(tdm_float(side.high - side.low)));
+    const F scale = side.zero_type == 0 ? tdm_divide(larger, K(tdm_float(side.high)))
+                                        : tdm_divide(width, K(tdm_float(side.high - side.low)));
     const F most = side.scale_type == TDM_CODE_F16 ? K(TDM_LARGEST_F16) : K(TDM_LARGEST_F32);
     return TDM_SELECT_LT(N, scale, K(TDM_SMALLEST_NORMAL), K(0.0f), tdm_min(scale, most));
 }
@@ -102,12 +101,14 @@ TDM_DEVICE tdm_quantizer tdm_derive(tdm_range r, tdm_parameter_place place, int 
     TDM_INT_STOREV(N, s32, zero, zeros, 0);
     if (side.zero_type != 0)
         for (int lane = 0; lane < left; lane++)
-            tdm_keep_zero(zeros[lane], place.zero, place.z + lane * place.zero_step, side.zero_type);
+            tdm_keep_zero(zeros[lane], place.zero, place.z + lane * place.zero_step,
+                          side.zero_type);
     return tdm_quantizer_make(scale, zero, side.low, side.high);
 }
 
 /* The same for one range that all lanes have: one entry, and a quantizer of equal lanes. */
-TDM_DEVICE tdm_quantizer tdm_derive_one(tdm_range r, tdm_parameter_place place, tdm_quant_side side) {
+TDM_DEVICE tdm_quantizer tdm_derive_one(tdm_range r, tdm_parameter_place place,
+                                        tdm_quant_side side) {
     float scales[N];
     int zeros[N];
     TDM_STOREV(N, f32, tdm_derived_scale(r, side), scales, 0);
