@@ -1,5 +1,6 @@
 #include "bench/quant_case.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,11 +50,22 @@ int quant_blocks_parse(const char *name, quant_blocks *blocks) {
     return 0;
 }
 
+/* A side from `least` on; `end` is what follows it, NULL when there is none. */
+static int64_t side_parse(const char *text, long long least, char **end) {
+    errno = 0;
+    const long long side = strtoll(text, end, 10);
+    if (*end == text || errno != 0 || side < least || side > LARGEST_SIDE)
+        *end = NULL;
+    return side;
+}
+
 int quant_shape_parse(const char *text, int64_t *rows, int64_t *columns) {
-    long long m, n;
-    int end = 0;
-    if (sscanf(text, "%lldx%lld%n", &m, &n, &end) != 2 || text[end] != '\0' || m < 1 || n < 2 ||
-        m > LARGEST_SIDE || n > LARGEST_SIDE || n % 2 != 0)
+    char *end;
+    const int64_t m = side_parse(text, 1, &end);
+    if (!end || *end != 'x')
+        return -1;
+    const int64_t n = side_parse(end + 1, 2, &end);
+    if (!end || *end != '\0' || n % 2 != 0)
         return -1;
     *rows = m;
     *columns = n;
