@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,11 +30,19 @@ static const char *volatile unfinished;
 static struct sigaction former_actions[GUARDED_SIGNALS];
 static struct sigaction former_size_action;
 
-/* The action was set with SA_RESETHAND: raised again, the signal ends the process as it would have. */
+static atomic_flag is_ending = ATOMIC_FLAG_INIT;
+
+/*
+ * Raised again, the signal ends the process as it would have. Threads that fault at the same time, as all do that read an input
+ * which became shorter, must not end it before the file is gone: they wait here.
+ */
 static void remove_unfinished(int number) {
     const char *const path = unfinished;
+    while (atomic_flag_test_and_set(&is_ending))
+        pause();
     if (path != NULL)
         unlink(path);
+    signal(number, SIG_DFL);
     raise(number);
 }
 
@@ -42,9 +51,9 @@ static void remove_unfinished(int number) {
  * process's limit is then an error of write.
  */
 static void guard(const char *path) {
-    struct sigaction action = {.sa_handler = remove_unfinished, .sa_flags = (int)SA_RESETHAND};
+    struct sigaction action = {.sa_handler = remove_unfinished};
     const struct sigaction ignore = {.sa_handler = SIG_IGN};
-    sigemptyset(&action.sa_mask);
+    sigfillset(&action.sa_mask); // a second signal must not wait for the first in the same thread
     unfinished = path;
     sigaction(SIGXFSZ, &ignore, &former_size_action);
     for (int i = 0; i < GUARDED_SIGNALS; i++) {
