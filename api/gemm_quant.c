@@ -8,6 +8,10 @@
 #define MOST_PRODUCT_A (255 * 128)
 #define MOST_PRODUCT_AB (255 * 255)
 
+static bool is_carried(const tdm_quant_layout *quant) {
+    return quant->scale.dtype != TDM_DTYPE_NONE;
+}
+
 /* ---- arrangements ------------------------------------------------------------------------------------- */
 
 bool tdm_quant_layout_equal(const tdm_quant_layout *a, const tdm_quant_layout *b) {
@@ -35,6 +39,8 @@ tdm_status tdm_quant_layout_dense(const tdm_quant_layout *layout, tdm_quant_layo
 tdm_status tdm_gemm_check_quantization(const char *name, const tdm_tensor *tensor,
                                        const tdm_quant_layout *planned) {
     tdm_quant_layout own;
+    if (!tensor->scale && !is_carried(planned))
+        return TDM_OK;
     TDM_TRY(tdm_tensor_quant_layout(tensor, &own));
     if (tdm_quant_layout_equal(&own, planned))
         return TDM_OK;
@@ -60,10 +66,6 @@ typedef struct quantized {
     int rank;      /* of D */
     int64_t group; /* rows that share a parameter, 0: see the caller */
 } quantized;
-
-static bool is_carried(const tdm_quant_layout *quant) {
-    return quant->scale.dtype != TDM_DTYPE_NONE;
-}
 
 static int row_dimension(const quantized *q) {
     return q->layout->rank - (q->transposed ? 1 : 2);

@@ -408,8 +408,8 @@ static void divide_groups(const run *r, tdm_launch *launch) {
 
 static tdm_status launch_piece(const run *r, int64_t z, int64_t count) {
     const tdm_gemm_problem *const p = &r->plan->problem;
-    const tdm_gemm_quant_arg quant = quant_of(r);
-    const tdm_gemm_weights_arg weights = weights_of(p);
+    tdm_gemm_quant_arg quant;
+    tdm_gemm_weights_arg weights;
     argument_list list = {.count = 0};
     add_inputs(&list, r, z);
     add(&list, place_matrix(r, p, r->args->c, &p->c, z));
@@ -422,10 +422,13 @@ static tdm_status launch_piece(const run *r, int64_t z, int64_t count) {
     }
     add(&list, tdm_arg_blob(&r->shape, sizeof r->shape));
     add(&list, tdm_arg_blob(&r->epilogue, sizeof r->epilogue));
-    if (p->op == TDM_OP_GEMM_INT)
+    if (p->op == TDM_OP_GEMM_INT) {
+        quant = quant_of(r);
         add(&list, tdm_arg_blob(&quant, sizeof quant));
-    if (p->op == TDM_OP_GEMM_WEIGHTS)
+    } else if (p->op == TDM_OP_GEMM_WEIGHTS) {
+        weights = weights_of(p);
         add(&list, tdm_arg_blob(&weights, sizeof weights));
+    }
     if (r->plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_PANEL)
         add(&list, (tdm_arg){.kind = TDM_ARG_LOCAL, .bytes = r->plan->division.local_bytes});
     tdm_launch launch = {.args = list.args,

@@ -58,7 +58,7 @@ static tdm_status line_layout(const tdm_gemm_plan *plan, tdm_layout *layout) {
     return TDM_OK;
 }
 
-/* s8 with one scale for each column: the integer kernels take it. */
+/* s8 with one scale for each column: the integer kernels take it, for a K that is short enough whatever the zero points are. */
 static bool is_integer(const tdm_gemm_problem *p) {
     return p->quantize_a && p->b.dtype == TDM_S8 && p->group >= p->k && p->k <= INT16_MAX &&
            p->b_scale.dtype != TDM_F16 && p->k > 0;
