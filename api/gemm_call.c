@@ -17,9 +17,12 @@ static tdm_status describe(float alpha, const tdm_tensor *a, const tdm_tensor *b
         desc->c = c->layout;
     desc->alpha = alpha;
     desc->beta = beta;
-    TDM_TRY(tdm_tensor_quant_layout(a, &desc->a_quant));
-    TDM_TRY(tdm_tensor_quant_layout(b, &desc->b_quant));
-    TDM_TRY(tdm_tensor_quant_layout(d, &desc->d_quant));
+    if (a->scale)
+        TDM_TRY(tdm_tensor_quant_layout(a, &desc->a_quant));
+    if (b->scale)
+        TDM_TRY(tdm_tensor_quant_layout(b, &desc->b_quant));
+    if (d->scale)
+        TDM_TRY(tdm_tensor_quant_layout(d, &desc->d_quant));
     if (!epilogue)
         return TDM_OK;
     if (epilogue->struct_size != sizeof *epilogue)
