@@ -269,6 +269,8 @@ tdm_status mlp_network_create(tdm_device *device, tdm_stream *stream, const mlp_
 void mlp_network_destroy(mlp_network *network) {
     if (!network)
         return;
+    // Where something failed half-way, copies may still be reading what is freed below.
+    tdm_stream_synchronize(network->stream);
     for (int i = 0; i < network->layer_count; i++) {
         tdm_tensor_destroy(network->layers[i].output);
         tdm_tensor_destroy(network->layers[i].bias);
