@@ -181,6 +181,9 @@ tdm_status tdm_buffer_create_for(tdm_device *device, uint32_t stream, size_t byt
                                  tdm_buffer **buffer);
 uint32_t tdm_recent_stream(const tdm_device *device);
 
+/* The innermost tag of the calling thread, or NULL; valid for the life of the process. */
+const char *tdm_memory_tag(void);
+
 /* Wait for the stream, whether it records or not: for calls that lent the driver host memory. */
 tdm_status tdm_stream_wait_always(tdm_stream *stream);
 

@@ -32,7 +32,46 @@ struct tdm_pool {
     tdm_slab *slabs;
     tdm_block *free_blocks[TDM_POOL_CLASSES];
     tdm_memory_stats stats;
+    uint64_t lives;
+    tdm_pool_listener *listeners; /* changed under both locks, so that either guards reading */
 };
+
+/* ---- listeners ----------------------------------------------------------------------------------- */
+
+void tdm_pool_listen(tdm_pool *pool, tdm_pool_listener *listener) {
+    pthread_mutex_lock(&pool->lock);
+    pthread_mutex_lock(&pool->marks_lock);
+    listener->next = pool->listeners;
+    pool->listeners = listener;
+    pthread_mutex_unlock(&pool->marks_lock);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+void tdm_pool_unlisten(tdm_pool *pool, tdm_pool_listener *listener) {
+    pthread_mutex_lock(&pool->lock);
+    pthread_mutex_lock(&pool->marks_lock);
+    tdm_pool_listener **link = &pool->listeners;
+    while (*link && *link != listener)
+        link = &(*link)->next;
+    if (*link)
+        *link = listener->next;
+    pthread_mutex_unlock(&pool->marks_lock);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+static void tell(const tdm_pool *pool, const tdm_pool_event event) {
+    for (const tdm_pool_listener *each = pool->listeners; each; each = each->next)
+        each->event(each->user, &event);
+}
+
+static void tell_of_block(const tdm_block *block, tdm_pool_event_kind kind, uint32_t stream) {
+    tell(block->pool, (tdm_pool_event){.kind = kind,
+                                       .stream = stream,
+                                       .life = block->life,
+                                       .requested = block->requested,
+                                       .bytes = block->size,
+                                       .tag = block->tag});
+}
 
 /* ---- uses and edges ---------------------------------------------------------------------------- */
 
@@ -150,6 +189,7 @@ int tdm_pool_prepare(tdm_block *const *blocks, int count, uint32_t stream, tdm_u
         if (!use && grow_uses(block)) {
             use = &block->uses[block->use_count++];
             *use = (tdm_use){.stream = stream};
+            tell_of_block(block, TDM_POOL_EVENT_USE, stream);
         }
         const bool first = use && use->sequence == 0;
         pthread_mutex_unlock(&pool->marks_lock);
@@ -249,6 +289,7 @@ static void slab_release(tdm_pool *pool, tdm_slab *slab) {
         slab->next->previous = slab->previous;
     pool->upstream.release(pool->upstream.user, slab->memory);
     if (!slab->adopted) {
+        tell(pool, (tdm_pool_event){.kind = TDM_POOL_EVENT_SLAB_FREE, .bytes = slab->bytes});
         pool->stats.reserved -= slab->bytes;
         pool->stats.native_frees++;
     }
@@ -303,6 +344,7 @@ static tdm_status slab_grow(tdm_pool *pool, uint64_t block_bytes, int count, int
         return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "pool: no host memory for %d blocks", count);
     }
     pool->stats.native_allocations++;
+    tell(pool, (tdm_pool_event){.kind = TDM_POOL_EVENT_SLAB_ALLOC, .bytes = bytes});
     for (int i = count - 1; i >= 1; i--)
         list_push(pool, size_class, &slab->blocks[i]);
     *block = &slab->blocks[0];
@@ -379,6 +421,7 @@ static tdm_status take(tdm_pool *pool, uint64_t bytes, uint32_t stream, tdm_bloc
     else
         return status;
     pool->stats.retries++;
+    tell(pool, (tdm_pool_event){.kind = TDM_POOL_EVENT_RETRY, .stream = stream, .bytes = bytes});
     return TDM_OK;
 }
 
@@ -386,6 +429,8 @@ static void begin_life(tdm_block *block, uint64_t requested) {
     block->live = true;
     atomic_store(&block->references, 1);
     block->requested = requested;
+    block->life = ++block->pool->lives;
+    block->tag = tdm_memory_tag();
     block->slab->live_count++;
 }
 
@@ -419,10 +464,14 @@ tdm_status tdm_pool_alloc(tdm_pool *pool, size_t bytes, uint32_t stream, tdm_blo
     const uint64_t rounded = (wanted + pool->unit - 1) / pool->unit * pool->unit;
     pthread_mutex_lock(&pool->lock);
     const tdm_status status = take(pool, rounded, stream, block);
-    if (status == TDM_OK)
+    if (status == TDM_OK) {
         count_in(pool, *block, bytes);
-    else
+        tell_of_block(*block, TDM_POOL_EVENT_ALLOC, stream);
+    } else {
         pool->stats.failures++;
+        tell(pool, (tdm_pool_event){
+                       .kind = TDM_POOL_EVENT_FAILURE, .stream = stream, .requested = bytes});
+    }
     pthread_mutex_unlock(&pool->lock);
     return status;
 }
@@ -448,8 +497,10 @@ void tdm_block_release(tdm_block *block) {
         return;
     tdm_pool *const pool = block->pool;
     pthread_mutex_lock(&pool->lock);
-    if (!block->slab->adopted)
+    if (!block->slab->adopted) {
         count_out(pool, block);
+        tell_of_block(block, TDM_POOL_EVENT_FREE, 0);
+    }
     block->live = false;
     block->slab->live_count--;
     uses_become_edges(pool, block);

@@ -16,10 +16,9 @@
 #include <stdatomic.h>
 
 #include "api/backend.h"
+#include "api/pool_events.h"
 
 #include <tandem/memory.h>
-
-typedef struct tdm_pool tdm_pool;
 
 /* One use of a block: `sequence` is the number of the stream's command. */
 typedef struct tdm_use {
@@ -34,6 +33,8 @@ typedef struct tdm_block {
     uint64_t offset; /* bytes into the native allocation */
     uint64_t size;   /* usable bytes (its size class) */
     uint64_t requested;
+    uint64_t life;   /* number of this life in the pool, from 1 */
+    const char *tag; /* of this life, or NULL */
     tdm_pool *pool;
     struct tdm_slab *slab;
     struct tdm_block *next; /* free list */

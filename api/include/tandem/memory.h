@@ -46,6 +46,17 @@ TDM_API tdm_status tdm_buffer_read(tdm_stream *stream, const tdm_buffer *buffer,
 TDM_API tdm_status tdm_buffer_copy(tdm_stream *stream, tdm_buffer *target, size_t target_offset,
                                    const tdm_buffer *source, size_t source_offset, size_t bytes);
 
+/*
+ * Name what the calling thread allocates from here on ("weights", "layer 3/attention"): statistics,
+ * traces and leak reports tell it with each block. Tags nest, 32 deep; the innermost counts. The
+ * text is copied, and kept for the life of the process: name kinds of things, not each thing.
+ * Statuses of push: TDM_BAD_ARGUMENT (NULL, TDM_MEMORY_TAG_BYTES or longer), TDM_BAD_STATE (too
+ * deep), TDM_OUT_OF_HOST_MEMORY; of pop: TDM_BAD_STATE (none is open). Thread-safe. Since 0.1.
+ */
+#define TDM_MEMORY_TAG_BYTES 64
+TDM_API tdm_status tdm_memory_tag_push(const char *tag);
+TDM_API tdm_status tdm_memory_tag_pop(void);
+
 /* What a device's pool holds. All sizes in bytes. */
 typedef struct tdm_memory_stats {
     size_t struct_size; /* sizeof(tdm_memory_stats), set by the caller */
