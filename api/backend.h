@@ -178,7 +178,7 @@ typedef struct tdm_backend {
     tdm_status (*memory_wrap)(tdm_bk_device *device, void *native, size_t bytes,
                               tdm_bk_memory **memory);
     /* Host address of pinned memory, constant until memory_free. */
-    tdm_status (*memory_host_address)(tdm_bk_stream *stream, tdm_bk_memory *memory, void **address);
+    tdm_status (*memory_host_address)(tdm_bk_device *device, tdm_bk_memory *memory, void **address);
 
     /* Streams. stream_wait blocks until all is done; a failure of enqueued work is returned once,
      * with *failed_operation = the name given at enqueue of the first failed operation (NULL when

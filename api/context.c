@@ -153,6 +153,7 @@ tdm_status tdm_context_create(const tdm_context_options *options, tdm_context **
     atomic_store(&created->references, 1);
     pthread_mutex_init(&created->lock, NULL);
     created->pool_budget = options ? options->pool_budget_bytes : 0;
+    created->staging_budget = options ? options->staging_budget_bytes : 0;
     created->direct_pool = direct_pool_wanted(options);
     if (options && options->backends)
         note_unknown_names(created, options->backends);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "api/core.h"
+#include "api/staging.h"
 
 /* The host's memory as a layout of the tensor's shape. */
 typedef struct host_side {
@@ -14,6 +15,7 @@ typedef struct host_side {
     unsigned char *bytes;
     size_t size;
     bool dense;
+    bool blocking; /* the call waits for the stream before it returns */
 } host_side;
 
 /* A dense copy of the host side under way: what the host task needs. */
@@ -114,6 +116,22 @@ static tdm_status release_in_order(tdm_stream *stream, staging *stage, tdm_statu
     return status;
 }
 
+/* ---- dense host side ------------------------------------------------------------------------- */
+
+static tdm_status write_bytes(tdm_stream *stream, const host_side *host, tdm_block *target,
+                              uint64_t offset, size_t bytes) {
+    if (host->blocking && tdm_copy_wants_staging(stream->device, host->bytes, bytes))
+        return tdm_copy_staged_in(stream, host->operation, target, offset, host->bytes, bytes);
+    return tdm_enqueue_write(stream, host->operation, target, offset, host->bytes, bytes);
+}
+
+static tdm_status read_bytes(tdm_stream *stream, const host_side *host, tdm_block *source,
+                             uint64_t offset, size_t bytes) {
+    if (host->blocking && tdm_copy_wants_staging(stream->device, host->bytes, bytes))
+        return tdm_copy_staged_out(stream, host->operation, source, offset, host->bytes, bytes);
+    return tdm_enqueue_read(stream, host->operation, source, offset, host->bytes, bytes);
+}
+
 /* ---- dense device side ----------------------------------------------------------------------- */
 
 static uint64_t byte_offset(const tdm_tensor *tensor) {
@@ -123,8 +141,7 @@ static uint64_t byte_offset(const tdm_tensor *tensor) {
 static tdm_status write_dense(tdm_stream *stream, const host_side *host, const tdm_tensor *target,
                               size_t bytes) {
     if (host->dense)
-        return tdm_enqueue_write(stream, host->operation, target->buffer->block,
-                                 byte_offset(target), host->bytes, bytes);
+        return write_bytes(stream, host, target->buffer->block, byte_offset(target), bytes);
     staging *stage;
     TDM_TRY(make_staging(host, bytes, false, &stage));
     move_elements(host, stage->dense, false);
@@ -136,8 +153,7 @@ static tdm_status write_dense(tdm_stream *stream, const host_side *host, const t
 static tdm_status read_dense(tdm_stream *stream, const host_side *host, const tdm_tensor *source,
                              size_t bytes) {
     if (host->dense)
-        return tdm_enqueue_read(stream, host->operation, source->buffer->block, byte_offset(source),
-                                host->bytes, bytes);
+        return read_bytes(stream, host, source->buffer->block, byte_offset(source), bytes);
     staging *stage;
     TDM_TRY(make_staging(host, bytes, true, &stage));
     return release_in_order(stream, stage,
@@ -152,10 +168,13 @@ static tdm_status dense_like(tdm_stream *stream, const tdm_tensor *tensor, tdm_t
 
 /* ---- the calls ------------------------------------------------------------------------------- */
 
-static tdm_status copy_in(tdm_stream *stream, const char *operation, tdm_tensor *target,
-                          const void *memory, size_t host_bytes, const int64_t *host_strides) {
-    host_side host = {
-        .operation = operation, .bytes = (unsigned char *)(uintptr_t)memory, .size = host_bytes};
+static tdm_status copy_in(tdm_stream *stream, const char *operation, bool blocking,
+                          tdm_tensor *target, const void *memory, size_t host_bytes,
+                          const int64_t *host_strides) {
+    host_side host = {.operation = operation,
+                      .bytes = (unsigned char *)(uintptr_t)memory,
+                      .size = host_bytes,
+                      .blocking = blocking};
     TDM_TRY(tdm_check_output(operation, "target", stream, target));
     TDM_TRY(tdm_check_last_unit(operation, "target", target));
     TDM_TRY(tdm_refuse_recording(stream, operation));
@@ -186,9 +205,11 @@ static tdm_status check_host_output(const host_side *host) {
     return TDM_OK;
 }
 
-static tdm_status copy_out(tdm_stream *stream, const char *operation, const tdm_tensor *source,
-                           void *memory, size_t host_bytes, const int64_t *host_strides) {
-    host_side host = {.operation = operation, .bytes = memory, .size = host_bytes};
+static tdm_status copy_out(tdm_stream *stream, const char *operation, bool blocking,
+                           const tdm_tensor *source, void *memory, size_t host_bytes,
+                           const int64_t *host_strides) {
+    host_side host = {
+        .operation = operation, .bytes = memory, .size = host_bytes, .blocking = blocking};
     TDM_TRY(tdm_check_tensor(operation, "source", stream, source));
     TDM_TRY(tdm_refuse_recording(stream, operation));
     TDM_TRY(check_host(source, host_strides, &host));
@@ -210,22 +231,22 @@ static tdm_status copy_out(tdm_stream *stream, const char *operation, const tdm_
 
 tdm_status tdm_copy_from_host_async(tdm_stream *stream, tdm_tensor *target, const void *host,
                                     size_t host_bytes, const int64_t *host_strides) {
-    return copy_in(stream, "copy_from_host_async", target, host, host_bytes, host_strides);
+    return copy_in(stream, "copy_from_host_async", false, target, host, host_bytes, host_strides);
 }
 
 tdm_status tdm_copy_to_host_async(tdm_stream *stream, const tdm_tensor *source, void *host,
                                   size_t host_bytes, const int64_t *host_strides) {
-    return copy_out(stream, "copy_to_host_async", source, host, host_bytes, host_strides);
+    return copy_out(stream, "copy_to_host_async", false, source, host, host_bytes, host_strides);
 }
 
 tdm_status tdm_copy_from_host(tdm_stream *stream, tdm_tensor *target, const void *host,
                               size_t host_bytes, const int64_t *host_strides) {
-    TDM_TRY(copy_in(stream, "copy_from_host", target, host, host_bytes, host_strides));
+    TDM_TRY(copy_in(stream, "copy_from_host", true, target, host, host_bytes, host_strides));
     return tdm_stream_wait_always(stream);
 }
 
 tdm_status tdm_copy_to_host(tdm_stream *stream, const tdm_tensor *source, void *host,
                             size_t host_bytes, const int64_t *host_strides) {
-    TDM_TRY(copy_out(stream, "copy_to_host", source, host, host_bytes, host_strides));
+    TDM_TRY(copy_out(stream, "copy_to_host", true, source, host, host_bytes, host_strides));
     return tdm_stream_wait_always(stream);
 }

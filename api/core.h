@@ -80,8 +80,12 @@ struct tdm_context {
     char **notes;
     int note_count;
     uint64_t pool_budget;
+    uint64_t staging_budget;
     bool direct_pool;
 };
+
+/* Pinned host memory of a device, see staging.h. */
+typedef struct tdm_staging_pool tdm_staging_pool;
 
 /* A built kernel; lives as long as its device. */
 typedef struct tdm_kernel {
@@ -98,6 +102,8 @@ struct tdm_device {
     tdm_bk_device *native;
     tdm_device_info info;
     tdm_pool *pool;
+    tdm_staging_pool *staging;
+    bool stages_copies; /* blocking copies of pageable memory go by way of pinned memory */
     pthread_mutex_t kernels_lock;
     _Atomic(tdm_kernel *) *kernels; /* by row of tdm_variants */
     tdm_tuning_table *tuning;       /* NULL: nothing is preferred */
@@ -326,6 +332,12 @@ tdm_status tdm_enqueue_write(tdm_stream *stream, const char *operation, tdm_bloc
                              uint64_t offset, const void *host, size_t bytes);
 tdm_status tdm_enqueue_read(tdm_stream *stream, const char *operation, tdm_block *source,
                             uint64_t offset, void *host, size_t bytes);
+/* As the two above; `host_block` is the block that the host memory lies in. */
+tdm_status tdm_enqueue_write_from(tdm_stream *stream, const char *operation, tdm_block *target,
+                                  uint64_t offset, const void *host, size_t bytes,
+                                  tdm_block *host_block);
+tdm_status tdm_enqueue_read_into(tdm_stream *stream, const char *operation, tdm_block *source,
+                                 uint64_t offset, void *host, size_t bytes, tdm_block *host_block);
 tdm_status tdm_enqueue_copy(tdm_stream *stream, const char *operation, tdm_block *target,
                             uint64_t target_offset, tdm_block *source, uint64_t source_offset,
                             size_t bytes);

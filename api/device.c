@@ -3,6 +3,7 @@
 
 #include "api/core.h"
 #include "api/device_internal.h"
+#include "api/staging.h"
 
 tdm_status tdm_device_info_copy(const tdm_device_info *source, tdm_device_info *target) {
     const size_t size = target->struct_size;
@@ -38,6 +39,7 @@ static void device_free(tdm_device *device) {
     tdm_host_free((void *)device->kernels);
     tdm_tuning_close(device->tuning);
     tdm_pool_destroy(device->pool);
+    tdm_staging_close(device);
     if (device->native)
         device->api->device_close(device->native);
     pthread_mutex_destroy(&device->kernels_lock);
@@ -70,6 +72,8 @@ static tdm_status device_open(tdm_context *context, tdm_device_slot *slot, tdm_d
     opened->tuning = tdm_tuning_open(&opened->info);
     TDM_TRY_GOTO(opened->api->device_open(backend->instance, slot->index, &opened->native));
     TDM_TRY_GOTO(tdm_device_pool_create(opened));
+    TDM_TRY_GOTO(tdm_staging_open(opened));
+    opened->stages_copies = !(opened->info.capabilities & TDM_CAP_UNIFIED_MEMORY);
     *device = opened;
     return TDM_OK;
 
@@ -129,19 +133,24 @@ tdm_status tdm_device_describe(const tdm_device *device, tdm_device_info *info) 
     return tdm_device_info_copy(&device->info, info);
 }
 
-tdm_status tdm_device_memory_stats(const tdm_device *device, tdm_memory_stats *stats) {
-    if (!device || !stats)
-        return tdm_fail(TDM_BAD_ARGUMENT, "device_memory_stats: %s is NULL",
-                        device ? "stats" : "device");
+tdm_status tdm_pool_stats_copy(const char *operation, tdm_pool *pool, tdm_memory_stats *stats) {
+    if (!stats)
+        return tdm_fail(TDM_BAD_ARGUMENT, "%s: stats is NULL", operation);
     const size_t size = stats->struct_size;
     if (size < sizeof stats->struct_size || size > sizeof *stats)
-        return tdm_fail(TDM_BAD_ARGUMENT, "device_memory_stats: struct_size is %zu, expected %zu",
-                        size, sizeof *stats);
+        return tdm_fail(TDM_BAD_ARGUMENT, "%s: struct_size is %zu, expected %zu", operation, size,
+                        sizeof *stats);
     tdm_memory_stats now;
-    tdm_pool_stats(device->pool, &now);
+    tdm_pool_stats(pool, &now);
     now.struct_size = size;
     memcpy(stats, &now, size);
     return TDM_OK;
+}
+
+tdm_status tdm_device_memory_stats(const tdm_device *device, tdm_memory_stats *stats) {
+    if (!device)
+        return tdm_fail(TDM_BAD_ARGUMENT, "device_memory_stats: device is NULL");
+    return tdm_pool_stats_copy("device_memory_stats", device->pool, stats);
 }
 
 tdm_status tdm_device_reset_peaks(tdm_device *device) {
@@ -162,5 +171,6 @@ tdm_status tdm_device_trim(tdm_device *device) {
     if (!device)
         return tdm_fail(TDM_BAD_ARGUMENT, "device_trim: device is NULL");
     tdm_pool_trim(device->pool);
+    tdm_staging_trim(device);
     return TDM_OK;
 }

@@ -12,8 +12,17 @@ void tdm_device_retain(tdm_device *device);
 /* Copy into a caller's struct of the same or an older, smaller size. */
 tdm_status tdm_device_info_copy(const tdm_device_info *source, tdm_device_info *target);
 
-/* The device's pool as upstream of its native memory; defined with the streams it asks. */
+/* The device as upstream of a pool of its memory, within the context's budget. */
+tdm_pool_upstream tdm_device_upstream(tdm_device *device);
+
+/* The device's own pool. */
 tdm_status tdm_device_pool_create(tdm_device *device);
+
+/* Wait until the stream has passed the command; a stream that is gone or broken has. */
+void tdm_device_wait_use(tdm_device *device, tdm_use use);
+
+/* A pool's statistics into a caller's struct of this or an older, smaller size. */
+tdm_status tdm_pool_stats_copy(const char *operation, tdm_pool *pool, tdm_memory_stats *stats);
 
 /*
  * A mark that stands for `use`: the stream passed that command when the mark's event is done. NULL

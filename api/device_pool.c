@@ -61,8 +61,7 @@ tdm_status tdm_device_mark(tdm_device *device, tdm_use use, tdm_mark **mark) {
     return status;
 }
 
-static void use_wait(void *user, tdm_use use) {
-    tdm_device *const device = user;
+void tdm_device_wait_use(tdm_device *device, tdm_use use) {
     tdm_mark *mark;
     // A stream that cannot even be marked is broken: its work will never touch the block again.
     if (tdm_device_mark(device, use, &mark) != TDM_OK || !mark)
@@ -74,6 +73,10 @@ static void use_wait(void *user, tdm_use use) {
         note_completed(stream, mark->sequence);
     pthread_mutex_unlock(&device->streams_lock);
     tdm_mark_release(mark);
+}
+
+static void use_wait(void *user, tdm_use use) {
+    tdm_device_wait_use(user, use);
 }
 
 /* Ask a stream that nobody uses just now how far it is; one in use is asked next time. */
@@ -98,9 +101,9 @@ static void poll_streams(void *user) {
     pthread_mutex_unlock(&device->streams_lock);
 }
 
-tdm_status tdm_device_pool_create(tdm_device *device) {
+tdm_pool_upstream tdm_device_upstream(tdm_device *device) {
     const tdm_device_info *const info = &device->info;
-    const tdm_pool_upstream upstream = {
+    return (tdm_pool_upstream){
         .user = device,
         .allocate = native_allocate,
         .release = native_release,
@@ -113,5 +116,9 @@ tdm_status tdm_device_pool_create(tdm_device *device) {
         .budget = device->context->pool_budget ? device->context->pool_budget : info->global_bytes,
         .direct = device->context->direct_pool || !(info->capabilities & TDM_CAP_SLABS),
     };
+}
+
+tdm_status tdm_device_pool_create(tdm_device *device) {
+    const tdm_pool_upstream upstream = tdm_device_upstream(device);
     return tdm_pool_create(&upstream, &device->pool);
 }

@@ -66,6 +66,17 @@ static tdm_status insert_edges(tdm_stream *stream, tdm_mark *const *marks, int c
     return TDM_OK;
 }
 
+/* Note the use with each pool that blocks of the command are of. */
+static void mark_uses(const tdm_command *command, tdm_use use) {
+    for (int first = 0, end; first < command->block_count; first = end) {
+        end = first + 1;
+        while (end < command->block_count &&
+               command->blocks[end]->pool == command->blocks[first]->pool)
+            end++;
+        tdm_pool_mark(command->blocks + first, end - first, use);
+    }
+}
+
 static tdm_status enqueue_locked(tdm_stream *stream, const tdm_command *command,
                                  tdm_mark *const *marks, int mark_count) {
     TDM_TRY(tdm_stream_failure_locked(stream));
@@ -79,8 +90,7 @@ static tdm_status enqueue_locked(tdm_stream *stream, const tdm_command *command,
         return tdm_stream_fail_locked(stream, status);
     TDM_TRY(status);
     stream->sequence++;
-    tdm_pool_mark(command->blocks, command->block_count,
-                  (tdm_use){.stream = stream->id, .sequence = stream->sequence});
+    mark_uses(command, (tdm_use){.stream = stream->id, .sequence = stream->sequence});
     return TDM_OK;
 }
 
@@ -173,31 +183,44 @@ tdm_status tdm_enqueue_launch(tdm_stream *stream, const char *operation, tdm_ker
     return tdm_command_enqueue(stream, &command);
 }
 
-/* Host memory may be gone when a recording is replayed. */
+/* Host memory may be gone when a recording is replayed. `host_block`: what it lies in, or NULL. */
 static tdm_status enqueue_host_copy(tdm_stream *stream, tdm_command *command, tdm_block *block,
-                                    uint64_t offset, size_t bytes) {
+                                    uint64_t offset, size_t bytes, tdm_block *host_block) {
     TDM_TRY(tdm_refuse_recording(stream, command->operation));
     if (bytes == 0)
         return TDM_OK;
     touch(command, block);
+    if (host_block)
+        touch(command, host_block);
     command->as.host.offset = offset;
     command->as.host.bytes = bytes;
     command->live_only = true;
     return tdm_command_enqueue(stream, command);
 }
 
-tdm_status tdm_enqueue_write(tdm_stream *stream, const char *operation, tdm_block *target,
-                             uint64_t offset, const void *host, size_t bytes) {
+tdm_status tdm_enqueue_write_from(tdm_stream *stream, const char *operation, tdm_block *target,
+                                  uint64_t offset, const void *host, size_t bytes,
+                                  tdm_block *host_block) {
     tdm_command command = {.kind = TDM_COMMAND_WRITE, .operation = operation};
     command.as.host.source = host;
-    return enqueue_host_copy(stream, &command, target, offset, bytes);
+    return enqueue_host_copy(stream, &command, target, offset, bytes, host_block);
+}
+
+tdm_status tdm_enqueue_read_into(tdm_stream *stream, const char *operation, tdm_block *source,
+                                 uint64_t offset, void *host, size_t bytes, tdm_block *host_block) {
+    tdm_command command = {.kind = TDM_COMMAND_READ, .operation = operation};
+    command.as.host.target = host;
+    return enqueue_host_copy(stream, &command, source, offset, bytes, host_block);
+}
+
+tdm_status tdm_enqueue_write(tdm_stream *stream, const char *operation, tdm_block *target,
+                             uint64_t offset, const void *host, size_t bytes) {
+    return tdm_enqueue_write_from(stream, operation, target, offset, host, bytes, NULL);
 }
 
 tdm_status tdm_enqueue_read(tdm_stream *stream, const char *operation, tdm_block *source,
                             uint64_t offset, void *host, size_t bytes) {
-    tdm_command command = {.kind = TDM_COMMAND_READ, .operation = operation};
-    command.as.host.target = host;
-    return enqueue_host_copy(stream, &command, source, offset, bytes);
+    return tdm_enqueue_read_into(stream, operation, source, offset, host, bytes, NULL);
 }
 
 tdm_status tdm_enqueue_copy(tdm_stream *stream, const char *operation, tdm_block *target,

@@ -178,7 +178,7 @@ tdm_status tdm_opencl_memory_alloc(tdm_bk_device *device, tdm_memory_kind kind, 
 void tdm_opencl_memory_free(tdm_bk_device *device, tdm_bk_memory *memory);
 tdm_status tdm_opencl_memory_wrap(tdm_bk_device *device, void *native, size_t bytes,
                                   tdm_bk_memory **memory);
-tdm_status tdm_opencl_memory_host_address(tdm_bk_stream *stream, tdm_bk_memory *memory,
+tdm_status tdm_opencl_memory_host_address(tdm_bk_device *device, tdm_bk_memory *memory,
                                           void **address);
 
 tdm_status tdm_opencl_stream_create(tdm_bk_device *device, tdm_bk_stream **stream);

@@ -123,9 +123,8 @@ tdm_status tdm_opencl_memory_wrap(tdm_bk_device *device, void *native, size_t by
     return TDM_OK;
 }
 
-tdm_status tdm_opencl_memory_host_address(tdm_bk_stream *stream, tdm_bk_memory *memory,
+tdm_status tdm_opencl_memory_host_address(tdm_bk_device *device, tdm_bk_memory *memory,
                                           void **address) {
-    tdm_bk_device *const device = stream->device;
     const tdm_opencl_api *const api = device->api;
     tdm_status status = TDM_OK;
     pthread_mutex_lock(&device->service_lock);

@@ -81,8 +81,8 @@ DEVICE_TEST(pinned_memory) {
     tdm_bk_memory *pinned;
     void *address, *again;
     TEST_OK(r.api->memory_alloc(r.native, TDM_MEMORY_PINNED, 4096, &pinned));
-    TEST_OK(r.api->memory_host_address(r.stream, pinned, &address));
-    TEST_OK(r.api->memory_host_address(r.stream, pinned, &again));
+    TEST_OK(r.api->memory_host_address(r.native, pinned, &address));
+    TEST_OK(r.api->memory_host_address(r.native, pinned, &again));
     assert_ptr_equal(address, again);
     memset(address, 0x5a, 2048);
     TEST_OK(r.api->write(r.stream, "write", r.memory, 0, address, 2048));

@@ -92,8 +92,8 @@ TDM_API tdm_status tdm_device_reset_peaks(tdm_device *device);
  */
 TDM_API tdm_status tdm_device_set_memory_budget(tdm_device *device, uint64_t bytes);
 
-/* Give cached memory that no live block needs back to the driver. Waits for pending frees.
- * Statuses: TDM_BAD_ARGUMENT. Thread-safe. Since 0.1. */
+/* Give cached memory that no live block needs back to the driver, pinned host memory too. Waits for
+ * pending frees. Statuses: TDM_BAD_ARGUMENT. Thread-safe. Since 0.1. */
 TDM_API tdm_status tdm_device_trim(tdm_device *device);
 
 #ifdef __cplusplus

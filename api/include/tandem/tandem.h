@@ -6,6 +6,7 @@
 #include <tandem/dtype.h>
 #include <tandem/gemm.h>
 #include <tandem/memory.h>
+#include <tandem/memory_control.h>
 #include <tandem/ops.h>
 #include <tandem/quant.h>
 #include <tandem/status.h>
