@@ -1,0 +1,119 @@
+#include "api/memory_trace_text.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "api/core.h"
+
+/* A line is never longer: a tag of 63 bytes, each as %XX, and its number. */
+#define LINE_BYTES 256
+
+uint64_t tdm_trace_hash(uint64_t hash, const void *bytes, size_t size) {
+    const unsigned char *const each = bytes;
+    for (size_t i = 0; i < size; i++)
+        hash = (hash ^ each[i]) * UINT64_C(1099511628211);
+    return hash;
+}
+
+void tdm_trace_text_flush(tdm_trace_text *text) {
+    if (text->status == TDM_OK && text->used > 0)
+        text->status = text->put(text->user, text->buffer, text->used);
+    text->used = 0;
+}
+
+static void put_line(tdm_trace_text *text, const char *format, ...) TDM_PRINTF(2, 3);
+
+static void put_line(tdm_trace_text *text, const char *format, ...) {
+    if (sizeof text->buffer - text->used < LINE_BYTES)
+        tdm_trace_text_flush(text);
+    va_list values;
+    va_start(values, format);
+    const int length = vsnprintf(text->buffer + text->used, LINE_BYTES, format, values);
+    va_end(values);
+    const size_t kept = length < LINE_BYTES ? (size_t)length : LINE_BYTES - 1;
+    text->checksum = tdm_trace_hash(text->checksum, text->buffer + text->used, kept);
+    text->used += kept;
+}
+
+/* Control characters and % as %XX, so that a line stays a line. */
+static void escape(const char *source, char *target, size_t size) {
+    size_t used = 0;
+    for (; *source && used + 4 < size; source++) {
+        const unsigned char each = (unsigned char)*source;
+        if (each < ' ' || each == 127 || each == '%')
+            used += (size_t)snprintf(target + used, size - used, "%%%02x", each);
+        else
+            target[used++] = *source;
+    }
+    target[used] = '\0';
+}
+
+void tdm_trace_text_begin(tdm_trace_text *text,
+                          tdm_status (*put)(void *user, const void *bytes, size_t size), void *user,
+                          const char *comment) {
+    *text = (tdm_trace_text){.put = put, .user = user, .checksum = TDM_TRACE_HASH_START};
+    put_line(text, "%s", TDM_TRACE_MAGIC);
+    if (comment) {
+        char kept[LINE_BYTES - 8];
+        escape(comment, kept, sizeof kept);
+        put_line(text, "# %s\n", kept);
+    }
+}
+
+/* The tag's number, which it gets with a line on its first use; 0: none, or no host memory to remember it. */
+static int number_of(tdm_trace_text *text, const char *tag) {
+    if (!tag)
+        return 0;
+    for (int i = text->tag_count - 1; i >= 0; i--)
+        if (text->tags[i] == tag)
+            return i + 1;
+    if (text->tag_count == text->tag_capacity) {
+        const int capacity = text->tag_capacity ? 2 * text->tag_capacity : 64;
+        const char **const tags =
+            tdm_host_realloc((void *)text->tags, (size_t)text->tag_capacity * sizeof *tags,
+                             (size_t)capacity * sizeof *tags);
+        if (!tags)
+            return 0;
+        text->tags = tags;
+        text->tag_capacity = capacity;
+    }
+    text->tags[text->tag_count++] = tag;
+    char kept[3 * TDM_MEMORY_TAG_BYTES + 4];
+    escape(tag, kept, sizeof kept);
+    put_line(text, "t %d %s\n", text->tag_count, kept);
+    return text->tag_count;
+}
+
+void tdm_trace_text_add(tdm_trace_text *text, const tdm_trace_event *event) {
+    const int tag = event->kind == TDM_POOL_EVENT_ALLOC ? number_of(text, event->tag) : 0;
+    // Threads read the clock before they get their turn: a step back is none.
+    const uint64_t step =
+        text->begun && event->time_ns > text->last_time ? event->time_ns - text->last_time : 0;
+    if (step > 0 || !text->begun)
+        text->last_time = event->time_ns;
+    text->begun = true;
+    text->events++;
+    switch (event->kind) {
+    case TDM_POOL_EVENT_ALLOC:
+        put_line(text, "a %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu32 " %d\n", step, event->life,
+                 event->bytes, event->stream, tag);
+        break;
+    case TDM_POOL_EVENT_USE:
+        put_line(text, "u %" PRIu64 " %" PRIu64 " %" PRIu32 "\n", step, event->life, event->stream);
+        break;
+    default:
+        put_line(text, "f %" PRIu64 " %" PRIu64 "\n", step, event->life);
+        break;
+    }
+}
+
+tdm_status tdm_trace_text_end(tdm_trace_text *text) {
+    put_line(text, "e %" PRIu64 " %016" PRIx64 "\n", text->events, text->checksum);
+    tdm_trace_text_flush(text);
+    tdm_host_free((void *)text->tags);
+    text->tags = NULL;
+    text->tag_count = text->tag_capacity = 0;
+    return text->status;
+}
