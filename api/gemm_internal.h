@@ -111,6 +111,11 @@ bool tdm_gemm_takes(const tdm_variant *row, tdm_tune_parameter parameter);
  */
 tdm_status tdm_gemm_select(tdm_gemm_plan *plan, const char *forced);
 
+/* What tuning data has for the plan's problem, the parameters with it where it is near enough; NULL where there is nothing. */
+const tdm_tuning_row *tdm_gemm_tuned(const tdm_gemm_plan *plan, tdm_choice *choice);
+/* Keep in the plan, and log, that it follows the row. */
+void tdm_gemm_note_tuning(tdm_gemm_plan *plan, const tdm_tuning_row *row, const tdm_choice *choice);
+
 /* The row that "variant" or "variant:name=value,..." names, or NULL. */
 const tdm_variant *tdm_gemm_named_variant(const char *text);
 
@@ -167,6 +172,8 @@ const char *tdm_gemm_weights_refuse(const tdm_gemm_problem *problem, const tdm_d
                                     char reason[TDM_REASON_TEXT]);
 /* Make the stages of a plan of GEMM_WEIGHTS, which then has no kernel of its own; `forced` is for the inner plan. */
 tdm_status tdm_gemm_plan_stages(tdm_gemm_plan *plan, const char *forced);
+/* The same where tuning data prefers it to multiplying in place, and can have it. */
+tdm_status tdm_gemm_plan_tuned_stages(tdm_gemm_plan *plan, bool *staged);
 /* Enqueue them, and the inner plan. Operands were checked. */
 tdm_status tdm_gemm_run_stages(const tdm_gemm_plan *plan, tdm_stream *stream,
                                const tdm_gemm_args *args);

@@ -158,6 +158,11 @@ static tdm_status plan_weights(tdm_gemm_plan *plan, const char *forced) {
         tdm_log(TDM_LOG_DEBUG, "dispatch", "gemm: B is unpacked first: %s", refusal);
         return tdm_gemm_plan_stages(plan, forced);
     }
+    bool staged = false;
+    if (!forced && !tdm_forced_variant(TDM_OP_GEMM_WEIGHTS))
+        TDM_TRY(tdm_gemm_plan_tuned_stages(plan, &staged));
+    if (staged)
+        return TDM_OK;
     TDM_TRY(tdm_gemm_select(plan, forced));
     TDM_TRY(check_tiles(plan));
     if (plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY)
@@ -193,11 +198,14 @@ static tdm_status plan_product(tdm_gemm_plan *plan, const char *forced) {
 /* The line that `tandem tune --from-log` reads. */
 static void log_problem(const tdm_gemm_problem *p) {
     const int64_t batch = tdm_gemm_z_count(p) * tdm_gemm_outer_count(p);
+    char weights[64] = "";
+    if (p->op == TDM_OP_GEMM_WEIGHTS)
+        snprintf(weights, sizeof weights, " group=%lld qa=%d", (long long)p->group, p->quantize_a);
     tdm_log(TDM_LOG_DEBUG, "dispatch",
-            "gemm: problem m=%lld n=%lld k=%lld batch=%lld a=%s b=%s d=%s ta=%d tb=%d",
+            "gemm: problem m=%lld n=%lld k=%lld batch=%lld a=%s b=%s d=%s ta=%d tb=%d%s",
             (long long)p->m, (long long)p->n, (long long)p->k, (long long)batch,
             tdm_dtype_name(p->a.dtype), tdm_dtype_name(p->b.dtype), tdm_dtype_name(p->d.dtype),
-            tdm_gemm_is_transposed(&p->a), tdm_gemm_is_transposed(&p->b));
+            tdm_gemm_is_transposed(&p->a), tdm_gemm_is_transposed(&p->b), weights);
 }
 
 tdm_status tdm_gemm_plan_build(tdm_device *device, const tdm_gemm_desc *desc, bool counts_device,

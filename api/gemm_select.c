@@ -216,21 +216,38 @@ const tdm_variant *tdm_gemm_named_variant(const char *text) {
 static tdm_tuning_query query_of(const tdm_gemm_problem *p) {
     return (tdm_tuning_query){
         .op = p->op,
+        .quantize_a = p->quantize_a,
         .a = p->a.dtype,
         .b = p->b.dtype,
         .layout = tdm_tuning_layout(tdm_gemm_is_transposed(&p->a), tdm_gemm_is_transposed(&p->b)),
         .shape = {p->m, p->n, p->k, tdm_gemm_z_count(p) * tdm_gemm_outer_count(p)}};
 }
 
-/* Take the values of a row that is near enough, and say where the choice is from. */
-static void take_row(tdm_gemm_plan *plan, const tdm_tuning_row *row,
-                     const tdm_tuning_query *query) {
+/*
+ * Packed weights serve plans of any M: where rows differ in their panels, those must not depend on a row for one M. Quantized
+ * weights lie in lines whatever the row is.
+ */
+static bool is_bound_by_packing(const tdm_gemm_plan *plan) {
+    return plan->problem.packed_b && plan->problem.op != TDM_OP_GEMM_WEIGHTS &&
+           (plan->device->info.capabilities & TDM_CAP_CPU_CORES);
+}
+
+const tdm_tuning_row *tdm_gemm_tuned(const tdm_gemm_plan *plan, tdm_choice *choice) {
+    const tdm_tuning_query query = query_of(&plan->problem);
+    const tdm_tuning_row *const row =
+        is_bound_by_packing(plan) ? NULL : tdm_tuning_find(plan->device->tuning, &query);
+    if (!row)
+        return NULL;
+    *choice = (tdm_choice){.variant = row->choice.variant};
+    if (tdm_tuning_is_near(row, &query) && !untaken_parameter(&row->choice))
+        *choice = row->choice;
+    return row;
+}
+
+void tdm_gemm_note_tuning(tdm_gemm_plan *plan, const tdm_tuning_row *row,
+                          const tdm_choice *choice) {
     char choice_text[TDM_CHOICE_TEXT], source[TDM_TUNING_SOURCE_TEXT];
-    tdm_choice choice = {.variant = row->choice.variant};
-    if (tdm_tuning_is_near(row, query) && !untaken_parameter(&row->choice))
-        choice = row->choice;
-    memcpy(plan->values, choice.values, sizeof plan->values);
-    snprintf(plan->tuning, sizeof plan->tuning, "%s: %s", tdm_choice_write(&choice, choice_text),
+    snprintf(plan->tuning, sizeof plan->tuning, "%s: %s", tdm_choice_write(choice, choice_text),
              tdm_tuning_source_write(row, source));
     tdm_log(TDM_LOG_DEBUG, "dispatch", "gemm: tuning prefers %s", plan->tuning);
 }
@@ -249,17 +266,15 @@ static bool suits_skinny(tdm_gemm_plan *plan) {
 /* The row that the tuning data prefers, where it takes the problem. */
 static tdm_status try_tuned(tdm_gemm_plan *plan, selection *s, bool *usable) {
     char reason[TDM_REASON_TEXT];
-    const tdm_tuning_query query = query_of(s->problem);
-    // Packed weights serve plans of any M: where rows differ in their panels, those must not depend on a row for one M.
-    if (s->problem->packed_b && (plan->device->info.capabilities & TDM_CAP_CPU_CORES))
-        return TDM_OK;
-    const tdm_tuning_row *const row = tdm_tuning_find(plan->device->tuning, &query);
-    if (!row)
+    tdm_choice choice;
+    const tdm_tuning_row *const row = tdm_gemm_tuned(plan, &choice);
+    if (!row || choice.variant->op != plan->problem.op)
         return TDM_OK;
     if (row->line == 0 && row->ns == 0 && suits_skinny(plan))
         return TDM_OK;
     s->measured = row->ns != 0;
-    take_row(plan, row, &query);
+    memcpy(plan->values, choice.values, sizeof plan->values);
+    tdm_gemm_note_tuning(plan, row, &choice);
     if (!tdm_refuse_variant(plan->device, row->choice.variant, "gemm", supports, s, plan->refusals,
                             sizeof plan->refusals, reason))
         TDM_TRY(build_row(plan->device, row->choice.variant, s, usable, &plan->kernel));

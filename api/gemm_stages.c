@@ -110,23 +110,53 @@ static tdm_status reserve(uint64_t *workspace, const tdm_layout *layout, uint64_
     return TDM_OK;
 }
 
-tdm_status tdm_gemm_plan_stages(tdm_gemm_plan *plan, const char *forced) {
+/* A plan that follows the tuning data for the weights. False: there is nothing, or its row does not take what was unpacked. */
+static bool build_tuned(tdm_gemm_plan *plan, tdm_gemm_desc desc) {
+    char text[TDM_CHOICE_TEXT];
+    tdm_choice choice;
+    const tdm_tuning_row *const row = tdm_gemm_tuned(plan, &choice);
+    if (!row || choice.variant->op == plan->problem.op || tdm_forced_variant(choice.variant->op))
+        return false;
+    desc.variant = tdm_choice_write(&choice, text);
+    if (tdm_gemm_plan_build(plan->device, &desc, false, &plan->stages.inner) != TDM_OK) {
+        tdm_log(TDM_LOG_DEBUG, "dispatch", "gemm: %s refused: %s", text, tdm_last_detail());
+        return false;
+    }
+    tdm_gemm_note_tuning(plan->stages.inner, row, &choice);
+    return true;
+}
+
+/* The kernels and the places of what goes before the inner plan. */
+static tdm_status plan_before(tdm_gemm_plan *plan, const tdm_gemm_desc *inner) {
     tdm_gemm_stages *const stages = &plan->stages;
-    tdm_gemm_desc desc;
-    TDM_TRY(describe_inner(plan, &desc));
-    desc.variant = forced;
-    TDM_TRY(tdm_gemm_plan_build(plan->device, &desc, false, &stages->inner));
     plan->workspace_bytes = stages->inner->workspace_bytes;
     if (plan->problem.quantize_a) {
         TDM_TRY(build_stage(plan->device, TDM_OP_GEMM_QUANTIZE_ROWS, "gemm: quantizing A",
                             &stages->quantize_a));
-        TDM_TRY(reserve(&plan->workspace_bytes, &desc.a, &stages->a_at));
+        TDM_TRY(reserve(&plan->workspace_bytes, &inner->a, &stages->a_at));
         if (is_integer(&plan->problem))
-            return reserve(&plan->workspace_bytes, &desc.a_quant.scale, &stages->a_scale_at);
+            return reserve(&plan->workspace_bytes, &inner->a_quant.scale, &stages->a_scale_at);
     }
     TDM_TRY(build_stage(plan->device, TDM_OP_GEMM_WEIGHTS_UNPACK, "gemm: unpacking B",
                         &stages->unpack_b));
-    return reserve(&plan->workspace_bytes, &desc.b, &stages->b_at);
+    return reserve(&plan->workspace_bytes, &inner->b, &stages->b_at);
+}
+
+tdm_status tdm_gemm_plan_stages(tdm_gemm_plan *plan, const char *forced) {
+    tdm_gemm_desc desc;
+    TDM_TRY(describe_inner(plan, &desc));
+    if (forced || !build_tuned(plan, desc)) {
+        desc.variant = forced;
+        TDM_TRY(tdm_gemm_plan_build(plan->device, &desc, false, &plan->stages.inner));
+    }
+    return plan_before(plan, &desc);
+}
+
+tdm_status tdm_gemm_plan_tuned_stages(tdm_gemm_plan *plan, bool *staged) {
+    tdm_gemm_desc desc;
+    TDM_TRY(describe_inner(plan, &desc));
+    *staged = build_tuned(plan, desc);
+    return *staged ? plan_before(plan, &desc) : TDM_OK;
 }
 
 /* ---- running ------------------------------------------------------------------------------------------ */

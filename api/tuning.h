@@ -84,12 +84,13 @@ static inline int tdm_tuning_layout(bool transpose_a, bool transpose_b) {
 typedef struct tdm_tuning_row {
     const char *device; /* class or pattern, as written; see tdm_tuning_device_rank */
     tdm_op op;
+    bool quantize_a; /* of GEMM_WEIGHTS: rows of A are quantized in the call */
     tdm_dtype a, b;
     int layout;                     /* a place of tdm_tuning_layouts */
     int64_t shape[TDM_TUNING_AXES]; /* 0: any */
-    tdm_choice choice;
-    uint64_t ns; /* of one run, 0: not measured */
-    int line;    /* of the user's file; 0: shipped */
+    tdm_choice choice; /* of GEMM_WEIGHTS also a row that multiplies what was unpacked */
+    uint64_t ns;       /* of one run, 0: not measured */
+    int line;          /* of the user's file; 0: shipped */
 } tdm_tuning_row;
 
 #define TDM_TUNING_LINE 1024
@@ -170,6 +171,7 @@ typedef struct tdm_tuning_table tdm_tuning_table;
 
 typedef struct tdm_tuning_query {
     tdm_op op;
+    bool quantize_a;
     tdm_dtype a, b;
     int layout;
     int64_t shape[TDM_TUNING_AXES];

@@ -261,6 +261,46 @@ bool tdm_tuning_device_write(const tdm_device_info *info, char text[TDM_TUNING_D
 
 /* ---- rows ---------------------------------------------------------------------------------------- */
 
+/* What rows are for, by the word of the file. */
+static const struct operation_row {
+    const char *text;
+    tdm_op op;
+    bool quantize_a;
+} operation_rows[] = {
+    {"gemm", TDM_OP_GEMM, false},
+    {"gemm-int", TDM_OP_GEMM_INT, false},
+    {"gemm-weights", TDM_OP_GEMM_WEIGHTS, false},
+    {"gemm-weights-a8", TDM_OP_GEMM_WEIGHTS, true},
+};
+
+enum {
+    OPERATION_ROWS = sizeof operation_rows / sizeof operation_rows[0]
+};
+
+static tdm_tuning_outcome read_operation(const char *text, tdm_tuning_row *row,
+                                         char reason[TDM_TUNING_REASON]) {
+    for (int i = 0; i < OPERATION_ROWS; i++) {
+        if (strcmp(operation_rows[i].text, text) != 0)
+            continue;
+        row->op = operation_rows[i].op;
+        row->quantize_a = operation_rows[i].quantize_a;
+        return TDM_TUNING_OK;
+    }
+    return refuse(TDM_TUNING_STALE, reason, "nothing is tuned for the operation", text);
+}
+
+static const char *operation_text(const tdm_tuning_row *row) {
+    for (int i = 0; i < OPERATION_ROWS; i++)
+        if (operation_rows[i].op == row->op && operation_rows[i].quantize_a == row->quantize_a)
+            return operation_rows[i].text;
+    return NULL;
+}
+
+static bool is_float(tdm_dtype dtype) {
+    return tdm_dtype_info(dtype)->kind == TDM_CLASS_FLOAT;
+}
+
+/* Whether A and B are floats is what tells the operations apart. */
 static tdm_tuning_outcome read_types(const char *a, const char *b, tdm_tuning_row *row,
                                      char reason[TDM_TUNING_REASON]) {
     row->a = tdm_dtype_from_name(a);
@@ -268,13 +308,24 @@ static tdm_tuning_outcome read_types(const char *a, const char *b, tdm_tuning_ro
     if (row->a == TDM_DTYPE_NONE || row->b == TDM_DTYPE_NONE)
         return refuse(TDM_TUNING_STALE, reason, "there is no such dtype",
                       row->a == TDM_DTYPE_NONE ? a : b);
+    if (is_float(row->a) != (row->op != TDM_OP_GEMM_INT))
+        return refuse(TDM_TUNING_STALE, reason, "the operation takes no such A", a);
+    if (is_float(row->b) != (row->op == TDM_OP_GEMM))
+        return refuse(TDM_TUNING_STALE, reason, "the operation takes no such B", b);
     return TDM_TUNING_OK;
+}
+
+/* Weights are multiplied in place, or after they and the rows of A were brought into a form that other rows take. */
+static bool serves(const tdm_variant *variant, const tdm_tuning_row *row) {
+    return variant->op == row->op ||
+           (row->op == TDM_OP_GEMM_WEIGHTS &&
+            (variant->op == TDM_OP_GEMM || (variant->op == TDM_OP_GEMM_INT && row->quantize_a)));
 }
 
 static tdm_tuning_outcome read_choice(const char *text, tdm_tuning_row *row,
                                       char reason[TDM_TUNING_REASON]) {
     const tdm_tuning_outcome outcome = tdm_choice_read(text, &row->choice, reason);
-    if (outcome == TDM_TUNING_OK && row->choice.variant->op != row->op)
+    if (outcome == TDM_TUNING_OK && !serves(row->choice.variant, row))
         return refuse(TDM_TUNING_STALE, reason, "the variant is of another operation", text);
     return outcome;
 }
@@ -319,16 +370,14 @@ static tdm_tuning_outcome read_fields(char *const fields[FIELDS], tdm_tuning_row
     if (!tdm_tuning_device_is_valid(fields[FIELD_DEVICE]))
         return refuse(TDM_TUNING_CORRUPT, reason, "neither a device class nor a device pattern",
                       fields[FIELD_DEVICE]);
-    row->op = TDM_OP_GEMM;
     /* The form of every field comes first: a row is stale only when all of it could be read. */
     tdm_tuning_outcome outcome = read_layout(fields[FIELD_LAYOUT], row, reason);
     if (outcome == TDM_TUNING_OK)
         outcome = read_shape(fields[FIELD_SHAPE], row->shape, reason);
     if (outcome == TDM_TUNING_OK)
         outcome = read_time(fields[FIELD_TIME], row, reason);
-    if (outcome == TDM_TUNING_OK && strcmp(fields[FIELD_OP], "gemm") != 0)
-        outcome = refuse(TDM_TUNING_STALE, reason, "nothing is tuned for the operation",
-                         fields[FIELD_OP]);
+    if (outcome == TDM_TUNING_OK)
+        outcome = read_operation(fields[FIELD_OP], row, reason);
     if (outcome == TDM_TUNING_OK)
         outcome = read_types(fields[FIELD_A], fields[FIELD_B], row, reason);
     if (outcome == TDM_TUNING_OK)
@@ -363,7 +412,9 @@ bool tdm_tuning_row_write(const tdm_tuning_row *row, char line[TDM_TUNING_LINE])
     char time[40] = "not-measured";
     if (row->ns != 0)
         snprintf(time, sizeof time, "measured=%llu", (unsigned long long)row->ns);
-    return snprintf(line, TDM_TUNING_LINE, "%s gemm %s %s %s %s %s %s", row->device,
+    const char *const operation = operation_text(row);
+    return operation &&
+           snprintf(line, TDM_TUNING_LINE, "%s %s %s %s %s %s %s %s", row->device, operation,
                     tdm_dtype_name(row->a), tdm_dtype_name(row->b), tdm_tuning_layouts[row->layout],
                     tdm_tuning_shape_write(row->shape, shape),
                     tdm_choice_write(&row->choice, choice), time) < TDM_TUNING_LINE;

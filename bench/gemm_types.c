@@ -77,7 +77,25 @@ int gemm_types_integer(gemm_types types) {
     return (rows[types].dynamic || is_integer(dtype[OP_GEMM_A])) && is_integer(dtype[OP_GEMM_B]);
 }
 
-int gemm_types_alike(gemm_types types) {
+tdm_op gemm_types_op(gemm_types types) {
     const tdm_dtype *const dtype = rows[types].dtype;
-    return dtype[OP_GEMM_A] == dtype[OP_GEMM_B] && dtype[OP_GEMM_A] == dtype[OP_GEMM_D];
+    if (!is_integer(dtype[OP_GEMM_B]))
+        return TDM_OP_GEMM;
+    return is_integer(dtype[OP_GEMM_A]) ? TDM_OP_GEMM_INT : TDM_OP_GEMM_WEIGHTS;
+}
+
+gemm_types gemm_types_of(tdm_dtype a, tdm_dtype b, int dynamic) {
+    for (size_t i = GEMM_NO_TYPES + 1; i < sizeof rows / sizeof rows[0]; i++) {
+        if (rows[i].dtype[OP_GEMM_A] == a && rows[i].dtype[OP_GEMM_B] == b &&
+            rows[i].dynamic == (dynamic != 0))
+            return (gemm_types)i;
+    }
+    return GEMM_NO_TYPES;
+}
+
+gemm_types gemm_types_for_tuning(gemm_types types) {
+    const types_row *const row = &rows[types];
+    return types == GEMM_NO_TYPES
+               ? GEMM_NO_TYPES
+               : gemm_types_of(row->dtype[OP_GEMM_A], row->dtype[OP_GEMM_B], row->dynamic);
 }

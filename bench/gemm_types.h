@@ -7,6 +7,7 @@
 
 #include <tandem/dtype.h>
 
+#include "kernels/kernel_index.h"
 #include "tests/op_gemm.h"
 
 /*
@@ -59,7 +60,16 @@ int gemm_types_exact(gemm_types types);
 /* What is multiplied are integers. */
 int gemm_types_integer(gemm_types types);
 
-/* A, B and D are stored alike. */
-int gemm_types_alike(gemm_types types);
+/* The operation of kernels/variants.def whose rows multiply them. */
+tdm_op gemm_types_op(gemm_types types);
+
+/*
+ * The first combination with these operands; with `dynamic`, rows of A are quantized in the call. D does not count: it is a matter
+ * of the epilogue. GEMM_NO_TYPES when there is none.
+ */
+gemm_types gemm_types_of(tdm_dtype a, tdm_dtype b, int dynamic);
+
+/* The combination that stands for this one in tuning data, which knows operations, A and B only. */
+gemm_types gemm_types_for_tuning(gemm_types types);
 
 #endif

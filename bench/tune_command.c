@@ -234,7 +234,7 @@ static int run_with(const tune_options *options) {
         code = device_pick(command_name, options->device, &context, &index, &info);
     if (cases.left_out > 0)
         fprintf(stderr,
-                "%s: %d problems of the log were left out: mixed types or sizes that "
+                "%s: %d problems of the log were left out: other types or sizes that "
                 "the check cannot hold\n",
                 command_name, cases.left_out);
     /* Only the workers keep the device open: its threads would disturb them. */
@@ -261,7 +261,8 @@ int tune_command(int argc, char **argv) {
          NULL, 0, 0},
         {"set", CLI_CHOICES, &given.sets, "LIST",
          "shapes of a workload, as tandem bench gemm has it", gemm_set_choices, 0, 0},
-        {"dtype", CLI_CHOICES, &given.dtypes, "LIST", "storage of A, B and D", "f32|f16|bf16", 0,
+        {"dtype", CLI_CHOICES, &given.dtypes, "LIST",
+         "storage of A and B, as tandem bench gemm has it; f32 by default", tune_dtype_choices, 0,
          0},
         {"layout", CLI_CHOICES, &given.layouts, "LIST",
          "A and B as they are or transposed; nn, or the set's, by default", "nn|nt|tn|tt", 0, 0},

@@ -60,7 +60,8 @@ static void show(void *user, const tune_search *search) {
 
 static tdm_tuning_row row_of(const tune_run *run, const gemm_case *item) {
     return (tdm_tuning_row){.device = run->device,
-                            .op = TDM_OP_GEMM,
+                            .op = gemm_types_op(item->types),
+                            .quantize_a = gemm_types_dynamic(item->types),
                             .a = gemm_types_dtype(item->types, OP_GEMM_A),
                             .b = gemm_types_dtype(item->types, OP_GEMM_B),
                             .layout = tdm_tuning_layout(item->transpose_a, item->transpose_b),

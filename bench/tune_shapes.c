@@ -18,6 +18,8 @@ const char tune_default_shapes[] =
     "128x768x768,128x3072x768,128x768x3072,512x768x768,512x3072x768,512x768x3072,"
     "1x4096x4096,16x4096x4096,64x4096x4096,96*512x512x64";
 
+const char tune_dtype_choices[] = "f32|f16|bf16|s8|u8s8|w8|w4|w8a8|w4a8";
+
 static int same_case(const gemm_case *a, const gemm_case *b) {
     return a->m == b->m && a->n == b->n && a->k == b->k &&
            gemm_case_batch(a) == gemm_case_batch(b) && a->types == b->types &&
@@ -117,11 +119,7 @@ int tune_cases_add_sets(const char *command, const char *sets, const char *dtype
 
 /* ---- logs ------------------------------------------------------------------------------------------ */
 
-static int can_be_tuned(const gemm_case *item) {
-    return item->types != GEMM_NO_TYPES && gemm_types_alike(item->types);
-}
-
-/* The fields of "gemm: problem m=.. n=.. k=.. batch=.. a=.. b=..". Returns 0 when it is no case of its own. */
+/* The fields of "gemm: problem m=.. n=.. k=.. batch=.. a=.. b=..", of weights with qa=1 where A is quantized. Returns 0 when it is no case of its own. */
 static int read_problem(const char *fields, gemm_case *item) {
     char a[16];
     char b[16];
@@ -133,10 +131,11 @@ static int read_problem(const char *fields, gemm_case *item) {
              (long long)worker_field_integer(fields, "m", 0),
              (long long)worker_field_integer(fields, "n", 0),
              (long long)worker_field_integer(fields, "k", 0));
-    item->types = gemm_types_find(a);
+    item->types = gemm_types_of(tdm_dtype_from_name(a), tdm_dtype_from_name(b),
+                                worker_field_integer(fields, "qa", 0) != 0);
     item->transpose_a = worker_field_integer(fields, "ta", 0) != 0;
     item->transpose_b = worker_field_integer(fields, "tb", 0) != 0;
-    return strcmp(a, b) == 0 && can_be_tuned(item) && gemm_case_parse_shape(shape, item) == 0;
+    return item->types != GEMM_NO_TYPES && gemm_case_parse_shape(shape, item) == 0;
 }
 
 /* "MxNxK f32" or "BATCH*MxNxK f32", and nothing else. */
@@ -146,8 +145,8 @@ static int read_plain(const char *line, gemm_case *item) {
     char more;
     if (sscanf(line, " %95s %15s %c", shape, dtype, &more) != 2)
         return 0;
-    item->types = gemm_types_find(dtype);
-    return can_be_tuned(item) && gemm_case_parse_shape(shape, item) == 0;
+    item->types = gemm_types_for_tuning(gemm_types_find(dtype));
+    return item->types != GEMM_NO_TYPES && gemm_case_parse_shape(shape, item) == 0;
 }
 
 static int take_line(const char *line, tune_cases *cases) {

@@ -17,6 +17,9 @@ typedef struct tune_cases {
 /* What is tuned where nobody says: squares, tails, transformer layers, few rows, a batch. */
 extern const char tune_default_shapes[];
 
+/* For the option table: combinations that tuning data tells apart, separated by '|'. */
+extern const char tune_dtype_choices[];
+
 /* Add one, unless it is there. -1 when there are too many or memory is short. */
 int tune_cases_add(tune_cases *cases, const gemm_case *item);
 

@@ -12,11 +12,23 @@ static const int64_t skinny_side = 64;
 /* Least steps of K in a part that are worth a try. */
 static const int64_t split_depth = 1024;
 
-static int takes_types(const tdm_variant *row, const gemm_case *item) {
+/* What the rows of an operation are given: A and B of the case, or what those become first. */
+typedef struct tune_operands {
+    tdm_op op;
+    tdm_dtype a, b;
+    int quantize_a;
+} tune_operands;
+
+static int takes_types(const tdm_variant *row, const tune_operands *given) {
     const int32_t a = row->parameters[TDM_GEMM_P_A_TYPE];
     const int32_t b = row->parameters[TDM_GEMM_P_B_TYPE];
-    return (a == 0 || a == (int32_t)gemm_types_dtype(item->types, OP_GEMM_A)) &&
-           (b == 0 || b == (int32_t)gemm_types_dtype(item->types, OP_GEMM_B));
+    if (row->op != given->op)
+        return 0;
+    if (row->op == TDM_OP_GEMM_INT) /* whose rows take s8 and u8 */
+        return 1;
+    if (row->op == TDM_OP_GEMM_WEIGHTS && row->parameters[TDM_GEMM_P_QUANTIZED_A])
+        return given->quantize_a && (b == 0 || b == (int32_t)given->b);
+    return (a == 0 || a == (int32_t)given->a) && (b == 0 || b == (int32_t)given->b);
 }
 
 static int fits_device(const tdm_variant *row, const tdm_device_info *device) {
@@ -74,13 +86,16 @@ static void add_row(tune_space *space, const tdm_variant *variant, const gemm_ca
             fill_values(row->values[i], greatest_value(variant, (tdm_tune_parameter)i, item));
 }
 
-/* Some rows win where next to nothing is to do, or where one side is short, and take seconds where much is. */
+/*
+ * Some rows win where next to nothing is to do, or where one side is short, and take seconds where much is. Of quantized weights
+ * the plain kernel is a last resort: what was unpacked has its own.
+ */
 static int is_hopeless(const tune_space *space, const tdm_variant *row, const gemm_case *item) {
     const double work =
         (double)item->m * (double)item->n * (double)item->k * (double)gemm_case_batch(item);
     switch (row->parameters[TDM_GEMM_P_FAMILY]) {
     case TDM_GEMM_REFERENCE:
-        return space->row_count > 0 && work > reference_work;
+        return row->op == TDM_OP_GEMM_WEIGHTS || (space->row_count > 0 && work > reference_work);
     case TDM_GEMM_SKINNY:
         return least(item->m, item->n) > skinny_side;
     default:
@@ -88,14 +103,29 @@ static int is_hopeless(const tune_space *space, const tdm_variant *row, const ge
     }
 }
 
-void tune_space_fill(tune_space *space, const tdm_device_info *device, const gemm_case *item) {
-    space->row_count = 0;
+static void add_rows(tune_space *space, const tdm_device_info *device, const gemm_case *item,
+                     const tune_operands *given) {
     for (int i = 0; i < tdm_variant_count && space->row_count < TUNE_MAX_ROWS; i++) {
         const tdm_variant *const variant = &tdm_variants[i];
-        if (variant->op == TDM_OP_GEMM && fits_device(variant, device) &&
-            takes_types(variant, item) && !is_hopeless(space, variant, item))
+        if (takes_types(variant, given) && fits_device(variant, device) &&
+            !is_hopeless(space, variant, item))
             add_row(space, variant, item);
     }
+}
+
+void tune_space_fill(tune_space *space, const tdm_device_info *device, const gemm_case *item) {
+    const tune_operands own = {.op = gemm_types_op(item->types),
+                               .a = gemm_types_dtype(item->types, OP_GEMM_A),
+                               .b = gemm_types_dtype(item->types, OP_GEMM_B),
+                               .quantize_a = gemm_types_dynamic(item->types)};
+    static const tune_operands integers = {.op = TDM_OP_GEMM_INT, .a = TDM_S8, .b = TDM_S8};
+    static const tune_operands floats = {.op = TDM_OP_GEMM, .a = TDM_F32, .b = TDM_F32};
+    space->row_count = 0;
+    add_rows(space, device, item, &own);
+    if (own.op == TDM_OP_GEMM_WEIGHTS && own.quantize_a && own.b == TDM_S8)
+        add_rows(space, device, item, &integers);
+    if (own.op == TDM_OP_GEMM_WEIGHTS)
+        add_rows(space, device, item, &floats);
 }
 
 static int64_t row_size(const tune_row *row) {

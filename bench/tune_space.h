@@ -22,7 +22,10 @@ typedef struct tune_space {
     int row_count;
 } tune_space;
 
-/* Rows in the table's order, the reference last. */
+/*
+ * Rows in the table's order, the reference last. Of quantized weights first those that multiply them in place, then those for
+ * what they become when they are unpacked.
+ */
 void tune_space_fill(tune_space *space, const tdm_device_info *device, const gemm_case *item);
 
 /* Number of different choices. */

@@ -15,33 +15,17 @@
 #include "api/gemm_internal.h"
 #include "bench/cli_options.h"
 #include "bench/tune_run.h"
+#include "tests/support/test_folder.h"
 
-static char folder[] = "/tmp/tandem-tune-XXXXXX";
-static char path[128];   /* of the tuning file */
-static char script[128]; /* of the worker */
+static char path[TEST_PATH];   /* of the tuning file */
+static char script[TEST_PATH]; /* of the worker */
 
 static int make_folder(void **state) {
-    (void)state;
-    if (mkdtemp(folder) == NULL)
+    if (test_folder_make(state) != 0)
         return -1;
-    snprintf(path, sizeof path, "%s/sub/folder/tuning.txt", folder);
-    snprintf(script, sizeof script, "%s/worker", folder);
+    test_folder_path(path, "sub/folder/tuning.txt");
+    test_folder_path(script, "worker");
     return 0;
-}
-
-static int remove_folder(void **state) {
-    char command[256];
-    (void)state;
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command);
-}
-
-static void write_file(const char *name, const char *text, mode_t mode) {
-    FILE *const file = fopen(name, "w");
-    assert_non_null(file);
-    fputs(text, file);
-    assert_int_equal(fclose(file), 0);
-    assert_int_equal(chmod(name, mode), 0);
 }
 
 static char *read_file(const char *name) {
@@ -257,19 +241,13 @@ static int verify_ok(const void *user, const void *bytes, size_t size, double *m
 
 /* What the worker gives as its output. */
 static void write_outputs(const void *right, const void *wrong, size_t bytes) {
-    const void *const outputs[] = {right, wrong};
-    for (int i = 0; i < 2; i++) {
-        char name[160];
-        snprintf(name, sizeof name, "%s/%s", folder, i == 0 ? "right" : "wrong");
-        FILE *const file = fopen(name, "w");
-        assert_non_null(file);
-        assert_int_equal(fwrite(outputs[i], 1, bytes, file), bytes);
-        assert_int_equal(fclose(file), 0);
-    }
+    char name[TEST_PATH];
+    test_file_write(test_folder_path(name, "right"), right, bytes);
+    test_file_write(test_folder_path(name, "wrong"), wrong, bytes);
 }
 
 static tune_bench make_bench(void) {
-    write_file(script, worker_text_of_shell, 0700);
+    test_text_write(script, worker_text_of_shell, 0700);
     write_outputs("ok", "no", 2);
     return (tune_bench){.program = script,
                         .request = "suite=gemm",
@@ -489,14 +467,13 @@ static void rows_are_added_and_replaced_and_the_rest_stays(void **state) {
               "a/b/c%20d gemm f32 f32 nn 1x2x3x1 gemm_f32_tiled_32x32 measured=5\n"
               "a/b/c%20d gemm f32 f32 nn 4x2x3x1 gemm_any_reference measured=7\n");
     /* Nothing of a temporary file stays behind. */
-    char command[256];
-    snprintf(command, sizeof command, "test \"$(ls %s/sub/folder)\" = tuning.txt", folder);
-    assert_int_equal(system(command), 0);
+    char name[TEST_PATH];
+    assert_int_equal(test_folder_count(test_folder_path(name, "sub/folder")), 1);
 }
 
 static void a_file_that_is_none_of_ours_is_left_alone(void **state) {
     (void)state;
-    write_file(path, "precious\n", 0600);
+    test_text_write(path, "precious\n", 0600);
     assert_int_equal(put(1, "gemm_any_reference", 10), -1);
     assert_string_equal(read_file(path), "precious\n");
     unlink(path);
@@ -504,10 +481,9 @@ static void a_file_that_is_none_of_ours_is_left_alone(void **state) {
 
 static void a_link_stays_a_link(void **state) {
     (void)state;
-    char target[160];
+    char target[TEST_PATH];
     struct stat status;
-    snprintf(target, sizeof target, "%s/elsewhere.txt", folder);
-    write_file(target, "tandem-tuning 1\n", 0600);
+    test_text_write(test_folder_path(target, "elsewhere.txt"), "tandem-tuning 1\n", 0600);
     unlink(path);
     assert_int_equal(symlink(target, path), 0);
     assert_int_equal(put(1, "gemm_any_reference", 10), 0);
@@ -586,11 +562,10 @@ static void a_problem_that_does_not_fit_is_skipped(void **state) {
 
 static void shapes_come_from_a_log(void **state) {
     (void)state;
-    char log[160];
+    char log[TEST_PATH];
     tune_cases cases = {.items = NULL};
-    snprintf(log, sizeof log, "%s/log.txt", folder);
-    write_file(
-        log,
+    test_text_write(
+        test_folder_path(log, "log.txt"),
         "something else\n"
         "tandem debug dispatch: gemm: problem m=5 n=6 k=7 batch=1 a=f16 b=f16 d=f32 ta=0 tb=1\n"
         "tandem debug dispatch: gemm: problem m=5 n=6 k=7 batch=1 a=f16 b=f16 d=f16\n"
@@ -613,7 +588,7 @@ static void shapes_come_from_a_log(void **state) {
     assert_true(cases.items[4].m == 9 && cases.items[4].batch == 3);
     assert_true(cases.items[5].k == 3 && cases.items[5].types == GEMM_F32);
     tune_cases_release(&cases);
-    write_file(log, "nothing\n", 0600);
+    test_text_write(log, "nothing\n", 0600);
     assert_int_equal(tune_cases_read_log("test", log, &cases), CLI_EXIT_FAILED);
     assert_int_equal(tune_cases_read_log("test", "/nonexistent", &cases), CLI_EXIT_FAILED);
     tune_cases_release(&cases);
@@ -638,5 +613,5 @@ int main(void) {
         cmocka_unit_test(a_problem_that_does_not_fit_is_skipped),
         cmocka_unit_test(shapes_come_from_a_log),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_folder, test_folder_remove);
 }

@@ -14,31 +14,23 @@
 
 #include <cjson/cJSON.h>
 
+#include "tests/support/test_folder.h"
 #include "tests/support/test_program.h"
 
 static const char program[] = TANDEM_BINARY_DIR "/bin/tandem";
-static char folder[] = "/tmp/tandem-tune-XXXXXX";
-static char path[128]; /* of the tuning file */
-static char output_variable[160];
+static char path[TEST_PATH]; /* of the tuning file */
+static char output_variable[TEST_PATH + 32];
 
 enum {
     PATIENCE_S = 240
 };
 
 static int make_folder(void **state) {
-    (void)state;
-    if (mkdtemp(folder) == NULL)
+    if (test_folder_make(state) != 0)
         return -1;
-    snprintf(path, sizeof path, "%s/tuning.txt", folder);
+    test_folder_path(path, "tuning.txt");
     snprintf(output_variable, sizeof output_variable, "TANDEM_TUNING_FILE=%s", path);
     return 0;
-}
-
-static int remove_folder(void **state) {
-    char command[256];
-    (void)state;
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command);
 }
 
 /* What --device gets: the first name of TANDEM_TEST_DEVICES. */
@@ -108,6 +100,34 @@ static void the_library_follows_the_file_and_says_so(void **state) {
     test_program_release(&without);
 }
 
+/* Every candidate was verified: one that is wrong, crashes or hangs is named on standard error. */
+static void integers_and_weights_are_tuned_and_followed(void **state) {
+    (void)state;
+    const char *const variables[] = {output_variable, NULL};
+    expect(run("tune --quick --time-limit 20 --shapes 24x40x32 --dtype u8s8,w8,w4a8 --layout nt",
+               variables),
+           0, "3 tuned, 0 skipped, 0 not reached, 0 failed", "");
+    assert_int_equal(rows_with(" gemm-int u8 s8 nt 24x40x32x1 gemm_int_"), 1);
+    assert_int_equal(rows_with(" gemm-weights f32 s8 nt 24x40x32x1 gemm_"), 1);
+    assert_int_equal(rows_with(" gemm-weights-a8 f32 s4 nt 24x40x32x1 gemm_"), 1);
+    expect(
+        run("tune --quick --time-limit 4 --shapes 24x40x32 --dtype w8,u8s8 --layout nt", variables),
+        0, "0 tuned, 2 skipped, 0 not reached, 0 failed", "");
+    const char *const loud[] = {output_variable, "TANDEM_LOG=dispatch", NULL};
+    expect(run("bench gemm --quick --shapes 24x40x32 --layout nt --dtype u8s8 --roof memory", loud),
+           0, "u8s8 24x40x32 nt", "of the user's file, 24x40x32x1 nt, measured ");
+    expect(run("bench gemm --quick --shapes 24x40x32 --layout nt --dtype w8 --roof memory", loud),
+           0, "w8 24x40x32 nt", "of the user's file, 24x40x32x1 nt, measured ");
+    test_program_result again = run("tune --quick --again --time-limit 2 --shapes 24x40x32 "
+                                    "--dtype u8s8,w8a8 --layout nt",
+                                    variables);
+    assert_int_equal(again.exit_code, 0);
+    if (strstr(again.errors, "failed") != NULL)
+        fail_msg("%s", again.errors);
+    test_program_release(&again);
+    assert_int_equal(rows_with(" gemm-int u8 s8 nt 24x40x32x1 gemm_int_"), 1);
+}
+
 static void an_applications_log_says_what_to_tune(void **state) {
     (void)state;
     char command[512];
@@ -115,16 +135,19 @@ static void an_applications_log_says_what_to_tune(void **state) {
     const char *const variables[] = {output_variable, NULL};
     test_program_result application = run("bench gemm --quick --shapes 33x9x17 --dtype f16", off);
     assert_int_equal(application.exit_code, 0);
-    char log[160];
-    snprintf(log, sizeof log, "%s/log.txt", folder);
-    FILE *const file = fopen(log, "w");
-    assert_non_null(file);
-    fputs(application.errors, file);
-    assert_int_equal(fclose(file), 0);
+    char log[TEST_PATH];
+    test_text_write(test_folder_path(log, "log.txt"), application.errors, 0600);
     test_program_release(&application);
     snprintf(command, sizeof command, "tune --quick --time-limit 4 --from-log %s", log);
     expect(run(command, variables), 0, "f16 33x9x17 nn", "");
     assert_int_equal(rows_with(" gemm f16 f16 nn 33x9x17x1 gemm_"), 1);
+    application =
+        run("bench gemm --quick --shapes 5x9x16 --dtype w8a8 --layout nt --roof memory", off);
+    assert_int_equal(application.exit_code, 0);
+    test_text_write(log, application.errors, 0600);
+    test_program_release(&application);
+    expect(run(command, variables), 0, "w8a8 5x9x16 nt", "");
+    assert_int_equal(rows_with(" gemm-weights-a8 f32 s8 nt 5x9x16x1 gemm_"), 1);
 }
 
 static const char *text(const cJSON *row, const char *key) {
@@ -169,13 +192,9 @@ static void the_time_limit_holds(void **state) {
 
 static void a_file_of_somebody_else_is_refused(void **state) {
     (void)state;
-    char other[160];
+    char other[TEST_PATH];
     char command[512];
-    snprintf(other, sizeof other, "%s/other.txt", folder);
-    FILE *const file = fopen(other, "w");
-    assert_non_null(file);
-    fputs("precious\n", file);
-    assert_int_equal(fclose(file), 0);
+    test_text_write(test_folder_path(other, "other.txt"), "precious\n", 0600);
     snprintf(command, sizeof command, "tune --shapes 8x8x8 --output %s", other);
     expect(run(command, NULL), 1, "", "line 1: the first line is not");
     const char *const variables[] = {output_variable, NULL};
@@ -195,10 +214,11 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shapes_are_tuned_kept_and_not_tuned_again),
         cmocka_unit_test(the_library_follows_the_file_and_says_so),
+        cmocka_unit_test(integers_and_weights_are_tuned_and_followed),
         cmocka_unit_test(an_applications_log_says_what_to_tune),
         cmocka_unit_test(results_are_written_as_json),
         cmocka_unit_test(the_time_limit_holds),
         cmocka_unit_test(a_file_of_somebody_else_is_refused),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_folder, test_folder_remove);
 }

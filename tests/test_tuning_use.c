@@ -1,58 +1,14 @@
 /* Plans follow tuning data: the user's file, the shipped rows, a forced variant with parameters. */
 // ctest: device timeout=300
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "api/core.h"
 #include "api/gemm_internal.h"
 #include "tests/support/device_cases.h"
 #include "tests/support/gemm_table.h"
 #include "tests/support/gemm_trial.h"
-
-/* ---- a device of its own, opened with a file ------------------------------------------------------ */
-
-typedef struct tuned_device {
-    char path[64];
-    tdm_context *context;
-    tdm_device *device;
-} tuned_device;
-
-static char heard[16384];
-
-static void listen(void *user, tdm_log_level level, const char *topic, const char *message) {
-    const size_t used = strlen(heard);
-    (void)user;
-    (void)level;
-    if (strcmp(topic, "dispatch") == 0 || strcmp(topic, "tuning") == 0)
-        snprintf(heard + used, sizeof heard - used, "%s: %s\n", topic, message);
-}
-
-/* The device again, in a context that reads this text as the user's file. */
-static tuned_device open_with(const test_device *device, const char *text) {
-    tuned_device own = {.path = "/tmp/tandem-tuning-XXXXXX"};
-    int index;
-    const int descriptor = mkstemp(own.path);
-    assert_true(descriptor >= 0);
-    assert_int_equal(write(descriptor, text, strlen(text)), (ssize_t)strlen(text));
-    close(descriptor);
-    setenv("TANDEM_TUNING_FILE", own.path, 1);
-    heard[0] = '\0';
-    tdm_set_log(listen, NULL);
-    TEST_OK(tdm_context_create(NULL, &own.context));
-    TEST_OK(tdm_context_find_device(own.context, device->info.selector, &index));
-    TEST_OK(tdm_device_get(own.context, index, &own.device));
-    setenv("TANDEM_TUNING_FILE", "off", 1);
-    return own;
-}
-
-static void close_device(tuned_device *own) {
-    tdm_set_log(NULL, NULL);
-    tdm_device_release(own->device);
-    tdm_context_destroy(own->context);
-    unlink(own->path);
-}
+#include "tests/support/tuned_device.h"
 
 static tdm_gemm_desc desc_of(int64_t m, int64_t n, int64_t k) {
     tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
@@ -63,105 +19,100 @@ static tdm_gemm_desc desc_of(int64_t m, int64_t n, int64_t k) {
     return desc;
 }
 
-/* The plan of a shape; its variant is kept in `name`, its tuning in `tuning`. */
-static void plan_of(tdm_device *device, const tdm_gemm_desc *desc, char name[64],
-                    char tuning[TDM_GEMM_TUNING_TEXT]) {
-    tdm_gemm_plan *plan;
-    TEST_OK(tdm_gemm_plan_create(device, desc, &plan));
-    snprintf(name, 64, "%s", tdm_gemm_plan_variant(plan));
-    snprintf(tuning, TDM_GEMM_TUNING_TEXT, "%s", tdm_gemm_plan_tuning(plan));
-    tdm_gemm_plan_destroy(plan);
-}
-
-#define HEADER "tandem-tuning 1\n"
-
 /* The plain kernel is the one that nothing but a row of the file would choose. */
 DEVICE_TEST(a_plan_follows_the_users_file_and_says_so) {
-    tuned_device own =
-        open_with(device, HEADER "*/* gemm f32 f32 any 40x40x40 gemm_any_reference measured=1000\n"
-                                 "*/* gemm f32 f32 any 900x9x9 gemm_any_reference not-measured\n");
-    char name[64], tuning[TDM_GEMM_TUNING_TEXT];
+    tuned_device own = tuned_device_open(
+        device, TUNING_HEADER "*/* gemm f32 f32 any 40x40x40 gemm_any_reference measured=1000\n"
+                              "*/* gemm f32 f32 any 900x9x9 gemm_any_reference not-measured\n");
+    tuned_plan said;
     tdm_gemm_desc desc = desc_of(40, 41, 42);
-    plan_of(own.device, &desc, name, tuning);
-    assert_string_equal(name, "gemm_any_reference");
-    assert_string_equal(tuning, "gemm_any_reference: line 2 of the user's file, 40x40x40x1 any, "
-                                "measured 0.001 ms");
-    assert_non_null(strstr(heard, "dispatch: gemm: problem m=40 n=41 k=42 batch=1 a=f32 b=f32 "
-                                  "d=f32 ta=0 tb=0\n"));
-    assert_non_null(strstr(heard, "dispatch: gemm: tuning prefers gemm_any_reference: line 2"));
-    assert_non_null(strstr(heard, "dispatch: gemm: gemm_any_reference chosen\n"));
+    said = tuned_device_plan(&own, &desc);
+    assert_string_equal(said.variant, "gemm_any_reference");
+    assert_string_equal(said.tuning,
+                        "gemm_any_reference: line 2 of the user's file, 40x40x40x1 any, "
+                        "measured 0.001 ms");
+    assert_non_null(strstr(tuned_device_heard(),
+                           "dispatch: gemm: problem m=40 n=41 k=42 batch=1 a=f32 b=f32 "
+                           "d=f32 ta=0 tb=0\n"));
+    assert_non_null(
+        strstr(tuned_device_heard(), "dispatch: gemm: tuning prefers gemm_any_reference: line 2"));
+    assert_non_null(strstr(tuned_device_heard(), "dispatch: gemm: gemm_any_reference chosen\n"));
     desc = desc_of(80, 80, 80);
-    plan_of(own.device, &desc, name, tuning);
-    assert_string_equal(name, "gemm_any_reference");
+    said = tuned_device_plan(&own, &desc);
+    assert_string_equal(said.variant, "gemm_any_reference");
     desc = desc_of(81, 80, 80);
-    plan_of(own.device, &desc, name, tuning);
-    assert_string_not_equal(name, "gemm_any_reference");
-    assert_null(strstr(tuning, "user"));
+    said = tuned_device_plan(&own, &desc);
+    assert_string_not_equal(said.variant, "gemm_any_reference");
+    assert_null(strstr(said.tuning, "user"));
     desc = desc_of(900, 9, 9);
-    plan_of(own.device, &desc, name, tuning);
-    assert_string_equal(name, "gemm_any_reference");
-    assert_non_null(strstr(tuning, "line 3 of the user's file, 900x9x9x1 any, not measured"));
-    close_device(&own);
+    said = tuned_device_plan(&own, &desc);
+    assert_string_equal(said.variant, "gemm_any_reference");
+    assert_non_null(strstr(said.tuning, "line 3 of the user's file, 900x9x9x1 any, not measured"));
+    tuned_device_close(&own);
 }
 
 DEVICE_TEST(a_forced_variant_stands_above_the_file) {
-    tuned_device own =
-        open_with(device, HEADER "any gemm f32 f32 any *x*x* gemm_any_reference measured=1000\n");
-    char name[64], tuning[TDM_GEMM_TUNING_TEXT];
+    tuned_device own = tuned_device_open(
+        device, TUNING_HEADER "any gemm f32 f32 any *x*x* gemm_any_reference measured=1000\n");
+    tuned_plan said;
     tdm_gemm_desc desc = desc_of(40, 40, 40);
     desc.variant = "gemm_f32_tiled_32x32";
-    plan_of(own.device, &desc, name, tuning);
-    assert_string_equal(name, "gemm_f32_tiled_32x32");
-    assert_string_equal(tuning, "");
+    said = tuned_device_plan(&own, &desc);
+    assert_string_equal(said.variant, "gemm_f32_tiled_32x32");
+    assert_string_equal(said.tuning, "");
     desc.variant = NULL;
     tdm_force_variant("gemm_f32_tiled_32x32");
-    plan_of(own.device, &desc, name, tuning);
-    assert_string_equal(name, "gemm_f32_tiled_32x32");
+    said = tuned_device_plan(&own, &desc);
+    assert_string_equal(said.variant, "gemm_f32_tiled_32x32");
     tdm_force_variant("softmax_f32_rows_x1"); /* of another operation */
-    plan_of(own.device, &desc, name, tuning);
-    assert_string_equal(name, "gemm_any_reference");
+    said = tuned_device_plan(&own, &desc);
+    assert_string_equal(said.variant, "gemm_any_reference");
     tdm_force_variant(NULL);
-    close_device(&own);
+    tuned_device_close(&own);
 }
 
 /* An unmeasured row gives way to the rules on tiles, a measured one does not; neither to what cannot be. */
 DEVICE_TEST(a_preference_that_cannot_be_is_passed_over) {
-    char without[64], name[64], tuning[TDM_GEMM_TUNING_TEXT];
+    tuned_plan said, without;
     tdm_gemm_desc desc = desc_of(20, 20, 20);
-    tuned_device own = open_with(device, HEADER);
-    plan_of(own.device, &desc, without, tuning);
-    close_device(&own);
+    tuned_device own = tuned_device_open(device, TUNING_HEADER);
+    without = tuned_device_plan(&own, &desc);
+    tuned_device_close(&own);
 
-    own = open_with(device, HEADER "any gemm f32 f32 any *x*x* gemm_f16_tiled_32x32 measured=1\n");
-    plan_of(own.device, &desc, name, tuning);
-    assert_string_equal(name, without);
-    assert_string_equal(tuning, "");
-    assert_non_null(strstr(heard, "tuning prefers gemm_f16_tiled_32x32"));
-    assert_non_null(strstr(heard, "gemm_f16_tiled_32x32 refused: A is f32 and B is f32\n"));
-    close_device(&own);
+    own = tuned_device_open(device, TUNING_HEADER
+                            "any gemm f32 f32 any *x*x* gemm_f16_tiled_32x32 measured=1\n");
+    said = tuned_device_plan(&own, &desc);
+    assert_string_equal(said.variant, without.variant);
+    assert_string_equal(said.tuning, "");
+    assert_non_null(strstr(tuned_device_heard(), "tuning prefers gemm_f16_tiled_32x32"));
+    assert_non_null(
+        strstr(tuned_device_heard(), "gemm_f16_tiled_32x32 refused: A is f32 and B is f32\n"));
+    tuned_device_close(&own);
 
-    own =
-        open_with(device, HEADER "any gemm f32 f32 any *x*x* gemm_f32_tiled_64x64 not-measured\n");
-    plan_of(own.device, &desc, name, tuning);
-    assert_string_equal(name, without);
-    assert_non_null(strstr(heard, "gemm_f32_tiled_64x64 refused: the matrix is smaller"));
-    close_device(&own);
+    own = tuned_device_open(device, TUNING_HEADER
+                            "any gemm f32 f32 any *x*x* gemm_f32_tiled_64x64 not-measured\n");
+    said = tuned_device_plan(&own, &desc);
+    assert_string_equal(said.variant, without.variant);
+    assert_non_null(
+        strstr(tuned_device_heard(), "gemm_f32_tiled_64x64 refused: the matrix is smaller"));
+    tuned_device_close(&own);
 
-    own = open_with(device, HEADER "any gemm f32 f32 any *x*x* gemm_f32_tiled_64x64 measured=1\n");
-    plan_of(own.device, &desc, name, tuning);
+    own = tuned_device_open(device, TUNING_HEADER
+                            "any gemm f32 f32 any *x*x* gemm_f32_tiled_64x64 measured=1\n");
+    said = tuned_device_plan(&own, &desc);
     if (device->info.max_group_items >= 256)
-        assert_string_equal(name, "gemm_f32_tiled_64x64");
-    close_device(&own);
+        assert_string_equal(said.variant, "gemm_f32_tiled_64x64");
+    tuned_device_close(&own);
 }
 
 /* Weights are packed once for plans of any M: a row for one M must not put them in other panels. */
 DEVICE_TEST(packed_weights_do_not_depend_on_the_file) {
     char text[TDM_PACKED_LAYOUT_TEXT];
     for (int with = 0; with < 2; with++) {
-        tuned_device own =
-            open_with(device, with ? HEADER "cpu gemm f32 f32 any *x*x* gemm_any_reference "
-                                            "measured=1\n"
-                                   : HEADER);
+        tuned_device own = tuned_device_open(
+            device, with ? TUNING_HEADER "cpu gemm f32 f32 any *x*x* gemm_any_reference "
+                                         "measured=1\n"
+                         : TUNING_HEADER);
         tdm_gemm_desc desc = desc_of(100, 100, 100);
         tdm_gemm_plan *plan;
         desc.packed_b = 1;
@@ -170,39 +121,40 @@ DEVICE_TEST(packed_weights_do_not_depend_on_the_file) {
             assert_string_equal(plan->packed_layout, text);
         snprintf(text, sizeof text, "%s", plan->packed_layout);
         tdm_gemm_plan_destroy(plan);
-        close_device(&own);
+        tuned_device_close(&own);
     }
 }
 
 DEVICE_TEST(a_transposed_operand_asks_for_its_own_rows) {
-    tuned_device own =
-        open_with(device, HEADER "any gemm f32 f32 nt 50x60x70 gemm_any_reference measured=1\n");
+    tuned_device own = tuned_device_open(
+        device, TUNING_HEADER "any gemm f32 f32 nt 50x60x70 gemm_any_reference measured=1\n");
     for (int transposed = 0; transposed < 2; transposed++) {
         const int64_t b[] = {60, 70};
-        char name[64], tuning[TDM_GEMM_TUNING_TEXT];
+        tuned_plan said;
         tdm_gemm_desc desc = desc_of(50, 60, 70);
         desc.transpose_b = transposed;
         if (transposed)
             TEST_OK(tdm_layout_contiguous(TDM_F32, 2, b, &desc.b));
-        plan_of(own.device, &desc, name, tuning);
-        assert_int_equal(strcmp(name, "gemm_any_reference") == 0, transposed);
+        said = tuned_device_plan(&own, &desc);
+        assert_int_equal(strcmp(said.variant, "gemm_any_reference") == 0, transposed);
     }
-    close_device(&own);
+    tuned_device_close(&own);
 }
 
 DEVICE_TEST(a_refused_file_changes_nothing) {
-    char without[64], name[64], tuning[TDM_GEMM_TUNING_TEXT], expected[TDM_GEMM_TUNING_TEXT];
+
     const tdm_gemm_desc desc = desc_of(40, 40, 40);
-    tuned_device own = open_with(device, HEADER);
-    plan_of(own.device, &desc, without, expected);
-    close_device(&own);
-    own =
-        open_with(device, HEADER "any gemm f32 f32 any *x*x* gemm_any_reference measured=1\nbad\n");
-    plan_of(own.device, &desc, name, tuning);
-    assert_non_null(strstr(heard, ": line 3: 1 fields, a row has 8; the file is not used\n"));
-    assert_string_equal(name, without);
-    assert_string_equal(tuning, expected);
-    close_device(&own);
+    tuned_device own = tuned_device_open(device, TUNING_HEADER);
+    const tuned_plan without = tuned_device_plan(&own, &desc);
+    tuned_device_close(&own);
+    own = tuned_device_open(device, TUNING_HEADER
+                            "any gemm f32 f32 any *x*x* gemm_any_reference measured=1\nbad\n");
+    const tuned_plan said = tuned_device_plan(&own, &desc);
+    assert_non_null(
+        strstr(tuned_device_heard(), ": line 3: 1 fields, a row has 8; the file is not used\n"));
+    assert_string_equal(said.variant, without.variant);
+    assert_string_equal(said.tuning, without.tuning);
+    tuned_device_close(&own);
 }
 
 /* ---- parameters ----------------------------------------------------------------------------------- */
@@ -274,9 +226,9 @@ DEVICE_TEST(parameters_go_with_the_size) {
     char text[256], with[128];
     const int64_t m = (int64_t)row->parameters[TDM_GEMM_P_ROWS] * 3;
     snprintf(with, sizeof with, "%s:row_items=3,col_items=1", row->name);
-    snprintf(text, sizeof text, HEADER "any gemm f32 f32 any %lldx200x200 %s measured=5\n",
+    snprintf(text, sizeof text, TUNING_HEADER "any gemm f32 f32 any %lldx200x200 %s measured=5\n",
              (long long)m, with);
-    tuned_device own = open_with(device, text);
+    tuned_device own = tuned_device_open(device, text);
     for (int64_t size = 160; size <= 400; size += 30) {
         tdm_gemm_plan *plan;
         const tdm_gemm_desc desc = desc_of(m, size, 200);
@@ -290,7 +242,7 @@ DEVICE_TEST(parameters_go_with_the_size) {
         }
         tdm_gemm_plan_destroy(plan);
     }
-    close_device(&own);
+    tuned_device_close(&own);
 }
 
 /* One item for more rows than local memory holds: refused where it was forced, dropped where a file wants it. */
@@ -302,7 +254,8 @@ DEVICE_TEST(parameters_that_do_not_fit_are_dropped) {
     const uint64_t strip =
         (uint64_t)p[TDM_GEMM_P_ROWS] * (uint64_t)p[TDM_GEMM_P_DEPTH] * sizeof(float);
     const int64_t m = p[TDM_GEMM_P_ROWS] * (int64_t)(device->info.local_bytes / strip + 2);
-    char text[256], variant[128], tuning[TDM_GEMM_TUNING_TEXT], name[64];
+    char text[256], variant[128];
+    tuned_plan said;
     tdm_gemm_plan *plan;
     tdm_gemm_desc desc = desc_of(m, 8, 8);
     snprintf(variant, sizeof variant, "%s:row_items=1", row->name);
@@ -310,12 +263,14 @@ DEVICE_TEST(parameters_that_do_not_fit_are_dropped) {
     TEST_REFUSED(tdm_gemm_plan_create(device->device, &desc, &plan), TDM_UNSUPPORTED,
                  "needs more local memory");
     desc.variant = NULL;
-    snprintf(text, sizeof text, HEADER "any gemm f32 f32 any *x*x* %s measured=5\n", variant);
-    tuned_device own = open_with(device, text);
-    plan_of(own.device, &desc, name, tuning);
-    assert_string_equal(name, row->name);
-    assert_non_null(strstr(tuning, "without its parameters, which need too much local memory"));
-    close_device(&own);
+    snprintf(text, sizeof text, TUNING_HEADER "any gemm f32 f32 any *x*x* %s measured=5\n",
+             variant);
+    tuned_device own = tuned_device_open(device, text);
+    said = tuned_device_plan(&own, &desc);
+    assert_string_equal(said.variant, row->name);
+    assert_non_null(
+        strstr(said.tuning, "without its parameters, which need too much local memory"));
+    tuned_device_close(&own);
 }
 
 /* ---- results --------------------------------------------------------------------------------------- */

@@ -1,6 +1,5 @@
 #include "tests/support/test_checkpoint.h"
 
-#include <dirent.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,29 +19,19 @@ enum {
 };
 
 static const char program[] = TANDEM_BINARY_DIR "/bin/tandem";
-static char folder[64];
 
 /* ---- the folder ---- */
 
 int test_checkpoint_enter(void **state) {
-    (void)state;
-    strcpy(folder, "/tmp/tandem-test-XXXXXX");
-    return mkdtemp(folder) && chdir(folder) == 0 ? 0 : -1;
+    return test_folder_make(state) == 0 && chdir(test_folder()) == 0 ? 0 : -1;
 }
 
 int test_checkpoint_leave(void **state) {
-    (void)state;
-    return chdir("/") == 0 ? rmdir(folder) : -1;
+    return chdir("/") == 0 ? test_folder_remove_empty(state) : -1;
 }
 
 int test_checkpoint_files(void) {
-    DIR *const entries = opendir(folder);
-    int count = 0;
-    assert_non_null(entries);
-    for (struct dirent *entry = readdir(entries); entry != NULL; entry = readdir(entries))
-        count += entry->d_name[0] != '.';
-    closedir(entries);
-    return count;
+    return test_folder_count(test_folder());
 }
 
 void test_checkpoint_remove(const char *name) {
@@ -104,26 +93,6 @@ safetensors_file *test_checkpoint_open(const char *name) {
     if (safetensors_open(name, &file, &error))
         fail_msg("%s", error.text);
     return file;
-}
-
-unsigned char *test_file_read(const char *name, size_t *size) {
-    FILE *const stream = fopen(name, "rb");
-    assert_non_null(stream);
-    fseek(stream, 0, SEEK_END);
-    *size = (size_t)ftell(stream);
-    rewind(stream);
-    unsigned char *const bytes = malloc(*size + 1);
-    assert_non_null(bytes);
-    assert_int_equal(fread(bytes, 1, *size, stream), *size);
-    fclose(stream);
-    return bytes;
-}
-
-void test_file_write(const char *name, const void *bytes, size_t size) {
-    FILE *const stream = fopen(name, "wb");
-    assert_non_null(stream);
-    assert_int_equal(fwrite(bytes, 1, size, stream), size);
-    assert_int_equal(fclose(stream), 0);
 }
 
 /* ---- weights ---- */

@@ -7,6 +7,7 @@
 
 #include "bench/quantize_read.h"
 #include "bench/safetensors.h"
+#include "tests/support/test_folder.h"
 #include "tests/support/test_program.h"
 
 /* The folder that is the working folder of the running case; setup and teardown of cmocka. Teardown fails where
@@ -57,9 +58,5 @@ void test_quantize(int exit_code, const char *output, const char *errors, const 
 
 /* The same, giving the standard output, which the caller frees. */
 char *test_quantize_output(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-/* A whole file; the caller frees it. */
-unsigned char *test_file_read(const char *name, size_t *size);
-void test_file_write(const char *name, const void *bytes, size_t size);
 
 #endif
