@@ -30,24 +30,28 @@ static range counts(int32_t given, int64_t tiles) {
     return (range){count, count};
 }
 
+/* Whether items pack B: 0, 1 or both are looked at. */
+static range packing(const tdm_gemm_division_space *space, int32_t given) {
+    return (range){space->packs && (space->packs_inside || given == TDM_TUNE_PACK_INSIDE),
+                   space->packs && (space->packs_inside || given != TDM_TUNE_PACK_FIRST)};
+}
+
 /* The cheapest division that fits, with the values that were given; false when none does. */
 static bool search(const tdm_gemm_division_space *space, const int32_t given[TDM_TUNE_PARAMETERS],
                    tdm_gemm_division *best) {
     const range rows = counts(given[TDM_TUNE_ROW_ITEMS], space->strips),
                 columns = counts(given[TDM_TUNE_COL_ITEMS], space->panels);
-    const int pack = given[TDM_TUNE_PACK_B];
+    const range packs = packing(space, given[TDM_TUNE_PACK_B]);
     double least = 0.0;
     for (int64_t r = rows.first; r <= rows.last; r = next_count(r))
         for (int64_t c = columns.first; c <= columns.last; c = next_count(c))
-            for (int inside = space->packs && pack == TDM_TUNE_PACK_INSIDE;
-                 inside <= (space->packs && pack != TDM_TUNE_PACK_FIRST); inside++) {
+            for (int64_t inside = packs.first; inside <= packs.last; inside++) {
                 const tdm_gemm_division d = {
-                    .row_items = r, .column_items = c, .packs_inside = inside};
+                    .row_items = r, .column_items = c, .packs_inside = (int)inside};
                 consider(space, &d, &least, best);
             }
-    const tdm_gemm_division finest = {.row_items = rows.last,
-                                      .column_items = columns.last,
-                                      .packs_inside = space->packs && pack == TDM_TUNE_PACK_INSIDE};
+    const tdm_gemm_division finest = {
+        .row_items = rows.last, .column_items = columns.last, .packs_inside = (int)packs.first};
     consider(space, &finest, &least, best);
     return least > 0.0;
 }

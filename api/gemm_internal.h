@@ -167,9 +167,9 @@ typedef struct tdm_gemm_division {
 /* Elements of s4 in whole bytes: weights packed in lines along K begin at one. */
 #define TDM_LINE_STEP 2
 
-/* Should weights be multiplied by the rows of GEMM_WEIGHTS that are fast, or why not. */
+/* Why a family of GEMM_WEIGHTS that is fast does not take the problem, or NULL. */
 const char *tdm_gemm_weights_refuse(const tdm_gemm_problem *problem, const tdm_device *device,
-                                    char reason[TDM_REASON_TEXT]);
+                                    int32_t family, char reason[TDM_REASON_TEXT]);
 /* Make the stages of a plan of GEMM_WEIGHTS, which then has no kernel of its own; `forced` is for the inner plan. */
 tdm_status tdm_gemm_plan_stages(tdm_gemm_plan *plan, const char *forced);
 /* The same where tuning data prefers it to multiplying in place, and can have it. */
@@ -240,6 +240,7 @@ tdm_status tdm_gemm_int_panel_divide(const tdm_gemm_plan *plan, tdm_gemm_divisio
 typedef struct tdm_gemm_division_space {
     int64_t strips, panels; /* of the problem */
     bool packs;             /* B is not in panels yet */
+    bool packs_inside;      /* nothing but an item can bring it there */
     uint64_t most_local_bytes;
     uint64_t (*local_bytes)(const void *context, const tdm_gemm_division *division);
     /* Cycles until the last core is done. */

@@ -17,6 +17,7 @@
 #define ALIKE_BYTES 4096      /* rows so far apart, or a multiple of it, do */
 #define ALIKE_MARGIN 128      /* or nearly so */
 #define PACK_ACROSS 0.8       /* the same, strided */
+#define DEQUANTIZE 0.4        /* of quantized B */
 #define PACK_LAUNCH 1.2       /* by its own launch: written and read back */
 #define PACK_LAUNCH_ACROSS 1.4
 #define LAUNCH 60000.0  /* a launch more, which the other cores have to come to */
@@ -32,7 +33,9 @@ typedef struct sizes {
     double cores;
     double rows, columns; /* of a tile */
     double blocks;        /* of K */
-    bool a_along_k, b_along_n, b_rows_alike;
+    bool a_along_k;
+    double pack_inside; /* per element of B */
+    double pack_launch;
     uint64_t strip_bytes, panel_bytes, tile_bytes, local_bytes, roomy_bytes;
     double touched; /* of a strip */
 } sizes;
@@ -41,6 +44,14 @@ typedef struct sizes {
 static bool alike(int64_t bytes) {
     return bytes > ALIKE_BYTES / 2 &&
            (bytes + ALIKE_MARGIN) % ALIKE_BYTES <= (int64_t)2 * ALIKE_MARGIN;
+}
+
+static double pack_inside(const tdm_gemm_problem *p) {
+    if (p->op == TDM_OP_GEMM_WEIGHTS)
+        return DEQUANTIZE;
+    return p->b.col != 1                                              ? PACK_ACROSS
+           : alike(p->b.row * tdm_dtype_info(p->b.dtype)->unit_bytes) ? PACK_INSIDE_ALIKE
+                                                                      : PACK_INSIDE;
 }
 
 static sizes sizes_of(const tdm_gemm_plan *plan) {
@@ -59,8 +70,8 @@ static sizes sizes_of(const tdm_gemm_plan *plan) {
                    .columns = (double)nr,
                    .blocks = (double)blocks,
                    .a_along_k = p->a.col == 1,
-                   .b_along_n = p->b.col == 1,
-                   .b_rows_alike = alike(p->b.row * tdm_dtype_info(p->b.dtype)->unit_bytes),
+                   .pack_inside = pack_inside(p),
+                   .pack_launch = p->b.col == 1 ? PACK_LAUNCH : PACK_LAUNCH_ACROSS,
                    .strip_bytes = (uint64_t)(mr * (kc + TDM_GEMM_STRIP_PAD)) * sizeof(float),
                    .panel_bytes = (uint64_t)(kc * nr) * sizeof(float),
                    .tile_bytes = p->k > kc ? (uint64_t)(mr * nr) * sizeof(float) : 0,
@@ -97,9 +108,7 @@ static double cost(const void *context, const tdm_gemm_division *d, bool packs) 
     double item = ITEM + strips * panels * tile;
     item += a_elements * (s->a_along_k ? COPY_A : COPY_A_ACROSS);
     if (packs && d->packs_inside)
-        item += b_elements * (!s->b_along_n     ? PACK_ACROSS
-                              : s->b_rows_alike ? PACK_INSIDE_ALIKE
-                                                : PACK_INSIDE);
+        item += b_elements * s->pack_inside;
     else
         item += b_elements * (crowds(s, d) ? STREAM_B_CROWDED : STREAM_B);
     const double even = (items * item + WAKE * (s->cores - 1.0)) / s->cores;
@@ -107,16 +116,20 @@ static double cost(const void *context, const tdm_gemm_division *d, bool packs) 
     const double late = items <= s->cores ? rounds + WAKE : rounds;
     double total = (even > late ? even : late) + UNEVEN * item;
     if (packs && !d->packs_inside)
-        total += LAUNCH + (double)s->panels * s->columns * depth * batch / s->cores *
-                              (s->b_along_n ? PACK_LAUNCH : PACK_LAUNCH_ACROSS);
+        total +=
+            LAUNCH + (double)s->panels * s->columns * depth * batch / s->cores * s->pack_launch;
     return total;
 }
 
 tdm_status tdm_gemm_panel_divide(const tdm_gemm_plan *plan, tdm_gemm_division *division) {
     const sizes s = sizes_of(plan);
+    // Packed weights that are quantized stand in lines, not in panels.
+    const bool codes = plan->problem.op == TDM_OP_GEMM_WEIGHTS;
     const tdm_gemm_division_space space = {.strips = s.strips,
                                            .panels = s.panels,
-                                           .packs = !plan->desc.packed_b && plan->problem.k > 0,
+                                           .packs = (codes || !plan->desc.packed_b) &&
+                                                    plan->problem.k > 0,
+                                           .packs_inside = codes,
                                            .most_local_bytes = s.local_bytes,
                                            .local_bytes = local_bytes,
                                            .cost = cost,

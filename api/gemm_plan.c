@@ -152,8 +152,9 @@ static tdm_status plan_weights(tdm_gemm_plan *plan, const char *forced) {
     const char *refusal = NULL;
     if (wanted && wanted->op != TDM_OP_GEMM_WEIGHTS)
         refusal = "a row for other operands is forced";
-    else if (!wanted && !tdm_forced_variant(TDM_OP_GEMM_WEIGHTS))
-        refusal = tdm_gemm_weights_refuse(p, plan->device, reason);
+    else if (!wanted && !tdm_forced_variant(TDM_OP_GEMM_WEIGHTS) &&
+             tdm_gemm_weights_refuse(p, plan->device, TDM_GEMM_PANEL, reason))
+        refusal = tdm_gemm_weights_refuse(p, plan->device, TDM_GEMM_SKINNY, reason);
     if (refusal) {
         tdm_log(TDM_LOG_DEBUG, "dispatch", "gemm: B is unpacked first: %s", refusal);
         return tdm_gemm_plan_stages(plan, forced);
@@ -167,6 +168,10 @@ static tdm_status plan_weights(tdm_gemm_plan *plan, const char *forced) {
     TDM_TRY(check_tiles(plan));
     if (plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY)
         tdm_gemm_skinny_divide(plan, &plan->division);
+    if (plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] != TDM_GEMM_PANEL)
+        return TDM_OK;
+    TDM_TRY(tdm_gemm_panel_divide(plan, &plan->division));
+    note_dropped_values(plan);
     return TDM_OK;
 }
 
@@ -270,7 +275,9 @@ tdm_status tdm_gemm_plan_workspace_size(const tdm_gemm_plan *plan, size_t *bytes
 
 /* The plan whose kernel multiplies. */
 static const tdm_gemm_plan *multiplying(const tdm_gemm_plan *plan) {
-    return plan && plan->stages.inner ? plan->stages.inner : plan;
+    while (plan && plan->stages.inner)
+        plan = plan->stages.inner;
+    return plan;
 }
 
 const char *tdm_gemm_plan_variant(const tdm_gemm_plan *plan) {

@@ -304,16 +304,11 @@ tdm_status tdm_gemm_take_quantization(const tdm_gemm_desc *desc, tdm_gemm_proble
                     tdm_dtype_name(problem->a.dtype), tdm_dtype_name(problem->b.dtype));
 }
 
-/* Rows of A up to here are multiplied with weights as they are read; more of them pay for unpacking those. */
+/* Rows of A up to here are multiplied with weights as they are read; more of them pay for a copy in floats. */
 #define SMALL 16
 #define GROUP_STEP 16
 
-const char *tdm_gemm_weights_refuse(const tdm_gemm_problem *problem, const tdm_device *device,
-                                    char reason[TDM_REASON_TEXT]) {
-    if (!(device->info.capabilities & TDM_CAP_CPU_CORES))
-        return "is for CPU cores";
-    if (problem->k == 0)
-        return "K is 0";
+static const char *refuse_lines(const tdm_gemm_problem *problem, char reason[TDM_REASON_TEXT]) {
     if (problem->m > SMALL) {
         snprintf(reason, TDM_REASON_TEXT, "M is %lld, at most %d rows are multiplied in place",
                  (long long)problem->m, SMALL);
@@ -328,4 +323,15 @@ const char *tdm_gemm_weights_refuse(const tdm_gemm_problem *problem, const tdm_d
         return reason;
     }
     return NULL;
+}
+
+const char *tdm_gemm_weights_refuse(const tdm_gemm_problem *problem, const tdm_device *device,
+                                    int32_t family, char reason[TDM_REASON_TEXT]) {
+    if (!(device->info.capabilities & TDM_CAP_CPU_CORES))
+        return "is for CPU cores";
+    if (problem->k == 0)
+        return "K is 0";
+    if (family == TDM_GEMM_PANEL)
+        return problem->quantize_a ? "rows of A are quantized" : NULL;
+    return refuse_lines(problem, reason);
 }

@@ -27,8 +27,10 @@ bool tdm_gemm_is_transposed(const tdm_gemm_matrix *matrix) {
 bool tdm_gemm_takes(const tdm_variant *row, tdm_tune_parameter parameter) {
     switch (parameter) {
     case TDM_TUNE_ROW_ITEMS:
-    case TDM_TUNE_PACK_B:
         return row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_PANEL;
+    case TDM_TUNE_PACK_B:
+        return row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_PANEL &&
+               row->op != TDM_OP_GEMM_WEIGHTS;
     case TDM_TUNE_COL_ITEMS:
         return row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_PANEL ||
                (row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY &&
@@ -146,9 +148,11 @@ static const char *supports(const void *context, const tdm_variant *variant,
     if (!refusal)
         refusal = check_built(s, variant, reason);
     if (refusal || variant->op == TDM_OP_GEMM_WEIGHTS)
-        return refusal                 ? refusal
-               : is_reference(variant) ? NULL
-                                       : tdm_gemm_weights_refuse(p, device, reason);
+        return refusal ? refusal
+               : is_reference(variant)
+                   ? NULL
+                   : tdm_gemm_weights_refuse(p, device, variant->parameters[TDM_GEMM_P_FAMILY],
+                                             reason);
     if (variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY)
         refusal = tdm_gemm_skinny_refuse_loops(p, variant, device, reason);
     if (!refusal && !p->forced && !s->measured &&

@@ -69,7 +69,24 @@ static bool unpacks_along_k(const tdm_gemm_plan *plan) {
     return plan->problem.packed_b || plan->problem.b.row == 1;
 }
 
-static tdm_status describe_inner(const tdm_gemm_plan *plan, tdm_gemm_desc *desc) {
+/* Rows of A that are quantized to floats leave a product that kernels for quantized weights take. */
+static bool keeps_codes(const tdm_gemm_plan *plan) {
+    char reason[TDM_REASON_TEXT];
+    tdm_gemm_problem inner = plan->problem;
+    inner.quantize_a = false;
+    return plan->problem.quantize_a &&
+           !tdm_gemm_weights_refuse(&inner, plan->device, TDM_GEMM_PANEL, reason);
+}
+
+static tdm_status keep_codes(const tdm_gemm_plan *plan, tdm_gemm_desc *desc) {
+    if (!plan->desc.packed_b)
+        return TDM_OK;
+    TDM_TRY(line_layout(plan, &desc->b));
+    return tdm_quant_layout_dense(&plan->desc.b_quant, &desc->b_quant);
+}
+
+/* `unpacks`: a row that takes no codes is wanted. */
+static tdm_status describe_inner(const tdm_gemm_plan *plan, bool unpacks, tdm_gemm_desc *desc) {
     const tdm_gemm_problem *const p = &plan->problem;
     *desc = plan->desc;
     desc->packed_b = 0;
@@ -80,15 +97,14 @@ static tdm_status describe_inner(const tdm_gemm_plan *plan, tdm_gemm_desc *desc)
         for (int i = 0; i < desc->a.rank - 1; i++)
             desc->a_quant.block[i] = 1;
         desc->transpose_a = 0;
-        if (!plan->desc.packed_b)
-            return TDM_OK;
-        TDM_TRY(line_layout(plan, &desc->b));
-        return tdm_quant_layout_dense(&plan->desc.b_quant, &desc->b_quant);
+        return keep_codes(plan, desc);
     }
     if (p->quantize_a) {
         TDM_TRY(dense_layout(&plan->desc.a, TDM_F32, p->m, p->k, &desc->a));
         desc->transpose_a = 0;
     }
+    if (!unpacks && keeps_codes(plan))
+        return keep_codes(plan, desc);
     TDM_TRY(dense_layout(&plan->desc.b, TDM_F32, p->k, p->n, &desc->b));
     if (unpacks_along_k(plan)) {
         desc->b.strides[desc->b.rank - 2] = 1;
@@ -111,8 +127,9 @@ static tdm_status reserve(uint64_t *workspace, const tdm_layout *layout, uint64_
 }
 
 /* A plan that follows the tuning data for the weights. False: there is nothing, or its row does not take what was unpacked. */
-static bool build_tuned(tdm_gemm_plan *plan, tdm_gemm_desc desc) {
+static bool build_tuned(tdm_gemm_plan *plan, const tdm_gemm_desc *unpacked) {
     char text[TDM_CHOICE_TEXT];
+    tdm_gemm_desc desc = *unpacked;
     tdm_choice choice;
     const tdm_tuning_row *const row = tdm_gemm_tuned(plan, &choice);
     if (!row || choice.variant->op == plan->problem.op || tdm_forced_variant(choice.variant->op))
@@ -135,28 +152,33 @@ static tdm_status plan_before(tdm_gemm_plan *plan, const tdm_gemm_desc *inner) {
                             &stages->quantize_a));
         TDM_TRY(reserve(&plan->workspace_bytes, &inner->a, &stages->a_at));
         if (is_integer(&plan->problem))
-            return reserve(&plan->workspace_bytes, &inner->a_quant.scale, &stages->a_scale_at);
+            TDM_TRY(reserve(&plan->workspace_bytes, &inner->a_quant.scale, &stages->a_scale_at));
     }
+    if (inner->b.dtype == plan->problem.b.dtype) // the inner plan reads the codes
+        return TDM_OK;
     TDM_TRY(build_stage(plan->device, TDM_OP_GEMM_WEIGHTS_UNPACK, "gemm: unpacking B",
                         &stages->unpack_b));
     return reserve(&plan->workspace_bytes, &inner->b, &stages->b_at);
 }
 
-tdm_status tdm_gemm_plan_stages(tdm_gemm_plan *plan, const char *forced) {
-    tdm_gemm_desc desc;
-    TDM_TRY(describe_inner(plan, &desc));
-    if (forced || !build_tuned(plan, desc)) {
-        desc.variant = forced;
-        TDM_TRY(tdm_gemm_plan_build(plan->device, &desc, false, &plan->stages.inner));
-    }
-    return plan_before(plan, &desc);
-}
-
 tdm_status tdm_gemm_plan_tuned_stages(tdm_gemm_plan *plan, bool *staged) {
     tdm_gemm_desc desc;
-    TDM_TRY(describe_inner(plan, &desc));
-    *staged = build_tuned(plan, desc);
+    TDM_TRY(describe_inner(plan, true, &desc));
+    *staged = build_tuned(plan, &desc);
     return *staged ? plan_before(plan, &desc) : TDM_OK;
+}
+
+tdm_status tdm_gemm_plan_stages(tdm_gemm_plan *plan, const char *forced) {
+    bool staged = false;
+    tdm_gemm_desc desc;
+    if (!forced)
+        TDM_TRY(tdm_gemm_plan_tuned_stages(plan, &staged));
+    if (staged)
+        return TDM_OK;
+    TDM_TRY(describe_inner(plan, forced != NULL, &desc));
+    desc.variant = forced;
+    TDM_TRY(tdm_gemm_plan_build(plan->device, &desc, false, &plan->stages.inner));
+    return plan_before(plan, &desc);
 }
 
 /* ---- running ------------------------------------------------------------------------------------------ */
@@ -320,5 +342,6 @@ tdm_status tdm_gemm_run_stages(const tdm_gemm_plan *plan, tdm_stream *stream,
          plan->stages.unpack_b && plan->problem.k > 0 && entry < count_entries(&plan->desc.b);
          entry++)
         TDM_TRY(unpack_entry(&s, &b, entry));
-    return tdm_gemm_run_checked(inner, stream, &own);
+    return inner->stages.inner ? tdm_gemm_run_stages(inner, stream, &own)
+                               : tdm_gemm_run_checked(inner, stream, &own);
 }

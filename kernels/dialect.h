@@ -54,7 +54,8 @@
  *               and tdm_add_wrap(N, v, w) tdm_sub_wrap tdm_mul_wrap modulo 2^32.
  * Quads         four bytes in one s32, the first in the low byte; of s32xN, N a number or a macro:
  *               tdm_quad(N, v0, v1, v2, v3) from the low bytes of four; tdm_quad_byte(N, q, k) the k-th, sign-extended
- *               tdm_load_quad(p, i) elements i … i+3 of tdm_s8 as one int
+ *               tdm_load_quad(p, i) elements i … i+3 of tdm_s8 as one int; s32x8_load_quads(p, i) bytes i … i+31 of a
+ *               global buffer as eight
  *               tdm_dot4(N, a, b, c) c + the four products of a's bytes and b's, wrapping, N 1 or 4: a is one word, b and c are s32xN;
  *               b's bytes are signed, a's are where TDM_DOT4_UNSIGNED is 0. TDM_DOT4_KHR, _ARM or _QCOM among the defines
  *               takes the built-in of that extension

@@ -99,6 +99,8 @@ typedef int16 s32x16;
      ((v3) << 24))
 #define tdm_quad_byte(N, q, k) (((q) << (24 - 8 * (k))) >> 24)
 #define tdm_load_quad(p, i) as_int(tdm_opencl_load_4((p) + (i)))
+#define s32x8_load_quads(p, i)                                                                     \
+    ((int8)(as_int4(tdm_opencl_load_16((p) + (i))), as_int4(tdm_opencl_load_16((p) + (i) + 16))))
 
 /* A compiler that does not know an extension may still check the text. */
 #if defined(TDM_DOT4_KHR)

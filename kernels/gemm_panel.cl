@@ -14,7 +14,8 @@
  * displacements, and never fall on the same lines of a cache as rows of a power of two do. Between blocks of K
  * the accumulators stand in local memory. B comes in panels of NR columns (gemm_pack.cl), in its own type, or
  * in place (b_packed = 0): the item then packs each panel to local memory as f32. Whole rows of B go there while the
- * first strip is multiplied, from where they stand; anything else is copied before.
+ * first strip is multiplied, from where they stand; anything else is copied before. Quantized B (BITS among the defines) is
+ * always copied, gemm_panel_codes.h says how.
  * Local memory is ordinary cached memory on these devices, and groups have one item: there is no barrier.
  * While it multiplies, an item asks for lines of what it will need next: the next block of A (in the last tiles
  * before it), the next panel of B, the tile's own part of D.
@@ -90,6 +91,7 @@ TDM_DEVICE void copy_a(TDM_GLOBAL const void *a, int type, long at, long a_row, 
     }
 }
 
+#ifndef BITS
 /* Columns of B that are contiguous along K, eight at a time; zeros past the matrix. Returns the first row not copied. */
 TDM_DEVICE int copy_columns(TDM_GLOBAL const TDM_TYPE(BT) * b, long at, long b_col, int columns,
                             int depth, TDM_LOCAL float *panel) {
@@ -121,6 +123,7 @@ TDM_DEVICE void copy_panel(TDM_GLOBAL const TDM_TYPE(BT) * b, long at, long b_ro
             panel[p * NR + j] = j < columns ? TDM_LOAD(BT, b, at + p * b_row + j * b_col) : 0.0f;
     }
 }
+#endif
 
 /* Where a step finds B. */
 #define IN_PANELS 0 /* packed */
@@ -175,6 +178,18 @@ TDM_DEVICE void copy_panel(TDM_GLOBAL const TDM_TYPE(BT) * b, long at, long b_ro
             PANEL_STEP(ROWS, p, TAKE_B)                                                            \
     }
 
+#ifdef BITS
+#define MULTIPLY_BLOCK(ROWS) PANEL_BLOCK(ROWS, TAKE_COPIED)
+#else
+#define MULTIPLY_BLOCK(ROWS)                                                                       \
+    if (b_from == IN_PANELS)                                                                       \
+        PANEL_BLOCK(ROWS, TAKE_PACKED)                                                             \
+    else if (b_from == COPIED)                                                                     \
+        PANEL_BLOCK(ROWS, TAKE_COPIED)                                                             \
+    else                                                                                           \
+        PANEL_BLOCK(ROWS, TAKE_IN_PLACE)
+#endif
+
 /* What to ask for while multiplying, as addresses and distances in bytes; distances of zero ask for one line again and again. */
 typedef struct {
     TDM_GLOBAL const char *a, *b, *d;
@@ -205,12 +220,7 @@ typedef struct {
         } else {                                                                                   \
             EACH_SUM(ROWS) acc[r][v] = TDM_LOADV(VW, f32, kept, r * NR + v * VW);                  \
         }                                                                                          \
-        if (b_from == IN_PANELS)                                                                   \
-            PANEL_BLOCK(ROWS, TAKE_PACKED)                                                         \
-        else if (b_from == COPIED)                                                                 \
-            PANEL_BLOCK(ROWS, TAKE_COPIED)                                                         \
-        else                                                                                       \
-            PANEL_BLOCK(ROWS, TAKE_IN_PLACE)                                                       \
+        MULTIPLY_BLOCK(ROWS)                                                                       \
         if (where == TO_KEPT) {                                                                    \
             EACH_SUM(ROWS) TDM_STOREV(VW, f32, acc[r][v], kept, r *NR + v * VW);                   \
         } else if (where == PAST_CACHES) {                                                         \
@@ -240,6 +250,39 @@ TDM_DEVICE void ask_for_a(lines_ahead *ask, TDM_GLOBAL const void *a, tdm_gemm_s
     ask->a_row = s.a_row * size - (PIECES - 1) * ask->a_piece;
 }
 
+#ifdef BITS
+#include "gemm_panel_codes.h"
+
+#define PANEL_ARGUMENTS TDM_WEIGHTS_ARGUMENTS
+#define TAKE_PANEL(B_FROM)                                                                         \
+    const coded_panel coded = {                                                                    \
+        (TDM_GLOBAL const TDM_TYPE(BT) *)b,                                                        \
+        scale,                                                                                     \
+        zero,                                                                                      \
+        s.b_row,                                                                                   \
+        s.b_col,                                                                                   \
+        scale_offset + z * w.scale_batch + j0 * w.scale_col,                                       \
+        zero_offset + z * w.zero_batch + j0 * w.zero_col,                                          \
+        columns,                                                                                   \
+        w};                                                                                        \
+    copy_coded(&coded, b_at, p0, depth, panel);                                                    \
+    int B_FROM = COPIED
+#define ASK_FOR_B(ask, next) ask_for_codes(ask, &coded, next, depth, t, strips)
+#define B_OF_TILE coded.b
+#else
+#define PANEL_ARGUMENTS                                                                            \
+    TDM_GLOBAL const void *TDM_RESTRICT a, long a_offset,                                          \
+        TDM_GLOBAL const TDM_TYPE(BT) * TDM_RESTRICT b, long b_offset, TDM_GLOBAL const void *c,   \
+        long c_offset, TDM_GLOBAL const void *bias, long bias_offset,                              \
+        TDM_GLOBAL const void *residual, long r_offset, TDM_GLOBAL void *d, long d_offset,         \
+        tdm_gemm_shape_arg s, tdm_gemm_epilogue_arg e
+#define TAKE_PANEL(B_FROM)                                                                         \
+    int B_FROM = s.b_packed ? IN_PANELS : s.b_col == 1 && columns == NR ? IN_PLACE : COPIED;       \
+    if (B_FROM == COPIED)                                                                          \
+    copy_panel(b, b_at, s.b_row, s.b_col, columns, depth, panel)
+#define ASK_FOR_B(ask, next) ask_for_b(ask, b + (next), s.b_row, s.b_packed, depth, t, strips)
+#define B_OF_TILE (b + b_at)
+
 /* Part t of `strips` of the panel that follows: it stands in one piece where it is packed, in `depth` rows elsewhere. */
 TDM_DEVICE void ask_for_b(lines_ahead *ask, TDM_GLOBAL const TDM_TYPE(BT) * next, long b_row,
                           int packed, int depth, int t, int strips) {
@@ -256,6 +299,7 @@ TDM_DEVICE void ask_for_b(lines_ahead *ask, TDM_GLOBAL const TDM_TYPE(BT) * next
         ask->b_piece = 2 * ask->b_other;
     }
 }
+#endif
 
 TDM_DEVICE void ask_for_d(lines_ahead *ask, TDM_GLOBAL const float *d, long d_row, int wanted) {
     ask->d = (TDM_GLOBAL const char *)d;
@@ -269,11 +313,7 @@ TDM_DEVICE long row_of(long strip, long whole) {
 }
 
 TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
-(TDM_GLOBAL const void *TDM_RESTRICT a, long a_offset,
- TDM_GLOBAL const TDM_TYPE(BT) * TDM_RESTRICT b, long b_offset, TDM_GLOBAL const void *c,
- long c_offset, TDM_GLOBAL const void *bias, long bias_offset, TDM_GLOBAL const void *residual,
- long r_offset, TDM_GLOBAL void *d, long d_offset, tdm_gemm_shape_arg s, tdm_gemm_epilogue_arg e,
- TDM_LOCAL_ARGUMENT(float, scratch)) {
+(PANEL_ARGUMENTS, TDM_LOCAL_ARGUMENT(float, scratch)) {
     const long item = tdm_group_x(), z = tdm_group_z();
     const long row_item = item % s.row_tiles, column_item = item / s.row_tiles;
     const long all_strips = (s.m + MR - 1) / MR, all_panels = (s.n + NR - 1) / NR;
@@ -317,9 +357,7 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
             const long b_next = q + 1 < panels ? b_at + NR * b_line
                                 : !last        ? b_first + (p0 + block) * b_step
                                                : b_after;
-            int b_from = s.b_packed ? IN_PANELS : s.b_col == 1 && columns == NR ? IN_PLACE : COPIED;
-            if (b_from == COPIED)
-                copy_panel(b, b_at, s.b_row, s.b_col, columns, depth, panel);
+            TAKE_PANEL(b_from);
             for (int t = 0; t < strips; t++) {
                 TDM_LOCAL float *const kept = tiles + (q * strips + t) * TILE;
                 const long i = row_of(first_strip + t, whole);
@@ -335,13 +373,13 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
                 float tile[TILE];
                 lines_ahead ask;
                 ask_for_a(&ask, a, s, next, (panels - q) * strips - 1 - t, rows);
-                ask_for_b(&ask, b + b_next, s.b_row, s.b_packed, depth, t, strips);
+                ASK_FOR_B(&ask, b_next);
                 ask_for_d(&ask, d_tile, e.d_row, where == TO_D);
                 if (thin)
-                    multiply_thin(strip, b + b_at, b_from, s.b_row, panel, depth, p0 == 0, ask, where,
+                    multiply_thin(strip, B_OF_TILE, b_from, s.b_row, panel, depth, p0 == 0, ask, where,
                                   kept, d_tile, e.d_row, tile);
                 else
-                    multiply_whole(strip, b + b_at, b_from, s.b_row, panel, depth, p0 == 0, ask, where,
+                    multiply_whole(strip, B_OF_TILE, b_from, s.b_row, panel, depth, p0 == 0, ask, where,
                                    kept, d_tile, e.d_row, tile);
                 b_from = s.b_packed ? IN_PANELS : COPIED;
                 if (where == TO_TILE)

@@ -382,6 +382,97 @@ static void the_library_chooses(void **state) {
         run_row(test_device_at(d), NULL);
 }
 
+/* ---- bits ---------------------------------------------------------------------------------------------- */
+
+/* D by the row of the panel family for floats that has the same tile, of B that was dequantized before. */
+static void multiply_dequantized(const trial *t, const tdm_variant *row, const test_array *d) {
+    tdm_gemm_desc desc;
+    tdm_gemm_plan *plan;
+    tdm_buffer *workspace = NULL;
+    tdm_tensor *dense;
+    size_t bytes;
+    char variant[64];
+    const char *const tile = strstr(row->name, "_panel_");
+    snprintf(variant, sizeof variant, "gemm_f32%s", tile ? tile : "");
+    const tdm_layout *const codes = &t->codes.layout;
+    TEST_OK(tdm_tensor_create(t->device->device, TDM_F32, codes->rank, codes->shape, &dense));
+    TEST_OK(tdm_dequantize(t->device->stream, dense, t->b));
+    describe(t, &desc);
+    TEST_OK(tdm_tensor_layout(dense, &desc.b));
+    memset(&desc.b_quant, 0, sizeof desc.b_quant);
+    desc.packed_b = 0;
+    desc.variant = variant;
+    TEST_OK(tdm_gemm_plan_create(t->device->device, &desc, &plan));
+    TEST_OK(tdm_gemm_plan_workspace_size(plan, &bytes));
+    if (bytes > 0)
+        TEST_OK(tdm_buffer_create(t->device->device, bytes, &workspace));
+    const tdm_gemm_args args = {.struct_size = sizeof args,
+                                .a = t->a.tensor,
+                                .b = dense,
+                                .bias = t->bias.tensor,
+                                .d = d->tensor,
+                                .workspace = workspace};
+    TEST_OK(tdm_gemm_plan_run(plan, t->device->stream, &args));
+    tdm_gemm_plan_destroy(plan);
+    tdm_buffer_destroy(workspace);
+    tdm_tensor_destroy(dense);
+}
+
+static void compare_bits(const test_device *device, const tdm_variant *row,
+                         const int level[FACTORS], uint64_t seed) {
+    char text[256];
+    trial t = trial_of(device, row->name, level, seed);
+    test_array expected;
+    if (!is_possible(&t) || !test_case_begin(device, row->name, "bits, %s", trial_text(&t, text)))
+        return;
+    create(&t);
+    test_array_create(&expected, device, t.d_type, t.d.layout.rank, t.d.layout.shape, TEST_DENSE);
+    test_array_send(&expected);
+    multiply_dequantized(&t, row, &expected);
+    if (!multiply(&t))
+        test_case_fail("%s does not take it", row->name);
+    test_array_fetch(&expected);
+    for (int64_t i = 0; i < test_array_count(&t.d); i++)
+        if (test_array_fetched(&t.d, i) != test_array_fetched(&expected, i))
+            test_case_fail("element %lld is %.9g, not %.9g", (long long)i,
+                           test_array_fetched(&t.d, i), test_array_fetched(&expected, i));
+    test_case_end();
+    test_array_destroy(&expected);
+    destroy(&t);
+}
+
+/* Dequantizing on the way to a panel is dequantizing. */
+static void panels_have_the_bits_of_dequantized_weights(void **state) {
+    (void)state;
+    int compared = 0, possible = 0;
+    for (int d = 0; d < test_device_count(); d++)
+        for (int i = 0; i < tdm_variant_count; i++) {
+            const tdm_variant *const row = &tdm_variants[i];
+            if (row->op != TDM_OP_GEMM_WEIGHTS ||
+                row->parameters[TDM_GEMM_P_FAMILY] != TDM_GEMM_PANEL)
+                continue;
+            if (!test_can_run(test_device_at(d), row))
+                continue;
+            const int is_s4 = row->parameters[TDM_GEMM_P_B_TYPE] == TDM_S4;
+            possible++;
+            for (int layout = 0; layout < 2; layout++) {
+                const int level[FACTORS] = {[F_M] = 8,
+                                            [F_N] = 5,
+                                            [F_K] = 7 - layout,
+                                            [F_GROUP] = layout ? 0 : 2,
+                                            [F_B_TYPE] = is_s4,
+                                            [F_SCALE_TYPE] = layout ^ is_s4,
+                                            [F_TRANSPOSE] = 2 * layout,
+                                            [F_ZERO_TYPE] = 1 + layout,
+                                            [F_EPILOGUE] = 1,
+                                            [F_PACKED] = layout};
+                compare_bits(test_device_at(d), row, level, 7);
+                compared++;
+            }
+        }
+    assert_int_equal(compared, 2 * possible);
+}
+
 /* ---- refusals ----------------------------------------------------------------------------------------- */
 
 static tdm_gemm_desc small_desc(void) {
@@ -472,9 +563,10 @@ DEVICE_TEST(weights_packed_once_serve_every_m) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_variant),
-                                       cmocka_unit_test(the_library_chooses),
-                                       cmocka_unit_test(descriptions_that_do_not_fit_are_refused),
-                                       cmocka_unit_test(weights_packed_once_serve_every_m)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_variant), cmocka_unit_test(the_library_chooses),
+        cmocka_unit_test(panels_have_the_bits_of_dequantized_weights),
+        cmocka_unit_test(descriptions_that_do_not_fit_are_refused),
+        cmocka_unit_test(weights_packed_once_serve_every_m)};
     return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
 }
