@@ -129,6 +129,7 @@ static void context_free(tdm_context *context) {
         tdm_host_free(context->notes[i]);
     tdm_host_free(context->notes);
     tdm_host_free(context->devices);
+    tdm_host_free(context->memory_trace);
     pthread_mutex_destroy(&context->lock);
     tdm_host_free(context);
     tdm_host_context_count(-1);
@@ -137,6 +138,12 @@ static void context_free(tdm_context *context) {
 static bool direct_pool_wanted(const tdm_context_options *options) {
     const char *const pool = tdm_environment("TANDEM_POOL", false);
     return (options && options->direct_pool) || (pool && strcmp(pool, "direct") == 0);
+}
+
+/* A copy: the environment may change. A context that finds no memory for it traces nothing. */
+static char *memory_trace_wanted(void) {
+    const char *const path = tdm_environment("TANDEM_MEMORY_TRACE", true);
+    return path && *path ? tdm_host_strdup(path) : NULL;
 }
 
 tdm_status tdm_context_create(const tdm_context_options *options, tdm_context **context) {
@@ -155,6 +162,7 @@ tdm_status tdm_context_create(const tdm_context_options *options, tdm_context **
     created->pool_budget = options ? options->pool_budget_bytes : 0;
     created->staging_budget = options ? options->staging_budget_bytes : 0;
     created->direct_pool = direct_pool_wanted(options);
+    created->memory_trace = memory_trace_wanted();
     if (options && options->backends)
         note_unknown_names(created, options->backends);
     for (int i = 0; i < tdm_backend_row_count; i++) {

@@ -82,6 +82,7 @@ struct tdm_context {
     uint64_t pool_budget;
     uint64_t staging_budget;
     bool direct_pool;
+    char *memory_trace; /* where its devices' pools are to be traced, or NULL */
 };
 
 /* Pinned host memory of a device, see staging.h. */
@@ -104,6 +105,7 @@ struct tdm_device {
     tdm_pool *pool;
     tdm_staging_pool *staging;
     bool stages_copies; /* blocking copies of pageable memory go by way of pinned memory */
+    tdm_memory_trace *memory_trace; /* that the environment asked for, or NULL */
     pthread_mutex_t kernels_lock;
     _Atomic(tdm_kernel *) *kernels; /* by row of tdm_variants */
     tdm_tuning_table *tuning;       /* NULL: nothing is preferred */

@@ -3,6 +3,7 @@
 
 #include "api/core.h"
 #include "api/device_internal.h"
+#include "api/memory_trace.h"
 #include "api/staging.h"
 
 tdm_status tdm_device_info_copy(const tdm_device_info *source, tdm_device_info *target) {
@@ -38,6 +39,7 @@ static void device_free(tdm_device *device) {
     }
     tdm_host_free((void *)device->kernels);
     tdm_tuning_close(device->tuning);
+    tdm_memory_trace_close_named(device->memory_trace);
     tdm_pool_destroy(device->pool);
     tdm_staging_close(device);
     if (device->native)
@@ -72,6 +74,7 @@ static tdm_status device_open(tdm_context *context, tdm_device_slot *slot, tdm_d
     opened->tuning = tdm_tuning_open(&opened->info);
     TDM_TRY_GOTO(opened->api->device_open(backend->instance, slot->index, &opened->native));
     TDM_TRY_GOTO(tdm_device_pool_create(opened));
+    opened->memory_trace = tdm_memory_trace_open_named(opened);
     TDM_TRY_GOTO(tdm_staging_open(opened));
     opened->stages_copies = !(opened->info.capabilities & TDM_CAP_UNIFIED_MEMORY);
     *device = opened;

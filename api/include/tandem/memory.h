@@ -96,6 +96,52 @@ TDM_API tdm_status tdm_device_set_memory_budget(tdm_device *device, uint64_t byt
  * pending frees. Statuses: TDM_BAD_ARGUMENT. Thread-safe. Since 0.1. */
 TDM_API tdm_status tdm_device_trim(tdm_device *device);
 
+/* ---- traces: what was allocated, in order, for replay ------------------------------------------ */
+
+typedef struct tdm_memory_trace tdm_memory_trace;
+
+/* Start from TDM_MEMORY_TRACE_OPTIONS_INIT, and set path or write. */
+typedef struct tdm_memory_trace_options {
+    size_t struct_size; /* sizeof(tdm_memory_trace_options), set by the INIT */
+    /* File to write: a new one, or one of before, which is emptied. No link, no pipe. */
+    const char *path;
+    /* Takes the file's bytes in order instead, on a thread of the library's. A status that is not TDM_OK ends the
+     * trace, and comes back from tdm_memory_trace_stop. */
+    tdm_status (*write)(void *user, const void *bytes, size_t size);
+    void *user;
+    size_t ring_events; /* events that may wait to be written, 48 bytes each; 0: 262144 */
+} tdm_memory_trace_options;
+
+#ifdef __cplusplus
+inline tdm_memory_trace_options tdm_memory_trace_options_init() {
+    tdm_memory_trace_options options = tdm_memory_trace_options();
+    options.struct_size = sizeof(tdm_memory_trace_options);
+    return options;
+}
+#define TDM_MEMORY_TRACE_OPTIONS_INIT tdm_memory_trace_options_init()
+#else
+#define TDM_MEMORY_TRACE_OPTIONS_INIT                                                              \
+    { .struct_size = sizeof(tdm_memory_trace_options) }
+#endif
+
+/*
+ * Record every allocation of the device's pool from here on, its first use by each stream and when it is freed: size,
+ * stream, tag, time. docs/memory.md has the format; `tandem trace` shows and replays it. The program is not held up by
+ * the file: events wait in a ring. Several traces may run at a time. The caller ends it with tdm_memory_trace_stop, until
+ * which it keeps the device. Statuses: TDM_BAD_ARGUMENT, TDM_IO_ERROR (the file cannot be made), TDM_OUT_OF_HOST_MEMORY, what
+ * `write` returned. Thread-safe. Since 0.1.
+ */
+TDM_API tdm_status tdm_memory_trace_start(tdm_device *device,
+                                          const tdm_memory_trace_options *options,
+                                          tdm_memory_trace **trace);
+
+/*
+ * End the trace, write what is left, and release it, whatever the status; NULL is accepted. Statuses: TDM_IO_ERROR (the
+ * file could not be written, or not as fast as events came: the detail says which, and the file holds the events before),
+ * TDM_OUT_OF_HOST_MEMORY, what `write` returned. May block. Since 0.1.
+ */
+TDM_API tdm_status tdm_memory_trace_stop(tdm_memory_trace *trace);
+
 #ifdef __cplusplus
 }
 #endif
