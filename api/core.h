@@ -85,6 +85,9 @@ struct tdm_context {
     char *memory_trace; /* where its devices' pools are to be traced, or NULL */
 };
 
+/* What looks at a pool, see observation.h. */
+typedef struct tdm_observation tdm_observation;
+
 /* Pinned host memory of a device, see staging.h. */
 typedef struct tdm_staging_pool tdm_staging_pool;
 
@@ -103,6 +106,7 @@ struct tdm_device {
     tdm_bk_device *native;
     tdm_device_info info;
     tdm_pool *pool;
+    tdm_observation *observation; /* of the pool */
     tdm_staging_pool *staging;
     bool stages_copies; /* blocking copies of pageable memory go by way of pinned memory */
     tdm_memory_trace *memory_trace; /* that the environment asked for, or NULL */

@@ -4,6 +4,7 @@
 #include "api/core.h"
 #include "api/device_internal.h"
 #include "api/memory_trace.h"
+#include "api/observation.h"
 #include "api/staging.h"
 
 tdm_status tdm_device_info_copy(const tdm_device_info *source, tdm_device_info *target) {
@@ -40,6 +41,7 @@ static void device_free(tdm_device *device) {
     tdm_host_free((void *)device->kernels);
     tdm_tuning_close(device->tuning);
     tdm_memory_trace_close_named(device->memory_trace);
+    tdm_observation_close(device->observation);
     tdm_pool_destroy(device->pool);
     tdm_staging_close(device);
     if (device->native)
@@ -75,6 +77,7 @@ static tdm_status device_open(tdm_context *context, tdm_device_slot *slot, tdm_d
     TDM_TRY_GOTO(opened->api->device_open(backend->instance, slot->index, &opened->native));
     TDM_TRY_GOTO(tdm_device_pool_create(opened));
     opened->memory_trace = tdm_memory_trace_open_named(opened);
+    TDM_TRY_GOTO(tdm_observation_open(opened->pool, opened->info.selector, &opened->observation));
     TDM_TRY_GOTO(tdm_staging_open(opened));
     opened->stages_copies = !(opened->info.capabilities & TDM_CAP_UNIFIED_MEMORY);
     *device = opened;
@@ -160,6 +163,7 @@ tdm_status tdm_device_reset_peaks(tdm_device *device) {
     if (!device)
         return tdm_fail(TDM_BAD_ARGUMENT, "device_reset_peaks: device is NULL");
     tdm_pool_reset_peaks(device->pool);
+    tdm_pool_statistics_reset_peaks(device->observation->statistics);
     return TDM_OK;
 }
 
@@ -167,6 +171,7 @@ tdm_status tdm_device_set_memory_budget(tdm_device *device, uint64_t bytes) {
     if (!device)
         return tdm_fail(TDM_BAD_ARGUMENT, "device_set_memory_budget: device is NULL");
     tdm_pool_set_budget(device->pool, bytes);
+    tdm_observation_refresh(device->observation);
     return TDM_OK;
 }
 

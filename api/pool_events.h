@@ -25,7 +25,11 @@ typedef struct tdm_pool_event {
     uint64_t life;      /* number of the block's life, unique in the pool, from 1; 0: no block */
     uint64_t requested; /* bytes asked for */
     uint64_t bytes;     /* bytes handed out, or of the native memory */
-    const char *tag;    /* of the allocation (tdm_memory_tag), valid during the call; or NULL */
+    const char *tag;    /* of the allocation (tdm_memory_tag), kept for ever by it; or NULL */
+    /* Of ALLOC and FREE, after the event: the native memory the block lies in, its bytes in live blocks (the sum of
+     * their `bytes`), and the pool's bytes in ranges that are freed but, as far as is known, still in use by enqueued
+     * work. All 0 for adopted memory. */
+    uint64_t slab_bytes, slab_live, pending;
 } tdm_pool_event;
 
 /* `event` runs with the pool locked, or with its marks locked for a USE: it must be short and must

@@ -96,6 +96,111 @@ TDM_API tdm_status tdm_device_set_memory_budget(tdm_device *device, uint64_t byt
  * pending frees. Statuses: TDM_BAD_ARGUMENT. Thread-safe. Since 0.1. */
 TDM_API tdm_status tdm_device_trim(tdm_device *device);
 
+/* ---- observation: what happened, by what, and what there is now ------------------------------- */
+
+/* One quantity: now, at most (since the peaks were reset), and the sums of what came and what went. */
+typedef struct tdm_memory_counter {
+    uint64_t current;
+    uint64_t peak;
+    uint64_t allocated;
+    uint64_t freed;
+} tdm_memory_counter;
+
+/* What a device's pool did so far. Adopted memory (tdm_buffer_from_opencl) does not count. Sizes in bytes. */
+typedef struct tdm_memory_report {
+    size_t struct_size;           /* sizeof(tdm_memory_report), set by the caller */
+    tdm_memory_counter requested; /* asked for by live blocks */
+    tdm_memory_counter allocated; /* live blocks, as rounded */
+    tdm_memory_counter reserved;  /* held from the driver */
+    tdm_memory_counter active; /* live blocks, and freed ones whose work is not known to be done */
+    tdm_memory_counter inactive_split; /* free pieces of native allocations that hold live blocks */
+    tdm_memory_counter blocks;         /* live blocks, a number */
+    tdm_memory_counter slabs;          /* native allocations, a number */
+    uint64_t retries;      /* allocations that succeeded only after waiting or trimming */
+    uint64_t ooms;         /* allocations refused */
+    uint64_t budget;       /* upper bound of reserved */
+    uint64_t free;         /* bytes in free ranges, pending ones included */
+    uint64_t largest_free; /* the largest such range */
+    double fragmentation;  /* 1 - largest_free / free; 0 where nothing is free */
+} tdm_memory_report;
+
+/*
+ * Statistics of the device's pool, the counters as they were at one moment. Statuses: TDM_BAD_ARGUMENT.
+ * tdm_device_reset_peaks resets the peaks. Thread-safe. Since 0.1.
+ */
+TDM_API tdm_status tdm_device_memory_report(const tdm_device *device, tdm_memory_report *report);
+
+/* What is allocated under one tag (tdm_memory_tag_push): rounded bytes and blocks. */
+typedef struct tdm_memory_tag_usage {
+    char tag[TDM_MEMORY_TAG_BYTES]; /* empty: allocated without a tag */
+    uint64_t bytes;
+    uint64_t bytes_peak;
+    uint64_t blocks;
+    uint64_t blocks_peak;
+    uint64_t allocations; /* blocks so far */
+} tdm_memory_tag_usage;
+
+/*
+ * Usage by tag, in the order in which the tags first allocated: the first `capacity` of them, and in *count how many
+ * there are. usage may be NULL where capacity is 0. At most 127 tags are told apart; blocks of later ones count as
+ * "(other tags)", the last. Statuses: TDM_BAD_ARGUMENT. Thread-safe. Since 0.1.
+ */
+TDM_API tdm_status tdm_device_memory_tags(const tdm_device *device, tdm_memory_tag_usage *usage,
+                                          int capacity, int *count);
+
+/* Kinds of events. name, value, text. */
+#define TDM_MEMORY_EVENT_LIST(X)                                                                   \
+    X(TDM_MEMORY_ALLOC, 1, "alloc")           /* a block was handed out */                         \
+    X(TDM_MEMORY_USE, 2, "use")               /* the stream uses a block for the first time */     \
+    X(TDM_MEMORY_FREE, 3, "free")             /* a block was given back */                         \
+    X(TDM_MEMORY_SLAB_ALLOC, 4, "slab_alloc") /* native memory came from the driver */             \
+    X(TDM_MEMORY_SLAB_FREE, 5, "slab_free")   /* and went back */                                  \
+    X(TDM_MEMORY_RETRY, 6, "retry")           /* it took waiting or trimming to allocate */        \
+    X(TDM_MEMORY_FAILURE, 7, "failure")       /* an allocation was refused */
+
+typedef enum tdm_memory_event_kind {
+#define TDM_MEMORY_EVENT_ENUM(name, value, text) name = value,
+    TDM_MEMORY_EVENT_LIST(TDM_MEMORY_EVENT_ENUM)
+#undef TDM_MEMORY_EVENT_ENUM
+} tdm_memory_event_kind;
+
+typedef struct tdm_memory_event {
+    tdm_memory_event_kind kind;
+    uint32_t stream;    /* number of the stream in the device, 0: not known */
+    uint64_t number;    /* of the event, from 1; a gap: events were overwritten */
+    uint64_t time_ns;   /* of the host's monotonic clock */
+    uint64_t block;     /* number of the block's life in the pool, from 1; 0: none */
+    uint64_t requested; /* bytes asked for */
+    uint64_t bytes;     /* bytes handed out, or of the native memory */
+    const char *tag;    /* kept for the life of the process, or NULL */
+} tdm_memory_event;
+
+/*
+ * Keep the last `capacity` events of the device's pool, at most TDM_MEMORY_EVENTS_MAX; 0, which is where it starts:
+ * none. Forgets the events so far. Statuses: TDM_BAD_ARGUMENT, TDM_OUT_OF_HOST_MEMORY (it goes on as before).
+ * Thread-safe. Since 0.1.
+ */
+#define TDM_MEMORY_EVENTS_MAX 1048576
+TDM_API tdm_status tdm_device_record_memory_events(tdm_device *device, int capacity);
+
+/*
+ * Copy the kept events out, oldest first: the last `capacity` of them, and in *count how many were copied.
+ * Statuses: TDM_BAD_ARGUMENT. Thread-safe. Since 0.1.
+ */
+TDM_API tdm_status tdm_device_memory_events(const tdm_device *device, tdm_memory_event *events,
+                                            int capacity, int *count);
+
+/*
+ * All of it as one JSON text ("schema": "tandem-memory/1"; docs/memory.md lists the members): the device, the
+ * statistics, the native allocations with their ranges, usage by tag, the kept events. Ends with a 0 that *bytes does
+ * not count. The caller gives it back with tdm_memory_snapshot_free. Statuses: TDM_BAD_ARGUMENT,
+ * TDM_OUT_OF_HOST_MEMORY. Thread-safe. Since 0.1.
+ */
+TDM_API tdm_status tdm_device_memory_snapshot(tdm_device *device, char **json, size_t *bytes);
+
+/* NULL is accepted. Thread-safe. Since 0.1. */
+TDM_API void tdm_memory_snapshot_free(char *json);
+
 /* ---- traces: what was allocated, in order, for replay ------------------------------------------ */
 
 typedef struct tdm_memory_trace tdm_memory_trace;

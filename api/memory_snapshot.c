@@ -1,0 +1,195 @@
+/* What a device tells of its memory: report, tags, events, and all of it as JSON. */
+#include <string.h>
+
+#include "api/core.h"
+#include "api/observation.h"
+
+tdm_status tdm_device_memory_report(const tdm_device *device, tdm_memory_report *report) {
+    if (!device || !report)
+        return tdm_fail(TDM_BAD_ARGUMENT, "device_memory_report: %s is NULL",
+                        device ? "report" : "device");
+    const size_t size = report->struct_size;
+    if (size < sizeof report->struct_size || size > sizeof *report)
+        return tdm_fail(TDM_BAD_ARGUMENT, "device_memory_report: struct_size is %zu, expected %zu",
+                        size, sizeof *report);
+    tdm_memory_report now = {.struct_size = size};
+    tdm_observation_report(device->observation, &now);
+    memcpy(report, &now, size);
+    return TDM_OK;
+}
+
+tdm_status tdm_device_memory_tags(const tdm_device *device, tdm_memory_tag_usage *usage,
+                                  int capacity, int *count) {
+    if (!count)
+        return tdm_fail(TDM_BAD_ARGUMENT, "device_memory_tags: count is NULL");
+    *count = 0;
+    if (!device || (!usage && capacity > 0))
+        return tdm_fail(TDM_BAD_ARGUMENT, "device_memory_tags: %s is NULL",
+                        device ? "usage" : "device");
+    if (capacity < 0)
+        return tdm_fail(TDM_BAD_ARGUMENT, "device_memory_tags: capacity is %d", capacity);
+    *count = tdm_observation_tags(device->observation, usage, capacity);
+    return TDM_OK;
+}
+
+tdm_status tdm_device_record_memory_events(tdm_device *device, int capacity) {
+    if (!device)
+        return tdm_fail(TDM_BAD_ARGUMENT, "device_record_memory_events: device is NULL");
+    if (capacity < 0 || capacity > TDM_MEMORY_EVENTS_MAX)
+        return tdm_fail(TDM_BAD_ARGUMENT,
+                        "device_record_memory_events: capacity is %d, must be 0 to %d", capacity,
+                        TDM_MEMORY_EVENTS_MAX);
+    return tdm_pool_ring_resize(&device->observation->ring, (uint64_t)capacity);
+}
+
+tdm_status tdm_device_memory_events(const tdm_device *device, tdm_memory_event *events,
+                                    int capacity, int *count) {
+    if (!count)
+        return tdm_fail(TDM_BAD_ARGUMENT, "device_memory_events: count is NULL");
+    *count = 0;
+    if (!device || (!events && capacity > 0))
+        return tdm_fail(TDM_BAD_ARGUMENT, "device_memory_events: %s is NULL",
+                        device ? "events" : "device");
+    if (capacity < 0)
+        return tdm_fail(TDM_BAD_ARGUMENT, "device_memory_events: capacity is %d", capacity);
+    *count = (int)tdm_pool_ring_copy(&device->observation->ring, events, (uint64_t)capacity);
+    return TDM_OK;
+}
+
+/* ---- the snapshot ---------------------------------------------------------------------------------- */
+
+static void write_device(tdm_json *json, const tdm_device_info *info) {
+    tdm_json_open(json, "device", '{');
+    tdm_json_string(json, "selector", info->selector);
+    tdm_json_string(json, "name", info->name);
+    tdm_json_string(json, "driver", info->driver_version);
+    tdm_json_number(json, "global_bytes", info->global_bytes);
+    tdm_json_number(json, "max_alloc_bytes", info->max_alloc_bytes);
+    tdm_json_close(json, '}');
+}
+
+static void write_counter(tdm_json *json, const char *name, const tdm_memory_counter *counter) {
+    tdm_json_open(json, name, '{');
+    tdm_json_number(json, "current", counter->current);
+    tdm_json_number(json, "peak", counter->peak);
+    tdm_json_number(json, "allocated", counter->allocated);
+    tdm_json_number(json, "freed", counter->freed);
+    tdm_json_close(json, '}');
+}
+
+static void write_statistics(tdm_json *json, const tdm_memory_report *report) {
+    tdm_json_open(json, "statistics", '{');
+#define WRITE(name) write_counter(json, #name, &report->name);
+    TDM_COUNTER_LIST(WRITE)
+#undef WRITE
+    tdm_json_number(json, "retries", report->retries);
+    tdm_json_number(json, "ooms", report->ooms);
+    tdm_json_number(json, "budget", report->budget);
+    tdm_json_number(json, "free", report->free);
+    tdm_json_number(json, "largest_free", report->largest_free);
+    tdm_json_fraction(json, "fragmentation", report->fragmentation);
+    tdm_json_close(json, '}');
+}
+
+static void write_tag(tdm_json *json, const tdm_memory_tag_usage *usage) {
+    tdm_json_open(json, NULL, '{');
+    tdm_json_string(json, "tag", usage->tag[0] ? usage->tag : NULL);
+    tdm_json_number(json, "bytes", usage->bytes);
+    tdm_json_number(json, "bytes_peak", usage->bytes_peak);
+    tdm_json_number(json, "blocks", usage->blocks);
+    tdm_json_number(json, "blocks_peak", usage->blocks_peak);
+    tdm_json_number(json, "allocations", usage->allocations);
+    tdm_json_close(json, '}');
+}
+
+static tdm_status write_tags(tdm_json *json, const tdm_observation *observation) {
+    tdm_memory_tag_usage *const usage = tdm_host_calloc(TDM_STATISTIC_TAGS, sizeof *usage);
+    if (!usage)
+        return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "device_memory_snapshot: no host memory for tags");
+    const int count = tdm_observation_tags(observation, usage, TDM_STATISTIC_TAGS);
+    tdm_json_open(json, "tags", '[');
+    for (int i = 0; i < count; i++)
+        write_tag(json, &usage[i]);
+    tdm_json_close(json, ']');
+    tdm_host_free(usage);
+    return TDM_OK;
+}
+
+static const char *event_text(tdm_memory_event_kind kind) {
+    switch (kind) {
+#define TEXT(name, value, text)                                                                    \
+    case name:                                                                                     \
+        return text;
+        TDM_MEMORY_EVENT_LIST(TEXT)
+#undef TEXT
+    }
+    return "unknown";
+}
+
+static void write_event(tdm_json *json, const tdm_memory_event *event) {
+    tdm_json_open(json, NULL, '{');
+    tdm_json_number(json, "number", event->number);
+    tdm_json_string(json, "kind", event_text(event->kind));
+    tdm_json_number(json, "time_ns", event->time_ns);
+    tdm_json_number(json, "stream", event->stream);
+    tdm_json_number(json, "block", event->block);
+    tdm_json_number(json, "requested", event->requested);
+    tdm_json_number(json, "bytes", event->bytes);
+    tdm_json_string(json, "tag", event->tag);
+    tdm_json_close(json, '}');
+}
+
+static tdm_status write_events(tdm_json *json, tdm_observation *observation) {
+    const uint64_t room = tdm_pool_ring_count(&observation->ring);
+    tdm_memory_event *const events = tdm_host_calloc(room, sizeof *events);
+    if (!events)
+        return tdm_fail(TDM_OUT_OF_HOST_MEMORY,
+                        "device_memory_snapshot: no host memory for %llu events",
+                        (unsigned long long)room);
+    const uint64_t count = tdm_pool_ring_copy(&observation->ring, events, room);
+    tdm_json_open(json, "events", '[');
+    for (uint64_t i = 0; i < count; i++)
+        write_event(json, &events[i]);
+    tdm_json_close(json, ']');
+    tdm_host_free(events);
+    return TDM_OK;
+}
+
+static tdm_status write_members(tdm_json *json, tdm_device *device) {
+    tdm_memory_report report = {.struct_size = sizeof report};
+    tdm_observation_report(device->observation, &report);
+    tdm_json_string(json, "schema", "tandem-memory/1");
+    tdm_json_string(json, "version", tdm_version_text());
+    write_device(json, &device->info);
+    write_statistics(json, &report);
+    TDM_TRY(write_tags(json, device->observation));
+    return write_events(json, device->observation);
+}
+
+tdm_status tdm_device_memory_snapshot(tdm_device *device, char **json, size_t *bytes) {
+    if (!json || !bytes)
+        return tdm_fail(TDM_BAD_ARGUMENT, "device_memory_snapshot: %s is NULL",
+                        json ? "bytes" : "json");
+    *json = NULL;
+    *bytes = 0;
+    if (!device)
+        return tdm_fail(TDM_BAD_ARGUMENT, "device_memory_snapshot: device is NULL");
+    tdm_json text = {.separated = true};
+    tdm_json_open(&text, NULL, '{');
+    const tdm_status status = write_members(&text, device);
+    tdm_json_close(&text, '}');
+    char *const written = tdm_json_finish(&text, bytes);
+    if (status == TDM_OK && written) {
+        *json = written;
+        return TDM_OK;
+    }
+    *bytes = 0;
+    tdm_host_free(written);
+    return status != TDM_OK ? status
+                            : tdm_fail(TDM_OUT_OF_HOST_MEMORY,
+                                       "device_memory_snapshot: no host memory for the text");
+}
+
+void tdm_memory_snapshot_free(char *json) {
+    tdm_host_free(json);
+}

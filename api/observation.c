@@ -1,0 +1,71 @@
+/* Looking at a pool: opened with it, asked by the functions of the device. */
+#include <limits.h>
+#include <string.h>
+
+#include "api/core.h"
+#include "api/observation.h"
+
+void tdm_observation_refresh(tdm_observation *observation) {
+    tdm_memory_stats stats;
+    tdm_pool_stats(observation->pool, &stats);
+    tdm_pool_statistics_set_budget(observation->statistics, stats.budget);
+}
+
+tdm_status tdm_observation_open(tdm_pool *pool, const char *name, tdm_observation **observation) {
+    (void)name;
+    *observation = NULL;
+    tdm_observation *const opened = tdm_host_calloc(1, sizeof *opened);
+    if (!opened)
+        return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "pool: no host memory for its statistics");
+    opened->pool = pool;
+    const tdm_status status = tdm_pool_statistics_open(pool, NULL, &opened->statistics);
+    if (status != TDM_OK) {
+        tdm_host_free(opened);
+        return status;
+    }
+    tdm_observation_refresh(opened);
+    tdm_pool_ring_init(&opened->ring, pool);
+    *observation = opened;
+    return TDM_OK;
+}
+
+void tdm_observation_close(tdm_observation *observation) {
+    if (!observation)
+        return;
+    tdm_pool_ring_finish(&observation->ring);
+    tdm_pool_statistics_close(observation->statistics);
+    tdm_host_free(observation);
+}
+
+static tdm_memory_counter counter_of(const tdm_statistic_values *values, tdm_counter counter) {
+    const uint64_t *const of = &values->words[4 * counter];
+    return (tdm_memory_counter){
+        .current = of[0], .peak = of[1], .allocated = of[2], .freed = of[3]};
+}
+
+void tdm_observation_report(const tdm_observation *observation, tdm_memory_report *report) {
+    tdm_statistic_values values;
+    const uint64_t *const tallies = &values.words[(size_t)4 * TDM_COUNTERS];
+    tdm_statistic_read(observation->statistics->shared, LONG_MAX, &values);
+#define REPORT(name) report->name = counter_of(&values, TDM_COUNTER_##name);
+    TDM_COUNTER_LIST(REPORT)
+#undef REPORT
+    report->retries = tallies[TDM_TALLY_retries];
+    report->ooms = tallies[TDM_TALLY_failures];
+    report->budget = tallies[TDM_TALLY_budget];
+    report->free = report->reserved.current - report->allocated.current;
+    report->fragmentation =
+        report->free ? 1.0 - (double)report->largest_free / (double)report->free : 0;
+}
+
+int tdm_observation_tags(const tdm_observation *observation, tdm_memory_tag_usage *usage,
+                         int capacity) {
+    tdm_memory_tag_usage one;
+    int count = 0;
+    while (tdm_statistic_read_tag(observation->statistics->shared, count, LONG_MAX, &one)) {
+        if (count < capacity)
+            usage[count] = one;
+        count++;
+    }
+    return count;
+}
