@@ -1,54 +1,46 @@
-/*
- * The caching pool: size classes, slabs, stream-ordered reuse. pool.h says what it promises.
- *
- * A class's free list is last-in first-out: the block freed last is the warmest, and on one stream always fit for reuse at
- * once. Blocks whose former work is unfinished on another stream are reused only where growing is not possible.
- */
-#include <string.h>
+/* The pool's operations: allocation with its ladder, release, statistics, create and destroy. */
+#include "api/pool_internal.h"
 
-#include "api/core.h"
-#include "api/pool_classes.h"
+/* Pending ranges that an allocation looks at before it grows the pool. */
+#define SETTLE_LIMIT 16
+/* Rounds of relief for one allocation, whatever the upstream says. */
+#define RELIEF_LIMIT 64
 
-/* How many free blocks of a class are looked at for one that need not wait. */
-#define SCAN_LIMIT 8
-/* A large request may take a cached block of up to this many classes above its own: 25 % more at most. */
-#define LARGE_CLASS_SLACK 2
+/* ---- lock and listeners ------------------------------------------------------------------------ */
 
-typedef struct tdm_slab {
-    tdm_bk_memory *memory;
-    uint64_t bytes;
-    int block_count, live_count;
-    int size_class; /* of all its blocks; -1: never cached */
-    bool adopted;   /* the memory is the user's: it does not count as the pool's */
-    struct tdm_slab *next, *previous;
-    tdm_block blocks[];
-} tdm_slab;
+static inline void relax(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
 
-struct tdm_pool {
-    pthread_mutex_t lock;
-    pthread_mutex_t marks_lock; /* leaf: uses of live blocks */
-    tdm_pool_upstream upstream;
-    uint64_t unit; /* sizes are multiples of it */
-    tdm_slab *slabs;
-    tdm_block *free_blocks[TDM_POOL_CLASSES];
-    tdm_memory_stats stats;
-    uint64_t lives;
-    tdm_pool_listener *listeners; /* changed under both locks, so that either guards reading */
-};
+void tdm_pool_lock(tdm_pool *pool) {
+    for (int distance = 8; distance <= 2048; distance *= 2) {
+        if (pthread_mutex_trylock(&pool->lock) == 0)
+            return;
+        for (int i = 0; i < distance; i++)
+            relax();
+    }
+    pthread_mutex_lock(&pool->lock);
+}
 
-/* ---- listeners ----------------------------------------------------------------------------------- */
+void tdm_pool_unlock(tdm_pool *pool) {
+    pthread_mutex_unlock(&pool->lock);
+}
 
 void tdm_pool_listen(tdm_pool *pool, tdm_pool_listener *listener) {
-    pthread_mutex_lock(&pool->lock);
+    tdm_pool_lock(pool);
     pthread_mutex_lock(&pool->marks_lock);
     listener->next = pool->listeners;
     pool->listeners = listener;
     pthread_mutex_unlock(&pool->marks_lock);
-    pthread_mutex_unlock(&pool->lock);
+    tdm_pool_unlock(pool);
 }
 
 void tdm_pool_unlisten(tdm_pool *pool, tdm_pool_listener *listener) {
-    pthread_mutex_lock(&pool->lock);
+    tdm_pool_lock(pool);
     pthread_mutex_lock(&pool->marks_lock);
     tdm_pool_listener **link = &pool->listeners;
     while (*link && *link != listener)
@@ -56,391 +48,185 @@ void tdm_pool_unlisten(tdm_pool *pool, tdm_pool_listener *listener) {
     if (*link)
         *link = listener->next;
     pthread_mutex_unlock(&pool->marks_lock);
-    pthread_mutex_unlock(&pool->lock);
+    tdm_pool_unlock(pool);
 }
 
-static void tell(const tdm_pool *pool, const tdm_pool_event event) {
+void tdm_pool_tell(const tdm_pool *pool, tdm_pool_event event) {
     for (const tdm_pool_listener *each = pool->listeners; each; each = each->next)
         each->event(each->user, &event);
 }
 
-static void tell_of_block(const tdm_block *block, tdm_pool_event_kind kind, uint32_t stream) {
-    tell(block->pool, (tdm_pool_event){.kind = kind,
-                                       .stream = stream,
-                                       .life = block->life,
-                                       .requested = block->requested,
-                                       .bytes = block->size,
-                                       .tag = block->tag});
+/* Bytes of a live block's range, with its red zones. */
+static uint64_t range_bytes(const tdm_block *block) {
+    return block->size + block->pool->zone_before + block->pool->zone_after;
 }
 
-/* ---- uses and edges ---------------------------------------------------------------------------- */
-
-static tdm_use *find_use(const tdm_block *block, uint32_t stream) {
-    for (int i = 0; i < block->use_count; i++)
-        if (block->uses[i].stream == stream)
-            return &block->uses[i];
-    return NULL;
+tdm_pool_event tdm_block_event(const tdm_block *block, tdm_pool_event_kind kind, uint32_t stream) {
+    return (tdm_pool_event){.kind = kind,
+                            .stream = stream,
+                            .life = block->life,
+                            .requested = block->requested,
+                            .bytes = range_bytes(block),
+                            .tag = block->tag};
 }
 
-/* Short-lived streams must not make the list of a long-lived block grow. A stream that merely passed keeps its entry:
- * another thread may be about to mark it. */
-static void forget_gone_streams(tdm_block *block) {
-    const tdm_pool_upstream *const upstream = &block->pool->upstream;
-    int kept = 0;
-    for (int i = 0; i < block->use_count; i++)
-        if (!upstream->gone(upstream->user, block->uses[i].stream))
-            block->uses[kept++] = block->uses[i];
-    block->use_count = kept;
+/* Tell an event of a block of the slab, after it happened. */
+static void tell_in_slab(const tdm_pool *pool, tdm_pool_event event, const tdm_slab *slab) {
+    event.slab_bytes = slab->bytes;
+    event.slab_live = slab->live_bytes;
+    event.pending =
+        pool->counters[TDM_ARENA_SMALL].pending + pool->counters[TDM_ARENA_LARGE].pending;
+    tdm_pool_tell(pool, event);
 }
 
-/* Room for one more use; the inline ones come first. */
-static bool grow_uses(tdm_block *block) {
-    if (block->use_count == block->use_capacity)
-        forget_gone_streams(block);
-    if (block->use_count < block->use_capacity)
-        return true;
-    const size_t old_bytes = sizeof(tdm_use) * (size_t)block->use_capacity;
-    tdm_use *const bigger = tdm_host_alloc(2 * old_bytes);
-    if (!bigger)
-        return false;
-    memcpy(bigger, block->uses, old_bytes);
-    if (block->uses != block->inline_uses)
-        tdm_host_free(block->uses);
-    block->uses = bigger;
-    block->use_capacity *= 2;
-    return true;
+/* ---- finding memory ---------------------------------------------------------------------------- */
+
+typedef struct request {
+    tdm_pool *pool;
+    uint64_t bytes, units;
+    uint32_t stream;
+    tdm_arena arena;
+    bool slow; /* it waited, trimmed or asked for relief */
+} request;
+
+/* The tightest range that the stream can use at once; of equals the one it used last. */
+static tdm_block *find_ready(const request *r) {
+    tdm_pool *const pool = r->pool;
+    const tdm_pool_index *const lanes = pool->free[r->arena];
+    tdm_block *own = NULL;
+    if (r->stream)
+        own = tdm_index_find(&lanes[1 + r->stream % TDM_LANE_STREAMS], r->bytes, r->units,
+                             r->stream, &pool->visited);
+    if (own && own->size == r->bytes)
+        return own;
+    tdm_block *const ready =
+        tdm_index_find(&lanes[TDM_LANE_READY], r->bytes, r->units, 0, &pool->visited);
+    return !ready || (own && own->size <= ready->size) ? own : ready;
 }
 
-static void reset_uses(tdm_block *block) {
-    if (block->uses != block->inline_uses)
-        tdm_host_free(block->uses);
-    block->uses = block->inline_uses;
-    block->use_capacity = (int)(sizeof block->inline_uses / sizeof block->inline_uses[0]);
-    block->use_count = 0;
-}
-
-static void drop_edges(tdm_block *block) {
-    tdm_host_free(block->edges);
-    block->edges = NULL;
-    block->edge_count = 0;
-}
-
-/* Forget the edges that were passed. */
-static void prune_edges(tdm_pool *pool, tdm_block *block) {
-    int kept = 0;
-    for (int i = 0; i < block->edge_count; i++)
-        if (!pool->upstream.passed(pool->upstream.user, block->edges[i]))
-            block->edges[kept++] = block->edges[i];
-    block->edge_count = kept;
-    if (kept == 0)
-        drop_edges(block);
-}
-
-static void wait_edges(tdm_pool *pool, tdm_block *block) {
-    for (int i = 0; i < block->edge_count; i++)
-        pool->upstream.wait(pool->upstream.user, block->edges[i]);
-    drop_edges(block);
-}
-
-/*
- * The life of a block ends: its unfinished uses become the edges of the next life, with those of the life before that
- * it never waited for. Without host memory for the list it waits instead.
- */
-static void uses_become_edges(tdm_pool *pool, tdm_block *block) {
-    tdm_use *const edges =
-        tdm_host_calloc((size_t)block->use_count + (size_t)block->edge_count, sizeof *edges);
-    int count = 0;
-    for (int i = 0; i < block->use_count; i++) {
-        const tdm_use use = block->uses[i];
-        if (use.sequence == 0 || pool->upstream.passed(pool->upstream.user, use))
-            continue;
-        if (edges)
-            edges[count++] = use;
-        else
-            pool->upstream.wait(pool->upstream.user, use);
+/* The tightest range of an arena, whoever it waits for; ready ones before others. */
+static tdm_block *find_any_in(const request *r, tdm_arena arena) {
+    tdm_block *best = NULL;
+    for (int i = 0; i < TDM_LANES && !(i > TDM_LANE_READY && best && best->edge_count == 0); i++) {
+        tdm_block *const range =
+            tdm_index_find(&r->pool->free[arena][i], r->bytes, r->units, 0, &r->pool->visited);
+        if (range && (!best || range->size < best->size))
+            best = range;
     }
-    for (int i = 0; i < block->edge_count; i++) {
-        const tdm_use *const later = find_use(block, block->edges[i].stream);
-        if ((later && later->sequence) ||
-            pool->upstream.passed(pool->upstream.user, block->edges[i]))
-            continue;
-        if (edges)
-            edges[count++] = block->edges[i];
-        else
-            pool->upstream.wait(pool->upstream.user, block->edges[i]);
-    }
-    drop_edges(block);
-    reset_uses(block);
-    if (count == 0)
-        tdm_host_free(edges);
-    else
-        block->edges = edges;
-    block->edge_count = count;
+    return best;
 }
 
-int tdm_pool_prepare(tdm_block *const *blocks, int count, uint32_t stream, tdm_use *edges,
-                     int capacity) {
-    int found = 0;
-    for (int i = 0; i < count; i++) {
-        tdm_block *const block = blocks[i];
-        tdm_pool *const pool = block->pool;
-        pthread_mutex_lock(&pool->marks_lock);
-        tdm_use *use = find_use(block, stream);
-        if (!use && grow_uses(block)) {
-            use = &block->uses[block->use_count++];
-            *use = (tdm_use){.stream = stream};
-            tell_of_block(block, TDM_POOL_EVENT_USE, stream);
+static tdm_block *find_any(const request *r) {
+    tdm_block *const own = find_any_in(r, r->arena);
+    const tdm_arena other = r->arena == TDM_ARENA_SMALL ? TDM_ARENA_LARGE : TDM_ARENA_SMALL;
+    return own ? own : find_any_in(r, other);
+}
+
+/* Free memory of any kind, then that which is being freed, then what idle slabs make room for. */
+static tdm_status scrape(request *r, tdm_status status, tdm_block **range) {
+    tdm_pool *const pool = r->pool;
+    *range = find_any(r);
+    if (*range || r->bytes > pool->budget)
+        return *range ? TDM_OK : status;
+    uint64_t rounds = tdm_pool_pending_edges(pool);
+    while (!*range && rounds-- && tdm_pool_wait_once(pool))
+        *range = find_any(r);
+    if (*range)
+        return TDM_OK;
+    if (tdm_pool_release_idle(pool, tdm_pool_room_for(pool, r->bytes)) &&
+        tdm_pool_grow(pool, r->bytes, range) == TDM_OK)
+        return TDM_OK;
+    tdm_pool_release_idle(pool, 0);
+    return tdm_pool_grow(pool, r->bytes, range);
+}
+
+/* The last rung: somebody else makes room, with the pool unlocked. */
+static tdm_status beg(request *r, tdm_status status, tdm_block **range) {
+    tdm_pool *const pool = r->pool;
+    for (int attempt = 0; status != TDM_OK && attempt < RELIEF_LIMIT; attempt++) {
+        if (!pool->upstream.relieve)
+            break;
+        tdm_pool_unlock(pool);
+        const bool again = pool->upstream.relieve(pool->upstream.user, r->bytes, attempt);
+        tdm_pool_lock(pool);
+        if (!again)
+            break;
+        if (pool->upstream.direct) {
+            status = tdm_pool_grow_single(pool, r->bytes, range);
+            continue;
         }
-        const bool first = use && use->sequence == 0;
-        pthread_mutex_unlock(&pool->marks_lock);
-        if (!use)
-            return -1;
-        for (int j = 0; first && j < block->edge_count; j++) {
-            if (block->edges[j].stream == stream ||
-                pool->upstream.passed(pool->upstream.user, block->edges[j]))
-                continue;
-            if (found < capacity)
-                edges[found] = block->edges[j];
-            found++;
+        status = tdm_pool_grow(pool, r->bytes, range);
+        if (status != TDM_OK)
+            status = scrape(r, status, range);
+    }
+    return status;
+}
+
+static bool worth_trying(const request *r, tdm_status status) {
+    return (status == TDM_OUT_OF_DEVICE_MEMORY || status == TDM_OVER_BUDGET) &&
+           r->bytes <= r->pool->upstream.max_allocation;
+}
+
+static tdm_status find_memory(request *r, tdm_block **range) {
+    tdm_pool *const pool = r->pool;
+    *range = NULL;
+    if (!pool->upstream.direct) {
+        *range = find_ready(r);
+        if (!*range) {
+            pool->upstream.poll(pool->upstream.user);
+            tdm_pool_settle(pool, SETTLE_LIMIT);
+            *range = find_ready(r);
+        }
+        if (*range) {
+            pool->stats.reuses++;
+            return TDM_OK;
         }
     }
-    return found;
-}
-
-void tdm_pool_mark(tdm_block *const *blocks, int count, tdm_use use) {
-    if (count == 0)
-        return;
-    tdm_pool *const pool = blocks[0]->pool;
-    pthread_mutex_lock(&pool->marks_lock);
-    for (int i = 0; i < count; i++) {
-        tdm_use *const entry = find_use(blocks[i], use.stream);
-        if (entry && entry->sequence < use.sequence)
-            entry->sequence = use.sequence;
-    }
-    pthread_mutex_unlock(&pool->marks_lock);
-}
-
-/* ---- free lists --------------------------------------------------------------------------------- */
-
-static void list_push(tdm_pool *pool, int size_class, tdm_block *block) {
-    block->previous = NULL;
-    block->next = pool->free_blocks[size_class];
-    if (block->next)
-        block->next->previous = block;
-    pool->free_blocks[size_class] = block;
-}
-
-static void list_remove(tdm_pool *pool, int size_class, tdm_block *block) {
-    if (block->previous)
-        block->previous->next = block->next;
-    else
-        pool->free_blocks[size_class] = block->next;
-    if (block->next)
-        block->next->previous = block->previous;
-    block->next = block->previous = NULL;
-}
-
-/* Is nothing unfinished on the block but, perhaps, work of `stream`? */
-static bool is_ready(tdm_pool *pool, tdm_block *block, uint32_t stream) {
-    prune_edges(pool, block);
-    return block->edge_count == 0 ||
-           (stream != 0 && block->edge_count == 1 && block->edges[0].stream == stream);
-}
-
-/* A free block of the class that is ready; with `any`, the last freed one where none is. */
-static tdm_block *list_take(tdm_pool *pool, int size_class, uint32_t stream, bool any) {
-    tdm_block *block = pool->free_blocks[size_class];
-    for (int i = 0; block && i < SCAN_LIMIT && !is_ready(pool, block, stream); i++)
-        block = block->next;
-    if (!block && any)
-        block = pool->free_blocks[size_class];
-    if (block && (any || is_ready(pool, block, stream))) {
-        list_remove(pool, size_class, block);
-        return block;
-    }
-    return NULL;
-}
-
-/* ---- slabs ---------------------------------------------------------------------------------------- */
-
-static void slab_link(tdm_pool *pool, tdm_slab *slab) {
-    slab->previous = NULL;
-    slab->next = pool->slabs;
-    if (slab->next)
-        slab->next->previous = slab;
-    pool->slabs = slab;
-    if (slab->adopted)
-        return;
-    pool->stats.reserved += slab->bytes;
-    if (pool->stats.reserved > pool->stats.reserved_peak)
-        pool->stats.reserved_peak = pool->stats.reserved;
-}
-
-static void slab_release(tdm_pool *pool, tdm_slab *slab) {
-    for (int i = 0; i < slab->block_count; i++) {
-        wait_edges(pool, &slab->blocks[i]);
-        reset_uses(&slab->blocks[i]);
-    }
-    if (slab->previous)
-        slab->previous->next = slab->next;
-    else
-        pool->slabs = slab->next;
-    if (slab->next)
-        slab->next->previous = slab->previous;
-    pool->upstream.release(pool->upstream.user, slab->memory);
-    if (!slab->adopted) {
-        tell(pool, (tdm_pool_event){.kind = TDM_POOL_EVENT_SLAB_FREE, .bytes = slab->bytes});
-        pool->stats.reserved -= slab->bytes;
-        pool->stats.native_frees++;
-    }
-    tdm_host_free(slab);
-}
-
-static tdm_slab *slab_new(tdm_pool *pool, tdm_bk_memory *memory, uint64_t block_bytes, int count,
-                          int size_class, bool adopted) {
-    tdm_slab *const slab = tdm_host_calloc(1, sizeof *slab + (size_t)count * sizeof(tdm_block));
-    if (!slab)
-        return NULL;
-    slab->memory = memory;
-    slab->bytes = block_bytes * (uint64_t)count;
-    slab->block_count = count;
-    slab->size_class = size_class;
-    slab->adopted = adopted;
-    for (int i = 0; i < count; i++) {
-        tdm_block *const block = &slab->blocks[i];
-        block->memory = memory;
-        block->offset = block_bytes * (uint64_t)i;
-        block->size = block_bytes;
-        block->pool = pool;
-        block->slab = slab;
-        block->uses = block->inline_uses;
-        reset_uses(block);
-    }
-    slab_link(pool, slab);
-    return slab;
-}
-
-/* Take `count` blocks' worth from the upstream; *block is the first, the others go to the free list. */
-static tdm_status slab_grow(tdm_pool *pool, uint64_t block_bytes, int count, int size_class,
-                            tdm_block **block) {
-    const uint64_t bytes = block_bytes * (uint64_t)count;
-    if (bytes > pool->upstream.max_allocation)
-        return tdm_fail(TDM_OUT_OF_DEVICE_MEMORY,
-                        "pool: %llu bytes are more than the largest native allocation, %llu",
-                        (unsigned long long)bytes,
-                        (unsigned long long)pool->upstream.max_allocation);
-    if (bytes > pool->stats.budget || pool->stats.reserved > pool->stats.budget - bytes)
-        return tdm_fail(TDM_OVER_BUDGET,
-                        "pool: %llu bytes do not fit the budget of %llu: %llu are reserved, %llu "
-                        "of them in live blocks",
-                        (unsigned long long)bytes, (unsigned long long)pool->stats.budget,
-                        (unsigned long long)pool->stats.reserved,
-                        (unsigned long long)pool->stats.allocated);
-    tdm_bk_memory *memory;
-    TDM_TRY(pool->upstream.allocate(pool->upstream.user, bytes, &memory));
-    tdm_slab *const slab = slab_new(pool, memory, block_bytes, count, size_class, false);
-    if (!slab) {
-        pool->upstream.release(pool->upstream.user, memory);
-        return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "pool: no host memory for %d blocks", count);
-    }
-    pool->stats.native_allocations++;
-    tell(pool, (tdm_pool_event){.kind = TDM_POOL_EVENT_SLAB_ALLOC, .bytes = bytes});
-    for (int i = count - 1; i >= 1; i--)
-        list_push(pool, size_class, &slab->blocks[i]);
-    *block = &slab->blocks[0];
-    return TDM_OK;
-}
-
-/* Give every slab without live blocks back; true when there was one. */
-static bool trim_slabs(tdm_pool *pool) {
-    bool any = false;
-    for (tdm_slab *slab = pool->slabs, *next; slab; slab = next) {
-        next = slab->next;
-        if (slab->live_count != 0)
-            continue;
-        for (int i = 0; i < slab->block_count; i++)
-            list_remove(pool, slab->size_class, &slab->blocks[i]);
-        slab_release(pool, slab);
-        any = true;
-    }
-    return any;
-}
-
-/* ---- allocation ------------------------------------------------------------------------------------ */
-
-static tdm_block *take_cached(tdm_pool *pool, int size_class, uint32_t stream, bool any) {
-    const bool large = tdm_class_bytes(size_class, pool->unit) > TDM_POOL_SLAB_CLASS_LIMIT;
-    const int last = large ? size_class + LARGE_CLASS_SLACK : size_class;
-    for (int i = size_class; i <= last && i < TDM_POOL_CLASSES; i++) {
-        tdm_block *const block = list_take(pool, i, stream, any);
-        if (block)
-            return block;
-    }
-    return NULL;
-}
-
-/* New native memory for the class, or for just `bytes` where a whole class is too much. */
-static tdm_status take_new(tdm_pool *pool, uint64_t bytes, int size_class, tdm_block **block) {
-    const uint64_t class_bytes = tdm_class_bytes(size_class, pool->unit);
-    if (class_bytes <= TDM_POOL_SLAB_CLASS_LIMIT &&
-        slab_grow(pool, class_bytes, tdm_class_slab_blocks(class_bytes), size_class, block) ==
-            TDM_OK)
-        return TDM_OK;
-    if (class_bytes <= pool->upstream.max_allocation &&
-        slab_grow(pool, class_bytes, 1, size_class, block) == TDM_OK)
-        return TDM_OK;
-    // The smaller class's list is where a block of exactly `bytes` can serve again without lying.
-    return slab_grow(pool, bytes, 1, tdm_class_below(bytes, pool->unit), block);
-}
-
-static tdm_status take_direct(tdm_pool *pool, uint64_t bytes, tdm_block **block) {
-    return slab_grow(pool, bytes, 1, -1, block);
-}
-
-static tdm_status take(tdm_pool *pool, uint64_t bytes, uint32_t stream, tdm_block **block) {
-    if (pool->upstream.direct)
-        return take_direct(pool, bytes, block);
-    const int size_class = tdm_class_of(bytes, pool->unit);
-    *block = take_cached(pool, size_class, stream, false);
-    if (!*block) {
-        pool->upstream.poll(pool->upstream.user);
-        *block = take_cached(pool, size_class, stream, false);
-    }
-    if (*block) {
-        pool->stats.reuses++;
-        return TDM_OK;
-    }
-    const tdm_status status = take_new(pool, bytes, size_class, block);
-    if (status == TDM_OK)
-        return TDM_OK;
-    *block = take_cached(pool, size_class, stream, true);
-    if (*block)
-        pool->stats.reuses++;
-    else if (trim_slabs(pool))
-        TDM_TRY(take_new(pool, bytes, size_class, block));
-    else
+    tdm_status status = pool->upstream.direct ? tdm_pool_grow_single(pool, r->bytes, range)
+                                              : tdm_pool_grow(pool, r->bytes, range);
+    if (status == TDM_OK || !worth_trying(r, status))
         return status;
+    r->slow = true;
+    const uint64_t native = pool->stats.native_allocations;
+    if (!pool->upstream.direct)
+        status = scrape(r, status, range);
+    TDM_TRY(beg(r, status, range));
     pool->stats.retries++;
-    tell(pool, (tdm_pool_event){.kind = TDM_POOL_EVENT_RETRY, .stream = stream, .bytes = bytes});
+    if (pool->stats.native_allocations == native)
+        pool->stats.reuses++;
+    tdm_pool_tell(pool, (tdm_pool_event){
+                            .kind = TDM_POOL_EVENT_RETRY, .stream = r->stream, .bytes = r->bytes});
     return TDM_OK;
 }
+
+/* ---- allocation and release -------------------------------------------------------------------- */
 
 static void begin_life(tdm_block *block, uint64_t requested) {
-    block->live = true;
-    atomic_store(&block->references, 1);
+    block->state = TDM_RANGE_LIVE;
+    atomic_store_explicit(&block->references, 1, memory_order_relaxed);
+    block->uses = block->as.inline_uses;
+    block->use_count = 0;
+    block->use_capacity = TDM_INLINE_USES;
     block->requested = requested;
     block->life = ++block->pool->lives;
     block->tag = tdm_memory_tag();
-    block->slab->live_count++;
+    block->debug = NULL;
 }
 
-static void count_in(tdm_pool *pool, tdm_block *block, uint64_t requested) {
+static void count_in(tdm_pool *pool, const tdm_block *block) {
     tdm_memory_stats *const stats = &pool->stats;
-    begin_life(block, requested);
+    tdm_arena_counters *const arena = &pool->counters[block->slab->arena];
+    const uint64_t bytes = block->size;
+    block->slab->live_bytes += bytes;
+    arena->requested += block->requested;
+    arena->allocated += bytes;
+    arena->live_blocks++;
     stats->allocations++;
     stats->live_blocks++;
-    stats->requested += requested;
-    stats->allocated += block->size;
+    stats->requested += block->requested;
+    stats->allocated += bytes;
+    pool->totals.requested_bytes += block->requested;
+    pool->totals.allocated_bytes += bytes;
     if (stats->requested > stats->requested_peak)
         stats->requested_peak = stats->requested;
     if (stats->allocated > stats->allocated_peak)
@@ -449,69 +235,137 @@ static void count_in(tdm_pool *pool, tdm_block *block, uint64_t requested) {
 
 static void count_out(tdm_pool *pool, const tdm_block *block) {
     tdm_memory_stats *const stats = &pool->stats;
+    tdm_arena_counters *const arena = &pool->counters[block->slab->arena];
+    const uint64_t bytes = block->size;
+    block->slab->live_bytes -= bytes;
+    arena->requested -= block->requested;
+    arena->allocated -= bytes;
+    arena->live_blocks--;
     stats->frees++;
     stats->live_blocks--;
     stats->requested -= block->requested;
-    stats->allocated -= block->size;
+    stats->allocated -= bytes;
+    pool->totals.freed_bytes += bytes;
+}
+
+static void count_operation(tdm_pool *pool) {
+    tdm_pool_totals *const totals = &pool->totals;
+    totals->operations++;
+    totals->visited += pool->visited;
+    if (pool->visited > totals->visited_max)
+        totals->visited_max = pool->visited;
+}
+
+static tdm_status take(request *r, size_t requested, tdm_block **block) {
+    tdm_pool *const pool = r->pool;
+    tdm_block *range;
+    TDM_TRY(find_memory(r, &range));
+    if (!pool->upstream.direct && !tdm_range_take(pool, range, r->bytes))
+        return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "no host memory for a block");
+    begin_life(range, requested);
+    count_in(pool, range);
+    range->offset += pool->zone_before;
+    range->size -= pool->zone_before + pool->zone_after;
+    if (pool->listeners)
+        tell_in_slab(pool, tdm_block_event(range, TDM_POOL_EVENT_ALLOC, r->stream), range->slab);
+    *block = range;
+    return TDM_OK;
 }
 
 tdm_status tdm_pool_alloc(tdm_pool *pool, size_t bytes, uint32_t stream, tdm_block **block) {
     *block = NULL;
-    const uint64_t wanted = bytes ? bytes : 1;
-    if (wanted > TDM_POOL_LARGEST)
-        return tdm_fail(TDM_OUT_OF_DEVICE_MEMORY, "pool: %llu bytes are more than any device has",
-                        (unsigned long long)wanted);
-    const uint64_t rounded = (wanted + pool->unit - 1) / pool->unit * pool->unit;
-    pthread_mutex_lock(&pool->lock);
-    const tdm_status status = take(pool, rounded, stream, block);
-    if (status == TDM_OK) {
-        count_in(pool, *block, bytes);
-        tell_of_block(*block, TDM_POOL_EVENT_ALLOC, stream);
-    } else {
+    if (bytes > TDM_POOL_LARGEST)
+        return tdm_fail(TDM_OUT_OF_DEVICE_MEMORY, "pool: %zu bytes are more than any device has",
+                        bytes);
+    const uint64_t wanted = (bytes ? bytes : 1) + pool->zone_before + pool->zone_after;
+    const uint64_t rounded = (wanted + pool->unit - 1) & ~(pool->unit - 1);
+    request r = {.pool = pool,
+                 .bytes = rounded,
+                 .units = rounded >> pool->unit_bits,
+                 .stream = stream,
+                 .arena = rounded <= TDM_POOL_SMALL_LIMIT ? TDM_ARENA_SMALL : TDM_ARENA_LARGE};
+    tdm_pool_lock(pool);
+    pool->visited = 0;
+    tdm_status status = take(&r, bytes, block);
+    if (status != TDM_OK) {
+        status = tdm_pool_refuse(pool, status, bytes);
         pool->stats.failures++;
-        tell(pool, (tdm_pool_event){
-                       .kind = TDM_POOL_EVENT_FAILURE, .stream = stream, .requested = bytes});
+        tdm_pool_tell(
+            pool,
+            (tdm_pool_event){.kind = TDM_POOL_EVENT_FAILURE, .stream = stream, .requested = bytes});
+    } else if (!r.slow) {
+        count_operation(pool);
     }
-    pthread_mutex_unlock(&pool->lock);
+    tdm_pool_unlock(pool);
+    if (status == TDM_OK && pool->upstream.debug)
+        pool->upstream.debug->begin(pool->upstream.debug->user, *block);
     return status;
 }
 
 tdm_status tdm_pool_adopt(tdm_pool *pool, tdm_bk_memory *memory, size_t bytes, tdm_block **block) {
     *block = NULL;
-    pthread_mutex_lock(&pool->lock);
-    tdm_slab *const slab = slab_new(pool, memory, bytes, 1, -1, true);
+    const tdm_slab form = {
+        .memory = memory, .bytes = bytes, .live_blocks = 1, .single = true, .adopted = true};
+    tdm_pool_lock(pool);
+    tdm_slab *const slab = tdm_slab_new(pool, &form);
     if (slab) {
-        *block = &slab->blocks[0];
+        *block = slab->first;
         begin_life(*block, bytes);
     }
-    pthread_mutex_unlock(&pool->lock);
+    tdm_pool_unlock(pool);
     return slab ? TDM_OK : tdm_fail(TDM_OUT_OF_HOST_MEMORY, "pool: no host memory for a block");
 }
 
 void tdm_block_retain(tdm_block *block) {
-    atomic_fetch_add(&block->references, 1);
+    atomic_fetch_add_explicit(&block->references, 1, memory_order_relaxed);
+}
+
+static void release_adopted(tdm_pool *pool, tdm_block *block) {
+    tdm_edges_wait(block);
+    tdm_pool_lock(pool);
+    tdm_slab_release(pool, block->slab);
+    tdm_pool_unlock(pool);
+}
+
+/* The block's bytes become free; its edges are set. */
+static void give_back(tdm_pool *pool, tdm_block *block) {
+    tdm_slab *const slab = block->slab;
+    tdm_pool_event event = {0};
+    if (pool->listeners)
+        event = tdm_block_event(block, TDM_POOL_EVENT_FREE, 0);
+    block->offset -= pool->zone_before;
+    block->size += pool->zone_before + pool->zone_after;
+    count_out(pool, block);
+    if (!slab->single)
+        tdm_range_free(pool, block);
+    if (pool->listeners)
+        tell_in_slab(pool, event, slab);
+    if (slab->single)
+        tdm_slab_release(pool, slab);
 }
 
 void tdm_block_release(tdm_block *block) {
     if (!block || atomic_fetch_sub(&block->references, 1) != 1)
         return;
     tdm_pool *const pool = block->pool;
-    pthread_mutex_lock(&pool->lock);
-    if (!block->slab->adopted) {
-        count_out(pool, block);
-        tell_of_block(block, TDM_POOL_EVENT_FREE, 0);
+    const tdm_pool_debug_hooks *const debug = pool->upstream.debug;
+    tdm_uses_end(block);
+    if (block->slab->adopted) {
+        release_adopted(pool, block);
+        return;
     }
-    block->live = false;
-    block->slab->live_count--;
-    uses_become_edges(pool, block);
-    if (block->slab->size_class < 0)
-        slab_release(pool, block->slab);
-    else
-        list_push(pool, block->slab->size_class, block);
-    pthread_mutex_unlock(&pool->lock);
+    if (debug || pool->upstream.direct)
+        tdm_edges_wait(block);
+    if (debug)
+        debug->end(debug->user, block);
+    tdm_pool_lock(pool);
+    pool->visited = 0;
+    give_back(pool, block);
+    count_operation(pool);
+    tdm_pool_unlock(pool);
 }
 
-/* ---- the pool itself -------------------------------------------------------------------------------- */
+/* ---- the pool itself --------------------------------------------------------------------------- */
 
 tdm_status tdm_pool_create(const tdm_pool_upstream *upstream, tdm_pool **pool) {
     *pool = NULL;
@@ -519,8 +373,15 @@ tdm_status tdm_pool_create(const tdm_pool_upstream *upstream, tdm_pool **pool) {
     if (!created)
         return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "pool: no host memory for a pool");
     created->upstream = *upstream;
-    created->unit = TDM_POOL_UNIT > upstream->alignment ? TDM_POOL_UNIT : upstream->alignment;
-    created->stats.budget = upstream->budget;
+    created->budget = upstream->budget;
+    created->unit_bits = 8;
+    while (UINT64_C(1) << created->unit_bits < upstream->alignment)
+        created->unit_bits++;
+    created->unit = UINT64_C(1) << created->unit_bits;
+    if (upstream->debug) {
+        created->zone_before = upstream->debug->before;
+        created->zone_after = upstream->debug->after;
+    }
     pthread_mutex_init(&created->lock, NULL);
     pthread_mutex_init(&created->marks_lock, NULL);
     *pool = created;
@@ -530,43 +391,49 @@ tdm_status tdm_pool_create(const tdm_pool_upstream *upstream, tdm_pool **pool) {
 void tdm_pool_destroy(tdm_pool *pool) {
     if (!pool)
         return;
-    while (pool->slabs)
-        slab_release(pool, pool->slabs);
+    tdm_pool_trim(pool);
+    tdm_headers_free(pool);
     pthread_mutex_destroy(&pool->lock);
     pthread_mutex_destroy(&pool->marks_lock);
     tdm_host_free(pool);
 }
 
 void tdm_pool_stats(tdm_pool *pool, tdm_memory_stats *stats) {
-    pthread_mutex_lock(&pool->lock);
+    tdm_pool_lock(pool);
     pool->upstream.poll(pool->upstream.user);
+    tdm_pool_settle(pool, pool->counters[TDM_ARENA_SMALL].pending_ranges +
+                              pool->counters[TDM_ARENA_LARGE].pending_ranges);
     *stats = pool->stats;
-    for (int i = 0; i < TDM_POOL_CLASSES; i++)
-        for (tdm_block *block = pool->free_blocks[i]; block; block = block->next) {
-            prune_edges(pool, block);
-            stats->pending += block->edge_count ? block->size : 0;
-        }
-    pthread_mutex_unlock(&pool->lock);
+    stats->budget = pool->budget;
+    stats->pending =
+        pool->counters[TDM_ARENA_SMALL].pending + pool->counters[TDM_ARENA_LARGE].pending;
+    tdm_pool_unlock(pool);
 }
 
 void tdm_pool_reset_peaks(tdm_pool *pool) {
-    pthread_mutex_lock(&pool->lock);
+    tdm_pool_lock(pool);
     pool->stats.requested_peak = pool->stats.requested;
     pool->stats.allocated_peak = pool->stats.allocated;
     pool->stats.reserved_peak = pool->stats.reserved;
-    pthread_mutex_unlock(&pool->lock);
+    tdm_pool_unlock(pool);
 }
 
 void tdm_pool_set_budget(tdm_pool *pool, uint64_t bytes) {
-    pthread_mutex_lock(&pool->lock);
-    pool->stats.budget = bytes ? bytes : pool->upstream.budget;
-    if (pool->stats.reserved > pool->stats.budget)
-        trim_slabs(pool);
-    pthread_mutex_unlock(&pool->lock);
+    tdm_pool_lock(pool);
+    pool->budget = bytes ? bytes : pool->upstream.budget;
+    if (pool->stats.reserved > pool->budget) {
+        tdm_pool_release_idle(pool, pool->budget);
+        if (pool->stats.reserved > pool->budget)
+            tdm_pool_wait_all(pool);
+        tdm_pool_release_idle(pool, pool->budget);
+    }
+    tdm_pool_unlock(pool);
 }
 
-void tdm_pool_trim(tdm_pool *pool) {
-    pthread_mutex_lock(&pool->lock);
-    trim_slabs(pool);
-    pthread_mutex_unlock(&pool->lock);
+uint64_t tdm_pool_trim(tdm_pool *pool) {
+    tdm_pool_lock(pool);
+    tdm_pool_wait_all(pool);
+    const uint64_t released = tdm_pool_release_idle(pool, 0);
+    tdm_pool_unlock(pool);
+    return released;
 }

@@ -10,7 +10,6 @@
 #include <cmocka.h>
 
 #include "api/core.h"
-#include "api/pool_classes.h"
 #include "tests/support/test_data.h"
 
 #define STREAMS 4
@@ -113,23 +112,6 @@ static int use(tdm_block *block, uint32_t stream, uint64_t sequence, tdm_use *ed
     assert_true(count >= 0);
     tdm_pool_mark(&block, 1, (tdm_use){stream, sequence});
     return count;
-}
-
-static void classes_are_tight(void **state) {
-    (void)state;
-    for (uint64_t bytes = 1; bytes < 64 * MIB; bytes += 1 + bytes / 97) {
-        const int size_class = tdm_class_of(bytes, 256);
-        const uint64_t size = tdm_class_bytes(size_class, 256);
-        assert_in_range(size, bytes, UINT64_MAX);
-        // At most an eighth more than asked for, beyond rounding to a unit.
-        assert_in_range(size, 0, bytes + bytes / 8 + 256);
-        assert_int_equal(tdm_class_of(size, 256), size_class);
-        if (size_class > 0)
-            assert_true(tdm_class_bytes(size_class - 1, 256) < bytes);
-    }
-    assert_in_range(tdm_class_of(TDM_POOL_LARGEST, 256), 0, TDM_POOL_CLASSES - 3);
-    assert_int_equal(tdm_class_below(300, 256), 0);
-    assert_int_equal(tdm_class_below(512, 256), 1);
 }
 
 static void blocks_are_aligned_and_apart(void **state) {
@@ -283,10 +265,10 @@ static void budget_is_kept_to_the_byte(void **state) {
     assert_int_equal(stats.live_blocks, 1);
     assert_int_equal(stats.reserved, 4 * MIB);
     tdm_block_release(a);
-    // Cached memory gives way to a request of another class.
+    // Cached memory gives way to a request of another arena.
     b = allocate(&w, 100, 0);
     tdm_pool_stats(w.pool, &stats);
-    assert_int_equal(stats.retries, 1);
+    assert_int_equal(stats.native_frees, 1);
     assert_in_range(stats.reserved, 1, 4 * MIB);
     tdm_block_release(b);
     tdm_pool_set_budget(w.pool, 256);
@@ -490,7 +472,6 @@ static void threads_share_a_pool(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(classes_are_tight),
         cmocka_unit_test(blocks_are_aligned_and_apart),
         cmocka_unit_test(statistics_are_exact),
         cmocka_unit_test(same_stream_reuses_at_once),

@@ -1,0 +1,141 @@
+/* Walking a pool: every slab and range, who holds most, and the sentence of a refused allocation. */
+#include <stdio.h>
+#include <string.h>
+
+#include "api/pool_internal.h"
+
+static tdm_range_view view_of(const tdm_pool *pool, const tdm_block *range) {
+    tdm_range_view view = {
+        .state = (tdm_range_state)range->state, .offset = range->offset, .bytes = range->size};
+    if (range->state == TDM_RANGE_PENDING)
+        view.stream = range->edges[0].stream;
+    if (range->state != TDM_RANGE_LIVE)
+        return view;
+    if (!range->slab->adopted) {
+        view.offset -= pool->zone_before;
+        view.bytes += pool->zone_before + pool->zone_after;
+    }
+    view.requested = range->requested;
+    view.life = range->life;
+    view.tag = range->tag;
+    view.stream = range->use_count ? range->uses[0].stream : 0;
+    view.block = range;
+    return view;
+}
+
+static void visit_slab(tdm_pool *pool, const tdm_slab *slab, const tdm_pool_visitor *visitor) {
+    const tdm_slab_view view = {.number = slab->number,
+                                .bytes = slab->bytes,
+                                .live_blocks = slab->live_blocks,
+                                .small = slab->arena == TDM_ARENA_SMALL && !slab->adopted,
+                                .adopted = slab->adopted,
+                                .single = slab->single};
+    if (visitor->slab)
+        visitor->slab(visitor->user, &view);
+    for (const tdm_block *range = slab->first; range && visitor->range; range = range->after) {
+        const tdm_range_view each = view_of(pool, range);
+        visitor->range(visitor->user, &view, &each);
+    }
+}
+
+void tdm_pool_visit(tdm_pool *pool, const tdm_pool_visitor *visitor) {
+    tdm_pool_lock(pool);
+    pthread_mutex_lock(&pool->marks_lock);
+    for (const tdm_slab *slab = pool->slabs; slab; slab = slab->next)
+        visit_slab(pool, slab, visitor);
+    pthread_mutex_unlock(&pool->marks_lock);
+    tdm_pool_unlock(pool);
+}
+
+/* ---- who holds most ---------------------------------------------------------------------------- */
+
+#define HOLDER_TAGS 64
+#define HOLDERS_TOLD 3
+
+typedef struct holder {
+    const char *tag; /* NULL: without one */
+    uint64_t bytes, blocks;
+} holder;
+
+typedef struct holders {
+    holder list[HOLDER_TAGS]; /* the last one stands for all that found no place */
+    int count;
+} holders;
+
+static void add_block(holders *all, const tdm_block *block) {
+    int i = 0;
+    while (i < all->count && all->list[i].tag != block->tag)
+        i++;
+    if (i == all->count && i < HOLDER_TAGS - 1)
+        all->count++;
+    else if (i == all->count)
+        all->list[i].tag = "others";
+    if (i < HOLDER_TAGS - 1)
+        all->list[i].tag = block->tag;
+    all->list[i].bytes += block->requested;
+    all->list[i].blocks++;
+}
+
+static void gather(const tdm_pool *pool, holders *all) {
+    memset(all, 0, sizeof *all);
+    for (const tdm_slab *slab = pool->slabs; slab; slab = slab->next)
+        for (const tdm_block *range = slab->first; range && !slab->adopted; range = range->after)
+            if (range->state == TDM_RANGE_LIVE)
+                add_block(all, range);
+}
+
+static holder *take_largest(holders *all) {
+    holder *largest = &all->list[0];
+    for (int i = 1; i < HOLDER_TAGS; i++)
+        if (all->list[i].bytes > largest->bytes)
+            largest = &all->list[i];
+    return largest->blocks ? largest : NULL;
+}
+
+static void write_holders(const tdm_pool *pool, char *text, size_t text_bytes) {
+    holders all;
+    gather(pool, &all);
+    size_t used = 0;
+    text[0] = '\0';
+    for (int i = 0; i < HOLDERS_TOLD && used < text_bytes; i++) {
+        holder *const each = take_largest(&all);
+        if (!each)
+            break;
+        used += (size_t)snprintf(text + used, text_bytes - used, "%s%s %llu in %llu block%s",
+                                 i ? ", " : "", each->tag ? each->tag : "untagged",
+                                 (unsigned long long)each->bytes, (unsigned long long)each->blocks,
+                                 each->blocks == 1 ? "" : "s");
+        *each = (holder){0};
+    }
+}
+
+void tdm_pool_holders(tdm_pool *pool, char *text, size_t text_bytes) {
+    tdm_pool_lock(pool);
+    write_holders(pool, text, text_bytes);
+    tdm_pool_unlock(pool);
+}
+
+/* ---- the sentence ------------------------------------------------------------------------------ */
+
+static uint64_t largest_free(const tdm_pool *pool) {
+    uint64_t largest = 0;
+    for (int i = 0; i < TDM_ARENAS * TDM_LANES; i++) {
+        const uint64_t here = tdm_index_largest(&pool->free[i / TDM_LANES][i % TDM_LANES]);
+        largest = here > largest ? here : largest;
+    }
+    return largest;
+}
+
+tdm_status tdm_pool_refuse(tdm_pool *pool, tdm_status status, uint64_t bytes) {
+    char reason[256], held[320];
+    snprintf(reason, sizeof reason, "%s", tdm_last_detail());
+    write_holders(pool, held, sizeof held);
+    const tdm_memory_stats *const stats = &pool->stats;
+    return tdm_fail(status,
+                    "pool: %llu bytes requested: %s; reserved %llu of a budget of %llu, in live "
+                    "blocks %llu, free %llu, largest free range %llu; held by: %s",
+                    (unsigned long long)bytes, reason, (unsigned long long)stats->reserved,
+                    (unsigned long long)pool->budget, (unsigned long long)stats->allocated,
+                    (unsigned long long)(stats->reserved - stats->allocated),
+                    (unsigned long long)largest_free(pool), *held ? held : "nobody");
+}
