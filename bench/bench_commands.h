@@ -11,6 +11,7 @@ int bench_launch_command(int argc, char **argv);
 int tune_command(int argc, char **argv);
 int quantize_command(int argc, char **argv);
 int devices_command(int argc, char **argv);
+int trace_command(int argc, char **argv);
 int cache_command(int argc, char **argv);
 
 #endif

@@ -125,6 +125,39 @@ trace_figures trace_summarize(const trace_data *trace) {
     return figures;
 }
 
+int trace_tag_uses(const trace_data *trace, trace_tag_use *uses) {
+    const size_t count = trace->tag_count + 1;
+    const uint64_t most = trace_summarize(trace).requested_peak;
+    uint64_t *const live = calloc(count, sizeof *live);
+    uint64_t sum = 0;
+    int seen = 0;
+    if (live == NULL)
+        return -1;
+    memset(uses, 0, count * sizeof *uses);
+    for (size_t i = 0; i < trace->event_count; i++) {
+        const trace_event *const event = &trace->events[i];
+        const trace_block *const block = &trace->blocks[event->block];
+        trace_tag_use *const use = &uses[block->tag];
+        if (event->kind == TRACE_ALLOC) {
+            use->allocs++;
+            sum += block->bytes;
+            live[block->tag] += block->bytes;
+            if (live[block->tag] > use->bytes_peak)
+                use->bytes_peak = live[block->tag];
+        } else if (event->kind == TRACE_FREE) {
+            sum -= block->bytes;
+            live[block->tag] -= block->bytes;
+        }
+        if (sum == most && !seen) {
+            seen = 1;
+            for (size_t tag = 0; tag < count; tag++)
+                uses[tag].bytes_then = live[tag];
+        }
+    }
+    free(live);
+    return 0;
+}
+
 void trace_release(trace_data *trace) {
     free(trace->events);
     free(trace->blocks);

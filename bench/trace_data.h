@@ -74,6 +74,16 @@ typedef struct trace_figures {
 
 trace_figures trace_summarize(const trace_data *trace);
 
+/* What is allocated under one tag. */
+typedef struct trace_tag_use {
+    size_t allocs;
+    uint64_t bytes_peak; /* requested, of its own live blocks */
+    uint64_t bytes_then; /* when all tags together had their most */
+} trace_tag_use;
+
+/* Fill trace->tag_count + 1 rows, the first for blocks without a tag. 0, or -1 when memory is short. */
+int trace_tag_uses(const trace_data *trace, trace_tag_use *uses);
+
 void trace_release(trace_data *trace);
 
 #endif

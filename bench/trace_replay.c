@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "api/memory_trace_text.h"
 #include "api/pool.h"
 
 enum {
@@ -271,6 +272,11 @@ void replay_release(replay_result *result) {
     free(result->decisions);
     result->decisions = NULL;
     result->decision_count = 0;
+}
+
+uint64_t replay_hash(const replay_result *result) {
+    return tdm_trace_hash(TDM_TRACE_HASH_START, result->decisions,
+                          result->decision_count * sizeof *result->decisions);
 }
 
 double replay_ratio(const replay_result *result) {

@@ -29,7 +29,7 @@ typedef struct replay_settings {
 } replay_settings;
 
 #define REPLAY_SETTINGS_INIT                                                                       \
-    { .command_ns = 1500 }
+    { .command_ns = 3000 }
 
 /* Where an allocation of the trace went. */
 typedef struct replay_decision {
@@ -59,6 +59,9 @@ int replay_run(const trace_data *trace, const replay_settings *settings, replay_
                file_error *error);
 
 void replay_release(replay_result *result);
+
+/* One number for all decisions: two replays that decided alike have the same. */
+uint64_t replay_hash(const replay_result *result);
 
 /* Peak reserved over the lower bound; NaN where nothing was allocated. */
 double replay_ratio(const replay_result *result);

@@ -47,8 +47,9 @@ static void expect(const char *arguments, int exit_code, const char *output, con
 }
 
 static const char *const commands[] = {
-    "devices",     "bench gemm", "bench memory", "bench gemv", "bench compute", "bench launch",
-    "bench quant", "tune",       "quantize",     "infer",      "cache"};
+    "devices",      "bench gemm",     "bench memory", "bench gemv",  "bench compute",
+    "bench launch", "bench quant",    "tune",         "quantize",    "infer",
+    "cache",        "trace generate", "trace show",   "trace replay"};
 
 static void every_command_helps(void **state) {
     (void)state;
@@ -78,8 +79,8 @@ static void every_command_has_a_version(void **state) {
 
 static void the_help_of_the_program_names_every_command(void **state) {
     (void)state;
-    static const char *const names[] = {"\n  devices ",  "\n  bench ", "\n  tune ",
-                                        "\n  quantize ", "\n  infer ", "\n  cache "};
+    static const char *const names[] = {"\n  devices ", "\n  bench ", "\n  tune ", "\n  quantize ",
+                                        "\n  infer ",   "\n  trace ", "\n  cache "};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         expect("--help", 0, names[i], NULL);
     test_program_result result = test_program_run(program, "--help", NULL, PATIENCE_S);
@@ -93,9 +94,9 @@ static void misuse_is_refused_with_a_sentence(void **state) {
         const char *arguments;
         const char *sentence;
     } rows[] = {
-        {"", "a command is missing: devices, bench, tune, quantize, infer, cache"},
-        {"nonsense",
-         "unknown command 'nonsense'; choose one of devices, bench, tune, quantize, infer, cache"},
+        {"", "a command is missing: devices, bench, tune, quantize, infer, trace, cache"},
+        {"nonsense", "unknown command 'nonsense'; choose one of devices, bench, tune, quantize, "
+                     "infer, trace, cache"},
         {"bench", "a command is missing: gemm, gemv, memory, quant, compute, launch"},
         {"bench speed",
          "unknown command 'speed'; choose one of gemm, gemv, memory, quant, compute, launch"},
@@ -134,10 +135,19 @@ static void misuse_is_refused_with_a_sentence(void **state) {
         {"devices --device=", "--device does not take '': it is empty"},
         {"bench gemm --device=", "--device does not take '': it is empty"},
         {"infer --device= x", "--device does not take '': it is empty"},
-        {"help nosuch",
-         "unknown command 'nosuch'; choose one of devices, bench, tune, quantize, infer, cache"},
+        {"help nosuch", "unknown command 'nosuch'; choose one of devices, bench, tune, quantize, "
+                        "infer, trace, cache"},
         {"help bench nosuch",
          "unknown command 'nosuch'; choose one of gemm, gemv, memory, quant, compute, launch"},
+        {"trace", "a command is missing: generate, show, replay"},
+        {"trace generate prefill", "FILE"},
+        {"trace generate nonsense x",
+         "unknown kind 'nonsense'; choose prefill, decode, growing, training or random"},
+        {"trace generate prefill x --heads 3", "the hidden size is no multiple of the heads"},
+        {"trace generate prefill x --sequence 1000000 --scores", "more than 100 TB"},
+        {"trace generate random x --sizes all", "log|uniform|powers|two|pareto"},
+        {"trace replay x --memory disk", "counted|malloc"},
+        {"trace replay x --budget 0", "--budget does not take '0'"},
         {"cache burn", "unknown action 'burn'; choose show or clear"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)

@@ -1,0 +1,152 @@
+/* `tandem trace`: generate, show and replay as scripts see them, on machines without any device. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <cjson/cJSON.h>
+
+#include "tests/support/test_program.h"
+
+static const char program[] = TANDEM_BINARY_DIR "/bin/tandem";
+static const char *const no_drivers[] = {"OCL_ICD_VENDORS=/nonexistent", NULL};
+static char path[64];
+
+static int make_path(void **state) {
+    (void)state;
+    snprintf(path, sizeof path, "/tmp/tandem_trace_XXXXXX");
+    const int file = mkstemp(path);
+    return file < 0 ? -1 : close(file);
+}
+
+static int remove_path(void **state) {
+    (void)state;
+    return unlink(path);
+}
+
+/* Run "tandem trace" with %s in the arguments as the path. */
+static test_program_result run(const char *arguments, int exit_code) {
+    char before[256];
+    char all[400];
+    snprintf(before, sizeof before, "trace %s", arguments);
+    char *const place = strstr(before, "FILE");
+    if (place != NULL)
+        snprintf(all, sizeof all, "%.*s%s%s", (int)(place - before), before, path, place + 4);
+    else
+        snprintf(all, sizeof all, "%s", before);
+    test_program_result result = test_program_run(program, all, no_drivers, 60);
+    if (result.exit_code != exit_code)
+        fail_msg("'tandem %s' gave %d\n-- output:\n%s-- errors:\n%s", all, result.exit_code,
+                 result.output, result.errors);
+    return result;
+}
+
+static void expect(const char *arguments, int exit_code, const char *output, const char *errors) {
+    test_program_result result = run(arguments, exit_code);
+    if ((output != NULL && strstr(result.output, output) == NULL) ||
+        (errors != NULL && strstr(result.errors, errors) == NULL))
+        fail_msg("'tandem trace %s'\n-- output:\n%s-- errors:\n%s", arguments, result.output,
+                 result.errors);
+    test_program_release(&result);
+}
+
+static cJSON *run_json(const char *arguments, int exit_code) {
+    test_program_result result = run(arguments, exit_code);
+    cJSON *const root = cJSON_Parse(result.output);
+    if (root == NULL)
+        fail_msg("'tandem trace %s' wrote no JSON:\n%s", arguments, result.output);
+    test_program_release(&result);
+    return root;
+}
+
+static double number(const cJSON *root, const char *object, const char *key) {
+    const cJSON *const item =
+        cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(root, object), key);
+    if (!cJSON_IsNumber(item))
+        fail_msg("there is no number %s.%s", object, key);
+    return item->valuedouble;
+}
+
+static const char *text(const cJSON *root, const char *object, const char *key) {
+    const cJSON *const item =
+        cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(root, object), key);
+    if (!cJSON_IsString(item))
+        fail_msg("there is no text %s.%s", object, key);
+    return item->valuestring;
+}
+
+static void a_trace_is_made_shown_and_replayed(void **state) {
+    (void)state;
+    expect("generate prefill FILE --layers 2 --hidden 64 --heads 4 --kv-heads 2 --inner 200 "
+           "--vocabulary 500 --sequence 16 --streams 3",
+           0, "MiB at most", NULL);
+    expect("show FILE", 0, "generated: prefill, layers 2, hidden 64", NULL);
+    expect("show FILE", 0, "\nweights ", NULL);
+    expect("replay FILE", 0, "reserved / lower bound", NULL);
+    cJSON *const shown = run_json("show FILE --json -", 0);
+    assert_string_equal(cJSON_GetObjectItemCaseSensitive(shown, "schema")->valuestring,
+                        "tandem-trace/1");
+    assert_true(number(shown, "trace", "streams") == 3);
+    assert_null(cJSON_GetObjectItemCaseSensitive(shown, "replay"));
+    cJSON *const first = run_json("replay FILE --command-time 40 --json -", 0);
+    cJSON *const again = run_json("replay FILE --command-time 40 --json -", 0);
+    cJSON *const malloced = run_json("replay FILE --command-time 40 --memory malloc --json -", 0);
+    assert_string_equal(text(first, "replay", "decisions"), text(again, "replay", "decisions"));
+    assert_string_equal(text(first, "replay", "decisions"), text(malloced, "replay", "decisions"));
+    assert_string_equal(text(malloced, "replay", "on"), "malloc");
+    assert_true(number(first, "replay", "failures") == 0);
+    assert_true(number(first, "replay", "peak_reserved") >= number(first, "trace", "lower_bound"));
+    assert_true(number(first, "trace", "lower_bound") == number(shown, "trace", "lower_bound"));
+    cJSON_Delete(shown);
+    cJSON_Delete(first);
+    cJSON_Delete(again);
+    cJSON_Delete(malloced);
+}
+
+static void what_a_budget_refuses_fails(void **state) {
+    (void)state;
+    expect("generate random FILE --operations 2000 --live 100 --seed 3", 0, NULL, NULL);
+    cJSON *const root = run_json("replay FILE --budget 2M --json -", 1);
+    assert_true(number(root, "replay", "failures") > 0);
+    assert_true(number(root, "replay", "first_failure") > 0);
+    assert_true(number(root, "replay", "peak_reserved") <= 2 << 20);
+    cJSON_Delete(root);
+}
+
+static void a_bad_file_is_refused_with_its_line(void **state) {
+    (void)state;
+    FILE *const file = fopen(path, "w");
+    assert_non_null(file);
+    fputs("tandem-memory-trace 1\na 1 1 64 0 0\nf 1 2\n", file);
+    fclose(file);
+    expect("show FILE", 1, NULL, "line 3: life 2 was never allocated");
+    expect("replay FILE --unfinished", 1, NULL, "line 3: life 2 was never allocated");
+    expect("replay /nonexistent", 1, NULL, "/nonexistent");
+    expect("show FILE --json /nonexistent/x", 1, NULL, "cannot write");
+    assert_int_equal(truncate(path, 22 + 13), 0);
+    expect("show FILE", 1, NULL, "line 3: the file ends before the line of the end");
+    expect("show FILE --unfinished", 0, "never freed", NULL);
+    expect("generate prefill /nonexistent/x", 1, NULL, "/nonexistent/x");
+}
+
+static void a_device_that_is_not_there_is_told(void **state) {
+    (void)state;
+    expect("generate random FILE --operations 10", 0, NULL, NULL);
+    expect("replay FILE --device nonsense", 3, NULL, "nonsense");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_trace_is_made_shown_and_replayed),
+        cmocka_unit_test(what_a_budget_refuses_fails),
+        cmocka_unit_test(a_bad_file_is_refused_with_its_line),
+        cmocka_unit_test(a_device_that_is_not_there_is_told),
+    };
+    return cmocka_run_group_tests_name("tandem trace", tests, make_path, remove_path);
+}
