@@ -139,6 +139,15 @@ typedef enum tdm_memory_kind {
         2 /* host memory the device copies from at full speed; map gives its address */
 } tdm_memory_kind;
 
+/* Pieces of equal length at equal distances, in device memory and in the host's; all in bytes. */
+typedef struct tdm_bk_rows {
+    uint64_t offset; /* of the first, in the device memory */
+    size_t pitch;    /* from one to the next there, ≥ bytes */
+    size_t host_pitch;
+    size_t bytes; /* of each, ≥ 1 */
+    size_t rows;  /* ≥ 1 */
+} tdm_bk_rows;
+
 /* What `native` hands out, e.g. for tandem/opencl.h. */
 typedef enum tdm_native_kind {
     TDM_NATIVE_PLATFORM = 1,
@@ -206,6 +215,11 @@ typedef struct tdm_backend {
                         uint64_t offset, const void *host, size_t bytes);
     tdm_status (*read)(tdm_bk_stream *stream, const char *operation, tdm_bk_memory *source,
                        uint64_t offset, void *host, size_t bytes);
+    /* The same for `rows` pieces of `bytes` bytes each, as far apart as the pitches say on either side (≥ bytes). */
+    tdm_status (*write_rows)(tdm_bk_stream *stream, const char *operation, tdm_bk_memory *target,
+                             const tdm_bk_rows *rows, const void *host);
+    tdm_status (*read_rows)(tdm_bk_stream *stream, const char *operation, tdm_bk_memory *source,
+                            const tdm_bk_rows *rows, void *host);
     tdm_status (*copy)(tdm_bk_stream *stream, const char *operation, tdm_bk_memory *target,
                        uint64_t target_offset, tdm_bk_memory *source, uint64_t source_offset,
                        size_t bytes);

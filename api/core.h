@@ -117,6 +117,7 @@ struct tdm_device {
     tdm_stream *streams;            /* all live ones */
     uint32_t next_stream_id;
     pthread_mutex_t plans_lock;
+    void *outofcore; /* rates that were measured, see outofcore_rates.c; plain host memory */
     void *plans; /* tdm_gemm's plan cache, see gemm_call.c; its plans must not count the device */
     void (*plans_destroy)(void *plans);
 };
@@ -344,6 +345,11 @@ tdm_status tdm_enqueue_write_from(tdm_stream *stream, const char *operation, tdm
                                   tdm_block *host_block);
 tdm_status tdm_enqueue_read_into(tdm_stream *stream, const char *operation, tdm_block *source,
                                  uint64_t offset, void *host, size_t bytes, tdm_block *host_block);
+/* Rows of equal length at equal distances; the offset is into the block. */
+tdm_status tdm_enqueue_write_rows(tdm_stream *stream, const char *operation, tdm_block *target,
+                                  const tdm_bk_rows *rows, const void *host);
+tdm_status tdm_enqueue_read_rows(tdm_stream *stream, const char *operation, tdm_block *source,
+                                 const tdm_bk_rows *rows, void *host);
 tdm_status tdm_enqueue_copy(tdm_stream *stream, const char *operation, tdm_block *target,
                             uint64_t target_offset, tdm_block *source, uint64_t source_offset,
                             size_t bytes);

@@ -39,6 +39,7 @@ static void device_free(tdm_device *device) {
         tdm_host_free(kernel);
     }
     tdm_host_free((void *)device->kernels);
+    tdm_host_free(device->outofcore);
     tdm_tuning_close(device->tuning);
     tdm_memory_trace_close_named(device->memory_trace);
     tdm_observation_close(device->observation);

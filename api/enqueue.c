@@ -26,6 +26,18 @@ tdm_status tdm_host_task_locked(tdm_stream *stream, const char *operation,
     return TDM_OK;
 }
 
+static tdm_status call_rows(tdm_stream *stream, const tdm_command *command) {
+    const tdm_backend *const api = stream->device->api;
+    tdm_block *const block = command->blocks[0];
+    tdm_bk_rows rows = command->as.rows.rows;
+    rows.offset += block->offset;
+    if (command->kind == TDM_COMMAND_WRITE_ROWS)
+        return api->write_rows(stream->native, command->operation, block->memory, &rows,
+                               command->as.rows.source);
+    return api->read_rows(stream->native, command->operation, block->memory, &rows,
+                          command->as.rows.target);
+}
+
 static tdm_status call_backend(tdm_stream *stream, const tdm_command *command) {
     const tdm_backend *const api = stream->device->api;
     tdm_block *const first = command->blocks[0];
@@ -51,6 +63,9 @@ static tdm_status call_backend(tdm_stream *stream, const tdm_command *command) {
         return api->read(stream->native, command->operation, first->memory,
                          first->offset + command->as.host.offset, command->as.host.target,
                          command->as.host.bytes);
+    case TDM_COMMAND_WRITE_ROWS:
+    case TDM_COMMAND_READ_ROWS:
+        return call_rows(stream, command);
     case TDM_COMMAND_HOST_TASK:
         return tdm_host_task_locked(stream, command->operation, command->as.task.function,
                                     command->as.task.user);
@@ -221,6 +236,31 @@ tdm_status tdm_enqueue_write(tdm_stream *stream, const char *operation, tdm_bloc
 tdm_status tdm_enqueue_read(tdm_stream *stream, const char *operation, tdm_block *source,
                             uint64_t offset, void *host, size_t bytes) {
     return tdm_enqueue_read_into(stream, operation, source, offset, host, bytes, NULL);
+}
+
+static tdm_status enqueue_rows(tdm_stream *stream, tdm_command *command, tdm_block *block,
+                               const tdm_bk_rows *rows) {
+    TDM_TRY(tdm_refuse_recording(stream, command->operation));
+    if (rows->rows == 0 || rows->bytes == 0)
+        return TDM_OK;
+    touch(command, block);
+    command->as.rows.rows = *rows;
+    command->live_only = true;
+    return tdm_command_enqueue(stream, command);
+}
+
+tdm_status tdm_enqueue_write_rows(tdm_stream *stream, const char *operation, tdm_block *target,
+                                  const tdm_bk_rows *rows, const void *host) {
+    tdm_command command = {.kind = TDM_COMMAND_WRITE_ROWS, .operation = operation};
+    command.as.rows.source = host;
+    return enqueue_rows(stream, &command, target, rows);
+}
+
+tdm_status tdm_enqueue_read_rows(tdm_stream *stream, const char *operation, tdm_block *source,
+                                 const tdm_bk_rows *rows, void *host) {
+    tdm_command command = {.kind = TDM_COMMAND_READ_ROWS, .operation = operation};
+    command.as.rows.target = host;
+    return enqueue_rows(stream, &command, source, rows);
 }
 
 tdm_status tdm_enqueue_copy(tdm_stream *stream, const char *operation, tdm_block *target,

@@ -186,6 +186,7 @@ typedef struct tdm_gemm_split {
     int64_t parts, depth;   /* whole parts and their steps of K */
     int64_t rest;           /* steps of one part more, 0: there is none */
     int64_t slots;          /* all parts */
+    int64_t asked;          /* parts that were chosen before whole ones made up for the rest */
     tdm_gemm_problem whole; /* what was asked for; the plan's problem is that of the whole parts */
     tdm_kernel *reduce;     /* joins them */
     uint64_t bytes;         /* of all parts, in f32, in the workspace */

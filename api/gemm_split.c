@@ -159,6 +159,7 @@ tdm_status tdm_gemm_split_k(tdm_gemm_plan *plan) {
     split.parts = choose_parts(plan);
     if (split.parts < 2)
         return TDM_OK;
+    split.asked = split.parts;
     split.depth = p->k / split.parts;
     if (split.depth > DEPTH_STEP)
         split.depth = split.depth / DEPTH_STEP * DEPTH_STEP;

@@ -10,7 +10,9 @@ typedef enum tdm_command_kind {
     TDM_COMMAND_FILL,
     TDM_COMMAND_HOST_TASK,
     TDM_COMMAND_WRITE, /* never recorded: host memory may be gone at replay */
-    TDM_COMMAND_READ
+    TDM_COMMAND_READ,
+    TDM_COMMAND_WRITE_ROWS, /* likewise */
+    TDM_COMMAND_READ_ROWS
 } tdm_command_kind;
 
 /* One unit of work on its way to a stream. Pointers are the caller's, or the graph's once recorded.
@@ -45,6 +47,11 @@ typedef struct tdm_command {
             void *target;       /* read */
             size_t bytes;
         } host;
+        struct {
+            tdm_bk_rows rows;   /* offset: into blocks[0] */
+            const void *source; /* write */
+            void *target;       /* read */
+        } rows;
         struct {
             void (*function)(void *user);
             void *user;

@@ -34,6 +34,8 @@ const tdm_backend tdm_opencl_backend = {
 
     .write = tdm_opencl_write,
     .read = tdm_opencl_read,
+    .write_rows = tdm_opencl_write_rows,
+    .read_rows = tdm_opencl_read_rows,
     .copy = tdm_opencl_copy,
     .fill = tdm_opencl_fill,
     .launch = tdm_opencl_launch,

@@ -26,6 +26,34 @@ tdm_status tdm_opencl_read(tdm_bk_stream *stream, const char *operation, tdm_bk_
     return TDM_OK;
 }
 
+/* A place in a buffer as the rectangle's origin: whole pitches, and the rest along a row. */
+static void origin_of(const tdm_bk_rows *rows, size_t origin[3]) {
+    const size_t pitch = rows->pitch;
+    origin[0] = (size_t)(rows->offset % pitch);
+    origin[1] = (size_t)(rows->offset / pitch);
+    origin[2] = 0;
+}
+
+tdm_status tdm_opencl_write_rows(tdm_bk_stream *stream, const char *operation,
+                                 tdm_bk_memory *target, const tdm_bk_rows *rows, const void *host) {
+    const size_t host_origin[3] = {0, 0, 0}, region[3] = {rows->bytes, rows->rows, 1};
+    size_t origin[3];
+    origin_of(rows, origin);
+    ENQUEUE(stream, operation, clEnqueueWriteBufferRect, stream->queue, target->object, CL_FALSE,
+            origin, host_origin, region, rows->pitch, 0, rows->host_pitch, 0, host);
+    return TDM_OK;
+}
+
+tdm_status tdm_opencl_read_rows(tdm_bk_stream *stream, const char *operation, tdm_bk_memory *source,
+                                const tdm_bk_rows *rows, void *host) {
+    const size_t host_origin[3] = {0, 0, 0}, region[3] = {rows->bytes, rows->rows, 1};
+    size_t origin[3];
+    origin_of(rows, origin);
+    ENQUEUE(stream, operation, clEnqueueReadBufferRect, stream->queue, source->object, CL_FALSE,
+            origin, host_origin, region, rows->pitch, 0, rows->host_pitch, 0, host);
+    return TDM_OK;
+}
+
 tdm_status tdm_opencl_copy(tdm_bk_stream *stream, const char *operation, tdm_bk_memory *target,
                            uint64_t target_offset, tdm_bk_memory *source, uint64_t source_offset,
                            size_t bytes) {

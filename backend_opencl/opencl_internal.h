@@ -205,6 +205,10 @@ tdm_status tdm_opencl_write(tdm_bk_stream *stream, const char *operation, tdm_bk
                             uint64_t offset, const void *host, size_t bytes);
 tdm_status tdm_opencl_read(tdm_bk_stream *stream, const char *operation, tdm_bk_memory *source,
                            uint64_t offset, void *host, size_t bytes);
+tdm_status tdm_opencl_write_rows(tdm_bk_stream *stream, const char *operation,
+                                 tdm_bk_memory *target, const tdm_bk_rows *rows, const void *host);
+tdm_status tdm_opencl_read_rows(tdm_bk_stream *stream, const char *operation, tdm_bk_memory *source,
+                                const tdm_bk_rows *rows, void *host);
 tdm_status tdm_opencl_copy(tdm_bk_stream *stream, const char *operation, tdm_bk_memory *target,
                            uint64_t target_offset, tdm_bk_memory *source, uint64_t source_offset,
                            size_t bytes);

@@ -8,6 +8,7 @@
 #include <tandem/memory.h>
 #include <tandem/memory_control.h>
 #include <tandem/ops.h>
+#include <tandem/outofcore.h>
 #include <tandem/quant.h>
 #include <tandem/status.h>
 #include <tandem/stream.h>

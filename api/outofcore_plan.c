@@ -1,0 +1,359 @@
+/* Out-of-core plans: what is chosen, allocated and built once. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "api/device_internal.h"
+#include "api/outofcore_internal.h"
+
+/* Choices that are tried until one has a workspace that fits, too. */
+#define MOST_TRIES 16
+/* A workspace that turned out too large counts for a little more the next time. */
+#define GROWTH 1.05
+
+/* ---- checks ------------------------------------------------------------------------------------------- */
+
+static tdm_status check_rate(const char *name, double rate) {
+    if (rate >= 0.0 && isfinite(rate))
+        return TDM_OK;
+    return tdm_fail(TDM_BAD_ARGUMENT, "outofcore: %s of rates is %g", name, rate);
+}
+
+static tdm_status check_rates(const tdm_outofcore_rates *rates) {
+    TDM_TRY(check_rate("in_bytes_per_s", rates->in_bytes_per_s));
+    TDM_TRY(check_rate("out_bytes_per_s", rates->out_bytes_per_s));
+    TDM_TRY(check_rate("operations_per_s", rates->operations_per_s));
+    TDM_TRY(check_rate("step_s", rates->step_s));
+    if (rates->overlap < -1 || rates->overlap > 1)
+        return tdm_fail(TDM_BAD_ARGUMENT, "outofcore: overlap of rates is %d, not -1, 0 or 1",
+                        rates->overlap);
+    return TDM_OK;
+}
+
+static tdm_status check_desc(const tdm_device *device, const tdm_outofcore_desc *desc) {
+    if (!device || !desc)
+        return tdm_fail(TDM_BAD_ARGUMENT, "outofcore: %s is NULL", device ? "desc" : "device");
+    if (desc->struct_size != sizeof *desc || desc->gemm.struct_size != sizeof desc->gemm)
+        return tdm_fail(
+            TDM_BAD_ARGUMENT,
+            "outofcore: struct_size of desc is %zu and of gemm %zu, expected %zu and %zu",
+            desc->struct_size, desc->gemm.struct_size, sizeof *desc, sizeof desc->gemm);
+    if (desc->gemm.packed_b)
+        return tdm_fail(TDM_UNSUPPORTED, "outofcore: packed weights are on the device as a whole");
+    if (desc->budget_bytes == 0)
+        return tdm_fail(TDM_BAD_ARGUMENT, "outofcore: budget_bytes is 0");
+    if (desc->tile_rows < 0 || desc->tile_columns < 0)
+        return tdm_fail(TDM_BAD_ARGUMENT, "outofcore: a tile of %lld by %lld",
+                        (long long)desc->tile_rows, (long long)desc->tile_columns);
+    if (desc->buffers < 0 || desc->buffers > TDM_OOC_MAX_SLOTS)
+        return tdm_fail(TDM_BAD_ARGUMENT, "outofcore: buffers is %d, at most %d", desc->buffers,
+                        TDM_OOC_MAX_SLOTS);
+    return check_rates(&desc->rates);
+}
+
+/* ---- choosing ----------------------------------------------------------------------------------------- */
+
+static void drop_products(tdm_outofcore_plan *plan) {
+    for (int i = 0; i < 4; i++) {
+        tdm_gemm_plan_destroy(plan->products[i / 2][i % 2]);
+        plan->products[i / 2][i % 2] = NULL;
+    }
+}
+
+/* Extents of the tiles that are not the last, and of the last where it is smaller (0: it is not). */
+static void extents_of(int64_t whole, int64_t tile, int64_t extents[2]) {
+    extents[0] = tile;
+    extents[1] = whole % tile;
+}
+
+/* Plans for the up to four shapes of a tile; *workspace is the largest that one needs. */
+static tdm_status build_products(tdm_outofcore_plan *plan, uint64_t *workspace) {
+    const tdm_ooc_choice *const c = &plan->choice;
+    tdm_ooc_problem *const p = &plan->problem;
+    int64_t rows[2], columns[2];
+    *workspace = 0;
+    drop_products(plan);
+    tdm_ooc_arrange(p, c->tile_rows, c->tile_columns, p->k);
+    extents_of(p->m, c->tile_rows, rows);
+    extents_of(p->n, c->tile_columns, columns);
+    for (int i = 0; i < 2; i++)
+        for (int j = 0; j < 2; j++) {
+            tdm_gemm_desc desc;
+            tdm_gemm_plan **const product = &plan->products[i][j];
+            if (rows[i] == 0 || columns[j] == 0)
+                continue;
+            TDM_TRY(tdm_ooc_tile_desc(p, rows[i], columns[j], p->k, false, &desc));
+            TDM_TRY(tdm_gemm_plan_build(plan->device, &desc, false, product));
+            if ((*product)->workspace_bytes > *workspace)
+                *workspace = (*product)->workspace_bytes;
+        }
+    return TDM_OK;
+}
+
+static uint64_t slot_bytes(const tdm_outofcore_plan *plan) {
+    uint64_t bytes = 0;
+    for (int i = 0; i < TDM_OOC_MATRICES; i++)
+        bytes += (uint64_t)plan->problem.operands[i].slots * plan->problem.operands[i].slot_bytes;
+    return bytes;
+}
+
+static uint64_t constant_bytes(const tdm_ooc_problem *problem) {
+    uint64_t bytes = 0;
+    for (int i = 0; i < TDM_OOC_CONSTANTS; i++)
+        if (!problem->constants[i].on_device)
+            bytes += problem->constants[i].bytes;
+    return bytes;
+}
+
+static void take_slots(tdm_outofcore_plan *plan) {
+    const tdm_ooc_choice *const c = &plan->choice;
+    const int slots[TDM_OOC_MATRICES] = {[TDM_OOC_A] = c->a_slots,
+                                         [TDM_OOC_B] = c->b_slots,
+                                         [TDM_OOC_C] = c->d_slots,
+                                         [TDM_OOC_RESIDUAL] = c->d_slots,
+                                         [TDM_OOC_D] = c->d_slots};
+    for (int i = 0; i < TDM_OOC_MATRICES; i++) {
+        tdm_ooc_operand *const o = &plan->problem.operands[i];
+        o->slots = o->present && !o->on_device ? slots[i] : 0;
+    }
+}
+
+static tdm_status over_budget(const tdm_ooc_bounds *bounds, uint64_t least) {
+    return tdm_fail(TDM_OVER_BUDGET,
+                    "outofcore: the smallest tile needs %llu bytes, budget_bytes is %llu",
+                    (unsigned long long)least, (unsigned long long)bounds->budget);
+}
+
+/* Tiles of elements that share a byte begin at one. */
+static int64_t whole_units(const tdm_ooc_problem *p, int64_t tile) {
+    const int per = tdm_dtype_info(p->desc.b.dtype)->elements_per_unit;
+    return tdm_ceil_div(tile, per) * per;
+}
+
+/*
+ * The workspace of a choice is known once its plans are there. One that is too large makes later choices count with it.
+ */
+static tdm_status choose(tdm_outofcore_plan *plan, const tdm_outofcore_desc *desc) {
+    tdm_ooc_problem *const p = &plan->problem;
+    const tdm_outofcore_rates *const rates = &plan->info.rates;
+    tdm_ooc_bounds bounds = {.budget = desc->budget_bytes,
+                             .reserved = constant_bytes(p),
+                             .tile_rows = desc->tile_rows,
+                             .tile_columns = whole_units(p, desc->tile_columns),
+                             .buffers = desc->buffers};
+    uint64_t least = 0, workspace = 0;
+    for (int try = 0; try < MOST_TRIES; try++) {
+        if (!tdm_ooc_choose(p, &bounds, rates, &plan->choice, &least))
+            return over_budget(&bounds, least);
+        TDM_TRY(build_products(plan, &workspace));
+        take_slots(plan);
+        plan->info.device_bytes = bounds.reserved + workspace + slot_bytes(plan);
+        if (plan->info.device_bytes <= bounds.budget)
+            return TDM_OK;
+        const double per_column = (double)workspace / (double)plan->choice.tile_columns;
+        bounds.workspace_per_column = per_column > bounds.workspace_per_column
+                                          ? per_column
+                                          : GROWTH * bounds.workspace_per_column;
+    }
+    return over_budget(&bounds, plan->info.device_bytes);
+}
+
+/* ---- allocating --------------------------------------------------------------------------------------- */
+
+static tdm_status allocate(tdm_outofcore_plan *plan) {
+    const uint32_t in = plan->streams[TDM_OOC_IN]->id, compute = plan->streams[TDM_OOC_COMPUTE]->id;
+    uint64_t workspace = 0;
+    for (int i = 0; i < TDM_OOC_MATRICES; i++) {
+        tdm_ooc_operand *const o = &plan->problem.operands[i];
+        for (int slot = 0; slot < o->slots; slot++)
+            TDM_TRY(tdm_buffer_create_for(plan->device, i == TDM_OOC_D ? compute : in,
+                                          (size_t)o->slot_bytes, &o->buffers[slot]));
+    }
+    for (int i = 0; i < TDM_OOC_CONSTANTS; i++) {
+        tdm_ooc_constant *const c = &plan->problem.constants[i];
+        if (c->layout.dtype != TDM_DTYPE_NONE && !c->on_device)
+            TDM_TRY(tdm_buffer_create_for(plan->device, in, c->bytes, &c->buffer));
+    }
+    for (int i = 0; i < 4; i++) {
+        const tdm_gemm_plan *const product = plan->products[i / 2][i % 2];
+        if (product && product->workspace_bytes > workspace)
+            workspace = product->workspace_bytes;
+    }
+    if (workspace == 0)
+        return TDM_OK;
+    return tdm_buffer_create_for(plan->device, compute, (size_t)workspace, &plan->workspace);
+}
+
+static void matrices_of(const void *user, int64_t entry, int64_t *a, int64_t *b) {
+    const tdm_ooc_problem *const p = user;
+    *a = tdm_ooc_matrix_offset(p, &p->operands[TDM_OOC_A].whole, entry);
+    *b = tdm_ooc_matrix_offset(p, &p->operands[TDM_OOC_B].whole, entry);
+}
+
+static tdm_status schedule(tdm_outofcore_plan *plan) {
+    const tdm_ooc_problem *const p = &plan->problem;
+    const tdm_ooc_choice *const c = &plan->choice;
+    const tdm_ooc_grid grid = {.entries = p->entries,
+                               .m = p->m,
+                               .n = p->n,
+                               .tile_rows = c->tile_rows,
+                               .tile_columns = c->tile_columns,
+                               .columns_outside = c->columns_outside,
+                               .loads_constants = constant_bytes(p) > 0,
+                               .loads_a = p->operands[TDM_OOC_A].slots > 0,
+                               .loads_b = p->operands[TDM_OOC_B].slots > 0,
+                               .loads_c = p->operands[TDM_OOC_C].slots > 0,
+                               .loads_residual = p->operands[TDM_OOC_RESIDUAL].slots > 0,
+                               .stores_d = p->operands[TDM_OOC_D].slots > 0,
+                               .a_slots = c->a_slots,
+                               .b_slots = c->b_slots,
+                               .d_slots = c->d_slots,
+                               .matrices = matrices_of,
+                               .user = p};
+    return tdm_ooc_schedule_make(&grid, &plan->schedule);
+}
+
+/* ---- what is expected --------------------------------------------------------------------------------- */
+
+static uint64_t bytes_of(const tdm_outofcore_plan *plan, const tdm_ooc_step *step) {
+    static const tdm_ooc_name operands[] = {[TDM_OOC_LOAD_A] = TDM_OOC_A,
+                                            [TDM_OOC_LOAD_B] = TDM_OOC_B,
+                                            [TDM_OOC_LOAD_C] = TDM_OOC_C,
+                                            [TDM_OOC_LOAD_RESIDUAL] = TDM_OOC_RESIDUAL,
+                                            [TDM_OOC_STORE] = TDM_OOC_D};
+    if (step->kind == TDM_OOC_LOAD_CONSTANTS)
+        return constant_bytes(&plan->problem);
+    if (step->kind == TDM_OOC_MULTIPLY)
+        return 0;
+    const tdm_ooc_name name = operands[step->kind];
+    const tdm_ooc_area area = tdm_ooc_area_of(&plan->problem, name, step);
+    return tdm_ooc_area_bytes(&plan->problem.operands[name], &area);
+}
+
+double tdm_ooc_expected(const void *user, const tdm_ooc_step *step) {
+    const tdm_outofcore_plan *const plan = user;
+    const tdm_outofcore_rates *const rates = &plan->info.rates;
+    const double bytes = (double)bytes_of(plan, step);
+    switch (step->engine) {
+    case TDM_OOC_IN:
+        return rates->step_s + bytes / rates->in_bytes_per_s;
+    case TDM_OOC_OUT:
+        return rates->step_s + bytes / rates->out_bytes_per_s;
+    default:
+        return rates->step_s + 2.0 * (double)step->rows * (double)step->columns *
+                                   (double)plan->problem.k / rates->operations_per_s /
+                                   tdm_ooc_efficiency(step->rows, step->columns);
+    }
+}
+
+static void describe(tdm_outofcore_plan *plan) {
+    tdm_outofcore_info *const info = &plan->info;
+    const tdm_ooc_choice *const c = &plan->choice;
+    tdm_ooc_times times;
+    tdm_ooc_simulate(&plan->schedule, tdm_ooc_expected, plan, info->rates.overlap > 0, NULL,
+                     &times);
+    info->struct_size = sizeof *info;
+    info->tile_rows = c->tile_rows;
+    info->tile_columns = c->tile_columns;
+    info->tiles = plan->schedule.tiles;
+    info->a_buffers = plan->problem.operands[TDM_OOC_A].slots;
+    info->b_buffers = plan->problem.operands[TDM_OOC_B].slots;
+    info->d_buffers = c->d_slots;
+    info->columns_outside = c->columns_outside;
+    info->operations = plan->problem.operations;
+    for (int i = 0; i < plan->schedule.count; i++) {
+        const tdm_ooc_step *const step = &plan->schedule.steps[i];
+        *(step->engine == TDM_OOC_OUT ? &info->bytes_out : &info->bytes_in) += bytes_of(plan, step);
+    }
+    info->predicted = (tdm_outofcore_times){times.busy[TDM_OOC_IN], times.busy[TDM_OOC_COMPUTE],
+                                            times.busy[TDM_OOC_OUT], times.total, times.overlap};
+    if (plan->products[0][0])
+        snprintf(info->variant, sizeof info->variant, "%s",
+                 tdm_gemm_plan_variant(plan->products[0][0]));
+    tdm_log(TDM_LOG_DEBUG, "dispatch",
+            "outofcore: %lld tiles of %lld by %lld, %d, %d and %d buffers, %s, %llu bytes, %.3g s "
+            "expected",
+            (long long)info->tiles, (long long)info->tile_rows, (long long)info->tile_columns,
+            info->a_buffers, info->b_buffers, info->d_buffers, info->variant,
+            (unsigned long long)info->device_bytes, info->predicted.total_s);
+}
+
+/* ---- lifetime ----------------------------------------------------------------------------------------- */
+
+static tdm_status take_problem(tdm_outofcore_plan *plan, const tdm_outofcore_desc *desc) {
+    tdm_gemm_plan *whole = NULL;
+    TDM_TRY(tdm_gemm_plan_build(plan->device, &desc->gemm, false, &whole));
+    const tdm_status status = tdm_ooc_problem_from(desc, whole, &plan->problem);
+    tdm_gemm_plan_destroy(whole);
+    return status;
+}
+
+static tdm_status build(tdm_outofcore_plan *plan, const tdm_outofcore_desc *desc) {
+    TDM_TRY(take_problem(plan, desc));
+    plan->measures = desc->measure != 0;
+    plan->info.rates = desc->rates;
+    tdm_ooc_rates_complete(plan->device, &plan->problem, &plan->info.rates);
+    for (int i = 0; i < TDM_OOC_ENGINES; i++)
+        TDM_TRY(tdm_stream_create(plan->device, &plan->streams[i]));
+    if (plan->problem.m > 0 && plan->problem.n > 0 && plan->problem.entries > 0) {
+        TDM_TRY(choose(plan, desc));
+        TDM_TRY(schedule(plan));
+        TDM_TRY(allocate(plan));
+    }
+    describe(plan);
+    return TDM_OK;
+}
+
+tdm_status tdm_outofcore_plan_create(tdm_device *device, const tdm_outofcore_desc *desc,
+                                     tdm_outofcore_plan **plan) {
+    if (!plan)
+        return tdm_fail(TDM_BAD_ARGUMENT, "outofcore: plan is NULL");
+    *plan = NULL;
+    TDM_TRY(check_desc(device, desc));
+    tdm_outofcore_plan *const made = tdm_host_calloc(1, sizeof *made);
+    if (!made)
+        return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "outofcore: no host memory for a plan");
+    tdm_device_retain(device);
+    made->device = device;
+    pthread_mutex_init(&made->lock, NULL);
+    const tdm_status status = build(made, desc);
+    if (status != TDM_OK) {
+        tdm_outofcore_plan_destroy(made);
+        return status;
+    }
+    *plan = made;
+    return TDM_OK;
+}
+
+void tdm_outofcore_plan_destroy(tdm_outofcore_plan *plan) {
+    if (!plan)
+        return;
+    for (int i = 0; i < TDM_OOC_ENGINES; i++)
+        tdm_stream_destroy(plan->streams[i]);
+    tdm_ooc_record_release(plan);
+    tdm_event_destroy(plan->previous);
+    for (int i = 0; i < TDM_OOC_MATRICES; i++)
+        for (int slot = 0; slot < TDM_OOC_MAX_SLOTS; slot++)
+            tdm_buffer_destroy(plan->problem.operands[i].buffers[slot]);
+    for (int i = 0; i < TDM_OOC_CONSTANTS; i++)
+        tdm_buffer_destroy(plan->problem.constants[i].buffer);
+    tdm_buffer_destroy(plan->workspace);
+    drop_products(plan);
+    tdm_ooc_schedule_release(&plan->schedule);
+    pthread_mutex_destroy(&plan->lock);
+    tdm_device *const device = plan->device;
+    tdm_host_free(plan);
+    tdm_device_release(device);
+}
+
+tdm_status tdm_outofcore_plan_describe(const tdm_outofcore_plan *plan, tdm_outofcore_info *info) {
+    if (!plan || !info)
+        return tdm_fail(TDM_BAD_ARGUMENT, "outofcore_plan_describe: %s is NULL",
+                        plan ? "info" : "plan");
+    if (info->struct_size != sizeof *info)
+        return tdm_fail(TDM_BAD_ARGUMENT,
+                        "outofcore_plan_describe: struct_size of info is %zu, expected %zu",
+                        info->struct_size, sizeof *info);
+    *info = plan->info;
+    return TDM_OK;
+}

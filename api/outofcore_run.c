@@ -1,0 +1,422 @@
+/*
+ * Running an out-of-core plan: the steps of the schedule in three queues, with events between them. Nothing here waits but for
+ * failures.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "api/outofcore_internal.h"
+
+/* ---- what is given ------------------------------------------------------------------------------------ */
+
+/* The operands of a run, by name. */
+typedef struct inputs {
+    const tdm_outofcore_source *matrix[TDM_OOC_MATRICES];
+    const tdm_outofcore_source *bias;
+    void *d_memory;
+    size_t d_bytes;
+} inputs;
+
+static inputs inputs_of(const tdm_outofcore_args *args) {
+    return (inputs){.matrix = {[TDM_OOC_A] = &args->a,
+                               [TDM_OOC_B] = &args->b,
+                               [TDM_OOC_C] = &args->c,
+                               [TDM_OOC_RESIDUAL] = &args->residual,
+                               [TDM_OOC_D] = &args->d},
+                    .bias = &args->bias,
+                    .d_memory = args->d_memory,
+                    .d_bytes = args->d_bytes};
+}
+
+/* Host memory of a matrix. */
+static const void *memory_of(const inputs *in, int name) {
+    return name == TDM_OOC_D ? in->d_memory : in->matrix[name]->memory;
+}
+
+static const tdm_outofcore_source *owner_of(const inputs *in, int constant) {
+    static const tdm_ooc_name owners[TDM_OOC_CONSTANTS] = {
+        [TDM_OOC_A_SCALE] = TDM_OOC_A, [TDM_OOC_A_ZERO] = TDM_OOC_A,  [TDM_OOC_B_SCALE] = TDM_OOC_B,
+        [TDM_OOC_B_ZERO] = TDM_OOC_B,  [TDM_OOC_D_SCALE] = TDM_OOC_D, [TDM_OOC_D_ZERO] = TDM_OOC_D};
+    return constant == TDM_OOC_BIAS ? in->bias : in->matrix[owners[constant]];
+}
+
+static bool is_zero_point(int constant) {
+    return constant == TDM_OOC_A_ZERO || constant == TDM_OOC_B_ZERO || constant == TDM_OOC_D_ZERO;
+}
+
+/* Host memory of a constant. */
+static const void *constant_memory(const inputs *in, int constant, size_t *bytes) {
+    const tdm_outofcore_source *const owner = owner_of(in, constant);
+    if (constant == TDM_OOC_BIAS) {
+        *bytes = owner->bytes;
+        return owner->memory;
+    }
+    *bytes = is_zero_point(constant) ? owner->zero_point_bytes : owner->scale_bytes;
+    return is_zero_point(constant) ? owner->zero_point : owner->scale;
+}
+
+/* A constant that belongs to a tensor on the device. */
+static const tdm_tensor *constant_tensor(const inputs *in, int constant) {
+    const tdm_tensor *const tensor = owner_of(in, constant)->tensor;
+    if (constant == TDM_OOC_BIAS)
+        return tensor;
+    return is_zero_point(constant) ? tensor->zero_point : tensor->scale;
+}
+
+/* ---- checks ------------------------------------------------------------------------------------------- */
+
+static tdm_status check_tensor(const tdm_stream *stream, const char *name, const tdm_tensor *tensor,
+                               const tdm_layout *layout) {
+    char shape[TDM_SHAPE_TEXT], planned[TDM_SHAPE_TEXT];
+    TDM_TRY(tdm_check_tensor("outofcore", name, stream, tensor));
+    if (tdm_layout_equal(&tensor->layout, layout))
+        return TDM_OK;
+    if (tensor->layout.dtype != layout->dtype)
+        return tdm_fail(TDM_BAD_DTYPE, "outofcore: %s is %s but the plan was made for %s", name,
+                        tdm_dtype_name(tensor->layout.dtype), tdm_dtype_name(layout->dtype));
+    return tdm_fail(TDM_BAD_SHAPE, "outofcore: %s is %s but the plan was made for %s%s", name,
+                    tdm_layout_text(&tensor->layout, shape), tdm_layout_text(layout, planned),
+                    tdm_layout_same_shape(&tensor->layout, layout) ? " with other strides" : "");
+}
+
+static tdm_status check_memory(const char *name, const void *memory, size_t bytes, size_t needed) {
+    if (needed > bytes)
+        return tdm_fail(TDM_BAD_SHAPE, "outofcore: %s needs %zu bytes but has %zu", name, needed,
+                        bytes);
+    if (!memory && needed > 0)
+        return tdm_fail(TDM_BAD_ARGUMENT, "outofcore: the memory of %s is NULL", name);
+    return TDM_OK;
+}
+
+static tdm_status check_matrix(const tdm_outofcore_plan *plan, const tdm_stream *stream,
+                               const inputs *in, int name) {
+    const tdm_ooc_operand *const o = &plan->problem.operands[name];
+    const tdm_outofcore_source *const source = in->matrix[name];
+    if (!o->present)
+        return TDM_OK;
+    if (o->on_device) {
+        TDM_TRY(check_tensor(stream, o->name, source->tensor, &o->whole));
+        return tdm_gemm_check_quantization(o->name, source->tensor, &o->quant);
+    }
+    if (source->tensor)
+        return tdm_fail(TDM_BAD_ARGUMENT,
+                        "outofcore: %s is a tensor but the plan was made for host memory", o->name);
+    size_t needed;
+    TDM_TRY(tdm_dtype_bytes(o->whole.dtype, tdm_layout_extent(&o->whole), &needed));
+    return check_memory(o->name, memory_of(in, name),
+                        name == TDM_OOC_D ? in->d_bytes : source->bytes, needed);
+}
+
+static tdm_status check_constant(const tdm_outofcore_plan *plan, const tdm_stream *stream,
+                                 const inputs *in, int name) {
+    const tdm_ooc_constant *const c = &plan->problem.constants[name];
+    size_t bytes;
+    if (c->layout.dtype == TDM_DTYPE_NONE)
+        return TDM_OK;
+    if (c->on_device) // parameters were checked with their tensor
+        return name == TDM_OOC_BIAS ? check_tensor(stream, c->name, in->bias->tensor, &c->layout)
+                                    : TDM_OK;
+    const void *const memory = constant_memory(in, name, &bytes);
+    return check_memory(c->name, memory, bytes, c->bytes);
+}
+
+/* D in host memory must not touch an input, but for the very same matrix where that may be. */
+static tdm_status check_apart(const char *name, const void *d, size_t d_bytes, const void *input,
+                              size_t bytes, bool same) {
+    const uintptr_t d_at = (uintptr_t)d, at = (uintptr_t)input;
+    if (bytes == 0 || d_bytes == 0 || d_at >= at + bytes || at >= d_at + d_bytes ||
+        (same && d_at == at))
+        return TDM_OK;
+    return tdm_fail(TDM_BAD_ARGUMENT, "outofcore: D overlaps %s in host memory", name);
+}
+
+static tdm_status check_overlap_on_host(const tdm_ooc_problem *p, const inputs *in) {
+    const tdm_ooc_operand *const d = &p->operands[TDM_OOC_D];
+    size_t d_bytes, bytes;
+    TDM_TRY(tdm_dtype_bytes(d->whole.dtype, tdm_layout_extent(&d->whole), &d_bytes));
+    for (int i = 0; i < TDM_OOC_D; i++) {
+        const tdm_ooc_operand *const o = &p->operands[i];
+        if (!o->present || o->on_device)
+            continue;
+        TDM_TRY(tdm_dtype_bytes(o->whole.dtype, tdm_layout_extent(&o->whole), &bytes));
+        const bool same =
+            (i == TDM_OOC_C || i == TDM_OOC_RESIDUAL) && tdm_layout_equal(&o->whole, &d->whole);
+        TDM_TRY(check_apart(o->name, in->d_memory, d_bytes, memory_of(in, i), bytes, same));
+    }
+    for (int i = 0; i < TDM_OOC_CONSTANTS; i++) {
+        const tdm_ooc_constant *const c = &p->constants[i];
+        if (c->layout.dtype != TDM_DTYPE_NONE && !c->on_device)
+            TDM_TRY(check_apart(c->name, in->d_memory, d_bytes, constant_memory(in, i, &bytes),
+                                c->bytes, false));
+    }
+    return TDM_OK;
+}
+
+static tdm_status check_overlap_on_device(const tdm_ooc_problem *p, const inputs *in) {
+    const tdm_tensor *const d = in->matrix[TDM_OOC_D]->tensor;
+    for (int i = 0; i < TDM_OOC_D; i++)
+        if (p->operands[i].present && p->operands[i].on_device)
+            TDM_TRY(tdm_check_overlap("outofcore", "D", d, p->operands[i].name,
+                                      in->matrix[i]->tensor,
+                                      i == TDM_OOC_C || i == TDM_OOC_RESIDUAL));
+    for (int i = 0; i < TDM_OOC_CONSTANTS; i++)
+        if (p->constants[i].layout.dtype != TDM_DTYPE_NONE && p->constants[i].on_device)
+            TDM_TRY(tdm_check_overlap("outofcore", "D", d, p->constants[i].name,
+                                      constant_tensor(in, i), false));
+    return TDM_OK;
+}
+
+static tdm_status check_run(const tdm_outofcore_plan *plan, tdm_stream *stream, const inputs *in) {
+    const tdm_ooc_problem *const p = &plan->problem;
+    TDM_TRY(tdm_check_device("outofcore", "the plan", plan->device, "the stream", stream->device));
+    TDM_TRY(tdm_refuse_recording(stream, "outofcore"));
+    for (int i = 0; i < TDM_OOC_MATRICES; i++)
+        TDM_TRY(check_matrix(plan, stream, in, i));
+    for (int i = 0; i < TDM_OOC_CONSTANTS; i++)
+        TDM_TRY(check_constant(plan, stream, in, i));
+    return p->operands[TDM_OOC_D].on_device ? check_overlap_on_device(p, in)
+                                            : check_overlap_on_host(p, in);
+}
+
+/* ---- steps -------------------------------------------------------------------------------------------- */
+
+static tdm_status load_constants(const tdm_outofcore_plan *plan, const inputs *in) {
+    for (int i = 0; i < TDM_OOC_CONSTANTS; i++) {
+        const tdm_ooc_constant *const c = &plan->problem.constants[i];
+        size_t bytes;
+        if (c->buffer)
+            TDM_TRY(tdm_enqueue_write(plan->streams[TDM_OOC_IN], "outofcore: loading parameters",
+                                      c->buffer->block, 0, constant_memory(in, i, &bytes),
+                                      c->bytes));
+    }
+    return TDM_OK;
+}
+
+/* The operand's tile for the product of a step. */
+static void place_matrix(const tdm_outofcore_plan *plan, const inputs *in, int name,
+                         const tdm_ooc_step *step, tdm_ooc_places *places) {
+    const tdm_ooc_operand *const o = &plan->problem.operands[name];
+    const int slot = name == TDM_OOC_A   ? step->a_slot
+                     : name == TDM_OOC_B ? step->b_slot
+                                         : step->d_slot;
+    if (!o->present)
+        return;
+    places->matrix[name] = o->buffers[slot];
+    if (!o->on_device)
+        return;
+    const tdm_ooc_area area = tdm_ooc_area_of(&plan->problem, (tdm_ooc_name)name, step);
+    places->matrix[name] = in->matrix[name]->tensor->buffer;
+    places->matrix_offset[name] = in->matrix[name]->tensor->offset + area.matrix +
+                                  area.row * o->row + area.column * o->column;
+}
+
+static void place_constant(const tdm_outofcore_plan *plan, const inputs *in, int name,
+                           const tdm_ooc_step *step, tdm_ooc_places *places) {
+    const tdm_ooc_constant *const c = &plan->problem.constants[name];
+    if (c->layout.dtype == TDM_DTYPE_NONE)
+        return;
+    places->constant[name] = c->buffer;
+    places->constant_offset[name] = tdm_ooc_constant_offset(
+        &plan->problem, (tdm_ooc_constant_name)name, step->entry, step->row, step->column);
+    if (!c->on_device)
+        return;
+    const tdm_tensor *const tensor = constant_tensor(in, name);
+    places->constant[name] = tensor->buffer;
+    places->constant_offset[name] += tensor->offset;
+}
+
+static tdm_status multiply(const tdm_outofcore_plan *plan, const inputs *in,
+                           const tdm_ooc_step *step) {
+    tdm_ooc_places places;
+    memset(&places, 0, sizeof places);
+    for (int i = 0; i < TDM_OOC_MATRICES; i++)
+        place_matrix(plan, in, i, step, &places);
+    for (int i = 0; i < TDM_OOC_CONSTANTS; i++)
+        place_constant(plan, in, i, step, &places);
+    places.workspace = plan->workspace;
+    const bool last_rows = step->rows != plan->choice.tile_rows,
+               last_columns = step->columns != plan->choice.tile_columns;
+    return tdm_ooc_multiply(plan->products[last_rows][last_columns], plan->streams[TDM_OOC_COMPUTE],
+                            &places);
+}
+
+static tdm_status load(const tdm_outofcore_plan *plan, const inputs *in, tdm_ooc_name name,
+                       const tdm_ooc_step *step) {
+    const tdm_ooc_area area = tdm_ooc_area_of(&plan->problem, name, step);
+    const int slot = name == TDM_OOC_A   ? step->a_slot
+                     : name == TDM_OOC_B ? step->b_slot
+                                         : step->d_slot;
+    return tdm_ooc_load(plan->streams[TDM_OOC_IN], &plan->problem.operands[name], slot, &area,
+                        in->matrix[name]->memory);
+}
+
+static tdm_status enqueue_step(const tdm_outofcore_plan *plan, const inputs *in,
+                               const tdm_ooc_step *step) {
+    switch (step->kind) {
+    case TDM_OOC_LOAD_CONSTANTS:
+        return load_constants(plan, in);
+    case TDM_OOC_LOAD_A:
+        return load(plan, in, TDM_OOC_A, step);
+    case TDM_OOC_LOAD_B:
+        return load(plan, in, TDM_OOC_B, step);
+    case TDM_OOC_LOAD_C:
+        return load(plan, in, TDM_OOC_C, step);
+    case TDM_OOC_LOAD_RESIDUAL:
+        return load(plan, in, TDM_OOC_RESIDUAL, step);
+    case TDM_OOC_MULTIPLY:
+        return multiply(plan, in, step);
+    case TDM_OOC_STORE:
+        break;
+    }
+    const tdm_ooc_area area = tdm_ooc_area_of(&plan->problem, TDM_OOC_D, step);
+    return tdm_ooc_store(plan->streams[TDM_OOC_OUT], &plan->problem.operands[TDM_OOC_D],
+                         step->d_slot, &area, in->d_memory);
+}
+
+/* ---- the run ------------------------------------------------------------------------------------------ */
+
+/* Every queue of the plan starts after what the caller's stream has, and after the run before. */
+static tdm_status join_behind(const tdm_outofcore_plan *plan, tdm_event *event) {
+    for (int i = 0; i < TDM_OOC_ENGINES; i++) {
+        TDM_TRY(tdm_stream_wait_event(plan->streams[i], event));
+        if (plan->previous)
+            TDM_TRY(tdm_stream_wait_event(plan->streams[i], plan->previous));
+    }
+    return TDM_OK;
+}
+
+/* The caller's stream goes on when all queues are done. */
+static tdm_status join_ahead(tdm_outofcore_plan *plan, tdm_stream *stream) {
+    tdm_event *event = NULL;
+    for (int i = 0; i < TDM_OOC_ENGINES; i++) {
+        TDM_TRY(tdm_event_record(plan->streams[i], &event));
+        const tdm_status status = tdm_stream_wait_event(stream, event);
+        tdm_event_destroy(event);
+        TDM_TRY(status);
+    }
+    TDM_TRY(tdm_event_record(stream, &event));
+    tdm_event_destroy(plan->previous);
+    plan->previous = event;
+    return TDM_OK;
+}
+
+/* One step behind those that it depends on, with events around it where somebody looks at them. */
+static tdm_status run_step(tdm_outofcore_plan *plan, const inputs *in, int number) {
+    const tdm_ooc_step *const step = &plan->schedule.steps[number];
+    tdm_stream *const stream = plan->streams[step->engine];
+    for (int i = 0; i < step->dependency_count; i++)
+        TDM_TRY(tdm_stream_wait_event(stream, plan->record.ends[step->dependencies[i]]));
+    if (plan->measures)
+        TDM_TRY(tdm_event_record(stream, &plan->record.starts[number]));
+    TDM_TRY(enqueue_step(plan, in, step));
+    if (step->awaited || plan->measures)
+        TDM_TRY(tdm_event_record(stream, &plan->record.ends[number]));
+    return TDM_OK;
+}
+
+static tdm_status run_all(tdm_outofcore_plan *plan, tdm_stream *stream, const inputs *in) {
+    for (int i = 0; i < TDM_OOC_ENGINES; i++)
+        TDM_TRY(tdm_stream_clear_failure(plan->streams[i])); // of a run before
+    TDM_TRY(tdm_event_record(stream, &plan->record.first));
+    TDM_TRY(join_behind(plan, plan->record.first));
+    for (int i = 0; i < plan->schedule.count; i++)
+        TDM_TRY(run_step(plan, in, i));
+    return join_ahead(plan, stream);
+}
+
+void tdm_ooc_record_release(tdm_outofcore_plan *plan) {
+    tdm_ooc_record *const record = &plan->record;
+    for (int i = 0; i < plan->schedule.count; i++) {
+        if (record->starts)
+            tdm_event_destroy(record->starts[i]);
+        if (record->ends)
+            tdm_event_destroy(record->ends[i]);
+    }
+    tdm_event_destroy(record->first);
+    tdm_host_free((void *)record->starts);
+    tdm_host_free((void *)record->ends);
+    memset(record, 0, sizeof *record);
+}
+
+static tdm_status open_record(tdm_outofcore_plan *plan) {
+    tdm_ooc_record *const record = &plan->record;
+    const size_t count = (size_t)plan->schedule.count + 1;
+    tdm_ooc_record_release(plan);
+    record->ends = tdm_host_calloc(count, sizeof(tdm_event *));
+    record->starts = plan->measures ? tdm_host_calloc(count, sizeof(tdm_event *)) : NULL;
+    if (record->ends && (record->starts || !plan->measures))
+        return TDM_OK;
+    return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "outofcore: no host memory for %zu events", count);
+}
+
+/* Nothing may touch the caller's memory when a call that failed returns. Keeps the status and its detail. */
+static tdm_status fail_after_wait(tdm_outofcore_plan *plan, tdm_status status) {
+    char detail[512];
+    snprintf(detail, sizeof detail, "%s", tdm_last_detail());
+    for (int i = 0; i < TDM_OOC_ENGINES; i++)
+        tdm_stream_wait_always(plan->streams[i]);
+    return tdm_fail(status, "%s", detail);
+}
+
+tdm_status tdm_outofcore_plan_run(tdm_outofcore_plan *plan, tdm_stream *stream,
+                                  const tdm_outofcore_args *args) {
+    if (!plan || !stream || !args)
+        return tdm_fail(TDM_BAD_ARGUMENT, "outofcore: %s is NULL",
+                        !plan     ? "plan"
+                        : !stream ? "stream"
+                                  : "args");
+    if (args->struct_size != sizeof *args)
+        return tdm_fail(TDM_BAD_ARGUMENT, "outofcore: struct_size of args is %zu, expected %zu",
+                        args->struct_size, sizeof *args);
+    const inputs in = inputs_of(args);
+    TDM_TRY(check_run(plan, stream, &in));
+    pthread_mutex_lock(&plan->lock);
+    tdm_status status = open_record(plan);
+    if (status == TDM_OK) {
+        status = run_all(plan, stream, &in);
+        if (status != TDM_OK)
+            fail_after_wait(plan, status);
+    }
+    plan->record.complete = status == TDM_OK;
+    if (status != TDM_OK || !plan->measures)
+        tdm_ooc_record_release(plan);
+    pthread_mutex_unlock(&plan->lock);
+    return status;
+}
+
+/* ---- what it took ------------------------------------------------------------------------------------- */
+
+static tdm_status add_up(const tdm_outofcore_plan *plan, tdm_outofcore_times *times,
+                         int *from_device) {
+    double busy[TDM_OOC_ENGINES] = {0}, nanoseconds = 0.0;
+    for (int i = 0; i < plan->schedule.count; i++) {
+        TDM_TRY(tdm_event_elapsed(plan->record.starts[i], plan->record.ends[i], &nanoseconds,
+                                  from_device));
+        busy[plan->schedule.steps[i].engine] += 1e-9 * nanoseconds;
+    }
+    TDM_TRY(tdm_event_elapsed(plan->record.first, plan->previous, &nanoseconds, from_device));
+    const double total = 1e-9 * nanoseconds;
+    *times = (tdm_outofcore_times){busy[TDM_OOC_IN], busy[TDM_OOC_COMPUTE], busy[TDM_OOC_OUT],
+                                   total, tdm_ooc_overlap(busy, total)};
+    return TDM_OK;
+}
+
+tdm_status tdm_outofcore_plan_measured(tdm_outofcore_plan *plan, tdm_outofcore_times *times,
+                                       int *from_device) {
+    if (!plan || !times)
+        return tdm_fail(TDM_BAD_ARGUMENT, "outofcore_plan_measured: %s is NULL",
+                        plan ? "times" : "plan");
+    memset(times, 0, sizeof *times);
+    pthread_mutex_lock(&plan->lock);
+    tdm_status status = TDM_OK;
+    if (!plan->record.complete || !plan->measures)
+        status =
+            tdm_fail(TDM_BAD_STATE, "outofcore_plan_measured: %s",
+                     plan->measures ? "the plan has not run" : "the plan was made without measure");
+    if (status == TDM_OK)
+        status = tdm_event_wait(plan->previous);
+    if (status == TDM_OK)
+        status = add_up(plan, times, from_device);
+    pthread_mutex_unlock(&plan->lock);
+    return status;
+}

@@ -1,0 +1,299 @@
+// GEMM of operands in host memory within a budget of device memory: the bits of the same product in core.
+// ctest: device timeout=300
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/core.h"
+#include "tests/support/device_cases.h"
+#include "tests/support/oracle_gemm.h"
+#include "tests/support/outofcore_trial.h"
+#include "tests/support/pairwise.h"
+
+#define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
+
+static void run_trial(const test_device *device, const char *name, const outofcore_trial *trial) {
+    char text[512];
+    if (!test_case_begin(device, NULL, "%s %s", name, outofcore_trial_text(trial, text)))
+        return;
+    outofcore_trial_run(device, trial);
+    test_case_end();
+}
+
+static void on_each_device(const char *name, const outofcore_trial *trial) {
+    for (int d = 0; d < test_device_count(); d++)
+        run_trial(test_device_at(d), name, trial);
+}
+
+static outofcore_trial plain(int64_t m, int64_t n, int64_t k, double budget) {
+    return (outofcore_trial){.m = m,
+                             .n = n,
+                             .k = k,
+                             .a = TDM_F32,
+                             .b = TDM_F32,
+                             .d = TDM_F32,
+                             .alpha = 1,
+                             .budget = budget,
+                             .seed = 5};
+}
+
+/* ---- budgets ------------------------------------------------------------------------------------------ */
+
+/* From the smallest that is taken to all operands and more. */
+static void every_budget(void **state) {
+    (void)state;
+    static const double shares[] = {0, 0.05, 0.1, 0.2, 0.25, 0.4, 0.6, 0.8, 1.0, 1.3, 2.0, 8.0};
+    for (int i = 0; i < COUNT(shares); i++) {
+        outofcore_trial trial = plain(197, 211, 67, shares[i] > 0 ? shares[i] + 0.05 : 0);
+        on_each_device("budget", &trial);
+        trial.c = TDM_F32;
+        trial.beta = 0.5f;
+        trial.residual = TDM_F16;
+        trial.bias = TDM_F32;
+        on_each_device("budget", &trial);
+    }
+}
+
+static void given_tiles_and_buffers(void **state) {
+    (void)state;
+    static const int64_t tiles[][2] = {{1, 40}, {40, 1}, {7, 13}, {64, 64}, {65, 66}, {500, 500}};
+    for (int i = 0; i < COUNT(tiles); i++)
+        for (int buffers = 1; buffers <= 3; buffers++) {
+            outofcore_trial trial = plain(65, 66, 31, 40);
+            trial.tile_rows = tiles[i][0];
+            trial.tile_columns = tiles[i][1];
+            trial.buffers = buffers;
+            trial.measure = buffers == 2;
+            on_each_device("tile", &trial);
+        }
+}
+
+/* ---- shapes, types, places ---------------------------------------------------------------------------- */
+
+/* Operands' types and what they carry. */
+typedef struct type_row {
+    tdm_dtype a, b, d;
+    outofcore_spread a_quant, b_quant, d_quant;
+    int zero_points, quantize_a, group;
+} type_row;
+
+static const type_row type_rows[] = {
+    {TDM_F32, TDM_F32, TDM_F32, 0, 0, 0, 0, 0, 0},
+    {TDM_F16, TDM_F16, TDM_F16, 0, 0, 0, 0, 0, 0},
+    {TDM_BF16, TDM_F32, TDM_F32, 0, 0, 0, 0, 0, 0},
+    {TDM_F32, TDM_F16, TDM_BF16, 0, 0, 0, 0, 0, 0},
+    {TDM_S8, TDM_S8, TDM_S32, 0, 0, 0, 0, 0, 0},
+    {TDM_U8, TDM_S8, TDM_S8, OUTOFCORE_ONE, OUTOFCORE_EACH, OUTOFCORE_EACH, 1, 0, 0},
+    {TDM_S8, TDM_S8, TDM_U8, OUTOFCORE_EACH, OUTOFCORE_EACH, OUTOFCORE_ONE, 1, 0, 0},
+    {TDM_S8, TDM_S8, TDM_F32, OUTOFCORE_EACH, OUTOFCORE_ONE, 0, 0, 0, 0},
+    {TDM_F32, TDM_S8, TDM_F32, 0, OUTOFCORE_EACH, 0, 0, 0, 0},
+    {TDM_F32, TDM_S8, TDM_F16, 0, OUTOFCORE_GROUPS, 0, 1, 0, 32},
+    {TDM_F16, TDM_S4, TDM_F32, 0, OUTOFCORE_GROUPS, 0, 1, 0, 32},
+    {TDM_F32, TDM_S8, TDM_F32, 0, OUTOFCORE_EACH, 0, 0, 1, 0},
+    {TDM_F32, TDM_S4, TDM_F32, 0, OUTOFCORE_GROUPS, 0, 0, 1, 64},
+};
+
+static const struct batch_row {
+    int rank;
+    int64_t batch[2];
+    unsigned shared[OUTOFCORE_MATRICES];
+} batch_rows[] = {
+    {0, {0}, {0}},
+    {1, {3}, {0}},
+    {1, {3}, {0, 1, 1, 0, 0}},
+    {1, {2}, {1, 0, 0, 1, 0}},
+    {2, {2, 2}, {1, 2, 0, 3, 0}},
+};
+
+static const int64_t extents[] = {1, 13, 64, 97, 150};
+static const int64_t depths[] = {0, 1, 64, 131};
+static const double budgets[] = {0, 0.3, 0.5, 0.9, 1.5};
+static const unsigned devices[] = {0,
+                                   TDM_OUTOFCORE_A,
+                                   TDM_OUTOFCORE_B | TDM_OUTOFCORE_BIAS,
+                                   TDM_OUTOFCORE_D,
+                                   TDM_OUTOFCORE_C | TDM_OUTOFCORE_RESIDUAL,
+                                   63};
+static const float alphas[] = {1, -0.5f};
+static const float betas[] = {0, -0.75f};
+
+enum {
+    F_TYPES,
+    F_M,
+    F_N,
+    F_K,
+    F_TRANSPOSE,
+    F_A_PLACE,
+    F_B_PLACE,
+    F_C_PLACE,
+    F_D_PLACE,
+    F_ALPHA,
+    F_BETA,
+    F_C,
+    F_RESIDUAL,
+    F_BIAS,
+    F_ACTIVATION,
+    F_BATCH,
+    F_BUDGET,
+    F_DEVICE,
+    FACTORS
+};
+
+/* s4 lies dense, or with rows whole bytes apart. */
+static test_placement placement_for(tdm_dtype dtype, int level) {
+    if (dtype == TDM_S4)
+        return level % 2 ? TEST_PADDED : TEST_DENSE;
+    return (test_placement)level;
+}
+
+static outofcore_trial trial_of(const int level[FACTORS], uint64_t seed) {
+    const type_row *const types = &type_rows[level[F_TYPES]];
+    const struct batch_row *const batch = &batch_rows[level[F_BATCH]];
+    const int integer_d = types->d == TDM_S32 || types->d == TDM_S8 || types->d == TDM_U8;
+    outofcore_trial t = {.m = extents[level[F_M]],
+                         .n = extents[level[F_N]],
+                         .k = depths[level[F_K]],
+                         .a = types->a,
+                         .b = types->b,
+                         .d = types->d,
+                         .transpose_a = level[F_TRANSPOSE] & 1,
+                         .transpose_b = level[F_TRANSPOSE] >> 1,
+                         .alpha = integer_d ? 1 : alphas[level[F_ALPHA]],
+                         .beta = integer_d ? 0 : betas[level[F_BETA]],
+                         .activation =
+                             integer_d ? TDM_ACT_NONE : (tdm_activation)level[F_ACTIVATION],
+                         .a_quant = types->a_quant,
+                         .b_quant = types->b_quant,
+                         .d_quant = types->d_quant,
+                         .zero_points = types->zero_points,
+                         .quantize_a = types->quantize_a,
+                         .group = types->group,
+                         .batch_rank = batch->rank,
+                         .on_device = devices[level[F_DEVICE]],
+                         .budget = budgets[level[F_BUDGET]],
+                         .seed = seed};
+    memcpy(t.batch, batch->batch, sizeof t.batch);
+    memcpy(t.shared, batch->shared, sizeof t.shared);
+    if (!integer_d) {
+        t.c_is_d = level[F_C] == 2 && t.shared[4] == 0;
+        t.c = level[F_C] == 1 || t.beta != 0 ? TDM_F32 : TDM_DTYPE_NONE;
+        t.residual = level[F_RESIDUAL] ? TDM_F16 : TDM_DTYPE_NONE;
+    }
+    t.bias = !level[F_BIAS] ? TDM_DTYPE_NONE : integer_d ? TDM_S32 : TDM_F32;
+    if (t.c_is_d)
+        t.on_device = t.on_device & TDM_OUTOFCORE_D ? t.on_device | TDM_OUTOFCORE_C
+                                                    : t.on_device & ~(unsigned)TDM_OUTOFCORE_C;
+    t.place[0] = placement_for(t.a, level[F_A_PLACE]);
+    t.place[1] = placement_for(t.b, level[F_B_PLACE]);
+    t.place[2] = (test_placement)level[F_C_PLACE];
+    t.place[3] = (test_placement)((level[F_C_PLACE] + level[F_D_PLACE]) % TEST_PLACEMENTS);
+    t.place[4] = (test_placement)level[F_D_PLACE];
+    return t;
+}
+
+static void sampled(void **state) {
+    (void)state;
+    const int levels[FACTORS] = {COUNT(type_rows),
+                                 COUNT(extents),
+                                 COUNT(extents),
+                                 COUNT(depths),
+                                 4,
+                                 TEST_PLACEMENTS,
+                                 TEST_PLACEMENTS,
+                                 TEST_PLACEMENTS,
+                                 TEST_PLACEMENTS,
+                                 COUNT(alphas),
+                                 COUNT(betas),
+                                 3,
+                                 2,
+                                 2,
+                                 5,
+                                 COUNT(batch_rows),
+                                 COUNT(budgets),
+                                 COUNT(devices)};
+    static pairwise sample;
+    int level[PAIRWISE_MAX_FACTORS];
+    uint64_t seed = 77;
+    pairwise_start(&sample, FACTORS, levels, seed);
+    for (int cases = 0; pairwise_next(&sample, level); cases++) {
+        const outofcore_trial trial = trial_of(level, seed++);
+        if (test_is_small() && cases % 8 != 0)
+            continue;
+        on_each_device("sampled", &trial);
+    }
+}
+
+/* Matrices by vectors and the like, a long K that is split, and shapes whose edges are slivers. */
+static void thin_and_long(void **state) {
+    (void)state;
+    static const int64_t shapes[][3] = {{1, 300, 200},  {300, 1, 200},  {8, 401, 129},
+                                        {401, 8, 129},  {16, 16, 9000}, {3, 5, 20000},
+                                        {130, 65, 1025}};
+    for (int i = 0; i < COUNT(shapes); i++)
+        for (int transpose = 0; transpose < 4; transpose++) {
+            outofcore_trial trial =
+                plain(shapes[i][0], shapes[i][1], shapes[i][2], transpose % 2 ? 0.8 : 0);
+            trial.transpose_a = transpose & 1;
+            trial.transpose_b = transpose >> 1;
+            if (test_is_small() && shapes[i][2] > 1000)
+                continue;
+            on_each_device("thin", &trial);
+        }
+}
+
+static void empty(void **state) {
+    (void)state;
+    outofcore_trial trial = plain(0, 5, 7, 4);
+    on_each_device("empty", &trial);
+    trial = plain(5, 0, 7, 4);
+    on_each_device("empty", &trial);
+    trial = plain(5, 6, 0, 4);
+    trial.bias = TDM_F32;
+    on_each_device("empty", &trial);
+}
+
+/* ---- against double precision ------------------------------------------------------------------------- */
+
+DEVICE_TEST(exact_products) {
+    enum {
+        M = 70,
+        N = 90,
+        K = 50
+    };
+    float a[M * K], b[K * N], d[M * N];
+    double wide_a[M * K], wide_b[K * N], expected, size;
+    tdm_outofcore_desc desc = TDM_OUTOFCORE_DESC_INIT;
+    tdm_outofcore_args args = TDM_OUTOFCORE_ARGS_INIT;
+    tdm_outofcore_plan *plan = NULL;
+    for (int i = 0; i < M * K; i++)
+        wide_a[i] = a[i] = (float)(i * 7 % 9 - 4);
+    for (int i = 0; i < K * N; i++)
+        wide_b[i] = b[i] = (float)(i * 5 % 11 - 5);
+    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){M, K}, &desc.gemm.a));
+    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){K, N}, &desc.gemm.b));
+    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){M, N}, &desc.gemm.d));
+    desc.rates = outofcore_trial_rates;
+    desc.budget_bytes = 40000;
+    args.a = (tdm_outofcore_source){.memory = a, .bytes = sizeof a};
+    args.b = (tdm_outofcore_source){.memory = b, .bytes = sizeof b};
+    args.d_memory = d;
+    args.d_bytes = sizeof d;
+    TEST_OK(tdm_outofcore_plan_create(device->device, &desc, &plan));
+    TEST_OK(tdm_outofcore_plan_run(plan, device->stream, &args));
+    TEST_OK(tdm_stream_synchronize(device->stream));
+    const oracle_gemm oracle = {.m = M, .n = N, .k = K, .a = wide_a, .b = wide_b, .alpha = 1};
+    for (int64_t i = 0; i < M; i++)
+        for (int64_t j = 0; j < N; j++) {
+            oracle_gemm_entry(&oracle, i, j, &expected, &size);
+            assert_true((double)d[i * N + j] == expected);
+        }
+    tdm_outofcore_plan_destroy(plan);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(exact_products),          cmocka_unit_test(every_budget),
+        cmocka_unit_test(given_tiles_and_buffers), cmocka_unit_test(sampled),
+        cmocka_unit_test(thin_and_long),           cmocka_unit_test(empty),
+    };
+    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
+}
