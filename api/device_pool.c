@@ -4,7 +4,8 @@
 
 static tdm_status native_allocate(void *user, size_t bytes, tdm_bk_memory **memory) {
     tdm_device *const device = user;
-    return device->api->memory_alloc(device->native, TDM_MEMORY_DEVICE, bytes, memory);
+    TDM_TRY(device->api->memory_alloc(device->native, TDM_MEMORY_DEVICE, bytes, memory));
+    return TDM_OK;
 }
 
 static void native_release(void *user, tdm_bk_memory *memory) {
@@ -61,12 +62,30 @@ tdm_status tdm_device_mark(tdm_device *device, tdm_use use, tdm_mark **mark) {
     return status;
 }
 
+/* Where the driver has no event, or cannot wait for it: everything that the stream has to do. */
+static void wait_for_stream(tdm_device *device, uint32_t id) {
+    pthread_mutex_lock(&device->streams_lock);
+    tdm_stream *const stream = find_stream(device, id);
+    if (stream)
+        tdm_stream_retain(stream);
+    pthread_mutex_unlock(&device->streams_lock);
+    if (!stream)
+        return;
+    // A stream that fails here too is broken: its work will never touch the block again.
+    tdm_stream_wait_always(stream);
+    tdm_stream_release(stream);
+}
+
 void tdm_device_wait_use(tdm_device *device, tdm_use use) {
     tdm_mark *mark;
-    // A stream that cannot even be marked is broken: its work will never touch the block again.
-    if (tdm_device_mark(device, use, &mark) != TDM_OK || !mark)
+    if (tdm_device_mark(device, use, &mark) != TDM_OK) {
+        wait_for_stream(device, use.stream);
         return;
-    device->api->event_wait(mark->native);
+    }
+    if (!mark)
+        return;
+    if (device->api->event_wait(mark->native) != TDM_OK)
+        wait_for_stream(device, use.stream);
     pthread_mutex_lock(&device->streams_lock);
     tdm_stream *const stream = find_stream(device, use.stream);
     if (stream)

@@ -72,7 +72,9 @@ static void fill_texts(const tdm_opencl_api *api, const tdm_opencl_record *recor
 }
 
 static void fill_sizes(const tdm_opencl_api *api, cl_device_id id, tdm_device_info *info) {
-    info->compute_units = tdm_opencl_device_uint(api, id, CL_DEVICE_MAX_COMPUTE_UNITS);
+    // Work is divided by it; a driver that does not tell has one at least.
+    const uint32_t units = tdm_opencl_device_uint(api, id, CL_DEVICE_MAX_COMPUTE_UNITS);
+    info->compute_units = units > 0 ? units : 1;
     info->clock_mhz = tdm_opencl_device_uint(api, id, CL_DEVICE_MAX_CLOCK_FREQUENCY);
     info->max_group_items =
         (uint32_t)tdm_opencl_device_size(api, id, CL_DEVICE_MAX_WORK_GROUP_SIZE);
@@ -88,13 +90,13 @@ static void fill_sizes(const tdm_opencl_api *api, cl_device_id id, tdm_device_in
     const uint32_t alignment = tdm_opencl_device_uint(api, id, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8;
     info->alignment_bytes = alignment > LEAST_ALIGNMENT ? alignment : LEAST_ALIGNMENT;
     size_t items[16] = {0};
-    if (OPENCL_CALL(api, clGetDeviceInfo, id, CL_DEVICE_MAX_WORK_ITEM_SIZES, sizeof items, items,
-                    NULL) == CL_SUCCESS)
+    if (tdm_opencl_ask_device(api, id, CL_DEVICE_MAX_WORK_ITEM_SIZES, sizeof items, items, NULL) ==
+        CL_SUCCESS)
         for (int i = 0; i < 3; i++)
             info->max_group[i] = (uint32_t)items[i];
 }
 
-tdm_status tdm_opencl_describe(const tdm_opencl_api *api, tdm_opencl_record *record) {
+static tdm_status describe(const tdm_opencl_api *api, tdm_opencl_record *record) {
     tdm_device_info *const info = &record->info;
     // A device without a name could not be told from another one.
     const cl_int code =
@@ -116,10 +118,26 @@ tdm_status tdm_opencl_describe(const tdm_opencl_api *api, tdm_opencl_record *rec
                         "allocations up to %llu)",
                         info->max_group_items, (unsigned long long)info->global_bytes,
                         (unsigned long long)info->max_alloc_bytes);
+    record->queue_properties =
+        tdm_opencl_device_ulong(api, record->id, CL_DEVICE_QUEUE_PROPERTIES) &
+        CL_QUEUE_PROFILING_ENABLE;
     status = tdm_opencl_probe(api, record, &info->capabilities);
     if (status != TDM_OK)
         return status;
     if (info->capabilities & TDM_CAP_SUBGROUPS)
         info->subgroup_size = subgroup_size(api, record);
     return TDM_OK;
+}
+
+tdm_status tdm_opencl_describe(const tdm_opencl_api *api, tdm_opencl_record *record) {
+    tdm_opencl_queries_begin();
+    const tdm_status status = describe(api, record);
+    const cl_int refusal = tdm_opencl_query_refusal();
+    if (status != TDM_UNSUPPORTED || refusal == CL_SUCCESS)
+        return status;
+    // Not what the device is like, perhaps, but that the driver did not say.
+    char reason[512];
+    snprintf(reason, sizeof reason, "%s", tdm_last_detail());
+    return tdm_fail(status, "%s (clGetDeviceInfo: %s (%d))", reason, tdm_opencl_error_name(refusal),
+                    refusal);
 }

@@ -22,10 +22,9 @@ tdm_status tdm_opencl_context_create(const tdm_opencl_api *api, const tdm_opencl
 
 tdm_status tdm_opencl_queue_create(const tdm_opencl_api *api, const tdm_opencl_record *record,
                                    cl_context context, const char *what, cl_command_queue *queue) {
-    const cl_ulong offered = tdm_opencl_device_ulong(api, record->id, CL_DEVICE_QUEUE_PROPERTIES);
-    const cl_command_queue_properties properties = offered & CL_QUEUE_PROFILING_ENABLE;
     cl_int code;
-    *queue = OPENCL_CREATE(api, &code, clCreateCommandQueue, context, record->id, properties);
+    *queue = OPENCL_CREATE(api, &code, clCreateCommandQueue, context, record->id,
+                           record->queue_properties);
     return *queue ? TDM_OK : tdm_opencl_fail(code, what, "clCreateCommandQueue");
 }
 

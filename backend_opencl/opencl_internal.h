@@ -43,6 +43,8 @@ typedef struct tdm_opencl_record {
     char platform_name[OPENCL_TEXT];
     char platform_version[OPENCL_TEXT];
     char *extensions; /* space-separated */
+    /* Asked once: the probe and every queue after it must be alike. */
+    cl_command_queue_properties queue_properties;
     tdm_device_info info;
 } tdm_opencl_record;
 
@@ -66,6 +68,15 @@ cl_uint tdm_opencl_device_uint(const tdm_opencl_api *api, cl_device_id device, c
 cl_ulong tdm_opencl_device_ulong(const tdm_opencl_api *api, cl_device_id device,
                                  cl_device_info what);
 size_t tdm_opencl_device_size(const tdm_opencl_api *api, cl_device_id device, cl_device_info what);
+/* clGetDeviceInfo; those above stand on it. */
+cl_int tdm_opencl_ask_device(const tdm_opencl_api *api, cl_device_id device, cl_device_info what,
+                             size_t bytes, void *answer, size_t *size);
+/*
+ * The code of the first question to a device by one of these that the driver refused since
+ * tdm_opencl_queries_begin, of this thread; CL_SUCCESS when all were answered.
+ */
+void tdm_opencl_queries_begin(void);
+cl_int tdm_opencl_query_refusal(void);
 /* All extensions, space-separated, or NULL without host memory; tdm_host_free releases it. */
 char *tdm_opencl_device_extensions(const tdm_opencl_api *api, cl_device_id device);
 /* Is `name` one of the space-separated tokens? */

@@ -56,9 +56,7 @@ static cl_ulong marker_time(const tdm_opencl_probe_state *probe) {
 }
 
 bool tdm_opencl_probe_profiling(tdm_opencl_probe_state *probe) {
-    const cl_ulong properties =
-        tdm_opencl_device_ulong(probe->api, probe->record->id, CL_DEVICE_QUEUE_PROPERTIES);
-    if (probe->hung || !(properties & CL_QUEUE_PROFILING_ENABLE))
+    if (probe->hung || !(probe->record->queue_properties & CL_QUEUE_PROFILING_ENABLE))
         return false;
     const long long before = clock_ns();
     const cl_ulong first = marker_time(probe);
