@@ -1,9 +1,20 @@
 /* Buffers: counted pool blocks, and byte copies on them. */
 #include "api/core.h"
 #include "api/device_internal.h"
+#include "api/handles.h"
 
 tdm_status tdm_buffer_create(tdm_device *device, size_t bytes, tdm_buffer **buffer) {
-    return tdm_buffer_create_for(device, tdm_recent_stream(device), bytes, buffer);
+    const void *const outer = TDM_SITE_ENTER();
+    const tdm_status status =
+        tdm_buffer_create_for(device, tdm_recent_stream(device), bytes, buffer);
+    tdm_site_leave(outer);
+    return status;
+}
+
+void tdm_buffer_note(const tdm_buffer *buffer) {
+    if (buffer->device->context->debug_pool)
+        tdm_handle_note(TDM_HANDLE_BUFFER, buffer, buffer->device->context, buffer->bytes,
+                        buffer->block->life, buffer->block->tag);
 }
 
 tdm_status tdm_buffer_create_for(tdm_device *device, uint32_t stream, size_t bytes,
@@ -25,6 +36,7 @@ tdm_status tdm_buffer_create_for(tdm_device *device, uint32_t stream, size_t byt
     tdm_device_retain(device);
     created->device = device;
     created->bytes = bytes;
+    tdm_buffer_note(created);
     *buffer = created;
     return TDM_OK;
 }
@@ -34,22 +46,33 @@ tdm_buffer *tdm_buffer_retain(tdm_buffer *buffer) {
     return buffer;
 }
 
-void tdm_buffer_destroy(tdm_buffer *buffer) {
+void tdm_buffer_release(tdm_buffer *buffer) {
     if (!buffer || atomic_fetch_sub(&buffer->references, 1) != 1)
         return;
+    const bool kept = buffer->device->context->debug_pool && tdm_handle_forget(buffer);
+    tdm_device *const device = buffer->device;
     tdm_block_release(buffer->block);
-    tdm_device_release(buffer->device);
-    tdm_host_free(buffer);
+    if (!kept)
+        tdm_host_free(buffer);
+    tdm_device_release(device);
+}
+
+void tdm_buffer_destroy(tdm_buffer *buffer) {
+    if (buffer && tdm_handles_on() &&
+        !tdm_handle_give_back(TDM_HANDLE_BUFFER, buffer, "buffer_destroy"))
+        return;
+    tdm_buffer_release(buffer);
 }
 
 size_t tdm_buffer_size(const tdm_buffer *buffer) {
-    return buffer ? buffer->bytes : 0;
+    return tdm_handle_alive(TDM_HANDLE_BUFFER, buffer, "buffer_size") ? buffer->bytes : 0;
 }
 
 static tdm_status check_range(const char *operation, const char *name, const tdm_stream *stream,
                               const tdm_buffer *buffer, size_t offset, size_t bytes) {
     if (!stream || !buffer)
         return tdm_fail(TDM_BAD_ARGUMENT, "%s: %s is NULL", operation, stream ? name : "stream");
+    TDM_TRY(tdm_handle_check(TDM_HANDLE_BUFFER, buffer, operation, name));
     TDM_TRY(tdm_check_device(operation, name, buffer->device, "the stream", stream->device));
     if (offset > buffer->bytes || bytes > buffer->bytes - offset)
         return tdm_fail(TDM_BAD_ARGUMENT,

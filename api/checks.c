@@ -1,5 +1,6 @@
 /* Checks that operations share: devices, outputs, overlap. */
 #include "api/core.h"
+#include "api/handles.h"
 
 static int device_number(const tdm_device *device) {
     return (int)(device->slot - device->context->devices);
@@ -23,6 +24,7 @@ tdm_status tdm_check_tensor(const char *operation, const char *argument, const t
         return tdm_fail(TDM_BAD_ARGUMENT, "%s: stream is NULL", operation);
     if (!tensor)
         return tdm_fail(TDM_BAD_ARGUMENT, "%s: %s is NULL", operation, argument);
+    TDM_TRY(tdm_handle_check(TDM_HANDLE_TENSOR, tensor, operation, argument));
     return tdm_check_device(operation, argument, tensor->buffer->device, "the stream",
                             stream->device);
 }

@@ -7,6 +7,7 @@
 #include "api/backends.h"
 #include "api/core.h"
 #include "api/device_internal.h"
+#include "api/handles.h"
 #include "api/host_memory.h"
 
 #ifdef TANDEM_HAVE_OPENCL
@@ -131,13 +132,15 @@ static void context_free(tdm_context *context) {
     tdm_host_free(context->devices);
     tdm_host_free(context->memory_trace);
     pthread_mutex_destroy(&context->lock);
+    tdm_handles_context(-1, context->debug_pool);
     tdm_host_free(context);
     tdm_host_context_count(-1);
 }
 
-static bool direct_pool_wanted(const tdm_context_options *options) {
+/* Does TANDEM_POOL name this mode? */
+static bool pool_mode(const char *mode) {
     const char *const pool = tdm_environment("TANDEM_POOL", false);
-    return (options && options->direct_pool) || (pool && strcmp(pool, "direct") == 0);
+    return pool && strcmp(pool, mode) == 0;
 }
 
 /* A copy: the environment may change. A context that finds no memory for it traces nothing. */
@@ -161,7 +164,9 @@ tdm_status tdm_context_create(const tdm_context_options *options, tdm_context **
     pthread_mutex_init(&created->lock, NULL);
     created->pool_budget = options ? options->pool_budget_bytes : 0;
     created->staging_budget = options ? options->staging_budget_bytes : 0;
-    created->direct_pool = direct_pool_wanted(options);
+    created->direct_pool = (options && options->direct_pool) || pool_mode("direct");
+    created->debug_pool = (options && options->debug_pool) || pool_mode("debug");
+    tdm_handles_context(1, created->debug_pool);
     created->memory_trace = memory_trace_wanted();
     if (options && options->backends)
         note_unknown_names(created, options->backends);
@@ -183,9 +188,15 @@ void tdm_context_retain(tdm_context *context) {
     atomic_fetch_add(&context->references, 1);
 }
 
-void tdm_context_destroy(tdm_context *context) {
+void tdm_context_release(tdm_context *context) {
     if (context && atomic_fetch_sub(&context->references, 1) == 1)
         context_free(context);
+}
+
+void tdm_context_destroy(tdm_context *context) {
+    if (context && context->debug_pool)
+        tdm_handles_report(context);
+    tdm_context_release(context);
 }
 
 int tdm_context_device_count(const tdm_context *context) {

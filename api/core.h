@@ -82,6 +82,7 @@ struct tdm_context {
     uint64_t pool_budget;
     uint64_t staging_budget;
     bool direct_pool;
+    bool debug_pool; /* see guard.h, handles.h */
     char *memory_trace; /* where its devices' pools are to be traced, or NULL */
 };
 
@@ -107,6 +108,8 @@ struct tdm_device {
     tdm_device_info info;
     tdm_pool *pool;
     tdm_observation *observation; /* of the pool */
+    struct tdm_guard *guard;      /* debug mode; or NULL */
+    tdm_bk_stream *guard_stream;  /* the guard's own, or NULL */
     tdm_staging_pool *staging;
     bool stages_copies; /* blocking copies of pageable memory go by way of pinned memory */
     tdm_memory_trace *memory_trace; /* that the environment asked for, or NULL */
@@ -200,8 +203,11 @@ const char *tdm_memory_tag(void);
 /* Wait for the stream, whether it records or not: for calls that lent the driver host memory. */
 tdm_status tdm_stream_wait_always(tdm_stream *stream);
 
-/* Count of a buffer, for plans and graphs that keep one. */
+/* Count of a buffer, for what keeps one. tdm_buffer_destroy gives the caller's own reference back. */
 tdm_buffer *tdm_buffer_retain(tdm_buffer *buffer);
+void tdm_buffer_release(tdm_buffer *buffer);
+/* A buffer that a caller gets is put on the list of debug mode. */
+void tdm_buffer_note(const tdm_buffer *buffer);
 
 /* ---- layouts
  * -------------------------------------------------------------------------------------- */

@@ -3,6 +3,7 @@
 
 #include "api/core.h"
 #include "api/device_internal.h"
+#include "api/guard.h"
 #include "api/memory_trace.h"
 #include "api/observation.h"
 #include "api/staging.h"
@@ -45,6 +46,9 @@ static void device_free(tdm_device *device) {
     tdm_observation_close(device->observation);
     tdm_pool_destroy(device->pool);
     tdm_staging_close(device);
+    if (device->guard_stream)
+        device->api->stream_destroy(device->guard_stream);
+    tdm_guard_destroy(device->guard);
     if (device->native)
         device->api->device_close(device->native);
     pthread_mutex_destroy(&device->kernels_lock);
@@ -76,6 +80,8 @@ static tdm_status device_open(tdm_context *context, tdm_device_slot *slot, tdm_d
     }
     opened->tuning = tdm_tuning_open(&opened->info);
     TDM_TRY_GOTO(opened->api->device_open(backend->instance, slot->index, &opened->native));
+    if (context->debug_pool)
+        TDM_TRY_GOTO(tdm_guard_create_for(opened, &opened->guard));
     TDM_TRY_GOTO(tdm_device_pool_create(opened));
     opened->memory_trace = tdm_memory_trace_open_named(opened);
     TDM_TRY_GOTO(tdm_observation_open(opened->pool, opened->info.selector, &opened->observation));
@@ -130,7 +136,7 @@ void tdm_device_release(tdm_device *device) {
         device_free(device);
     }
     pthread_mutex_unlock(&context->lock);
-    tdm_context_destroy(context);
+    tdm_context_release(context);
 }
 
 tdm_status tdm_device_describe(const tdm_device *device, tdm_device_info *info) {

@@ -5,6 +5,7 @@
 #include "api/core.h"
 
 void tdm_context_retain(tdm_context *context);
+void tdm_context_release(tdm_context *context);
 
 /* One more reference to an open device. */
 void tdm_device_retain(tdm_device *device);

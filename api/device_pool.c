@@ -1,10 +1,13 @@
 /* The device as upstream of its pool: native memory, and how far its streams are. */
 #include "api/core.h"
 #include "api/device_internal.h"
+#include "api/guard.h"
 
 static tdm_status native_allocate(void *user, size_t bytes, tdm_bk_memory **memory) {
     tdm_device *const device = user;
     TDM_TRY(device->api->memory_alloc(device->native, TDM_MEMORY_DEVICE, bytes, memory));
+    if (device->guard)
+        tdm_guard_fill_native(device->guard, *memory, bytes);
     return TDM_OK;
 }
 
@@ -133,6 +136,7 @@ tdm_pool_upstream tdm_device_upstream(tdm_device *device) {
         .max_allocation = info->max_alloc_bytes,
         .alignment = info->alignment_bytes,
         .budget = device->context->pool_budget ? device->context->pool_budget : info->global_bytes,
+        .debug = tdm_guard_hooks(device->guard),
         .direct = device->context->direct_pool || !(info->capabilities & TDM_CAP_SLABS),
     };
 }

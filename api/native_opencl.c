@@ -6,6 +6,7 @@
 
 #include "api/core.h"
 #include "api/device_internal.h"
+#include "api/handles.h"
 
 #include <tandem/opencl.h>
 
@@ -58,6 +59,7 @@ tdm_status tdm_opencl_memory_of_buffer(tdm_buffer *buffer, struct _cl_mem **memo
     *offset = 0;
     if (!buffer)
         return tdm_fail(TDM_BAD_ARGUMENT, "opencl_memory_of_buffer: buffer is NULL");
+    TDM_TRY(tdm_handle_check(TDM_HANDLE_BUFFER, buffer, "opencl_memory_of_buffer", "buffer"));
     const tdm_device *const device = buffer->device;
     TDM_TRY(check_backend("opencl_memory_of_buffer", device));
     *memory = device->api->native(device->native, TDM_NATIVE_MEMORY, buffer->block->memory);
@@ -94,6 +96,7 @@ tdm_status tdm_buffer_from_opencl(tdm_device *device, struct _cl_mem *memory, si
     tdm_device_retain(device);
     created->device = device;
     created->bytes = bytes;
+    tdm_buffer_note(created);
     *buffer = created;
     return TDM_OK;
 }

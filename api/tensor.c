@@ -1,5 +1,6 @@
 /* Tensors: a layout and an offset on a counted buffer. */
 #include "api/core.h"
+#include "api/handles.h"
 
 static const tdm_dtype_traits *traits_of(const tdm_layout *layout) {
     return tdm_dtype_info(layout->dtype);
@@ -39,13 +40,20 @@ static tdm_status check_inside(const tdm_buffer *buffer, const tdm_layout *layou
     return TDM_OK;
 }
 
-tdm_status tdm_tensor_on_buffer(tdm_buffer *buffer, int64_t offset, const tdm_layout *layout,
-                                tdm_tensor **tensor) {
+static void note(const tdm_tensor *tensor) {
+    const tdm_buffer *const buffer = tensor->buffer;
+    tdm_handle_note(TDM_HANDLE_TENSOR, tensor, buffer->device->context, buffer->bytes,
+                    buffer->block->life, buffer->block->tag);
+}
+
+static tdm_status create_on(tdm_buffer *buffer, int64_t offset, const tdm_layout *layout,
+                            tdm_tensor **tensor) {
     if (!tensor)
         return tdm_fail(TDM_BAD_ARGUMENT, "tensor: tensor is NULL");
     *tensor = NULL;
     if (!buffer || !layout)
         return tdm_fail(TDM_BAD_ARGUMENT, "tensor: %s is NULL", buffer ? "layout" : "buffer");
+    TDM_TRY(tdm_handle_check(TDM_HANDLE_BUFFER, buffer, "tensor", "buffer"));
     TDM_TRY(tdm_layout_check(layout, "tensor"));
     TDM_TRY(check_inside(buffer, layout, offset));
     TDM_TRY(check_units(layout, offset));
@@ -55,8 +63,18 @@ tdm_status tdm_tensor_on_buffer(tdm_buffer *buffer, int64_t offset, const tdm_la
     created->buffer = tdm_buffer_retain(buffer);
     created->layout = *layout;
     created->offset = offset;
+    if (buffer->device->context->debug_pool)
+        note(created);
     *tensor = created;
     return TDM_OK;
+}
+
+tdm_status tdm_tensor_on_buffer(tdm_buffer *buffer, int64_t offset, const tdm_layout *layout,
+                                tdm_tensor **tensor) {
+    const void *const outer = TDM_SITE_ENTER();
+    const tdm_status status = create_on(buffer, offset, layout, tensor);
+    tdm_site_leave(outer);
+    return status;
 }
 
 tdm_status tdm_tensor_create(tdm_device *device, tdm_dtype dtype, int rank, const int64_t *shape,
@@ -69,31 +87,42 @@ tdm_status tdm_tensor_create(tdm_device *device, tdm_dtype dtype, int rank, cons
     tdm_buffer *buffer;
     TDM_TRY(tdm_layout_contiguous(dtype, rank, shape, &layout));
     TDM_TRY(tdm_dtype_bytes(dtype, tdm_layout_elements(&layout), &bytes));
-    TDM_TRY(tdm_buffer_create(device, bytes, &buffer));
-    const tdm_status status = tdm_tensor_on_buffer(buffer, 0, &layout, tensor);
-    tdm_buffer_destroy(buffer);
+    const void *const outer = TDM_SITE_ENTER();
+    tdm_status status = tdm_buffer_create(device, bytes, &buffer);
+    if (status == TDM_OK) {
+        status = create_on(buffer, 0, &layout, tensor);
+        tdm_buffer_destroy(buffer);
+    }
+    tdm_site_leave(outer);
     return status;
 }
 
 void tdm_tensor_destroy(tdm_tensor *tensor) {
-    if (!tensor)
+    if (!tensor ||
+        (tdm_handles_on() && !tdm_handle_give_back(TDM_HANDLE_TENSOR, tensor, "tensor_destroy")))
         return;
     tdm_tensor_destroy(tensor->scale);
     tdm_tensor_destroy(tensor->zero_point);
-    tdm_buffer_destroy(tensor->buffer);
-    tdm_host_free(tensor);
+    tdm_buffer *const buffer = tensor->buffer;
+    if (!buffer->device->context->debug_pool || !tdm_handle_forget(tensor))
+        tdm_host_free(tensor);
+    tdm_buffer_release(buffer);
+}
+
+static bool is_alive(const tdm_tensor *tensor, const char *function) {
+    return tdm_handle_alive(TDM_HANDLE_TENSOR, tensor, function);
 }
 
 tdm_dtype tdm_tensor_dtype(const tdm_tensor *tensor) {
-    return tensor ? tensor->layout.dtype : TDM_DTYPE_NONE;
+    return is_alive(tensor, "tensor_dtype") ? tensor->layout.dtype : TDM_DTYPE_NONE;
 }
 
 int tdm_tensor_rank(const tdm_tensor *tensor) {
-    return tensor ? tensor->layout.rank : 0;
+    return is_alive(tensor, "tensor_rank") ? tensor->layout.rank : 0;
 }
 
 static bool has_dimension(const tdm_tensor *tensor, int dimension) {
-    return tensor && dimension >= 0 && dimension < tensor->layout.rank;
+    return is_alive(tensor, "tensor_dim") && dimension >= 0 && dimension < tensor->layout.rank;
 }
 
 int64_t tdm_tensor_dim(const tdm_tensor *tensor, int dimension) {
@@ -105,29 +134,30 @@ int64_t tdm_tensor_stride(const tdm_tensor *tensor, int dimension) {
 }
 
 int64_t tdm_tensor_offset(const tdm_tensor *tensor) {
-    return tensor ? tensor->offset : 0;
+    return is_alive(tensor, "tensor_offset") ? tensor->offset : 0;
 }
 
 int64_t tdm_tensor_elements(const tdm_tensor *tensor) {
-    return tensor ? tdm_layout_elements(&tensor->layout) : 0;
+    return is_alive(tensor, "tensor_elements") ? tdm_layout_elements(&tensor->layout) : 0;
 }
 
 int tdm_tensor_is_contiguous(const tdm_tensor *tensor) {
-    return tensor && tdm_layout_is_contiguous(&tensor->layout);
+    return is_alive(tensor, "tensor_is_contiguous") && tdm_layout_is_contiguous(&tensor->layout);
 }
 
 tdm_device *tdm_tensor_device(const tdm_tensor *tensor) {
-    return tensor ? tensor->buffer->device : NULL;
+    return is_alive(tensor, "tensor_device") ? tensor->buffer->device : NULL;
 }
 
 tdm_buffer *tdm_tensor_buffer(const tdm_tensor *tensor) {
-    return tensor ? tensor->buffer : NULL;
+    return is_alive(tensor, "tensor_buffer") ? tensor->buffer : NULL;
 }
 
 tdm_status tdm_tensor_layout(const tdm_tensor *tensor, tdm_layout *layout) {
     if (!tensor || !layout)
         return tdm_fail(TDM_BAD_ARGUMENT, "tensor_layout: %s is NULL",
                         tensor ? "layout" : "tensor");
+    TDM_TRY(tdm_handle_check(TDM_HANDLE_TENSOR, tensor, "tensor_layout", "tensor"));
     *layout = tensor->layout;
     return TDM_OK;
 }

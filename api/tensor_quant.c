@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "api/core.h"
+#include "api/handles.h"
 
 void tdm_tensor_carry(tdm_tensor *tensor, const int64_t *block, tdm_tensor *scale,
                       tdm_tensor *zero_point) {
@@ -76,7 +77,10 @@ tdm_status tdm_tensor_quantized(const tdm_tensor *tensor, const tdm_quantization
     if (quantization->struct_size != sizeof *quantization)
         return tdm_fail(TDM_BAD_ARGUMENT, "tensor_quantized: struct_size is %zu, expected %zu",
                         quantization->struct_size, sizeof *quantization);
+    TDM_TRY(tdm_handle_check(TDM_HANDLE_TENSOR, tensor, "tensor_quantized", "tensor"));
     const tdm_tensor *const scale = quantization->scale, *const zero = quantization->zero_point;
+    TDM_TRY(tdm_handle_check(TDM_HANDLE_TENSOR, scale, "tensor_quantized", "scale"));
+    TDM_TRY(tdm_handle_check(TDM_HANDLE_TENSOR, zero, "tensor_quantized", "zero_point"));
     if (!scale)
         return tdm_fail(TDM_BAD_ARGUMENT, "tensor_quantized: scale is NULL");
     TDM_TRY(check_dtypes("tensor_quantized", tensor->layout.dtype, scale->layout.dtype,
@@ -135,6 +139,7 @@ tdm_status tdm_tensor_quantization(const tdm_tensor *tensor, tdm_quantization *q
     if (!tensor || !quantization)
         return tdm_fail(TDM_BAD_ARGUMENT, "tensor_quantization: %s is NULL",
                         tensor ? "quantization" : "tensor");
+    TDM_TRY(tdm_handle_check(TDM_HANDLE_TENSOR, tensor, "tensor_quantization", "tensor"));
     *quantization = (tdm_quantization){.struct_size = sizeof *quantization,
                                        .scale = tensor->scale,
                                        .zero_point = tensor->zero_point};
@@ -147,6 +152,7 @@ tdm_status tdm_tensor_quant_layout(const tdm_tensor *tensor, tdm_quant_layout *l
         return tdm_fail(TDM_BAD_ARGUMENT, "tensor_quant_layout: %s is NULL",
                         tensor ? "layout" : "tensor");
     memset(layout, 0, sizeof *layout);
+    TDM_TRY(tdm_handle_check(TDM_HANDLE_TENSOR, tensor, "tensor_quant_layout", "tensor"));
     if (!tensor->scale)
         return TDM_OK;
     memcpy(layout->block, tensor->block, sizeof layout->block);

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "api/core.h"
+#include "api/handles.h"
 
 /* The view, checked against the buffer and named after the caller on failure. */
 static tdm_status make_view(const char *operation, const tdm_tensor *tensor,
@@ -18,7 +19,8 @@ static tdm_status check_pointers(const char *operation, const tdm_tensor *tensor
     if (!view)
         return tdm_fail(TDM_BAD_ARGUMENT, "%s: view is NULL", operation);
     *view = NULL;
-    return tensor ? TDM_OK : tdm_fail(TDM_BAD_ARGUMENT, "%s: tensor is NULL", operation);
+    return tensor ? tdm_handle_check(TDM_HANDLE_TENSOR, tensor, operation, "tensor")
+                  : tdm_fail(TDM_BAD_ARGUMENT, "%s: tensor is NULL", operation);
 }
 
 static tdm_status check_rank(const char *operation, int rank, const int64_t *shape) {

@@ -91,6 +91,7 @@ typedef struct tdm_context_options {
     uint64_t staging_budget_bytes; /* largest pinned host memory per device, 0: half of the host's */
     int direct_pool;            /* not 0: one native allocation per block (memory checkers); also
                                    TANDEM_POOL=direct */
+    int debug_pool; /* not 0: red zones, poison and checked handles (docs/memory.md); also TANDEM_POOL=debug */
 } tdm_context_options;
 
 /*
@@ -101,7 +102,7 @@ typedef struct tdm_context_options {
  * TDM_OUT_OF_HOST_MEMORY. Since 0.1.
  *
  * Environment, read here: TANDEM_OPENCL_LIBRARY names another driver file (ignored in programs that
- * run with raised privileges), TANDEM_POOL=direct one native allocation per block, TANDEM_CACHE_DIR the program cache ("off"
+ * run with raised privileges), TANDEM_POOL=direct one native allocation per block, TANDEM_POOL=debug debug mode, TANDEM_CACHE_DIR the program cache ("off"
  * disables it). Read by tdm_device_get: TANDEM_TUNING_FILE names the file that `tandem tune` wrote ("off": none is read).
  *
  * fork: a child process must not use objects of its parent, nor destroy them; it may create its own

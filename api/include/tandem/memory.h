@@ -201,6 +201,14 @@ TDM_API tdm_status tdm_device_memory_snapshot(tdm_device *device, char **json, s
 /* NULL is accepted. Thread-safe. Since 0.1. */
 TDM_API void tdm_memory_snapshot_free(char *json);
 
+/*
+ * In debug mode (TANDEM_POOL=debug, tdm_context_options.debug_pool): wait for the device, then look at the red zones of
+ * every live block. What was written outside a block is reported in the log, with the block's tag, size and site, put
+ * right, and counted in *reports. Without debug mode *reports is 0. Blocking. Statuses: TDM_BAD_ARGUMENT, or a stream's
+ * failure. Thread-safe. Since 0.1.
+ */
+TDM_API tdm_status tdm_device_check_memory(tdm_device *device, uint64_t *reports);
+
 /* ---- traces: what was allocated, in order, for replay ------------------------------------------ */
 
 typedef struct tdm_memory_trace tdm_memory_trace;
