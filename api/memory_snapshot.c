@@ -155,6 +155,67 @@ static tdm_status write_events(tdm_json *json, tdm_observation *observation) {
     return TDM_OK;
 }
 
+/* ---- slabs and their ranges: called with the pool locked -------------------------------------------- */
+
+typedef struct slab_writer {
+    tdm_json *json;
+    bool open; /* a slab was begun */
+} slab_writer;
+
+static void end_slab(slab_writer *writer) {
+    if (writer->open) {
+        tdm_json_close(writer->json, ']');
+        tdm_json_close(writer->json, '}');
+    }
+    writer->open = false;
+}
+
+static void write_slab(void *user, const tdm_slab_view *slab) {
+    slab_writer *const writer = user;
+    tdm_json *const json = writer->json;
+    end_slab(writer);
+    tdm_json_open(json, NULL, '{');
+    tdm_json_number(json, "number", slab->number);
+    tdm_json_number(json, "bytes", slab->bytes);
+    tdm_json_number(json, "live_blocks", slab->live_blocks);
+    tdm_json_string(json, "kind",
+                    slab->adopted  ? "adopted"
+                    : slab->single ? "single"
+                    : slab->small  ? "small"
+                                   : "large");
+    tdm_json_open(json, "ranges", '[');
+    writer->open = true;
+}
+
+static void write_range(void *user, const tdm_slab_view *slab, const tdm_range_view *range) {
+    (void)slab;
+    tdm_json *const json = ((slab_writer *)user)->json;
+    tdm_json_open(json, NULL, '{');
+    tdm_json_number(json, "offset", range->offset);
+    tdm_json_number(json, "bytes", range->bytes);
+    tdm_json_string(json, "state",
+                    range->state == TDM_RANGE_LIVE      ? "live"
+                    : range->state == TDM_RANGE_PENDING ? "pending"
+                                                        : "free");
+    if (range->stream)
+        tdm_json_number(json, "stream", range->stream);
+    if (range->state == TDM_RANGE_LIVE) {
+        tdm_json_number(json, "requested", range->requested);
+        tdm_json_number(json, "block", range->life);
+        tdm_json_string(json, "tag", range->tag);
+    }
+    tdm_json_close(json, '}');
+}
+
+static void write_slabs(tdm_json *json, tdm_pool *pool) {
+    slab_writer writer = {.json = json};
+    const tdm_pool_visitor visitor = {.slab = write_slab, .range = write_range, .user = &writer};
+    tdm_json_open(json, "slabs", '[');
+    tdm_pool_visit(pool, &visitor);
+    end_slab(&writer);
+    tdm_json_close(json, ']');
+}
+
 static tdm_status write_members(tdm_json *json, tdm_device *device) {
     tdm_memory_report report = {.struct_size = sizeof report};
     tdm_observation_report(device->observation, &report);
@@ -162,6 +223,7 @@ static tdm_status write_members(tdm_json *json, tdm_device *device) {
     tdm_json_string(json, "version", tdm_version_text());
     write_device(json, &device->info);
     write_statistics(json, &report);
+    write_slabs(json, device->pool);
     TDM_TRY(write_tags(json, device->observation));
     return write_events(json, device->observation);
 }

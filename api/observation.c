@@ -43,6 +43,15 @@ static tdm_memory_counter counter_of(const tdm_statistic_values *values, tdm_cou
         .current = of[0], .peak = of[1], .allocated = of[2], .freed = of[3]};
 }
 
+static void count_free(void *user, const tdm_slab_view *slab, const tdm_range_view *range) {
+    tdm_memory_report *const report = user;
+    if (slab->adopted || range->state == TDM_RANGE_LIVE)
+        return;
+    report->free += range->bytes;
+    if (range->bytes > report->largest_free)
+        report->largest_free = range->bytes;
+}
+
 void tdm_observation_report(const tdm_observation *observation, tdm_memory_report *report) {
     tdm_statistic_values values;
     const uint64_t *const tallies = &values.words[(size_t)4 * TDM_COUNTERS];
@@ -53,7 +62,10 @@ void tdm_observation_report(const tdm_observation *observation, tdm_memory_repor
     report->retries = tallies[TDM_TALLY_retries];
     report->ooms = tallies[TDM_TALLY_failures];
     report->budget = tallies[TDM_TALLY_budget];
-    report->free = report->reserved.current - report->allocated.current;
+    const tdm_pool_visitor visitor = {.range = count_free, .user = report};
+    report->free = report->largest_free = 0;
+    if (observation->pool)
+        tdm_pool_visit(observation->pool, &visitor);
     report->fragmentation =
         report->free ? 1.0 - (double)report->largest_free / (double)report->free : 0;
 }

@@ -55,6 +55,34 @@ static const cJSON *statistic(const cJSON *root, const char *name) {
                                             name);
 }
 
+/* Ranges cover their slabs without gaps, and add up to the statistics. */
+static void expect_slabs(const cJSON *root, const tdm_memory_report *report) {
+    uint64_t reserved = 0, live = 0, requested = 0, unused = 0, largest = 0;
+    const cJSON *slab, *range;
+    cJSON_ArrayForEach(slab, cJSON_GetObjectItemCaseSensitive(root, "slabs")) {
+        uint64_t end = 0;
+        cJSON_ArrayForEach(range, cJSON_GetObjectItemCaseSensitive(slab, "ranges")) {
+            const uint64_t bytes = number(range, "bytes");
+            assert_int_equal(number(range, "offset"), end);
+            end += bytes;
+            if (strcmp(string(range, "state"), "live") == 0) {
+                live += bytes;
+                requested += number(range, "requested");
+            } else {
+                unused += bytes;
+                largest = bytes > largest ? bytes : largest;
+            }
+        }
+        assert_int_equal(number(slab, "bytes"), end);
+        reserved += end;
+    }
+    assert_int_equal(reserved, report->reserved.current);
+    assert_int_equal(live, report->allocated.current);
+    assert_int_equal(requested, report->requested.current);
+    assert_int_equal(unused, report->free);
+    assert_int_equal(largest, report->largest_free);
+}
+
 DEVICE_TEST(the_report_agrees_with_the_statistics) {
     tdm_memory_stats stats = {.struct_size = sizeof stats};
     const tdm_memory_report before = report_of(device);
@@ -122,6 +150,7 @@ DEVICE_TEST(the_snapshot_has_every_number) {
     assert_int_equal(bytes, report.allocated.current);
     assert_int_equal(blocks, report.blocks.current);
     assert_int_equal(odd, BUFFERS / 3);
+    expect_slabs(root, &report);
     uint64_t allocs = 0, requested = 0;
     const cJSON *event;
     cJSON_ArrayForEach(
