@@ -186,9 +186,10 @@ static void counters_follow_every_operation(void **state) {
         expect_model(&memory, observation, &m);
     }
     for (int i = 0; i < BLOCKS; i++)
-        if (blocks[i].block)
+        if (blocks[i].block) {
             free_one(&m, &blocks[i]);
-    expect_model(&memory, observation, &m);
+            expect_model(&memory, observation, &m);
+        }
     assert_int_equal(m.expected.allocated.current, 0);
     tdm_observation_close(observation);
     simulated_close(&memory);
