@@ -79,7 +79,9 @@ int worker_command(int argc, char **argv) {
         return worker_probe();
     if (strcmp(suite, "launch") == 0)
         return worker_tandem_launch();
-    return cli_refuse("tandem _worker",
-                      "one of gemm, memory, quant, memcpy, probe, launch is needed; '%s' is none",
-                      suite);
+    if (strcmp(suite, "pool") == 0)
+        return worker_tandem_pool();
+    return cli_refuse(
+        "tandem _worker",
+        "one of gemm, memory, quant, memcpy, probe, launch, pool is needed; '%s' is none", suite);
 }

@@ -1,4 +1,4 @@
-/* `tandem bench gemm --set`, `gemv`, `compute` and `launch` on the device of this run. */
+/* `tandem bench gemm --set`, `gemv`, `compute`, `pool` and `launch` on the device of this run. */
 // ctest: device serial timeout=300
 #include <math.h>
 #include <setjmp.h>
@@ -192,6 +192,33 @@ static void launches_are_measured_beside_bare_ones(void **state) {
     cJSON_Delete(root);
 }
 
+/* Five rows of each order, number of blocks and number of threads; two of each trace. */
+static void allocation_is_measured_beside_malloc_and_the_driver(void **state) {
+    (void)state;
+    cJSON *const root = run_json("bench pool --quick --samples 1 --live 7,100 --order "
+                                 "lifo,fifo,random --threads 1,3 --trace prefill,bare-decode,log");
+    const cJSON *const results = member(root, "results");
+    assert_int_equal(expect_all_measured(root, "pool"), 3 * 2 * 2 * 5 + 3 * 2);
+    const cJSON *row = cJSON_GetArrayItem(results, 0);
+    static const char *const names[] = {"tandem", "tandem-again", "malloc", "native", "touch"};
+    for (int i = 0; i < 5; i++)
+        assert_string_equal(text(cJSON_GetArrayItem(results, i), "impl"), names[i]);
+    assert_string_equal(text(row, "case"), "lifo 7 live, 1 thread");
+    assert_true(number(member(row, "shape"), "live") == 7);
+    assert_true(number(member(row, "metrics"), "visited_per_operation") < 8);
+    assert_true(number(member(row, "metrics"), "touch_s") ==
+                number(cJSON_GetArrayItem(results, 4), "median_s"));
+    assert_string_equal(text(cJSON_GetArrayItem(results, 3), "variant"), "driver");
+    /* Of one operation, not of a call that has some hundreds. */
+    assert_true(number(row, "median_s") < 1e-4);
+    row = cJSON_GetArrayItem(results, 3 * 2 * 2 * 5);
+    assert_string_equal(text(row, "case"), "trace prefill");
+    assert_true(number(member(row, "metrics"), "lower_bound") > 0);
+    assert_true(number(member(row, "metrics"), "reserved_over_bound") >= 1);
+    assert_true(number(member(row, "shape"), "events") > 100);
+    cJSON_Delete(root);
+}
+
 /*
  * What memory does not hold is skipped with the reason, and the rest goes on. (Where memory holds it, it would
  * run for minutes.)
@@ -231,6 +258,7 @@ int main(void) {
         cmocka_unit_test(compute_measures_the_limits),
         cmocka_unit_test(integers_have_a_roof_of_their_own),
         cmocka_unit_test(launches_are_measured_beside_bare_ones),
+        cmocka_unit_test(allocation_is_measured_beside_malloc_and_the_driver),
         cmocka_unit_test(shapes_too_large_are_skipped),
         cmocka_unit_test(a_set_is_summed_up_under_its_table),
     };

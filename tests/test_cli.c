@@ -47,9 +47,9 @@ static void expect(const char *arguments, int exit_code, const char *output, con
 }
 
 static const char *const commands[] = {
-    "devices",      "bench gemm",     "bench memory", "bench gemv",  "bench compute",
-    "bench launch", "bench quant",    "tune",         "quantize",    "infer",
-    "cache",        "trace generate", "trace show",   "trace replay"};
+    "devices",      "bench gemm",     "bench memory", "bench gemv",   "bench compute",
+    "bench launch", "bench quant",    "tune",         "quantize",     "infer",
+    "cache",        "trace generate", "trace show",   "trace replay", "bench pool"};
 
 static void every_command_helps(void **state) {
     (void)state;
@@ -97,9 +97,9 @@ static void misuse_is_refused_with_a_sentence(void **state) {
         {"", "a command is missing: devices, bench, tune, quantize, infer, trace, cache"},
         {"nonsense", "unknown command 'nonsense'; choose one of devices, bench, tune, quantize, "
                      "infer, trace, cache"},
-        {"bench", "a command is missing: gemm, gemv, memory, quant, compute, launch"},
+        {"bench", "a command is missing: gemm, gemv, memory, quant, compute, pool, launch"},
         {"bench speed",
-         "unknown command 'speed'; choose one of gemm, gemv, memory, quant, compute, launch"},
+         "unknown command 'speed'; choose one of gemm, gemv, memory, quant, compute, pool, launch"},
         {"tune --shapes 8x8", "--shapes does not take '8x8': give MxNxK"},
         {"tune --dtype f64", "--dtype does not take 'f64': choose among"},
         {"bench gemm --variant gemm_any_reference:weight=2",
@@ -137,8 +137,11 @@ static void misuse_is_refused_with_a_sentence(void **state) {
         {"infer --device= x", "--device does not take '': it is empty"},
         {"help nosuch", "unknown command 'nosuch'; choose one of devices, bench, tune, quantize, "
                         "infer, trace, cache"},
-        {"help bench nosuch",
-         "unknown command 'nosuch'; choose one of gemm, gemv, memory, quant, compute, launch"},
+        {"help bench nosuch", "unknown command 'nosuch'; choose one of gemm, gemv, memory, quant, "
+                              "compute, pool, launch"},
+        {"bench pool --live 10,0", "--live does not take '10,0': give whole numbers"},
+        {"bench pool --threads 65", "--threads does not take '65'"},
+        {"bench pool --trace resnet", "bare-decode"},
         {"trace", "a command is missing: generate, show, replay"},
         {"trace generate prefill", "FILE"},
         {"trace generate nonsense x",

@@ -1,0 +1,360 @@
+/*
+ * Tandem's own worker for the pool suite: blocks come and go in a given order, from the library's pool, from malloc or
+ * from the driver; or a trace is replayed; or headers are read, one after the other.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/pool_internal.h"
+#include "bench/pool_case.h"
+#include "bench/random_fill.h"
+#include "bench/trace_replay.h"
+#include "bench/worker_tandem.h"
+
+/* Sizes are drawn before: a thread goes through so many of them again and again. */
+#define SIZES 4096
+
+typedef struct pool_state pool_state;
+
+/* What one thread has. */
+typedef struct pool_lane {
+    pool_state *state;
+    void **blocks;
+    int64_t live, oldest;
+    uint32_t sizes[SIZES];
+    uint64_t drawn; /* sizes */
+    uint64_t random;
+    int failed;
+} pool_lane;
+
+/* A header's place in the chain: the size is that of the pool's own. */
+typedef union chain_link {
+    union chain_link *next;
+    char header[sizeof(tdm_block)];
+} chain_link;
+
+struct pool_state {
+    worker_device device; /* first, for worker_tandem.h */
+    pool_case item;
+    tdm_pool *pool;
+    pool_lane *lanes;
+    chain_link *chain, *place;
+    trace_data trace;
+    replay_result replayed;
+};
+
+/* ---- where memory comes from ----------------------------------------------------------------------- */
+
+static tdm_status counted_allocate(void *user, size_t bytes, tdm_bk_memory **memory) {
+    (void)user;
+    (void)bytes;
+    *memory = malloc(1);
+    return *memory == NULL ? TDM_OUT_OF_HOST_MEMORY : TDM_OK;
+}
+
+static void counted_release(void *user, tdm_bk_memory *memory) {
+    (void)user;
+    free(memory);
+}
+
+static bool has_passed(void *user, tdm_use use) {
+    (void)user;
+    (void)use;
+    return true;
+}
+
+static bool is_gone(void *user, uint32_t stream) {
+    (void)user;
+    (void)stream;
+    return false;
+}
+
+static void poll_nothing(void *user) {
+    (void)user;
+}
+
+static void wait_for_nothing(void *user, tdm_use use) {
+    (void)user;
+    (void)use;
+}
+
+static tdm_status open_pool(pool_state *own) {
+    static const tdm_pool_upstream upstream = {.allocate = counted_allocate,
+                                               .release = counted_release,
+                                               .passed = has_passed,
+                                               .gone = is_gone,
+                                               .poll = poll_nothing,
+                                               .wait = wait_for_nothing,
+                                               .max_allocation = UINT64_C(1) << 62,
+                                               .alignment = 128,
+                                               .budget = UINT64_C(1) << 62};
+    return tdm_pool_create(&upstream, &own->pool);
+}
+
+static void *take(const pool_state *own, size_t bytes) {
+    if (own->item.way == POOL_TANDEM) {
+        tdm_block *block;
+        return tdm_pool_alloc(own->pool, bytes, 1, &block) == TDM_OK ? block : NULL;
+    }
+    if (own->item.way == POOL_MALLOC)
+        return malloc(bytes);
+    tdm_bk_memory *memory;
+    const tdm_device *const device = own->device.device;
+    return device->api->memory_alloc(device->native, TDM_MEMORY_DEVICE, bytes, &memory) == TDM_OK
+               ? memory
+               : NULL;
+}
+
+static void give(const pool_state *own, void *block) {
+    if (own->item.way == POOL_TANDEM)
+        tdm_block_release(block);
+    else if (own->item.way == POOL_MALLOC)
+        free(block);
+    else if (block != NULL)
+        own->device.device->api->memory_free(own->device.device->native, block);
+}
+
+/* ---- the orders ---------------------------------------------------------------------------------------- */
+
+static void *take_next(pool_lane *lane) {
+    void *const block = take(lane->state, lane->sizes[lane->drawn++ % SIZES]);
+    lane->failed |= block == NULL;
+    return block;
+}
+
+/* The youngest go, in the reverse order, then as many come. */
+static void run_lifo(pool_lane *lane, int64_t row) {
+    for (int64_t i = 1; i <= row; i++)
+        give(lane->state, lane->blocks[lane->live - i]);
+    for (int64_t i = row; i >= 1; i--)
+        lane->blocks[lane->live - i] = take_next(lane);
+}
+
+static void run_fifo(pool_lane *lane, int64_t row) {
+    for (int64_t i = 0; i < row; i++) {
+        void **const slot = &lane->blocks[lane->oldest];
+        give(lane->state, *slot);
+        *slot = take_next(lane);
+        lane->oldest = lane->oldest + 1 == lane->live ? 0 : lane->oldest + 1;
+    }
+}
+
+static void run_random(pool_lane *lane, int64_t row) {
+    for (int64_t i = 0; i < row; i++) {
+        lane->random = lane->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        void **const slot = &lane->blocks[(lane->random >> 33) % (uint64_t)lane->live];
+        give(lane->state, *slot);
+        *slot = take_next(lane);
+    }
+}
+
+static void *run_lane(void *user) {
+    static void (*const orders[])(pool_lane *, int64_t) = {run_lifo, run_fifo, run_random};
+    pool_lane *const lane = user;
+    const pool_case *const item = &lane->state->item;
+    const int64_t row = pool_case_row(item, lane->live);
+    for (int64_t done = 0; done < item->pairs; done += row)
+        orders[item->order](lane, row);
+    return NULL;
+}
+
+static int run_lanes(const pool_state *own) {
+    pthread_t threads[POOL_MAX_THREADS];
+    int64_t started = 1;
+    while (started < own->item.threads &&
+           pthread_create(&threads[started], NULL, run_lane, &own->lanes[started]) == 0)
+        started++;
+    run_lane(&own->lanes[0]);
+    for (int64_t i = 1; i < started; i++)
+        pthread_join(threads[i], NULL);
+    int failed = started < own->item.threads;
+    for (int64_t i = 0; i < own->item.threads; i++)
+        failed |= own->lanes[i].failed;
+    return failed;
+}
+
+static void run_chain(pool_state *own) {
+    const uint64_t touches = pool_case_operations(&own->item);
+    chain_link *place = own->place;
+    for (uint64_t i = 0; i < touches; i++)
+        place = place->next;
+    own->place = place;
+}
+
+/* ---- the worker ------------------------------------------------------------------------------------------ */
+
+static void release(void *state) {
+    pool_state *const own = state;
+    for (int64_t i = 0; own->lanes != NULL && i < own->item.threads; i++) {
+        for (int64_t j = 0; own->lanes[i].blocks != NULL && j < own->lanes[i].live; j++)
+            give(own, own->lanes[i].blocks[j]);
+        free((void *)own->lanes[i].blocks);
+    }
+    free(own->lanes);
+    free(own->chain);
+    tdm_pool_destroy(own->pool);
+    trace_release(&own->trace);
+    replay_release(&own->replayed);
+    *own = (pool_state){.device = own->device};
+}
+
+static int make_lanes(pool_state *own) {
+    own->lanes = calloc((size_t)own->item.threads, sizeof *own->lanes);
+    for (int64_t i = 0; own->lanes != NULL && i < own->item.threads; i++) {
+        pool_lane *const lane = &own->lanes[i];
+        lane->state = own;
+        lane->live = pool_case_live(&own->item, i);
+        lane->random = own->item.seed + (uint64_t)i;
+        for (uint64_t j = 0; j < SIZES; j++)
+            lane->sizes[j] = (uint32_t)pool_case_size(&own->item, i, j);
+        lane->blocks = calloc((size_t)lane->live, sizeof(void *));
+        if (lane->blocks == NULL)
+            return -1;
+        for (int64_t j = 0; j < lane->live; j++)
+            lane->blocks[j] = take_next(lane);
+        if (lane->failed)
+            return -1;
+    }
+    return own->lanes == NULL ? -1 : 0;
+}
+
+/* One circle through all headers, in random order. */
+static int make_chain(pool_state *own) {
+    const uint64_t count = (uint64_t)own->item.live;
+    uint32_t *const order = calloc(count, sizeof *order);
+    own->chain = malloc(count * sizeof *own->chain);
+    if (order == NULL || own->chain == NULL) {
+        free(order);
+        return -1;
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        const uint64_t other = random_bits(own->item.seed, i) % (i + 1);
+        order[i] = order[other];
+        order[other] = (uint32_t)i;
+    }
+    for (uint64_t i = 0; i < count; i++)
+        own->chain[order[i]].next = &own->chain[order[(i + 1) % count]];
+    own->place = own->chain;
+    free(order);
+    return 0;
+}
+
+static worker_answer prepare(pool_state *own, const char *request, worker_text *reply) {
+    double bar;
+    int failed = 0;
+    switch (own->item.way) {
+    case POOL_NATIVE: {
+        if (own->item.live > POOL_MAX_NATIVE) {
+            worker_text_set(reply, "more than %d native allocations at a time are not tried",
+                            POOL_MAX_NATIVE);
+            return WORKER_SKIP;
+        }
+        const worker_answer answer = worker_device_open(&own->device, request, reply);
+        if (answer != WORKER_OK)
+            return answer;
+        failed = make_lanes(own);
+        break;
+    }
+    case POOL_TANDEM:
+        failed = open_pool(own) != TDM_OK || make_lanes(own) != 0;
+        break;
+    case POOL_MALLOC:
+        failed = make_lanes(own);
+        break;
+    case POOL_TOUCH:
+        failed = make_chain(own);
+        break;
+    case POOL_REPLAY:
+        failed = pool_case_trace(&own->item, &own->trace, &bar);
+        break;
+    }
+    if (!failed)
+        return WORKER_OK;
+    worker_text_set(reply, "out of memory");
+    return WORKER_FAIL;
+}
+
+static worker_answer describe(void *state, const char *request, worker_text *reply) {
+    static const char *const variants[] = {"pool over counted memory", "malloc", "driver",
+                                           "dependent loads", "pool over counted memory"};
+    pool_state *const own = state;
+    if (pool_case_read(request, &own->item) != 0) {
+        worker_text_set(reply, "the case cannot be read");
+        return WORKER_FAIL;
+    }
+    const worker_answer answer = prepare(own, request, reply);
+    if (answer == WORKER_OK)
+        worker_field_add(reply, "variant", variants[own->item.way]);
+    return answer;
+}
+
+static worker_answer replay(pool_state *own, worker_text *reply) {
+    file_error error;
+    replay_release(&own->replayed);
+    if (replay_run(&own->trace, &(replay_settings)REPLAY_SETTINGS_INIT, &own->replayed, &error) ==
+        0)
+        return WORKER_OK;
+    worker_text_set(reply, "%s", error.text);
+    return WORKER_FAIL;
+}
+
+static worker_answer enqueue(void *state, worker_text *reply) {
+    pool_state *const own = state;
+    if (own->item.way == POOL_REPLAY)
+        return replay(own, reply);
+    if (own->item.way == POOL_TOUCH) {
+        run_chain(own);
+        return WORKER_OK;
+    }
+    if (run_lanes(own) == 0)
+        return WORKER_OK;
+    worker_text_set(reply, "an allocation was refused, or a thread could not be started");
+    return WORKER_FAIL;
+}
+
+static size_t output_bytes(void *state) {
+    (void)state;
+    return sizeof(pool_output);
+}
+
+static void output_of_pool(const pool_state *own, pool_output *output) {
+    tdm_memory_stats stats = {.struct_size = sizeof stats};
+    tdm_pool_stats(own->pool, &stats);
+    output->live = stats.live_blocks;
+    output->requested = stats.requested;
+    output->failures = stats.failures;
+    output->peak_reserved = stats.reserved_peak;
+    output->lower_bound = stats.allocated_peak;
+    output->visited = own->pool->totals.visited;
+    output->visited_most = own->pool->totals.visited_max;
+    output->counted = own->pool->totals.operations;
+}
+
+static worker_answer output(void *state, void *bytes, worker_text *reply) {
+    const pool_state *const own = state;
+    pool_output result = {.operations = pool_case_operations(&own->item)};
+    (void)reply;
+    if (own->item.way == POOL_TANDEM)
+        output_of_pool(own, &result);
+    if (own->item.way == POOL_REPLAY) {
+        result.operations = own->replayed.operations;
+        result.peak_reserved = own->replayed.peak_reserved;
+        result.lower_bound = own->replayed.lower_bound;
+        result.failures = own->replayed.failures;
+    }
+    memcpy(bytes, &result, sizeof result);
+    return WORKER_OK;
+}
+
+int worker_tandem_pool(void) {
+    static const worker_implementation tandem = {.name = "tandem",
+                                                 .identify = worker_device_identify,
+                                                 .describe = describe,
+                                                 .enqueue = enqueue,
+                                                 .output_bytes = output_bytes,
+                                                 .output = output,
+                                                 .release = release};
+    static pool_state state;
+    return worker_device_serve(&tandem, &state);
+}
