@@ -3,6 +3,8 @@
 
 /* Pending ranges that an allocation looks at before it grows the pool. */
 #define SETTLE_LIMIT 16
+/* Less than this pending is never too much. */
+#define CROWDED_BYTES (UINT64_C(64) << 20)
 /* Rounds of relief for one allocation, whatever the upstream says. */
 #define RELIEF_LIMIT 64
 
@@ -74,8 +76,8 @@ tdm_pool_event tdm_block_event(const tdm_block *block, tdm_pool_event_kind kind,
 static void tell_in_slab(const tdm_pool *pool, tdm_pool_event event, const tdm_slab *slab) {
     event.slab_bytes = slab->bytes;
     event.slab_live = slab->live_bytes;
-    event.pending =
-        pool->counters[TDM_ARENA_SMALL].pending + pool->counters[TDM_ARENA_LARGE].pending;
+    for (int i = 0; i < TDM_ARENAS; i++)
+        event.pending += pool->counters[i].pending;
     tdm_pool_tell(pool, event);
 }
 
@@ -117,9 +119,10 @@ static tdm_block *find_any_in(const request *r, tdm_arena arena) {
 }
 
 static tdm_block *find_any(const request *r) {
-    tdm_block *const own = find_any_in(r, r->arena);
-    const tdm_arena other = r->arena == TDM_ARENA_SMALL ? TDM_ARENA_LARGE : TDM_ARENA_SMALL;
-    return own ? own : find_any_in(r, other);
+    tdm_block *range = find_any_in(r, r->arena);
+    for (int i = 0; !range && i < TDM_ARENAS; i++)
+        range = find_any_in(r, (tdm_arena)i);
+    return range;
 }
 
 /* Free memory of any kind, then that which is being freed, then what idle slabs make room for. */
@@ -162,6 +165,15 @@ static tdm_status beg(request *r, tdm_status status, tdm_block **range) {
     return status;
 }
 
+/* Is more pending than live? Then a stream is ordered behind another's work rather than that the pool grows with the depth of
+ * their queues. */
+static bool crowded(const tdm_pool *pool) {
+    uint64_t pending = 0;
+    for (int i = 0; i < TDM_ARENAS; i++)
+        pending += pool->counters[i].pending;
+    return pending > CROWDED_BYTES && pending > pool->stats.allocated;
+}
+
 static bool worth_trying(const request *r, tdm_status status) {
     return (status == TDM_OUT_OF_DEVICE_MEMORY || status == TDM_OVER_BUDGET) &&
            r->bytes <= r->pool->upstream.max_allocation;
@@ -177,6 +189,8 @@ static tdm_status find_memory(request *r, tdm_block **range) {
             tdm_pool_settle(pool, SETTLE_LIMIT);
             *range = find_ready(r);
         }
+        if (!*range && crowded(pool))
+            *range = find_any_in(r, r->arena);
         if (*range) {
             pool->stats.reuses++;
             return TDM_OK;
@@ -283,7 +297,7 @@ tdm_status tdm_pool_alloc(tdm_pool *pool, size_t bytes, uint32_t stream, tdm_blo
                  .bytes = rounded,
                  .units = rounded >> pool->unit_bits,
                  .stream = stream,
-                 .arena = rounded <= TDM_POOL_SMALL_LIMIT ? TDM_ARENA_SMALL : TDM_ARENA_LARGE};
+                 .arena = tdm_arena_of(rounded)};
     tdm_pool_lock(pool);
     pool->visited = 0;
     tdm_status status = take(&r, bytes, block);
@@ -401,12 +415,14 @@ void tdm_pool_destroy(tdm_pool *pool) {
 void tdm_pool_stats(tdm_pool *pool, tdm_memory_stats *stats) {
     tdm_pool_lock(pool);
     pool->upstream.poll(pool->upstream.user);
-    tdm_pool_settle(pool, pool->counters[TDM_ARENA_SMALL].pending_ranges +
-                              pool->counters[TDM_ARENA_LARGE].pending_ranges);
+    uint64_t pending = 0;
+    for (int i = 0; i < TDM_ARENAS; i++)
+        pending += pool->counters[i].pending_ranges;
+    tdm_pool_settle(pool, pending);
     *stats = pool->stats;
     stats->budget = pool->budget;
-    stats->pending =
-        pool->counters[TDM_ARENA_SMALL].pending + pool->counters[TDM_ARENA_LARGE].pending;
+    for (int i = 0; i < TDM_ARENAS; i++)
+        stats->pending += pool->counters[i].pending;
     tdm_pool_unlock(pool);
 }
 

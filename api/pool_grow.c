@@ -1,40 +1,39 @@
 /* How much native memory to take at once, and when to give it back. */
 #include "api/pool_internal.h"
 
-#define MIB (UINT64_C(1) << 20)
-/* The first slab for small requests; slabs are multiples of it. */
-#define SLAB_STEP (2 * MIB)
-#define LARGEST_SHARED_SLAB (32 * MIB)
-/* Requests from here on get a slab of their own size. */
-#define DEDICATED_LIMIT (10 * MIB)
+/* Slabs for small requests are multiples of it. */
+#define SMALL_STEP (UINT64_C(128) << 10)
+/* A slab that is shared is this share of what its arena has, so that what is left of it stays in proportion. */
+#define SMALL_SHARE 16
+#define LARGE_SHARE 24
+#define LARGEST_SHARED_SLAB (UINT64_C(256) << 20)
+/* Sizes of slabs are rounded up by less than this share of them, so that nearly equal requests serve each other. */
+#define ROUNDING_SHARE 64
+#define LARGEST_ROUNDING (UINT64_C(2) << 20)
 
-/* A slab for many: a share of what the arena has, so that slabs grow with the pool and waste stays in proportion. */
-static uint64_t shared_slab(const tdm_pool *pool, tdm_arena arena, uint64_t share) {
-    const uint64_t bytes = pool->counters[arena].reserved / share / SLAB_STEP * SLAB_STEP;
-    if (bytes > LARGEST_SHARED_SLAB)
-        return LARGEST_SHARED_SLAB;
-    return bytes;
+static uint64_t share_of(const tdm_pool *pool, tdm_arena arena, uint64_t share) {
+    const uint64_t bytes = pool->counters[arena].reserved / share;
+    return bytes < LARGEST_SHARED_SLAB ? bytes : LARGEST_SHARED_SLAB;
 }
 
-/* Rounded up by a sixteenth at most, so that requests of nearly the same size can serve each other. */
-static uint64_t dedicated_slab(const tdm_pool *pool, uint64_t bytes) {
-    uint64_t step = SLAB_STEP;
-    while (step > bytes / 16)
+static uint64_t round_up(const tdm_pool *pool, uint64_t bytes) {
+    uint64_t step = LARGEST_ROUNDING;
+    while (step > bytes / ROUNDING_SHARE && step > pool->unit)
         step /= 2;
-    if (step < pool->unit)
-        step = pool->unit;
     return (bytes + step - 1) / step * step;
 }
 
+/* The slab to take for a request: as many pieces of its size as the arena's share has room for, at least one. */
 static uint64_t planned_slab(const tdm_pool *pool, tdm_arena arena, uint64_t bytes) {
     uint64_t slab;
     if (arena == TDM_ARENA_SMALL) {
-        slab = shared_slab(pool, arena, 8);
-        slab = slab < SLAB_STEP ? SLAB_STEP : slab;
+        slab = share_of(pool, arena, SMALL_SHARE) / SMALL_STEP * SMALL_STEP;
+        slab = slab < SMALL_STEP ? SMALL_STEP : slab;
+        slab = slab < bytes ? bytes : slab;
     } else {
-        slab = dedicated_slab(pool, bytes);
-        const uint64_t shared = bytes < DEDICATED_LIMIT ? shared_slab(pool, arena, 16) : 0;
-        slab = slab < shared ? shared : slab;
+        const uint64_t piece = round_up(pool, bytes);
+        const uint64_t pieces = share_of(pool, arena, LARGE_SHARE) / piece;
+        slab = pieces > 1 ? pieces * piece : piece;
     }
     return slab <= pool->upstream.max_allocation ? slab : bytes;
 }
@@ -83,27 +82,21 @@ static tdm_status new_slab(tdm_pool *pool, tdm_slab form, tdm_block **range) {
 }
 
 tdm_status tdm_pool_grow(tdm_pool *pool, uint64_t bytes, tdm_block **range) {
-    const tdm_arena arena = bytes <= TDM_POOL_SMALL_LIMIT ? TDM_ARENA_SMALL : TDM_ARENA_LARGE;
+    const tdm_arena arena = tdm_arena_of(bytes);
     const uint64_t planned = planned_slab(pool, arena, bytes);
     // Before more is reserved than ever: what lies idle gives way.
     if (pool->stats.reserved + planned > pool->reserved_high)
         tdm_pool_release_idle(pool,
                               pool->reserved_high > planned ? pool->reserved_high - planned : 0);
-    const uint64_t sizes[] = {planned, arena == TDM_ARENA_SMALL ? SLAB_STEP : bytes, bytes};
-    tdm_status status = TDM_OK;
-    for (int i = 0; i < 3; i++) {
-        if (i > 0 && sizes[i] >= sizes[i - 1])
-            continue;
-        status = new_slab(pool, (tdm_slab){.bytes = sizes[i], .arena = arena}, range);
-        if (status != TDM_OUT_OF_DEVICE_MEMORY && status != TDM_OVER_BUDGET)
-            return status;
-    }
-    return status;
+    const tdm_status status = new_slab(pool, (tdm_slab){.bytes = planned, .arena = arena}, range);
+    if (planned == bytes || (status != TDM_OUT_OF_DEVICE_MEMORY && status != TDM_OVER_BUDGET))
+        return status;
+    return new_slab(pool, (tdm_slab){.bytes = bytes, .arena = arena}, range);
 }
 
 tdm_status tdm_pool_grow_single(tdm_pool *pool, uint64_t bytes, tdm_block **range) {
-    const tdm_arena arena = bytes <= TDM_POOL_SMALL_LIMIT ? TDM_ARENA_SMALL : TDM_ARENA_LARGE;
-    return new_slab(pool, (tdm_slab){.bytes = bytes, .arena = arena, .single = true}, range);
+    return new_slab(pool, (tdm_slab){.bytes = bytes, .arena = tdm_arena_of(bytes), .single = true},
+                    range);
 }
 
 uint64_t tdm_pool_release_idle(tdm_pool *pool, uint64_t keep) {

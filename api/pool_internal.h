@@ -18,8 +18,9 @@
 
 #define TDM_POOL_UNIT 256u
 #define TDM_POOL_LARGEST (UINT64_C(1) << 48)
-/* Requests up to here are served by slabs of their own, so that they do not cut up what large ones need. */
+/* Requests up to these limits are served by slabs of their own, so that they do not cut up what larger ones need. */
 #define TDM_POOL_SMALL_LIMIT (UINT64_C(1) << 20)
+#define TDM_POOL_MEDIUM_LIMIT (UINT64_C(16) << 20)
 
 /* Lanes of an arena's index: ready ranges; ranges with one edge, by stream; ranges with several. */
 #define TDM_LANE_READY 0
@@ -29,9 +30,16 @@
 
 typedef enum tdm_arena {
     TDM_ARENA_SMALL,
+    TDM_ARENA_MEDIUM,
     TDM_ARENA_LARGE,
     TDM_ARENAS
 } tdm_arena;
+
+static inline tdm_arena tdm_arena_of(uint64_t bytes) {
+    return bytes <= TDM_POOL_SMALL_LIMIT    ? TDM_ARENA_SMALL
+           : bytes <= TDM_POOL_MEDIUM_LIMIT ? TDM_ARENA_MEDIUM
+                                            : TDM_ARENA_LARGE;
+}
 
 #define TDM_STREAM_SEVERAL UINT32_MAX
 
