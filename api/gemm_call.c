@@ -106,11 +106,14 @@ static tdm_status cached_plan(tdm_device *device, const tdm_gemm_desc *desc, tdm
 
 static tdm_status run_once(tdm_stream *stream, const tdm_gemm_plan *plan, tdm_gemm_args *args) {
     tdm_buffer *workspace = NULL;
+    tdm_status status = TDM_OK;
     if (plan->workspace_bytes != 0)
-        TDM_TRY(tdm_buffer_create_for(stream->device, stream->id, (size_t)plan->workspace_bytes,
-                                      &workspace));
+        status = tdm_buffer_create_for(stream->device, stream->id, (size_t)plan->workspace_bytes,
+                                       &workspace);
+    if (status != TDM_OK)
+        return tdm_gemm_run_in_tiles(plan, stream, args, status);
     args->workspace = workspace;
-    const tdm_status status = tdm_gemm_plan_run(plan, stream, args);
+    status = tdm_gemm_plan_run(plan, stream, args);
     tdm_buffer_destroy(workspace);
     return status;
 }

@@ -303,6 +303,13 @@ int64_t tdm_packed_index(const tdm_gemm_problem *problem, int64_t outer);
 /* Packed entries from one B to the next along the plan's batch dimension i. */
 int64_t tdm_packed_step(const tdm_gemm_problem *problem, int i);
 
+/*
+ * What tdm_gemm does when there is no memory for the plan's workspace (`status` says so, with the detail): the same bits in tiles
+ * that share a smaller one. The status comes back where not even that can be had.
+ */
+tdm_status tdm_gemm_run_in_tiles(const tdm_gemm_plan *plan, tdm_stream *stream,
+                                 const tdm_gemm_args *args, tdm_status status);
+
 /* Largest z of one launch: devices exist that allow no more. */
 #define TDM_GEMM_MAX_Z 65535
 

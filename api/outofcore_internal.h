@@ -68,7 +68,8 @@ typedef struct tdm_ooc_problem {
     int64_t batch_shape[TDM_GEMM_BATCH_RANK];
     tdm_ooc_operand operands[TDM_OOC_MATRICES];
     tdm_ooc_constant constants[TDM_OOC_CONSTANTS];
-    char variant[96]; /* what tiles are forced to, so that sums have the order they have in core */
+    char variant
+        [96]; /* what tiles are forced to, so that sums have the order they have in core; "": nothing */
     double operations;
 } tdm_ooc_problem;
 
@@ -181,6 +182,18 @@ struct tdm_outofcore_plan {
     bool measures;
     tdm_ooc_record record;
 };
+
+/* Plans for the up to four shapes of the chosen tile; *workspace is the largest that one needs. */
+tdm_status tdm_ooc_build_products(tdm_outofcore_plan *plan, uint64_t *workspace);
+void tdm_ooc_drop_products(tdm_outofcore_plan *plan);
+tdm_status tdm_ooc_schedule_plan(tdm_outofcore_plan *plan);
+
+/*
+ * Multiply tile by tile on one stream, for a plan all of whose operands are on the device: its products and its workspace are
+ * there already, the schedule is made here. Nothing is allocated on the device.
+ */
+tdm_status tdm_ooc_run_in_place(tdm_outofcore_plan *plan, tdm_stream *stream,
+                                const tdm_outofcore_args *args);
 
 /* Seconds that a step is expected to take; `plan` is a tdm_outofcore_plan. */
 double tdm_ooc_expected(const void *plan, const tdm_ooc_step *step);

@@ -56,6 +56,9 @@ static tdm_status take_constants(const tdm_outofcore_desc *desc, tdm_ooc_problem
 static void take_variant(const tdm_gemm_plan *whole, tdm_ooc_problem *p) {
     const tdm_gemm_plan *const product = whole->stages.inner ? whole->stages.inner : whole;
     const char *const name = product->kernel->variant->name;
+    // What is quantized first and then multiplied with weights cannot be named as a whole.
+    if (whole->stages.inner && product->problem.op == TDM_OP_GEMM_WEIGHTS)
+        return;
     if (product->problem.op == TDM_OP_GEMM)
         snprintf(p->variant, sizeof p->variant, "%s:split_k=%lld", name,
                  (long long)(product->split.asked > 1 ? product->split.asked : 1));

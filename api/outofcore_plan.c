@@ -53,7 +53,7 @@ static tdm_status check_desc(const tdm_device *device, const tdm_outofcore_desc 
 
 /* ---- choosing ----------------------------------------------------------------------------------------- */
 
-static void drop_products(tdm_outofcore_plan *plan) {
+void tdm_ooc_drop_products(tdm_outofcore_plan *plan) {
     for (int i = 0; i < 4; i++) {
         tdm_gemm_plan_destroy(plan->products[i / 2][i % 2]);
         plan->products[i / 2][i % 2] = NULL;
@@ -66,13 +66,12 @@ static void extents_of(int64_t whole, int64_t tile, int64_t extents[2]) {
     extents[1] = whole % tile;
 }
 
-/* Plans for the up to four shapes of a tile; *workspace is the largest that one needs. */
-static tdm_status build_products(tdm_outofcore_plan *plan, uint64_t *workspace) {
+tdm_status tdm_ooc_build_products(tdm_outofcore_plan *plan, uint64_t *workspace) {
     const tdm_ooc_choice *const c = &plan->choice;
     tdm_ooc_problem *const p = &plan->problem;
     int64_t rows[2], columns[2];
     *workspace = 0;
-    drop_products(plan);
+    tdm_ooc_drop_products(plan);
     tdm_ooc_arrange(p, c->tile_rows, c->tile_columns, p->k);
     extents_of(p->m, c->tile_rows, rows);
     extents_of(p->n, c->tile_columns, columns);
@@ -145,7 +144,7 @@ static tdm_status choose(tdm_outofcore_plan *plan, const tdm_outofcore_desc *des
     for (int try = 0; try < MOST_TRIES; try++) {
         if (!tdm_ooc_choose(p, &bounds, rates, &plan->choice, &least))
             return over_budget(&bounds, least);
-        TDM_TRY(build_products(plan, &workspace));
+        TDM_TRY(tdm_ooc_build_products(plan, &workspace));
         take_slots(plan);
         plan->info.device_bytes = bounds.reserved + workspace + slot_bytes(plan);
         if (plan->info.device_bytes <= bounds.budget)
@@ -190,7 +189,7 @@ static void matrices_of(const void *user, int64_t entry, int64_t *a, int64_t *b)
     *b = tdm_ooc_matrix_offset(p, &p->operands[TDM_OOC_B].whole, entry);
 }
 
-static tdm_status schedule(tdm_outofcore_plan *plan) {
+tdm_status tdm_ooc_schedule_plan(tdm_outofcore_plan *plan) {
     const tdm_ooc_problem *const p = &plan->problem;
     const tdm_ooc_choice *const c = &plan->choice;
     const tdm_ooc_grid grid = {.entries = p->entries,
@@ -297,7 +296,7 @@ static tdm_status build(tdm_outofcore_plan *plan, const tdm_outofcore_desc *desc
         TDM_TRY(tdm_stream_create(plan->device, &plan->streams[i]));
     if (plan->problem.m > 0 && plan->problem.n > 0 && plan->problem.entries > 0) {
         TDM_TRY(choose(plan, desc));
-        TDM_TRY(schedule(plan));
+        TDM_TRY(tdm_ooc_schedule_plan(plan));
         TDM_TRY(allocate(plan));
     }
     describe(plan);
@@ -338,7 +337,7 @@ void tdm_outofcore_plan_destroy(tdm_outofcore_plan *plan) {
     for (int i = 0; i < TDM_OOC_CONSTANTS; i++)
         tdm_buffer_destroy(plan->problem.constants[i].buffer);
     tdm_buffer_destroy(plan->workspace);
-    drop_products(plan);
+    tdm_ooc_drop_products(plan);
     tdm_ooc_schedule_release(&plan->schedule);
     pthread_mutex_destroy(&plan->lock);
     tdm_device *const device = plan->device;

@@ -131,9 +131,11 @@ static int64_t last_extent(int64_t whole, int64_t tile) {
     return whole - (count_of(whole, tile) - 1) * tile;
 }
 
-/* Tiles of a product that the skinny family takes must look to it as the whole does. */
-static bool keeps_skinny(const search *s, int64_t rows, int64_t columns) {
+/* Tiles must look to the choice of kernels as the whole does: few rows or columns are another family's. */
+static bool keeps_family(const search *s, int64_t rows, int64_t columns) {
     const tdm_ooc_problem *const p = s->problem;
+    if (!p->variant[0] && rows != p->m && last_extent(p->m, rows) <= THIN_STEP)
+        return false;
     if (!s->skinny || (rows == p->m && columns == p->n))
         return true;
     const bool swapped = p->n <= SKINNY_EXTENT && p->n < p->m;
@@ -193,12 +195,12 @@ bool tdm_ooc_choose(tdm_ooc_problem *problem, const tdm_ooc_bounds *bounds,
                           variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY,
                 .best = -1.0,
                 .choice = choice};
-    const int64_t step = s.skinny ? THIN_STEP : TILE_STEP;
+    const int64_t step = s.skinny || !problem->variant[0] ? THIN_STEP : TILE_STEP;
     const int row_count = candidates(problem->m, bounds->tile_rows, step, rows),
               column_count = candidates(problem->n, bounds->tile_columns, step, columns);
     for (int i = 0; i < row_count; i++)
         for (int j = 0; j < column_count; j++)
-            if (keeps_skinny(&s, rows[i], columns[j]))
+            if (keeps_family(&s, rows[i], columns[j]))
                 consider_buffers(&s, rows[i], columns[j]);
     *least = s.least;
     return s.best >= 0.0;

@@ -384,6 +384,16 @@ tdm_status tdm_outofcore_plan_run(tdm_outofcore_plan *plan, tdm_stream *stream,
     return status;
 }
 
+tdm_status tdm_ooc_run_in_place(tdm_outofcore_plan *plan, tdm_stream *stream,
+                                const tdm_outofcore_args *args) {
+    const inputs in = inputs_of(args);
+    TDM_TRY(check_run(plan, stream, &in));
+    TDM_TRY(tdm_ooc_schedule_plan(plan));
+    for (int i = 0; i < plan->schedule.count; i++)
+        TDM_TRY(multiply(plan, &in, &plan->schedule.steps[i]));
+    return TDM_OK;
+}
+
 /* ---- what it took ------------------------------------------------------------------------------------- */
 
 static tdm_status add_up(const tdm_outofcore_plan *plan, tdm_outofcore_times *times,

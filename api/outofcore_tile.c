@@ -66,7 +66,7 @@ tdm_status tdm_ooc_tile_desc(const tdm_ooc_problem *p, int64_t rows, int64_t col
     desc->d_quant = tile_quant(&o[TDM_OOC_D].quant, &desc->d);
     if (p->desc.bias.dtype != TDM_DTYPE_NONE)
         desc->bias.shape[0] = columns;
-    desc->variant = p->variant;
+    desc->variant = p->variant[0] ? p->variant : NULL;
     return TDM_OK;
 }
 
