@@ -21,6 +21,8 @@
 #define DEFAULT_EVENTS (1 << 18)
 #define LARGEST_EVENTS (1 << 26)
 #define WRITE_EVERY_MS 100
+/* After so many events their room in the ring is free again. */
+#define EVENTS_AT_ONCE 4096
 
 /* The lives that have begun in the trace and not ended: open addressing, at most half full. 0 is no life. */
 typedef struct life_set {
@@ -190,19 +192,26 @@ static bool wait_for_events(tdm_memory_trace *trace, uint64_t *from, uint64_t *t
     return closing;
 }
 
+static void write_range(tdm_memory_trace *trace, uint64_t from, uint64_t to) {
+    while (from < to) {
+        const uint64_t end = to - from < EVENTS_AT_ONCE ? to : from + EVENTS_AT_ONCE;
+        for (; from < end; from++)
+            write_event(trace, &trace->ring[from & (trace->capacity - 1)]);
+        pthread_mutex_lock(&trace->lock);
+        trace->tail = end;
+        pthread_mutex_unlock(&trace->lock);
+    }
+}
+
 static void *write_events(void *user) {
     tdm_memory_trace *const trace = user;
     for (bool closing = false; !closing;) {
         uint64_t from;
         uint64_t to;
         closing = wait_for_events(trace, &from, &to);
-        for (uint64_t i = from; i < to; i++)
-            write_event(trace, &trace->ring[i & (trace->capacity - 1)]);
+        write_range(trace, from, to);
         // What was gathered goes out now: a program that dies leaves all but the last moments.
         tdm_trace_text_flush(&trace->text);
-        pthread_mutex_lock(&trace->lock);
-        trace->tail = to;
-        pthread_mutex_unlock(&trace->lock);
     }
     return NULL;
 }

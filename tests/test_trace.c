@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "api/memory_trace_text.h"
+#include "bench/pool_case.h"
 #include "bench/trace_file.h"
 #include "bench/trace_models.h"
 #include "bench/trace_replay.h"
@@ -582,6 +583,27 @@ static void a_budget_is_kept(void **state) {
     trace_release(&trace);
 }
 
+/* The traces of `tandem bench pool`, as it generates them. */
+static void little_more_is_reserved_than_must_be(void **state) {
+    (void)state;
+    static const char *const names[] = {"prefill", "decode", "growing", "training", "log",
+                                        "uniform", "powers", "two",     "pareto"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        pool_case item = {.seed = 1};
+        trace_data trace;
+        replay_result result;
+        double bar;
+        snprintf(item.trace, sizeof item.trace, "%s", names[i]);
+        assert_int_equal(pool_case_trace(&item, &trace, &bar), 0);
+        assert_true(bar > 1 && bar <= 1.3);
+        run(&trace, &(replay_settings)REPLAY_SETTINGS_INIT, &result);
+        if (!(replay_ratio(&result) <= bar))
+            fail_msg("%s: %.3f of the lower bound", names[i], replay_ratio(&result));
+        replay_release(&result);
+        trace_release(&trace);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(generated_traces_are_whole),
@@ -599,6 +621,7 @@ int main(void) {
         cmocka_unit_test(a_stream_that_is_behind_is_waited_for),
         cmocka_unit_test(a_use_lasts_until_the_block_is_freed),
         cmocka_unit_test(a_budget_is_kept),
+        cmocka_unit_test(little_more_is_reserved_than_must_be),
     };
     return cmocka_run_group_tests_name("memory traces", tests, make_path, remove_path);
 }
