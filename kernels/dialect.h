@@ -5,7 +5,7 @@
  *
  * Entry         TDM_KERNEL(TDM_ENTRY)(args) or TDM_KERNEL_GROUP(TDM_ENTRY, x, y, z)(args) with a
  *               required group size. TDM_ENTRY comes from the define list and is the variant's name.
- * Functions     TDM_DEVICE return_type name(args)
+ * Functions     TDM_DEVICE return_type name(args); TDM_INLINE in its place where each call is to be code of its own
  * Memory        TDM_GLOBAL, TDM_LOCAL qualify pointers; TDM_LOCAL_ARRAY(type, name, count) declares
  *               group-shared memory at the top of a kernel, never handed to a function of the text
  *               (PoCL 3.1 then shares it between the groups of all threads); TDM_LOCAL_ARGUMENT(type, name), the last

@@ -10,6 +10,11 @@
 #define TDM_KERNEL_GROUP(name, x, y, z)                                                            \
     __kernel __attribute__((reqd_work_group_size(x, y, z))) void name
 #define TDM_DEVICE static inline
+#if defined(__clang__)
+#define TDM_INLINE static inline __attribute__((always_inline))
+#else
+#define TDM_INLINE static inline
+#endif
 #define TDM_GLOBAL __global
 #define TDM_LOCAL __local
 #define TDM_LOCAL_ARRAY(type, name, count) __local type name[count]
@@ -170,6 +175,7 @@ TDM_DEVICE int4 TDM_OPENCL_DOT4_4_(int a, int4 b, int4 c) {
     TDM_OPENCL_WIDE_TYPE_(N, ushort, 2)                                                            \
     TDM_OPENCL_WIDE_TYPE_(N, char, 1)                                                              \
     TDM_OPENCL_WIDE_TYPE_(N, uchar, 1)
+TDM_OPENCL_WIDE_TYPE_(2, uchar, 1)
 TDM_OPENCL_WIDE_TYPES_(4)
 TDM_OPENCL_WIDE_TYPES_(8)
 TDM_OPENCL_WIDE_TYPES_(16)
@@ -260,12 +266,27 @@ TDM_OPENCL_SATURATED_(16)
 #define f32x8_number(x) TDM_OPENCL_NUMBER_(x, float8)
 #define f32x16_number(x) TDM_OPENCL_NUMBER_(x, float16)
 
-/* Pairs of s4, put together and taken apart as bytes, which costs the fewest shuffles. */
+/* Pairs of s4. Where the two elements of a pair are the halves of a 64-bit lane, they are put together and taken
+ * apart without shuffles. */
 TDM_DEVICE void tdm_opencl_store_s4(int v, __global uchar *p, long i) {
     const int shift = (i & 1) != 0 ? 4 : 0;
     const int code = clamp(v, -8, 7) & 15;
     p[i >> 1] = (uchar)((p[i >> 1] & (0xf0 >> shift)) | (code << shift));
 }
+#if defined(__clang__) && (defined(__x86_64__) || defined(__aarch64__))
+#define TDM_OPENCL_S4_(N, HALF)                                                                    \
+    TDM_DEVICE int##N tdm_opencl_load_s4x##N(const __global uchar *p) {                            \
+        const ulong##HALF pairs = __builtin_convertvector(tdm_opencl_load_##HALF(p), ulong##HALF); \
+        const ulong##HALF codes = (pairs | (pairs << 28)) & (ulong##HALF)(0x0000000f0000000fUL);   \
+        return (as_int##N(codes) ^ (int##N)(8)) - (int##N)(8);                                     \
+    }                                                                                              \
+    TDM_DEVICE void tdm_opencl_store_s4x##N(int##N v, __global uchar *p) {                         \
+        const ulong##HALF codes =                                                                  \
+            as_ulong##HALF(clamp(v, (int##N)(-8), (int##N)(7)) & (int##N)(15));                    \
+        tdm_opencl_store_##HALF(                                                                   \
+            __builtin_convertvector(codes | (codes >> 28), uchar##HALF), p);                       \
+    }
+#else
 #define TDM_OPENCL_S4_(N, HALF)                                                                    \
     TDM_DEVICE int##N tdm_opencl_load_s4x##N(const __global uchar *p) {                            \
         const uchar##HALF pairs = vload##HALF(0, p);                                               \
@@ -279,6 +300,7 @@ TDM_DEVICE void tdm_opencl_store_s4(int v, __global uchar *p, long i) {
             convert_uchar##N(clamp(v, (int##N)(-8), (int##N)(7)) & (int##N)(15));                  \
         vstore##HALF(codes.even | (codes.odd << (uchar##HALF)(4)), 0, p);                          \
     }
+#endif
 TDM_OPENCL_S4_(4, 2)
 TDM_OPENCL_S4_(8, 4)
 TDM_OPENCL_S4_(16, 8)

@@ -25,7 +25,7 @@ TDM_INT_PART_FUNCTIONS(s4)
 
 /* ---- reading parameters ---- */
 
-TDM_DEVICE float tdm_scale_one(TDM_GLOBAL const void *p, long i, int type) {
+TDM_INLINE float tdm_scale_one(TDM_GLOBAL const void *p, long i, int type) {
     return type == TDM_CODE_F16 ? tdm_load_f16((TDM_GLOBAL const tdm_f16 *)p, i)
                                 : tdm_load_f32((TDM_GLOBAL const tdm_f32 *)p, i);
 }
@@ -35,7 +35,7 @@ TDM_DEVICE float tdm_scale_one(TDM_GLOBAL const void *p, long i, int type) {
                : TDM_LOAD_PART(DT, (TDM_GLOBAL const tdm_##DT *)p, i, left, filler))
 
 /* Scales of lanes 0 … left-1, at i and what follows. */
-TDM_DEVICE F tdm_scale_lanes(TDM_GLOBAL const void *p, long i, long step, int left, int type) {
+TDM_INLINE F tdm_scale_lanes(TDM_GLOBAL const void *p, long i, long step, int left, int type) {
     if (N == 1 || step == 0)
         return K(tdm_scale_one(p, i, type));
     if (type == TDM_CODE_F16)
@@ -44,7 +44,7 @@ TDM_DEVICE F tdm_scale_lanes(TDM_GLOBAL const void *p, long i, long step, int le
 }
 
 /* Zero points likewise; one outside of the codes counts as the nearest code. */
-TDM_DEVICE I tdm_zero_lanes(TDM_GLOBAL const void *p, long i, long step, int left,
+TDM_INLINE I tdm_zero_lanes(TDM_GLOBAL const void *p, long i, long step, int left,
                             tdm_quant_side side) {
     I zero;
     if (N == 1 || step == 0 || side.zero_type == 0)
@@ -65,26 +65,24 @@ TDM_DEVICE I tdm_zero_lanes(TDM_GLOBAL const void *p, long i, long step, int lef
 #define TDM_ROUND_BY_ADDING 12582912.0f
 #define TDM_ROUND_BY_ADDING_BITS 0x4b400000
 
-/* What turns a real number into a code. low and high bound code - zero; both are 0 where the scale is
- * 0 or a NaN, so that everything becomes the zero point. */
+/* What turns a real number into a code. low and high bound code - zero. A scale that is 0 or a NaN is held as
+ * an infinity: every quotient is then 0 or a NaN, which becomes the zero point. */
 typedef struct {
     F scale, low, high;
     I zero;
 } tdm_quantizer;
 
-TDM_DEVICE tdm_quantizer tdm_quantizer_make(F scale, I zero, int low, int high) {
+TDM_INLINE tdm_quantizer tdm_quantizer_make(F scale, I zero, int low, int high) {
     tdm_quantizer q;
-    const F least = TDM_CAT4(f32x, N, _from_s32, )(TDM_INT_SPLAT(N, low) - zero);
-    const F most = TDM_CAT4(f32x, N, _from_s32, )(TDM_INT_SPLAT(N, high) - zero);
-    q.scale = scale;
-    q.low = TDM_SELECT_LT(N, K(0.0f), tdm_abs(scale), least, K(0.0f));
-    q.high = TDM_SELECT_LT(N, K(0.0f), tdm_abs(scale), most, K(0.0f));
+    q.scale = TDM_SELECT_LT(N, K(0.0f), tdm_abs(scale), scale, K(INFINITY));
+    q.low = TDM_CAT4(f32x, N, _from_s32, )(TDM_INT_SPLAT(N, low) - zero);
+    q.high = TDM_CAT4(f32x, N, _from_s32, )(TDM_INT_SPLAT(N, high) - zero);
     q.zero = zero;
     return q;
 }
 
 /* The quantizer of lanes 0 … left-1. */
-TDM_DEVICE tdm_quantizer tdm_quantizer_lanes(TDM_GLOBAL const void *scale, long s, long scale_step,
+TDM_INLINE tdm_quantizer tdm_quantizer_lanes(TDM_GLOBAL const void *scale, long s, long scale_step,
                                              TDM_GLOBAL const void *zero, long z, long zero_step,
                                              int left, tdm_quant_side side) {
     return tdm_quantizer_make(tdm_scale_lanes(scale, s, scale_step, left, side.scale_type),
@@ -92,22 +90,22 @@ TDM_DEVICE tdm_quantizer tdm_quantizer_lanes(TDM_GLOBAL const void *scale, long 
 }
 
 /* x between both, and 0 for a NaN. */
-TDM_DEVICE F tdm_between(F x, F low, F high) {
+TDM_INLINE F tdm_between(F x, F low, F high) {
     const F number = TDM_NUMBER(N, x);
     const F below = TDM_SELECT_LT(N, number, high, number, high);
     return TDM_SELECT_LT(N, low, below, below, low);
 }
 
-TDM_DEVICE I tdm_rounded_code(F bounded, I zero) {
+TDM_INLINE I tdm_rounded_code(F bounded, I zero) {
     const I bits = TDM_BITS(N, bounded + K(TDM_ROUND_BY_ADDING));
     return tdm_add_wrap(N, tdm_sub_wrap(N, bits, TDM_INT_SPLAT(N, TDM_ROUND_BY_ADDING_BITS)), zero);
 }
 
-TDM_DEVICE I tdm_code(F x, tdm_quantizer q) {
+TDM_INLINE I tdm_code(F x, tdm_quantizer q) {
     return tdm_rounded_code(tdm_between(tdm_divide(x, q.scale), q.low, q.high), q.zero);
 }
 
-TDM_DEVICE F tdm_real(I code, F scale, I zero) {
+TDM_INLINE F tdm_real(I code, F scale, I zero) {
     return scale * TDM_CAT4(f32x, N, _from_s32, )(tdm_sub_wrap(N, code, zero));
 }
 
@@ -121,7 +119,7 @@ TDM_DEVICE F tdm_real(I code, F scale, I zero) {
             TDM_STORE_PART(to, value, (TDM_GLOBAL tdm_##to *)y, i, left);                          \
         break;
 
-TDM_DEVICE void tdm_store_codes(int type, I v, TDM_GLOBAL void *y, long i, int left) {
+TDM_INLINE void tdm_store_codes(int type, I v, TDM_GLOBAL void *y, long i, int left) {
     switch (type) {
         TDM_QUANT_STORE_(TDM_CODE_S8, s8, TDM_INT_STOREV, v)
         TDM_QUANT_STORE_(TDM_CODE_U8, u8, TDM_INT_STOREV, v)
@@ -129,8 +127,19 @@ TDM_DEVICE void tdm_store_codes(int type, I v, TDM_GLOBAL void *y, long i, int l
     }
 }
 
-TDM_DEVICE void tdm_store_reals(int type, F v, TDM_GLOBAL void *y, long i, int left) {
+/* A type besides the codes of op_codes.h: whole vectors of f32, past the caches. */
+#define TDM_STREAMED_F32 100
+
+TDM_INLINE void tdm_store_reals(int type, F v, TDM_GLOBAL void *y, long i, int left) {
     switch (type) {
+    case TDM_STREAMED_F32:
+#if N > 1
+        if (left == N)
+            TDM_STREAMV(N, v, (TDM_GLOBAL tdm_f32 *)y, i);
+        else
+            TDM_STORE_PART(f32, v, (TDM_GLOBAL tdm_f32 *)y, i, left);
+#endif
+        break;
         TDM_QUANT_STORE_(TDM_CODE_F32, f32, TDM_STOREV, v)
         TDM_QUANT_STORE_(TDM_CODE_F16, f16, TDM_STOREV, v)
         TDM_QUANT_STORE_(TDM_CODE_BF16, bf16, TDM_STOREV, v)

@@ -40,14 +40,13 @@ TDM_KERNEL(TDM_ENTRY)
         range.low = lows[0];
         range.high = highs[0];
         if (item == 0) {
-            tdm_parameter_place place;
-            place.scale = scale;
-            place.zero = zero;
-            place.s = scale_offset + tdm_row_offset(row, rank, &outer, &scale_strides);
-            place.z = zero_offset + tdm_row_offset(row, rank, &outer, &zero_strides);
-            place.scale_step = 0;
-            place.zero_step = 0;
-            derived_scale[0] = tdm_derive(range, place, 1, arg.target).scale;
+            const long s = scale_offset + tdm_row_offset(row, rank, &outer, &scale_strides);
+            const long z = zero_offset + tdm_row_offset(row, rank, &outer, &zero_strides);
+            const float kept = tdm_keep_scale(tdm_derived_scale(range, arg.target), scale, s,
+                                              arg.target.scale_type);
+            tdm_keep_zero(tdm_derived_zero(range, kept, arg.target), zero, z,
+                          arg.target.zero_type);
+            derived_scale[0] = kept;
         }
         tdm_barrier();
         const float kept = derived_scale[0];

@@ -17,7 +17,8 @@ typedef enum quant_sharing {
     SHARE_FIRST_GROUPS, /* 4 along the first dimension, the others one by one */
     SHARE_NONE,
     SHARE_TILES, /* 2 along each dimension but the last, 4 along that */
-    SHARINGS
+    SHARINGS,
+    SHARE_VECTORS = SHARINGS /* 32 along the last dimension, the others one by one; in no sample */
 } quant_sharing;
 
 const char *quant_sharing_name(quant_sharing sharing);

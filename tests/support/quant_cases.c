@@ -65,3 +65,10 @@ bool quant_case_must_run(const tdm_variant *variant, const quant_case *c) {
            (dense && even && !test_has_gaps(rank, shape, TEST_DENSE) &&
             (c->sharing == SHARE_ALL || c->sharing == SHARE_ROWS));
 }
+
+bool quant_case_is_empty(const quant_case *c) {
+    for (int d = 0; d < c->shape->rank; d++)
+        if (c->shape->shape[d] == 0)
+            return true;
+    return false;
+}

@@ -30,4 +30,7 @@ bool quant_case_begin(const test_device *device, const tdm_variant *variant, con
 /* Whether the variant may not refuse the case: one lane takes all, the others what is dense. */
 bool quant_case_must_run(const tdm_variant *variant, const quant_case *c);
 
+/* Whether there is nothing to do. */
+bool quant_case_is_empty(const quant_case *c);
+
 #endif
