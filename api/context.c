@@ -9,6 +9,7 @@
 #include "api/device_internal.h"
 #include "api/handles.h"
 #include "api/host_memory.h"
+#include "api/monitor_page.h"
 
 #ifdef TANDEM_HAVE_OPENCL
 extern const tdm_backend tdm_opencl_backend;
@@ -133,6 +134,7 @@ static void context_free(tdm_context *context) {
     tdm_host_free(context->memory_trace);
     pthread_mutex_destroy(&context->lock);
     tdm_handles_context(-1, context->debug_pool);
+    tdm_monitor_release();
     tdm_host_free(context);
     tdm_host_context_count(-1);
 }
@@ -167,6 +169,7 @@ tdm_status tdm_context_create(const tdm_context_options *options, tdm_context **
     created->direct_pool = (options && options->direct_pool) || pool_mode("direct");
     created->debug_pool = (options && options->debug_pool) || pool_mode("debug");
     tdm_handles_context(1, created->debug_pool);
+    tdm_monitor_retain();
     created->memory_trace = memory_trace_wanted();
     if (options && options->backends)
         note_unknown_names(created, options->backends);

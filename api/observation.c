@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api/core.h"
+#include "api/monitor_page.h"
 #include "api/observation.h"
 
 void tdm_observation_refresh(tdm_observation *observation) {
@@ -12,14 +13,16 @@ void tdm_observation_refresh(tdm_observation *observation) {
 }
 
 tdm_status tdm_observation_open(tdm_pool *pool, const char *name, tdm_observation **observation) {
-    (void)name;
     *observation = NULL;
     tdm_observation *const opened = tdm_host_calloc(1, sizeof *opened);
     if (!opened)
         return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "pool: no host memory for its statistics");
     opened->pool = pool;
-    const tdm_status status = tdm_pool_statistics_open(pool, NULL, &opened->statistics);
+    opened->section = tdm_monitor_section_open(name);
+    const tdm_status status = tdm_pool_statistics_open(pool, opened->section, &opened->statistics);
     if (status != TDM_OK) {
+        if (opened->section)
+            tdm_monitor_section_close(opened->section);
         tdm_host_free(opened);
         return status;
     }
@@ -34,6 +37,8 @@ void tdm_observation_close(tdm_observation *observation) {
         return;
     tdm_pool_ring_finish(&observation->ring);
     tdm_pool_statistics_close(observation->statistics);
+    if (observation->section)
+        tdm_monitor_section_close(observation->section);
     tdm_host_free(observation);
 }
 

@@ -9,6 +9,7 @@ struct tdm_observation {
     tdm_pool *pool;
     tdm_pool_statistics *statistics;
     tdm_pool_ring ring;
+    tdm_statistic_words *section; /* of the monitor page, or NULL */
 };
 
 /* Look at a pool that has handed out nothing yet. `name` is what a monitor calls it. */

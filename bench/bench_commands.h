@@ -13,6 +13,7 @@ int tune_command(int argc, char **argv);
 int quantize_command(int argc, char **argv);
 int devices_command(int argc, char **argv);
 int trace_command(int argc, char **argv);
+int monitor_command(int argc, char **argv);
 int cache_command(int argc, char **argv);
 
 #endif

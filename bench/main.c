@@ -32,6 +32,7 @@ int main(int argc, char **argv) {
         {"quantize", "write a checkpoint with its weights in fewer bits", quantize_command},
         {"infer", "run a classifier on every device and check its answers", tandem_infer_main},
         {"trace", "generate, show and replay traces of a program's memory", trace_command},
+        {"monitor", "show the memory pools of running processes, live", monitor_command},
         {"cache", "show or clear the cache of compiled kernels", cache_command},
         {"_worker", NULL, worker_command},
     };

@@ -47,9 +47,9 @@ static void expect(const char *arguments, int exit_code, const char *output, con
 }
 
 static const char *const commands[] = {
-    "devices",      "bench gemm",     "bench memory", "bench gemv",   "bench compute",
-    "bench launch", "bench quant",    "tune",         "quantize",     "infer",
-    "cache",        "trace generate", "trace show",   "trace replay", "bench pool"};
+    "devices",     "bench gemm",   "bench memory", "bench gemv", "bench compute", "bench launch",
+    "bench quant", "tune",         "quantize",     "infer",      "cache",         "trace generate",
+    "trace show",  "trace replay", "bench pool",   "monitor"};
 
 static void every_command_helps(void **state) {
     (void)state;
@@ -79,8 +79,9 @@ static void every_command_has_a_version(void **state) {
 
 static void the_help_of_the_program_names_every_command(void **state) {
     (void)state;
-    static const char *const names[] = {"\n  devices ", "\n  bench ", "\n  tune ", "\n  quantize ",
-                                        "\n  infer ",   "\n  trace ", "\n  cache "};
+    static const char *const names[] = {"\n  devices ",  "\n  bench ", "\n  tune ",
+                                        "\n  quantize ", "\n  infer ", "\n  trace ",
+                                        "\n  monitor ",  "\n  cache "};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         expect("--help", 0, names[i], NULL);
     test_program_result result = test_program_run(program, "--help", NULL, PATIENCE_S);
@@ -94,9 +95,9 @@ static void misuse_is_refused_with_a_sentence(void **state) {
         const char *arguments;
         const char *sentence;
     } rows[] = {
-        {"", "a command is missing: devices, bench, tune, quantize, infer, trace, cache"},
+        {"", "a command is missing: devices, bench, tune, quantize, infer, trace, monitor, cache"},
         {"nonsense", "unknown command 'nonsense'; choose one of devices, bench, tune, quantize, "
-                     "infer, trace, cache"},
+                     "infer, trace, monitor, cache"},
         {"bench", "a command is missing: gemm, gemv, memory, quant, compute, pool, launch"},
         {"bench speed",
          "unknown command 'speed'; choose one of gemm, gemv, memory, quant, compute, pool, launch"},
@@ -136,7 +137,7 @@ static void misuse_is_refused_with_a_sentence(void **state) {
         {"bench gemm --device=", "--device does not take '': it is empty"},
         {"infer --device= x", "--device does not take '': it is empty"},
         {"help nosuch", "unknown command 'nosuch'; choose one of devices, bench, tune, quantize, "
-                        "infer, trace, cache"},
+                        "infer, trace, monitor, cache"},
         {"help bench nosuch", "unknown command 'nosuch'; choose one of gemm, gemv, memory, quant, "
                               "compute, pool, launch"},
         {"bench pool --live 10,0", "--live does not take '10,0': give whole numbers"},
