@@ -324,6 +324,20 @@ static void learn(tdm_device *device, const tdm_ooc_problem *problem, known_rate
         rates->operations_per_s = known_product_rate(known, &key);
 }
 
+double tdm_ooc_in_rate(tdm_device *device) {
+    double rate = ASSUMED_BYTES_PER_S;
+    pthread_mutex_lock(&measuring);
+    if (!device->outofcore)
+        device->outofcore = tdm_host_calloc(1, sizeof(known_rates));
+    known_rates *const known = device->outofcore;
+    if (known && !known->link_known)
+        known->link_known = measure_link(device, &known->link);
+    if (known && known->link_known)
+        rate = known->link.in_bytes_per_s;
+    pthread_mutex_unlock(&measuring);
+    return rate;
+}
+
 static void assume(double *rate, double value) {
     if (*rate <= 0.0)
         *rate = value;

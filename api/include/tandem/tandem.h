@@ -7,6 +7,7 @@
 #include <tandem/gemm.h>
 #include <tandem/memory.h>
 #include <tandem/memory_control.h>
+#include <tandem/offload.h>
 #include <tandem/ops.h>
 #include <tandem/outofcore.h>
 #include <tandem/quant.h>
