@@ -25,6 +25,8 @@ enum {
 };
 
 static const char command_name[] = "tandem infer";
+static const char float_precisions[] = "f32,f16,int8,int8-dynamic,w8,w4";
+static const char stored_precisions[] = "f32,stored,stored-dynamic,stored-int8";
 static const uint64_t synthetic_seed = 20261121;
 
 /* "|f32|f16|..." */
@@ -35,10 +37,11 @@ static const char precision_names[] =
 
 typedef struct infer_options {
     const char *directory;
+    const char *heldout; /* NULL: in the directory */
     const char *selector;
-    const char *precisions;
+    const char *precisions; /* NULL: those of the model */
     const char *batches;
-    const char *synthetic;
+    const char *synthetic; /* NULL: one beside a model of floats */
     const char *json;
     int64_t images;
     double seconds;
@@ -102,16 +105,12 @@ static int parse_numbers(const char *list, char separator, int64_t largest, int6
 }
 
 static int parse_lists(infer_options *options) {
-    char word[24];
-    const char *list = options->precisions;
-    while (cli_next_word(&list, ',', word, sizeof word) > 0)
-        options->precision[options->precision_count++] = mlp_precision_from_name(word);
     options->batch_count =
         parse_numbers(options->batches, ',', LARGEST_BATCH, options->batch, MAX_BATCHES);
     if (options->batch_count < 1)
         return cli_refuse(command_name, "--batch takes up to %d numbers from 1 to %d, not '%s'",
                           MAX_BATCHES, LARGEST_BATCH, options->batches);
-    if (!strcmp(options->synthetic, "none"))
+    if (!options->synthetic || !strcmp(options->synthetic, "none"))
         return CLI_EXIT_OK;
     options->width_count =
         parse_numbers(options->synthetic, '-', LARGEST_WIDTH, options->width, MAX_WIDTHS);
@@ -122,17 +121,41 @@ static int parse_lists(infer_options *options) {
     return CLI_EXIT_OK;
 }
 
+/* What was not asked for goes by the model: integers that a file has are run as they are, and tell about themselves alone. */
+static void settle(infer_options *options, const mlp_model *model) {
+    static const int64_t widths[] = {2048, 4096, 4096, 2048};
+    char word[24];
+    mlp_error unsuited;
+    const int stored = model->scheme[0] != '\0';
+    const char *list = options->precisions ? options->precisions
+                       : stored            ? stored_precisions
+                                           : float_precisions;
+    while (cli_next_word(&list, ',', word, sizeof word) > 0) {
+        const mlp_precision *const precision = mlp_precision_from_name(word);
+        if (options->precisions || !stored || !mlp_precision_check(precision, model, &unsuited))
+            options->precision[options->precision_count++] = precision;
+    }
+    if (options->synthetic || stored)
+        return;
+    memcpy(options->width, widths, sizeof widths);
+    options->width_count = (int)(sizeof widths / sizeof *widths);
+}
+
 static cli_outcome parse(infer_options *options, int argc, char **argv) {
     const cli_option rows[] = {
         {"device", CLI_TEXT, &options->selector, "DEVICE",
          "only devices with this index or part of backend/driver-family/name", NULL, 0, 0},
         {"precision", CLI_CHOICES, &options->precisions, "NAMES",
-         "precisions to run in (all but bf16)", precision_names + 1, 0, 0},
+         "precisions to run in (all but bf16, as far as the model's weights allow)",
+         precision_names + 1, 0, 0},
         {"batch", CLI_TEXT, &options->batches, "SIZES", "batch sizes to run (1,256)", NULL, 0, 0},
+        {"heldout", CLI_TEXT, &options->heldout, "FILE",
+         "held-out images with their labels (heldout.safetensors of the folder)", NULL, 0, 0},
         {"images", CLI_COUNT, &options->images, "N",
          "only the first N held-out images; their accuracy is then not checked", NULL, 1, 1e9},
         {"synthetic", CLI_TEXT, &options->synthetic, "WIDTHS",
-         "widths of the synthetic model (2048-4096-4096-2048), or none", NULL, 0, 0},
+         "widths of the synthetic model (2048-4096-4096-2048 beside a model of floats), or none",
+         NULL, 0, 0},
         {"seconds", CLI_NUMBER, &options->seconds, "S", "time for each timing (0.3)", NULL, 0, 60},
         {"limit", CLI_NUMBER, &options->limit, "S",
          "time for each check; a model whose batch would take longer is skipped (10)", NULL, 0,
@@ -149,7 +172,8 @@ static cli_outcome parse(infer_options *options, int argc, char **argv) {
         .options = rows,
         .option_count = sizeof rows / sizeof *rows,
         .notes =
-            "MODEL is a folder with model.safetensors and, for the accuracy, heldout.safetensors.\n"
+            "MODEL is a folder with model.safetensors or model.gguf and, for the accuracy,\n"
+            "heldout.safetensors.\n"
             "A synthetic model of 134 MB in f32 follows, as a small one measures launches alone.\n"
             "precision: int8 has u8 inputs in calibrated ranges and integers from layer to layer;\n"
             "int8-dynamic quantizes each row as it comes; both have s8 weights with a scale for "
@@ -157,6 +181,13 @@ static cli_outcome parse(infer_options *options, int argc, char **argv) {
             "output, as w8 has; w4 has s4 weights in groups of 32. w8 and w4 have f32 inputs. The\n"
             "ranges come from the first fifth of the held-out images. to f32: points by which the\n"
             "accuracy on the other images differs from that of the model as it is.\n"
+            "Weights that tandem quantize wrote are run as they are stored: stored has f32 "
+            "inputs,\n"
+            "stored-dynamic quantizes each row as it comes, stored-int8 has the calibrated inputs "
+            "of\n"
+            "the file and integers from layer to layer; f32, f16 and bf16 run the numbers that "
+            "the\n"
+            "integers stand for.\n"
             "images/s: batches enqueued back to back, inputs on the device. latency: one batch "
             "from\n"
             "upload to logits on the host. max error: largest difference of a logit from the "
@@ -169,7 +200,9 @@ static cli_outcome parse(infer_options *options, int argc, char **argv) {
             "of live device blocks.\n"
             "Exit code 1: a device failed, a bound is exceeded, an accuracy is 0.3 points below "
             "the\n"
-            "recorded one or, where weights are quantized, more than 0.5 (w4: 1.5) below f32's.\n"
+            "recorded one (of stored integers 0.5, of 4 bits 1.5) or, where weights are "
+            "quantized,\n"
+            "more than 0.5 (w4: 1.5) below f32's.\n"
             "3: no device.\n",
     };
     int first = 0;
@@ -200,11 +233,11 @@ static int find_file(const char *directory, const char *name, mlp_error *error) 
 
 static int make_setup(infer_model *made, const mlp_precision *precision, int64_t rows,
                       infer_setup *setup, mlp_error *error) {
-    if (!precision->scheme)
-        return mlp_reference_make(&made->model, &made->samples, precision->dtype, rows,
-                                  &setup->reference, error);
     if (mlp_precision_check(precision, &made->model, &setup->unsuited))
         return 0;
+    if (!precision->scheme && !precision->stored)
+        return mlp_reference_make(&made->model, &made->samples, precision->dtype, rows,
+                                  &setup->reference, error);
     if (mlp_quantized_make(&made->model, precision, &made->calibration, &setup->quantized, error))
         return -1;
     return mlp_reference_make_quantized(&made->model, &setup->quantized, &made->samples, rows,
@@ -228,19 +261,25 @@ static int make_calibration(infer_model *made, int64_t count, mlp_error *error) 
                                  &made->calibration, error);
 }
 
-/* The first of the held-out samples; without their labels. */
+/* The first of the held-out samples; without their labels. Stored integers were calibrated with others. */
 static void take_calibration(infer_model *made) {
     const int64_t part = made->samples.count / CALIBRATION_PART;
+    if (made->model.scheme[0])
+        return;
     made->calibration = made->samples;
     made->calibration.labels = NULL;
     made->calibration.count = part > 0 ? part : 1;
 }
 
 /* Without held-out images the logits are still compared, on samples from the seed. */
-static int load_model(const infer_options *options, infer_model *made, mlp_error *error) {
-    const int has_heldout = find_file(options->directory, "heldout.safetensors", error);
+static int load_model(infer_options *options, infer_model *made, mlp_error *error) {
+    char path[4096];
+    const int has_heldout =
+        options->heldout ? 1 : find_file(options->directory, "heldout.safetensors", error);
     if (has_heldout < 0 || mlp_model_load(options->directory, &made->model, error))
         return -1;
+    settle(options, &made->model);
+    snprintf(path, sizeof path, "%s/heldout.safetensors", options->directory);
     if (!has_heldout) {
         fprintf(stderr, "%s: %s has no heldout.safetensors: no accuracy\n", command_name,
                 options->directory);
@@ -249,7 +288,8 @@ static int load_model(const infer_options *options, infer_model *made, mlp_error
             make_calibration(made, 64, error))
             return -1;
     } else {
-        if (mlp_samples_load(options->directory, &made->model, &made->samples, error))
+        if (mlp_samples_load(options->heldout ? options->heldout : path, &made->model,
+                             &made->samples, error))
             return -1;
         take_calibration(made);
     }
@@ -274,13 +314,15 @@ static int make_synthetic(const infer_options *options, infer_model *made, mlp_e
 }
 
 static int make_models(infer_run *run) {
-    const infer_options *const options = &run->options;
+    infer_options *const options = &run->options;
     mlp_error error;
-    const int has_model = find_file(options->directory, "model.safetensors", &error);
+    int has_model = find_file(options->directory, "model.safetensors", &error);
+    if (has_model == 0)
+        has_model = find_file(options->directory, "model.gguf", &error);
     if (has_model < 0)
         return complain(&error);
     if (!has_model)
-        return cli_refuse(command_name, "'%s' is no folder with a model.safetensors",
+        return cli_refuse(command_name, "'%s' is no folder with a model.safetensors or model.gguf",
                           options->directory);
     progress_show(0, 0, "reading %s", options->directory);
     if (load_model(options, &run->models[run->model_count++], &error))
@@ -348,7 +390,7 @@ static tdm_status run_case(infer_run *run, tdm_device *device, const tdm_device_
     if (verdict[0]) {
         progress_clear();
         fprintf(stderr, "%s: %s: %s %s batch %lld: %s\n", command_name, info->selector,
-                given->model->name, given->precision->name, (long long)given->batch, verdict);
+                given->model->name, infer_precision(given).text, (long long)given->batch, verdict);
         run->failures += !result.skipped;
     }
     const tdm_status status = result.status;
@@ -437,12 +479,8 @@ static int run_devices(infer_run *run) {
 }
 
 int tandem_infer_main(int argc, char **argv) {
-    infer_run run = {.options = {.precisions = "f32,f16,int8,int8-dynamic,w8,w4",
-                                 .batches = "1,256",
-                                 .synthetic = "2048-4096-4096-2048",
-                                 .images = INT64_MAX,
-                                 .seconds = 0.3,
-                                 .limit = 10.0}};
+    infer_run run = {
+        .options = {.batches = "1,256", .images = INT64_MAX, .seconds = 0.3, .limit = 10.0}};
     const cli_outcome outcome = parse(&run.options, argc, argv);
     if (outcome != CLI_RUN)
         return cli_exit_code(outcome);

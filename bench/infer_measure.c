@@ -19,6 +19,14 @@ static double seconds_now(void) {
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
+infer_name infer_precision(const infer_case *given) {
+    infer_name name;
+    const char *const scheme = given->precision->stored ? given->model->scheme : "";
+    snprintf(name.text, sizeof name.text, "%s%s%s", given->precision->name, scheme[0] ? " " : "",
+             scheme);
+    return name;
+}
+
 double infer_flops(const infer_case *given) {
     return 2.0 * (double)given->batch * (double)mlp_model_parameters(given->model);
 }
@@ -178,16 +186,27 @@ static tdm_status time_waited(mlp_network *network, const infer_case *given, inf
 
 /* ---- one measurement ---- */
 
-static int passes(const infer_case *given, const infer_result *result) {
-    const double recorded = given->model->recorded_accuracy;
+/* The accuracy is near f32's. */
+static int keeps_answers(const infer_case *given, const infer_result *result) {
     const double slack = given->precision->accuracy_slack + 1e-9;
+    return !given->quantized || isnan(result->difference) || result->difference >= -slack;
+}
+
+/* The accuracy is near the recorded one; what is quantized here has no such claim. */
+static int keeps_record(const infer_case *given, const infer_result *result) {
+    const double recorded = given->model->recorded_accuracy;
+    const double stored = mlp_stored_slack(given->model);
+    const double slack = (stored > 0.0 ? stored : given->precision->accuracy_slack) + 1e-9;
+    return (given->quantized && stored == 0.0) || isnan(recorded) || isnan(result->accuracy) ||
+           result->accuracy >= recorded - slack;
+}
+
+static int passes(const infer_case *given, const infer_result *result) {
     if (result->agreement.rows == 0 || result->agreement.max_share > 1.0)
         return 0;
     if (!given->all_samples || result->images != given->samples->count)
         return 1;
-    if (given->quantized)
-        return isnan(result->difference) || result->difference >= -slack;
-    return isnan(recorded) || isnan(result->accuracy) || result->accuracy >= recorded - slack;
+    return keeps_answers(given, result) && keeps_record(given, result);
 }
 
 static tdm_status measure_on(tdm_device *device, tdm_stream *stream, const infer_case *given,

@@ -34,7 +34,8 @@ typedef struct infer_result {
     int64_t unseen;  /* of the images, those that no calibration has seen */
     double
         difference; /* share of right answers among these less that of the exact model; NaN: none */
-    int passed; /* the oracle's bound holds; the accuracy is the recorded one, of a quantized model the exact one's, less the slack */
+    int passed; /* the oracle's bound holds; the accuracy is the recorded one, of a quantized model the exact one's, of stored
+                   integers both, less the slack */
     sample_series
         pipelined;        /* seconds per batch: passes enqueued back to back, one wait at the end */
     sample_series waited; /* seconds per batch: upload, layers, logits read back and waited for */
@@ -46,6 +47,12 @@ typedef struct infer_result {
 /* Fills *result; the device's status is in it. Release with infer_result_release. */
 void infer_measure(tdm_device *device, const infer_case *given, infer_result *result);
 void infer_result_release(infer_result *result);
+
+/* "w4"; of stored integers with their scheme: "stored s4-group". */
+typedef struct infer_name {
+    char text[48];
+} infer_name;
+infer_name infer_precision(const infer_case *given);
 
 /* Multiplications and additions of one batch. */
 double infer_flops(const infer_case *given);

@@ -60,7 +60,8 @@ void infer_verdict(const infer_case *given, const infer_result *result, char *te
     else if (result->agreement.max_share > 1.0)
         snprintf(text, size, "a logit is %.3g times as far from the oracle as it may be",
                  result->agreement.max_share);
-    else if (!result->passed && given->quantized)
+    else if (!result->passed && given->quantized &&
+             -result->difference > given->precision->accuracy_slack)
         snprintf(text, size, "the accuracy is %.2f points below f32's, %.1f are allowed",
                  -100.0 * result->difference, 100.0 * given->precision->accuracy_slack);
     else if (!result->passed)
@@ -70,7 +71,7 @@ void infer_verdict(const infer_case *given, const infer_result *result, char *te
 
 void infer_table_add(text_table *table, const infer_case *given, const infer_result *result) {
     table_cell(table, "%s", given->model->name);
-    table_cell(table, "%s", given->precision->name);
+    table_cell(table, "%s", infer_precision(given).text);
     table_cell(table, "%lld", (long long)given->batch);
     if (!was_run(result)) {
         for (int i = 0; i < 9; i++)
@@ -141,7 +142,7 @@ static void add_row(results_document *document, const tdm_device_info *info,
     char name[128];
     char reason[600];
     infer_verdict(given, result, reason, sizeof reason);
-    snprintf(name, sizeof name, "%s %s batch %lld", given->model->name, given->precision->name,
+    snprintf(name, sizeof name, "%s %s batch %lld", given->model->name, infer_precision(given).text,
              (long long)given->batch);
     bench_result row = {
         .suite = "infer",

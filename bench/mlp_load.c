@@ -1,10 +1,11 @@
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "bench/mlp_model.h"
-#include "bench/safetensors.h"
+#include "bench/mlp_stored.h"
 #include "quant/number_formats.h"
 
 static const char weight_suffix[] = ".weight";
@@ -26,12 +27,12 @@ static tdm_dtype dtype_of(safetensors_dtype dtype) {
     return TDM_DTYPE_NONE;
 }
 
-/* Values times `scale`, rounded to f32; NULL with the reason on failure. */
-static float *values_of(const safetensors_tensor *tensor, double scale, mlp_error *error) {
+/* Values of a plain tensor times `scale`, rounded to f32; NULL with the reason on failure. */
+static float *values_of(const quantize_tensor *tensor, double scale, mlp_error *error) {
     const tdm_dtype dtype = dtype_of(tensor->dtype);
-    if (dtype == TDM_DTYPE_NONE) {
+    if (dtype == TDM_DTYPE_NONE || tensor->storage != QUANTIZE_PLAIN) {
         mlp_set_error(error, "tensor \"%s\" has the dtype %s, which infer does not read",
-                      tensor->name, safetensors_dtype_name(tensor->dtype));
+                      tensor->name, quantize_storage_name(tensor));
         return NULL;
     }
     const size_t count = tensor->bytes / safetensors_dtype_bytes(tensor->dtype);
@@ -53,7 +54,7 @@ static float *values_of(const safetensors_tensor *tensor, double scale, mlp_erro
 }
 
 /* Element of an integer tensor; -1 for what no label can be. */
-static int64_t label_of(const safetensors_tensor *tensor, size_t index) {
+static int64_t label_of(const quantize_tensor *tensor, size_t index) {
     int64_t label;
     if (tensor->dtype != SAFETENSORS_I64)
         return (int64_t)tdm_number_get(dtype_of(tensor->dtype), tensor->data, index);
@@ -63,44 +64,45 @@ static int64_t label_of(const safetensors_tensor *tensor, size_t index) {
 
 /* ---- layers ---- */
 
-static int is_weight(const safetensors_tensor *tensor) {
+static int is_weight(const quantize_tensor *tensor) {
     const size_t length = strlen(tensor->name);
     const size_t suffix = sizeof weight_suffix - 1;
     return length > suffix && !strcmp(tensor->name + length - suffix, weight_suffix);
 }
 
 static int compare_layers(const void *left, const void *right) {
-    const safetensors_tensor *const *a = left;
-    const safetensors_tensor *const *b = right;
+    const quantize_tensor *const *a = left;
+    const quantize_tensor *const *b = right;
     return strverscmp((*a)->name, (*b)->name);
 }
 
 /* The bias of a weight's layer, NULL when it has none. */
-static const safetensors_tensor *bias_of(const safetensors_file *file,
-                                         const safetensors_tensor *weight) {
+static const quantize_tensor *bias_of(const quantize_source *source,
+                                      const quantize_tensor *weight) {
     char name[256];
     const int stem = (int)(strlen(weight->name) - (sizeof weight_suffix - 1));
     if (snprintf(name, sizeof name, "%.*s.bias", stem, weight->name) >= (int)sizeof name)
         return NULL;
-    return safetensors_find(file, name);
+    return quantize_source_find(source, name);
 }
 
-static int read_layer(const safetensors_file *file, const safetensors_tensor *weight,
-                      mlp_model *model, size_t *used, mlp_error *error) {
+/* Weights that the file has as floats. */
+static int read_floats(const quantize_tensor *weight, mlp_layer *layer, size_t *used,
+                       mlp_error *error) {
     if (weight->rank != 2 || weight->shape[0] < 1 || weight->shape[1] < 1)
         return mlp_fail(error, "tensor \"%s\" is no matrix of weights", weight->name);
-    if (model->layer_count > 0 && mlp_model_outputs(model) != weight->shape[1])
-        return mlp_fail(error, "tensor \"%s\" takes %lld inputs, but the layer before gives %lld",
-                        weight->name, (long long)weight->shape[1],
-                        (long long)mlp_model_outputs(model));
-    mlp_layer *const layer = &model->layers[model->layer_count++];
     layer->outputs = weight->shape[0];
     layer->inputs = weight->shape[1];
     layer->weight = values_of(weight, 1.0, error);
     *used += 1;
-    const safetensors_tensor *const bias = bias_of(file, weight);
-    if (!layer->weight || !bias)
-        return layer->weight ? 0 : -1;
+    return layer->weight ? 0 : -1;
+}
+
+static int read_bias(const quantize_source *source, const quantize_tensor *weight, mlp_layer *layer,
+                     size_t *used, mlp_error *error) {
+    const quantize_tensor *const bias = bias_of(source, weight);
+    if (!bias)
+        return 0;
     if (bias->rank != 1 || bias->shape[0] != layer->outputs)
         return mlp_fail(error, "tensor \"%s\" is no bias of %lld values", bias->name,
                         (long long)layer->outputs);
@@ -109,11 +111,33 @@ static int read_layer(const safetensors_file *file, const safetensors_tensor *we
     return layer->bias ? 0 : -1;
 }
 
-static int read_layers(const safetensors_file *file, mlp_model *model, mlp_error *error) {
-    const safetensors_tensor *weights[MLP_MAX_LAYERS];
+/* The model's scheme is that of its layers, where they have the same. */
+static void note_scheme(mlp_model *model, const char *scheme) {
+    if (model->scheme[0] && strcmp(model->scheme, scheme) != 0)
+        scheme = "mixed";
+    snprintf(model->scheme, sizeof model->scheme, "%s", scheme);
+}
+
+static int read_layer(const quantize_source *source, const quantize_tensor *weight,
+                      mlp_model *model, size_t *used, mlp_error *error) {
+    const int64_t before = model->layer_count > 0 ? mlp_model_outputs(model) : 0;
+    mlp_layer *const layer = &model->layers[model->layer_count++];
+    const int stored = mlp_stored_read(source, weight, layer, used, error);
+    if (stored < 0 || (stored == 0 && read_floats(weight, layer, used, error)))
+        return -1;
+    if (stored)
+        note_scheme(model, layer->scheme);
+    if (before > 0 && before != layer->inputs)
+        return mlp_fail(error, "tensor \"%s\" takes %lld inputs, but the layer before gives %lld",
+                        weight->name, (long long)layer->inputs, (long long)before);
+    return read_bias(source, weight, layer, used, error);
+}
+
+static int read_layers(const quantize_source *source, mlp_model *model, mlp_error *error) {
+    const quantize_tensor *weights[MLP_MAX_LAYERS];
     int count = 0;
-    for (size_t i = 0; i < safetensors_count(file); i++) {
-        const safetensors_tensor *const tensor = safetensors_at(file, i);
+    for (size_t i = 0; i < source->count; i++) {
+        const quantize_tensor *const tensor = &source->tensors[i];
         if (!is_weight(tensor))
             continue;
         if (count == MLP_MAX_LAYERS)
@@ -125,22 +149,47 @@ static int read_layers(const safetensors_file *file, mlp_model *model, mlp_error
     qsort(weights, (size_t)count, sizeof *weights, compare_layers);
     size_t used = 0;
     for (int i = 0; i < count; i++)
-        if (read_layer(file, weights[i], model, &used, error))
+        if (read_layer(source, weights[i], model, &used, error))
             return -1;
-    if (used != safetensors_count(file))
+    if (used != source->count)
         return mlp_fail(error, "%zu tensors of the model are neither weight nor bias of a layer",
-                        safetensors_count(file) - used);
+                        source->count - used);
     return 0;
 }
 
 /* ---- metadata ---- */
 
+enum {
+    METADATA_TEXT = 128
+};
+
+/* A text of the file's metadata, cut short where it is longer; 0 where there is none. */
+static int metadata_of(const quantize_source *source, const char *key, char text[METADATA_TEXT]) {
+    char name[64];
+    uint64_t length;
+    text[0] = '\0';
+    if (source->safetensors) {
+        const char *const value = safetensors_metadata(source->safetensors, key);
+        snprintf(text, METADATA_TEXT, "%s", value ? value : "");
+        return value != NULL;
+    }
+    const int is_architecture = !strcmp(key, "architecture");
+    snprintf(name, sizeof name, "%s.%s", is_architecture ? "general" : "safetensors", key);
+    const gguf_value *const value = gguf_value_find(source->gguf, name);
+    if (!value || value->type != GGUF_VALUE_STRING)
+        return 0;
+    memcpy(&length, value->data, sizeof length);
+    snprintf(text, METADATA_TEXT, "%.*s", (int)(length < METADATA_TEXT ? length : METADATA_TEXT),
+             (const char *)value->data + sizeof length);
+    return 1;
+}
+
 /* An optional positive number; `missing` when the key is not there. */
-static int read_number(const safetensors_file *file, const char *key, double missing, double *value,
-                       mlp_error *error) {
-    const char *const text = safetensors_metadata(file, key);
+static int read_number(const quantize_source *source, const char *key, double missing,
+                       double *value, mlp_error *error) {
+    char text[METADATA_TEXT];
     *value = missing;
-    if (!text)
+    if (!metadata_of(source, key, text))
         return 0;
     char *end;
     *value = strtod(text, &end);
@@ -150,7 +199,7 @@ static int read_number(const safetensors_file *file, const char *key, double mis
     return 0;
 }
 
-static int read_activation(const safetensors_file *file, tdm_activation *activation,
+static int read_activation(const quantize_source *source, tdm_activation *activation,
                            mlp_error *error) {
     static const struct {
         const char *name;
@@ -160,24 +209,26 @@ static int read_activation(const safetensors_file *file, tdm_activation *activat
         TDM_ACTIVATION_LIST(MLP_ACTIVATION_ROW)
 #undef MLP_ACTIVATION_ROW
     };
-    const char *const text = safetensors_metadata(file, "activation");
-    for (size_t i = 0; text && i < sizeof rows / sizeof *rows; i++)
+    char text[METADATA_TEXT];
+    metadata_of(source, "activation", text);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (!strcmp(text, rows[i].name)) {
             *activation = rows[i].value;
             return 0;
         }
     return mlp_fail(error, "the metadata \"activation\" is \"%.40s\", which is none that infer has",
-                    text ? text : "");
+                    text);
 }
 
-static int read_metadata(const safetensors_file *file, mlp_model *model, mlp_error *error) {
-    const char *const architecture = safetensors_metadata(file, "architecture");
-    if (!architecture || strcmp(architecture, "mlp"))
+static int read_metadata(const quantize_source *source, mlp_model *model, mlp_error *error) {
+    char architecture[METADATA_TEXT];
+    metadata_of(source, "architecture", architecture);
+    if (strcmp(architecture, "mlp"))
         return mlp_fail(error, "the metadata \"architecture\" is \"%.40s\", not \"mlp\"",
-                        architecture ? architecture : "");
-    if (read_activation(file, &model->activation, error) ||
-        read_number(file, "input_scale", 1.0, &model->input_scale, error) ||
-        read_number(file, "heldout_accuracy", NAN, &model->recorded_accuracy, error))
+                        architecture);
+    if (read_activation(source, &model->activation, error) ||
+        read_number(source, "input_scale", 1.0, &model->input_scale, error) ||
+        read_number(source, "heldout_accuracy", NAN, &model->recorded_accuracy, error))
         return -1;
     if (model->recorded_accuracy > 1.0)
         return mlp_fail(error, "the metadata \"heldout_accuracy\" is above 1");
@@ -186,13 +237,15 @@ static int read_metadata(const safetensors_file *file, mlp_model *model, mlp_err
 
 /* ---- files ---- */
 
-static int open_file(const char *directory, const char *name, safetensors_file **file,
-                     mlp_error *error) {
+/* GGUF where there is no safetensors file. */
+static int open_model(const char *directory, quantize_source *source, mlp_error *error) {
     char path[4096];
-    safetensors_error reason;
-    if (snprintf(path, sizeof path, "%s/%s", directory, name) >= (int)sizeof path)
-        return mlp_fail(error, "the path of %s is too long", name);
-    return safetensors_open(path, file, &reason) ? mlp_fail(error, "%s", reason.text) : 0;
+    file_error reason;
+    if (snprintf(path, sizeof path, "%s/model.safetensors", directory) >= (int)sizeof path)
+        return mlp_fail(error, "the path of the model is too long");
+    if (access(path, F_OK) != 0 && errno == ENOENT)
+        snprintf(path, sizeof path, "%s/model.gguf", directory);
+    return quantize_source_open(path, source, &reason) ? mlp_fail(error, "%s", reason.text) : 0;
 }
 
 /* The last part of a path, without slashes behind it. */
@@ -207,18 +260,18 @@ static void name_model(const char *directory, mlp_model *model) {
 }
 
 int mlp_model_load(const char *directory, mlp_model *model, mlp_error *error) {
-    safetensors_file *file;
+    quantize_source source;
     memset(model, 0, sizeof *model);
     name_model(directory, model);
-    if (open_file(directory, "model.safetensors", &file, error))
+    if (open_model(directory, &source, error))
         return -1;
     const int result =
-        read_metadata(file, model, error) || read_layers(file, model, error) ? -1 : 0;
-    safetensors_close(file);
+        read_metadata(&source, model, error) || read_layers(&source, model, error) ? -1 : 0;
+    quantize_source_close(&source);
     return result;
 }
 
-static int read_labels(const safetensors_tensor *tensor, int64_t classes, mlp_samples *samples,
+static int read_labels(const quantize_tensor *tensor, int64_t classes, mlp_samples *samples,
                        mlp_error *error) {
     if (tensor->rank != 1 || tensor->shape[0] != samples->count)
         return mlp_fail(error, "\"labels\" is no list of %lld labels", (long long)samples->count);
@@ -239,11 +292,12 @@ static int read_labels(const safetensors_tensor *tensor, int64_t classes, mlp_sa
     return 0;
 }
 
-static int read_samples(const safetensors_file *file, const mlp_model *model, mlp_samples *samples,
+static int read_samples(const quantize_source *source, const mlp_model *model, mlp_samples *samples,
                         mlp_error *error) {
-    const safetensors_tensor *const images = safetensors_find(file, "images");
-    const safetensors_tensor *const labels = safetensors_find(file, "labels");
-    if (!images || images->rank != 2 || images->shape[0] < 1 || !labels)
+    const quantize_tensor *const images = quantize_source_find(source, "images");
+    const quantize_tensor *const labels = quantize_source_find(source, "labels");
+    if (!images || images->rank != 2 || images->shape[0] < 1 || !labels ||
+        labels->storage != QUANTIZE_PLAIN)
         return mlp_fail(error,
                         "the held-out file has no \"images\" of two dimensions and \"labels\"");
     if (images->shape[1] != mlp_model_inputs(model))
@@ -257,13 +311,14 @@ static int read_samples(const safetensors_file *file, const mlp_model *model, ml
     return read_labels(labels, mlp_model_outputs(model), samples, error);
 }
 
-int mlp_samples_load(const char *directory, const mlp_model *model, mlp_samples *samples,
+int mlp_samples_load(const char *path, const mlp_model *model, mlp_samples *samples,
                      mlp_error *error) {
-    safetensors_file *file;
+    quantize_source source;
+    file_error reason;
     memset(samples, 0, sizeof *samples);
-    if (open_file(directory, "heldout.safetensors", &file, error))
-        return -1;
-    const int result = read_samples(file, model, samples, error);
-    safetensors_close(file);
+    if (quantize_source_open(path, &source, &reason))
+        return mlp_fail(error, "%s", reason.text);
+    const int result = read_samples(&source, model, samples, error);
+    quantize_source_close(&source);
     return result;
 }

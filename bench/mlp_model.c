@@ -20,6 +20,9 @@ void mlp_model_release(mlp_model *model) {
     for (int i = 0; i < model->layer_count; i++) {
         free(model->layers[i].weight);
         free(model->layers[i].bias);
+        free(model->layers[i].stored.codes);
+        free(model->layers[i].stored.scales);
+        free(model->layers[i].stored.zero_points);
     }
     memset(model, 0, sizeof *model);
 }
@@ -45,6 +48,15 @@ int64_t mlp_model_parameters(const mlp_model *model) {
         count += layer->inputs * layer->outputs + (layer->bias ? layer->outputs : 0);
     }
     return count;
+}
+
+tdm_quant_parameters mlp_weight_parameters(const mlp_quantized_layer *layer, int64_t n, int64_t k) {
+    const int64_t inputs = layer->spec.shape[1];
+    const int64_t group = layer->spec.blocks[1] > 0 ? layer->spec.blocks[1] : inputs;
+    const int64_t row = layer->spec.blocks[0] == 0 ? 0 : n;
+    const int64_t place = row * ((inputs + group - 1) / group) + k / group;
+    return (tdm_quant_parameters){layer->scales[place],
+                                  layer->zero_points ? layer->zero_points[place] : 0};
 }
 
 static uint64_t next_random(uint64_t *state) { /* splitmix64 */

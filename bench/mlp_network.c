@@ -57,16 +57,17 @@ static const void *in_dtype(tdm_dtype dtype, const float *values, size_t count, 
     return halves;
 }
 
-/* A tensor on the device with these values; waits for the copy. */
-static tdm_status upload_values(const mlp_network *network, int rank, const int64_t *shape,
-                                const float *values, tdm_tensor **tensor) {
-    TRY(tdm_tensor_create(network->device, network->dtype, rank, shape, tensor));
+/* A tensor on the device with these values, rounded to a dtype of floats; waits for the copy. */
+static tdm_status upload_values(const mlp_network *network, tdm_dtype dtype, int rank,
+                                const int64_t *shape, const float *values, tdm_tensor **tensor) {
+    TRY(tdm_tensor_create(network->device, dtype, rank, shape, tensor));
     const size_t count = (size_t)tdm_tensor_elements(*tensor);
+    const size_t bytes = count * (size_t)tdm_dtype_info(dtype)->unit_bytes;
     void *owned;
-    const void *const stored = in_dtype(network->dtype, values, count, &owned);
-    const tdm_status status = stored ? tdm_copy_from_host(network->stream, *tensor, stored,
-                                                          count * network->element_bytes, NULL)
-                                     : TDM_OUT_OF_HOST_MEMORY;
+    const void *const stored = in_dtype(dtype, values, count, &owned);
+    const tdm_status status =
+        stored ? tdm_copy_from_host(network->stream, *tensor, stored, bytes, NULL)
+               : TDM_OUT_OF_HOST_MEMORY;
     free(owned);
     return status;
 }
@@ -82,18 +83,18 @@ static tdm_status upload_bytes(const mlp_network *network, tdm_dtype dtype, int 
 
 /* ---- quantized tensors ---- */
 
-/* u8 [batch][width] with parameters of the whole tensor. */
+/* A layer's calibrated inputs, [batch][width] with parameters of the whole tensor. */
 static tdm_status create_codes(const mlp_network *network, int64_t width,
-                               tdm_quant_parameters parameters, tdm_tensor **codes) {
+                               const mlp_quantized_layer *layer, tdm_tensor **codes) {
     const int64_t shape[2] = {network->batch, width};
     const int64_t one[2] = {1, 1};
     tdm_quantization quantization = TDM_QUANTIZATION_INIT;
     tdm_tensor *plain = NULL, *scale = NULL, *zero_point = NULL;
-    tdm_status status = tdm_tensor_create(network->device, TDM_U8, 2, shape, &plain);
+    tdm_status status = tdm_tensor_create(network->device, layer->input_dtype, 2, shape, &plain);
     if (status == TDM_OK)
-        status = upload_bytes(network, TDM_F32, 2, one, &parameters.scale, &scale);
+        status = upload_bytes(network, TDM_F32, 2, one, &layer->input.scale, &scale);
     if (status == TDM_OK)
-        status = upload_bytes(network, TDM_S32, 2, one, &parameters.zero_point, &zero_point);
+        status = upload_bytes(network, TDM_S32, 2, one, &layer->input.zero_point, &zero_point);
     quantization.scale = scale;
     quantization.zero_point = zero_point;
     if (status == TDM_OK)
@@ -104,23 +105,27 @@ static tdm_status create_codes(const mlp_network *network, int64_t width,
     return status;
 }
 
-/* s8 or s4 [outputs][inputs] with its scales. */
+/* s8 or s4 [outputs][inputs] with scales and zero points. */
 static tdm_status upload_codes(const mlp_network *network, const mlp_quantized_layer *source,
                                tdm_tensor **weight) {
     const tdm_quant_spec *const spec = &source->spec;
-    int64_t scale_shape[TDM_QUANT_MAX_RANK];
+    int64_t shape[TDM_QUANT_MAX_RANK];
     tdm_quantization quantization = TDM_QUANTIZATION_INIT;
-    tdm_tensor *codes = NULL, *scales = NULL;
-    tdm_quant_scale_shape(spec, scale_shape);
+    tdm_tensor *codes = NULL, *scales = NULL, *zero_points = NULL;
+    tdm_quant_scale_shape(spec, shape);
     memcpy(quantization.block, spec->blocks, 2 * sizeof *spec->blocks);
     tdm_status status = upload_bytes(network, spec->dtype, 2, spec->shape, source->codes, &codes);
     if (status == TDM_OK)
-        status = upload_bytes(network, TDM_F32, 2, scale_shape, source->scales, &scales);
+        status = upload_values(network, source->scale_dtype, 2, shape, source->scales, &scales);
+    if (status == TDM_OK && source->zero_points)
+        status = upload_bytes(network, TDM_S8, 2, shape, source->zero_points, &zero_points);
     quantization.scale = scales;
+    quantization.zero_point = zero_points;
     if (status == TDM_OK)
         status = tdm_tensor_quantized(codes, &quantization, weight);
     tdm_tensor_destroy(codes);
     tdm_tensor_destroy(scales);
+    tdm_tensor_destroy(zero_points);
     return status;
 }
 
@@ -130,12 +135,17 @@ static int is_calibrated(const mlp_network *network) {
     return network->precision->inputs == MLP_INPUTS_CALIBRATED;
 }
 
+/* Of a model with stored integers some layers may be floats. */
+static int has_codes(const mlp_network *network, int index) {
+    return network->quantized && network->quantized->layers[index].codes;
+}
+
 static tdm_status create_weight(const mlp_network *network, const mlp_layer *source, int index,
                                 tdm_tensor **weight) {
     const int64_t shape[2] = {source->outputs, source->inputs};
-    if (network->quantized)
+    if (has_codes(network, index))
         return upload_codes(network, &network->quantized->layers[index], weight);
-    return upload_values(network, 2, shape, source->weight, weight);
+    return upload_values(network, network->dtype, 2, shape, source->weight, weight);
 }
 
 /* Between layers of calibrated inputs there are integers, and a bias counts in units of theirs. */
@@ -144,7 +154,7 @@ static tdm_status create_rest(const mlp_network *network, const mlp_layer *sourc
     const int64_t shape[2] = {network->batch, source->outputs};
     const int integers = is_calibrated(network) && !last;
     if (integers)
-        TRY(create_codes(network, source->outputs, network->quantized->layers[index + 1].input,
+        TRY(create_codes(network, source->outputs, &network->quantized->layers[index + 1],
                          &layer->output));
     else
         TRY(tdm_tensor_create(network->device, network->dtype, 2, shape, &layer->output));
@@ -153,10 +163,10 @@ static tdm_status create_rest(const mlp_network *network, const mlp_layer *sourc
     if (integers)
         return upload_bytes(network, TDM_S32, 1, &source->outputs,
                             network->quantized->layers[index].bias, &layer->bias);
-    return upload_values(network, 1, &source->outputs, source->bias, &layer->bias);
+    return upload_values(network, network->dtype, 1, &source->outputs, source->bias, &layer->bias);
 }
 
-static tdm_status plan_layer(mlp_network *network, const tdm_tensor *input,
+static tdm_status plan_layer(mlp_network *network, int index, const tdm_tensor *input,
                              const tdm_tensor *weight, tdm_activation activation,
                              network_layer *layer) {
     tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
@@ -170,7 +180,7 @@ static tdm_status plan_layer(mlp_network *network, const tdm_tensor *input,
         TRY(tdm_tensor_layout(layer->bias, &desc.bias));
     desc.transpose_b = 1;
     desc.activation = activation;
-    desc.quantize_a = network->precision->inputs == MLP_INPUTS_BY_ROW;
+    desc.quantize_a = network->precision->inputs == MLP_INPUTS_BY_ROW && has_codes(network, index);
     desc.packed_b = 1;
     TRY(tdm_gemm_plan_create(network->device, &desc, &layer->plan));
     size_t workspace;
@@ -188,7 +198,8 @@ static tdm_status load_layer(mlp_network *network, const mlp_model *model, int i
     TRY(create_rest(network, source, index, last, layer));
     tdm_status status = create_weight(network, source, index, &weight);
     if (status == TDM_OK)
-        status = plan_layer(network, input, weight, last ? TDM_ACT_NONE : model->activation, layer);
+        status = plan_layer(network, index, input, weight, last ? TDM_ACT_NONE : model->activation,
+                            layer);
     if (status == TDM_OK)
         status = tdm_gemm_pack_b(layer->plan, network->stream, weight, &layer->weight);
     tdm_tensor_destroy(weight); /* goes back to the pool when the packing is done */
@@ -215,7 +226,7 @@ static tdm_status build(mlp_network *network, const mlp_model *model) {
     TRY(tdm_tensor_create(network->device, network->dtype, 2, shape, &network->input));
     const tdm_tensor *input = network->input;
     if (is_calibrated(network)) {
-        TRY(create_codes(network, network->inputs, network->quantized->layers[0].input,
+        TRY(create_codes(network, network->inputs, &network->quantized->layers[0],
                          &network->codes));
         input = network->codes;
     }

@@ -122,15 +122,17 @@ static void add_layer(const oracle_task *task, int index, activation_row activat
 
 /* ---- quantized layers ---- */
 
-/* Row n of the weights: as they are meant, or their integers alone. */
+/* Row n of the weights: as they are meant, or their integers alone, less the zero points. */
 static void weights_of(const mlp_quantized_layer *layer, int64_t n, int with_scale,
                        double *weight) {
     const int64_t inputs = layer->spec.shape[1];
     const int64_t group = layer->spec.blocks[1] > 0 ? layer->spec.blocks[1] : inputs;
-    const float *const scales = layer->scales + n * ((inputs + group - 1) / group);
+    tdm_quant_parameters own = {0.0f, 0};
     for (int64_t k = 0; k < inputs; k++) {
-        const double code = (double)tdm_quant_get(layer->spec.dtype, layer->codes, n * inputs + k);
-        weight[k] = with_scale ? (double)scales[k / group] * code : code;
+        if (k % group == 0)
+            own = mlp_weight_parameters(layer, n, k);
+        const int32_t code = tdm_quant_get(layer->spec.dtype, layer->codes, n * inputs + k);
+        weight[k] = (double)(code - own.zero_point) * (with_scale ? (double)own.scale : 1.0);
     }
 }
 
@@ -184,23 +186,23 @@ static void add_integer_layer(const oracle_task *task, int index, const layer_va
     const mlp_quantized_layer *const own = &task->quantized->layers[index];
     const int last = index + 1 == task->model->layer_count;
     const tdm_quant_parameters target = last ? own->input : own[1].input;
-    tdm_quant_range range = mlp_input_range;
+    tdm_quant_range range = mlp_input_range(last ? own : own + 1);
     if (task->model->activation == TDM_ACT_RELU)
         range.low = target.zero_point;
     for (int64_t n = 0; n < layer->outputs; n++) {
         weights_of(own, n, 0, task->weight);
         const double sum = sum_row(task->weight, 0.0, layer->inputs, in).z;
+        const float scale = mlp_weight_parameters(own, n, 0).scale;
         if (last) {
             const double bias = layer->bias ? (double)layer->bias[n] : 0.0;
-            const double product = (double)own->input.scale * (double)own->scales[n] * sum;
+            const double product = (double)own->input.scale * (double)scale * sum;
             const double error = 2.0 * accumulator_roundoff * (fabs(product) + fabs(bias)) +
                                  tdm_number_min_normal(TDM_F32);
             out->x[n] = product + bias;
             out->variance[n] = error * error;
         } else {
             const tdm_quant_parameters parameters = {
-                tdm_quant_multiplier(own->input.scale, own->scales[n], target.scale),
-                target.zero_point};
+                tdm_quant_multiplier(own->input.scale, scale, target.scale), target.zero_point};
             const int32_t bias = own->bias ? own->bias[n] : 0;
             out->x[n] = (double)(tdm_quant_requantize((int32_t)sum + bias, parameters, range) -
                                  target.zero_point);
@@ -222,9 +224,10 @@ static void start_row(const oracle_task *task, const float *input) {
         const double error = tdm_number_get(task->dtype, rounded, 0) - values->x[k];
         values->variance[k] = error * error;
         if (quantized && quantized->precision->inputs == MLP_INPUTS_CALIBRATED) {
-            const tdm_quant_parameters own = quantized->layers[0].input;
+            const mlp_quantized_layer *const first = &quantized->layers[0];
             values->x[k] =
-                (double)(tdm_quant_quantize(input[k], own, mlp_input_range) - own.zero_point);
+                (double)(tdm_quant_quantize(input[k], first->input, mlp_input_range(first)) -
+                         first->input.zero_point);
         }
     }
 }
@@ -237,7 +240,7 @@ static void compute_row(oracle_task *task, const float *input, double *logits, d
     for (int i = 0; i < model->layer_count; i++) {
         const int last = i + 1 == model->layer_count;
         const activation_row activation = activation_of(last ? TDM_ACT_NONE : model->activation);
-        if (!task->quantized)
+        if (!task->quantized || !task->quantized->layers[i].codes)
             add_layer(task, i, activation, &in, &out);
         else if (task->quantized->precision->inputs == MLP_INPUTS_CALIBRATED)
             add_integer_layer(task, i, &in, &out);

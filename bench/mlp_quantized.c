@@ -9,10 +9,9 @@
 #include "quant/observer.h"
 #include "quant/quant_reference.h"
 
-const tdm_quant_range mlp_input_range = {0, 255};
-
 static const mlp_precision precisions[] = {
-#define MLP_PRECISION_ROW(name, dtype, scheme, inputs, slack) {name, dtype, scheme, inputs, slack},
+#define MLP_PRECISION_ROW(name, dtype, scheme, inputs, slack, stored)                              \
+    {name, dtype, scheme, inputs, slack, stored},
     MLP_PRECISION_LIST(MLP_PRECISION_ROW)
 #undef MLP_PRECISION_ROW
 };
@@ -24,15 +23,62 @@ const mlp_precision *mlp_precision_from_name(const char *name) {
     return NULL;
 }
 
-int mlp_precision_check(const mlp_precision *precision, const mlp_model *model, mlp_error *reason) {
-    const tdm_quant_scheme *const scheme =
-        precision->scheme ? tdm_quant_scheme_from_name(precision->scheme) : NULL;
-    if (precision->inputs == MLP_INPUTS_CALIBRATED && model->layer_count > 1 &&
-        model->activation != TDM_ACT_NONE && model->activation != TDM_ACT_RELU)
+tdm_quant_range mlp_input_range(const mlp_quantized_layer *layer) {
+    return layer->input_dtype == TDM_S8 ? (tdm_quant_range){-128, 127} : (tdm_quant_range){0, 255};
+}
+
+double mlp_stored_slack(const mlp_model *model) {
+    double slack = 0.0;
+    for (int i = 0; i < model->layer_count; i++)
+        if (model->layers[i].stored.codes)
+            slack = fmax(slack, model->layers[i].stored.spec.dtype == TDM_S4 ? 0.015 : 0.005);
+    return slack;
+}
+
+/* ---- what suits a model ---- */
+
+/* Between layers of calibrated inputs there are integers alone. */
+static int check_calibrated(const mlp_precision *precision, const mlp_model *model,
+                            mlp_error *reason) {
+    if (model->layer_count > 1 && model->activation != TDM_ACT_NONE &&
+        model->activation != TDM_ACT_RELU)
         return mlp_fail(reason, "%s takes relu or no activation between its layers of integers",
                         precision->name);
-    for (int i = 0; scheme && scheme->dtype == TDM_S4 && i < model->layer_count; i++)
-        if (model->layers[i].inputs % 2 != 0)
+    for (int i = 0; precision->stored && i < model->layer_count; i++) {
+        const mlp_quantized_layer *const own = &model->layers[i].stored;
+        if (!own->codes || own->spec.dtype != TDM_S8 || own->spec.blocks[1] != 0)
+            return mlp_fail(reason,
+                            "%s takes 8-bit weights whose scales serve an output or all, and layer "
+                            "%d has others",
+                            precision->name, i);
+        if (own->input_dtype == TDM_DTYPE_NONE)
+            return mlp_fail(reason,
+                            "%s takes calibrated inputs, and the file says nothing of those of "
+                            "layer %d (tandem quantize --calibrate)",
+                            precision->name, i);
+    }
+    return 0;
+}
+
+static int has_nibbles(const mlp_precision *precision, const mlp_layer *layer) {
+    if (precision->stored)
+        return layer->stored.codes && layer->stored.spec.dtype == TDM_S4;
+    return precision->scheme && tdm_quant_scheme_from_name(precision->scheme)->dtype == TDM_S4;
+}
+
+int mlp_precision_check(const mlp_precision *precision, const mlp_model *model, mlp_error *reason) {
+    if (precision->stored && !model->scheme[0])
+        return mlp_fail(reason, "%s takes weights that are stored as integers, these are floats",
+                        precision->name);
+    if (precision->scheme && model->scheme[0])
+        return mlp_fail(reason,
+                        "%s would quantize weights that are stored as integers (%s); stored runs "
+                        "them as they are",
+                        precision->name, model->scheme);
+    if (precision->inputs == MLP_INPUTS_CALIBRATED && check_calibrated(precision, model, reason))
+        return -1;
+    for (int i = 0; i < model->layer_count; i++)
+        if (has_nibbles(precision, &model->layers[i]) && model->layers[i].inputs % 2 != 0)
             return mlp_fail(reason,
                             "%s has two weights in a byte, but layer %d takes %lld inputs, an odd "
                             "number",
@@ -60,6 +106,7 @@ static int quantize_weight(const mlp_layer *source, const tdm_quant_scheme *sche
             TDM_OK)
         return mlp_fail(error, "cannot quantize %lld x %lld weights: %s", (long long)shape[0],
                         (long long)shape[1], reason.text);
+    layer->scale_dtype = TDM_F32;
     layer->codes = calloc(layer->code_bytes, 1);
     layer->scales = calloc((size_t)tdm_quant_scale_count(&layer->spec), sizeof *layer->scales);
     if (!layer->codes || !layer->scales)
@@ -95,7 +142,7 @@ static int allocate_state(const mlp_model *model, const mlp_samples *samples,
 }
 
 /* The range of least squared error. Values that are all 0 say nothing about a scale: any does. */
-static int observe(const float *values, int64_t count, tdm_quant_parameters *parameters,
+static int observe(const float *values, int64_t count, mlp_quantized_layer *layer,
                    mlp_error *error) {
     const tdm_quant_observer_options options = {TDM_QUANT_OBSERVE_MSE, 1, 1, 0.0, 0.0};
     const size_t bytes = tdm_quant_observer_bytes(&options);
@@ -109,10 +156,12 @@ static int observe(const float *values, int64_t count, tdm_quant_parameters *par
         free(memory);
         return mlp_fail(error, "cannot calibrate: %s", reason.text);
     }
-    *parameters = tdm_quant_observer_parameters(observer, 0, TDM_QUANT_ASYMMETRIC, mlp_input_range);
+    layer->input_dtype = TDM_U8;
+    layer->input =
+        tdm_quant_observer_parameters(observer, 0, TDM_QUANT_ASYMMETRIC, mlp_input_range(layer));
     free(memory);
-    if (parameters->scale == 0.0f)
-        *parameters = (tdm_quant_parameters){1.0f, 0};
+    if (layer->input.scale == 0.0f)
+        layer->input = (tdm_quant_parameters){1.0f, 0};
     return 0;
 }
 
@@ -137,8 +186,7 @@ static int calibrate(const mlp_model *model, const mlp_samples *samples, mlp_qua
         return result;
     for (int i = 0; i < model->layer_count && !result; i++) {
         const float *const x = state.values[i % 2];
-        result = observe(x, samples->count * model->layers[i].inputs, &quantized->layers[i].input,
-                         error);
+        result = observe(x, samples->count * model->layers[i].inputs, &quantized->layers[i], error);
         if (i + 1 < model->layer_count)
             run_layer(&model->layers[i], model->activation, samples->count, x,
                       state.values[(i + 1) % 2]);
@@ -156,7 +204,8 @@ static int quantize_bias(const mlp_layer *source, mlp_quantized_layer *layer, ml
     if (!layer->bias)
         return mlp_fail(error, "out of memory for %lld biases", (long long)source->outputs);
     for (int64_t n = 0; n < source->outputs; n++) {
-        const double unit = (double)layer->input.scale * (double)layer->scales[n];
+        const double unit =
+            (double)layer->input.scale * (double)mlp_weight_parameters(layer, n, 0).scale;
         layer->bias[n] = tdm_int_from_f64((double)source->bias[n] / unit, -limit, limit);
     }
     return 0;
@@ -164,30 +213,51 @@ static int quantize_bias(const mlp_layer *source, mlp_quantized_layer *layer, ml
 
 /* ---- the model ---- */
 
-int mlp_quantized_make(const mlp_model *model, const mlp_precision *precision,
-                       const mlp_samples *calibration, mlp_quantized *quantized, mlp_error *error) {
-    memset(quantized, 0, sizeof *quantized);
-    quantized->precision = precision;
-    const tdm_quant_scheme *const scheme = tdm_quant_scheme_from_name(precision->scheme);
-    for (int i = 0; i < model->layer_count; i++)
-        if (quantize_weight(&model->layers[i], scheme, &quantized->layers[quantized->layer_count++],
-                            error))
-            return -1;
-    if (precision->inputs != MLP_INPUTS_CALIBRATED)
-        return 0;
-    if (calibrate(model, calibration, quantized, error))
-        return -1;
+static int quantize_biases(const mlp_model *model, mlp_quantized *quantized, mlp_error *error) {
     for (int i = 0; i + 1 < model->layer_count; i++)
         if (quantize_bias(&model->layers[i], &quantized->layers[i], error))
             return -1;
     return 0;
 }
 
+/* The file's integers, untouched. */
+static void borrow_stored(const mlp_model *model, mlp_quantized *quantized) {
+    quantized->borrows = 1;
+    for (; quantized->layer_count < model->layer_count; quantized->layer_count++)
+        quantized->layers[quantized->layer_count] = model->layers[quantized->layer_count].stored;
+}
+
+static int quantize_weights(const mlp_model *model, mlp_quantized *quantized, mlp_error *error) {
+    const tdm_quant_scheme *const scheme = tdm_quant_scheme_from_name(quantized->precision->scheme);
+    for (int i = 0; i < model->layer_count; i++)
+        if (quantize_weight(&model->layers[i], scheme, &quantized->layers[quantized->layer_count++],
+                            error))
+            return -1;
+    return 0;
+}
+
+int mlp_quantized_make(const mlp_model *model, const mlp_precision *precision,
+                       const mlp_samples *calibration, mlp_quantized *quantized, mlp_error *error) {
+    memset(quantized, 0, sizeof *quantized);
+    quantized->precision = precision;
+    if (precision->stored)
+        borrow_stored(model, quantized);
+    else if (quantize_weights(model, quantized, error))
+        return -1;
+    if (precision->inputs != MLP_INPUTS_CALIBRATED)
+        return 0;
+    if (!precision->stored && calibrate(model, calibration, quantized, error))
+        return -1;
+    return quantize_biases(model, quantized, error);
+}
+
 void mlp_quantized_release(mlp_quantized *quantized) {
     for (int i = 0; i < quantized->layer_count; i++) {
+        free(quantized->layers[i].bias);
+        if (quantized->borrows)
+            continue;
         free(quantized->layers[i].codes);
         free(quantized->layers[i].scales);
-        free(quantized->layers[i].bias);
     }
     memset(quantized, 0, sizeof *quantized);
 }

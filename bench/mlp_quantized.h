@@ -13,7 +13,7 @@
 /* How the inputs of a layer are stored. */
 typedef enum mlp_inputs {
     MLP_INPUTS_REAL,       /* in the precision's dtype */
-    MLP_INPUTS_CALIBRATED, /* u8, one range for each layer, known before */
+    MLP_INPUTS_CALIBRATED, /* u8, or s8 where a file says so, one range for each layer, known before */
     MLP_INPUTS_BY_ROW      /* s8, one range for each row, found when it comes */
 } mlp_inputs;
 
@@ -23,17 +23,24 @@ typedef struct mlp_precision {
     const char *scheme;    /* of the weights, a name in quant/schemes.h; NULL: in the dtype */
     mlp_inputs inputs;     /* of the layers */
     double accuracy_slack; /* share of right answers that may be lost */
+    int stored;            /* weights are those that the file has, which are integers */
 } mlp_precision;
 
-/* name, dtype, weights, inputs, slack. Floats are compared with the recorded accuracy, the others with f32. */
+/*
+ * name, dtype, weights, inputs, slack, stored. Floats are compared with the recorded accuracy, the others with f32, those of stored
+ * integers with both.
+ */
 #define MLP_PRECISION_LIST(X)                                                                      \
-    X("f32", TDM_F32, NULL, MLP_INPUTS_REAL, 0.003)                                                \
-    X("f16", TDM_F16, NULL, MLP_INPUTS_REAL, 0.003)                                                \
-    X("bf16", TDM_BF16, NULL, MLP_INPUTS_REAL, 0.003)                                              \
-    X("int8", TDM_F32, "s8-channel", MLP_INPUTS_CALIBRATED, 0.005)                                 \
-    X("int8-dynamic", TDM_F32, "s8-channel", MLP_INPUTS_BY_ROW, 0.005)                             \
-    X("w8", TDM_F32, "s8-channel", MLP_INPUTS_REAL, 0.005)                                         \
-    X("w4", TDM_F32, "s4-group", MLP_INPUTS_REAL, 0.015)
+    X("f32", TDM_F32, NULL, MLP_INPUTS_REAL, 0.003, 0)                                             \
+    X("f16", TDM_F16, NULL, MLP_INPUTS_REAL, 0.003, 0)                                             \
+    X("bf16", TDM_BF16, NULL, MLP_INPUTS_REAL, 0.003, 0)                                           \
+    X("int8", TDM_F32, "s8-channel", MLP_INPUTS_CALIBRATED, 0.005, 0)                              \
+    X("int8-dynamic", TDM_F32, "s8-channel", MLP_INPUTS_BY_ROW, 0.005, 0)                          \
+    X("w8", TDM_F32, "s8-channel", MLP_INPUTS_REAL, 0.005, 0)                                      \
+    X("w4", TDM_F32, "s4-group", MLP_INPUTS_REAL, 0.015, 0)                                        \
+    X("stored", TDM_F32, NULL, MLP_INPUTS_REAL, 0.005, 1)                                          \
+    X("stored-dynamic", TDM_F32, NULL, MLP_INPUTS_BY_ROW, 0.005, 1)                                \
+    X("stored-int8", TDM_F32, NULL, MLP_INPUTS_CALIBRATED, 0.005, 1)
 
 enum {
 #define MLP_PRECISION_ONE(...) +1
@@ -44,31 +51,26 @@ enum {
 /* NULL where no precision has the name. */
 const mlp_precision *mlp_precision_from_name(const char *name);
 
-typedef struct mlp_quantized_layer {
-    tdm_quant_spec spec; /* of the weights, [outputs][inputs] */
-    void *codes;
-    size_t code_bytes;
-    float *scales;
-    tdm_quant_parameters input; /* calibrated inputs */
-    int32_t *bias; /* calibrated inputs, all layers but the last: in units of both scales */
-} mlp_quantized_layer;
-
 typedef struct mlp_quantized {
     const mlp_precision *precision;
+    int borrows; /* all but the biases is the model's */
     int layer_count;
     mlp_quantized_layer layers[MLP_MAX_LAYERS];
 } mlp_quantized;
 
-/* Integers of calibrated inputs. */
-extern const tdm_quant_range mlp_input_range;
+/* Integers of a layer's calibrated inputs. */
+tdm_quant_range mlp_input_range(const mlp_quantized_layer *layer);
+
+/* Share of right answers that a model with stored integers may be below the recorded one; 0 where all are floats. */
+double mlp_stored_slack(const mlp_model *model);
 
 /* Whether a model can be run in a precision; -1 with the reason: an activation that is not fused into integers, an odd
- * number of inputs where two weights share a byte. */
+ * number of inputs where two weights share a byte, weights that are integers already, or are none. */
 int mlp_precision_check(const mlp_precision *precision, const mlp_model *model, mlp_error *reason);
 
 /*
- * Quantize the weights of a model that mlp_precision_check accepts; calibration: samples to find the ranges with, for
- * calibrated inputs. 0, or -1 with the reason. Release with mlp_quantized_release in both cases.
+ * Quantize the weights of a model that mlp_precision_check accepts, or take the stored ones, which must outlive *quantized;
+ * calibration: samples to find the ranges with, for calibrated inputs that are not stored. 0, or -1 with the reason. Release with mlp_quantized_release in both cases.
  */
 int mlp_quantized_make(const mlp_model *model, const mlp_precision *precision,
                        const mlp_samples *calibration, mlp_quantized *quantized, mlp_error *error);

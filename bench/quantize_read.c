@@ -104,15 +104,14 @@ static int take_codes(const safetensors_file *file, const safetensors_tensor *co
 
 /* ---- blocks ---- */
 
-static int take_blocks(const safetensors_tensor *tensor, const quantize_layout *layout,
-                       quantized_weight *weight, file_error *error) {
-    const int q8_0 = layout->storage == QUANTIZE_Q8_0;
-    size_t blocks;
-    if (quantize_layout_blocks(layout, tensor, &blocks, error))
-        return -1;
-    const size_t code_bytes =
-        blocks * ((q8_0 ? TDM_QUANT_Q8_0_BYTES : TDM_QUANT_Q4_0_BYTES) - sizeof(uint16_t));
+int quantized_weight_take_blocks(const quantize_tensor *tensor, quantized_weight *weight,
+                                 file_error *error) {
+    const int q8_0 = tensor->storage == QUANTIZE_Q8_0;
+    const size_t bytes = q8_0 ? TDM_QUANT_Q8_0_BYTES : TDM_QUANT_Q4_0_BYTES;
+    const size_t blocks = tensor->bytes / bytes;
+    const size_t code_bytes = blocks * (bytes - sizeof(uint16_t));
     unsigned char *const memory = malloc(code_bytes + blocks * sizeof(uint16_t) + 2);
+    memset(weight, 0, sizeof *weight);
     if (!memory)
         return file_fail(error, "out of memory for tensor \"%s\"",
                          file_printable(tensor->name).text);
@@ -121,6 +120,7 @@ static int take_blocks(const safetensors_tensor *tensor, const quantize_layout *
         tdm_quant_q8_0_split(tensor->data, blocks, scales, (int8_t *)memory);
     else
         tdm_quant_q4_0_split(tensor->data, blocks, scales, memory);
+    strcpy(weight->scheme, q8_0 ? "q8_0" : "q4_0");
     weight->memory = memory;
     weight->codes = memory;
     weight->code_bytes = code_bytes;
@@ -128,10 +128,26 @@ static int take_blocks(const safetensors_tensor *tensor, const quantize_layout *
     weight->scales = scales;
     weight->scale_bytes = blocks * sizeof *scales;
     weight->dtype = q8_0 ? TDM_S8 : TDM_S4;
-    memset(weight->block, 0, sizeof weight->block);
-    for (int i = 0; i < layout->rank; i++)
-        weight->block[i] = i == layout->rank - 1 ? TDM_QUANT_BLOCK_ELEMENTS : 1;
+    weight->rank = tensor->rank;
+    memcpy(weight->shape, tensor->shape, sizeof weight->shape);
+    for (int i = 0; i < tensor->rank; i++)
+        weight->block[i] = i == tensor->rank - 1 ? TDM_QUANT_BLOCK_ELEMENTS : 1;
     return 0;
+}
+
+/* Of a safetensors file, whose metadata says what the bytes are. */
+static int take_blocks(const safetensors_tensor *from, const quantize_layout *layout,
+                       quantized_weight *weight, file_error *error) {
+    size_t blocks;
+    quantize_tensor tensor = {.name = from->name,
+                              .storage = layout->storage,
+                              .rank = layout->rank,
+                              .data = from->data,
+                              .bytes = from->bytes};
+    memcpy(tensor.shape, layout->shape, sizeof tensor.shape);
+    return quantize_layout_blocks(layout, from, &blocks, error)
+               ? -1
+               : quantized_weight_take_blocks(&tensor, weight, error);
 }
 
 /* ---- the layer's input ---- */
@@ -186,13 +202,14 @@ static int read_weight(const safetensors_file *file, const char *name, quantized
         return -1;
     if (found == 0)
         return take_floats(tensor, weight, error);
+    if (layout.storage != QUANTIZE_PLAIN)
+        return take_blocks(tensor, &layout, weight, error);
     memcpy(weight->scheme, layout.scheme, sizeof weight->scheme);
     weight->dtype = layout.dtype;
     weight->rank = layout.rank;
     memcpy(weight->shape, layout.shape, sizeof weight->shape);
     memcpy(weight->block, layout.block, sizeof weight->block);
-    return layout.storage == QUANTIZE_PLAIN ? take_codes(file, tensor, &layout, weight, error)
-                                            : take_blocks(tensor, &layout, weight, error);
+    return take_codes(file, tensor, &layout, weight, error);
 }
 
 int quantized_weight_read(const safetensors_file *file, const char *name, quantized_weight *weight,

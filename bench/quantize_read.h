@@ -35,6 +35,10 @@ typedef struct quantized_weight {
 int quantized_weight_read(const safetensors_file *file, const char *name, quantized_weight *weight,
                           file_error *error);
 
+/* The same of a tensor in blocks, whatever its file is; without the layer's input. */
+int quantized_weight_take_blocks(const quantize_tensor *tensor, quantized_weight *weight,
+                                 file_error *error);
+
 /* Free what the weight owns. A weight of all zeros is accepted. */
 void quantized_weight_release(quantized_weight *weight);
 

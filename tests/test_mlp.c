@@ -5,10 +5,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -16,26 +14,10 @@
 #include "bench/mlp_oracle.h"
 #include "bench/safetensors.h"
 #include "quant/number_formats.h"
+#include "tests/support/test_folder.h"
 
 static const char digits[] = TANDEM_SOURCE_DIR "/examples/digits";
-
-static char directory[64];
-
-static int make_directory(void **state) {
-    (void)state;
-    strcpy(directory, "/tmp/tandem-test-XXXXXX");
-    return mkdtemp(directory) ? 0 : -1;
-}
-
-static int remove_directory(void **state) {
-    (void)state;
-    char path[96];
-    snprintf(path, sizeof path, "%s/model.safetensors", directory);
-    unlink(path);
-    snprintf(path, sizeof path, "%s/heldout.safetensors", directory);
-    unlink(path);
-    return rmdir(directory);
-}
+static const char heldout[] = TANDEM_SOURCE_DIR "/examples/digits/heldout.safetensors";
 
 /* ---- reading ---- */
 
@@ -45,7 +27,7 @@ static void test_digits_model(void **state) {
     mlp_samples samples = {0};
     mlp_error error;
     if (mlp_model_load(digits, &model, &error) ||
-        mlp_samples_load(digits, &model, &samples, &error))
+        mlp_samples_load(heldout, &model, &samples, &error))
         fail_msg("%s", error.text);
     assert_string_equal(model.name, "digits");
     assert_int_equal(model.layer_count, 3);
@@ -73,10 +55,9 @@ static const float zeros[64];
 
 static void write_file(const char *name, const safetensors_tensor *tensors, size_t count,
                        const safetensors_pair *metadata, size_t pairs) {
-    char path[96];
+    char path[TEST_PATH];
     safetensors_error error;
-    snprintf(path, sizeof path, "%s/%s", directory, name);
-    if (safetensors_write(path, tensors, count, metadata, pairs, &error))
+    if (safetensors_write(test_folder_path(path, name), tensors, count, metadata, pairs, &error))
         fail_msg("%s", error.text);
 }
 
@@ -85,7 +66,7 @@ static const safetensors_pair good_metadata[] = {{"architecture", "mlp"}, {"acti
 static void expect_model_refused(const char *sentence) {
     mlp_model model;
     mlp_error error = {""};
-    if (!mlp_model_load(directory, &model, &error))
+    if (!mlp_model_load(test_folder(), &model, &error))
         fail_msg("accepted instead of \"%s\"", sentence);
     if (!strstr(error.text, sentence))
         fail_msg("refused with \"%s\", not with \"%s\"", error.text, sentence);
@@ -100,7 +81,7 @@ static void test_layers_are_found_by_name(void **state) {
     write_file("model.safetensors", tensors, 4, good_metadata, 2);
     mlp_model model;
     mlp_error error;
-    if (mlp_model_load(directory, &model, &error))
+    if (mlp_model_load(test_folder(), &model, &error))
         fail_msg("%s", error.text);
     assert_int_equal(model.layer_count, 3);
     assert_int_equal(mlp_model_inputs(&model), 5);
@@ -207,11 +188,13 @@ static void test_broken_samples(void **state) {
     mlp_model model;
     mlp_error error;
     write_file("model.safetensors", &weight, 1, good_metadata, 2);
-    assert_int_equal(mlp_model_load(directory, &model, &error), 0);
+    assert_int_equal(mlp_model_load(test_folder(), &model, &error), 0);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         mlp_samples samples;
+        char path[TEST_PATH];
         write_file("heldout.safetensors", rows[i].tensors, 2, NULL, 0);
-        assert_int_equal(mlp_samples_load(directory, &model, &samples, &error), -1);
+        test_folder_path(path, "heldout.safetensors");
+        assert_int_equal(mlp_samples_load(path, &model, &samples, &error), -1);
         if (!strstr(error.text, rows[i].sentence))
             fail_msg("refused with \"%s\", not with \"%s\"", error.text, rows[i].sentence);
         mlp_samples_release(&samples);
@@ -278,7 +261,7 @@ static void test_oracle_on_digits(void **state) {
     mlp_samples samples;
     mlp_error error;
     if (mlp_model_load(digits, &model, &error) ||
-        mlp_samples_load(digits, &model, &samples, &error))
+        mlp_samples_load(heldout, &model, &samples, &error))
         fail_msg("%s", error.text);
     check_bound(&model, &samples, TDM_F32, 100);
     check_bound(&model, &samples, TDM_F16, 100);
@@ -342,11 +325,11 @@ static void test_nan_is_wrong(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_digits_model),
-        cmocka_unit_test_setup_teardown(test_layers_are_found_by_name, make_directory,
-                                        remove_directory),
-        cmocka_unit_test_setup_teardown(test_broken_models, make_directory, remove_directory),
-        cmocka_unit_test_setup_teardown(test_broken_metadata, make_directory, remove_directory),
-        cmocka_unit_test_setup_teardown(test_broken_samples, make_directory, remove_directory),
+        cmocka_unit_test_setup_teardown(test_layers_are_found_by_name, test_folder_make,
+                                        test_folder_remove),
+        cmocka_unit_test_setup_teardown(test_broken_models, test_folder_make, test_folder_remove),
+        cmocka_unit_test_setup_teardown(test_broken_metadata, test_folder_make, test_folder_remove),
+        cmocka_unit_test_setup_teardown(test_broken_samples, test_folder_make, test_folder_remove),
         cmocka_unit_test(test_oracle_on_digits),
         cmocka_unit_test(test_oracle_on_synthetic),
         cmocka_unit_test(test_reference_rows_span_the_samples),

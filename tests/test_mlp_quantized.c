@@ -13,6 +13,7 @@
 #include "bench/mlp_oracle.h"
 
 static const char digits[] = TANDEM_SOURCE_DIR "/examples/digits";
+static const char heldout[] = TANDEM_SOURCE_DIR "/examples/digits/heldout.safetensors";
 
 /* ---- arithmetic as a device does it ---- */
 
@@ -137,7 +138,7 @@ typedef struct model_case {
 static void open_digits(model_case *opened) {
     mlp_error error;
     if (mlp_model_load(digits, &opened->model, &error) ||
-        mlp_samples_load(digits, &opened->model, &opened->samples, &error))
+        mlp_samples_load(heldout, &opened->model, &opened->samples, &error))
         fail_msg("%s", error.text);
     opened->calibration = opened->samples;
     opened->calibration.count = 100;

@@ -1,0 +1,263 @@
+/* `tandem infer` on what `tandem quantize` wrote: every scheme of the digits, as it is stored, on the devices of this run. */
+// ctest: device timeout=300
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <cjson/cJSON.h>
+
+#include "bench/mlp_oracle.h"
+#include "bench/safetensors.h"
+#include "tests/support/test_folder.h"
+#include "tests/support/test_program.h"
+
+static const char program[] = TANDEM_BINARY_DIR "/bin/tandem";
+static const char digits[] = TANDEM_SOURCE_DIR "/examples/digits";
+static const char heldout[] = TANDEM_SOURCE_DIR "/examples/digits/heldout.safetensors";
+
+enum {
+    PATIENCE_S = 240,
+    RECORDED = 60 /* images whose activations calibrate */
+};
+
+static int is_small(void) {
+    const char *const scale = getenv("TANDEM_TEST_SCALE");
+    return scale && !strcmp(scale, "small");
+}
+
+static test_program_result run(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static test_program_result run(const char *format, ...) {
+    char command[2048];
+    va_list arguments;
+    va_start(arguments, format);
+    assert_true(vsnprintf(command, sizeof command, format, arguments) < (int)sizeof command);
+    va_end(arguments);
+    return test_program_run(program, command, NULL, PATIENCE_S);
+}
+
+/* The digits in a scheme in the folder, which then has no other model. */
+static void quantize(const char *scheme, const char *name, const char *more) {
+    char path[TEST_PATH];
+    remove(test_folder_path(path, "model.safetensors"));
+    remove(test_folder_path(path, "model.gguf"));
+    test_program_result result = run("quantize %s/model.safetensors %s --scheme %s %s", digits,
+                                     test_folder_path(path, name), scheme, more);
+    if (result.exit_code != 0)
+        fail_msg("%s", result.errors);
+    test_program_release(&result);
+}
+
+/* Results of infer on the folder, of all images or of some: the oracle takes its time. */
+static cJSON *infer(int exit_code, int all, const char *precisions) {
+    const char *const images = is_small() ? "--images 4 --batch 1,3"
+                               : all      ? "--batch 250"
+                                          : "--images 24 --batch 24";
+    test_program_result result = run("infer %s --heldout %s --seconds 0 %s --precision %s --json -",
+                                     test_folder(), heldout, images, precisions);
+    if (result.exit_code != exit_code)
+        fail_msg("exit %d: %s", result.exit_code, result.errors);
+    cJSON *const root = cJSON_Parse(result.output);
+    assert_non_null(root);
+    test_program_release(&result);
+    return root;
+}
+
+static const char *text_of(const cJSON *object, const char *key) {
+    const char *const text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, key));
+    return text ? text : "";
+}
+
+static double metric_of(const cJSON *row, const char *key) {
+    const cJSON *const item =
+        cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(row, "metrics"), key);
+    return cJSON_IsNumber(item) ? item->valuedouble : NAN;
+}
+
+/* Rows of a precision, each of them good: within the oracle's bound, with the answers of the floats. */
+static int check_rows(const cJSON *root, const char *precision, const char *scheme, double bytes) {
+    char name[64];
+    int count = 0;
+    const cJSON *row;
+    snprintf(name, sizeof name, " %s %s batch ", precision, scheme);
+    cJSON_ArrayForEach(row, cJSON_GetObjectItemCaseSensitive(root, "results")) {
+        if (strcmp(text_of(row, "dtype"), precision) != 0)
+            continue;
+        if (strcmp(text_of(row, "status"), "ok") != 0)
+            fail_msg("%s is %s: %s", text_of(row, "case"), text_of(row, "status"),
+                     text_of(row, "reason"));
+        assert_non_null(strstr(text_of(row, "case"), name));
+        assert_true(metric_of(row, "share_of_bound") <= 1.0);
+        assert_true(metric_of(row, "images_per_s") > 0.0);
+        /* codes, scales and biases, and what kernels pad */
+        assert_true(metric_of(row, "weight_bytes") > 84480 * bytes);
+        assert_true(metric_of(row, "weight_bytes") < 84480 * bytes * 1.45);
+        if (metric_of(row, "images") == 500.0)
+            assert_true(fabs(metric_of(row, "accuracy") - 0.98) <=
+                        (bytes < 1 ? 0.015 : 0.005) + 1e-9);
+        count++;
+    }
+    return count;
+}
+
+static void every_scheme_runs_as_it_is_stored(void **state) {
+    (void)state;
+    static const struct {
+        const char *scheme, *file;
+        double bytes;
+    } rows[] = {
+        {"s4-group-zero", "model.safetensors", 0.5},
+        {"s8-tensor", "model.safetensors", 1},
+        {"q4_0", "model.gguf", 0.5},
+        {"s8-channel", "model.safetensors", 1},
+        {"s8-group", "model.safetensors", 1},
+        {"u8-tensor", "model.safetensors", 1},
+        {"s4-channel", "model.safetensors", 0.5},
+        {"s4-group", "model.safetensors", 0.5},
+        {"q8_0", "model.safetensors", 1},
+        {"q4_0", "model.safetensors", 0.5},
+        {"q8_0", "model.gguf", 1},
+    };
+    const size_t count = is_small() ? 3 : sizeof rows / sizeof *rows;
+    for (size_t i = 0; i < count; i++) {
+        quantize(rows[i].scheme, rows[i].file, "");
+        cJSON *const root = infer(0, i < 2, "stored,stored-dynamic");
+        assert_true(check_rows(root, "stored", rows[i].scheme, rows[i].bytes) > 0);
+        assert_true(check_rows(root, "stored-dynamic", rows[i].scheme, rows[i].bytes) > 0);
+        cJSON_Delete(root);
+    }
+}
+
+/* Activations of the first images, layer by layer, as somebody's framework would record them. */
+static void record_activations(const char *path) {
+    mlp_model model;
+    mlp_samples samples;
+    mlp_error error;
+    file_error reason;
+    safetensors_tensor tensors[3];
+    static const char *const names[] = {"layers.0.input", "layers.1.input", "layers.2.input"};
+    assert_int_equal(mlp_model_load(digits, &model, &error), 0);
+    assert_int_equal(mlp_samples_load(heldout, &model, &samples, &error), 0);
+    float *x = samples.inputs;
+    for (int l = 0; l < model.layer_count; l++) {
+        const mlp_layer *const layer = &model.layers[l];
+        tensors[l] = (safetensors_tensor){.name = names[l],
+                                          .dtype = SAFETENSORS_F32,
+                                          .rank = 2,
+                                          .shape = {RECORDED, layer->inputs},
+                                          .data = x,
+                                          .bytes = RECORDED * (size_t)layer->inputs * sizeof *x};
+        float *const y = calloc(RECORDED * (size_t)layer->outputs, sizeof *y);
+        for (int64_t i = 0; i < RECORDED * layer->outputs; i++) {
+            float sum = layer->bias[i % layer->outputs];
+            for (int64_t k = 0; k < layer->inputs; k++)
+                sum += layer->weight[i % layer->outputs * layer->inputs + k] *
+                       x[i / layer->outputs * layer->inputs + k];
+            y[i] = sum > 0 ? sum : 0;
+        }
+        x = y;
+    }
+    assert_int_equal(safetensors_write(path, tensors, 3, NULL, 0, &reason), 0);
+    free(x);
+    for (int l = 1; l < model.layer_count; l++)
+        free((void *)(uintptr_t)tensors[l].data);
+    mlp_samples_release(&samples);
+    mlp_model_release(&model);
+}
+
+static void calibrated_models_run_on_integers(void **state) {
+    (void)state;
+    static const struct {
+        const char *scheme, *activations;
+    } rows[] = {{"s8-channel", "u8"}, {"u8-tensor", "s8"}, {"s8-tensor", "u8"}};
+    char path[TEST_PATH], more[512];
+    record_activations(test_folder_path(path, "activations.safetensors"));
+    for (int i = 0; i < (is_small() ? 2 : 3); i++) {
+        snprintf(more, sizeof more, "--calibrate %s --activations %s", path, rows[i].activations);
+        quantize(rows[i].scheme, "model.safetensors", more);
+        cJSON *const root = infer(0, i == 0, "stored-int8,stored");
+        assert_true(check_rows(root, "stored-int8", rows[i].scheme, 1) > 0);
+        assert_true(check_rows(root, "stored", rows[i].scheme, 1) > 0);
+        cJSON_Delete(root);
+    }
+}
+
+static void expect(test_program_result result, int exit_code, const char *output,
+                   const char *errors) {
+    if (result.exit_code != exit_code || strstr(result.output, output) == NULL ||
+        strstr(result.errors, errors) == NULL)
+        fail_msg("%d, expected '%s' and '%s'\n-- output:\n%s\n-- errors:\n%s", result.exit_code,
+                 output, errors, result.output, result.errors);
+    test_program_release(&result);
+}
+
+/* What is not asked for goes by the model; what is and does not suit is skipped, with the reason. */
+static void nothing_is_quantized_again(void **state) {
+    (void)state;
+    quantize("s4-group", "model.safetensors", "--skip layers.2");
+    test_program_result result =
+        run("infer %s --heldout %s --seconds 0 --images 4 --batch 2", test_folder(), heldout);
+    assert_int_equal(result.exit_code, 0);
+    assert_non_null(strstr(result.output, "  stored s4-group "));
+    assert_non_null(strstr(result.output, "  stored-dynamic s4-group "));
+    assert_null(strstr(result.output, "stored-int8"));
+    assert_null(strstr(result.output, "synthetic"));
+    assert_null(strstr(result.output, " w4 "));
+    test_program_release(&result);
+    result =
+        run("infer %s --heldout %s --seconds 0 --images 4 --batch 2 --precision w4,stored-int8",
+            test_folder(), heldout);
+    assert_non_null(strstr(result.errors, "stored-int8 takes 8-bit weights whose scales serve"));
+    expect(result, 0, "skipped",
+           "w4 would quantize weights that are stored as integers (s4-group)");
+    expect(run("infer %s --seconds 0 --images 4 --batch 2 --precision stored --synthetic none",
+               digits),
+           0, "skipped", "stored takes weights that are stored as integers, these are floats");
+    expect(run("infer %s --heldout /nonexistent/images", test_folder()), 1, "",
+           "/nonexistent/images");
+    expect(run("infer %s --heldout %s/model.safetensors", test_folder(), digits), 1, "",
+           "no \"images\" of two dimensions and \"labels\"");
+}
+
+/* Scales of another model: the logits are those of the file's numbers, the answers are lost. */
+static void answers_that_are_lost_fail(void **state) {
+    (void)state;
+    char path[TEST_PATH];
+    size_t size;
+    quantize("s8-tensor", "model.safetensors", "");
+    unsigned char *const bytes = test_file_read(test_folder_path(path, "model.safetensors"), &size);
+    safetensors_file *file;
+    file_error error;
+    assert_int_equal(safetensors_parse(bytes, size, &file, &error), 0);
+    const safetensors_tensor *const scale = safetensors_find(file, "layers.2.weight_scale");
+    assert_non_null(scale);
+    bytes[(const unsigned char *)scale->data - bytes + 3] ^= 0x80; /* its sign */
+    safetensors_close(file);
+    test_file_write(path, bytes, size);
+    free(bytes);
+    if (is_small())
+        return; /* of four images nothing is claimed */
+    cJSON *const root = infer(1, 1, "stored");
+    const cJSON *const row =
+        cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(root, "results"), 0);
+    assert_string_equal(text_of(row, "status"), "failed");
+    assert_non_null(strstr(text_of(row, "reason"), ", recorded is 0.9800"));
+    assert_true(metric_of(row, "share_of_bound") <= 1.0);
+    cJSON_Delete(root);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_scheme_runs_as_it_is_stored),
+        cmocka_unit_test(calibrated_models_run_on_integers),
+        cmocka_unit_test(nothing_is_quantized_again),
+        cmocka_unit_test(answers_that_are_lost_fail),
+    };
+    return cmocka_run_group_tests_name("infer_stored", tests, test_folder_make, test_folder_remove);
+}
