@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -21,6 +22,8 @@
 #define DEFAULT_EVENTS (1 << 18)
 #define LARGEST_EVENTS (1 << 26)
 #define WRITE_EVERY_MS 100
+/* Names that are tried for a trace of the environment's. */
+#define MOST_NUMBERS 100
 /* After so many events their room in the ring is free again. */
 #define EVENTS_AT_ONCE 4096
 
@@ -223,17 +226,23 @@ static void *write_events(void *user) {
  * program.
  */
 static tdm_status open_file(const char *path, int *file) {
-    struct stat status;
+    struct stat status = {.st_mode = 0};
     *file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
     if (*file < 0)
         return tdm_fail(TDM_IO_ERROR, "memory_trace_start: %s cannot be written: %s", path,
                         strerror(errno));
-    if (fstat(*file, &status) == 0 && (S_ISREG(status.st_mode) || S_ISCHR(status.st_mode)) &&
-        fcntl(*file, F_SETFL, 0) == 0 && (S_ISCHR(status.st_mode) || ftruncate(*file, 0) == 0))
+    if (fstat(*file, &status) == 0 && S_ISCHR(status.st_mode) && fcntl(*file, F_SETFL, 0) == 0)
+        return TDM_OK;
+    // Two traces in one file would both be lost.
+    const bool regular = S_ISREG(status.st_mode);
+    const bool taken = regular && flock(*file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    if (regular && !taken && ftruncate(*file, 0) == 0)
         return TDM_OK;
     close(*file);
     *file = -1;
-    return tdm_fail(TDM_IO_ERROR, "memory_trace_start: %s is no regular file", path);
+    return taken ? tdm_fail(TDM_BAD_STATE,
+                            "memory_trace_start: %s is being written by another trace", path)
+                 : tdm_fail(TDM_IO_ERROR, "memory_trace_start: %s is no regular file", path);
 }
 
 /* The program's signals are for its own threads. */
@@ -370,21 +379,33 @@ tdm_status tdm_memory_trace_stop(tdm_memory_trace *trace) {
 
 /* ---- the environment ------------------------------------------------------------------------------------- */
 
+/* The path with the process's id for %p, and behind it the number where that is not 1. False where it is too long. */
+static bool numbered_path(const char *path, int number, char *text, size_t size) {
+    const char *const id = strstr(path, "%p");
+    int length =
+        id ? snprintf(text, size, "%.*s%ld%s", (int)(id - path), path, (long)getpid(), id + 2)
+           : snprintf(text, size, "%s", path);
+    if (number > 1 && length >= 0 && (size_t)length < size)
+        length += snprintf(text + length, size - (size_t)length, ".%d", number);
+    return length >= 0 && (size_t)length < size;
+}
+
 tdm_memory_trace *tdm_memory_trace_open_named(tdm_device *device) {
+    // A program may open several devices, and one of them twice; others may write traces of the same name.
     static atomic_int opened;
-    const char *const path = device->context->memory_trace;
-    if (!path)
-        return NULL;
-    // A program may open several devices, and one of them twice.
-    const int number = atomic_fetch_add(&opened, 1) + 1;
-    char numbered[4096];
-    const int length = number == 1 ? snprintf(numbered, sizeof numbered, "%s", path)
-                                   : snprintf(numbered, sizeof numbered, "%s.%d", path, number);
+    char path[4096];
     tdm_memory_trace *trace = NULL;
-    const tdm_memory_trace_options options = {.struct_size = sizeof options, .path = numbered};
-    if ((size_t)length >= sizeof numbered)
-        tdm_log(TDM_LOG_WARNING, "pool", "TANDEM_MEMORY_TRACE: the path is too long");
-    else if (tdm_pool_trace_start(device->pool, &options, device->info.selector, &trace) != TDM_OK)
+    const tdm_memory_trace_options options = {.struct_size = sizeof options, .path = path};
+    tdm_status status = TDM_BAD_STATE;
+    if (!device->context->memory_trace)
+        return NULL;
+    for (int tries = 0; status == TDM_BAD_STATE && tries < MOST_NUMBERS; tries++) {
+        const int number = atomic_fetch_add(&opened, 1) + 1;
+        status = numbered_path(device->context->memory_trace, number, path, sizeof path)
+                     ? tdm_pool_trace_start(device->pool, &options, device->info.selector, &trace)
+                     : tdm_fail(TDM_IO_ERROR, "the path is too long");
+    }
+    if (status != TDM_OK)
         tdm_log(TDM_LOG_WARNING, "pool", "TANDEM_MEMORY_TRACE: %s", tdm_last_detail());
     return trace;
 }

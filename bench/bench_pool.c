@@ -308,7 +308,8 @@ int bench_pool_command(int argc, char **argv) {
         .orders = "lifo,fifo,random",
         .live = "100,1000,10000,100000",
         .threads = "1,2",
-        .traces = "prefill,decode,growing,training,log,uniform,powers,two,pareto",
+        .traces = "prefill,decode,growing,training,bare-prefill,bare-decode,bare-growing,"
+                  "bare-training,log,uniform,powers,two,pareto",
         .settings = BENCH_SETTINGS_INIT,
     };
     char trace_choices[160];

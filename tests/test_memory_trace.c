@@ -431,6 +431,9 @@ static void a_file_is_ours_alone_and_starts_empty(void **state) {
         trace_data trace;
         file_error error;
         assert_int_equal(tdm_pool_trace_start(own.pool, &options, NULL, &recorder), TDM_OK);
+        tdm_memory_trace *second;
+        assert_int_equal(tdm_pool_trace_start(own.pool, &options, NULL, &second), TDM_BAD_STATE);
+        assert_non_null(strstr(tdm_last_detail(), "is being written by another trace"));
         tdm_block_release(take(&own, 1000, 1));
         assert_int_equal(tdm_memory_trace_stop(recorder), TDM_OK);
         assert_int_equal(trace_load(path, 0, &trace, &error), 0);

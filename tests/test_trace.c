@@ -586,8 +586,10 @@ static void a_budget_is_kept(void **state) {
 /* The traces of `tandem bench pool`, as it generates them. */
 static void little_more_is_reserved_than_must_be(void **state) {
     (void)state;
-    static const char *const names[] = {"prefill", "decode", "growing", "training", "log",
-                                        "uniform", "powers", "two",     "pareto"};
+    static const char *const names[] = {
+        "prefill",     "decode",       "growing",       "training", "bare-prefill",
+        "bare-decode", "bare-growing", "bare-training", "log",      "uniform",
+        "powers",      "two",          "pareto"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         pool_case item = {.seed = 1};
         trace_data trace;

@@ -111,6 +111,16 @@ DEVICE_TEST(the_environment_asks_for_a_trace) {
         if (opened > 1)
             unlink(numbered);
     }
+    char named[80];
+    snprintf(named, sizeof named, "%s-%%p-x", path);
+    setenv("TANDEM_MEMORY_TRACE", named, 1);
+    opened++;
+    run_program(device, "with its process");
+    snprintf(named, sizeof named, "%s-%ld-x.%d", path, (long)getpid(), opened);
+    load(named, &trace);
+    expect_work(&trace, device->info.selector, "with its process");
+    trace_release(&trace);
+    unlink(named);
     setenv("TANDEM_MEMORY_TRACE", "/nonexistent/trace", 1);
     opened++;
     run_program(device, "undisturbed");

@@ -241,8 +241,8 @@ inline tdm_memory_trace_options tdm_memory_trace_options_init() {
  * Record every allocation of the device's pool from here on, its first use by each stream and when it is freed: size,
  * stream, tag, time. docs/memory.md has the format; `tandem trace` shows and replays it. The program is not held up by
  * the file: events wait in a ring. Several traces may run at a time. The caller ends it with tdm_memory_trace_stop, until
- * which it keeps the device. Statuses: TDM_BAD_ARGUMENT, TDM_IO_ERROR (the file cannot be made), TDM_OUT_OF_HOST_MEMORY, what
- * `write` returned. Thread-safe. Since 0.1.
+ * which it keeps the device. Statuses: TDM_BAD_ARGUMENT, TDM_IO_ERROR (the file cannot be made), TDM_BAD_STATE (another
+ * trace is being written to it), TDM_OUT_OF_HOST_MEMORY, what `write` returned. Thread-safe. Since 0.1.
  */
 TDM_API tdm_status tdm_memory_trace_start(tdm_device *device,
                                           const tdm_memory_trace_options *options,
