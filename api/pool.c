@@ -18,14 +18,36 @@ static inline void relax(void) {
 #endif
 }
 
+/* Pauses before a waiter tries again: at first, where threads have met lately, and at most before it sleeps. */
+#define SHORT_WAIT 16
+#define LONG_WAIT 512
+#define LONGEST_WAIT 16384
+/* Operations without meeting another thread after which waits are short again. */
+#define CROWD_MEMORY 1000
+
+/*
+ * Handing the lock over costs as much as tens of operations, for the lines of the pool move to the other core. Where two threads
+ * work the pool at the same time, each had better do many operations in a row: waits are long then, and the lock is not asked
+ * for meanwhile.
+ */
 void tdm_pool_lock(tdm_pool *pool) {
-    for (int distance = 8; distance <= 2048; distance *= 2) {
-        if (pthread_mutex_trylock(&pool->lock) == 0)
-            return;
-        for (int i = 0; i < distance; i++)
+    if (pthread_mutex_trylock(&pool->lock) == 0) {
+        const int crowd = atomic_load_explicit(&pool->crowd, memory_order_relaxed);
+        if (crowd)
+            atomic_store_explicit(&pool->crowd, crowd - 1, memory_order_relaxed);
+        return;
+    }
+    const bool crowded = atomic_load_explicit(&pool->crowd, memory_order_relaxed) != 0;
+    for (int wait = crowded ? LONG_WAIT : SHORT_WAIT; wait <= LONGEST_WAIT; wait *= 4) {
+        for (int i = 0; i < wait; i++)
             relax();
+        if (pthread_mutex_trylock(&pool->lock) == 0) {
+            atomic_store_explicit(&pool->crowd, CROWD_MEMORY, memory_order_relaxed);
+            return;
+        }
     }
     pthread_mutex_lock(&pool->lock);
+    atomic_store_explicit(&pool->crowd, CROWD_MEMORY, memory_order_relaxed);
 }
 
 void tdm_pool_unlock(tdm_pool *pool) {

@@ -81,6 +81,7 @@ typedef struct tdm_pool_totals {
 
 struct tdm_pool {
     pthread_mutex_t lock;
+    atomic_int crowd;           /* not 0: threads have met at the lock lately */
     pthread_mutex_t marks_lock; /* leaf: uses of live blocks */
     tdm_pool_upstream upstream;
     uint64_t budget;
@@ -103,7 +104,7 @@ struct tdm_pool {
     tdm_pool_listener *listeners; /* changed under both locks, so that either guards reading */
 };
 
-/* Waiters spin a little, at growing distances, before they sleep: sections are shorter than a switch of threads. */
+/* Waiters spin, at growing distances, before they sleep: sections are shorter than a switch of threads. */
 void tdm_pool_lock(tdm_pool *pool);
 void tdm_pool_unlock(tdm_pool *pool);
 
