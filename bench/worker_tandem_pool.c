@@ -17,9 +17,9 @@
 
 typedef struct pool_state pool_state;
 
-/* What one thread has. */
+/* What one thread has, in cache lines of its own. */
 typedef struct pool_lane {
-    pool_state *state;
+    _Alignas(128) pool_state *state;
     void **blocks;
     int64_t live, oldest;
     uint32_t sizes[SIZES];
@@ -200,7 +200,10 @@ static void release(void *state) {
 }
 
 static int make_lanes(pool_state *own) {
-    own->lanes = calloc((size_t)own->item.threads, sizeof *own->lanes);
+    const size_t bytes = (size_t)own->item.threads * sizeof *own->lanes;
+    own->lanes = aligned_alloc(_Alignof(pool_lane), bytes);
+    if (own->lanes != NULL)
+        memset(own->lanes, 0, bytes);
     for (int64_t i = 0; own->lanes != NULL && i < own->item.threads; i++) {
         pool_lane *const lane = &own->lanes[i];
         lane->state = own;
