@@ -2,6 +2,29 @@
 #include "api/core.h"
 #include "api/device_internal.h"
 #include "api/handles.h"
+#include "api/memory_pool.h"
+
+/* From a private pool, or the device's own for NULL. */
+static tdm_status create(tdm_device *device, tdm_memory_pool *pool, uint32_t stream, size_t bytes,
+                         tdm_buffer **buffer) {
+    tdm_buffer *const created = tdm_host_calloc(1, sizeof *created);
+    if (!created)
+        return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "buffer_create: no host memory");
+    const tdm_status status = tdm_device_alloc(device, pool, bytes, stream, &created->block);
+    if (status != TDM_OK) {
+        tdm_host_free(created);
+        return status;
+    }
+    atomic_store(&created->references, 1);
+    tdm_device_retain(device);
+    tdm_memory_pool_retain(pool);
+    created->device = device;
+    created->pool = pool;
+    created->bytes = bytes;
+    tdm_buffer_note(created);
+    *buffer = created;
+    return TDM_OK;
+}
 
 tdm_status tdm_buffer_create(tdm_device *device, size_t bytes, tdm_buffer **buffer) {
     const void *const outer = TDM_SITE_ENTER();
@@ -24,21 +47,20 @@ tdm_status tdm_buffer_create_for(tdm_device *device, uint32_t stream, size_t byt
     *buffer = NULL;
     if (!device)
         return tdm_fail(TDM_BAD_ARGUMENT, "buffer_create: device is NULL");
-    tdm_buffer *const created = tdm_host_calloc(1, sizeof *created);
-    if (!created)
-        return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "buffer_create: no host memory");
-    const tdm_status status = tdm_pool_alloc(device->pool, bytes, stream, &created->block);
-    if (status != TDM_OK) {
-        tdm_host_free(created);
-        return status;
-    }
-    atomic_store(&created->references, 1);
-    tdm_device_retain(device);
-    created->device = device;
-    created->bytes = bytes;
-    tdm_buffer_note(created);
-    *buffer = created;
-    return TDM_OK;
+    return create(device, tdm_memory_pool_current(device), stream, bytes, buffer);
+}
+
+tdm_status tdm_buffer_create_in(tdm_memory_pool *pool, size_t bytes, tdm_buffer **buffer) {
+    if (!buffer)
+        return tdm_fail(TDM_BAD_ARGUMENT, "buffer_create_in: buffer is NULL");
+    *buffer = NULL;
+    if (!pool)
+        return tdm_fail(TDM_BAD_ARGUMENT, "buffer_create_in: pool is NULL");
+    tdm_device *const device = tdm_memory_pool_device(pool);
+    const void *const outer = TDM_SITE_ENTER();
+    const tdm_status status = create(device, pool, tdm_recent_stream(device), bytes, buffer);
+    tdm_site_leave(outer);
+    return status;
 }
 
 tdm_buffer *tdm_buffer_retain(tdm_buffer *buffer) {
@@ -52,6 +74,7 @@ void tdm_buffer_release(tdm_buffer *buffer) {
     const bool kept = buffer->device->context->debug_pool && tdm_handle_forget(buffer);
     tdm_device *const device = buffer->device;
     tdm_block_release(buffer->block);
+    tdm_memory_pool_release(buffer->pool);
     if (!kept)
         tdm_host_free(buffer);
     tdm_device_release(device);

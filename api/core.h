@@ -89,6 +89,9 @@ struct tdm_context {
 /* What looks at a pool, see observation.h. */
 typedef struct tdm_observation tdm_observation;
 
+/* One of a device's callbacks, see memory_pressure.c. */
+typedef struct tdm_memory_callback_entry tdm_memory_callback_entry;
+
 /* Pinned host memory of a device, see staging.h. */
 typedef struct tdm_staging_pool tdm_staging_pool;
 
@@ -108,6 +111,13 @@ struct tdm_device {
     tdm_device_info info;
     tdm_pool *pool;
     tdm_observation *observation; /* of the pool */
+    tdm_memory_account account; /* of all pools of its memory */
+    pthread_mutex_t pools_lock;
+    struct tdm_memory_pool *pools; /* private ones, see memory_pool.c */
+    atomic_int closed_pools;       /* of these: wait for their last block */
+    pthread_mutex_t callbacks_lock;
+    pthread_cond_t callbacks_change;
+    tdm_memory_callback_entry *callbacks;
     struct tdm_guard *guard;      /* debug mode; or NULL */
     tdm_bk_stream *guard_stream;  /* the guard's own, or NULL */
     tdm_staging_pool *staging;
@@ -158,6 +168,7 @@ struct tdm_event {
 struct tdm_buffer {
     atomic_int references;
     tdm_device *device; /* counted */
+    struct tdm_memory_pool *pool; /* counted; NULL: the device's own */
     tdm_block *block;
     size_t bytes;
 };

@@ -4,6 +4,7 @@
 #include "api/core.h"
 #include "api/device_internal.h"
 #include "api/guard.h"
+#include "api/memory_pool.h"
 #include "api/memory_trace.h"
 #include "api/observation.h"
 #include "api/staging.h"
@@ -44,6 +45,7 @@ static void device_free(tdm_device *device) {
     tdm_tuning_close(device->tuning);
     tdm_memory_trace_close_named(device->memory_trace);
     tdm_observation_close(device->observation);
+    tdm_device_pools_close(device);
     tdm_pool_destroy(device->pool);
     tdm_staging_close(device);
     if (device->guard_stream)
@@ -54,6 +56,9 @@ static void device_free(tdm_device *device) {
     pthread_mutex_destroy(&device->kernels_lock);
     pthread_mutex_destroy(&device->streams_lock);
     pthread_mutex_destroy(&device->plans_lock);
+    pthread_mutex_destroy(&device->pools_lock);
+    pthread_mutex_destroy(&device->callbacks_lock);
+    pthread_cond_destroy(&device->callbacks_change);
     tdm_host_free(device);
 }
 
@@ -72,6 +77,9 @@ static tdm_status device_open(tdm_context *context, tdm_device_slot *slot, tdm_d
     pthread_mutex_init(&opened->kernels_lock, NULL);
     pthread_mutex_init(&opened->streams_lock, NULL);
     pthread_mutex_init(&opened->plans_lock, NULL);
+    pthread_mutex_init(&opened->pools_lock, NULL);
+    pthread_mutex_init(&opened->callbacks_lock, NULL);
+    pthread_cond_init(&opened->callbacks_change, NULL);
     opened->kernels = tdm_host_calloc((size_t)tdm_variant_count, sizeof *opened->kernels);
     if (!opened->kernels) {
         status =
@@ -177,7 +185,10 @@ tdm_status tdm_device_reset_peaks(tdm_device *device) {
 tdm_status tdm_device_set_memory_budget(tdm_device *device, uint64_t bytes) {
     if (!device)
         return tdm_fail(TDM_BAD_ARGUMENT, "device_set_memory_budget: device is NULL");
+    atomic_store(&device->account.bound, bytes ? bytes : tdm_device_upstream(device).budget);
     tdm_pool_set_budget(device->pool, bytes);
+    if (atomic_load(&device->account.reserved) > atomic_load(&device->account.bound))
+        tdm_device_trim_pools(device);
     tdm_observation_refresh(device->observation);
     return TDM_OK;
 }
@@ -185,7 +196,7 @@ tdm_status tdm_device_set_memory_budget(tdm_device *device, uint64_t bytes) {
 tdm_status tdm_device_trim(tdm_device *device) {
     if (!device)
         return tdm_fail(TDM_BAD_ARGUMENT, "device_trim: device is NULL");
-    tdm_pool_trim(device->pool);
+    tdm_device_trim_pools(device);
     tdm_staging_trim(device);
     return TDM_OK;
 }

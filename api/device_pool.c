@@ -2,6 +2,7 @@
 #include "api/core.h"
 #include "api/device_internal.h"
 #include "api/guard.h"
+#include "api/memory_pool.h"
 
 static tdm_status native_allocate(void *user, size_t bytes, tdm_bk_memory **memory) {
     tdm_device *const device = user;
@@ -133,6 +134,8 @@ tdm_pool_upstream tdm_device_upstream(tdm_device *device) {
         .gone = stream_gone,
         .poll = poll_streams,
         .wait = use_wait,
+        .relieve = tdm_device_relieve,
+        .account = &device->account,
         .max_allocation = info->max_alloc_bytes,
         .alignment = info->alignment_bytes,
         .budget = device->context->pool_budget ? device->context->pool_budget : info->global_bytes,
@@ -143,5 +146,6 @@ tdm_pool_upstream tdm_device_upstream(tdm_device *device) {
 
 tdm_status tdm_device_pool_create(tdm_device *device) {
     const tdm_pool_upstream upstream = tdm_device_upstream(device);
+    atomic_store(&device->account.bound, upstream.budget);
     return tdm_pool_create(&upstream, &device->pool);
 }

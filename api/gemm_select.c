@@ -172,7 +172,8 @@ static tdm_status build_row(tdm_device *device, const tdm_variant *variant, sele
     *usable = status == TDM_OK && (*kernel)->limits.max_group_items >= needed;
     if (*usable)
         return TDM_OK;
-    if (status != TDM_OK && (status != TDM_BUILD_FAILED || s->problem->forced))
+    const bool forced = s->problem->forced || tdm_forced_variant(variant->op);
+    if (status != TDM_OK && (status != TDM_BUILD_FAILED || forced))
         return status;
     if (s->unusable_count == MAX_UNUSABLE)
         return tdm_fail(TDM_UNSUPPORTED, "gemm: the device can run none of %d kernels",

@@ -3,6 +3,7 @@
 
 #include "api/device_internal.h"
 #include "api/graph.h"
+#include "api/memory_pool.h"
 
 struct tdm_graph {
     tdm_device *device; /* counted */
@@ -138,6 +139,7 @@ void tdm_graph_destroy(tdm_graph *graph) {
             tdm_block_release(command->blocks[j]);
     }
     tdm_host_free(graph->commands);
+    tdm_device_reap_pools(graph->device);
     tdm_device_release(graph->device);
     tdm_host_free(graph);
 }

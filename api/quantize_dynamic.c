@@ -1,4 +1,5 @@
 /* Dynamic quantization: parameters of each block from the block itself, then its codes. */
+#include "api/memory_pool.h"
 #include "api/quantize_loop.h"
 
 static const char operation[] = "quantize_dynamic";
@@ -273,8 +274,8 @@ static tdm_status enqueue_ranges(const dynamic_problem *p, const tdm_loop *loop,
     tdm_launch launch = {0};
     range_grid(p, kernel, loop, &launch, &span);
     *count = (int64_t)launch.groups[0] * launch.groups[1];
-    TDM_TRY(tdm_pool_alloc(p->stream->device->pool, (size_t)*count * 2 * sizeof(float),
-                           p->stream->id, ranges));
+    TDM_TRY(tdm_device_alloc(p->stream->device, tdm_memory_pool_current(p->stream->device),
+                             (size_t)*count * 2 * sizeof(float), p->stream->id, ranges));
     const tdm_arg args[] = {tdm_arg_tensor(p->source),
                             tdm_arg_block(*ranges, 0, sizeof(float)),
                             tdm_arg_blob(&loop->shape, sizeof loop->shape),

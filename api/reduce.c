@@ -1,5 +1,6 @@
 /* Reductions: dimensions sorted into kept and reduced ones, a kernel form for their shape, and two
  * launches where one would leave the device idle. */
+#include "api/memory_pool.h"
 #include "api/strided_loop.h"
 
 /* Parameters of the rows of reduce and argmax. */
@@ -362,8 +363,8 @@ static tdm_status enqueue_in_parts(tdm_stream *stream, const reduce_problem *pro
     tdm_kernel *joiner;
     tdm_block *values;
     TDM_TRY(select_joiner(stream, &second, &joiner));
-    TDM_TRY(
-        tdm_pool_alloc(stream->device->pool, (size_t)stride * sizeof(float), stream->id, &values));
+    TDM_TRY(tdm_device_alloc(stream->device, tdm_memory_pool_current(stream->device),
+                             (size_t)stride * sizeof(float), stream->id, &values));
     const tdm_arg middle = tdm_arg_block(values, 0, sizeof(float));
     tdm_status status = enqueue_outputs(stream, &first, kernel, mean ? TDM_REDUCE_SUM : problem->op,
                                         tdm_arg_tensor(x), middle, value_type, parts);

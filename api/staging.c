@@ -100,6 +100,9 @@ tdm_status tdm_staging_open(tdm_device *device) {
     tdm_pool_upstream upstream = tdm_device_upstream(device);
     upstream.allocate = pinned_allocate;
     upstream.release = pinned_release;
+    upstream.relieve = NULL;
+    upstream.account = NULL;
+    upstream.debug = NULL; // its zones are the device's to write
     upstream.budget = budget ? budget : default_budget();
     return tdm_pool_create(&upstream, &staging->pool);
 }

@@ -1,5 +1,6 @@
 /*
- * Memory under the user's control: pinned host memory for fast copies.
+ * Memory under the user's control: private pools, what to do when memory is short, pinned host
+ * memory for fast copies.
  */
 #ifndef TANDEM_MEMORY_CONTROL_H
 #define TANDEM_MEMORY_CONTROL_H
@@ -9,6 +10,80 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* ---- private pools ------------------------------------------------------------------------------ */
+
+/*
+ * A pool of its own on a device's memory: what is allocated from it shares no native allocation with
+ * anything else, has its own budget, statistics and trim. The device's budget bounds the sum of all
+ * its pools.
+ */
+typedef struct tdm_memory_pool tdm_memory_pool;
+
+/* All zero but struct_size means the defaults. */
+typedef struct tdm_memory_pool_options {
+    size_t struct_size; /* sizeof(tdm_memory_pool_options) */
+    const char *name; /* what monitors call it, below TDM_MEMORY_TAG_BYTES bytes; NULL: "private" */
+    uint64_t budget_bytes; /* bound of its reserved bytes, 0: only the device's */
+} tdm_memory_pool_options;
+
+/*
+ * Create a pool; options may be NULL. The caller releases it with tdm_memory_pool_destroy. Statuses:
+ * TDM_BAD_ARGUMENT, TDM_OUT_OF_HOST_MEMORY. Thread-safe. Since 0.1.
+ */
+TDM_API tdm_status tdm_memory_pool_create(tdm_device *device,
+                                          const tdm_memory_pool_options *options,
+                                          tdm_memory_pool **pool);
+
+/*
+ * Release the caller's reference; NULL is accepted. Buffers of the pool, graphs that use them and
+ * threads that entered it keep it alive; its memory goes back to the driver when the last is gone.
+ * Does not wait. Thread-safe. Since 0.1.
+ */
+TDM_API void tdm_memory_pool_destroy(tdm_memory_pool *pool);
+
+/* As tdm_buffer_create, from this pool, whatever the thread has entered. Thread-safe. Since 0.1. */
+TDM_API tdm_status tdm_buffer_create_in(tdm_memory_pool *pool, size_t bytes, tdm_buffer **buffer);
+
+/*
+ * From here to tdm_memory_pool_leave, what the calling thread allocates on the pool's device comes
+ * from the pool: buffers, tensors, workspaces inside of operations. Nests, 32 deep; the innermost
+ * pool of a device counts for it. Leave ends the latest enter of the thread. Statuses of enter: TDM_BAD_ARGUMENT,
+ * TDM_BAD_STATE (too deep); of leave: TDM_BAD_STATE (none is entered). Thread-safe. Since 0.1.
+ */
+TDM_API tdm_status tdm_memory_pool_enter(tdm_memory_pool *pool);
+TDM_API tdm_status tdm_memory_pool_leave(void);
+
+/*
+ * As tdm_device_memory_stats, tdm_device_set_memory_budget (0: what it was created with) and
+ * tdm_device_trim for this pool alone. Statuses: TDM_BAD_ARGUMENT. Thread-safe. Since 0.1.
+ */
+TDM_API tdm_status tdm_memory_pool_stats(const tdm_memory_pool *pool, tdm_memory_stats *stats);
+TDM_API tdm_status tdm_memory_pool_set_budget(tdm_memory_pool *pool, uint64_t bytes);
+TDM_API tdm_status tdm_memory_pool_trim(tdm_memory_pool *pool);
+
+/* ---- when memory is short ----------------------------------------------------------------------- */
+
+/*
+ * Asked when an allocation of `needed_bytes` fails after pending frees were waited for and cached
+ * memory of all pools of the device went back. Not 0: something was freed, the allocation is tried
+ * again, and the callback asked again if that is still not enough (64 times at most). It runs on the
+ * allocating thread without any lock of the library held: it may destroy tensors and buffers, and
+ * allocate (it is not asked for these). It must not end the use of objects that the allocating call
+ * was given.
+ */
+typedef int (*tdm_memory_callback)(void *user, uint64_t needed_bytes);
+
+/*
+ * Add a callback, to be asked after those before it; remove the first that was added with the same
+ * function and user. After the removal returned, no other thread is inside the callback, unless it
+ * was called from within a callback. Statuses: TDM_BAD_ARGUMENT, TDM_OUT_OF_HOST_MEMORY,
+ * TDM_BAD_STATE (there is no such callback). Thread-safe. Since 0.1.
+ */
+TDM_API tdm_status tdm_device_add_memory_callback(tdm_device *device, tdm_memory_callback function,
+                                                  void *user);
+TDM_API tdm_status tdm_device_remove_memory_callback(tdm_device *device,
+                                                     tdm_memory_callback function, void *user);
 
 /* ---- pinned host memory ------------------------------------------------------------------------ */
 
