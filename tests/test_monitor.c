@@ -23,6 +23,7 @@
 #include "api/observation.h"
 #include "bench/monitor_read.h"
 #include "bench/monitor_show.h"
+#include "bench/table_print.h"
 #include "tests/support/simulated_memory.h"
 #include "tests/support/test_data.h"
 #include "tests/support/test_program.h"
@@ -269,6 +270,7 @@ static const char *digest(const rig *r) {
             assert_in_range((unsigned char)*each, 0x20, 0x7E);
         free(text);
         cJSON_Delete(json);
+        table_destroy(table);
         fclose(sink);
     }
     free(copy);
