@@ -272,6 +272,32 @@ static void a_replay_decides_as_the_program_did(void **state) {
     tdm_pool_destroy(own.pool);
 }
 
+static void many_live_blocks_are_told_apart(void **state) {
+    (void)state;
+    enum {
+        LIVE = 5000
+    };
+    world own;
+    text_sink sink = {.text = NULL};
+    trace_data trace;
+    test_random random = {.state = 5};
+    static tdm_block *live[LIVE];
+    world_open(&own);
+    tdm_memory_trace *const recorder = start(&own, &sink, 0);
+    for (int i = 0; i < LIVE; i++)
+        live[i] = take(&own, 100, 1);
+    for (int left = LIVE; left > 0; left--) {
+        tdm_block **const slot = &live[test_random_int(&random, 0, left - 1)];
+        tdm_block_release(*slot);
+        *slot = live[left - 1];
+    }
+    assert_int_equal(tdm_memory_trace_stop(recorder), TDM_OK);
+    parse(&sink, &trace);
+    assert_int_equal(trace.event_count, 2 * LIVE);
+    trace_release(&trace);
+    tdm_pool_destroy(own.pool);
+}
+
 static void *churn(void *user) {
     const world *const own = user;
     tdm_block *kept[8] = {NULL};
@@ -346,10 +372,15 @@ static void a_ring_that_is_full_ends_the_trace(void **state) {
     for (int i = 0; i < 500; i++)
         tdm_block_release(take(&own, 1000, 1));
     pthread_mutex_unlock(&sink.lock);
+    usleep(300000); /* the ring has room again, but there is a gap */
+    assert_int_equal(tdm_memory_tag_push("behind the gap"), TDM_OK);
+    tdm_block_release(take(&own, 1000, 1));
+    assert_int_equal(tdm_memory_tag_pop(), TDM_OK);
     assert_int_equal(tdm_memory_trace_stop(recorder), TDM_IO_ERROR);
     assert_non_null(strstr(tdm_last_detail(), "came faster than they could be written"));
     parse(&sink, &trace);
     assert_in_range(trace.event_count, 16, 999);
+    assert_int_equal(trace.tag_count, 0);
     trace_release(&trace);
     tdm_pool_destroy(own.pool);
 }
@@ -475,6 +506,7 @@ int main(void) {
         cmocka_unit_test(time_goes_on),
         cmocka_unit_test(what_is_older_or_adopted_is_left_out),
         cmocka_unit_test(a_replay_decides_as_the_program_did),
+        cmocka_unit_test(many_live_blocks_are_told_apart),
         cmocka_unit_test(threads_record_together),
         cmocka_unit_test(a_trace_may_start_and_stop_among_threads),
         cmocka_unit_test(a_ring_that_is_full_ends_the_trace),

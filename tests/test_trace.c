@@ -174,13 +174,16 @@ static void a_cache_grows_by_one_token(void **state) {
     trace_data trace;
     generate(trace_model_find("decode"), &settings, &trace);
     int seen[64] = {0};
+    int kept = 0;
     for (size_t i = 0; i < trace.block_count; i++)
         if (strcmp(trace.tags[trace.blocks[i].tag - 1], "kv cache") == 0) {
             const uint64_t token = UINT64_C(2) * 2 * 32;
             assert_int_equal(trace.blocks[i].bytes % token, 0);
             assert_in_range(trace.blocks[i].bytes / token, 17, 17 + 7);
             seen[trace.blocks[i].bytes / token]++;
+            kept += trace.blocks[i].live;
         }
+    assert_int_equal(kept, 2 * 3);
     for (int positions = 17; positions <= 17 + 7; positions++)
         assert_int_equal(seen[positions], 2 * 3);
     trace_release(&trace);
@@ -551,6 +554,30 @@ static void a_use_lasts_until_the_block_is_freed(void **state) {
     trace_release(&trace);
 }
 
+/* Two ranges that wait for different streams must both be done before they are one. */
+static void a_wait_of_the_host_moves_the_clock(void **state) {
+    (void)state;
+    trace_data trace = {.events = NULL};
+    replay_result result;
+    const uint32_t tag = trace_tag(&trace, "x");
+    uint32_t halves[2];
+    for (uint32_t i = 0; i < 2; i++) {
+        halves[i] = trace_alloc(&trace, 4096 * KIB, 1 + i, tag);
+        trace_use(&trace, halves[i], 1 + i);
+    }
+    for (uint32_t i = 0; i < 2; i++)
+        trace_free(&trace, halves[i]);
+    const uint32_t whole = trace_alloc(&trace, 8192 * KIB, 3, tag);
+    trace_free(&trace, whole);
+    const replay_settings how = {.command_ns = 7000, .budget = 8192 * KIB};
+    run(&trace, &how, &result);
+    assert_int_equal(result.failures, 0);
+    assert_true(result.waits > 0);
+    assert_int_equal((int)(1e9 * result.idle_seconds + 0.5), 7000);
+    replay_release(&result);
+    trace_release(&trace);
+}
+
 static void a_budget_is_kept(void **state) {
     (void)state;
     trace_settings settings = small_settings(trace_model_find("random"));
@@ -622,6 +649,7 @@ int main(void) {
         cmocka_unit_test(live_blocks_are_apart),
         cmocka_unit_test(a_stream_that_is_behind_is_waited_for),
         cmocka_unit_test(a_use_lasts_until_the_block_is_freed),
+        cmocka_unit_test(a_wait_of_the_host_moves_the_clock),
         cmocka_unit_test(a_budget_is_kept),
         cmocka_unit_test(little_more_is_reserved_than_must_be),
     };
