@@ -1,5 +1,6 @@
 #include "bench/gemm_case.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -197,13 +198,17 @@ float gemm_case_scale(const gemm_case *item, op_gemm_operand operand, int64_t gr
     static const float least = 1.0f / 256;
     if (operand == OP_GEMM_A)
         return least;
+    if (operand == OP_GEMM_D)
+        return least * (float)sqrt((double)item->k);
     const uint64_t bits =
         random_bits(item->seed + 3000, (uint64_t)(group * item->n + column)) % 1024;
     return least * (1 + (float)bits / 1024); /* a number of f16 as well */
 }
 
 int32_t gemm_case_zero_point(const gemm_case *item, op_gemm_operand operand) {
-    return operand == OP_GEMM_A && gemm_types_quantized(item->types, operand) ? 117 : 0;
+    if (!gemm_types_quantized(item->types, operand))
+        return 0;
+    return operand == OP_GEMM_A ? 117 : operand == OP_GEMM_D ? 120 : 0;
 }
 
 void *gemm_case_create(const gemm_case *item, op_gemm_operand operand) {

@@ -68,7 +68,8 @@ void gemm_case_fill(const gemm_case *item, op_gemm_operand operand, void *data);
 
 /*
  * The quantization parameters of an operand of quantized types: real = scale · (stored − zero point). A has one scale, B one
- * for each column and group of steps along K; its scale is a number of the dtype that the types say.
+ * for each column and group of steps along K; its scale is a number of the dtype that the types say. That of D is such that
+ * products of random bytes reach both ends of its range, and go beyond them now and then.
  */
 int64_t gemm_case_groups(const gemm_case *item);
 float gemm_case_scale(const gemm_case *item, op_gemm_operand operand, int64_t group,
@@ -90,7 +91,8 @@ typedef struct gemm_verdict {
 
 /*
  * The answers to a case: sampled entries, corners included, as exact sums in double, and every row of D
- * times a random vector (Freivalds' method: D·r against A·(B·r)): of signs, or where D is exact of odd integers.
+ * times a random vector (Freivalds' method: D·r against A·(B·r)): of signs, or where D is exact of odd integers. A D that was
+ * requantized is no linear function of the sums: in place of the vectors it has one exact entry in every square of 32 by 32.
  * Computed at the first check and kept for the next ones of the same data. Start from GEMM_ORACLE_INIT.
  */
 typedef struct gemm_answers gemm_answers;

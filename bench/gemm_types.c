@@ -49,6 +49,8 @@ int gemm_types_quantized(gemm_types types, op_gemm_operand operand) {
     const types_row *const row = &rows[types];
     if (operand == OP_GEMM_A)
         return row->a_scaled;
+    if (operand == OP_GEMM_D)
+        return gemm_types_requantized(types);
     return operand == OP_GEMM_B && row->b_scale != TDM_DTYPE_NONE;
 }
 
@@ -66,6 +68,11 @@ int gemm_types_dynamic(gemm_types types) {
 
 int gemm_types_exact(gemm_types types) {
     return rows[types].dtype[OP_GEMM_D] == TDM_S32;
+}
+
+int gemm_types_requantized(gemm_types types) {
+    const tdm_dtype dtype = rows[types].dtype[OP_GEMM_D];
+    return dtype == TDM_U8 || dtype == TDM_S8;
 }
 
 static int is_integer(tdm_dtype dtype) {

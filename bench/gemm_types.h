@@ -14,6 +14,7 @@
  * id; name (A, B and D where they differ; weights of quantized types, and what rows of A become in the call); dtypes of A, B
  * and D; whether A carries a scale and a zero point; dtype of B's scales, one for each column and, where `group` is not 0, for each group of
  * so many steps along K; whether rows of A are quantized in the call. Without scales, the stored numbers are what is multiplied.
+ * A D of bytes carries a scale and a zero point.
  */
 #define GEMM_TYPES_LIST(X)                                                                         \
     X(GEMM_F32, "f32", TDM_F32, TDM_F32, TDM_F32, 0, TDM_DTYPE_NONE, 0, 0)                         \
@@ -22,6 +23,7 @@
     X(GEMM_S8, "s8", TDM_S8, TDM_S8, TDM_S32, 0, TDM_DTYPE_NONE, 0, 0)                             \
     X(GEMM_U8S8, "u8s8", TDM_U8, TDM_S8, TDM_S32, 0, TDM_DTYPE_NONE, 0, 0)                         \
     X(GEMM_U8S8F32, "u8s8f32", TDM_U8, TDM_S8, TDM_F32, 1, TDM_F32, 0, 0)                          \
+    X(GEMM_U8S8U8, "u8s8u8", TDM_U8, TDM_S8, TDM_U8, 1, TDM_F32, 0, 0)                             \
     X(GEMM_W8, "w8", TDM_F32, TDM_S8, TDM_F32, 0, TDM_F32, 0, 0)                                   \
     X(GEMM_W4, "w4", TDM_F32, TDM_S4, TDM_F32, 0, TDM_F16, 32, 0)                                  \
     X(GEMM_W8A8, "w8a8", TDM_F32, TDM_S8, TDM_F32, 0, TDM_F32, 0, 1)                               \
@@ -56,6 +58,9 @@ int gemm_types_dynamic(gemm_types types);
 
 /* D is the sums themselves, every bit of which must be right. */
 int gemm_types_exact(gemm_types types);
+
+/* D is the sums brought to integers with a scale and a zero point of their own. */
+int gemm_types_requantized(gemm_types types);
 
 /* What is multiplied are integers. */
 int gemm_types_integer(gemm_types types);

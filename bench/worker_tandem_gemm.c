@@ -171,6 +171,8 @@ static tdm_status create_plan(gemm_state *own, const char *variant) {
     if (status == TDM_OK)
         status = tdm_tensor_quant_layout(own->b[0], &desc.b_quant);
     if (status == TDM_OK)
+        status = tdm_tensor_quant_layout(own->d, &desc.d_quant);
+    if (status == TDM_OK)
         status = tdm_gemm_plan_create(own->device.device, &desc, &own->plan);
     return status;
 }

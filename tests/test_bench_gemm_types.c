@@ -68,6 +68,15 @@ static int64_t shorter_sum(const gemm_case *item, const void *a, const void *b, 
                (int64_t)operand(item, b, OP_GEMM_B, 0, item->k - 1, column);
 }
 
+/* To bytes by the definition, in f32: the product, the nearest integer, the zero point, the ends of the range. */
+static double requantized(const gemm_case *item, int64_t column, int64_t sum) {
+    const float multiplier = gemm_case_scale(item, OP_GEMM_A, 0, 0) *
+                             gemm_case_scale(item, OP_GEMM_B, 0, column) /
+                             gemm_case_scale(item, OP_GEMM_D, 0, 0);
+    const float code = rintf((float)sum * multiplier) + 120;
+    return (double)fminf(fmaxf(code, 0), 255);
+}
+
 static double scale_of(const gemm_case *item, int64_t column) {
     if (!gemm_types_quantized(item->types, OP_GEMM_B))
         return 1;
@@ -82,26 +91,29 @@ static void *multiply_integers(const gemm_case *item, sum_function sum) {
     assert_true(a != NULL && b != NULL && d != NULL);
     for (int64_t i = 0; i < item->m * item->n; i++) {
         const int64_t column = i % item->n;
+        const int64_t value = sum(item, a, b, i / item->n, column);
         tdm_number_set(gemm_types_dtype(item->types, OP_GEMM_D), d, (size_t)i,
-                       scale_of(item, column) * (double)sum(item, a, b, i / item->n, column));
+                       gemm_types_requantized(item->types)
+                           ? requantized(item, column, value)
+                           : scale_of(item, column) * (double)value);
     }
     free(a);
     free(b);
     return d;
 }
 
-static const gemm_types integer_types[] = {GEMM_S8, GEMM_U8S8, GEMM_U8S8F32};
+static const gemm_types integer_types[] = {GEMM_S8, GEMM_U8S8, GEMM_U8S8F32, GEMM_U8S8U8};
 
 static void right_integers_pass(void **state) {
     (void)state;
-    for (int i = 0; i < 12; i++) {
+    for (int i = 0; i < 16; i++) {
         gemm_case item = integers;
         item.types = integer_types[i / 4];
         item.transpose_a = i / 2 % 2;
         item.transpose_b = i % 2;
         void *const d = multiply_integers(&item, exact_sum);
         const gemm_verdict verdict = verdict_of(&item, d);
-        const int exact = gemm_types_exact(item.types);
+        const int exact = gemm_types_exact(item.types) || gemm_types_requantized(item.types);
         if (!verdict.right || !(verdict.max_error <= (exact ? 0 : 1e-7)))
             fail_msg("%s %d: %s, error %g", gemm_types_name(item.types), i % 4, verdict.reason,
                      verdict.max_error);
@@ -114,9 +126,10 @@ static void wrong_sums_are_seen(void **state) {
     static const struct {
         gemm_types types;
         sum_function sum;
-    } rows[] = {{GEMM_U8S8, saturated_sum}, {GEMM_U8S8, misread_sum}, {GEMM_S8, misread_sum},
-                {GEMM_U8S8, shorter_sum},   {GEMM_S8, shorter_sum},   {GEMM_U8S8F32, raw_sum},
-                {GEMM_U8S8F32, shorter_sum}};
+    } rows[] = {{GEMM_U8S8, saturated_sum},   {GEMM_U8S8, misread_sum},  {GEMM_S8, misread_sum},
+                {GEMM_U8S8, shorter_sum},     {GEMM_S8, shorter_sum},    {GEMM_U8S8F32, raw_sum},
+                {GEMM_U8S8F32, shorter_sum},  {GEMM_U8S8U8, raw_sum},    {GEMM_U8S8U8, shorter_sum},
+                {GEMM_U8S8U8, saturated_sum}, {GEMM_U8S8U8, misread_sum}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         gemm_case item = integers;
         item.types = rows[i].types;
@@ -155,10 +168,10 @@ static void one_wrong_integer_is_seen(void **state) {
 
 static void an_output_nobody_wrote_is_wrong(void **state) {
     (void)state;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         gemm_case item = integers;
         item.types = integer_types[i];
-        item.k = 1;
+        item.k = i < 3 ? 1 : 9;
         void *const d = gemm_case_create(&item, OP_GEMM_D);
         const gemm_verdict verdict = verdict_of(&item, d);
         assert_false(verdict.right);
@@ -186,12 +199,34 @@ static void integers_cover_their_range(void **state) {
     }
 }
 
+/* A wrong byte in a square of its own, whatever the square; both ends of the range are reached. */
+static void a_wrong_square_is_seen(void **state) {
+    (void)state;
+    const gemm_case item = {
+        .types = GEMM_U8S8U8, .m = 70, .n = 200, .k = 40, .transpose_b = 1, .seed = 3};
+    int counts[256] = {0};
+    unsigned char *const d = multiply_integers(&item, exact_sum);
+    for (int64_t i = 0; i < item.m * item.n; i++)
+        counts[d[i]]++;
+    assert_true(counts[0] > 0 && counts[255] > 0 && counts[120] > 10);
+    assert_true(verdict_of(&item, d).right);
+    for (int64_t square = 0; square < 3 * 7; square++) {
+        for (int way = 0; way < 2; way++) {
+            for (int64_t i = 0; i < item.m * item.n; i++)
+                if (i / item.n / 32 * 7 + i % item.n / 32 == square)
+                    d[i] ^= 1;
+            assert_int_equal(verdict_of(&item, d).right, way);
+        }
+    }
+    free(d);
+}
+
 static void types_are_rows(void **state) {
     (void)state;
     assert_int_equal(gemm_types_find("u8s8"), GEMM_U8S8);
     assert_int_equal(gemm_types_find("u8"), GEMM_NO_TYPES);
     assert_int_equal(gemm_types_find(""), GEMM_NO_TYPES);
-    assert_string_equal(gemm_types_choices, "f32|f16|bf16|s8|u8s8|u8s8f32|w8|w4|w8a8|w4a8");
+    assert_string_equal(gemm_types_choices, "f32|f16|bf16|s8|u8s8|u8s8f32|u8s8u8|w8|w4|w8a8|w4a8");
     assert_int_equal(gemm_types_dtype(GEMM_S8, OP_GEMM_D), TDM_S32);
     assert_int_equal(gemm_types_op(GEMM_BF16), TDM_OP_GEMM);
     assert_int_equal(gemm_types_op(GEMM_U8S8F32), TDM_OP_GEMM_INT);
@@ -331,6 +366,7 @@ int main(void) {
         cmocka_unit_test(right_integers_pass),
         cmocka_unit_test(wrong_sums_are_seen),
         cmocka_unit_test(one_wrong_integer_is_seen),
+        cmocka_unit_test(a_wrong_square_is_seen),
         cmocka_unit_test(an_output_nobody_wrote_is_wrong),
         cmocka_unit_test(right_weights_pass),
         cmocka_unit_test(weights_read_wrongly_are_seen),

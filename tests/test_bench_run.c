@@ -228,12 +228,13 @@ static void a_forced_variant_is_the_one_that_runs(void **state) {
 /* Integers, in turn with Tandem's own f32, whose rows say of themselves that they are. */
 static void gemm_multiplies_integers(void **state) {
     (void)state;
-    cJSON *const root = run_json("bench gemm --quick --dtype u8s8,s8,u8s8f32 --shapes 33x17x29 "
-                                 "--packing inside,prepacked --roof none --vs tandem-f32",
-                                 NULL, 0);
+    cJSON *const root =
+        run_json("bench gemm --quick --dtype u8s8,s8,u8s8f32,u8s8u8 --shapes 33x17x29 "
+                 "--packing inside,prepacked --roof none --vs tandem-f32",
+                 NULL, 0);
     const cJSON *row;
     int exact = 0;
-    assert_int_equal(cJSON_GetArraySize(member(root, "results")), 18);
+    assert_int_equal(cJSON_GetArraySize(member(root, "results")), 24);
     cJSON_ArrayForEach(row, member(root, "results")) {
         expect_measured(row);
         const int is_f32 = strcmp(text(row, "impl"), "tandem-f32") == 0;
@@ -243,7 +244,7 @@ static void gemm_multiplies_integers(void **state) {
         assert_true(number(row, "flops") == 2.0 * 33 * 17 * 29);
         exact += number(row, "max_error") == 0;
     }
-    assert_int_equal(exact, 8); /* whose sums are the output */
+    assert_int_equal(exact, 12); /* whose sums are the output, requantized or not */
     row = find_row(root, "tandem", "u8s8 33x17x29 nn");
     assert_true(number(row, "bytes") == 33 * 29 + 29 * 17 + 4 * 33 * 17);
     assert_non_null(strstr(text(row, "variant"), "gemm_int_"));
@@ -298,7 +299,7 @@ static void onednn_multiplies_integers_or_is_seen_to_fail(void **state) {
     if (!peer_is_built("onednn"))
         return;
     snprintf(arguments, sizeof arguments,
-             "bench gemm --quick --dtype u8s8,s8,u8s8f32 --shapes 2*33x17x29 --layout nn,tt "
+             "bench gemm --quick --dtype u8s8,s8,u8s8f32,u8s8u8 --shapes 2*33x17x29 --layout nn,tt "
              "--packing inside,prepacked --roof none --vs onednn --device %s --json -",
              selector());
     test_program_result result = test_program_run(program, arguments, NULL, PATIENCE_S);
@@ -314,7 +315,7 @@ static void onednn_multiplies_integers_or_is_seen_to_fail(void **state) {
         else if (strstr(text(row, "reason"), "wrong result: ") == NULL)
             fail_msg("%s: %s", text(row, "case"), text(row, "reason"));
     }
-    assert_int_equal(measured, 12);
+    assert_int_equal(measured, 16);
     cJSON_Delete(root);
     test_program_release(&result);
 }

@@ -94,7 +94,7 @@ static dnnl_status_t free_layout(dnnl_memory_desc_t *layout, const dnnl_memory_d
                                         dnnl_format_tag_any);
 }
 
-/* The scale of each column of the output. */
+/* The scale of each column of the output, over that of a requantized D. */
 static dnnl_status_t set_scales(const gemm_case *item, dnnl_primitive_attr_t attributes) {
     const int columns = gemm_case_batch(item) > 1 ? 2 : 1; /* the dimension */
     float *const scales = malloc((size_t)item->n * sizeof *scales);
@@ -103,20 +103,31 @@ static dnnl_status_t set_scales(const gemm_case *item, dnnl_primitive_attr_t att
     for (int64_t column = 0; column < item->n; column++)
         scales[column] =
             gemm_case_scale(item, OP_GEMM_A, 0, 0) * gemm_case_scale(item, OP_GEMM_B, 0, column);
+    for (int64_t column = 0; gemm_types_requantized(item->types) && column < item->n; column++)
+        scales[column] /= gemm_case_scale(item, OP_GEMM_D, 0, 0);
     const dnnl_status_t status =
         dnnl_primitive_attr_set_output_scales(attributes, item->n, 1 << columns, scales);
     free(scales);
     return status;
 }
 
-/* Scales and zero point of quantized types; nothing for others. */
+static dnnl_status_t set_zero_point(const gemm_case *item, op_gemm_operand operand, int argument,
+                                    dnnl_primitive_attr_t attributes) {
+    const int32_t zero_point = gemm_case_zero_point(item, operand);
+    return zero_point == 0
+               ? dnnl_success
+               : dnnl_primitive_attr_set_zero_points(attributes, argument, 1, 0, &zero_point);
+}
+
+/* Scales and zero points of quantized types; nothing for others. */
 static dnnl_status_t create_attributes(const gemm_case *item, dnnl_primitive_attr_t *attributes) {
-    const int32_t zero_point = gemm_case_zero_point(item, OP_GEMM_A);
     dnnl_status_t status = dnnl_primitive_attr_create(attributes);
     if (status == dnnl_success && gemm_types_quantized(item->types, OP_GEMM_B))
         status = set_scales(item, *attributes);
-    if (status == dnnl_success && zero_point != 0)
-        status = dnnl_primitive_attr_set_zero_points(*attributes, DNNL_ARG_SRC, 1, 0, &zero_point);
+    if (status == dnnl_success)
+        status = set_zero_point(item, OP_GEMM_A, DNNL_ARG_SRC, *attributes);
+    if (status == dnnl_success)
+        status = set_zero_point(item, OP_GEMM_D, DNNL_ARG_DST, *attributes);
     return status;
 }
 
