@@ -17,6 +17,7 @@ static int bench_command(int argc, char **argv) {
         {"compute", "the device's limits, for rooflines", bench_compute_command},
         {"pool", "what allocating costs, and what programs make the pool reserve",
          bench_pool_command},
+        {"outofcore", "products that do not fit into the device's memory", bench_outofcore_command},
         {"launch", "what a call costs beyond the launch", bench_launch_command},
     };
     return cli_dispatch("tandem bench", "measure speed, every result verified", suites,
@@ -27,7 +28,8 @@ int main(int argc, char **argv) {
     /* A row without a summary is not listed. */
     static const cli_entry commands[] = {
         {"devices", "list the devices, and why others are missing", devices_command},
-        {"bench", "measure speed: gemm, gemv, memory, quant, compute, pool, launch", bench_command},
+        {"bench", "measure speed: gemm, gemv, memory, quant, compute, pool, outofcore, launch",
+         bench_command},
         {"tune", "find the fastest kernels for a device, for the library to use", tune_command},
         {"quantize", "write a checkpoint with its weights in fewer bits", quantize_command},
         {"infer", "run a classifier on every device and check its answers", tandem_infer_main},

@@ -49,6 +49,7 @@ int worker_tandem_quant(void);
 int worker_probe(void);
 int worker_tandem_launch(void);
 int worker_tandem_pool(void);
+int worker_tandem_outofcore(void);
 int worker_memcpy(void);
 
 /* `tandem _worker SUITE` */

@@ -1,4 +1,4 @@
-/* `tandem bench gemm --set`, `gemv`, `compute`, `pool` and `launch` on the device of this run. */
+/* `tandem bench gemm --set`, `gemv`, `compute`, `pool`, `outofcore` and `launch` on the device of this run. */
 // ctest: device serial timeout=300
 #include <math.h>
 #include <setjmp.h>
@@ -193,6 +193,21 @@ static void launches_are_measured_beside_bare_ones(void **state) {
 }
 
 /* Five rows of each order, number of blocks and number of threads; two of each trace. */
+/* Products within a budget, checked, with what the planner expected of them. */
+static void products_within_a_budget(void **state) {
+    (void)state;
+    cJSON *const root =
+        run_json("bench outofcore --quick --samples 1 --shapes 150x170x90,2*40x50x60 "
+                 "--dtype f32,s8 --budget 0.4,2");
+    assert_int_equal(expect_all_measured(root, "outofcore"), 2 * 2 * 2 * 4);
+    const cJSON *const metrics = member(cJSON_GetArrayItem(member(root, "results"), 0), "metrics");
+    assert_true(member(metrics, "predicted_s")->valuedouble > 0);
+    assert_true(member(metrics, "of_core")->valuedouble > 0);
+    assert_true(member(metrics, "device_bytes")->valuedouble <=
+                0.4 * 4 * (150 * 90 + 90 * 170 + 150 * 170));
+    cJSON_Delete(root);
+}
+
 static void allocation_is_measured_beside_malloc_and_the_driver(void **state) {
     (void)state;
     cJSON *const root = run_json("bench pool --quick --samples 1 --live 7,100 --order "
@@ -259,6 +274,7 @@ int main(void) {
         cmocka_unit_test(integers_have_a_roof_of_their_own),
         cmocka_unit_test(launches_are_measured_beside_bare_ones),
         cmocka_unit_test(allocation_is_measured_beside_malloc_and_the_driver),
+        cmocka_unit_test(products_within_a_budget),
         cmocka_unit_test(shapes_too_large_are_skipped),
         cmocka_unit_test(a_set_is_summed_up_under_its_table),
     };

@@ -47,9 +47,10 @@ static void expect(const char *arguments, int exit_code, const char *output, con
 }
 
 static const char *const commands[] = {
-    "devices",     "bench gemm",   "bench memory", "bench gemv", "bench compute", "bench launch",
-    "bench quant", "tune",         "quantize",     "infer",      "cache",         "trace generate",
-    "trace show",  "trace replay", "bench pool",   "monitor"};
+    "devices",         "bench gemm",     "bench memory", "bench gemv",   "bench compute",
+    "bench launch",    "bench quant",    "tune",         "quantize",     "infer",
+    "cache",           "trace generate", "trace show",   "trace replay", "bench pool",
+    "bench outofcore", "monitor"};
 
 static void every_command_helps(void **state) {
     (void)state;
@@ -98,9 +99,10 @@ static void misuse_is_refused_with_a_sentence(void **state) {
         {"", "a command is missing: devices, bench, tune, quantize, infer, trace, monitor, cache"},
         {"nonsense", "unknown command 'nonsense'; choose one of devices, bench, tune, quantize, "
                      "infer, trace, monitor, cache"},
-        {"bench", "a command is missing: gemm, gemv, memory, quant, compute, pool, launch"},
-        {"bench speed",
-         "unknown command 'speed'; choose one of gemm, gemv, memory, quant, compute, pool, launch"},
+        {"bench",
+         "a command is missing: gemm, gemv, memory, quant, compute, pool, outofcore, launch"},
+        {"bench speed", "unknown command 'speed'; choose one of gemm, gemv, memory, quant, "
+                        "compute, pool, outofcore, launch"},
         {"tune --shapes 8x8", "--shapes does not take '8x8': give MxNxK"},
         {"tune --dtype f64", "--dtype does not take 'f64': choose among"},
         {"bench gemm --variant gemm_any_reference:weight=2",
@@ -139,8 +141,9 @@ static void misuse_is_refused_with_a_sentence(void **state) {
         {"help nosuch", "unknown command 'nosuch'; choose one of devices, bench, tune, quantize, "
                         "infer, trace, monitor, cache"},
         {"help bench nosuch", "unknown command 'nosuch'; choose one of gemm, gemv, memory, quant, "
-                              "compute, pool, launch"},
+                              "compute, pool, outofcore, launch"},
         {"bench pool --live 10,0", "--live does not take '10,0': give whole numbers"},
+        {"bench outofcore --budget 0", "a budget is a number above 0"},
         {"bench pool --threads 65", "--threads does not take '65'"},
         {"bench pool --trace resnet", "bare-decode"},
         {"trace", "a command is missing: generate, show, replay"},
