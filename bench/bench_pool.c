@@ -332,7 +332,7 @@ int bench_pool_command(int argc, char **argv) {
         .options = options,
         .option_count = sizeof options / sizeof options[0],
         .notes =
-            "A row's time is that of one operation, an allocation or a free, of 256 bytes to 128 "
+            "A row's time is that of one operation, an allocation or a free, of 256 bytes to 64 "
             "KiB. Beside\n"
             "the pool, over memory that is only counted: malloc, the driver (each block a native\n"
             "allocation of the device), and one load that waits for the one before from as many "

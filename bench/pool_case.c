@@ -96,6 +96,7 @@ size_t pool_case_size(const pool_case *item, int64_t thread, uint64_t index) {
 /* Settings of the traces that the suite measures; docs/benchmarks.md has them. */
 static trace_settings settings_of(const char *model, int small) {
     trace_settings settings = TRACE_SETTINGS_INIT;
+    settings.streams = 3;
     if (strcmp(model, "decode") == 0)
         settings.steps = 64;
     if (strcmp(model, "training") == 0)
