@@ -9,13 +9,13 @@
 #define STRIP_PAD 64
 
 #define COPY_A 0.1        /* per element of A, contiguous along K */
-#define COPY_A_ACROSS 1.2 /* the same, strided */
+#define COPY_A_ACROSS 0.3 /* the same, strided */
 #define STREAM_B 0.06     /* per element of B in panels, each time that an item comes to it */
 #define WIDEN_B 0.1       /* the same, in addition, where strips are wider than B */
 #define PACK_NEAR 0.13    /* per element of B, contiguous along N */
 #define PACK_FAR 0.27     /* the same, rows more than FAR_BYTES apart: they are in many pages */
 #define FAR_BYTES 768
-#define PACK_ACROSS 0.4 /* the same, strided */
+#define PACK_ACROSS 0.2 /* the same, strided */
 #define PACK_LAUNCH 0.1 /* by its own launch, in addition: written and read back */
 #define LAUNCH 80000.0  /* a launch more, which the other cores have to come to */
 #define ITEM 2000.0     /* an item: its first block of A is cold */

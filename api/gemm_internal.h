@@ -170,6 +170,9 @@ typedef struct tdm_gemm_division {
 /* Why a family of GEMM_WEIGHTS that is fast does not take the problem, or NULL. */
 const char *tdm_gemm_weights_refuse(const tdm_gemm_problem *problem, const tdm_device *device,
                                     int32_t family, char reason[TDM_REASON_TEXT]);
+/* Rows of A are quantized and B is s8 with one scale for each column: the integer kernels take it, for a K that is short enough whatever the
+ * zero points are. */
+bool tdm_gemm_becomes_integer(const tdm_gemm_problem *problem);
 /* Make the stages of a plan of GEMM_WEIGHTS, which then has no kernel of its own; `forced` is for the inner plan. */
 tdm_status tdm_gemm_plan_stages(tdm_gemm_plan *plan, const char *forced);
 /* The same where tuning data prefers it to multiplying in place, and can have it. */

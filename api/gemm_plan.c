@@ -153,10 +153,11 @@ static tdm_status plan_weights(tdm_gemm_plan *plan, const char *forced) {
     if (wanted && wanted->op != TDM_OP_GEMM_WEIGHTS)
         refusal = "a row for other operands is forced";
     else if (!wanted && !tdm_forced_variant(TDM_OP_GEMM_WEIGHTS) &&
-             tdm_gemm_weights_refuse(p, plan->device, TDM_GEMM_PANEL, reason))
+             (tdm_forced_variant(TDM_OP_GEMM) ||
+              tdm_gemm_weights_refuse(p, plan->device, TDM_GEMM_PANEL, reason)))
         refusal = tdm_gemm_weights_refuse(p, plan->device, TDM_GEMM_SKINNY, reason);
     if (refusal) {
-        tdm_log(TDM_LOG_DEBUG, "dispatch", "gemm: B is unpacked first: %s", refusal);
+        tdm_log(TDM_LOG_DEBUG, "dispatch", "gemm: operands get another form first: %s", refusal);
         return tdm_gemm_plan_stages(plan, forced);
     }
     bool staged = false;

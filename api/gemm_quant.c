@@ -306,12 +306,20 @@ tdm_status tdm_gemm_take_quantization(const tdm_gemm_desc *desc, tdm_gemm_proble
 
 /* Rows of A up to here are multiplied with weights as they are read; more of them pay for a copy in floats. */
 #define SMALL 16
+/* The same where the integer kernels take codes of both. */
+#define SMALL_INTEGER 8
 #define GROUP_STEP 16
 
+bool tdm_gemm_becomes_integer(const tdm_gemm_problem *p) {
+    return p->quantize_a && p->b.dtype == TDM_S8 && p->group >= p->k && p->k <= INT16_MAX &&
+           p->b_scale.dtype != TDM_F16 && p->k > 0;
+}
+
 static const char *refuse_lines(const tdm_gemm_problem *problem, char reason[TDM_REASON_TEXT]) {
-    if (problem->m > SMALL) {
+    const int small = !problem->forced && tdm_gemm_becomes_integer(problem) ? SMALL_INTEGER : SMALL;
+    if (problem->m > small) {
         snprintf(reason, TDM_REASON_TEXT, "M is %lld, at most %d rows are multiplied in place",
-                 (long long)problem->m, SMALL);
+                 (long long)problem->m, small);
         return reason;
     }
     if (!problem->packed_b && problem->b.row != 1 && problem->k > 1)

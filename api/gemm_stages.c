@@ -58,12 +58,6 @@ static tdm_status line_layout(const tdm_gemm_plan *plan, tdm_layout *layout) {
     return TDM_OK;
 }
 
-/* s8 with one scale for each column: the integer kernels take it, for a K that is short enough whatever the zero points are. */
-static bool is_integer(const tdm_gemm_problem *p) {
-    return p->quantize_a && p->b.dtype == TDM_S8 && p->group >= p->k && p->k <= INT16_MAX &&
-           p->b_scale.dtype != TDM_F16 && p->k > 0;
-}
-
 /* B in f32 keeps the direction in which its codes are contiguous. */
 static bool unpacks_along_k(const tdm_gemm_plan *plan) {
     return plan->problem.packed_b || plan->problem.b.row == 1;
@@ -74,7 +68,7 @@ static bool keeps_codes(const tdm_gemm_plan *plan) {
     char reason[TDM_REASON_TEXT];
     tdm_gemm_problem inner = plan->problem;
     inner.quantize_a = false;
-    return plan->problem.quantize_a &&
+    return plan->problem.quantize_a && !tdm_forced_variant(TDM_OP_GEMM) &&
            !tdm_gemm_weights_refuse(&inner, plan->device, TDM_GEMM_PANEL, reason);
 }
 
@@ -91,7 +85,7 @@ static tdm_status describe_inner(const tdm_gemm_plan *plan, bool unpacks, tdm_ge
     *desc = plan->desc;
     desc->packed_b = 0;
     desc->quantize_a = 0;
-    if (is_integer(p)) {
+    if (tdm_gemm_becomes_integer(p)) {
         TDM_TRY(dense_layout(&plan->desc.a, TDM_S8, p->m, p->k, &desc->a));
         TDM_TRY(dense_layout(&plan->desc.a, TDM_F32, p->m, 1, &desc->a_quant.scale));
         for (int i = 0; i < desc->a.rank - 1; i++)
@@ -151,7 +145,7 @@ static tdm_status plan_before(tdm_gemm_plan *plan, const tdm_gemm_desc *inner) {
         TDM_TRY(build_stage(plan->device, TDM_OP_GEMM_QUANTIZE_ROWS, "gemm: quantizing A",
                             &stages->quantize_a));
         TDM_TRY(reserve(&plan->workspace_bytes, &inner->a, &stages->a_at));
-        if (is_integer(&plan->problem))
+        if (tdm_gemm_becomes_integer(&plan->problem))
             TDM_TRY(reserve(&plan->workspace_bytes, &inner->a_quant.scale, &stages->a_scale_at));
     }
     if (inner->b.dtype == plan->problem.b.dtype) // the inner plan reads the codes
@@ -222,7 +216,7 @@ static tdm_arg place_region(const staging *s, uint64_t at, int unit_bytes) {
 static tdm_status quantize_entry(const staging *s, int64_t entry) {
     const tdm_gemm_plan *const plan = s->plan;
     const tdm_gemm_problem *const p = &plan->problem;
-    const bool codes = is_integer(p);
+    const bool codes = tdm_gemm_becomes_integer(p);
     const tdm_gemm_shape_arg shape = {
         .m = p->m, .k = p->k, .a_row = p->a.row, .a_col = p->a.col, .a_type = (int)p->a.dtype};
     tdm_arg target = place_region(s, plan->stages.a_at, codes ? 1 : (int)sizeof(float));

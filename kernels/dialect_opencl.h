@@ -431,17 +431,27 @@ TDM_DEVICE float f32x8_hmax(float8 x) {
 TDM_DEVICE float f32x8_hmin(float8 x) {
     return f32x4_hmin(fmin(x.lo, x.hi));
 }
-/* Each round moves the lowest bit of a vector's place in the array above those of an element's place in its vector. */
-TDM_DEVICE void f32x8_transpose(float8 v[8]) {
-    TDM_UNROLL for (int round = 0; round < 3; round++) {
-        float8 to[8];
-        TDM_UNROLL for (int i = 0; i < 4; i++) {
-            to[i] = (float8)(v[2 * i].even, v[2 * i + 1].even);
-            to[i + 4] = (float8)(v[2 * i].odd, v[2 * i + 1].odd);
-        }
-        TDM_UNROLL for (int i = 0; i < 8; i++) v[i] = to[i];
+/* Pairs of rows, pairs of pairs, halves: each line is one shuffle of a CPU's eight-element vectors. */
+#define TDM_OPENCL_TRANSPOSE_(NAME, VECTOR)                                                        \
+    TDM_DEVICE void NAME##_transpose(VECTOR v[8]) {                                                \
+        VECTOR pair[8], four[8];                                                                   \
+        TDM_UNROLL for (int i = 0; i < 8; i += 2) {                                                \
+            const VECTOR x = v[i], y = v[i + 1];                                                   \
+            pair[i] = (VECTOR)(x.s0, y.s0, x.s1, y.s1, x.s4, y.s4, x.s5, y.s5);                    \
+            pair[i + 1] = (VECTOR)(x.s2, y.s2, x.s3, y.s3, x.s6, y.s6, x.s7, y.s7);                \
+        }                                                                                          \
+        TDM_UNROLL for (int i = 0; i < 8; i += 4) TDM_UNROLL for (int h = 0; h < 2; h++) {         \
+            const VECTOR x = pair[i + h], y = pair[i + 2 + h];                                     \
+            four[i + 2 * h] = (VECTOR)(x.s01, y.s01, x.s45, y.s45);                                \
+            four[i + 2 * h + 1] = (VECTOR)(x.s23, y.s23, x.s67, y.s67);                            \
+        }                                                                                          \
+        TDM_UNROLL for (int i = 0; i < 4; i++) {                                                   \
+            v[i] = (VECTOR)(four[i].lo, four[i + 4].lo);                                           \
+            v[i + 4] = (VECTOR)(four[i].hi, four[i + 4].hi);                                       \
+        }                                                                                          \
     }
-}
+TDM_OPENCL_TRANSPOSE_(f32x8, float8)
+TDM_OPENCL_TRANSPOSE_(s32x8, int8)
 TDM_DEVICE float f32x16_sum(float16 x) {
     return f32x8_sum(x.lo + x.hi);
 }

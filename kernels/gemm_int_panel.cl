@@ -19,6 +19,16 @@ TDM_DEVICE void tdm_strip_run(TDM_GLOBAL const tdm_u8 *a, int type, long at,
         s32x4_store_s32(s32x4_load_u8(a, at), to, 0);
 }
 
+TDM_DEVICE void tdm_strip_quads(s32x8 quads, int type, TDM_LOCAL tdm_strip *to) {
+    int quad[8];
+    s32x8_store_s32(quads, quad, 0);
+    for (int q = 0; q < 8; q++)
+        TDM_UNROLL for (int k = 0; k < 4; k++) {
+            const int byte = tdm_quad_byte(1, quad[q], k);
+            to[4 * q + k] = type == TDM_CODE_S8 ? byte : byte & 0xff;
+        }
+}
+
 /* A widened panel: one row of NR columns per step of K. */
 #define WIDEN(narrow)                                                                              \
     for (int q = 0; q < job->quads; q++)                                                           \

@@ -28,6 +28,7 @@
  *     TDM_A_SHIFT(type)                              what a strip's elements are more than those of A
  *     tdm_strip_element(a, type, at)                 a strip's element for A's
  *     TDM_STRIP_RUN, tdm_strip_run(a, type, at, to)  so many neighbours at once
+ *     tdm_strip_quads(quads, type, to)               eight quads of A's bytes to a strip's row
  *     tdm_panel_widen(job)                           with a UNIT beyond 1: what is in quads to the panel
  *     tdm_tile_multiply(job, tile)                   the tile that tdm_tile_job describes */
 #ifndef TDM_GEMM_INT_PANEL_H

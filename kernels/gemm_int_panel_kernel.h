@@ -2,13 +2,35 @@
 #ifndef TDM_GEMM_INT_PANEL_KERNEL_H
 #define TDM_GEMM_INT_PANEL_KERNEL_H
 
-/* `rows` of MR rows of A from element `at` on, `depth` columns; rows past the matrix repeat the last one. */
+/* Rows of A that are neighbours along M, which is the contiguous direction of a transposed A: squares of eight rows by eight quads.
+ * All strips of an item are in one piece, rows STRIDE apart. Returns how many rows have their whole squares. */
+#define SQUARE 32
+TDM_DEVICE int copy_squares(TDM_GLOBAL const tdm_u8 *a, int type, long at, long a_col, int rows,
+                            int depth, TDM_LOCAL tdm_strip *strips) {
+    int i = 0;
+    for (; i + 8 <= rows; i += 8)
+        for (int p = 0; p + SQUARE <= depth; p += SQUARE) {
+            s32x8 square[8];
+            TDM_UNROLL for (int q = 0; q < 8; q++) {
+                const long x = at + i + (p + 4 * q) * a_col;
+                square[q] = tdm_quad(8, s32x8_load_u8(a, x), s32x8_load_u8(a, x + a_col),
+                                     s32x8_load_u8(a, x + 2 * a_col), s32x8_load_u8(a, x + 3 * a_col));
+            }
+            s32x8_transpose(square);
+            TDM_UNROLL for (int r = 0; r < 8; r++)
+                tdm_strip_quads(square[r], type, strips + (i + r) * STRIDE + p);
+        }
+    return i;
+}
+
+/* `rows` of MR rows of A from element `at` on, `depth` columns; rows past the matrix repeat the last one. Of the first `squares` rows
+ * only the steps past the squares are left. */
 TDM_DEVICE void copy_strip(TDM_GLOBAL const tdm_u8 *a, int type, long at, long a_row, long a_col,
-                           int rows, int depth, TDM_LOCAL tdm_strip *strip) {
+                           int rows, int squares, int depth, TDM_LOCAL tdm_strip *strip) {
     for (int i = 0; i < MR; i++) {
         const long row = at + (i < rows ? i : rows - 1) * a_row;
         TDM_LOCAL tdm_strip *const to = strip + i * STRIDE;
-        int p = 0;
+        int p = i < squares ? depth / SQUARE * SQUARE : 0;
         if (a_col == 1)
             for (; p + TDM_STRIP_RUN <= depth; p += TDM_STRIP_RUN)
                 tdm_strip_run(a, type, row + p, to + p);
@@ -141,10 +163,15 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
         const long next = !job.last                              ? a0 + (p0 + block) * s.a_col
                           : item % s.row_tiles + 1 < s.row_tiles ? a0 + r.rows * s.a_row
                                                                  : -1;
+        const int squares = s.a_row == 1 && s.a_col != 1
+                                ? copy_squares((TDM_GLOBAL const tdm_u8 *)a, s.a_type,
+                                               a0 + p0 * s.a_col, s.a_col, r.rows, depth, r.strip)
+                                : 0;
         for (int t = 0; t < r.strips; t++) {
             TDM_LOCAL tdm_strip *const strip = r.strip + t * (MR * STRIDE);
             copy_strip((TDM_GLOBAL const tdm_u8 *)a, s.a_type, a0 + t * MR * s.a_row + p0 * s.a_col,
-                       s.a_row, s.a_col, r.rows - t * MR < MR ? r.rows - t * MR : MR, depth, strip);
+                       s.a_row, s.a_col, r.rows - t * MR < MR ? r.rows - t * MR : MR,
+                       squares - t * MR, depth, strip);
             if (needs_row_sums)
                 add_row_sums(strip, depth, job.first, r.row_sums + t * MR);
         }

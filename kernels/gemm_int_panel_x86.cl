@@ -106,6 +106,20 @@ TDM_DEVICE void tdm_strip_run(TDM_GLOBAL const tdm_u8 *a, int type, long at,
 #endif
 }
 
+TDM_DEVICE void tdm_strip_quads(int8 quads, int type, TDM_LOCAL tdm_strip *to) {
+#ifdef VNNI
+    typedef int8 words __attribute__((aligned(1)));
+    *(TDM_LOCAL words *)to = quads ^ (int8)(type == TDM_CODE_S8 ? (int)0x80808080 : 0);
+#else
+    typedef short16 run __attribute__((aligned(2)));
+    const char16 low = as_char16(quads.lo), high = as_char16(quads.hi);
+    *(TDM_LOCAL run *)to =
+        type == TDM_CODE_S8 ? convert_short16(low) : convert_short16(as_uchar16(low));
+    *(TDM_LOCAL run *)(to + 16) =
+        type == TDM_CODE_S8 ? convert_short16(high) : convert_short16(as_uchar16(high));
+#endif
+}
+
 #define PLAIN(type, p) ((type *)(size_t)(p))
 
 #if UNIT > 1

@@ -44,29 +44,52 @@ TDM_DEVICE long tdm_quads_pack_across(TDM_GLOBAL const tdm_s8 *b, long at, long 
     return p;
 }
 
-/* The same for columns of which each is contiguous, ALONG steps at a time. */
+/* The same for columns of which each is contiguous, ALONG steps at a time: squares of eight columns by eight quads. `whole`:
+ * there are NR of them. Lines are asked for AHEAD steps before they are read: every one is in another page. */
 #define ALONG 64
+#define AHEAD 256
 TDM_DEVICE long tdm_quads_pack_along(TDM_GLOBAL const tdm_s8 *b, long at, long b_col, int columns,
-                                     long depth, TDM_QUADS_SPACE int *to) {
+                                     int whole, long depth, TDM_QUADS_SPACE int *to) {
     long p = 0;
     for (; p + ALONG <= depth; p += ALONG)
-        for (int j = 0; j < NR; j++)
-            TDM_UNROLL for (int q = 0; q < ALONG / 4; q++) to[(p / 4 + q) * NR + j] =
-                j < columns ? tdm_load_quad(b, at + p + j * b_col + q * 4) : 0;
+        for (int j = 0; j < NR; j += 8) {
+            TDM_UNROLL for (int i = 0; i < 8; i++)
+                tdm_prefetch_far(b + at + p + AHEAD + (j + i) * b_col);
+            for (int q = 0; q < ALONG / 4; q += 8) {
+                s32x8 square[8];
+                TDM_UNROLL for (int i = 0; i < 8; i++) square[i] =
+                    whole || j + i < columns
+                        ? s32x8_load_quads(b, at + p + (j + i) * b_col + 4 * q)
+                        : s32x8_splat(0);
+                s32x8_transpose(square);
+                TDM_UNROLL for (int i = 0; i < 8; i++)
+                    s32x8_store_s32(square[i], to, (p / 4 + q + i) * NR + j);
+            }
+        }
     return p;
 }
 
-/* Adds the columns of so many quads to their sums. */
+/* Adds the columns of so many quads to their sums. Bytes are made unsigned by adding 128 to each, and added in the two halves of
+ * a word, which take RUN quads. */
+#define RUN 128
 TDM_DEVICE void tdm_quads_sum(TDM_QUADS_SPACE const int *packed, long quads, int *sums) {
+    const TDM_QUADS_V flip = TDM_INT_SPLAT(TDM_QUADS_W, (int)0x80808080),
+                      even = TDM_INT_SPLAT(TDM_QUADS_W, 0x00ff00ff),
+                      low = TDM_INT_SPLAT(TDM_QUADS_W, 0xffff);
     for (int v = 0; v < NR; v += TDM_QUADS_W) {
         TDM_QUADS_V sum = TDM_INT_LOADV(TDM_QUADS_W, s32, sums, v);
-        for (long q = 0; q < quads; q++) {
-            const TDM_QUADS_V quad = TDM_INT_LOADV(TDM_QUADS_W, s32, packed, q * NR + v);
-            const TDM_QUADS_V low =
-                tdm_quad_byte(TDM_QUADS_W, quad, 0) + tdm_quad_byte(TDM_QUADS_W, quad, 1);
-            const TDM_QUADS_V high =
-                tdm_quad_byte(TDM_QUADS_W, quad, 2) + tdm_quad_byte(TDM_QUADS_W, quad, 3);
-            sum = tdm_add_wrap(TDM_QUADS_W, sum, low + high);
+        for (long from = 0; from < quads; from += RUN) {
+            const int count = (int)(quads - from < RUN ? quads - from : RUN);
+            TDM_QUADS_V halves = TDM_INT_SPLAT(TDM_QUADS_W, 0);
+            for (int q = 0; q < count; q++) {
+                const TDM_QUADS_V bytes =
+                    TDM_INT_LOADV(TDM_QUADS_W, s32, packed, (from + q) * NR + v) ^ flip;
+                halves = tdm_add_wrap(TDM_QUADS_W, halves, bytes & even);
+                halves = tdm_add_wrap(TDM_QUADS_W, halves, (bytes >> 8) & even);
+            }
+            const TDM_QUADS_V both = (halves & low) + ((halves >> 16) & low);
+            sum = tdm_add_wrap(TDM_QUADS_W, sum,
+                               both - TDM_INT_SPLAT(TDM_QUADS_W, 4 * 128 * count));
         }
         TDM_INT_STOREV(TDM_QUADS_W, s32, sum, sums, v);
     }
@@ -81,7 +104,8 @@ TDM_DEVICE void tdm_quads_pack(TDM_GLOBAL const tdm_s8 *b, long at, long b_row, 
         done = wants_sums ? tdm_quads_pack_across(b, at, b_row, depth, to, sums, 1)
                           : tdm_quads_pack_across(b, at, b_row, depth, to, sums, 0);
     else if (b_row == 1) {
-        done = tdm_quads_pack_along(b, at, b_col, columns, depth, to);
+        done = columns == NR ? tdm_quads_pack_along(b, at, b_col, NR, 1, depth, to)
+                             : tdm_quads_pack_along(b, at, b_col, columns, 0, depth, to);
         if (wants_sums)
             tdm_quads_sum(to, done / 4, sums);
     }

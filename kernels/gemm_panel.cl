@@ -38,6 +38,8 @@
 #define D_LINES (NR < 32 ? 1 : NR / 16)
 /* How far ahead rows of B in place are asked for. */
 #define ROWS_AHEAD 16
+/* The same of columns, in steps of K. */
+#define STEPS_AHEAD 64
 
 #define A_POINTER(AT) (TDM_GLOBAL const TDM_TYPE(AT) *)a
 
@@ -97,7 +99,9 @@ TDM_DEVICE int copy_columns(TDM_GLOBAL const TDM_TYPE(BT) * b, long at, long b_c
                             int depth, TDM_LOCAL float *panel) {
     int p = 0;
     for (; p + 16 <= depth; p += 16)
-        for (int j = 0; j < NR; j += 8)
+        for (int j = 0; j < NR; j += 8) {
+            TDM_UNROLL for (int i = 0; i < 8; i++)
+                tdm_prefetch_far(b + at + (j + i) * b_col + p + STEPS_AHEAD);
             for (int q = p; q < p + 16; q += 8) {
                 f32x8 square[8];
                 TDM_UNROLL for (int i = 0; i < 8; i++) square[i] =
@@ -107,6 +111,7 @@ TDM_DEVICE int copy_columns(TDM_GLOBAL const TDM_TYPE(BT) * b, long at, long b_c
                 TDM_UNROLL for (int i = 0; i < 8; i++)
                     f32x8_store_f32(square[i], panel, (q + i) * NR + j);
             }
+        }
     return p;
 }
 

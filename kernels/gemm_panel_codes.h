@@ -97,14 +97,14 @@ TDM_DEVICE int copy_lines(const coded_panel *c, long at, int depth, const block_
         int own[8];
         TDM_UNROLL for (int x = 0; x < 8; x++) own[x] = group_of(q, p + x * WORD) * NR;
         for (int j = 0; j < NR; j += 8) {
-            f32x8 square[8];
+            s32x8 square[8];
             TDM_UNROLL for (int i = 0; i < 8; i++) square[i] =
-                s32x8_float(j + i < c->columns
-                                ? s32x8_load_quads(c->b, (at + (j + i) * c->col + p) / PER_BYTE)
-                                : s32x8_splat(0));
-            f32x8_transpose(square);
+                j + i < c->columns
+                    ? s32x8_load_quads(c->b, (at + (j + i) * c->col + p) / PER_BYTE)
+                    : s32x8_splat(0);
+            s32x8_transpose(square);
             TDM_UNROLL for (int x = 0; x < 8; x++) {
-                const s32x8 words = f32x8_bits(square[x]);
+                const s32x8 words = square[x];
                 TDM_UNROLL for (int u = 0; u < WORD; u++)
                     STORE_CODES(8, (words << (32 - BITS - BITS * u)) >> (32 - BITS), q, own[x] + j,
                                 panel, (p + x * WORD + u) * NR + j);

@@ -161,11 +161,12 @@ static void every_variant(void **state) {
 
 /* The longest K that is allowed, with data that makes the largest sums there can be: nothing may overflow or saturate on the way. */
 static void longest_k(const test_device *device, const tdm_variant *row, tdm_dtype a, int a_zero,
-                      int b_zero, int64_t k, uint64_t seed) {
+                      int b_zero, int64_t k, int transpose_b, uint64_t seed) {
     char text[512];
     const gemm_int_trial trial = {.m = 2,
                                   .n = 3,
                                   .k = test_is_small() ? 1009 : k,
+                                  .transpose_b = transpose_b,
                                   .a = a,
                                   .d = TDM_S32,
                                   .a_zero = a_zero,
@@ -191,10 +192,11 @@ static void the_longest_k_is_exact(void **state) {
             if (row->op != TDM_OP_GEMM_INT || !test_can_run(device, row))
                 continue;
             for (uint64_t seed = 0; seed < 2; seed++) { // both ends of the ranges
-                longest_k(device, row, TDM_S8, 0, 0, 131071, seed);
-                longest_k(device, row, TDM_U8, 0, 0, 65793, seed);
-                longest_k(device, row, TDM_S8, 1, 0, 65793, seed);
-                longest_k(device, row, TDM_U8, 1, 1, 33025, seed);
+                longest_k(device, row, TDM_S8, 0, 0, 131071, 0, seed);
+                longest_k(device, row, TDM_S8, 0, 0, 131071, 1, seed);
+                longest_k(device, row, TDM_U8, 0, 0, 65793, 0, seed);
+                longest_k(device, row, TDM_S8, 1, 0, 65793, 0, seed);
+                longest_k(device, row, TDM_U8, 1, 1, 33025, 1, seed);
             }
         }
 }

@@ -456,9 +456,9 @@ static void panels_have_the_bits_of_dequantized_weights(void **state) {
             const int is_s4 = row->parameters[TDM_GEMM_P_B_TYPE] == TDM_S4;
             possible++;
             for (int layout = 0; layout < 2; layout++) {
-                const int level[FACTORS] = {[F_M] = 8,
+                const int level[FACTORS] = {[F_M] = test_is_small() ? 7 : 8,
                                             [F_N] = 5,
-                                            [F_K] = 7 - layout,
+                                            [F_K] = (test_is_small() ? 6 : 7) - layout,
                                             [F_GROUP] = layout ? 0 : 2,
                                             [F_B_TYPE] = is_s4,
                                             [F_SCALE_TYPE] = layout ^ is_s4,

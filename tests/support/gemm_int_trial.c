@@ -133,11 +133,11 @@ static void fill_zero(gemm_int_run *run, operand *o, bool extreme) {
         test_array_send(&o->zero);
 }
 
-/* The ends of the ranges that make the largest sums: opposite to the zero points, where there are some. */
+/* The ends of the ranges, one for each parity of the seed, that make the largest sums: opposite to the zero points, where there are some. */
 static void fill_extreme(gemm_int_run *run, operand *o) {
     int32_t low, high;
     tdm_number_int_range(o->data.layout.dtype, &low, &high);
-    const bool top = o->has_zero ? run->trial->seed % 2 != 0 : low == 0;
+    const bool top = run->trial->seed % 2 != 0 || (!o->has_zero && low == 0);
     for (int64_t i = 0; i < test_array_count(&o->data); i++)
         test_array_put(&o->data, i, top ? high : low);
     test_array_send(&o->data);
