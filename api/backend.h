@@ -186,6 +186,9 @@ typedef struct tdm_backend {
      * Optional. */
     tdm_status (*memory_wrap)(tdm_bk_device *device, void *native, size_t bytes,
                               tdm_bk_memory **memory);
+    /* Device memory that no process has taken, as the driver tells it now. TDM_UNSUPPORTED where it
+     * does not, or cannot be right. Optional. */
+    tdm_status (*memory_free_bytes)(tdm_bk_device *device, uint64_t *bytes);
     /* Host address of pinned memory, constant until memory_free. */
     tdm_status (*memory_host_address)(tdm_bk_device *device, tdm_bk_memory *memory, void **address);
 

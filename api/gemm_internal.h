@@ -301,6 +301,8 @@ struct tdm_packed {
 
 /* Packed weights must be what the plan's kernel reads. */
 tdm_status tdm_packed_check(const tdm_gemm_plan *plan, const tdm_packed *packed);
+/* Device bytes that the packed form of B takes for the plan. */
+tdm_status tdm_gemm_packed_bytes(const tdm_gemm_plan *plan, int64_t *bytes);
 /* Number of the outer entry's B (at z = 0) among the packed ones. */
 int64_t tdm_packed_index(const tdm_gemm_problem *problem, int64_t outer);
 /* Packed entries from one B to the next along the plan's batch dimension i. */

@@ -126,7 +126,7 @@ static tdm_status fill_packed(const tdm_gemm_plan *plan, tdm_stream *stream, con
 }
 
 /* Device bytes of all packed entries. */
-static tdm_status packed_bytes(const tdm_gemm_plan *plan, int64_t *bytes) {
+tdm_status tdm_gemm_packed_bytes(const tdm_gemm_plan *plan, int64_t *bytes) {
     const tdm_gemm_problem *const p = &plan->problem;
     *bytes = (int64_t)plan->pack_b.bytes;
     for (int i = 0; i < p->batch_rank - 1; i++)
@@ -172,7 +172,7 @@ tdm_status tdm_gemm_pack_b(const tdm_gemm_plan *plan, tdm_stream *stream, const 
         return tdm_fail(TDM_BAD_ARGUMENT, "gemm_pack_b: packed is NULL");
     *packed = NULL;
     TDM_TRY(check_pack(plan, stream, b));
-    TDM_TRY(packed_bytes(plan, &bytes));
+    TDM_TRY(tdm_gemm_packed_bytes(plan, &bytes));
     tdm_packed *const made = tdm_host_calloc(1, sizeof *made);
     if (!made)
         return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "gemm_pack_b: no host memory");

@@ -74,6 +74,21 @@ uint64_t tdm_device_trim_pools(tdm_device *device) {
     return released;
 }
 
+static uint64_t live_bytes(tdm_pool *pool) {
+    tdm_memory_stats stats;
+    tdm_pool_stats(pool, &stats);
+    return stats.allocated;
+}
+
+uint64_t tdm_device_bytes_in_use(tdm_device *device) {
+    uint64_t bytes = live_bytes(device->pool);
+    pthread_mutex_lock(&device->pools_lock);
+    for (tdm_memory_pool *pool = device->pools; pool; pool = pool->next)
+        bytes += live_bytes(pool->pool);
+    pthread_mutex_unlock(&device->pools_lock);
+    return bytes;
+}
+
 static void add_idle_slab(void *user, const tdm_slab_view *slab) {
     if (slab->live_blocks == 0 && !slab->adopted)
         *(uint64_t *)user += slab->bytes;

@@ -30,6 +30,9 @@ void tdm_device_reap_pools(tdm_device *device);
 /* Trim all pools of the device: the bytes that went back to the driver. */
 uint64_t tdm_device_trim_pools(tdm_device *device);
 
+/* Bytes of live blocks in all pools of the device. */
+uint64_t tdm_device_bytes_in_use(tdm_device *device);
+
 /* What tdm_device_trim_pools would give back but for the pool `except`. Nothing is changed. */
 uint64_t tdm_device_trimmable(tdm_device *device, const tdm_pool *except);
 

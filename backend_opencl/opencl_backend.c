@@ -18,6 +18,7 @@ const tdm_backend tdm_opencl_backend = {
     .memory_alloc = tdm_opencl_memory_alloc,
     .memory_free = tdm_opencl_memory_free,
     .memory_wrap = tdm_opencl_memory_wrap,
+    .memory_free_bytes = tdm_opencl_memory_free_bytes,
     .memory_host_address = tdm_opencl_memory_host_address,
 
     .stream_create = tdm_opencl_stream_create,

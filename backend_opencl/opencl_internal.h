@@ -189,6 +189,7 @@ tdm_status tdm_opencl_memory_alloc(tdm_bk_device *device, tdm_memory_kind kind, 
 void tdm_opencl_memory_free(tdm_bk_device *device, tdm_bk_memory *memory);
 tdm_status tdm_opencl_memory_wrap(tdm_bk_device *device, void *native, size_t bytes,
                                   tdm_bk_memory **memory);
+tdm_status tdm_opencl_memory_free_bytes(tdm_bk_device *device, uint64_t *bytes);
 tdm_status tdm_opencl_memory_host_address(tdm_bk_device *device, tdm_bk_memory *memory,
                                           void **address);
 

@@ -147,3 +147,21 @@ tdm_status tdm_opencl_memory_host_address(tdm_bk_device *device, tdm_bk_memory *
     pthread_mutex_unlock(&device->service_lock);
     return status;
 }
+
+/*
+ * cl_amd_device_attribute_query: free memory and its largest piece, in KiB. No other vendor's OpenCL tells it
+ * (NVIDIA's and Intel's do so through libraries of their own).
+ */
+tdm_status tdm_opencl_memory_free_bytes(tdm_bk_device *device, uint64_t *bytes) {
+    size_t kib[2] = {0, 0};
+    const uint64_t total = device->record->info.global_bytes;
+    if (!tdm_opencl_has_token(device->record->extensions, "cl_amd_device_attribute_query"))
+        return tdm_fail(TDM_UNSUPPORTED, "free memory: the driver does not tell");
+    OPENCL_TRY("free memory", device->api, clGetDeviceInfo, device->record->id,
+               CL_DEVICE_GLOBAL_FREE_MEMORY_AMD, sizeof kib, kib, NULL);
+    if (kib[0] > total / 1024)
+        return tdm_fail(TDM_UNSUPPORTED, "free memory: the driver says %zu KiB of %llu bytes",
+                        kib[0], (unsigned long long)total);
+    *bytes = (uint64_t)kib[0] * 1024;
+    return TDM_OK;
+}

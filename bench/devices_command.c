@@ -1,4 +1,5 @@
 /* `tandem devices`: every device that Tandem can use, and why others cannot be. */
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -45,26 +46,44 @@ static void capabilities_cell(text_table *table, uint32_t capabilities) {
     table_cell(table, "%s", text);
 }
 
-static void device_row(text_table *table, int index, const tdm_device_info *info) {
+/* What the driver says is free; false where it does not, or the device cannot be opened. */
+static bool ask_free(tdm_context *context, int index, uint64_t *bytes) {
+    tdm_device *device = NULL;
+    tdm_memory_info info = {.struct_size = sizeof info};
+    if (tdm_device_get(context, index, &device) != TDM_OK)
+        return false;
+    const bool known = tdm_device_memory_info(device, &info) == TDM_OK && info.free_known;
+    tdm_device_release(device);
+    *bytes = info.free_bytes;
+    return known;
+}
+
+static void device_row(text_table *table, tdm_context *context, int index,
+                       const tdm_device_info *info) {
+    uint64_t free_bytes = 0;
     table_cell(table, "%d", index);
     table_cell(table, "%s", info->selector);
     table_cell(table, "%s", results_device_type(info->type));
     count_cell(table, info->compute_units);
     count_cell(table, info->clock_mhz);
     bytes_cell(table, info->global_bytes);
+    if (ask_free(context, index, &free_bytes))
+        bytes_cell(table, free_bytes);
+    else
+        table_cell(table, "-");
     bytes_cell(table, info->local_bytes);
     table_cell(table, "%s", info->kernel_language);
     table_cell(table, "%s", info->driver_version);
     capabilities_cell(table, info->capabilities);
 }
 
-static void print_table(const tdm_context *context, const char *selector) {
+static void print_table(tdm_context *context, const char *selector) {
     text_table *const table =
-        table_create(">#|device|type|>units|>MHz|>memory|>local|kernels|driver|capabilities");
+        table_create(">#|device|type|>units|>MHz|>memory|>free|>local|kernels|driver|capabilities");
     tdm_device_info info;
     for (int index = device_next(context, selector, 0, &info); index >= 0;
          index = device_next(context, selector, index + 1, &info))
-        device_row(table, index, &info);
+        device_row(table, context, index, &info);
     table_print(table, stdout);
     table_destroy(table);
     const int notes = tdm_context_note_count(context);
@@ -74,7 +93,7 @@ static void print_table(const tdm_context *context, const char *selector) {
         printf("  %s\n", tdm_context_note(context, note));
 }
 
-static int write_json(const tdm_context *context, const char *selector, const char *path) {
+static int write_json(tdm_context *context, const char *selector, const char *path) {
     cJSON *const root = cJSON_CreateObject();
     cJSON_AddStringToObject(root, "schema", "tandem-devices/1");
     cJSON_AddItemToObject(root, "library", results_library_json());
@@ -85,6 +104,11 @@ static int write_json(const tdm_context *context, const char *selector, const ch
          index = device_next(context, selector, index + 1, &info)) {
         cJSON *const device = results_device_json(&info);
         cJSON_AddNumberToObject(device, "index", index);
+        uint64_t free_bytes;
+        if (ask_free(context, index, &free_bytes))
+            cJSON_AddNumberToObject(device, "free_bytes", (double)free_bytes);
+        else
+            cJSON_AddNullToObject(device, "free_bytes");
         cJSON_AddItemToArray(devices, device);
     }
     cJSON *const notes = cJSON_AddArrayToObject(root, "notes");

@@ -5,7 +5,7 @@
 #ifndef TANDEM_MEMORY_CONTROL_H
 #define TANDEM_MEMORY_CONTROL_H
 
-#include <tandem/memory.h>
+#include <tandem/gemm.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -61,6 +61,58 @@ TDM_API tdm_status tdm_memory_pool_leave(void);
 TDM_API tdm_status tdm_memory_pool_stats(const tdm_memory_pool *pool, tdm_memory_stats *stats);
 TDM_API tdm_status tdm_memory_pool_set_budget(tdm_memory_pool *pool, uint64_t bytes);
 TDM_API tdm_status tdm_memory_pool_trim(tdm_memory_pool *pool);
+
+/* ---- what there is, and whether it would do ---------------------------------------------------------- */
+
+/* The memory of a device, in bytes. */
+typedef struct tdm_memory_info {
+    size_t struct_size; /* sizeof(tdm_memory_info), set by the caller */
+    uint64_t total_bytes;
+    int free_known;          /* 0: the driver does not tell what is free, or cannot be right */
+    uint64_t free_bytes;     /* that no process has taken, as the driver says; 0 where not known */
+    uint64_t reserved_bytes; /* held by all pools of this device object: live, cached and unused */
+    uint64_t in_use_bytes;   /* of these: live blocks */
+} tdm_memory_info;
+
+/*
+ * Ask for it now. Of OpenCL drivers only those with cl_amd_device_attribute_query tell what is free.
+ * Statuses: TDM_BAD_ARGUMENT. Thread-safe. Since 0.1.
+ */
+TDM_API tdm_status tdm_device_memory_info(tdm_device *device, tdm_memory_info *info);
+
+/* What is to be allocated, in this order. Zero-initialise, then set struct_size and what is needed. */
+typedef struct tdm_fit_request {
+    size_t struct_size;        /* sizeof(tdm_fit_request) */
+    tdm_memory_pool *pool;     /* NULL: what the calling thread would allocate from */
+    const tdm_layout *layouts; /* tensors */
+    int layout_count;
+    const size_t *sizes; /* buffers, in bytes */
+    int size_count;
+    const tdm_gemm_plan *const
+        *plans; /* of each: packed B where it takes one, then its workspace */
+    int plan_count;
+} tdm_fit_request;
+
+typedef struct tdm_fit_report {
+    size_t struct_size;       /* sizeof(tdm_fit_report), set by the caller */
+    int fits;                 /* everything finds a place, all of it live at once */
+    uint64_t needed_bytes;    /* of all, each rounded as the pool rounds it */
+    uint64_t available_bytes; /* that could be live besides what is, were there no fragments */
+    uint64_t cached_bytes;    /* of needed: in memory that the pool holds already */
+    uint64_t grown_bytes;     /* that the pool would have to take from the driver */
+    uint64_t missing_count;   /* requests that find no place; those after them are still tried */
+    uint64_t largest_missing_bytes;
+} tdm_fit_report;
+
+/*
+ * Would all of it fit? Nothing is allocated or changed. The answer is what the pool would do now,
+ * fragments, pending frees and the trimming of the device's other pools included, but without asking
+ * callbacks; other threads, and other processes where the driver does not tell what is free, may
+ * change it. Takes time in proportion to the blocks of the pool. Statuses: TDM_BAD_ARGUMENT,
+ * TDM_BAD_SHAPE, TDM_BAD_DTYPE, TDM_OUT_OF_HOST_MEMORY. Thread-safe. Since 0.1.
+ */
+TDM_API tdm_status tdm_device_would_fit(tdm_device *device, const tdm_fit_request *request,
+                                        tdm_fit_report *report);
 
 /* ---- when memory is short ----------------------------------------------------------------------- */
 
