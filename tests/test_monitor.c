@@ -1,7 +1,9 @@
 // The page that `tandem monitor` reads: who may see it, what a reader makes of hostile ones, and the command itself.
 // ctest: timeout=180
 #include <fcntl.h>
+#include <poll.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -28,7 +30,7 @@
 #include "tests/support/test_data.h"
 #include "tests/support/test_program.h"
 
-#define PATIENCE_S 20
+#define PATIENCE_S 10
 #define KIB 1024
 
 static const char program[] = TANDEM_BINARY_DIR "/bin/tandem";
@@ -231,6 +233,13 @@ static void a_link_is_not_followed(void **state) {
     assert_true(S_ISREG(status.st_mode));
     assert_int_equal(lstat(victim, &status), 0);
     assert_int_equal(status.st_size, 8);
+    // Nor is one to a page that is good.
+    assert_int_equal(unlink(victim), 0);
+    assert_int_equal(rename(r.file, victim), 0);
+    assert_int_equal(symlink(victim, r.file), 0);
+    free(read_page(&r, (uint64_t)getpid(), &refusal));
+    assert_non_null(refusal);
+    assert_non_null(strstr(refusal, "it has no page"));
     tdm_monitor_release();
     assert_int_equal(unlink(victim), 0);
     remove_folder(&r);
@@ -363,8 +372,10 @@ static void pages_of_dead_processes_are_swept(void **state) {
     const char *refusal;
     free(read_page(&r, (uint64_t)child, &refusal));
     assert_string_equal(refusal, "the process has ended");
-    put_file(junk, "no page", 7);
-    put_file(other, "no page", 7);
+    static const char text[] =
+        "a letter to my aunt, who writes about monitors of all kinds and tandems";
+    put_file(junk, text, sizeof text);
+    put_file(other, text, sizeof text);
     tdm_monitor_retain();
     assert_false(there_is(dead));
     assert_true(there_is(junk) && there_is(other) && there_is(r.file));
@@ -443,9 +454,14 @@ static int run_on_terminal(const char *process, char key, struct termios modes[2
     int status = 0;
     bool sent = false;
     while (used + 1 < bytes) {
-        const ssize_t count = read(master, seen + used, bytes - 1 - used);
-        if (count <= 0)
+        struct pollfd output = {.fd = master, .events = POLLIN};
+        const ssize_t count = poll(&output, 1, 1000 * PATIENCE_S) == 1
+                                  ? read(master, seen + used, bytes - 1 - used)
+                                  : -1;
+        if (count <= 0) {
+            kill(child, SIGKILL);
             break;
+        }
         used += (size_t)count;
         seen[used] = '\0';
         if (!sent && strstr(seen, "weights")) {
