@@ -3,6 +3,7 @@
 
 #include "api/device_internal.h"
 #include "api/graph.h"
+#include "api/memory_pool.h"
 
 static void touch(tdm_command *command, tdm_block *block) {
     for (int i = 0; i < command->block_count; i++)
@@ -152,7 +153,7 @@ uint32_t tdm_recent_stream(const tdm_device *device) {
     return recent.device == device ? recent.stream : 0;
 }
 
-tdm_status tdm_command_enqueue(tdm_stream *stream, const tdm_command *command) {
+static tdm_status enqueue_once(tdm_stream *stream, const tdm_command *command) {
     recent.device = stream->device;
     recent.stream = stream->id;
     const int edge_count =
@@ -164,6 +165,14 @@ tdm_status tdm_command_enqueue(tdm_stream *stream, const tdm_command *command) {
     pthread_mutex_lock(&stream->lock);
     const tdm_status status = enqueue_locked(stream, command, NULL, 0);
     pthread_mutex_unlock(&stream->lock);
+    return status;
+}
+
+tdm_status tdm_command_enqueue(tdm_stream *stream, const tdm_command *command) {
+    const tdm_status status = enqueue_once(stream, command);
+    // Some drivers look for an object's memory, or for their own, only now: what lies idle gives way.
+    if (status == TDM_OUT_OF_DEVICE_MEMORY && tdm_device_trim_pools(stream->device) > 0)
+        return enqueue_once(stream, command);
     return status;
 }
 

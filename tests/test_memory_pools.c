@@ -277,6 +277,30 @@ DEVICE_TEST(other_pools_give_way) {
     close_own(&own);
 }
 
+/* A driver that finds no memory only when a command is enqueued: idle memory gives way, and where there is none the call says so. */
+DEVICE_TEST(no_memory_at_enqueue) {
+    own_device own = open_bounded(device, 0);
+    tdm_memory_pool *const pool = make_pool(&own, 0);
+    tdm_buffer *const a = make_buffer(&own, 4096), *const b = make_buffer(&own, 4096);
+    tdm_buffer_destroy(make_in(pool, MIB));
+    assert_true(stats_of(pool).reserved > 0);
+    tdm_fault_plant("clEnqueueCopyBuffer", 1, -4, false);
+    const tdm_status status = tdm_buffer_copy(own.stream, a, 0, b, 0, 4096);
+    tdm_fault_clear();
+    TEST_OK(status);
+    assert_int_equal(stats_of(pool).reserved, 0);
+    tdm_fault_plant("clEnqueueCopyBuffer", 1, -4, false);
+    const tdm_status refused = tdm_buffer_copy(own.stream, a, 0, b, 0, 4096);
+    tdm_fault_clear();
+    TEST_REFUSED(refused, TDM_OUT_OF_DEVICE_MEMORY, "CL_MEM_OBJECT_ALLOCATION_FAILURE");
+    TEST_OK(tdm_buffer_copy(own.stream, a, 0, b, 0, 4096));
+    TEST_OK(tdm_stream_synchronize(own.stream));
+    tdm_buffer_destroy(a);
+    tdm_buffer_destroy(b);
+    tdm_memory_pool_destroy(pool);
+    close_own(&own);
+}
+
 /* ---- callbacks ---------------------------------------------------------------------------------------- */
 
 typedef struct holder {
@@ -467,11 +491,17 @@ DEVICE_TEST(threads) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wrong_arguments),      cmocka_unit_test(budgets_apart),
-        cmocka_unit_test(entered_pools),        cmocka_unit_test(late_blocks_keep_the_pool),
-        cmocka_unit_test(graphs_keep_the_pool), cmocka_unit_test(the_device_bounds_the_sum),
-        cmocka_unit_test(other_pools_give_way), cmocka_unit_test(callbacks_make_room),
-        cmocka_unit_test(callbacks_in_order),   cmocka_unit_test(threads),
+        cmocka_unit_test(wrong_arguments),
+        cmocka_unit_test(budgets_apart),
+        cmocka_unit_test(entered_pools),
+        cmocka_unit_test(late_blocks_keep_the_pool),
+        cmocka_unit_test(graphs_keep_the_pool),
+        cmocka_unit_test(the_device_bounds_the_sum),
+        cmocka_unit_test(other_pools_give_way),
+        cmocka_unit_test(no_memory_at_enqueue),
+        cmocka_unit_test(callbacks_make_room),
+        cmocka_unit_test(callbacks_in_order),
+        cmocka_unit_test(threads),
     };
     return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
 }
