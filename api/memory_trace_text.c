@@ -84,13 +84,16 @@ void tdm_trace_text_begin(tdm_trace_text *text,
     }
 }
 
-/* The tag's number, which it gets with a line on its first use; 0: none, or no host memory to remember it. */
-static int number_of(tdm_trace_text *text, const char *tag) {
-    if (!tag)
-        return 0;
+/* The number of a tag of before; 0: it is new. */
+static int find_tag(const tdm_trace_text *text, const char *tag) {
     for (int i = text->tag_count - 1; i >= 0; i--)
         if (text->tags[i] == tag)
             return i + 1;
+    return 0;
+}
+
+/* Give the tag a number, and a line that says so; 0 without host memory. */
+static int add_tag(tdm_trace_text *text, const char *tag) {
     if (text->tag_count == text->tag_capacity) {
         const int capacity = text->tag_capacity ? 2 * text->tag_capacity : 64;
         const char **const tags =
@@ -106,6 +109,19 @@ static int number_of(tdm_trace_text *text, const char *tag) {
     escape(tag, kept, sizeof kept);
     put_line(text, "t %d %s\n", text->tag_count, kept);
     return text->tag_count;
+}
+
+/* 0: no tag. */
+static int number_of(tdm_trace_text *text, const char *tag) {
+    if (!tag)
+        return 0;
+    const size_t place = (uintptr_t)tag / 64 % (sizeof text->recent / sizeof text->recent[0]);
+    if (text->recent[place].tag != tag) {
+        const int found = find_tag(text, tag);
+        text->recent[place].number = found ? found : add_tag(text, tag);
+        text->recent[place].tag = tag;
+    }
+    return text->recent[place].number;
 }
 
 void tdm_trace_text_add(tdm_trace_text *text, const tdm_trace_event *event) {

@@ -45,6 +45,10 @@ typedef struct tdm_trace_text {
     uint64_t events;
     const char **tags; /* the pointer of tag i + 1 */
     int tag_count, tag_capacity;
+    struct {
+        const char *tag;
+        int number;
+    } recent[256]; /* tags by their pointer, found without a search */
     size_t used;
     char buffer[16384];
 } tdm_trace_text;

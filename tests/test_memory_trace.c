@@ -272,6 +272,37 @@ static void a_replay_decides_as_the_program_did(void **state) {
     tdm_pool_destroy(own.pool);
 }
 
+/* More tags than are found without a search. */
+static void many_tags_are_told_apart(void **state) {
+    (void)state;
+    enum {
+        TAGS = 700
+    };
+    world own;
+    text_sink sink = {.text = NULL};
+    trace_data trace;
+    world_open(&own);
+    tdm_memory_trace *const recorder = start(&own, &sink, 0);
+    for (int i = 0; i < 3 * TAGS; i++) {
+        char tag[32];
+        snprintf(tag, sizeof tag, "tag %d", i % TAGS);
+        assert_int_equal(tdm_memory_tag_push(tag), TDM_OK);
+        tdm_block_release(take(&own, (size_t)(i % TAGS), 1));
+        assert_int_equal(tdm_memory_tag_pop(), TDM_OK);
+    }
+    assert_int_equal(tdm_memory_trace_stop(recorder), TDM_OK);
+    parse(&sink, &trace);
+    assert_int_equal(trace.tag_count, TAGS);
+    assert_int_equal(trace.block_count, 3 * TAGS);
+    for (size_t i = 0; i < trace.block_count; i++) {
+        char tag[32];
+        snprintf(tag, sizeof tag, "tag %d", (int)trace.blocks[i].bytes);
+        assert_string_equal(trace.tags[trace.blocks[i].tag - 1], tag);
+    }
+    trace_release(&trace);
+    tdm_pool_destroy(own.pool);
+}
+
 static void many_live_blocks_are_told_apart(void **state) {
     (void)state;
     enum {
@@ -506,6 +537,7 @@ int main(void) {
         cmocka_unit_test(time_goes_on),
         cmocka_unit_test(what_is_older_or_adopted_is_left_out),
         cmocka_unit_test(a_replay_decides_as_the_program_did),
+        cmocka_unit_test(many_tags_are_told_apart),
         cmocka_unit_test(many_live_blocks_are_told_apart),
         cmocka_unit_test(threads_record_together),
         cmocka_unit_test(a_trace_may_start_and_stop_among_threads),
