@@ -302,7 +302,8 @@ static tdm_status enqueue_join(const dynamic_problem *p, tdm_block *ranges, int6
     return tdm_enqueue_launch(p->stream, operation, kernel, &launch);
 }
 
-static tdm_status run_codes(const dynamic_problem *p) {
+/* The call that makes codes with the parameters, once they are there. */
+static tdm_quant_call codes_call(const dynamic_problem *p) {
     tdm_quant_call call = {.stream = p->stream,
                            .operation = operation,
                            .op = TDM_OP_QUANTIZE,
@@ -311,7 +312,7 @@ static tdm_status run_codes(const dynamic_problem *p) {
                            .operand = {{p->target, NULL}, {p->source, NULL}},
                            .arg = p->arg};
     tdm_quant_add_parameters(&call, p->target);
-    return tdm_quant_run(&call);
+    return call;
 }
 
 static tdm_status run_tensor(const dynamic_problem *p) {
@@ -323,8 +324,9 @@ static tdm_status run_tensor(const dynamic_problem *p) {
     tdm_status status = enqueue_ranges(p, &loop, &ranges, &count);
     if (status == TDM_OK)
         status = enqueue_join(p, ranges, count);
+    const tdm_quant_call codes = codes_call(p);
     if (status == TDM_OK)
-        status = run_codes(p);
+        status = tdm_quant_run(&codes);
     if (ranges)
         tdm_block_release(ranges);
     return status;
@@ -392,6 +394,10 @@ static tdm_status enqueue_dynamic(const dynamic_problem *p) {
     const bool one_launch = small || tdm_forced_variant(TDM_OP_QUANTIZE_DYNAMIC);
     if (whole && !(one_dimension && one_launch))
         return run_tensor(p);
+    const tdm_quant_call codes = codes_call(p);
+    if (axis >= 0 && group_size(p->target, axis) == layout->shape[axis] &&
+        !tdm_forced_variant(TDM_OP_QUANTIZE_DYNAMIC) && tdm_quant_columns_pay(&codes, axis))
+        return tdm_quant_run_columns(&codes, axis);
     return run_axis(p, axis);
 }
 

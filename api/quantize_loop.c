@@ -71,16 +71,17 @@ static bool is_odd_stride(const tdm_dim_list *list, int operand) {
     return false;
 }
 
-static tdm_status run_loop(const tdm_quant_call *call, const piece *p) {
+tdm_status tdm_quant_run_list(const tdm_quant_call *call, const tdm_dim_list *list,
+                              const int64_t offset[TDM_LOOP_OPERANDS]) {
     tdm_loop loop;
     tdm_kernel *kernel;
     tdm_arg buffers[TDM_LOOP_OPERANDS];
-    tdm_loop_of_list(&loop, &p->list);
+    tdm_loop_of_list(&loop, list);
     for (int o = 0; o < call->operands; o++) {
         const tdm_tensor *const tensor = call->operand[o].tensor;
-        buffers[o == 0 ? call->operands - 1 : o - 1] = tdm_arg_elements(tensor, p->offset[o]);
+        buffers[o == 0 ? call->operands - 1 : o - 1] = tdm_arg_elements(tensor, offset[o]);
         if (tensor->layout.dtype == TDM_S4 && o <= 1)
-            loop.narrow = loop.narrow || p->offset[o] % 2 != 0 || is_odd_stride(&p->list, o);
+            loop.narrow = loop.narrow || offset[o] % 2 != 0 || is_odd_stride(list, o);
     }
     if (call->operand[0].tensor->layout.dtype == TDM_S4)
         loop.unit = 2;
@@ -94,7 +95,7 @@ static tdm_status run_loop(const tdm_quant_call *call, const piece *p) {
 /* Dimensions that the kernels have no room for are walked here. */
 static tdm_status run_piece(const tdm_quant_call *call, const piece *p) {
     if (p->list.rank <= TDM_MAX_RANK + 1)
-        return run_loop(call, p);
+        return tdm_quant_run_list(call, &p->list, p->offset);
     piece part = *p;
     part.list.rank--;
     memmove(part.list.shape, p->list.shape + 1, (size_t)part.list.rank * sizeof p->list.shape[0]);

@@ -28,6 +28,17 @@ typedef struct tdm_quant_call {
 /* Enqueue the call; nothing when it is empty. Shapes were checked. */
 tdm_status tdm_quant_run(const tdm_quant_call *call);
 
+/* The call's kernel over the elements of a list alone, each operand from its offset on. */
+tdm_status tdm_quant_run_list(const tdm_quant_call *call, const tdm_dim_list *list,
+                              const int64_t offset[TDM_LOOP_OPERANDS]);
+
+/*
+ * Dynamic quantization whose groups are the columns of a matrix, all of dimension `axis`: whether reading row by row pays,
+ * and doing it. The call is that of quantize: target, source, scales, zero points.
+ */
+bool tdm_quant_columns_pay(const tdm_quant_call *call, int axis);
+tdm_status tdm_quant_run_columns(const tdm_quant_call *call, int axis);
+
 /* ---- what the operations of quantization share -------------------------------------------------- */
 
 /* Range of the codes of s8, u8, s4 and s32. */

@@ -40,6 +40,7 @@
  *               f32xN_number(x)                              x, but 0 where it is a NaN
  *               f32xN_sum(x) f32xN_hmax(x) f32xN_hmin(x)     horizontal, by halves
  *               f32x8_transpose(v) s32x8_transpose(v)        of the matrix whose rows are v[0] to v[7]
+ *               f32xN_evens(a, b) f32xN_odds(a, b)           elements 0, 2, … (1, 3, …) of a, then those of b; N 8 or 16
  *               f32xN_select_lt(a, b, x, y)                  element by element a < b ? x : y
  *               f32xN_bits(x) s32xN_float(v)                 the same bits as the other type
  *               f32xN_loada_f32|f16|bf16(p, i)               N 1 or 4: p + i is global and a multiple of N elements' size

@@ -36,6 +36,8 @@ extern const size_t tdm_kernel_text_count;
     X(QUANTIZE_DYNAMIC)                                                                            \
     X(QUANTIZE_RANGE)                                                                              \
     X(QUANTIZE_JOIN)                                                                               \
+    X(QUANTIZE_RANGE_COLUMNS)                                                                      \
+    X(QUANTIZE_JOIN_COLUMNS)                                                                       \
     X(DEQUANTIZE)                                                                                  \
     X(REQUANTIZE)                                                                                  \
     X(FAKE_QUANTIZE)                                                                               \

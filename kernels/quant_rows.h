@@ -70,7 +70,7 @@
 #endif
 
 typedef struct {
-    TDM_GLOBAL const TDM_TYPE(DT) *x;
+    TDM_GLOBAL const TDM_TYPE(DT) * x;
     TDM_GLOBAL const void *scale, *zero;
     TDM_GLOBAL void *y;
     TDM_GLOBAL tdm_u8 *mask;
@@ -214,7 +214,7 @@ TDM_INLINE void tdm_short_rows(tdm_walk w, tdm_place at, tdm_place strides, int 
     at.mask = MASK_PLACE(row)
 
 TDM_KERNEL(TDM_ENTRY)
-(TDM_GLOBAL const TDM_TYPE(DT) *x, long x_offset, TDM_GLOBAL const void *scale, long scale_offset,
+(TDM_GLOBAL const TDM_TYPE(DT) * x, long x_offset, TDM_GLOBAL const void *scale, long scale_offset,
  TDM_GLOBAL const void *zero, long zero_offset, MASK_BUFFER TDM_GLOBAL void *y, long y_offset,
  tdm_dims shape, tdm_dims x_strides, tdm_dims scale_strides, tdm_dims zero_strides,
  MASK_STRIDES tdm_dims y_strides, int rank, long rows, long inner, long x_step, long scale_step,
@@ -250,8 +250,8 @@ TDM_KERNEL(TDM_ENTRY)
                 at.x += from;
                 at.y += from;
                 at.mask += from;
-                const int type = step == 1 || strides.y % N == 0 ? tdm_store_type(w, at.y)
-                                                                 : arg.target_type;
+                const int type =
+                    step == 1 || strides.y % N == 0 ? tdm_store_type(w, at.y) : arg.target_type;
 #define CALL(T)                                                                                    \
     if (step == TOGETHER)                                                                          \
         tdm_strip(w, at, strides, TOGETHER, count, scales, zeros, T);                              \
@@ -267,8 +267,7 @@ TDM_KERNEL(TDM_ENTRY)
         for (long row = first; row < last; row += N) {
             const int left = (int)(last - row < N ? last - row : N);
             PLACE(at, row);
-            tdm_widen(w, at.scale, strides.scale, at.zero, strides.zero, left, scales,
-                      zeros);
+            tdm_widen(w, at.scale, strides.scale, at.zero, strides.zero, left, scales, zeros);
 #define CALL(T) tdm_short_rows(w, at, strides, left, (int)inner, scales, zeros, T)
             BY_TYPE(strides.y % N == 0 ? tdm_store_type(w, at.y) : arg.target_type, CALL)
 #undef CALL

@@ -92,10 +92,14 @@ TDM_DEVICE tdm_quantizer tdm_derive(tdm_range r, tdm_parameter_place place, int 
                                     tdm_quant_side side) {
     float scales[N];
     int zeros[N];
-    TDM_STOREV(N, f32, tdm_derived_scale(r, side), scales, 0);
-    for (int lane = 0; lane < left; lane++)
-        scales[lane] = tdm_keep_scale(scales[lane], place.scale, place.s + lane * place.scale_step,
-                                      side.scale_type);
+    const F derived = tdm_derived_scale(r, side);
+    TDM_STOREV(N, f32, derived, scales, 0);
+    if (left == N && place.scale_step == 1 && side.scale_type == TDM_CODE_F32)
+        TDM_STOREV(N, f32, derived, (TDM_GLOBAL tdm_f32 *)place.scale, place.s);
+    else
+        for (int lane = 0; lane < left; lane++)
+            scales[lane] = tdm_keep_scale(scales[lane], place.scale,
+                                          place.s + lane * place.scale_step, side.scale_type);
     const F scale = TDM_LOADV(N, f32, scales, 0);
     const I zero = tdm_derived_zero(r, scale, side);
     TDM_INT_STOREV(N, s32, zero, zeros, 0);

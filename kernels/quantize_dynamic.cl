@@ -10,7 +10,7 @@
  * The second reading of a group is from the cache, unless it is longer than that, and asks for the next
  * group meanwhile (`ahead` is the distance, where rows are one dimension). Both elements of a
  * byte of s4 belong to one work-item. Defines: DT the source's type, N vector width,
- * TDM_BUILT_IN_DIVIDE as divide.h says. */
+ * TDM_BUILT_IN_DIVIDE as divide.h says. With 16 lanes the parameters of 16 short groups are made at once. */
 #include "dialect.h"
 #include "quantize_derive.h"
 
@@ -83,6 +83,87 @@ TDM_DEVICE void tdm_quantize_group(TDM_GLOBAL const TDM_TYPE(DT) *x, long from, 
                         to + k * y_step, left);
     }
 }
+
+#if N == 16
+#define SHORT_GROUP 256
+#define BYTES_AHEAD 8192
+
+/* Lane i: the greatest element of v[i]. */
+TDM_INLINE F tdm_greatest_of_each(F v[N]) {
+    TDM_UNROLL for (int width = N / 2; width > 0; width /= 2)
+        TDM_UNROLL for (int i = 0; i < width; i++) {
+            const F even = TDM_CAT4(f32x, N, _, evens)(v[2 * i], v[2 * i + 1]);
+            const F odd = TDM_CAT4(f32x, N, _, odds)(v[2 * i], v[2 * i + 1]);
+            v[i] = TDM_SELECT_LT(N, even, odd, odd, even);
+        }
+    return v[0];
+}
+
+/* Lane i: the range of group i, `stride` elements after the one before; both ends are as far where there are no
+ * zero points. Groups that are not there are empty. */
+TDM_INLINE tdm_range tdm_ranges_of_groups(TDM_GLOBAL const TDM_TYPE(DT) *x, long from, long stride,
+                                          int groups, int count, int symmetric) {
+    F below[N], above[N];
+    for (int group = 0; group < N; group++) {
+        tdm_range range = tdm_range_start();
+        for (int k = 0; group < groups && k < count; k += N) {
+            const F v = TDM_LOADV(N, DT, x, from + k);
+            tdm_prefetch_far(x + from + k + BYTES_AHEAD / (int)sizeof *x);
+            if (symmetric) {
+                const F size = tdm_abs(v);
+                const F wider = TDM_SELECT_LT(N, range.high, size, size, range.high);
+                range.high = TDM_SELECT_LT(N, size, K(INFINITY), wider, range.high);
+            } else {
+                range = tdm_range_add(range, v);
+            }
+        }
+        below[group] = K(0.0f) - range.low;
+        above[group] = range.high;
+        from += stride;
+    }
+    tdm_range ranges;
+    ranges.high = tdm_greatest_of_each(above);
+    ranges.low = K(0.0f) - (symmetric ? ranges.high : tdm_greatest_of_each(below));
+    return ranges;
+}
+
+TDM_INLINE void tdm_codes_of_groups(TDM_GLOBAL const TDM_TYPE(DT) *x, long from, long stride,
+                                    TDM_GLOBAL void *y, long to, long y_stride, int groups,
+                                    int count, const float *scales, const int *zeros,
+                                    tdm_quant_side side, int type) {
+    for (int group = 0; group < groups; group++) {
+        const tdm_quantizer q = tdm_quantizer_make(
+            K(scales[group]), TDM_INT_SPLAT(N, zeros[group]), side.low, side.high);
+        for (int k = 0; k < count; k += N)
+            tdm_store_codes(type, tdm_code(TDM_LOADV(N, DT, x, from + k), q), y, to + k, N);
+        from += stride;
+        to += y_stride;
+    }
+}
+
+/* `groups` ≤ N groups of whole vectors. */
+TDM_INLINE void tdm_quantize_groups(TDM_GLOBAL const TDM_TYPE(DT) *x, long from, long stride,
+                                    TDM_GLOBAL void *y, long to, long y_stride, int groups,
+                                    int count, tdm_parameter_place place, tdm_quant_arg arg) {
+    float scales[N];
+    int zeros[N];
+    tdm_range ranges;
+    if (arg.target.zero_type == 0)
+        ranges = tdm_ranges_of_groups(x, from, stride, groups, count, 1);
+    else
+        ranges = tdm_ranges_of_groups(x, from, stride, groups, count, 0);
+    const tdm_quantizer q = tdm_derive(ranges, place, groups, arg.target);
+    TDM_STOREV(N, f32, q.scale, scales, 0);
+    TDM_INT_STOREV(N, s32, q.zero, zeros, 0);
+#define CODES(T)                                                                                   \
+    case T:                                                                                        \
+        tdm_codes_of_groups(x, from, stride, y, to, y_stride, groups, count, scales, zeros,        \
+                            arg.target, T);                                                        \
+        break;
+    switch (arg.target_type) { CODES(TDM_CODE_S8) CODES(TDM_CODE_U8) CODES(TDM_CODE_S4) }
+#undef CODES
+}
+#endif
 #endif
 
 TDM_KERNEL(TDM_ENTRY)
@@ -97,6 +178,21 @@ TDM_KERNEL(TDM_ENTRY)
     place.zero = zero;
     place.scale_step = scale_column;
     place.zero_step = zero_column;
+#if N == 16 && !defined(TDM_COLUMNS)
+    place.scale_step = scale_strides.v[0];
+    place.zero_step = zero_strides.v[0];
+    if (rank <= 1 && count <= SHORT_GROUP && count % N == 0 && place.scale_step <= 1 &&
+        place.zero_step <= 1) {
+        for (long row = first; row < last; row += N) {
+            place.s = scale_offset + row * place.scale_step;
+            place.z = zero_offset + row * place.zero_step;
+            tdm_quantize_groups(x, x_offset + row * x_strides.v[0], x_strides.v[0], y,
+                                y_offset + row * y_strides.v[0], y_strides.v[0],
+                                (int)(last - row < N ? last - row : N), (int)count, place, arg);
+        }
+        return;
+    }
+#endif
     for (long row = first; row < last; row++) {
         const long from = x_offset + tdm_row_offset(row, rank, &outer, &x_strides);
         const long to = y_offset + tdm_row_offset(row, rank, &outer, &y_strides);

@@ -18,7 +18,9 @@ typedef enum quant_sharing {
     SHARE_NONE,
     SHARE_TILES, /* 2 along each dimension but the last, 4 along that */
     SHARINGS,
-    SHARE_VECTORS = SHARINGS /* 32 along the last dimension, the others one by one; in no sample */
+    /* In no sample: */
+    SHARE_VECTORS = SHARINGS, /* 32 along the last dimension, the others one by one */
+    SHARE_FIRST               /* the first dimension whole, the others one by one */
 } quant_sharing;
 
 const char *quant_sharing_name(quant_sharing sharing);
