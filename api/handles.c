@@ -83,6 +83,12 @@ void tdm_handles_context(int change, bool debug) {
     pthread_mutex_unlock(&list.lock);
 }
 
+static _Thread_local int own_tensors;
+
+void tdm_handles_own(int change) {
+    own_tensors += change;
+}
+
 void tdm_handle_note(tdm_handle_kind kind, const void *handle, const tdm_context *context,
                      size_t bytes, uint64_t life, const char *tag) {
     handle_entry *const entry = tdm_host_calloc(1, sizeof *entry);
@@ -128,7 +134,7 @@ static void find_fault(tdm_handle_kind kind, const void *handle, bool owned, cha
     text[0] = '\0';
     pthread_mutex_lock(&list.lock);
     const handle_entry *const entry = *link_of(handle);
-    if (!entry && list.plain_contexts == 0)
+    if (!entry && list.plain_contexts == 0 && own_tensors == 0)
         snprintf(text, text_bytes, "no %s of this library", name);
     else if (entry && entry->kind != kind)
         snprintf(text, text_bytes, "a %s, not a %s", kind_names[entry->kind], name);

@@ -31,6 +31,9 @@ static inline bool tdm_handles_on(void) {
 /* A context begins or ends. One without debug mode makes unknown handles legal: they may be its own. */
 void tdm_handles_context(int change, bool debug);
 
+/* +1, then -1: meanwhile the calling thread uses tensors of the library's own, which are on no list. */
+void tdm_handles_own(int change);
+
 /* ---- what objects tell ------------------------------------------------------------------------------ */
 
 void tdm_handle_note(tdm_handle_kind kind, const void *handle, const tdm_context *context,

@@ -1,6 +1,7 @@
 /* The product of one tile of D: its description, and its operands as tensors for one call. */
 #include <string.h>
 
+#include "api/handles.h"
 #include "api/outofcore_internal.h"
 
 /* ---- descriptions ------------------------------------------------------------------------------------- */
@@ -155,5 +156,8 @@ tdm_status tdm_ooc_multiply(const tdm_gemm_plan *plan, tdm_stream *stream,
         .bias = places->constant[TDM_OOC_BIAS] ? &bias : NULL,
         .d = &matrices[TDM_OOC_D],
         .workspace = places->workspace};
-    return tdm_gemm_plan_run(plan, stream, &args);
+    tdm_handles_own(1);
+    const tdm_status status = tdm_gemm_plan_run(plan, stream, &args);
+    tdm_handles_own(-1);
+    return status;
 }
