@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "bench/gguf.h"
+#include "tests/support/test_folder.h"
 #include "tests/vectors/gguf_by_python.h"
 
 /* ---- files made by hand ---- */
@@ -407,19 +408,6 @@ static void test_random_damage(void **state) {
 
 /* ---- the writer ---- */
 
-static char directory[64];
-
-static int make_directory(void **state) {
-    (void)state;
-    strcpy(directory, "/tmp/tandem-test-XXXXXX");
-    return mkdtemp(directory) ? 0 : -1;
-}
-
-static int remove_directory(void **state) {
-    (void)state;
-    return rmdir(directory);
-}
-
 static void write_good(const char *path, uint64_t alignment) {
     static const unsigned char blocks[36] = {1, 2, 3};
     static const float bias[3] = {1, 2, 3};
@@ -447,8 +435,8 @@ static void write_good(const char *path, uint64_t alignment) {
 
 static void test_writer_round_trip(void **state) {
     (void)state;
-    char path[96];
-    snprintf(path, sizeof path, "%s/written.gguf", directory);
+    char path[TEST_PATH];
+    test_folder_path(path, "written.gguf");
     for (uint64_t alignment = 32; alignment <= 64; alignment += 32) {
         gguf_file *file = NULL;
         file_error error = {""};
@@ -495,8 +483,8 @@ static void test_writer_refuses(void **state) {
                                             "has 3 bytes, but its shape takes 4",
                                             "no multiple of the 32",
                                             "the name \"taken\" is taken"};
-    char path[96];
-    snprintf(path, sizeof path, "%s/refused.gguf", directory);
+    char path[TEST_PATH];
+    test_folder_path(path, "refused.gguf");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const gguf_tensor tensors[] = {rows[6], rows[i]};
         gguf_writer *writer = (gguf_writer *)(uintptr_t)1;
@@ -513,7 +501,7 @@ static void test_writer_refuses(void **state) {
     assert_non_null(strstr(error.text, "lie beyond"));
     assert_int_equal(gguf_writer_finish(writer, &error), -1);
     assert_non_null(strstr(error.text, "0 bytes were written of tensors that take 4"));
-    /* remove_directory sees that nothing was left behind. */
+    /* test_folder_remove_empty sees that nothing was left behind. */
 }
 
 static void test_paths_that_are_no_files(void **state) {
@@ -548,8 +536,10 @@ int main(void) {
         cmocka_unit_test(test_tensors_that_stand_twice),
         cmocka_unit_test(test_random_damage),
         cmocka_unit_test(test_paths_that_are_no_files),
-        cmocka_unit_test_setup_teardown(test_writer_round_trip, make_directory, remove_directory),
-        cmocka_unit_test_setup_teardown(test_writer_refuses, make_directory, remove_directory),
+        cmocka_unit_test_setup_teardown(test_writer_round_trip, test_folder_make,
+                                        test_folder_remove_empty),
+        cmocka_unit_test_setup_teardown(test_writer_refuses, test_folder_make,
+                                        test_folder_remove_empty),
     };
     return cmocka_run_group_tests_name("gguf", tests, NULL, NULL);
 }

@@ -19,55 +19,20 @@
 #include "bench/infer_main.h"
 #include "bench/infer_report.h"
 #include "bench/safetensors.h"
+#include "tests/support/test_folder.h"
 
 static const char digits[] = TANDEM_SOURCE_DIR "/examples/digits";
 
-static char directory[64];
-
-static int make_directory(void **state) {
-    (void)state;
-    strcpy(directory, "/tmp/tandem-test-XXXXXX");
-    return mkdtemp(directory) ? 0 : -1;
-}
-
-static int remove_directory(void **state) {
-    (void)state;
-    static const char *const names[] = {"model.safetensors", "heldout.safetensors", "results.json",
-                                        "messages"};
-    char path[128];
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        snprintf(path, sizeof path, "%s/%s", directory, names[i]);
-        unlink(path);
-    }
-    return rmdir(directory);
-}
-
+/* Paths in the folder; the last four live. */
 static const char *in_directory(const char *name) {
-    static char paths[4][128];
+    static char paths[4][TEST_PATH];
     static unsigned next;
-    char *const path = paths[next++ % 4];
-    snprintf(path, sizeof paths[0], "%s/%s", directory, name);
-    return path;
+    return test_folder_path(paths[next++ % 4], name);
 }
 
 static char *read_text(const char *path) {
-    FILE *const stream = fopen(path, "rb");
-    assert_non_null(stream);
-    enum {
-        LIMIT = 1 << 22
-    };
-    char *const text = malloc(LIMIT + 1);
-    assert_non_null(text);
-    text[fread(text, 1, LIMIT, stream)] = '\0';
-    fclose(stream);
-    return text;
-}
-
-static void write_bytes(const char *path, const void *bytes, size_t size) {
-    FILE *const stream = fopen(path, "wb");
-    assert_non_null(stream);
-    assert_int_equal(fwrite(bytes, 1, size, stream), size);
-    assert_int_equal(fclose(stream), 0);
+    size_t size;
+    return (char *)test_file_read(path, &size);
 }
 
 /* Runs the command with its two streams going to a file; the caller frees *messages. */
@@ -333,11 +298,11 @@ static void test_lost_accuracy_fails(void **state) {
     copy_digits("0.7535");
     copy_heldout();
     int code =
-        RUN(&messages, directory, "--synthetic", "none", "--batch", "3", "--precision", "f32");
+        RUN(&messages, test_folder(), "--synthetic", "none", "--batch", "3", "--precision", "f32");
     expect(1, "the accuracy is 0.7500, recorded is 0.7535", code, messages);
     copy_digits("0.7525");
-    code = RUN(&messages, directory, "--synthetic", "none", "--batch", "3", "--precision", "f32",
-               "--seconds", "0");
+    code = RUN(&messages, test_folder(), "--synthetic", "none", "--batch", "3", "--precision",
+               "f32", "--seconds", "0");
     expect(0, " ok", code, messages);
 }
 
@@ -345,27 +310,27 @@ static void test_no_heldout_images(void **state) {
     (void)state;
     char *messages;
     copy_digits("0.98");
-    const int code = RUN(&messages, directory, "--synthetic", "none", "--batch", "2", "--seconds",
-                         "0", "--images", "3", "--precision", "f16");
+    const int code = RUN(&messages, test_folder(), "--synthetic", "none", "--batch", "2",
+                         "--seconds", "0", "--images", "3", "--precision", "f16");
     expect(0, "has no heldout.safetensors: no accuracy", code, messages);
 }
 
 static void test_broken_folders(void **state) {
     (void)state;
     char *messages;
-    int code = RUN(&messages, directory);
+    int code = RUN(&messages, test_folder());
     expect(2, "is no folder with a model.safetensors", code, messages);
     code = RUN(&messages, "/nonexistent");
     expect(2, "'/nonexistent' is no folder with a model.safetensors", code, messages);
-    write_bytes(in_directory("model.safetensors"), "\377\0\0\0\0\0\0\0{}", 10);
-    code = RUN(&messages, directory);
+    test_file_write(in_directory("model.safetensors"), "\377\0\0\0\0\0\0\0{}", 10);
+    code = RUN(&messages, test_folder());
     expect(1, "the file is truncated: its header takes 255 bytes, 2 are there", code, messages);
     copy_digits("98 %");
-    code = RUN(&messages, directory);
+    code = RUN(&messages, test_folder());
     expect(1, "\"heldout_accuracy\" is \"98 %\", not a positive number", code, messages);
     copy_digits("0.98");
-    write_bytes(in_directory("heldout.safetensors"), "", 0);
-    code = RUN(&messages, directory);
+    test_file_write(in_directory("heldout.safetensors"), "", 0);
+    code = RUN(&messages, test_folder());
     expect(1, "heldout.safetensors: the file is truncated", code, messages);
 }
 
@@ -382,11 +347,11 @@ static void test_unreachable_files(void **state) {
     expect(2, "'/dev/null' is no folder with a model.safetensors", code, messages);
     copy_digits("0.98");
     assert_int_equal(symlink("heldout.safetensors", in_directory("heldout.safetensors")), 0);
-    code = RUN(&messages, directory, "--synthetic", "none", "--images", "2", "--batch", "2");
+    code = RUN(&messages, test_folder(), "--synthetic", "none", "--images", "2", "--batch", "2");
     expect(1, "Too many levels of symbolic links", code, messages);
     unlink(in_directory("model.safetensors"));
     assert_int_equal(symlink("model.safetensors", in_directory("model.safetensors")), 0);
-    code = RUN(&messages, directory);
+    code = RUN(&messages, test_folder());
     expect(1, "cannot look for model.safetensors in", code, messages);
 }
 
@@ -574,18 +539,22 @@ static void test_failing_device(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_digits_and_synthetic, make_directory,
-                                        remove_directory),
-        cmocka_unit_test_setup_teardown(test_lost_accuracy_fails, make_directory, remove_directory),
-        cmocka_unit_test_setup_teardown(test_no_heldout_images, make_directory, remove_directory),
-        cmocka_unit_test_setup_teardown(test_broken_folders, make_directory, remove_directory),
-        cmocka_unit_test_setup_teardown(test_unreachable_files, make_directory, remove_directory),
-        cmocka_unit_test_setup_teardown(test_usage, make_directory, remove_directory),
-        cmocka_unit_test_setup_teardown(test_no_such_device, make_directory, remove_directory),
+        cmocka_unit_test_setup_teardown(test_digits_and_synthetic, test_folder_make,
+                                        test_folder_remove),
+        cmocka_unit_test_setup_teardown(test_lost_accuracy_fails, test_folder_make,
+                                        test_folder_remove),
+        cmocka_unit_test_setup_teardown(test_no_heldout_images, test_folder_make,
+                                        test_folder_remove),
+        cmocka_unit_test_setup_teardown(test_broken_folders, test_folder_make, test_folder_remove),
+        cmocka_unit_test_setup_teardown(test_unreachable_files, test_folder_make,
+                                        test_folder_remove),
+        cmocka_unit_test_setup_teardown(test_usage, test_folder_make, test_folder_remove),
+        cmocka_unit_test_setup_teardown(test_no_such_device, test_folder_make, test_folder_remove),
         cmocka_unit_test(test_wrong_logit_fails),
         cmocka_unit_test(test_lost_answers_fail),
-        cmocka_unit_test_setup_teardown(test_unsuited_precision, make_directory, remove_directory),
-        cmocka_unit_test_setup_teardown(test_failing_device, make_directory, remove_directory),
+        cmocka_unit_test_setup_teardown(test_unsuited_precision, test_folder_make,
+                                        test_folder_remove),
+        cmocka_unit_test_setup_teardown(test_failing_device, test_folder_make, test_folder_remove),
     };
     return cmocka_run_group_tests_name("infer", tests, NULL, NULL);
 }

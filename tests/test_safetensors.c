@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "bench/safetensors.h"
+#include "tests/support/test_folder.h"
 
 /* A file in memory of exactly its size, so that a sanitizer sees the first byte read beyond it. */
 typedef struct file_bytes {
@@ -356,28 +357,12 @@ static void test_paths_that_are_no_files(void **state) {
     }
 }
 
-static char directory[64];
-
-static int make_directory(void **state) {
-    (void)state;
-    strcpy(directory, "/tmp/tandem-test-XXXXXX");
-    return mkdtemp(directory) ? 0 : -1;
-}
-
-static int remove_directory(void **state) {
-    (void)state;
-    return rmdir(directory);
-}
-
 static void test_short_files(void **state) {
     (void)state;
-    char path[96];
-    snprintf(path, sizeof path, "%s/short.safetensors", directory);
+    char path[TEST_PATH];
+    test_folder_path(path, "short.safetensors");
     for (size_t size = 0; size < 8; size++) {
-        FILE *const stream = fopen(path, "wb");
-        assert_non_null(stream);
-        assert_int_equal(fwrite("\2\0\0\0\0\0\0", 1, size, stream), size);
-        fclose(stream);
+        test_file_write(path, "\2\0\0\0\0\0\0", size);
         safetensors_file *file = NULL;
         safetensors_error error = {""};
         assert_int_equal(safetensors_open(path, &file, &error), -1);
@@ -401,8 +386,8 @@ static void test_writer_round_trip(void **state) {
         {.name = "w", .dtype = SAFETENSORS_F64, .rank = 1, .shape = {0}, .data = &one, .bytes = 0},
     };
     const safetensors_pair metadata[] = {{"activation", "relu"}, {"note", "line\nbreak"}};
-    char path[96];
-    snprintf(path, sizeof path, "%s/written.safetensors", directory);
+    char path[TEST_PATH];
+    test_folder_path(path, "written.safetensors");
     safetensors_error error = {""};
     for (int again = 0; again < 2; again++) /* the second time over the first file */
         if (safetensors_write(path, tensors, 3, metadata, 2, &error))
@@ -440,8 +425,8 @@ static void test_writer_refuses(void **state) {
     rows[3][1].shape[0] = -4;
     rows[4][1].name = "b";
     rows[4][1].rank = 9;
-    char path[96];
-    snprintf(path, sizeof path, "%s/refused.safetensors", directory);
+    char path[TEST_PATH];
+    test_folder_path(path, "refused.safetensors");
     for (size_t i = 0; i < 5; i++) {
         safetensors_error error = {""};
         assert_int_equal(safetensors_write(path, rows[i], 2, NULL, 0, &error), -1);
@@ -454,8 +439,8 @@ static void test_writer_refuses(void **state) {
 static void test_writer_refuses_keys_that_stand_twice(void **state) {
     (void)state;
     static const safetensors_pair metadata[] = {{"k", "1"}, {"j", "2"}, {"k", "3"}};
-    char path[96];
-    snprintf(path, sizeof path, "%s/refused.safetensors", directory);
+    char path[TEST_PATH];
+    test_folder_path(path, "refused.safetensors");
     safetensors_error error = {""};
     assert_int_equal(safetensors_write(path, NULL, 0, metadata, 3, &error), -1);
     assert_string_equal(error.text, "the metadata key \"k\" is taken");
@@ -469,8 +454,8 @@ static void test_writer_in_pieces(void **state) {
         {.name = "a", .dtype = SAFETENSORS_U8, .rank = 1, .shape = {4}, .bytes = 4},
         {.name = "b", .dtype = SAFETENSORS_U8, .rank = 1, .shape = {3}, .bytes = 3}};
     static const safetensors_pair pair = {"k", "v"};
-    char path[96];
-    snprintf(path, sizeof path, "%s/pieces.safetensors", directory);
+    char path[TEST_PATH];
+    test_folder_path(path, "pieces.safetensors");
     safetensors_error error = {""};
     safetensors_writer *writer;
     assert_int_equal(safetensors_writer_open(path, tensors, 2, &pair, 1, &writer, &error), 0);
@@ -497,14 +482,14 @@ static void test_writer_in_pieces(void **state) {
     assert_int_equal(access(path, F_OK), -1);
 }
 
-/* A write that fails leaves the file that was there, and nothing beside it (remove_directory checks). */
+/* A write that fails leaves the file that was there, and nothing beside it (test_folder_remove_empty checks). */
 static void test_writer_is_atomic(void **state) {
     (void)state;
     safetensors_error error = {""};
     assert_int_equal(safetensors_write("/nonexistent/x.safetensors", NULL, 0, NULL, 0, &error), -1);
     assert_non_null(strstr(error.text, "No such file"));
-    char path[96];
-    snprintf(path, sizeof path, "%s/taken", directory);
+    char path[TEST_PATH];
+    test_folder_path(path, "taken");
     assert_int_equal(mkdir(path, 0700), 0);
     assert_int_equal(safetensors_write(path, NULL, 0, NULL, 0, &error), -1);
     assert_non_null(strstr(error.text, "cannot be written"));
@@ -523,13 +508,18 @@ int main(void) {
         cmocka_unit_test(test_random_damage),
         cmocka_unit_test(test_digits),
         cmocka_unit_test(test_paths_that_are_no_files),
-        cmocka_unit_test_setup_teardown(test_short_files, make_directory, remove_directory),
-        cmocka_unit_test_setup_teardown(test_writer_round_trip, make_directory, remove_directory),
-        cmocka_unit_test_setup_teardown(test_writer_refuses, make_directory, remove_directory),
-        cmocka_unit_test_setup_teardown(test_writer_refuses_keys_that_stand_twice, make_directory,
-                                        remove_directory),
-        cmocka_unit_test_setup_teardown(test_writer_in_pieces, make_directory, remove_directory),
-        cmocka_unit_test_setup_teardown(test_writer_is_atomic, make_directory, remove_directory),
+        cmocka_unit_test_setup_teardown(test_short_files, test_folder_make,
+                                        test_folder_remove_empty),
+        cmocka_unit_test_setup_teardown(test_writer_round_trip, test_folder_make,
+                                        test_folder_remove_empty),
+        cmocka_unit_test_setup_teardown(test_writer_refuses, test_folder_make,
+                                        test_folder_remove_empty),
+        cmocka_unit_test_setup_teardown(test_writer_refuses_keys_that_stand_twice, test_folder_make,
+                                        test_folder_remove_empty),
+        cmocka_unit_test_setup_teardown(test_writer_in_pieces, test_folder_make,
+                                        test_folder_remove_empty),
+        cmocka_unit_test_setup_teardown(test_writer_is_atomic, test_folder_make,
+                                        test_folder_remove_empty),
     };
     return cmocka_run_group_tests_name("safetensors", tests, NULL, NULL);
 }

@@ -15,22 +15,15 @@
 
 #include "api/gemm_internal.h"
 #include "api/tuning.h"
+#include "tests/support/test_folder.h"
 
-static char folder[] = "/tmp/tandem-tuning-XXXXXX";
-static char path[128]; /* of the file that a case writes */
+static char path[TEST_PATH]; /* of the file that a case writes */
 
 static int make_folder(void **state) {
-    (void)state;
-    if (mkdtemp(folder) == NULL)
+    if (test_folder_make(state) != 0)
         return -1;
-    snprintf(path, sizeof path, "%s/tuning.txt", folder);
+    test_folder_path(path, "tuning.txt");
     return 0;
-}
-
-static int remove_folder(void **state) {
-    (void)state;
-    unlink(path);
-    return rmdir(folder);
 }
 
 /* ---- choices ------------------------------------------------------------------------------------- */
@@ -623,5 +616,5 @@ int main(void) {
         cmocka_unit_test(the_layout_counts),
         cmocka_unit_test(a_refused_file_leaves_the_shipped_rows),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_folder, test_folder_remove);
 }
