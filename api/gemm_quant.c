@@ -129,9 +129,10 @@ static tdm_status take_parameter(const quantized *q, const char *what, const tdm
 static tdm_status take_parameters(const quantized *q, bool rows, bool columns, bool batch,
                                   tdm_gemm_matrix *scale, tdm_gemm_matrix *zero) {
     const tdm_dtype zero_type = q->quant->zero_point.dtype;
-    if (is_carried(q->quant) && q->quant->scale.dtype != TDM_F32 && q->group == 0)
-        return tdm_fail(TDM_UNSUPPORTED, "gemm: the scale of %s is %s; f32 is supported here",
-                        q->name, tdm_dtype_name(q->quant->scale.dtype));
+    const tdm_dtype scale_type = q->quant->scale.dtype;
+    if (is_carried(q->quant) && scale_type != TDM_F32 && scale_type != TDM_F16)
+        return tdm_fail(TDM_UNSUPPORTED, "gemm: the scale of %s is %s; f32 and f16 are supported",
+                        q->name, tdm_dtype_name(scale_type));
     if (zero_type != TDM_DTYPE_NONE && zero_type != TDM_S32 && zero_type != TDM_S8 &&
         zero_type != TDM_U8)
         return tdm_fail(TDM_UNSUPPORTED,
@@ -312,7 +313,7 @@ tdm_status tdm_gemm_take_quantization(const tdm_gemm_desc *desc, tdm_gemm_proble
 
 bool tdm_gemm_becomes_integer(const tdm_gemm_problem *p) {
     return p->quantize_a && p->b.dtype == TDM_S8 && p->group >= p->k && p->k <= INT16_MAX &&
-           p->b_scale.dtype != TDM_F16 && p->k > 0;
+           p->k > 0;
 }
 
 static const char *refuse_lines(const tdm_gemm_problem *problem, char reason[TDM_REASON_TEXT]) {

@@ -23,7 +23,7 @@ typedef struct {
     tdm_arg_i64 d_scale_col, d_zero_col;
     tdm_arg_i64
         sums_at; /* B in panels: bytes from a batch entry's panels to the s32 sums of its columns */
-    int a_scale_type, b_scale_type, d_scale_type; /* TDM_CODE_F32 or TDM_CODE_ABSENT */
+    int a_scale_type, b_scale_type, d_scale_type; /* TDM_CODE_F32, _F16 or _ABSENT */
     int a_zero_type, b_zero_type, d_zero_type;    /* TDM_CODE_S32, _S8, _U8 or TDM_CODE_ABSENT */
     int low, high;                                /* range of an 8-bit D */
 } tdm_gemm_quant_arg;

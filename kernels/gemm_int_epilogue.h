@@ -68,7 +68,7 @@ typedef struct {
 #define TDM_INT_LOAD(p, i) TDM_INT_LOADV(TDM_INT_V, s32, p, i)
 
 TDM_DEVICE float tdm_int_scale(TDM_GLOBAL const void *p, int type, long i) {
-    return type == TDM_CODE_ABSENT ? 1.0f : tdm_load_f32((TDM_GLOBAL const tdm_f32 *)p, i);
+    return type == TDM_CODE_ABSENT ? 1.0f : tdm_load_any(p, type, i);
 }
 
 /* Whether the sums of B's columns matter, and those of A's rows. */

@@ -156,8 +156,9 @@ DEVICE_TEST(groups_along_an_empty_k_are_refused) {
 
 DEVICE_TEST(types_of_parameters_are_refused_by_name) {
     tdm_gemm_desc desc = quantized_desc();
-    desc.a_quant.scale.dtype = TDM_F16;
-    refuse_desc(device, &desc, TDM_UNSUPPORTED, "gemm: the scale of A is f16; f32 is supported");
+    desc.a_quant.scale.dtype = TDM_BF16;
+    refuse_desc(device, &desc, TDM_UNSUPPORTED,
+                "gemm: the scale of A is bf16; f32 and f16 are supported");
     desc = quantized_desc();
     desc.b_quant.zero_point.dtype = TDM_F32;
     refuse_desc(device, &desc, TDM_UNSUPPORTED,

@@ -35,7 +35,7 @@ const char *gemm_int_trial_text(const gemm_int_trial *t, char text[512]) {
     snprintf(
         text, 512,
         "%s·s8→%s m%lld n%lld k%lld %c%c a %s%s %s b %s%s %s d %s%s %s bias %s act %d alpha %g%s "
-        "batch %lld%s %s%s seed %llu",
+        "batch %lld%s %s%s%s seed %llu",
         tdm_dtype_name(t->a), tdm_dtype_name(t->d), (long long)t->m, (long long)t->n,
         (long long)t->k, t->transpose_a ? 't' : 'n', t->transpose_b ? 't' : 'n',
         spreads[t->a_quant], t->a_zero ? "+zero" : "", test_placement_name(t->a_place),
@@ -43,7 +43,8 @@ const char *gemm_int_trial_text(const gemm_int_trial *t, char text[512]) {
         spreads[t->d_quant], t->d_zero ? "+zero" : "", test_placement_name(t->d_place),
         t->bias == TDM_DTYPE_NONE ? "none" : tdm_dtype_name(t->bias), (int)t->activation,
         (double)t->alpha, t->has_c ? " C" : "", (long long)t->batch, t->shares_b ? " B shared" : "",
-        kinds[t->data], t->packed_b ? " packed" : "", (unsigned long long)t->seed);
+        kinds[t->data], t->packed_b ? " packed" : "", t->scale == TDM_F16 ? " f16 scales" : "",
+        (unsigned long long)t->seed);
     return text;
 }
 
@@ -73,7 +74,8 @@ static void create_parameters(gemm_int_run *run, operand *o, bool has_zero) {
     const test_placement place = run->trial->seed % 2 ? TEST_DENSE : TEST_SPREAD;
     const tdm_dtype zero = run->trial->seed % 3 ? TDM_S32 : dtype;
     o->has_scale = true;
-    test_array_create(&o->scale, run->device, TDM_F32, rank, shape, place);
+    test_array_create(&o->scale, run->device, run->trial->scale ? run->trial->scale : TDM_F32, rank,
+                      shape, place);
     q.scale = o->scale.tensor;
     if (has_zero) {
         o->has_zero = true;

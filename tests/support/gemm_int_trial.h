@@ -28,6 +28,7 @@ typedef struct gemm_int_trial {
     int64_t m, n, k;
     tdm_dtype a, d, bias;
     gemm_int_spread a_quant, b_quant, d_quant; /* d_quant: of an s8 or u8 D */
+    tdm_dtype scale;                           /* of all operands; none: f32 */
     int a_zero, b_zero, d_zero;                /* with zero points, where it carries parameters */
     int transpose_a, transpose_b;
     test_placement a_place, b_place, d_place;

@@ -8,7 +8,7 @@
  * Matrices are the last two dimensions; leading dimensions (at most 6) are the batch.
  *
  * Integer matrices: A of u8 or s8 by B of s8, each with or without quantization parameters (tandem/quant.h; without: scale 1, zero point
- * 0). A's parameters may vary along its rows and batch, B's along its columns and batch. The sum is exact:
+ * 0; scales of f32 or f16). A's parameters may vary along its rows and batch, B's along its columns and batch. The sum is exact:
  *
  *     acc = Σ (A − zero_A)·(B − zero_B) + bias                  bias: s32, or absent
  *     D of s32:       acc
