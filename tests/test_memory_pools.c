@@ -454,9 +454,10 @@ static tdm_status work(const worker *w) {
         TDM_TRY_GOTO(tdm_device_add_memory_callback(w->own->device, note_only, &answer));
         TDM_TRY_GOTO(tdm_memory_pool_enter(pool));
         tdm_memory_pool_destroy(pool);
-        status = use_pool(w, stream, round);
+        const tdm_status used = use_pool(w, stream, round);
         TDM_TRY_GOTO(tdm_memory_pool_leave());
         TDM_TRY_GOTO(tdm_device_remove_memory_callback(w->own->device, note_only, &answer));
+        TDM_TRY_GOTO(used);
     }
 
 cleanup:

@@ -261,10 +261,12 @@ static tdm_status work(const worker *w) {
     tdm_tensor *tensor;
     const size_t bytes = 2 * MIB + (size_t)w->number;
     const int64_t shape[1] = {(int64_t)bytes};
-    unsigned char *const host = malloc(2 * bytes);
+    tdm_status status = TDM_OK;
     TDM_TRY(tdm_stream_create(w->device, &stream));
     TDM_TRY(tdm_tensor_create(w->device, TDM_U8, 1, shape, &tensor));
-    tdm_status status = TDM_OK;
+    unsigned char *const host = malloc(2 * bytes);
+    if (!host)
+        TDM_TRY_GOTO(TDM_OUT_OF_HOST_MEMORY);
     for (int round = 0; round < 3 && status == TDM_OK; round++) {
         tdm_host_buffer *kept = NULL;
         fill_bytes(host, bytes, (uint32_t)(100 * w->number + round));

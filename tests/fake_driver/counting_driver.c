@@ -10,7 +10,6 @@
  */
 #include <dlfcn.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -131,8 +130,10 @@ static cl_int answer(const void *from, size_t from_bytes, size_t bytes, void *va
 }
 
 static cl_int answer_free(const char *kib, size_t bytes, void *value, size_t *size) {
-    unsigned long long total = 0, largest = 0;
-    if (sscanf(kib, "%llu,%llu", &total, &largest) < 1)
+    char *end;
+    const unsigned long long total = strtoull(kib, &end, 10);
+    const unsigned long long largest = *end == ',' ? strtoull(end + 1, NULL, 10) : 0;
+    if (end == kib)
         return CL_INVALID_VALUE;
     const size_t both[2] = {(size_t)total, (size_t)largest};
     return answer(both, sizeof both, bytes, value, size);
