@@ -126,22 +126,24 @@ bool tdm_handle_forget(const void *handle) {
 
 /* ---- checks ------------------------------------------------------------------------------------------ */
 
-/* What is wrong with the handle, as words after "is"; empty: nothing. */
-static void find_fault(tdm_handle_kind kind, const void *handle, bool owned, char *text,
+/* What is wrong with the handle, as words after "is"; empty: nothing. With `given_back` the caller's reference is gone then. */
+static void find_fault(tdm_handle_kind kind, const void *handle, bool given_back, char *text,
                        size_t text_bytes) {
     const char *const name = kind_names[kind];
     char site[TDM_SITE_TEXT];
     text[0] = '\0';
     pthread_mutex_lock(&list.lock);
-    const handle_entry *const entry = *link_of(handle);
+    handle_entry *const entry = *link_of(handle);
     if (!entry && list.plain_contexts == 0 && own_tensors == 0)
         snprintf(text, text_bytes, "no %s of this library", name);
     else if (entry && entry->kind != kind)
         snprintf(text, text_bytes, "a %s, not a %s", kind_names[entry->kind], name);
-    else if (entry && (entry->state == DESTROYED || (owned && entry->state == GIVEN_BACK)))
+    else if (entry && (entry->state == DESTROYED || (given_back && entry->state == GIVEN_BACK)))
         snprintf(text, text_bytes, "a %s that was destroyed (block %llu, tag %s, created at %s)",
                  name, (unsigned long long)entry->life, entry->tag ? entry->tag : "none",
                  tdm_site_text(entry->site, site));
+    else if (entry && given_back)
+        entry->state = GIVEN_BACK;
     pthread_mutex_unlock(&list.lock);
 }
 
@@ -152,11 +154,6 @@ bool tdm_handle_give_back(tdm_handle_kind kind, const void *handle, const char *
         tdm_log(TDM_LOG_ERROR, "pool", "debug: %s: this is %s", function, fault);
         return false;
     }
-    pthread_mutex_lock(&list.lock);
-    handle_entry *const entry = *link_of(handle);
-    if (entry)
-        entry->state = GIVEN_BACK;
-    pthread_mutex_unlock(&list.lock);
     return true;
 }
 
