@@ -9,7 +9,6 @@
 
 #include "api/gemm_internal.h"
 #include "tests/support/gemm_trial.h"
-#include "tests/support/pairwise.h"
 #include "tests/support/variant_cases.h"
 
 /* A row of the sample, by factor. */
@@ -214,29 +213,20 @@ static void check_tiled_row(const test_device *device, const tdm_variant *row) {
     test_case_end();
 }
 
-/* Cases per row under a slow implementation. */
-enum {
-    SMALL_CASES = 12
-};
+static void run_trial(const test_device *device, const tdm_variant *row, const int level[],
+                      uint64_t seed) {
+    char text[512];
+    const gemm_trial trial = trial_of(row, level, seed);
+    if (!test_case_begin(device, row->name, "%s", gemm_trial_text(&trial, text)))
+        return;
+    gemm_trial_run(device, &trial);
+    test_case_end();
+}
 
 static void run_row(const test_device *device, const tdm_variant *row) {
-    int levels[FACTORS], level[PAIRWISE_MAX_FACTORS];
-    static pairwise sample;
-    uint64_t seed = 20240607;
+    int levels[FACTORS];
     count_levels(row, levels);
-    pairwise_start(&sample, FACTORS, levels, seed);
-    for (int cases = 0; pairwise_next(&sample, level); cases++) {
-        char text[512];
-        if (test_is_small() && cases == SMALL_CASES)
-            break;
-        if (!test_is_small() && !test_case_is_due(device, row, cases))
-            continue;
-        const gemm_trial trial = trial_of(row, level, seed++);
-        if (!test_case_begin(device, row->name, "%s", gemm_trial_text(&trial, text)))
-            continue;
-        gemm_trial_run(device, &trial);
-        test_case_end();
-    }
+    test_sample_of_row(device, row, FACTORS, levels, 20240607, run_trial);
     if (!test_is_small())
         run_ties(device, row);
     check_tiled_row(device, row);

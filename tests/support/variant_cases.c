@@ -4,6 +4,10 @@
 
 #include "tests/support/pairwise.h"
 
+enum {
+    SMALL_CASES = 12 /* of a row, under a slow implementation */
+};
+
 /* The row's number among those of its op and text that the device can run. */
 static int number_in_text(const test_device *device, const tdm_variant *row) {
     int number = 0;
@@ -33,6 +37,19 @@ void test_every_variant(tdm_op op, int factors, const int levels[], variant_case
         }
     }
     test_require_all_variants(op);
+}
+
+void test_sample_of_row(const test_device *device, const tdm_variant *variant, int factors,
+                        const int levels[], uint64_t seed, variant_trial *run) {
+    static pairwise sample;
+    int level[PAIRWISE_MAX_FACTORS];
+    pairwise_start(&sample, factors, levels, seed);
+    for (int cases = 0; pairwise_next(&sample, level); cases++) {
+        if (test_is_small() && cases == SMALL_CASES)
+            break;
+        if (test_is_small() || test_case_is_due(device, variant, cases))
+            run(device, variant, level, seed++);
+    }
 }
 
 bool test_has_gaps(int rank, const int64_t *shape, test_placement placement) {

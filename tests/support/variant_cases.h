@@ -15,6 +15,13 @@ typedef void variant_case(const test_device *device, const tdm_variant *variant,
 /* Fails unless every row of the op that a device can run was executed on it. */
 void test_every_variant(tdm_op op, int factors, const int levels[], variant_case *run);
 
+/* The same for tests with trials of their own: one row of an op on a device, each case with a seed of its own. Under a slow
+ * implementation the sample's first few. */
+typedef void variant_trial(const test_device *device, const tdm_variant *variant, const int level[],
+                           uint64_t seed);
+void test_sample_of_row(const test_device *device, const tdm_variant *variant, int factors,
+                        const int levels[], uint64_t seed, variant_trial *run);
+
 /* True when a row's elements do not follow one another: kernels of wide rows may refuse that. */
 bool test_has_gaps(int rank, const int64_t *shape, test_placement placement);
 
