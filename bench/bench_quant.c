@@ -95,6 +95,8 @@ static void run_blocks(quant_run *run) {
 static void run_types(quant_run *run) {
     const char *reals = run->options->reals;
     char word[16];
+    if (run->item.operation == QUANT_REQUANTIZE)
+        reals = "s32";
     while (cli_next_word(&reals, ',', word, sizeof word) == 1) {
         const char *codes = run->options->codes;
         run->item.real = tdm_dtype_from_name(word);
@@ -134,7 +136,7 @@ static int run_on_device(const quant_options *options) {
 
 int bench_quant_command(int argc, char **argv) {
     quant_options given = {
-        .operations = "quantize,dynamic,dequantize,convert,widen",
+        .operations = "quantize,dynamic,dequantize,fake,requantize,convert,widen",
         .reals = "f32",
         .codes = "s8",
         .blocks = "tensor,row,column,group",
@@ -143,8 +145,9 @@ int bench_quant_command(int argc, char **argv) {
     };
     const cli_option options[] = {
         {"operation", CLI_CHOICES, &given.operations, "LIST",
-         "with given scales, with derived ones, back, and conversions without scales",
-         "quantize|dynamic|dequantize|convert|widen", 0, 0},
+         "with given scales, with derived ones, back, to codes and back, from sums, and "
+         "conversions without scales",
+         "quantize|dynamic|dequantize|fake|requantize|convert|widen", 0, 0},
         {"real", CLI_CHOICES, &given.reals, "LIST", "types of the real numbers", "f32|f16|bf16", 0,
          0},
         {"codes", CLI_CHOICES, &given.codes, "LIST", "types of the codes; u8 has zero points",
@@ -163,8 +166,10 @@ int bench_quant_command(int argc, char **argv) {
         .options = options,
         .option_count = sizeof options / sizeof options[0],
         .notes =
-            "Bytes are those read and written once, parameters included. tandem-copy copies a\n"
-            "tensor with as many bytes of traffic, in turn with the others.",
+            "Bytes are those that have to be read and written, parameters included: once, but the\n"
+            "source twice where 'dynamic' needs the range of a whole tensor or column before its\n"
+            "first code. tandem-copy copies a tensor with as many bytes of traffic, in turn with\n"
+            "the others.",
     };
     const cli_outcome outcome = cli_parse(&command, argc, argv, NULL);
     return outcome == CLI_RUN ? run_on_device(&given) : cli_exit_code(outcome);

@@ -14,8 +14,8 @@ enum {
     LARGEST_SIDE = 1 << 20
 };
 
-static const char *const operation_names[] = {"copy",       "quantize", "dynamic",
-                                              "dequantize", "convert",  "widen"};
+static const char *const operation_names[] = {"copy",    "quantize", "dynamic", "dequantize",
+                                              "convert", "widen",    "fake",    "requantize"};
 static const char *const blocks_names[] = {"tensor", "row", "column", "group", "band"};
 
 static int find_name(const char *const *names, size_t count, const char *name) {
@@ -73,8 +73,7 @@ int quant_shape_parse(const char *text, int64_t *rows, int64_t *columns) {
 }
 
 static int has_blocks(const quant_case *item) {
-    return item->operation == QUANT_QUANTIZE || item->operation == QUANT_DYNAMIC ||
-           item->operation == QUANT_DEQUANTIZE;
+    return item->operation != QUANT_CONVERT && item->operation != QUANT_WIDEN;
 }
 
 void quant_case_name(const quant_case *item, char *name, size_t size) {
@@ -152,16 +151,19 @@ size_t quant_case_code_bytes(const quant_case *item) {
 }
 
 static int writes_reals(const quant_case *item) {
-    return item->operation == QUANT_DEQUANTIZE || item->operation == QUANT_WIDEN;
+    return item->operation == QUANT_DEQUANTIZE || item->operation == QUANT_WIDEN ||
+           item->operation == QUANT_FAKE;
 }
 
 double quant_case_traffic(const quant_case *item) {
     const tdm_quant_spec spec = quant_case_spec(item);
     const double each = 4.0 + (quant_case_has_zero(item) ? 1.0 : 0.0);
-    const double parameters = item->operation == QUANT_CONVERT || item->operation == QUANT_WIDEN
-                                  ? 0.0
-                                  : each * (double)tdm_quant_scale_count(&spec);
-    return (double)quant_case_real_bytes(item) + (double)quant_case_code_bytes(item) + parameters;
+    const double parameters = has_blocks(item) ? each * (double)tdm_quant_scale_count(&spec) : 0.0;
+    const double real = (double)quant_case_real_bytes(item);
+    const double code = (double)quant_case_code_bytes(item);
+    const int twice = item->operation == QUANT_DYNAMIC &&
+                      (item->blocks == QUANT_TENSOR || item->blocks == QUANT_COLUMN);
+    return real + parameters + (item->operation == QUANT_FAKE ? real : code) + (twice ? real : 0.0);
 }
 
 size_t quant_case_output_bytes(const quant_case *item) {
@@ -188,6 +190,16 @@ void *quant_case_codes(const quant_case *item) {
     if (data != NULL)
         random_fill_bytes(item->seed + 1, data, quant_case_code_bytes(item));
     return data;
+}
+
+/* About what a product of many codes has. */
+int32_t *quant_case_sums(const quant_case *item) {
+    int32_t *const sums = allocate(elements_of(item) * sizeof *sums);
+    if (sums != NULL)
+        random_fill_bytes(item->seed + 2, sums, elements_of(item) * sizeof *sums);
+    for (size_t i = 0; sums != NULL && i < elements_of(item); i++)
+        sums[i] %= 128;
+    return sums;
 }
 
 /* Such that the reals use the whole range, a little different for each. */
@@ -226,6 +238,14 @@ static int expect(const quant_case *item, const void *reals, const void *codes, 
         return 0;
     case QUANT_DEQUANTIZE:
         tdm_quant_dequantize_tensor(&spec, codes, scales, zeros, item->real, expected);
+        return 0;
+    case QUANT_FAKE:
+        tdm_quant_fake_tensor(&spec, item->real, reals, scales, zeros, expected, NULL);
+        return 0;
+    case QUANT_REQUANTIZE:
+        for (int64_t i = 0; i < tdm_quant_scale_count(&spec); i++)
+            scales[i] = QUANT_CASE_SUM_SCALE / scales[i];
+        tdm_quant_requantize_tensor(&spec, reals, scales, zeros, expected);
         return 0;
     case QUANT_CONVERT:
         for (size_t i = 0; i < elements_of(item); i++)
@@ -266,7 +286,9 @@ int quant_case_check(const void *user, const void *output, size_t bytes, double 
         return -1;
     }
     void *const expected = allocate(bytes);
-    void *const reals = quant_case_reals(item), *const codes = quant_case_codes(item);
+    void *const reals = item->operation == QUANT_REQUANTIZE ? (void *)quant_case_sums(item)
+                                                            : quant_case_reals(item);
+    void *const codes = quant_case_codes(item);
     float *const scales = quant_case_scales(item);
     int32_t *const zeros = quant_case_zeros(item);
     int result = -1;

@@ -15,8 +15,10 @@ typedef enum quant_operation {
     QUANT_QUANTIZE,
     QUANT_DYNAMIC,
     QUANT_DEQUANTIZE,
-    QUANT_CONVERT, /* reals to the integers of the codes' type */
-    QUANT_WIDEN    /* those integers to reals */
+    QUANT_CONVERT,   /* reals to the integers of the codes' type */
+    QUANT_WIDEN,     /* those integers to reals */
+    QUANT_FAKE,      /* reals to the reals that their codes stand for, without a mask */
+    QUANT_REQUANTIZE /* sums of s32, which stand where the reals would, to codes */
 } quant_operation;
 
 /* Which elements share parameters. */
@@ -55,7 +57,13 @@ int quant_case_read(const char *line, quant_case *item);
 tdm_quant_spec quant_case_spec(const quant_case *item);
 int quant_case_has_zero(const quant_case *item);
 
-/* Bytes that a call reads and writes, parameters included. */
+/* The scale of the sums of requantize. */
+#define QUANT_CASE_SUM_SCALE 0.01f
+
+/*
+ * Bytes that a call must read and write, parameters included: the source twice where its range over the whole tensor or
+ * a column has to be known before the first code.
+ */
 double quant_case_traffic(const quant_case *item);
 
 /* Bytes of the reals, of the codes, and of what the operation writes. */
@@ -66,6 +74,7 @@ size_t quant_case_output_bytes(const quant_case *item);
 /* The contents, each NULL when memory is short; release with free. zeros: of u8, 3 each. */
 void *quant_case_reals(const quant_case *item);
 void *quant_case_codes(const quant_case *item);
+int32_t *quant_case_sums(const quant_case *item);
 float *quant_case_scales(const quant_case *item);
 int32_t *quant_case_zeros(const quant_case *item);
 

@@ -10,6 +10,7 @@ typedef struct quant_state {
     quant_case item;
     tdm_tensor *source;
     tdm_tensor *target;
+    tdm_tensor *like; /* of fake_quantize */
 } quant_state;
 
 static void release(void *state) {
@@ -18,6 +19,7 @@ static void release(void *state) {
         tdm_stream_synchronize(own->device.stream);
     tdm_tensor_destroy(own->source);
     tdm_tensor_destroy(own->target);
+    tdm_tensor_destroy(own->like);
     *own = (quant_state){.device = own->device};
 }
 
@@ -92,7 +94,53 @@ static tdm_status create_copy(quant_state *own) {
     return status;
 }
 
+/* Sums with one scale, and codes for them. */
+static tdm_status create_sums(quant_state *own) {
+    const int64_t shape[] = {own->item.rows, own->item.columns}, one[] = {1, 1};
+    const size_t bytes = quant_case_real_bytes(&own->item);
+    tdm_quantization quantization = TDM_QUANTIZATION_INIT;
+    tdm_tensor *scale = NULL, *sums = NULL;
+    int32_t *const content = quant_case_sums(&own->item);
+    tdm_status status = content == NULL ? TDM_OUT_OF_HOST_MEMORY : TDM_OK;
+    if (status == TDM_OK)
+        status = create_plain(own, TDM_S32, 2, shape, content, bytes, &sums);
+    free(content);
+    if (status == TDM_OK)
+        status = tdm_tensor_create(own->device.device, TDM_F32, 2, one, &scale);
+    if (status == TDM_OK)
+        status = tdm_fill(own->device.stream, scale, (double)QUANT_CASE_SUM_SCALE);
+    quantization.scale = scale;
+    if (status == TDM_OK)
+        status = tdm_tensor_quantized(sums, &quantization, &own->source);
+    tdm_tensor_destroy(scale);
+    tdm_tensor_destroy(sums);
+    if (status == TDM_OK)
+        status = create_plain(own, own->item.codes, 2, shape, NULL,
+                              quant_case_code_bytes(&own->item), &own->target);
+    return status == TDM_OK ? carry(own, &own->target) : status;
+}
+
+/* Reals, room for others, and codes whose parameters count. */
+static tdm_status create_fake(quant_state *own) {
+    const int64_t shape[] = {own->item.rows, own->item.columns};
+    const size_t bytes = quant_case_real_bytes(&own->item);
+    void *const reals = quant_case_reals(&own->item);
+    tdm_status status = reals == NULL ? TDM_OUT_OF_HOST_MEMORY : TDM_OK;
+    if (status == TDM_OK)
+        status = create_plain(own, own->item.real, 2, shape, reals, bytes, &own->source);
+    free(reals);
+    if (status == TDM_OK)
+        status = create_plain(own, own->item.real, 2, shape, NULL, bytes, &own->target);
+    if (status == TDM_OK)
+        status = tdm_tensor_create(own->device.device, own->item.codes, 2, shape, &own->like);
+    return status == TDM_OK ? carry(own, &own->like) : status;
+}
+
 static tdm_status create_case(quant_state *own) {
+    if (own->item.operation == QUANT_REQUANTIZE)
+        return create_sums(own);
+    if (own->item.operation == QUANT_FAKE)
+        return create_fake(own);
     const quant_case *const item = &own->item;
     const int64_t shape[] = {item->rows, item->columns};
     const int to_reals = item->operation == QUANT_DEQUANTIZE || item->operation == QUANT_WIDEN;
@@ -140,6 +188,10 @@ static tdm_status enqueue_operation(const quant_state *own) {
     case QUANT_CONVERT:
     case QUANT_WIDEN:
         return tdm_convert(stream, own->target, own->source);
+    case QUANT_FAKE:
+        return tdm_fake_quantize(stream, own->target, NULL, own->source, own->like);
+    case QUANT_REQUANTIZE:
+        return tdm_requantize(stream, own->target, own->source);
     }
     return TDM_INTERNAL;
 }

@@ -124,8 +124,8 @@ static void quantization_is_measured_beside_a_copy(void **state) {
     (void)state;
     cJSON *const root = run_json("bench quant --quick --samples 1 --shape 40x66 --codes s8,s4 "
                                  "--blocks row,band");
-    /* Three rows of a case: 2 types, 2 blocks for 3 operations, 2 conversions. */
-    assert_int_equal(expect_all_measured(root, "quant"), 3 * 2 * (2 * 3 + 2));
+    /* Three rows of a case: 2 types, 2 blocks for 5 operations, 2 conversions. */
+    assert_int_equal(expect_all_measured(root, "quant"), 3 * 2 * (2 * 5 + 2));
     const cJSON *const row = cJSON_GetArrayItem(member(root, "results"), 0);
     assert_string_equal(text(row, "case"), "quantize f32 s8 row 40x66");
     assert_string_equal(text(row, "dtype"), "f32s8");
