@@ -197,8 +197,8 @@ tdm_status tdm_ooc_schedule_plan(tdm_outofcore_plan *plan);
 tdm_status tdm_ooc_run_in_place(tdm_outofcore_plan *plan, tdm_stream *stream,
                                 const tdm_outofcore_args *args);
 
-/* Seconds that a step is expected to take; `plan` is a tdm_outofcore_plan. */
-double tdm_ooc_expected(const void *plan, const tdm_ooc_step *step);
+/* Seconds that a step is expected to take; `user` is a tdm_outofcore_plan. */
+double tdm_ooc_expected(const void *user, const tdm_ooc_step *step);
 void tdm_ooc_record_release(tdm_outofcore_plan *plan);
 
 #endif

@@ -142,23 +142,27 @@ static void under_pressure(const test_device *device, tdm_dtype b, const int64_t
     close_operands(&o);
 }
 
-/* Sizes that have a workspace on CPU cores, where B is packed before; slow implementations take small ones, which may have none. */
+static int takes_small(const test_device *device) {
+    return test_is_small() || !(device->info.capabilities & TDM_CAP_CPU_CORES);
+}
+
+/* Sizes that have a workspace on CPU cores, where B is packed before; others take small ones, which may have none. */
 DEVICE_TEST(packed_floats) {
     under_pressure(device, TDM_F32,
-                   test_is_small() ? (const int64_t[]){1, 20, 30, 40}
-                                   : (const int64_t[]){1, 600, 700, 600});
+                   takes_small(device) ? (const int64_t[]){1, 20, 30, 40}
+                                       : (const int64_t[]){1, 600, 700, 600});
 }
 
 DEVICE_TEST(batches) {
     under_pressure(device, TDM_F32,
-                   test_is_small() ? (const int64_t[]){2, 20, 30, 40}
-                                   : (const int64_t[]){3, 500, 400, 300});
+                   takes_small(device) ? (const int64_t[]){2, 20, 30, 40}
+                                       : (const int64_t[]){3, 500, 400, 300});
 }
 
 DEVICE_TEST(quantized_weights) {
     under_pressure(device, TDM_S8,
-                   test_is_small() ? (const int64_t[]){1, 20, 30, 40}
-                                   : (const int64_t[]){1, 300, 400, 500});
+                   takes_small(device) ? (const int64_t[]){1, 20, 30, 40}
+                                       : (const int64_t[]){1, 300, 400, 500});
 }
 
 int main(void) {

@@ -313,6 +313,8 @@ void outofcore_operands_describe(const outofcore_operands *o, tdm_outofcore_desc
 static void give(const outofcore_operands *o, int which, unsigned bit,
                  tdm_outofcore_source *source) {
     const carrier *const c = &o->matrix[which == C && o->trial->c_is_d ? D : which];
+    if (which == C && o->trial->beta == 0)
+        return; // it is not looked at
     if (o->trial->on_device & bit) {
         source->tensor = tensor_of(o, which);
         return;
