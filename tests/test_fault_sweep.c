@@ -211,9 +211,9 @@ static tdm_status move_rows(const round_of_work *w, const float *a) {
     const tdm_status waited = tdm_stream_wait_always(w->stream);
     if (status != TDM_OK)
         return tdm_fail(status, "%s", detail);
-    for (int i = 0; waited == TDM_OK && i < ROWS; i++)
-        if (memcmp(back[i], host[i], INNER * sizeof(float)) != 0)
-            test_case_fail("row %d came back changed", i);
+    for (int i = 0; waited == TDM_OK && i < ROWS * INNER; i++)
+        if (back[i / INNER][i % INNER] != host[i / INNER][i % INNER])
+            test_case_fail("element %d came back changed", i);
     return waited;
 }
 
