@@ -46,7 +46,6 @@ struct tdm_offload {
 };
 
 /* Divide the budget between items that stay and the ring: fills in resident, offset, ring_at, ring_bytes, depth, device_bytes. */
-tdm_status tdm_offload_divide(tdm_offload *offload, const tdm_offload_options *options,
-                              double in_bytes_per_s);
+tdm_status tdm_offload_divide(tdm_offload *o, const tdm_offload_options *options, double rate);
 
 #endif
