@@ -120,7 +120,7 @@ int quantized_weight_take_blocks(const quantize_tensor *tensor, quantized_weight
         tdm_quant_q8_0_split(tensor->data, blocks, scales, (int8_t *)memory);
     else
         tdm_quant_q4_0_split(tensor->data, blocks, scales, memory);
-    strcpy(weight->scheme, q8_0 ? "q8_0" : "q4_0");
+    snprintf(weight->scheme, sizeof weight->scheme, "%s", q8_0 ? "q8_0" : "q4_0");
     weight->memory = memory;
     weight->codes = memory;
     weight->code_bytes = code_bytes;

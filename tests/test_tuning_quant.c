@@ -90,8 +90,10 @@ static void run_divisions(const test_device *device, const tdm_variant *row) {
     for (int i = 0; i < 16; i++) {
         char variant[TDM_CHOICE_TEXT], text[512];
         const int64_t *const size = sizes[i % 4];
+        // The rows of an item lie in local memory.
+        const int64_t rows = device->info.local_bytes > 32768 || size[0] < 16 ? size[0] : 16;
         snprintf(variant, sizeof variant, "%s:%s", row->name, parameters[i / 4]);
-        const gemm_int_trial trial = {.m = size[0],
+        const gemm_int_trial trial = {.m = rows,
                                       .n = size[1],
                                       .k = size[2],
                                       .a = i % 2 ? TDM_U8 : TDM_S8,
