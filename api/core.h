@@ -82,7 +82,7 @@ struct tdm_context {
     uint64_t pool_budget;
     uint64_t staging_budget;
     bool direct_pool;
-    bool debug_pool; /* see guard.h, handles.h */
+    bool debug_pool;    /* see guard.h, handles.h */
     char *memory_trace; /* where its devices' pools are to be traced, or NULL */
 };
 
@@ -111,15 +111,15 @@ struct tdm_device {
     tdm_device_info info;
     tdm_pool *pool;
     tdm_observation *observation; /* of the pool */
-    tdm_memory_account account; /* of all pools of its memory */
+    tdm_memory_account account;   /* of all pools of its memory */
     pthread_mutex_t pools_lock;
     struct tdm_memory_pool *pools; /* private ones, see memory_pool.c */
     atomic_int closed_pools;       /* of these: wait for their last block */
     pthread_mutex_t callbacks_lock;
     pthread_cond_t callbacks_change;
     tdm_memory_callback_entry *callbacks;
-    struct tdm_guard *guard;      /* debug mode; or NULL */
-    tdm_bk_stream *guard_stream;  /* the guard's own, or NULL */
+    struct tdm_guard *guard;     /* debug mode; or NULL */
+    tdm_bk_stream *guard_stream; /* the guard's own, or NULL */
     tdm_staging_pool *staging;
     bool stages_copies; /* blocking copies of pageable memory go by way of pinned memory */
     tdm_memory_trace *memory_trace; /* that the environment asked for, or NULL */
@@ -167,7 +167,7 @@ struct tdm_event {
 
 struct tdm_buffer {
     atomic_int references;
-    tdm_device *device; /* counted */
+    tdm_device *device;           /* counted */
     struct tdm_memory_pool *pool; /* counted; NULL: the device's own */
     tdm_block *block;
     size_t bytes;

@@ -83,7 +83,8 @@ int worker_command(int argc, char **argv) {
         return worker_tandem_pool();
     if (strcmp(suite, "outofcore") == 0)
         return worker_tandem_outofcore();
-    return cli_refuse(
-        "tandem _worker",
-        "one of gemm, memory, quant, memcpy, probe, launch, pool, outofcore is needed; '%s' is none", suite);
+    return cli_refuse("tandem _worker",
+                      "one of gemm, memory, quant, memcpy, probe, launch, pool, outofcore is "
+                      "needed; '%s' is none",
+                      suite);
 }

@@ -283,8 +283,7 @@ TDM_DEVICE void tdm_opencl_store_s4(int v, __global uchar *p, long i) {
     TDM_DEVICE void tdm_opencl_store_s4x##N(int##N v, __global uchar *p) {                         \
         const ulong##HALF codes =                                                                  \
             as_ulong##HALF(clamp(v, (int##N)(-8), (int##N)(7)) & (int##N)(15));                    \
-        tdm_opencl_store_##HALF(                                                                   \
-            __builtin_convertvector(codes | (codes >> 28), uchar##HALF), p);                       \
+        tdm_opencl_store_##HALF(__builtin_convertvector(codes | (codes >> 28), uchar##HALF), p);   \
     }
 #else
 #define TDM_OPENCL_S4_(N, HALF)                                                                    \

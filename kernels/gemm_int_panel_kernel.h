@@ -13,8 +13,9 @@ TDM_DEVICE int copy_squares(TDM_GLOBAL const tdm_u8 *a, int type, long at, long 
             s32x8 square[8];
             TDM_UNROLL for (int q = 0; q < 8; q++) {
                 const long x = at + i + (p + 4 * q) * a_col;
-                square[q] = tdm_quad(8, s32x8_load_u8(a, x), s32x8_load_u8(a, x + a_col),
-                                     s32x8_load_u8(a, x + 2 * a_col), s32x8_load_u8(a, x + 3 * a_col));
+                square[q] =
+                    tdm_quad(8, s32x8_load_u8(a, x), s32x8_load_u8(a, x + a_col),
+                             s32x8_load_u8(a, x + 2 * a_col), s32x8_load_u8(a, x + 3 * a_col));
             }
             s32x8_transpose(square);
             TDM_UNROLL for (int r = 0; r < 8; r++)

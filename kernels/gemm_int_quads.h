@@ -58,9 +58,8 @@ TDM_DEVICE long tdm_quads_pack_along(TDM_GLOBAL const tdm_s8 *b, long at, long b
             for (int q = 0; q < ALONG / 4; q += 8) {
                 s32x8 square[8];
                 TDM_UNROLL for (int i = 0; i < 8; i++) square[i] =
-                    whole || j + i < columns
-                        ? s32x8_load_quads(b, at + p + (j + i) * b_col + 4 * q)
-                        : s32x8_splat(0);
+                    whole || j + i < columns ? s32x8_load_quads(b, at + p + (j + i) * b_col + 4 * q)
+                                             : s32x8_splat(0);
                 s32x8_transpose(square);
                 TDM_UNROLL for (int i = 0; i < 8; i++)
                     s32x8_store_s32(square[i], to, (p / 4 + q + i) * NR + j);
@@ -88,8 +87,8 @@ TDM_DEVICE void tdm_quads_sum(TDM_QUADS_SPACE const int *packed, long quads, int
                 halves = tdm_add_wrap(TDM_QUADS_W, halves, (bytes >> 8) & even);
             }
             const TDM_QUADS_V both = (halves & low) + ((halves >> 16) & low);
-            sum = tdm_add_wrap(TDM_QUADS_W, sum,
-                               both - TDM_INT_SPLAT(TDM_QUADS_W, 4 * 128 * count));
+            sum =
+                tdm_add_wrap(TDM_QUADS_W, sum, both - TDM_INT_SPLAT(TDM_QUADS_W, 4 * 128 * count));
         }
         TDM_INT_STOREV(TDM_QUADS_W, s32, sum, sums, v);
     }

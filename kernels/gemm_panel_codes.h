@@ -24,7 +24,7 @@
 typedef struct {
     TDM_GLOBAL const TDM_TYPE(BT) * b;
     TDM_GLOBAL const void *scale, *zero;
-    long row, col;         /* of b */
+    long row, col;          /* of b */
     long scale_at, zero_at; /* of the panel's first column, in the first group */
     int columns;
     tdm_gemm_weights_arg w;
@@ -99,9 +99,8 @@ TDM_DEVICE int copy_lines(const coded_panel *c, long at, int depth, const block_
         for (int j = 0; j < NR; j += 8) {
             s32x8 square[8];
             TDM_UNROLL for (int i = 0; i < 8; i++) square[i] =
-                j + i < c->columns
-                    ? s32x8_load_quads(c->b, (at + (j + i) * c->col + p) / PER_BYTE)
-                    : s32x8_splat(0);
+                j + i < c->columns ? s32x8_load_quads(c->b, (at + (j + i) * c->col + p) / PER_BYTE)
+                                   : s32x8_splat(0);
             s32x8_transpose(square);
             TDM_UNROLL for (int x = 0; x < 8; x++) {
                 const s32x8 words = square[x];
@@ -123,9 +122,8 @@ TDM_DEVICE int copy_rows_of_codes(const coded_panel *c, long at, int depth,
             own += NR;
             left = q->group;
         }
-        TDM_UNROLL for (int v = 0; v < NR; v += VW)
-            STORE_CODES(VW, TDM_INT_LOADV(VW, BT, c->b, at + p * c->row + v), q, own + v, panel,
-                        p * NR + v);
+        TDM_UNROLL for (int v = 0; v < NR; v += VW) STORE_CODES(
+            VW, TDM_INT_LOADV(VW, BT, c->b, at + p * c->row + v), q, own + v, panel, p * NR + v);
     }
     return depth;
 }

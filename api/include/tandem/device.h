@@ -88,8 +88,9 @@ typedef struct tdm_context_options {
     size_t struct_size;         /* sizeof(tdm_context_options) */
     const char *backends;       /* comma-separated names to load, NULL: all that were built in */
     uint64_t pool_budget_bytes; /* largest reserved memory per device, 0: the device's memory */
-    uint64_t staging_budget_bytes; /* largest pinned host memory per device, 0: half of the host's */
-    int direct_pool;            /* not 0: one native allocation per block (memory checkers); also
+    uint64_t
+        staging_budget_bytes; /* largest pinned host memory per device, 0: half of the host's */
+    int direct_pool;          /* not 0: one native allocation per block (memory checkers); also
                                    TANDEM_POOL=direct */
     int debug_pool; /* not 0: red zones, poison and checked handles (docs/memory.md); also TANDEM_POOL=debug */
 } tdm_context_options;
