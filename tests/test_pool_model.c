@@ -12,7 +12,9 @@
 //   counters  an idle slab, or a slab's live bytes not counted
 //   limits    budget too large or too small by a unit; an account not given back, on a release and on a failure; no wait
 //             before a refusal; relief asked for with the pool locked
-//   release   an idle slab given back while pending; native memory of a block given back under running work
+//   release   an idle slab given back while pending; native memory of a block given back under running work, or lost without
+//             host memory; a release without the lock; uses kept for the next life; streams that are gone kept
+//   cost      headers never used again; a search that does not give up; growth with the depth of queues
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

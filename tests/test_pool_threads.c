@@ -64,7 +64,7 @@ static void *exchange(void *user) {
 
 static void *disturb(void *user) {
     crowd *const c = user;
-    for (uint64_t i = 0; !atomic_load(&c->stop); i++) {
+    for (uint64_t i = 0; i == 0 || !atomic_load(&c->stop); i++) {
         const uint32_t stream = (uint32_t)(i % WORLD_STREAMS) + 1;
         pthread_mutex_lock(&c->world.lock);
         c->world.polled[stream] = atomic_load(&c->sequence[stream]);
