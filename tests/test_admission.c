@@ -6,6 +6,7 @@
 #include "api/core.h"
 #include "api/pool_rehearsal.h"
 #include "tests/support/device_cases.h"
+#include "tests/support/own_device.h"
 #include "tests/support/test_data.h"
 
 #define MIB ((size_t)1 << 20)
@@ -180,30 +181,6 @@ static void the_rehearsal_tells_the_truth(void **state) {
 
 /* ---- devices --------------------------------------------------------------------------------------------- */
 
-typedef struct own_device {
-    tdm_context *context;
-    tdm_device *device;
-    tdm_stream *stream;
-} own_device;
-
-static own_device open_bounded(const test_device *like, uint64_t budget) {
-    own_device own;
-    int index;
-    const tdm_context_options options = {.struct_size = sizeof options,
-                                         .pool_budget_bytes = budget};
-    TEST_OK(tdm_context_create(&options, &own.context));
-    TEST_OK(tdm_context_find_device(own.context, like->info.selector, &index));
-    TEST_OK(tdm_device_get(own.context, index, &own.device));
-    TEST_OK(tdm_stream_create(own.device, &own.stream));
-    return own;
-}
-
-static void close_own(own_device *own) {
-    tdm_stream_destroy(own->stream);
-    tdm_device_release(own->device);
-    tdm_context_destroy(own->context);
-}
-
 static tdm_fit_report ask(const own_device *own, const tdm_fit_request *request) {
     tdm_fit_report report = {.struct_size = sizeof report};
     tdm_memory_info before = {.struct_size = sizeof before}, after = before;
@@ -216,7 +193,7 @@ static tdm_fit_report ask(const own_device *own, const tdm_fit_request *request)
 
 /* Exactly at the bound, a byte above it; lists of tensors and buffers; another pool's cache gives way. */
 DEVICE_TEST(lists) {
-    own_device own = open_bounded(device, 8 * MIB);
+    own_device own = own_device_open(device, 8 * MIB);
     tdm_layout layouts[2];
     const int64_t shape[2] = {1024, 1024};
     TEST_OK(tdm_layout_contiguous(TDM_F32, 2, shape, &layouts[0]));
@@ -253,12 +230,12 @@ DEVICE_TEST(lists) {
     report = ask(&own, &request);
     assert_true(report.fits && report.cached_bytes == 4 * MIB && report.grown_bytes == 0);
     tdm_memory_pool_destroy(pool);
-    close_own(&own);
+    own_device_close(&own);
 }
 
 /* What is said of plans is what then happens: the packed B and the workspace. */
 DEVICE_TEST(plans) {
-    own_device own = open_bounded(device, 0);
+    own_device own = own_device_open(device, 0);
     tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
     const int64_t a[2] = {128, 256}, b[2] = {256, 192}, d[2] = {128, 192};
     TEST_OK(tdm_layout_contiguous(TDM_F32, 2, a, &desc.a));
@@ -286,7 +263,7 @@ DEVICE_TEST(plans) {
     TEST_OK(tdm_device_set_memory_budget(own.device, 4096));
     assert_false(ask(&own, &request).fits);
     tdm_gemm_plan_destroy(plan);
-    close_own(&own);
+    own_device_close(&own);
 }
 
 DEVICE_TEST(wrong_arguments) {
@@ -338,7 +315,7 @@ static void free_memory(void **state) {
         unsetenv("COUNTING_FREE_KIB");
         if (rows[i].kib)
             setenv("COUNTING_FREE_KIB", rows[i].kib, 1);
-        own_device own = open_bounded(test_device_at(0), 0);
+        own_device own = own_device_open(test_device_at(0), 0);
         tdm_memory_info info = {.struct_size = sizeof info};
         TEST_OK(tdm_device_memory_info(own.device, &info));
         const bool known = rows[i].bytes || (rows[i].kib && strcmp(rows[i].kib, "0,0") == 0);
@@ -353,7 +330,7 @@ static void free_memory(void **state) {
         tdm_fit_report report = {.struct_size = sizeof report};
         TEST_OK(tdm_device_would_fit(own.device, &request, &report));
         assert_int_equal(report.fits, !known);
-        close_own(&own);
+        own_device_close(&own);
     }
     unsetenv("COUNTING_FREE_KIB");
     file ? setenv("TANDEM_OPENCL_LIBRARY", file, 1) : unsetenv("TANDEM_OPENCL_LIBRARY");

@@ -7,37 +7,18 @@
 
 #include "api/core.h"
 #include "tests/support/device_cases.h"
+#include "tests/support/own_device.h"
 
 #define MIB ((size_t)1 << 20)
 #define THREADS 8
 
-/* The device once more, with a bound of its memory. */
-typedef struct own_device {
-    tdm_context *context;
-    tdm_device *device;
-    tdm_stream *stream;
-} own_device;
-
-static own_device open_bounded(const test_device *like, uint64_t budget) {
-    own_device own;
-    int index;
-    const tdm_context_options options = {.struct_size = sizeof options,
-                                         .pool_budget_bytes = budget};
-    TEST_OK(tdm_context_create(&options, &own.context));
-    TEST_OK(tdm_context_find_device(own.context, like->info.selector, &index));
-    TEST_OK(tdm_device_get(own.context, index, &own.device));
-    TEST_OK(tdm_stream_create(own.device, &own.stream));
-    return own;
-}
-
-static void close_own(own_device *own) {
+/* Nothing of the device's memory is left. */
+static void close_empty(own_device *own) {
     assert_null(own->device->pools);
     TEST_OK(tdm_device_synchronize(own->device));
     TEST_OK(tdm_device_trim(own->device));
     assert_int_equal(atomic_load(&own->device->account.reserved), 0);
-    tdm_stream_destroy(own->stream);
-    tdm_device_release(own->device);
-    tdm_context_destroy(own->context);
+    own_device_close(own);
 }
 
 static tdm_memory_pool *make_pool(const own_device *own, uint64_t budget) {
@@ -107,7 +88,7 @@ DEVICE_TEST(wrong_arguments) {
 }
 
 DEVICE_TEST(budgets_apart) {
-    own_device own = open_bounded(device, 0);
+    own_device own = own_device_open(device, 0);
     tdm_memory_pool *const pool = make_pool(&own, 4 * MIB);
     tdm_buffer *const other = make_buffer(&own, 6 * MIB);
     tdm_buffer *more = NULL;
@@ -129,12 +110,12 @@ DEVICE_TEST(budgets_apart) {
     assert_int_equal(stats_of(pool).reserved, 0);
     tdm_memory_pool_destroy(pool);
     tdm_buffer_destroy(other);
-    close_own(&own);
+    close_empty(&own);
 }
 
 /* Tensors and what operations need inside go to the innermost pool of the thread. */
 DEVICE_TEST(entered_pools) {
-    own_device own = open_bounded(device, 0);
+    own_device own = own_device_open(device, 0);
     tdm_memory_pool *const outer = make_pool(&own, 0), *const inner = make_pool(&own, 0);
     const int64_t shape[1] = {test_is_small() ? 3000 : 1 << 20};
     const int64_t reduced[1] = {1};
@@ -166,12 +147,12 @@ DEVICE_TEST(entered_pools) {
     tdm_tensor_destroy(c);
     tdm_memory_pool_destroy(outer);
     tdm_memory_pool_destroy(inner);
-    close_own(&own);
+    close_empty(&own);
 }
 
 /* The handle goes first: buffers, an entered thread, and work in flight hold the pool. */
 DEVICE_TEST(late_blocks_keep_the_pool) {
-    own_device own = open_bounded(device, 0);
+    own_device own = own_device_open(device, 0);
     tdm_memory_pool *const pool = make_pool(&own, 0);
     tdm_buffer *const buffer = make_in(pool, MIB);
     TEST_OK(tdm_memory_pool_enter(pool));
@@ -186,12 +167,12 @@ DEVICE_TEST(late_blocks_keep_the_pool) {
     tdm_buffer_destroy(buffer);
     TEST_OK(tdm_stream_synchronize(own.stream));
     TEST_OK(tdm_device_trim(own.device));
-    close_own(&own);
+    close_empty(&own);
 }
 
 /* A graph keeps the blocks it was recorded with, and they keep their pool. */
 DEVICE_TEST(graphs_keep_the_pool) {
-    own_device own = open_bounded(device, 0);
+    own_device own = own_device_open(device, 0);
     tdm_memory_pool *const pool = make_pool(&own, 0);
     tdm_buffer *const x = make_in(pool, 4096), *const y = make_in(pool, 4096);
     tdm_buffer *const out = make_buffer(&own, 4096);
@@ -223,13 +204,13 @@ DEVICE_TEST(graphs_keep_the_pool) {
     }
     tdm_graph_destroy(graph);
     tdm_buffer_destroy(out);
-    close_own(&own);
+    close_empty(&own);
 }
 
 /* ---- the bound of the device ------------------------------------------------------------------------ */
 
 DEVICE_TEST(the_device_bounds_the_sum) {
-    own_device own = open_bounded(device, 8 * MIB);
+    own_device own = own_device_open(device, 8 * MIB);
     tdm_memory_pool *const a = make_pool(&own, 0), *const b = make_pool(&own, 0);
     tdm_buffer *const first = make_in(a, 4 * MIB), *const second = make_in(b, 2 * MIB);
     tdm_buffer *refused;
@@ -248,12 +229,12 @@ DEVICE_TEST(the_device_bounds_the_sum) {
     tdm_buffer_destroy(first);
     tdm_memory_pool_destroy(a);
     tdm_memory_pool_destroy(b);
-    close_own(&own);
+    close_empty(&own);
 }
 
 /* Cached memory of one pool gives way to another, and so does what is still being freed. */
 DEVICE_TEST(other_pools_give_way) {
-    own_device own = open_bounded(device, 8 * MIB);
+    own_device own = own_device_open(device, 8 * MIB);
     tdm_memory_pool *const a = make_pool(&own, 0), *const b = make_pool(&own, 0);
     tdm_buffer_destroy(make_in(a, 6 * MIB));
     assert_int_equal(stats_of(a).reserved, 6 * MIB);
@@ -274,12 +255,12 @@ DEVICE_TEST(other_pools_give_way) {
     tdm_buffer_destroy(last);
     tdm_memory_pool_destroy(a);
     tdm_memory_pool_destroy(b);
-    close_own(&own);
+    close_empty(&own);
 }
 
 /* A driver that finds no memory only when a command is enqueued: idle memory gives way, and where there is none the call says so. */
 DEVICE_TEST(no_memory_at_enqueue) {
-    own_device own = open_bounded(device, 0);
+    own_device own = own_device_open(device, 0);
     tdm_memory_pool *const pool = make_pool(&own, 0);
     tdm_buffer *const a = make_buffer(&own, 4096), *const b = make_buffer(&own, 4096);
     tdm_buffer_destroy(make_in(pool, MIB));
@@ -298,7 +279,7 @@ DEVICE_TEST(no_memory_at_enqueue) {
     tdm_buffer_destroy(a);
     tdm_buffer_destroy(b);
     tdm_memory_pool_destroy(pool);
-    close_own(&own);
+    close_empty(&own);
 }
 
 /* ---- callbacks ---------------------------------------------------------------------------------------- */
@@ -334,7 +315,7 @@ static int free_one(void *user, uint64_t needed) {
 }
 
 DEVICE_TEST(callbacks_make_room) {
-    own_device own = open_bounded(device, 8 * MIB);
+    own_device own = own_device_open(device, 8 * MIB);
     tdm_memory_pool *const pool = make_pool(&own, 0);
     holder h = {.own = &own, .count = 4, .allocates = true};
     h.kept[0] = make_buffer(&own, 2 * MIB);
@@ -370,11 +351,11 @@ DEVICE_TEST(callbacks_make_room) {
     tdm_buffer_destroy(h.kept[0]);
     tdm_buffer_destroy(buffer);
     tdm_memory_pool_destroy(pool);
-    close_own(&own);
+    close_empty(&own);
 }
 
 DEVICE_TEST(callbacks_in_order) {
-    own_device own = open_bounded(device, 4 * MIB);
+    own_device own = own_device_open(device, 4 * MIB);
     int order[4] = {0};
     holder h[3];
     for (int i = 0; i < 3; i++)
@@ -397,7 +378,7 @@ DEVICE_TEST(callbacks_in_order) {
                  "no such callback");
     // One that is not removed goes with the device.
     TEST_OK(tdm_device_add_memory_callback(own.device, free_one, &h[0]));
-    close_own(&own);
+    close_empty(&own);
 }
 
 /* ---- threads ------------------------------------------------------------------------------------------ */
@@ -473,7 +454,7 @@ static void *run_worker(void *user) {
 
 /* Room for five private slabs and the shared one: threads take each other's caches away all the time. */
 DEVICE_TEST(threads) {
-    own_device own = open_bounded(device, 12 * MIB);
+    own_device own = own_device_open(device, 12 * MIB);
     tdm_memory_pool *const shared = make_pool(&own, 2 * MIB);
     worker workers[THREADS];
     for (int i = 0; i < THREADS; i++) {
@@ -487,7 +468,7 @@ DEVICE_TEST(threads) {
     }
     tdm_memory_pool_destroy(shared);
     TEST_OK(tdm_device_trim(own.device));
-    close_own(&own);
+    close_empty(&own);
 }
 
 int main(void) {

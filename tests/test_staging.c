@@ -7,35 +7,11 @@
 
 #include "api/staging.h"
 #include "tests/support/device_cases.h"
+#include "tests/support/own_device.h"
 #include "tests/support/test_data.h"
 
 #define MIB ((size_t)1 << 20)
 #define THREADS 8
-
-/* The device once more, with a bound of its pinned memory. */
-typedef struct own_device {
-    tdm_context *context;
-    tdm_device *device;
-    tdm_stream *stream;
-} own_device;
-
-static own_device open_bounded(const test_device *like, uint64_t staging_budget) {
-    own_device own;
-    int index;
-    const tdm_context_options options = {.struct_size = sizeof options,
-                                         .staging_budget_bytes = staging_budget};
-    TEST_OK(tdm_context_create(&options, &own.context));
-    TEST_OK(tdm_context_find_device(own.context, like->info.selector, &index));
-    TEST_OK(tdm_device_get(own.context, index, &own.device));
-    TEST_OK(tdm_stream_create(own.device, &own.stream));
-    return own;
-}
-
-static void close_own(own_device *own) {
-    tdm_stream_destroy(own->stream);
-    tdm_device_release(own->device);
-    tdm_context_destroy(own->context);
-}
 
 static tdm_memory_stats stats_of(const tdm_device *device) {
     tdm_memory_stats stats = {.struct_size = sizeof stats};
@@ -99,7 +75,7 @@ DEVICE_TEST(wrong_arguments) {
 
 /* The bound is the pinned memory's own: exactly at it, a byte above it, and the device's pool does not care. */
 DEVICE_TEST(budget) {
-    own_device own = open_bounded(device, 2 * MIB);
+    own_device own = own_device_open_staging(device, 2 * MIB);
     tdm_host_buffer *buffer, *more;
     TEST_REFUSED(tdm_host_buffer_create(own.device, 2 * MIB + 1, &buffer), TDM_OVER_BUDGET,
                  "pinned memory");
@@ -115,7 +91,7 @@ DEVICE_TEST(budget) {
     tdm_host_buffer_destroy(more);
     TEST_OK(tdm_device_trim(own.device));
     assert_int_equal(stats_of(own.device).reserved, 0);
-    close_own(&own);
+    own_device_close(&own);
 }
 
 /* ---- pieces ---------------------------------------------------------------------------------------- */
@@ -127,7 +103,7 @@ static void sleep_a_while(void *user) {
 
 /* A piece that is given back while a copy from it has not begun: its place must not be written before. */
 DEVICE_TEST(early_release_waits) {
-    own_device own = open_bounded(device, MIB);
+    own_device own = own_device_open_staging(device, MIB);
     struct timespec time = {.tv_nsec = 60 * 1000 * 1000};
     tdm_buffer *buffer;
     tdm_staging *piece;
@@ -155,7 +131,7 @@ DEVICE_TEST(early_release_waits) {
     tdm_buffer_destroy(buffer);
     free(found);
     free(expected);
-    close_own(&own);
+    own_device_close(&own);
 }
 
 /* ---- blocking copies -------------------------------------------------------------------------------- */
@@ -189,19 +165,19 @@ static void copy_there_and_back(own_device *own, size_t bytes, bool staged) {
 DEVICE_TEST(staged_copies) {
     static const size_t sizes[] = {MIB,     MIB + 1,      4 * MIB - 1, 4 * MIB,      4 * MIB + 1,
                                    8 * MIB, 8 * MIB + 13, 12 * MIB,    12 * MIB + 1, 21 * MIB + 5};
-    own_device own = open_bounded(device, 0);
+    own_device own = own_device_open_staging(device, 0);
     own.device->stages_copies = true;
     copy_there_and_back(&own, MIB - 1, false);
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         copy_there_and_back(&own, sizes[i], true);
     own.device->stages_copies = false;
     copy_there_and_back(&own, 8 * MIB, false);
-    close_own(&own);
+    own_device_close(&own);
 }
 
 /* Memory that is pinned already takes the straight way, and so does a copy that finds no pinned memory. */
 DEVICE_TEST(copies_without_pieces) {
-    own_device own = open_bounded(device, 6 * MIB);
+    own_device own = own_device_open_staging(device, 6 * MIB);
     own.device->stages_copies = true;
     tdm_host_buffer *buffer;
     tdm_tensor *tensor;
@@ -217,14 +193,14 @@ DEVICE_TEST(copies_without_pieces) {
     copy_there_and_back(&own, 9 * MIB, true); // one piece finds room, the second does not
     assert_true(stats_of(own.device).failures > 0);
     tdm_tensor_destroy(tensor);
-    close_own(&own);
+    own_device_close(&own);
 }
 
 /* A copy that fails on the way: the status comes back, no piece stays behind, and the next copy is whole. */
 DEVICE_TEST(failed_copies) {
     static const char *const calls[] = {"clEnqueueWriteBuffer", "clEnqueueReadBuffer",
                                         "clEnqueueMarkerWithWaitList"};
-    own_device own = open_bounded(device, 0);
+    own_device own = own_device_open_staging(device, 0);
     own.device->stages_copies = true;
     const int64_t shape[1] = {14 * (int64_t)MIB};
     tdm_tensor *tensor;
@@ -244,7 +220,7 @@ DEVICE_TEST(failed_copies) {
         }
     tdm_tensor_destroy(tensor);
     free(host);
-    close_own(&own);
+    own_device_close(&own);
 }
 
 /* ---- threads ------------------------------------------------------------------------------------------ */
@@ -295,7 +271,7 @@ static void *run_worker(void *user) {
 }
 
 DEVICE_TEST(threads) {
-    own_device own = open_bounded(device, 0);
+    own_device own = own_device_open_staging(device, 0);
     own.device->stages_copies = true;
     worker workers[THREADS];
     for (int i = 0; i < THREADS; i++) {
@@ -308,7 +284,7 @@ DEVICE_TEST(threads) {
             test_case_fail("thread %d: %s", i, tdm_status_text(workers[i].status));
     }
     assert_int_equal(stats_of(own.device).live_blocks, 0);
-    close_own(&own);
+    own_device_close(&own);
 }
 
 int main(void) {

@@ -1,0 +1,29 @@
+#include "tests/support/own_device.h"
+
+static own_device open_with(const test_device *like, const tdm_context_options *options) {
+    own_device own;
+    int index;
+    TEST_OK(tdm_context_create(options, &own.context));
+    TEST_OK(tdm_context_find_device(own.context, like->info.selector, &index));
+    TEST_OK(tdm_device_get(own.context, index, &own.device));
+    TEST_OK(tdm_stream_create(own.device, &own.stream));
+    return own;
+}
+
+own_device own_device_open(const test_device *like, uint64_t pool_budget) {
+    const tdm_context_options options = {.struct_size = sizeof options,
+                                         .pool_budget_bytes = pool_budget};
+    return open_with(like, &options);
+}
+
+own_device own_device_open_staging(const test_device *like, uint64_t staging_budget) {
+    const tdm_context_options options = {.struct_size = sizeof options,
+                                         .staging_budget_bytes = staging_budget};
+    return open_with(like, &options);
+}
+
+void own_device_close(own_device *own) {
+    tdm_stream_destroy(own->stream);
+    tdm_device_release(own->device);
+    tdm_context_destroy(own->context);
+}

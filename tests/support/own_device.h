@@ -1,0 +1,20 @@
+/*
+ * A device once more: a context, a device and a stream of a test's own, with a bound of its memory.
+ */
+#ifndef TANDEM_TESTS_OWN_DEVICE_H
+#define TANDEM_TESTS_OWN_DEVICE_H
+
+#include "tests/support/test_devices.h"
+
+typedef struct own_device {
+    tdm_context *context;
+    tdm_device *device;
+    tdm_stream *stream;
+} own_device;
+
+/* The bound is of the device's memory, or of its pinned host memory; 0: none. */
+own_device own_device_open(const test_device *like, uint64_t pool_budget);
+own_device own_device_open_staging(const test_device *like, uint64_t staging_budget);
+void own_device_close(own_device *own);
+
+#endif
