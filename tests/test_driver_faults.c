@@ -1,36 +1,16 @@
 // Every driver call of a small job fails once, one after the other: nothing crashes or leaks, and a
 // retry succeeds.
 // ctest: device timeout=300
-#include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "api/core.h"
+#include "tests/support/counted_host.h"
 #include "tests/support/test_devices.h"
 
 #define ELEMENTS 1000
 /* CL_OUT_OF_HOST_MEMORY, CL_OUT_OF_RESOURCES, CL_INVALID_VALUE: temporary, ambiguous, absurd. */
 static const int codes[] = {-6, -5, -30};
-
-/* ---- host memory that counts itself ---------------------------------------------------------- */
-
-static atomic_long live_blocks;
-
-static void *counted_alloc(void *user, size_t bytes) {
-    (void)user;
-    void *const block = malloc(bytes);
-    if (block)
-        atomic_fetch_add(&live_blocks, 1);
-    return block;
-}
-
-static void counted_free(void *user, void *block) {
-    (void)user;
-    if (block)
-        atomic_fetch_sub(&live_blocks, 1);
-    free(block);
-}
 
 /* ---- the job --------------------------------------------------------------------------------- */
 
@@ -134,7 +114,7 @@ static void check_result(const job *j) {
 static long job_with_fault(const char *selector, long nth, int code, bool *retried) {
     job j = {0};
     j.selector = selector;
-    const long before = atomic_load(&live_blocks);
+    const long before = counted_host_live();
     tdm_fault_plant(NULL, nth, code, false);
     const tdm_status status = run_job(&j);
     if (status != TDM_OK)
@@ -143,9 +123,9 @@ static long job_with_fault(const char *selector, long nth, int code, bool *retri
     check_result(&j);
     end_job(&j);
     const long calls = tdm_fault_clear();
-    if (atomic_load(&live_blocks) != before)
+    if (counted_host_live() != before)
         test_case_fail("call %ld failing with %d: %ld host blocks leak", nth, code,
-                       atomic_load(&live_blocks) - before);
+                       counted_host_live() - before);
     *retried = j.retries > 0;
     return calls;
 }
@@ -242,25 +222,22 @@ static void test_driver_dies(void **state) {
         for (size_t i = 0; i < sizeof dead / sizeof dead[0]; i++) {
             job j = {0};
             j.selector = selectors[d];
-            const long before = atomic_load(&live_blocks);
+            const long before = counted_host_live();
             tdm_fault_plant(dead[i], 1, codes[1], true);
             const tdm_status status = run_job(&j);
             if (status == TDM_OK)
                 test_case_fail("%s fails for ever and the job succeeds", dead[i]);
             end_job(&j);
             tdm_fault_clear();
-            if (atomic_load(&live_blocks) != before)
-                test_case_fail("%s: %ld host blocks leak", dead[i],
-                               atomic_load(&live_blocks) - before);
+            if (counted_host_live() != before)
+                test_case_fail("%s: %ld host blocks leak", dead[i], counted_host_live() - before);
         }
         test_case_end();
     }
 }
 
 int main(void) {
-    const tdm_host_allocator allocator = {
-        .struct_size = sizeof allocator, .allocate = counted_alloc, .release = counted_free};
-    if (tdm_set_host_allocator(&allocator) != TDM_OK)
+    if (!counted_host_install())
         return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_call_fails_once),

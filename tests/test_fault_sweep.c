@@ -2,13 +2,13 @@
 // leaks on either side, and the same work succeeds when it is done again.
 // ctest: device timeout=300
 #include <dlfcn.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "api/core.h"
 #include "backend_opencl/opencl_api.h"
+#include "tests/support/counted_host.h"
 #include "tests/support/test_devices.h"
 
 #include <tandem/opencl.h>
@@ -94,23 +94,7 @@ static const int codes[] = {CL_MEM_OBJECT_ALLOCATION_FAILURE, CL_OUT_OF_RESOURCE
 
 /* ---- what must not leak -------------------------------------------------------------------------- */
 
-static atomic_long host_blocks;
 static long (*driver_objects)(int kind);
-
-static void *counted_alloc(void *user, size_t bytes) {
-    (void)user;
-    void *const block = malloc(bytes);
-    if (block)
-        atomic_fetch_add(&host_blocks, 1);
-    return block;
-}
-
-static void counted_free(void *user, void *block) {
-    (void)user;
-    if (block)
-        atomic_fetch_sub(&host_blocks, 1);
-    free(block);
-}
 
 /* ---- the work ------------------------------------------------------------------------------------ */
 
@@ -355,7 +339,7 @@ static bool check_report(const fault *f, tdm_status status, bool opened, const c
 static long run_with_fault(const char *selector, const fault *f, bool *reported, bool *loud) {
     job j = {.selector = selector};
     char detail[512] = "";
-    const long host_before = atomic_load(&host_blocks), driver_before = driver_objects(ALL_KINDS);
+    const long host_before = counted_host_live(), driver_before = driver_objects(ALL_KINDS);
     tdm_fault_plant(f->call, f->nth, f->code, false);
     tdm_status status = open_job(&j, tdm_opencl_error_name(f->code));
     snprintf(detail, sizeof detail, "%s", status == TDM_OK ? "" : tdm_last_detail());
@@ -373,9 +357,9 @@ static long run_with_fault(const char *selector, const fault *f, bool *reported,
     check_pool_is_empty(f, tdm_device_host_memory_stats, j.device, "pinned memory");
     close_job(&j);
     const long calls = to_open + tdm_fault_clear();
-    if (atomic_load(&host_blocks) != host_before)
+    if (counted_host_live() != host_before)
         test_case_fail("%s, call %ld: %ld host blocks leak", f->call, f->nth,
-                       atomic_load(&host_blocks) - host_before);
+                       counted_host_live() - host_before);
     if (driver_objects(ALL_KINDS) != driver_before)
         test_case_fail("%s, call %ld: %ld objects of the driver leak", f->call, f->nth,
                        driver_objects(ALL_KINDS) - driver_before);
@@ -500,9 +484,7 @@ static int teardown(void **state) {
 }
 
 int main(void) {
-    const tdm_host_allocator allocator = {
-        .struct_size = sizeof allocator, .allocate = counted_alloc, .release = counted_free};
-    if (tdm_set_host_allocator(&allocator) != TDM_OK)
+    if (!counted_host_install())
         return 1;
     // One kernel, and one that is quick to build: it is built some hundred times.
     tdm_force_variant("gemm_any_reference");

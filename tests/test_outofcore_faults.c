@@ -1,40 +1,16 @@
 // Every driver call of an out-of-core GEMM fails once: a status, nothing leaks, nothing of the plan stays, and a retry succeeds.
 // ctest: device timeout=300
-#include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "api/core.h"
+#include "tests/support/counted_host.h"
 #include "tests/support/outofcore_trial.h"
 
 /* CL_OUT_OF_RESOURCES, CL_OUT_OF_HOST_MEMORY, CL_MEM_OBJECT_ALLOCATION_FAILURE. */
 static const int codes[] = {-5, -6, -4};
 
-/* ---- host memory that counts itself, and fails when told to ------------------------------------------- */
-
-static atomic_long live_blocks, until_failure;
-
-static void *counted_alloc(void *user, size_t bytes) {
-    (void)user;
-    if (atomic_load(&until_failure) > 0 && atomic_fetch_sub(&until_failure, 1) == 1)
-        return NULL;
-    void *const block = malloc(bytes);
-    if (block)
-        atomic_fetch_add(&live_blocks, 1);
-    return block;
-}
-
-static void counted_free(void *user, void *block) {
-    (void)user;
-    if (block)
-        atomic_fetch_sub(&live_blocks, 1);
-    free(block);
-}
-
 static int setup(void **state) {
-    const tdm_host_allocator hooks = {
-        .struct_size = sizeof hooks, .allocate = counted_alloc, .release = counted_free};
-    if (tdm_set_host_allocator(&hooks) != TDM_OK)
+    if (!counted_host_install())
         return -1;
     return test_devices_setup(state);
 }
@@ -86,7 +62,7 @@ static state_of take_state(const test_device *device) {
     TEST_OK(tdm_stream_synchronize(device->stream));
     TEST_OK(tdm_device_trim(device->device));
     TEST_OK(tdm_device_memory_stats(device->device, &s.memory));
-    s.blocks = atomic_load(&live_blocks);
+    s.blocks = counted_host_live();
     return s;
 }
 
@@ -178,9 +154,9 @@ static void every_host_allocation_fails_once(void **state) {
         long nth = 1, failed = 0;
         for (bool fires = true; fires; nth += step) {
             outofcore_operands_reset(j.operands);
-            atomic_store(&until_failure, nth);
+            counted_host_fail_at(nth);
             const tdm_status status = attempt(device, &j.desc, &j.args);
-            fires = atomic_exchange(&until_failure, 0) == 0;
+            fires = counted_host_recover();
             failed += status != TDM_OK;
             if (status == TDM_OK)
                 outofcore_operands_check(j.operands);

@@ -4,11 +4,11 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
+#include "tests/support/counted_host.h"
 #include "tests/support/pool_world.h"
 
 static void expect_refused(pool_world *w, size_t bytes, tdm_status expected) {
@@ -277,27 +277,6 @@ static void an_idle_slab_gives_way_to_a_shared_bound(void **state) {
 
 /* ---- host memory ------------------------------------------------------------------------------- */
 
-static struct {
-    long left; // allocations that succeed; negative: all
-    long live;
-} host;
-
-static void *host_allocate(void *user, size_t bytes) {
-    (void)user;
-    if (host.left == 0)
-        return NULL;
-    if (host.left > 0)
-        host.left--;
-    host.live++;
-    return malloc(bytes);
-}
-
-static void host_release(void *user, void *pointer) {
-    (void)user;
-    host.live--;
-    free(pointer);
-}
-
 /* Traffic that needs host memory for slabs, headers, uses and edges; counts the refusals. */
 static long hungry_traffic(pool_world *w) {
     enum {
@@ -332,22 +311,18 @@ static long hungry_traffic(pool_world *w) {
 
 static void host_memory_may_end_anywhere(void **state) {
     (void)state;
-    const tdm_host_allocator hooks = {
-        .struct_size = sizeof hooks, .allocate = host_allocate, .release = host_release};
-    assert_int_equal(tdm_set_host_allocator(&hooks), TDM_OK);
-    host.live = 0;
+    assert_true(counted_host_install());
     long refused = 1, runs = 0;
     for (long allowed = 1; refused; allowed++, runs++) {
         pool_world w;
-        host.left = -1;
         world_open(&w);
-        host.left = allowed;
+        counted_host_fail_from(allowed + 1);
         refused = hungry_traffic(&w);
-        host.left = -1;
+        counted_host_recover();
         // All of it works again.
         assert_int_equal(hungry_traffic(&w), 0);
         world_close(&w);
-        assert_int_equal(host.live, 0);
+        assert_int_equal(counted_host_live(), 0);
     }
     assert_in_range(runs, 10, 10000);
     assert_int_equal(tdm_set_host_allocator(NULL), TDM_OK);

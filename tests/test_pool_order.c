@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "tests/support/counted_host.h"
 #include "tests/support/pool_world.h"
 #include "tests/support/test_data.h"
 
@@ -171,27 +172,12 @@ static void visits_are_bounded(void **state) {
 }
 
 /* Headers come in chunks: an allocation does not ask the host for memory. */
-static long host_calls;
-
-static void *host_allocate(void *user, size_t bytes) {
-    (void)user;
-    host_calls++;
-    return malloc(bytes);
-}
-
-static void host_release(void *user, void *pointer) {
-    (void)user;
-    free(pointer);
-}
-
 static void blocks_cost_no_host_allocation(void **state) {
     (void)state;
-    const tdm_host_allocator hooks = {
-        .struct_size = sizeof hooks, .allocate = host_allocate, .release = host_release};
-    assert_int_equal(tdm_set_host_allocator(&hooks), TDM_OK);
+    assert_true(counted_host_install());
     pool_world w;
     world_open(&w);
-    host_calls = 0;
+    long before = counted_host_calls();
     enum {
         BLOCKS = 10000
     };
@@ -199,8 +185,8 @@ static void blocks_cost_no_host_allocation(void **state) {
     for (int i = 0; i < BLOCKS; i++)
         blocks[i] = world_alloc(&w, 300, 1);
     // Slabs, and chunks of up to 1024 headers.
-    assert_in_range(host_calls, 1, 100);
-    host_calls = 0;
+    assert_in_range(counted_host_calls() - before, 1, 100);
+    before = counted_host_calls();
     for (int i = 0; i < BLOCKS; i++) {
         world_use(blocks[i], 1, (uint64_t)i + 1, NULL);
         tdm_block_release(blocks[i]);
@@ -213,7 +199,7 @@ static void blocks_cost_no_host_allocation(void **state) {
         pair[0] = world_alloc(&w, 500, 1);
         pair[1] = world_alloc(&w, 500, 1);
     }
-    assert_int_equal(host_calls, 0);
+    assert_int_equal(counted_host_calls(), before);
     for (int i = 0; i < BLOCKS; i++)
         tdm_block_release(blocks[i]);
     world_close(&w);

@@ -6,7 +6,6 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -20,6 +19,7 @@
 #include <cmocka.h>
 
 #include "backend_opencl/program_cache.h"
+#include "tests/support/counted_host.h"
 
 #define PAYLOAD_BYTES 5000
 /* Of a file: 8 magic, 4 + 4 format and header size, 32 key, 8 payload size, 32 checksum. */
@@ -141,18 +141,6 @@ static void test_key_separates_items(void **state) {
 
 /* ---- good files that cannot be read just now ------------------------------------------------- */
 
-static atomic_bool no_memory;
-
-static void *allocate(void *user, size_t bytes) {
-    (void)user;
-    return atomic_load(&no_memory) ? NULL : malloc(bytes);
-}
-
-static void release(void *user, void *block) {
-    (void)user;
-    free(block);
-}
-
 static void test_no_descriptors(void **state) {
     const tdm_program_key key = key_of("one");
     struct rlimit former, none;
@@ -172,11 +160,11 @@ static void test_no_descriptors(void **state) {
 static void test_no_memory(void **state) {
     const tdm_program_key key = key_of("one");
     store(*state, &key);
-    atomic_store(&no_memory, true);
+    counted_host_fail_from(1);
     unsigned char *loaded = NULL;
     size_t bytes = 0;
     const bool found = tdm_program_cache_load(*state, &key, &loaded, &bytes);
-    atomic_store(&no_memory, false);
+    assert_true(counted_host_recover());
     assert_false(found);
     assert_null(loaded);
     expect_present(*state, &key);
@@ -586,9 +574,7 @@ static void test_processes(void **state) {
 #define CACHE_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void) {
-    const tdm_host_allocator allocator = {
-        .struct_size = sizeof allocator, .allocate = allocate, .release = release};
-    if (tdm_set_host_allocator(&allocator) != TDM_OK)
+    if (!counted_host_install())
         return 1;
     const struct CMUnitTest tests[] = {
         CACHE_TEST(test_round_trip),

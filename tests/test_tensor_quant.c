@@ -1,11 +1,10 @@
 // Tensors that carry quantization parameters: making them, what they refuse, what views carry, how long parameters live.
 // ctest: device
-#include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "api/core.h"
+#include "tests/support/counted_host.h"
 #include "tests/support/device_cases.h"
 #include "tests/support/test_data.h"
 
@@ -548,25 +547,6 @@ DEVICE_TEST(views_of_s4_carry_parameters) {
 
 /* ---- host memory ------------------------------------------------------------------------------------ */
 
-static atomic_long live_blocks, until_failure;
-
-static void *counted_alloc(void *user, size_t bytes) {
-    (void)user;
-    if (atomic_load(&until_failure) > 0 && atomic_fetch_sub(&until_failure, 1) == 1)
-        return NULL;
-    void *const block = malloc(bytes);
-    if (block)
-        atomic_fetch_add(&live_blocks, 1);
-    return block;
-}
-
-static void counted_free(void *user, void *block) {
-    (void)user;
-    if (block)
-        atomic_fetch_sub(&live_blocks, 1);
-    free(block);
-}
-
 typedef tdm_status making(tdm_tensor *from, tdm_tensor **made);
 
 static tdm_status make_new(tdm_tensor *from, tdm_tensor **made) {
@@ -599,10 +579,10 @@ DEVICE_TEST(failures_of_host_memory_leave_nothing_behind) {
         int failures = 0;
         for (long nth = 1;; nth++) {
             tdm_tensor *made = (tdm_tensor *)(uintptr_t)1;
-            const long before = atomic_load(&live_blocks);
-            atomic_store(&until_failure, nth);
+            const long before = counted_host_live();
+            counted_host_fail_at(nth);
             const tdm_status status = makings[i](from, &made);
-            atomic_store(&until_failure, 0);
+            counted_host_recover();
             if (status == TDM_OK) {
                 tdm_tensor_destroy(made);
                 break;
@@ -610,9 +590,9 @@ DEVICE_TEST(failures_of_host_memory_leave_nothing_behind) {
             failures++;
             assert_int_equal(status, TDM_OUT_OF_HOST_MEMORY);
             assert_null(made);
-            if (atomic_load(&live_blocks) != before)
+            if (counted_host_live() != before)
                 test_case_fail("making %d leaks %ld blocks where allocation %ld fails", (int)i,
-                               atomic_load(&live_blocks) - before, nth);
+                               counted_host_live() - before, nth);
         }
         assert_true(failures >= 3); // a handle and those of two parameters
     }
@@ -620,9 +600,7 @@ DEVICE_TEST(failures_of_host_memory_leave_nothing_behind) {
 }
 
 int main(void) {
-    const tdm_host_allocator allocator = {
-        .struct_size = sizeof allocator, .allocate = counted_alloc, .release = counted_free};
-    if (tdm_set_host_allocator(&allocator) != TDM_OK)
+    if (!counted_host_install())
         return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_granularity_is_created),
