@@ -229,6 +229,8 @@ bool tdm_layout_is_contiguous(const tdm_layout *layout);
 /* Rank, dtype, shape, strides ≥ 0, extent without overflow. `what` names the argument in the
  * detail. */
 tdm_status tdm_layout_check(const tdm_layout *layout, const char *what);
+/* Sub-byte elements: offset and strides must not split a storage unit, only the fastest dimension may step by one. */
+tdm_status tdm_layout_check_units(const tdm_layout *layout, int64_t offset, const char *what);
 /* Elements from the first to one past the last that the layout touches; 0 when empty. */
 int64_t tdm_layout_extent(const tdm_layout *layout);
 bool tdm_layout_same_shape(const tdm_layout *a, const tdm_layout *b);

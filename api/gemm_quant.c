@@ -104,6 +104,16 @@ static tdm_status check_entries(const quantized *q, const char *what, const tdm_
         may_vary ? "one, or one for each, is supported" : "one is supported along this dimension");
 }
 
+static tdm_status check_rank(const quantized *q, const char *what, const tdm_layout *parameter) {
+    if (parameter->dtype == TDM_DTYPE_NONE)
+        return TDM_OK;
+    TDM_TRY(tdm_layout_check(parameter, "gemm: a quantization parameter"));
+    if (parameter->rank == q->layout->rank)
+        return TDM_OK;
+    return tdm_fail(TDM_BAD_SHAPE, "gemm: %s of %s has %d dimensions but %s has %d", what, q->name,
+                    parameter->rank, q->name, q->layout->rank);
+}
+
 /* Strides of one parameter, as a matrix of the operand's shape. `rows` and `columns`: whether it may vary along them. */
 static tdm_status take_parameter(const quantized *q, const char *what, const tdm_layout *parameter,
                                  bool rows, bool columns, bool batch, tdm_gemm_matrix *matrix) {
@@ -111,10 +121,6 @@ static tdm_status take_parameter(const quantized *q, const char *what, const tdm
     *matrix = (tdm_gemm_matrix){.dtype = parameter->dtype};
     if (parameter->dtype == TDM_DTYPE_NONE)
         return TDM_OK;
-    TDM_TRY(tdm_layout_check(parameter, "gemm: a quantization parameter"));
-    if (parameter->rank != q->layout->rank)
-        return tdm_fail(TDM_BAD_SHAPE, "gemm: %s of %s has %d dimensions but %s has %d", what,
-                        q->name, parameter->rank, q->name, q->layout->rank);
     TDM_TRY(check_entries(q, what, parameter, row, rows));
     TDM_TRY(check_entries(q, what, parameter, column, columns));
     matrix->row = stride_along(parameter, row);
@@ -126,8 +132,8 @@ static tdm_status take_parameter(const quantized *q, const char *what, const tdm
     return TDM_OK;
 }
 
-static tdm_status take_parameters(const quantized *q, bool rows, bool columns, bool batch,
-                                  tdm_gemm_matrix *scale, tdm_gemm_matrix *zero) {
+/* Types and ranks, which hold where there is nothing to scale, too. */
+static tdm_status check_parameters(const quantized *q) {
     const tdm_dtype zero_type = q->quant->zero_point.dtype;
     const tdm_dtype scale_type = q->quant->scale.dtype;
     if (is_carried(q->quant) && scale_type != TDM_F32 && scale_type != TDM_F16)
@@ -138,6 +144,13 @@ static tdm_status take_parameters(const quantized *q, bool rows, bool columns, b
         return tdm_fail(TDM_UNSUPPORTED,
                         "gemm: the zero point of %s is %s; s32, s8 and u8 are supported", q->name,
                         tdm_dtype_name(zero_type));
+    TDM_TRY(check_rank(q, "the scale", &q->quant->scale));
+    return check_rank(q, "the zero point", &q->quant->zero_point);
+}
+
+static tdm_status take_parameters(const quantized *q, bool rows, bool columns, bool batch,
+                                  tdm_gemm_matrix *scale, tdm_gemm_matrix *zero) {
+    TDM_TRY(check_parameters(q));
     TDM_TRY(take_parameter(q, "the scale", &q->quant->scale, rows, columns, batch, scale));
     return take_parameter(q, "the zero point", &q->quant->zero_point, rows, columns, batch, zero);
 }
@@ -265,7 +278,7 @@ static tdm_status take_weights(const tdm_gemm_desc *desc, tdm_gemm_problem *p) {
     p->group = b.group;
     // With K = 0 there are no groups, or one of the whole dimension.
     if (p->k == 0)
-        return TDM_OK;
+        return check_parameters(&b);
     return take_parameters(&b, true, true, true, &p->b_scale, &p->b_zero);
 }
 

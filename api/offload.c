@@ -272,6 +272,7 @@ static tdm_status take_item(tdm_offload *o, int index, const tdm_offload_item *i
         return tdm_fail(TDM_BAD_DTYPE, "%s has the data type %d, which is none", what,
                         (int)item->layout.dtype);
     TDM_TRY(tdm_layout_check(&item->layout, what));
+    TDM_TRY(tdm_layout_check_units(&item->layout, 0, what));
     TDM_TRY(tdm_dtype_bytes(item->layout.dtype, tdm_layout_extent(&item->layout), &bytes));
     if (bytes > item->bytes)
         return tdm_fail(TDM_BAD_SHAPE, "%s needs %zu bytes but has %zu", what, bytes, item->bytes);

@@ -8,6 +8,35 @@
 #define PITCH_BYTES 64
 #define ALIKE_BYTES 1024
 
+/* Is a tile contiguous along columns in its slot? As the operand is; where it is along neither dimension, yes. */
+static bool along_columns(const tdm_ooc_operand *o) {
+    return o->column == 1 || o->row != 1;
+}
+
+/* Elements that share a byte are copied in lines: those must be contiguous, and each begin at a byte of its own. */
+static tdm_status check_host_units(const tdm_ooc_operand *o) {
+    char what[48];
+    const tdm_layout *const layout = &o->whole;
+    const int per = tdm_dtype_info(layout->dtype)->elements_per_unit;
+    const int64_t step = along_columns(o) ? o->column : o->row;
+    if (per == 1)
+        return TDM_OK;
+    snprintf(what, sizeof what, "outofcore: %s in host memory", o->name);
+    TDM_TRY(tdm_layout_check_units(layout, 0, what));
+    if (step > 1 || (step == 0 && o->rows > 1 && o->columns > 1))
+        return tdm_fail(TDM_UNSUPPORTED,
+                        "outofcore: %s of %s in host memory is contiguous along neither dimension",
+                        o->name, tdm_dtype_name(layout->dtype));
+    int by_one = 0;
+    for (int i = 0; i < layout->rank; i++)
+        by_one += layout->shape[i] > 1 && layout->strides[i] == 1;
+    if (by_one > (step == 1))
+        return tdm_fail(TDM_UNSUPPORTED,
+                        "outofcore: lines of %s of %s in host memory begin within a byte", o->name,
+                        tdm_dtype_name(layout->dtype));
+    return TDM_OK;
+}
+
 static tdm_status take_operand(tdm_ooc_operand *o, const char *name, const tdm_layout *layout,
                                bool transposed, bool on_device) {
     *o = (tdm_ooc_operand){.name = name, .transposed = transposed, .on_device = on_device};
@@ -21,12 +50,7 @@ static tdm_status take_operand(tdm_ooc_operand *o, const char *name, const tdm_l
     o->columns = layout->shape[column];
     o->row = o->rows > 1 ? layout->strides[row] : 0;
     o->column = o->columns > 1 ? layout->strides[column] : 0;
-    if (!on_device && tdm_dtype_info(layout->dtype)->elements_per_unit > 1 && o->rows > 1 &&
-        o->columns > 1 && o->row != 1 && o->column != 1)
-        return tdm_fail(TDM_UNSUPPORTED,
-                        "outofcore: %s of %s in host memory is contiguous along neither dimension",
-                        name, tdm_dtype_name(layout->dtype));
-    return TDM_OK;
+    return on_device ? TDM_OK : check_host_units(o);
 }
 
 static tdm_status take_constant(tdm_ooc_constant *c, const char *name, const tdm_layout *layout,
@@ -54,7 +78,9 @@ static tdm_status take_constants(const tdm_outofcore_desc *desc, tdm_ooc_problem
 
 /* The kernel of the whole product; for floats with its parts of K, where another number of parts would be another sum. */
 static void take_variant(const tdm_gemm_plan *whole, tdm_ooc_problem *p) {
-    const tdm_gemm_plan *const product = whole->stages.inner ? whole->stages.inner : whole;
+    const tdm_gemm_plan *product = whole;
+    while (product->stages.inner) // quantized A, then unpacked B: one within the other
+        product = product->stages.inner;
     const char *const name = product->kernel->variant->name;
     // What is quantized first and then multiplied with weights cannot be named as a whole.
     if (whole->stages.inner && product->problem.op == TDM_OP_GEMM_WEIGHTS)
@@ -117,11 +143,6 @@ int64_t tdm_ooc_matrix_offset(const tdm_ooc_problem *p, const tdm_layout *layout
 
 static int64_t at_least_one(int64_t extent) {
     return extent > 0 ? extent : 1;
-}
-
-/* Is a tile contiguous along columns in its slot? As the operand is; where it is along neither dimension, yes. */
-static bool along_columns(const tdm_ooc_operand *o) {
-    return o->column == 1 || o->row != 1;
 }
 
 /* Elements from one line of a slot to the next. */

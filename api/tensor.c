@@ -6,21 +6,19 @@ static const tdm_dtype_traits *traits_of(const tdm_layout *layout) {
     return tdm_dtype_info(layout->dtype);
 }
 
-/* Sub-byte elements: offset and strides must not split a storage unit, only the fastest dimension may step by one. */
-static tdm_status check_units(const tdm_layout *layout, int64_t offset) {
+tdm_status tdm_layout_check_units(const tdm_layout *layout, int64_t offset, const char *what) {
     const int per_unit = traits_of(layout)->elements_per_unit;
     if (per_unit == 1)
         return TDM_OK;
     if (offset % per_unit != 0)
-        return tdm_fail(TDM_UNSUPPORTED,
-                        "tensor: offset %lld splits a storage unit of %d %s elements",
-                        (long long)offset, per_unit, traits_of(layout)->name);
+        return tdm_fail(TDM_UNSUPPORTED, "%s: offset %lld splits a storage unit of %d %s elements",
+                        what, (long long)offset, per_unit, traits_of(layout)->name);
     for (int i = 0; i < layout->rank; i++)
         if (layout->shape[i] > 1 && layout->strides[i] != 1 && layout->strides[i] % per_unit != 0)
-            return tdm_fail(
-                TDM_UNSUPPORTED,
-                "tensor: stride %d is %lld, which splits a storage unit of %d %s elements", i,
-                (long long)layout->strides[i], per_unit, traits_of(layout)->name);
+            return tdm_fail(TDM_UNSUPPORTED,
+                            "%s: stride %d is %lld, which splits a storage unit of %d %s elements",
+                            what, i, (long long)layout->strides[i], per_unit,
+                            traits_of(layout)->name);
     return TDM_OK;
 }
 
@@ -56,7 +54,7 @@ static tdm_status create_on(tdm_buffer *buffer, int64_t offset, const tdm_layout
     TDM_TRY(tdm_handle_check(TDM_HANDLE_BUFFER, buffer, "tensor", "buffer"));
     TDM_TRY(tdm_layout_check(layout, "tensor"));
     TDM_TRY(check_inside(buffer, layout, offset));
-    TDM_TRY(check_units(layout, offset));
+    TDM_TRY(tdm_layout_check_units(layout, offset, "tensor"));
     tdm_tensor *const created = tdm_host_calloc(1, sizeof *created);
     if (!created)
         return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "tensor: no host memory");

@@ -240,6 +240,11 @@ DEVICE_TEST(refusals) {
     TEST_REFUSED(tdm_offload_create(device->device, w.items, ITEMS, &options, &offload),
                  TDM_BAD_SHAPE, "item 3");
     w.items[3].bytes++;
+    const tdm_layout layout = w.items[5].layout;
+    TEST_OK(tdm_layout_contiguous(TDM_S4, 2, (const int64_t[]){4, 3}, &w.items[5].layout));
+    TEST_REFUSED(tdm_offload_create(device->device, w.items, ITEMS, &options, &offload),
+                 TDM_UNSUPPORTED, "item 5: stride 0 is 3, which splits a storage unit");
+    w.items[5].layout = layout;
     options.depth = 1;
     TEST_OK(tdm_offload_create(device->device, w.items, ITEMS, &options, &offload));
     TEST_REFUSED(tdm_offload_release(offload, 0, device->stream), TDM_BAD_STATE, "not acquired");

@@ -341,6 +341,58 @@ DEVICE_TEST(exact_products) {
     tdm_outofcore_plan_destroy(plan);
 }
 
+/* ---- refusals ----------------------------------------------------------------------------------------- */
+
+/* Weights of s4 in host memory: B of these strides is refused with these words, or taken (NULL). */
+static void plan_s4(const test_device *device, const int64_t shape[2], const int64_t strides[2],
+                    int transposed, const char *words) {
+    const int64_t k = shape[transposed], n = shape[1 - transposed];
+    const int64_t ones[2] = {1, 1};
+    tdm_outofcore_desc desc = TDM_OUTOFCORE_DESC_INIT;
+    tdm_outofcore_plan *plan = NULL;
+    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){4, k}, &desc.gemm.a));
+    TEST_OK(tdm_layout_contiguous(TDM_S4, 2, shape, &desc.gemm.b));
+    memcpy(desc.gemm.b.strides, strides, 2 * sizeof *strides);
+    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){4, n}, &desc.gemm.d));
+    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, ones, &desc.gemm.b_quant.scale));
+    desc.gemm.b_quant.block[0] = shape[0];
+    desc.gemm.b_quant.block[1] = shape[1];
+    desc.gemm.transpose_b = transposed;
+    desc.rates = outofcore_trial_rates;
+    desc.budget_bytes = 1 << 20;
+    if (words)
+        TEST_REFUSED(tdm_outofcore_plan_create(device->device, &desc, &plan), TDM_UNSUPPORTED,
+                     words);
+    else
+        TEST_OK(tdm_outofcore_plan_create(device->device, &desc, &plan));
+    tdm_outofcore_plan_destroy(plan);
+}
+
+DEVICE_TEST(lines_that_split_a_byte_are_refused) {
+    plan_s4(device, (const int64_t[]){64, 33}, (const int64_t[]){33, 1}, 0, "splits a storage");
+    plan_s4(device, (const int64_t[]){64, 33}, (const int64_t[]){34, 1}, 0, NULL);
+    plan_s4(device, (const int64_t[]){1, 33}, (const int64_t[]){33, 1}, 0, NULL);
+    plan_s4(device, (const int64_t[]){512, 1}, (const int64_t[]){2, 1}, 1, "neither dimension");
+    plan_s4(device, (const int64_t[]){512, 1}, (const int64_t[]){1, 1}, 1, NULL);
+    plan_s4(device, (const int64_t[]){64, 64}, (const int64_t[]){128, 2}, 0, "neither dimension");
+    plan_s4(device, (const int64_t[]){64, 64}, (const int64_t[]){1, 1}, 0, "within a byte");
+}
+
+/* A product without summands looks at the parameters' arrangement, too. */
+DEVICE_TEST(parameters_of_another_rank_are_refused) {
+    const int64_t one = 1;
+    tdm_outofcore_desc desc = TDM_OUTOFCORE_DESC_INIT;
+    tdm_outofcore_plan *plan = NULL;
+    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){4, 0}, &desc.gemm.a));
+    TEST_OK(tdm_layout_contiguous(TDM_S8, 2, (const int64_t[]){0, 8}, &desc.gemm.b));
+    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){4, 8}, &desc.gemm.d));
+    TEST_OK(tdm_layout_contiguous(TDM_F32, 1, &one, &desc.gemm.b_quant.scale));
+    desc.rates = outofcore_trial_rates;
+    desc.budget_bytes = 1 << 20;
+    TEST_REFUSED(tdm_outofcore_plan_create(device->device, &desc, &plan), TDM_BAD_SHAPE,
+                 "has 1 dimensions");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exact_products),
@@ -350,6 +402,8 @@ int main(void) {
         cmocka_unit_test(thin_and_long),
         cmocka_unit_test(runs_on_two_streams),
         cmocka_unit_test(empty),
+        cmocka_unit_test(lines_that_split_a_byte_are_refused),
+        cmocka_unit_test(parameters_of_another_rank_are_refused),
     };
     return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
 }
