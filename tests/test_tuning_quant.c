@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <tandem/outofcore.h>
+
 #include "tests/support/device_cases.h"
 #include "tests/support/gemm_int_table.h"
 #include "tests/support/gemm_int_trial.h"
@@ -170,6 +172,25 @@ DEVICE_TEST(unpacked_weights_follow_the_file) {
     }
 }
 
+/* A that is quantized before weights that a row of the file unpacks: one stage within the other, in core and out of it. */
+DEVICE_TEST(stages_within_stages_are_cut_into_tiles) {
+    static const char text[] =
+        TUNING_HEADER "any gemm-weights f32 s4 any *x*x* gemm_any_reference measured=5\n";
+    tuned_device own = tuned_device_open(device, text);
+    tdm_outofcore_desc desc = TDM_OUTOFCORE_DESC_INIT;
+    tdm_outofcore_plan *plan = NULL;
+    tdm_outofcore_info info = {.struct_size = sizeof info};
+    desc.gemm = weights_desc(TDM_S4, 32, 40, 30, 64);
+    desc.gemm.quantize_a = 1;
+    desc.budget_bytes = 1 << 20;
+    desc.rates = (tdm_outofcore_rates){1e9, 1e9, 1e9, 1e-6, -1};
+    TEST_OK(tdm_outofcore_plan_create(own.device, &desc, &plan));
+    TEST_OK(tdm_outofcore_plan_describe(plan, &info));
+    assert_string_equal(info.variant, "gemm_any_reference");
+    tdm_outofcore_plan_destroy(plan);
+    tuned_device_close(&own);
+}
+
 /* The row takes other operands, needs what the device lacks, or is of no use: as without it. */
 DEVICE_TEST(a_preference_for_weights_that_cannot_be_is_passed_over) {
     static const char *const rows[] = {
@@ -210,6 +231,7 @@ int main(void) {
         cmocka_unit_test(weights_in_place_follow_the_file),
         cmocka_unit_test(quantized_rows_of_a_have_rows_of_their_own),
         cmocka_unit_test(unpacked_weights_follow_the_file),
+        cmocka_unit_test(stages_within_stages_are_cut_into_tiles),
         cmocka_unit_test(a_preference_for_weights_that_cannot_be_is_passed_over),
         cmocka_unit_test(a_forced_variant_stands_above_rows_for_weights),
     };
