@@ -159,8 +159,22 @@ static tdm_status check_call(const char *call, const tdm_offload *o, int index,
     return tdm_refuse_recording(stream, call);
 }
 
+/* A copy that was enqueued and failed then leaves nothing that could be used: it goes once its last users are done. */
+static tdm_status drop_failed_copy(tdm_offload *o, tdm_offload_entry *entry) {
+    int done;
+    if (!entry->present || entry->holds > 0 || tdm_event_query(entry->loaded, &done) == TDM_OK)
+        return TDM_OK;
+    TDM_TRY(tdm_stream_clear_failure(o->in));
+    for (int u = 0; u < entry->use_count; u++)
+        TDM_TRY(tdm_stream_wait_event(o->in, entry->uses[u].event));
+    forget_uses(entry);
+    forget_copy(entry);
+    return TDM_OK;
+}
+
 static tdm_status acquire_locked(tdm_offload *o, int index, tdm_stream *stream) {
     tdm_offload_entry *const entry = &o->entries[index];
+    TDM_TRY(drop_failed_copy(o, entry));
     const bool hit = entry->present;
     if (!hit)
         TDM_TRY(load(o, index, false));

@@ -267,6 +267,30 @@ DEVICE_TEST(refusals) {
 
 /* ---- failures ----------------------------------------------------------------------------------------- */
 
+/* A copy of which the driver says that it failed is made again by the next acquire, once nobody holds the item. */
+DEVICE_TEST(failed_copies_are_made_again) {
+    weights w = make_weights(device, 0);
+    const tdm_offload_options options = options_for(2 * w.bytes, 0);
+    user u = make_user(&w, device->stream, 0);
+    tdm_offload *offload = NULL;
+    TEST_OK(tdm_offload_create(device->device, w.items, ITEMS, &options, &offload));
+    for (int i = 0; i < 2 * ITEMS; i++)
+        TEST_OK(use_item(&u, offload, i % ITEMS));
+    TEST_OK(tdm_stream_synchronize(device->stream));
+    const tdm_offload_stats before = statistics(offload);
+    tdm_fault_plant("clGetEventInfo", 1, -5, false);
+    const tdm_status status = use_item(&u, offload, 3);
+    assert_true(tdm_fault_clear() > 0);
+    TEST_OK(status);
+    const tdm_offload_stats after = statistics(offload);
+    assert_true(after.misses == before.misses + 1 && after.bytes_moved > before.bytes_moved);
+    TEST_OK(tdm_stream_synchronize(device->stream));
+    check_copy(&w, &u, 3);
+    tdm_offload_destroy(offload);
+    free_user(&u);
+    free_weights(&w);
+}
+
 /* A cycle with the nth driver call failing, then one without: every item is right that was used. */
 static long cycle_with_fault(const weights *w, const user *u, long nth, long *noticed) {
     const tdm_offload_options options = options_for(3 * MOST_FLOATS * sizeof(float), 1);
@@ -320,6 +344,7 @@ int main(void) {
         cmocka_unit_test(cycles_hit_and_residents_stay),
         cmocka_unit_test(everything_fits),
         cmocka_unit_test(refusals),
+        cmocka_unit_test(failed_copies_are_made_again),
         cmocka_unit_test(every_driver_call_fails_once),
     };
     return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
