@@ -29,21 +29,22 @@ static tdm_status allocate_for_tiles(tdm_outofcore_plan *tiles, tdm_stream *stre
                                      uint64_t refused, tdm_status status) {
     char detail[512];
     snprintf(detail, sizeof detail, "%s", tdm_last_detail());
-    while (is_shortage(status)) {
+    do {
         uint64_t workspace;
+        if (!tdm_ooc_keeps_family(&tiles->problem, tiles->choice.tile_rows,
+                                  tiles->choice.tile_columns))
+            continue;
         TDM_TRY(tdm_ooc_build_products(tiles, &workspace));
         if (workspace == 0)
             return TDM_OK;
-        if (workspace < refused) {
-            refused = workspace;
-            status = tdm_buffer_create_for(tiles->device, stream->id, (size_t)workspace,
-                                           &tiles->workspace);
-            if (!is_shortage(status))
-                return status;
-        }
-        if (!halve(&tiles->choice))
-            break;
-    }
+        if (workspace >= refused)
+            continue;
+        refused = workspace;
+        status =
+            tdm_buffer_create_for(tiles->device, stream->id, (size_t)workspace, &tiles->workspace);
+        if (!is_shortage(status))
+            return status;
+    } while (halve(&tiles->choice));
     return tdm_fail(status, "%s", detail);
 }
 

@@ -153,8 +153,12 @@ typedef struct tdm_ooc_bounds {
     int buffers;                     /* 0: free */
 } tdm_ooc_bounds;
 
+/* Tiles must look to the choice of kernels as the whole does: few rows or columns are another family's, with other sums. */
+bool tdm_ooc_keeps_family(const tdm_ooc_problem *problem, int64_t rows, int64_t columns);
+
 /*
- * The choice with the least expected time. False when nothing fits: *least is then what the smallest needs. The problem's slots are
+ * The choice with the least expected time. False when nothing fits: *least is then what the smallest needs,
+ * 0 where no tile of the given extent keeps the whole's kernels. The problem's slots are
  * arranged for something else afterwards.
  */
 bool tdm_ooc_choose(tdm_ooc_problem *problem, const tdm_ooc_bounds *bounds,

@@ -117,6 +117,14 @@ static void take_slots(tdm_outofcore_plan *plan) {
     }
 }
 
+static tdm_status refuse_tile(const tdm_ooc_problem *p, const tdm_ooc_bounds *bounds) {
+    return tdm_fail(TDM_UNSUPPORTED,
+                    "outofcore: tiles of %lld by %lld (0: any) of %lld by %lld, or the last of "
+                    "them, would not have the sums of the whole",
+                    (long long)bounds->tile_rows, (long long)bounds->tile_columns, (long long)p->m,
+                    (long long)p->n);
+}
+
 static tdm_status over_budget(const tdm_ooc_bounds *bounds, uint64_t least) {
     return tdm_fail(TDM_OVER_BUDGET,
                     "outofcore: the smallest tile needs %llu bytes, budget_bytes is %llu",
@@ -143,7 +151,7 @@ static tdm_status choose(tdm_outofcore_plan *plan, const tdm_outofcore_desc *des
     uint64_t least = 0, workspace = 0;
     for (int try = 0; try < MOST_TRIES; try++) {
         if (!tdm_ooc_choose(p, &bounds, rates, &plan->choice, &least))
-            return over_budget(&bounds, least);
+            return least == 0 ? refuse_tile(p, &bounds) : over_budget(&bounds, least);
         TDM_TRY(tdm_ooc_build_products(plan, &workspace));
         take_slots(plan);
         plan->info.device_bytes = bounds.reserved + workspace + slot_bytes(plan);

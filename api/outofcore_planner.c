@@ -121,7 +121,6 @@ typedef struct search {
     const tdm_ooc_bounds *bounds;
     const tdm_outofcore_rates *rates;
     volume volume;
-    bool skinny;
     double best;
     uint64_t least;
     tdm_ooc_choice *choice;
@@ -131,12 +130,16 @@ static int64_t last_extent(int64_t whole, int64_t tile) {
     return whole - (count_of(whole, tile) - 1) * tile;
 }
 
-/* Tiles must look to the choice of kernels as the whole does: few rows or columns are another family's. */
-static bool keeps_family(const search *s, int64_t rows, int64_t columns) {
-    const tdm_ooc_problem *const p = s->problem;
+static bool is_skinny(const tdm_ooc_problem *p) {
+    const tdm_variant *const variant = tdm_gemm_named_variant(p->variant);
+    return variant && variant->op == TDM_OP_GEMM &&
+           variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY;
+}
+
+bool tdm_ooc_keeps_family(const tdm_ooc_problem *p, int64_t rows, int64_t columns) {
     if (!p->variant[0] && rows != p->m && last_extent(p->m, rows) <= THIN_STEP)
         return false;
-    if (!s->skinny || (rows == p->m && columns == p->n))
+    if ((rows == p->m && columns == p->n) || !is_skinny(p))
         return true;
     const bool swapped = p->n <= SKINNY_EXTENT && p->n < p->m;
     if (swapped)
@@ -186,21 +189,18 @@ static void consider_buffers(search *s, int64_t rows, int64_t columns) {
 bool tdm_ooc_choose(tdm_ooc_problem *problem, const tdm_ooc_bounds *bounds,
                     const tdm_outofcore_rates *rates, tdm_ooc_choice *choice, uint64_t *least) {
     int64_t rows[MOST_CANDIDATES], columns[MOST_CANDIDATES];
-    const tdm_variant *const variant = tdm_gemm_named_variant(problem->variant);
     search s = {.problem = problem,
                 .bounds = bounds,
                 .rates = rates,
                 .volume = volume_of(problem),
-                .skinny = variant && variant->op == TDM_OP_GEMM &&
-                          variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY,
                 .best = -1.0,
                 .choice = choice};
-    const int64_t step = s.skinny || !problem->variant[0] ? THIN_STEP : TILE_STEP;
+    const int64_t step = is_skinny(problem) || !problem->variant[0] ? THIN_STEP : TILE_STEP;
     const int row_count = candidates(problem->m, bounds->tile_rows, step, rows),
               column_count = candidates(problem->n, bounds->tile_columns, step, columns);
     for (int i = 0; i < row_count; i++)
         for (int j = 0; j < column_count; j++)
-            if (keeps_family(&s, rows[i], columns[j]))
+            if (tdm_ooc_keeps_family(problem, rows[i], columns[j]))
                 consider_buffers(&s, rows[i], columns[j]);
     *least = s.least;
     return s.best >= 0.0;

@@ -374,8 +374,11 @@ tdm_status tdm_outofcore_plan_run(tdm_outofcore_plan *plan, tdm_stream *stream,
     tdm_status status = open_record(plan);
     if (status == TDM_OK) {
         status = run_all(plan, stream, &in);
-        if (status != TDM_OK)
+        if (status != TDM_OK) {
             fail_after_wait(plan, status);
+            tdm_event_destroy(plan->previous); // all is done, and what failed is no later run's
+            plan->previous = NULL;
+        }
     }
     plan->record.complete = status == TDM_OK;
     if (status != TDM_OK || !plan->measures)

@@ -378,6 +378,24 @@ DEVICE_TEST(lines_that_split_a_byte_are_refused) {
     plan_s4(device, (const int64_t[]){64, 64}, (const int64_t[]){1, 1}, 0, "within a byte");
 }
 
+/* A tile whose last one another kernel would take, with other sums, is said to be that; never that it needs no bytes. */
+DEVICE_TEST(tiles_with_other_sums_are_refused) {
+    tdm_outofcore_desc desc = TDM_OUTOFCORE_DESC_INIT;
+    tdm_outofcore_plan *plan = NULL;
+    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){8, 129}, &desc.gemm.a));
+    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){129, 401}, &desc.gemm.b));
+    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){8, 401}, &desc.gemm.d));
+    desc.rates = outofcore_trial_rates;
+    desc.budget_bytes = 1 << 20;
+    desc.tile_columns = 200;
+    if (device->info.capabilities & TDM_CAP_CPU_CORES)
+        TEST_REFUSED(tdm_outofcore_plan_create(device->device, &desc, &plan), TDM_UNSUPPORTED,
+                     "200");
+    desc.tile_columns = 201;
+    TEST_OK(tdm_outofcore_plan_create(device->device, &desc, &plan));
+    tdm_outofcore_plan_destroy(plan);
+}
+
 /* A product without summands looks at the parameters' arrangement, too. */
 DEVICE_TEST(parameters_of_another_rank_are_refused) {
     const int64_t one = 1;
@@ -403,6 +421,7 @@ int main(void) {
         cmocka_unit_test(runs_on_two_streams),
         cmocka_unit_test(empty),
         cmocka_unit_test(lines_that_split_a_byte_are_refused),
+        cmocka_unit_test(tiles_with_other_sums_are_refused),
         cmocka_unit_test(parameters_of_another_rank_are_refused),
     };
     return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
