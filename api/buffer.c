@@ -71,12 +71,14 @@ tdm_buffer *tdm_buffer_retain(tdm_buffer *buffer) {
 void tdm_buffer_release(tdm_buffer *buffer) {
     if (!buffer || atomic_fetch_sub(&buffer->references, 1) != 1)
         return;
-    const bool kept = buffer->device->context->debug_pool && tdm_handle_forget(buffer);
     tdm_device *const device = buffer->device;
-    tdm_block_release(buffer->block);
-    tdm_memory_pool_release(buffer->pool);
-    if (!kept)
+    tdm_block *const block = buffer->block;
+    tdm_memory_pool *const pool = buffer->pool;
+    // What is forgotten may be freed by others from here on.
+    if (!device->context->debug_pool || !tdm_handle_forget(buffer))
         tdm_host_free(buffer);
+    tdm_block_release(block);
+    tdm_memory_pool_release(pool);
     tdm_device_release(device);
 }
 

@@ -22,6 +22,9 @@ tdm_status tdm_device_pool_create(tdm_device *device);
 /* Wait until the stream has passed the command; a stream that is gone or broken has. */
 void tdm_device_wait_use(tdm_device *device, tdm_use use);
 
+/* Wait for enqueued work of the block's former lives: for users that no edge can hold back. */
+void tdm_device_wait_former_uses(tdm_device *device, tdm_block *block);
+
 /* A pool's statistics into a caller's struct of this or an older, smaller size. */
 tdm_status tdm_pool_stats_copy(const char *operation, tdm_pool *pool, tdm_memory_stats *stats);
 

@@ -98,6 +98,17 @@ void tdm_device_wait_use(tdm_device *device, tdm_use use) {
     tdm_mark_release(mark);
 }
 
+void tdm_device_wait_former_uses(tdm_device *device, tdm_block *block) {
+    tdm_use edges[16];
+    const int room = (int)(sizeof edges / sizeof edges[0]);
+    const int count = tdm_pool_prepare(&block, 1, 0, edges, room);
+    if (count < 0 || count > room)
+        tdm_device_synchronize(device);
+    else
+        for (int i = 0; i < count; i++)
+            tdm_device_wait_use(device, edges[i]);
+}
+
 static void use_wait(void *user, tdm_use use) {
     tdm_device_wait_use(user, use);
 }

@@ -32,6 +32,7 @@ typedef struct handle_entry {
 static struct {
     pthread_mutex_t lock;
     int plain_contexts; /* without debug mode: their handles are unknown here */
+    bool incomplete;    /* an entry found no host memory: so are some of the others */
     handle_entry *buckets[BUCKETS];
     void *kept[TDM_HANDLES_KEPT]; /* memory of destroyed handles, a ring */
     size_t kept_next;
@@ -64,6 +65,7 @@ static void release_kept(void *memory) {
 }
 
 static void empty_list(void) {
+    list.incomplete = false;
     for (size_t i = 0; i < TDM_HANDLES_KEPT; i++) {
         if (list.kept[i])
             release_kept(list.kept[i]);
@@ -92,8 +94,12 @@ void tdm_handles_own(int change) {
 void tdm_handle_note(tdm_handle_kind kind, const void *handle, const tdm_context *context,
                      size_t bytes, uint64_t life, const char *tag) {
     handle_entry *const entry = tdm_host_calloc(1, sizeof *entry);
-    if (!entry)
+    if (!entry) {
+        pthread_mutex_lock(&list.lock);
+        list.incomplete = true;
+        pthread_mutex_unlock(&list.lock);
         return;
+    }
     *entry = (handle_entry){.handle = handle,
                             .kind = kind,
                             .context = context,
@@ -134,7 +140,7 @@ static void find_fault(tdm_handle_kind kind, const void *handle, bool given_back
     text[0] = '\0';
     pthread_mutex_lock(&list.lock);
     handle_entry *const entry = *link_of(handle);
-    if (!entry && list.plain_contexts == 0 && own_tensors == 0)
+    if (!entry && list.plain_contexts == 0 && !list.incomplete && own_tensors == 0)
         snprintf(text, text_bytes, "no %s of this library", name);
     else if (entry && entry->kind != kind)
         snprintf(text, text_bytes, "a %s, not a %s", kind_names[entry->kind], name);

@@ -20,7 +20,8 @@ struct tdm_memory_pool {
     tdm_device *device; /* counted until it is closed */
     tdm_pool *pool;
     tdm_observation *observation;
-    bool closed; /* under the device's pools_lock, as is the list */
+    bool closed;  /* under the device's pools_lock, as is the list */
+    int trimming; /* threads that trim it, without that lock; it stays in the list meanwhile */
     tdm_memory_pool *next;
 };
 
@@ -53,7 +54,7 @@ void tdm_device_reap_pools(tdm_device *device) {
     pthread_mutex_lock(&device->pools_lock);
     for (tdm_memory_pool **link = &device->pools; *link;) {
         tdm_memory_pool *const pool = *link;
-        if (pool->closed && is_empty(pool)) {
+        if (pool->closed && pool->trimming == 0 && is_empty(pool)) {
             *link = pool->next;
             atomic_fetch_sub(&device->closed_pools, 1);
             free_pool(pool);
@@ -67,8 +68,13 @@ void tdm_device_reap_pools(tdm_device *device) {
 uint64_t tdm_device_trim_pools(tdm_device *device) {
     uint64_t released = tdm_pool_trim(device->pool);
     pthread_mutex_lock(&device->pools_lock);
-    for (tdm_memory_pool *pool = device->pools; pool; pool = pool->next)
+    for (tdm_memory_pool *pool = device->pools; pool; pool = pool->next) {
+        pool->trimming++;
+        pthread_mutex_unlock(&device->pools_lock);
         released += tdm_pool_trim(pool->pool);
+        pthread_mutex_lock(&device->pools_lock);
+        pool->trimming--;
+    }
     pthread_mutex_unlock(&device->pools_lock);
     tdm_device_reap_pools(device);
     return released;

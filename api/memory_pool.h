@@ -38,6 +38,8 @@ uint64_t tdm_device_trimmable(tdm_device *device, const tdm_pool *except);
 
 /* upstream.relieve of the device's pools: trims all of them, then asks the user's callbacks. */
 bool tdm_device_relieve(void *user, uint64_t bytes, int attempt);
+/* +1, later -1: meanwhile allocations of the calling thread ask no callbacks, for it holds a lock. */
+void tdm_memory_callbacks_hold(int change);
 void tdm_device_callbacks_close(tdm_device *device);
 
 #endif

@@ -111,6 +111,10 @@ static bool ask_callbacks(tdm_device *device, uint64_t bytes) {
     return freed;
 }
 
+void tdm_memory_callbacks_hold(int change) {
+    callback_depth += change;
+}
+
 bool tdm_device_relieve(void *user, uint64_t bytes, int attempt) {
     (void)attempt;
     tdm_device *const device = user;

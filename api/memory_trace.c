@@ -234,15 +234,17 @@ static tdm_status open_file(const char *path, int *file) {
     if (fstat(*file, &status) == 0 && S_ISCHR(status.st_mode) && fcntl(*file, F_SETFL, 0) == 0)
         return TDM_OK;
     // Two traces in one file would both be lost.
-    const bool regular = S_ISREG(status.st_mode);
+    const bool regular =
+        S_ISREG(status.st_mode) && status.st_uid == geteuid() && status.st_nlink == 1;
     const bool taken = regular && flock(*file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
     if (regular && !taken && ftruncate(*file, 0) == 0)
         return TDM_OK;
     close(*file);
     *file = -1;
-    return taken ? tdm_fail(TDM_BAD_STATE,
-                            "memory_trace_start: %s is being written by another trace", path)
-                 : tdm_fail(TDM_IO_ERROR, "memory_trace_start: %s is no regular file", path);
+    return taken
+               ? tdm_fail(TDM_BAD_STATE, "memory_trace_start: %s is being written by another trace",
+                          path)
+               : tdm_fail(TDM_IO_ERROR, "memory_trace_start: %s is no regular file of ours", path);
 }
 
 /* The program's signals are for its own threads. */

@@ -60,8 +60,10 @@ tdm_status tdm_opencl_memory_of_buffer(tdm_buffer *buffer, struct _cl_mem **memo
     if (!buffer)
         return tdm_fail(TDM_BAD_ARGUMENT, "opencl_memory_of_buffer: buffer is NULL");
     TDM_TRY(tdm_handle_check(TDM_HANDLE_BUFFER, buffer, "opencl_memory_of_buffer", "buffer"));
-    const tdm_device *const device = buffer->device;
+    tdm_device *const device = buffer->device;
     TDM_TRY(check_backend("opencl_memory_of_buffer", device));
+    // Commands that Tandem does not enqueue get no edges.
+    tdm_device_wait_former_uses(device, buffer->block);
     *memory = device->api->native(device->native, TDM_NATIVE_MEMORY, buffer->block->memory);
     *offset = (size_t)buffer->block->offset;
     return TDM_OK;

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "api/memory_pool.h"
 #include "api/outofcore_internal.h"
 
 #define LINK_BYTES ((size_t)8 << 20)
@@ -44,6 +45,17 @@ typedef struct known_rates {
 
 /* Measurements disturb each other: one at a time in the process. Guards every device's `outofcore`, too. */
 static pthread_mutex_t measuring = PTHREAD_MUTEX_INITIALIZER;
+
+/* A measurement that finds no memory is done without: it is not worth what users' callbacks would drop. */
+static void begin_measuring(void) {
+    pthread_mutex_lock(&measuring);
+    tdm_memory_callbacks_hold(1);
+}
+
+static void end_measuring(void) {
+    tdm_memory_callbacks_hold(-1);
+    pthread_mutex_unlock(&measuring);
+}
 
 static double now(void) {
     struct timespec time;
@@ -326,7 +338,7 @@ static void learn(tdm_device *device, const tdm_ooc_problem *problem, known_rate
 
 double tdm_ooc_in_rate(tdm_device *device) {
     double rate = ASSUMED_BYTES_PER_S;
-    pthread_mutex_lock(&measuring);
+    begin_measuring();
     if (!device->outofcore)
         device->outofcore = tdm_host_calloc(1, sizeof(known_rates));
     known_rates *const known = device->outofcore;
@@ -334,7 +346,7 @@ double tdm_ooc_in_rate(tdm_device *device) {
         known->link_known = measure_link(device, &known->link);
     if (known && known->link_known)
         rate = known->link.in_bytes_per_s;
-    pthread_mutex_unlock(&measuring);
+    end_measuring();
     return rate;
 }
 
@@ -349,12 +361,12 @@ void tdm_ooc_rates_complete(tdm_device *device, const tdm_ooc_problem *problem,
                           rates->operations_per_s > 0.0 && rates->step_s > 0.0 &&
                           rates->overlap != 0;
     if (!complete && problem->operations > 0.0) {
-        pthread_mutex_lock(&measuring);
+        begin_measuring();
         if (!device->outofcore)
             device->outofcore = tdm_host_calloc(1, sizeof(known_rates));
         if (device->outofcore)
             learn(device, problem, device->outofcore, rates);
-        pthread_mutex_unlock(&measuring);
+        end_measuring();
     }
     assume(&rates->in_bytes_per_s, ASSUMED_BYTES_PER_S);
     assume(&rates->out_bytes_per_s, ASSUMED_BYTES_PER_S);

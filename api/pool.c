@@ -1,4 +1,6 @@
 /* The pool's operations: allocation with its ladder, release, statistics, create and destroy. */
+#include <stdio.h>
+
 #include "api/pool_internal.h"
 
 /* Pending ranges that an allocation looks at before it grows the pool. */
@@ -171,9 +173,13 @@ static tdm_status beg(request *r, tdm_status status, tdm_block **range) {
     for (int attempt = 0; status != TDM_OK && attempt < RELIEF_LIMIT; attempt++) {
         if (!pool->upstream.relieve)
             break;
+        // What others fail with while they make room is not why this failed.
+        char reason[512];
+        snprintf(reason, sizeof reason, "%s", tdm_last_detail());
         tdm_pool_unlock(pool);
         const bool again = pool->upstream.relieve(pool->upstream.user, r->bytes, attempt);
         tdm_pool_lock(pool);
+        tdm_set_detail("%s", reason);
         if (!again)
             break;
         if (pool->upstream.direct) {

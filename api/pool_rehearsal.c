@@ -125,6 +125,34 @@ static bool copy_edges(const tdm_block *from, tdm_block *to) {
     return true;
 }
 
+/* Uses and edges of a live block are its holders', who change them without the pool's lock. */
+static void copy_live(const tdm_block *from, tdm_block *to) {
+    to->state = TDM_RANGE_LIVE;
+    to->memory = from->memory;
+    to->offset = from->offset;
+    to->size = from->size;
+    to->requested = from->requested;
+    to->life = from->life;
+    to->tag = from->tag;
+    to->edges = to->inline_edges;
+    to->edge_capacity = TDM_INLINE_USES;
+}
+
+static bool copy_range(const tdm_block *from, tdm_block *to) {
+    if (from->state == TDM_RANGE_LIVE) {
+        copy_live(from, to);
+        return true;
+    }
+    *to = *from;
+    return copy_edges(from, to);
+}
+
+static void drop_slab(tdm_slab *slab) {
+    for (tdm_block *range = slab->first; range; range = range->after)
+        tdm_edges_drop(range);
+    tdm_host_free(slab);
+}
+
 /* The slab and its ranges, with links among them; those of the lists still lead to the originals. */
 static tdm_slab *copy_slab(tdm_pool_rehearsal *r, const tdm_slab *from, size_t *used) {
     tdm_slab *const slab = tdm_host_alloc(sizeof *slab);
@@ -137,7 +165,7 @@ static tdm_slab *copy_slab(tdm_pool_rehearsal *r, const tdm_slab *from, size_t *
     tdm_block *before = NULL;
     for (const tdm_block *range = from->first; range; range = range->after) {
         tdm_block *const copy = &r->headers[(*used)++];
-        *copy = *range;
+        const bool copied = copy_range(range, copy);
         copy->pool = r->pool;
         copy->slab = slab;
         copy->before = before;
@@ -145,8 +173,8 @@ static tdm_slab *copy_slab(tdm_pool_rehearsal *r, const tdm_slab *from, size_t *
         *(before ? &before->after : &slab->first) = copy;
         before = copy;
         add_twin(r, range, copy);
-        if (!copy_edges(range, copy)) {
-            tdm_host_free(slab);
+        if (!copied) {
+            drop_slab(slab);
             return NULL;
         }
     }
@@ -219,6 +247,11 @@ static void set_upstream(tdm_pool_rehearsal *r, const tdm_pool *from) {
     atomic_store(&r->account.reserved, atomic_load(&from->upstream.account->reserved));
     atomic_store(&r->account.bound, atomic_load(&from->upstream.account->bound));
     upstream->account = &r->account;
+    // Other pools may have shrunk since they were asked.
+    const uint64_t reserved = atomic_load(&r->account.reserved);
+    const uint64_t others = reserved > r->reserved_before ? reserved - r->reserved_before : 0;
+    if (r->limits.relief > others)
+        r->limits.relief = others;
 }
 
 /* The pool is locked. */

@@ -14,10 +14,11 @@ static void heard(void *user, const tdm_pool_event *event) {
     tdm_pool_ring *const ring = user;
     pthread_mutex_lock(&ring->lock);
     if (ring->capacity) {
-        ring->events[ring->number++ % ring->capacity] =
+        const uint64_t before = ring->number++;
+        ring->events[before % ring->capacity] =
             (tdm_memory_event){.kind = (tdm_memory_event_kind)event->kind,
                                .stream = event->stream,
-                               .number = ring->number,
+                               .number = before + 1,
                                .time_ns = clock_ns(),
                                .block = event->life,
                                .requested = event->requested,

@@ -1,4 +1,5 @@
 /* Dynamic quantization of the columns of a matrix beyond the cache: ranges row by row, parameters, codes. */
+#include "api/memory_pool.h"
 #include "api/quantize_loop.h"
 
 static const char operation[] = "quantize_dynamic";
@@ -123,8 +124,10 @@ tdm_status tdm_quant_run_columns(const tdm_quant_call *call, int axis) {
     const int64_t parts = tdm_worker_count(call->stream->device, m.rows, ROWS_OF_ITEM);
     const int64_t panel = m.columns;
     tdm_block *ranges;
-    TDM_TRY(tdm_pool_alloc(call->stream->device->pool, (size_t)(parts * panel) * 2 * sizeof(float),
-                           call->stream->id, &ranges));
+    tdm_device *const device = call->stream->device;
+    TDM_TRY(tdm_device_alloc(device, tdm_memory_pool_current(device),
+                             (size_t)(parts * panel) * 2 * sizeof(float), call->stream->id,
+                             &ranges));
     tdm_status status = TDM_OK;
     for (int64_t first = 0; first < m.columns && status == TDM_OK; first += panel)
         status = run_panel(&m, first, first + panel < m.columns ? panel : m.columns - first, parts,

@@ -149,18 +149,6 @@ static unsigned char *address_of(const tdm_device *device, const tdm_block *bloc
     return address;
 }
 
-/* The host has no stream that could be made to wait for former uses of the place. */
-static void wait_for_former_uses(tdm_device *device, tdm_block *block) {
-    tdm_use edges[16];
-    const int room = (int)(sizeof edges / sizeof edges[0]);
-    const int count = tdm_pool_prepare(&block, 1, 0, edges, room);
-    if (count < 0 || count > room)
-        tdm_device_synchronize(device);
-    else
-        for (int i = 0; i < count; i++)
-            tdm_device_wait_use(device, edges[i]);
-}
-
 tdm_status tdm_staging_alloc(tdm_device *device, size_t bytes, tdm_staging **staging) {
     *staging = NULL;
     tdm_host_buffer *const created = tdm_host_calloc(1, sizeof *created);
@@ -171,7 +159,8 @@ tdm_status tdm_staging_alloc(tdm_device *device, size_t bytes, tdm_staging **sta
         tdm_host_free(created);
         return tdm_fail_prefix(status, "pinned memory");
     }
-    wait_for_former_uses(device, created->block);
+    // The host has no stream that could be made to wait.
+    tdm_device_wait_former_uses(device, created->block);
     tdm_device_retain(device);
     created->device = device;
     created->address = address_of(device, created->block);

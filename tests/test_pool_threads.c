@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "api/pool_rehearsal.h"
 #include "tests/support/pool_world.h"
 #include "tests/support/test_data.h"
 
@@ -19,7 +20,7 @@ typedef struct crowd {
     pool_world world;
     _Atomic(tdm_block *) mailboxes[MAILBOXES]; // live blocks for whoever comes
     atomic_uint_fast64_t sequence[WORLD_STREAMS + 1];
-    atomic_long refused, taken, walked;
+    atomic_long refused, taken, walked, rehearsed;
     atomic_bool stop;
 } crowd;
 
@@ -33,6 +34,15 @@ typedef struct worker {
 static int rounds(void) {
     const char *const scale = getenv("TANDEM_TEST_SCALE");
     return scale && strcmp(scale, "small") == 0 ? 2000 : 40000;
+}
+
+static void use_by_several(crowd *c, tdm_block *block, uint32_t first) {
+    for (uint32_t i = 0; i < 3; i++) {
+        const uint32_t stream = (first + i) % WORLD_STREAMS + 1;
+        if (tdm_pool_prepare(&block, 1, stream, NULL, 0) >= 0)
+            tdm_pool_mark(&block, 1,
+                          (tdm_use){stream, atomic_fetch_add(&c->sequence[stream], 1) + 1});
+    }
 }
 
 /* A thread's own mark in the block's header tells whether two threads have the same block. */
@@ -50,9 +60,7 @@ static void *exchange(void *user) {
             own->wrong |= block->debug != NULL || block->requested != bytes;
             block->debug = own;
             atomic_fetch_add(&c->taken, 1);
-            if (tdm_pool_prepare(&block, 1, stream, NULL, 0) >= 0)
-                tdm_pool_mark(&block, 1,
-                              (tdm_use){stream, atomic_fetch_add(&c->sequence[stream], 1) + 1});
+            use_by_several(c, block, stream);
             own->wrong |= block->debug != own;
         }
         // The block of another thread, most of the time.
@@ -76,6 +84,11 @@ static void *disturb(void *user) {
         else
             tdm_pool_stats(c->world.pool, &stats);
         tdm_pool_visit(c->world.pool, &(tdm_pool_visitor){.user = seen});
+        tdm_pool_rehearsal *rehearsal;
+        const tdm_rehearsal_limits limits = {.native_free = UINT64_MAX};
+        if (tdm_rehearsal_begin(c->world.pool, &limits, &rehearsal) == TDM_OK)
+            atomic_fetch_add(&c->rehearsed, 1);
+        tdm_rehearsal_end(rehearsal);
         atomic_fetch_add(&c->walked, 1);
     }
     return NULL;
@@ -111,6 +124,7 @@ static void work_together(uint64_t budget, bool disturbed) {
     assert_int_equal(stats.failures, atomic_load(&c->refused));
     assert_true(stats.allocations > 0);
     assert_int_equal(disturbed, atomic_load(&c->walked) > 0);
+    assert_int_equal(disturbed, atomic_load(&c->rehearsed) > 0);
     assert_int_equal(budget<4 * MIB, stats.failures> 0);
     world_close(&c->world);
     free(c);

@@ -42,7 +42,9 @@ TDM_API tdm_status tdm_opencl_queue_of_stream(tdm_stream *stream, struct _cl_com
 
 /*
  * The cl_mem a buffer lies in, and the offset of its first byte there (a cl_mem may hold several
- * buffers). Statuses: TDM_BAD_ARGUMENT, TDM_UNSUPPORTED. Thread-safe. Since 0.1.
+ * buffers). Blocks until work of the memory's former owners has passed. Tandem does not know of commands
+ * that are enqueued with the handle: destroy the buffer after they have passed. Statuses: TDM_BAD_ARGUMENT,
+ * TDM_UNSUPPORTED. Thread-safe. Since 0.1.
  */
 TDM_API tdm_status tdm_opencl_memory_of_buffer(tdm_buffer *buffer, struct _cl_mem **memory,
                                                size_t *offset);
