@@ -17,7 +17,7 @@ tdm_status tdm_staging_open(tdm_device *device);
 void tdm_staging_close(tdm_device *device);
 
 /*
- * At least `bytes` (0 counts as 1), aligned as device memory is. The host may touch it at once: the
+ * At least `bytes` (0 counts as 1), aligned to 16 bytes at least. The host may touch it at once: the
  * call waits for enqueued work that still uses the place. Statuses: TDM_OUT_OF_HOST_MEMORY,
  * TDM_OUT_OF_DEVICE_MEMORY (the driver pins no more), TDM_OVER_BUDGET.
  */

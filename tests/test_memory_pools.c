@@ -237,17 +237,18 @@ DEVICE_TEST(other_pools_give_way) {
     own_device own = own_device_open(device, 8 * MIB);
     tdm_memory_pool *const a = make_pool(&own, 0), *const b = make_pool(&own, 0);
     tdm_buffer_destroy(make_in(a, 6 * MIB));
-    assert_int_equal(stats_of(a).reserved, 6 * MIB);
+    const bool caches = device->info.capabilities & TDM_CAP_SLABS; // else nothing is ever idle
+    assert_int_equal(stats_of(a).reserved, caches ? 6 * MIB : 0);
     tdm_buffer *busy = make_in(b, 7 * MIB);
     assert_int_equal(stats_of(a).reserved, 0);
-    assert_int_equal(stats_of(b).retries, 1);
+    assert_int_equal(stats_of(b).retries, caches);
     // Work that has not begun yet uses the memory when it is freed.
     TEST_OK(tdm_stream_host_task(own.stream, sleep_a_while, NULL));
     TEST_OK(tdm_buffer_copy(own.stream, busy, 0, busy, MIB, MIB));
     tdm_buffer_destroy(busy);
     tdm_buffer *const waited = make_in(a, 8 * MIB);
     assert_int_equal(stats_of(b).reserved, 0);
-    assert_int_equal(stats_of(a).retries, 1);
+    assert_int_equal(stats_of(a).retries, caches);
     tdm_buffer_destroy(waited);
     // The device's own pool, too, and to it.
     tdm_buffer *const last = make_buffer(&own, 8 * MIB);
@@ -264,11 +265,12 @@ DEVICE_TEST(no_memory_at_enqueue) {
     tdm_memory_pool *const pool = make_pool(&own, 0);
     tdm_buffer *const a = make_buffer(&own, 4096), *const b = make_buffer(&own, 4096);
     tdm_buffer_destroy(make_in(pool, MIB));
-    assert_true(stats_of(pool).reserved > 0);
+    const bool caches = device->info.capabilities & TDM_CAP_SLABS;
+    assert_int_equal(stats_of(pool).reserved > 0, caches);
     tdm_fault_plant("clEnqueueCopyBuffer", 1, -4, false);
     const tdm_status status = tdm_buffer_copy(own.stream, a, 0, b, 0, 4096);
     tdm_fault_clear();
-    TEST_OK(status);
+    assert_int_equal(status, caches ? TDM_OK : TDM_OUT_OF_DEVICE_MEMORY);
     assert_int_equal(stats_of(pool).reserved, 0);
     tdm_fault_plant("clEnqueueCopyBuffer", 1, -4, false);
     const tdm_status refused = tdm_buffer_copy(own.stream, a, 0, b, 0, 4096);

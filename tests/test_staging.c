@@ -31,12 +31,13 @@ static void fill_bytes(unsigned char *bytes, size_t count, uint32_t seed) {
 DEVICE_TEST(buffers_of_users) {
     tdm_host_buffer *a, *b, *none;
     const uint64_t before = stats_of(device->device).live_blocks;
+    const uint64_t requested_before = stats_of(device->device).requested;
     TEST_OK(tdm_host_buffer_create(device->device, 100001, &a));
     TEST_OK(tdm_host_buffer_create(device->device, 100001, &b));
     TEST_OK(tdm_host_buffer_create(device->device, 0, &none));
     unsigned char *const x = tdm_host_buffer_address(a), *const y = tdm_host_buffer_address(b);
-    assert_int_equal((uintptr_t)x % device->info.alignment_bytes, 0);
-    assert_int_equal((uintptr_t)y % device->info.alignment_bytes, 0);
+    assert_int_equal((uintptr_t)x % 16, 0);
+    assert_int_equal((uintptr_t)y % 16, 0);
     assert_true(x + 100001 <= y || y + 100001 <= x);
     assert_non_null(tdm_host_buffer_address(none));
     assert_int_equal(tdm_host_buffer_size(a), 100001);
@@ -56,7 +57,7 @@ DEVICE_TEST(buffers_of_users) {
     tdm_host_buffer_destroy(none);
     tdm_host_buffer_destroy(NULL);
     assert_int_equal(stats_of(device->device).live_blocks, before);
-    assert_int_equal(stats_of(device->device).requested, 0);
+    assert_int_equal(stats_of(device->device).requested, requested_before);
 }
 
 DEVICE_TEST(wrong_arguments) {

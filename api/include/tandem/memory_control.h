@@ -159,7 +159,7 @@ TDM_API tdm_status tdm_host_buffer_create(tdm_device *device, size_t bytes,
 TDM_API void tdm_host_buffer_destroy(tdm_host_buffer *buffer);
 
 /*
- * Its first byte, constant for its life and aligned to tdm_device_info.alignment_bytes; NULL for
+ * Its first byte, constant for its life and aligned to 16 bytes at least; NULL for
  * NULL. Give it to tdm_buffer_write, tdm_copy_from_host_async and their kin. Thread-safe. Since 0.1.
  */
 TDM_API void *tdm_host_buffer_address(const tdm_host_buffer *buffer);
