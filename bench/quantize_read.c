@@ -1,5 +1,6 @@
 #include "bench/quantize_read.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
