@@ -63,8 +63,13 @@ tdm_status tdm_opencl_event_time(tdm_bk_event *event, uint64_t *nanoseconds) {
 }
 
 tdm_status tdm_opencl_stream_wait_event(tdm_bk_stream *stream, tdm_bk_event *event) {
+    // Its own event tells of work that fails in the other queue; clFinish of this one need not.
+    cl_event barrier = NULL;
+    const tdm_status status = tdm_opencl_stream_reserve(stream, "stream_wait_event");
+    if (status != TDM_OK)
+        return status;
     OPENCL_TRY("stream_wait_event", stream->device->api, clEnqueueBarrierWithWaitList,
-               stream->queue, 1, &event->event, NULL);
-    stream->quiet = false;
+               stream->queue, 1, &event->event, &barrier);
+    tdm_opencl_stream_push(stream, "stream_wait_event", barrier);
     return TDM_OK;
 }

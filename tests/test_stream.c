@@ -367,6 +367,22 @@ static void null_streams_are_refused(void **state) {
     assert_int_equal(tdm_graph_command_count(NULL), 0);
 }
 
+/* What a stream waits for is a command of its own, of which the driver may say later that it failed. */
+DEVICE_TEST(waits_are_asked_for_their_outcome) {
+    tdm_stream *second;
+    tdm_event *event;
+    TEST_OK(tdm_stream_create(device->device, &second));
+    TEST_OK(tdm_event_record(device->stream, &event));
+    TEST_OK(tdm_stream_wait_event(second, event));
+    tdm_fault_plant("clGetEventInfo", 1, -5, false);
+    const tdm_status status = tdm_stream_synchronize(second);
+    tdm_fault_clear();
+    assert_int_not_equal(status, TDM_OK);
+    assert_non_null(strstr(tdm_last_detail(), "stream_wait_event"));
+    tdm_event_destroy(event);
+    tdm_stream_destroy(second);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(events_are_done_after_a_wait),
@@ -381,6 +397,7 @@ int main(void) {
         cmocka_unit_test(gemm_workspaces_do_not_pile_up),
         cmocka_unit_test(threads_with_their_own_streams),
         cmocka_unit_test(null_streams_are_refused),
+        cmocka_unit_test(waits_are_asked_for_their_outcome),
     };
     return cmocka_run_group_tests_name("stream", tests, test_devices_setup, test_devices_teardown);
 }
