@@ -118,8 +118,6 @@ static void report_case(outofcore_run *run, const outofcore_case *item, const ch
 static void run_case(outofcore_run *run, const outofcore_case *item) {
     static const outofcore_way ways[OUTOFCORE_ENTRANTS] = {OUTOFCORE_TILED, OUTOFCORE_TILED,
                                                            OUTOFCORE_CORE, OUTOFCORE_COPIED};
-    static const char *const names[OUTOFCORE_ENTRANTS] = {"tandem", BENCH_TWIN_NAME, "in-core",
-                                                          "in-core-copied"};
     static worker_text requests[OUTOFCORE_ENTRANTS];
     bench_task tasks[OUTOFCORE_ENTRANTS];
     char name[128];
@@ -136,7 +134,6 @@ static void run_case(outofcore_run *run, const outofcore_case *item) {
         bench_device_write(&run->device, &requests[i]);
         tasks[i] = (bench_task){
             .request = requests[i].text, .verify = check, .user = i == 0 ? &first : &others};
-        bench_entrant_self(&run->entrants[i], names[i], "outofcore");
         run->entrants[i].task = &tasks[i];
     }
     outofcore_case_name(item, name, sizeof name);
@@ -199,6 +196,8 @@ static void run_all(outofcore_run *run) {
 }
 
 static int run_on_device(const outofcore_options *options) {
+    static const char *const names[OUTOFCORE_ENTRANTS] = {"tandem", BENCH_TWIN_NAME, "in-core",
+                                                          "in-core-copied"};
     static bench_entrant entrants[OUTOFCORE_ENTRANTS];
     outofcore_run run = {.options = options, .entrants = entrants, .oracle = GEMM_ORACLE_INIT};
     char *summary = NULL;
@@ -212,6 +211,8 @@ static int run_on_device(const outofcore_options *options) {
         fprintf(stderr, "%s: out of memory\n", command_name);
         return CLI_EXIT_FAILED;
     }
+    for (int i = 0; i < OUTOFCORE_ENTRANTS; i++)
+        bench_entrant_self(&entrants[i], names[i], "outofcore");
     run_all(&run);
     bench_entrants_release(entrants, OUTOFCORE_ENTRANTS);
     gemm_oracle_release(&run.oracle);

@@ -152,8 +152,6 @@ static void report_case(pool_run *run, const pool_case *item, const char *name,
 static void run_case(pool_run *run, pool_order order, int64_t live, int64_t threads) {
     static const pool_way ways[POOL_ENTRANTS] = {POOL_TANDEM, POOL_TANDEM, POOL_MALLOC, POOL_NATIVE,
                                                  POOL_TOUCH};
-    static const char *const names[POOL_ENTRANTS] = {"tandem", BENCH_TWIN_NAME, "malloc", "native",
-                                                     "touch"};
     static worker_text requests[POOL_ENTRANTS];
     bench_task tasks[POOL_ENTRANTS];
     char name[64];
@@ -174,7 +172,6 @@ static void run_case(pool_run *run, pool_order order, int64_t live, int64_t thre
         tasks[i] = (bench_task){.request = requests[i].text,
                                 .verify = ways[i] == POOL_TANDEM ? check : check_nothing,
                                 .user = &expected};
-        bench_entrant_self(&run->entrants[i], names[i], "pool");
         run->entrants[i].task = &tasks[i];
     }
     pool_case_name(&item, name, sizeof name);
@@ -221,8 +218,6 @@ static void run_trace(pool_run *run, const char *trace) {
         trace_release(&generated);
     const pool_check expected = {.item = &item, .found = &found};
     write_request(run, &item, &request);
-    bench_entrant_self(&run->entrants[0], "tandem", "pool");
-    bench_entrant_self(&run->entrants[1], BENCH_TWIN_NAME, "pool");
     pool_case_name(&item, name, sizeof name);
     bench_plan plan = bench_settings_plan(settings);
     plan.task = (bench_task){.request = request.text, .verify = check, .user = &expected};
@@ -274,6 +269,8 @@ static void run_orders(pool_run *run) {
 }
 
 static int run_on_device(const pool_options *options) {
+    static const char *const names[POOL_ENTRANTS] = {"tandem", BENCH_TWIN_NAME, "malloc", "native",
+                                                     "touch"};
     static bench_entrant entrants[POOL_ENTRANTS];
     static pool_run run;
     char *summary = NULL;
@@ -288,6 +285,8 @@ static int run_on_device(const pool_options *options) {
         fprintf(stderr, "%s: out of memory\n", command_name);
         return CLI_EXIT_FAILED;
     }
+    for (int i = 0; i < POOL_ENTRANTS; i++)
+        bench_entrant_self(&entrants[i], names[i], "pool");
     run_orders(&run);
     const char *traces = options->traces;
     char word[24];
