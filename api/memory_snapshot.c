@@ -18,16 +18,22 @@ tdm_status tdm_device_memory_report(const tdm_device *device, tdm_memory_report 
     return TDM_OK;
 }
 
+/* Arguments of a list that is copied out; `what` is the name of its parameter. */
+static tdm_status check_list(const char *function, const tdm_device *device, const char *what,
+                             const void *list, int capacity, int *count) {
+    if (!count)
+        return tdm_fail(TDM_BAD_ARGUMENT, "%s: count is NULL", function);
+    *count = 0;
+    if (!device || (!list && capacity > 0))
+        return tdm_fail(TDM_BAD_ARGUMENT, "%s: %s is NULL", function, device ? what : "device");
+    if (capacity < 0)
+        return tdm_fail(TDM_BAD_ARGUMENT, "%s: capacity is %d", function, capacity);
+    return TDM_OK;
+}
+
 tdm_status tdm_device_memory_tags(const tdm_device *device, tdm_memory_tag_usage *usage,
                                   int capacity, int *count) {
-    if (!count)
-        return tdm_fail(TDM_BAD_ARGUMENT, "device_memory_tags: count is NULL");
-    *count = 0;
-    if (!device || (!usage && capacity > 0))
-        return tdm_fail(TDM_BAD_ARGUMENT, "device_memory_tags: %s is NULL",
-                        device ? "usage" : "device");
-    if (capacity < 0)
-        return tdm_fail(TDM_BAD_ARGUMENT, "device_memory_tags: capacity is %d", capacity);
+    TDM_TRY(check_list("device_memory_tags", device, "usage", usage, capacity, count));
     *count = tdm_observation_tags(device->observation, usage, capacity);
     return TDM_OK;
 }
@@ -44,14 +50,7 @@ tdm_status tdm_device_record_memory_events(tdm_device *device, int capacity) {
 
 tdm_status tdm_device_memory_events(const tdm_device *device, tdm_memory_event *events,
                                     int capacity, int *count) {
-    if (!count)
-        return tdm_fail(TDM_BAD_ARGUMENT, "device_memory_events: count is NULL");
-    *count = 0;
-    if (!device || (!events && capacity > 0))
-        return tdm_fail(TDM_BAD_ARGUMENT, "device_memory_events: %s is NULL",
-                        device ? "events" : "device");
-    if (capacity < 0)
-        return tdm_fail(TDM_BAD_ARGUMENT, "device_memory_events: capacity is %d", capacity);
+    TDM_TRY(check_list("device_memory_events", device, "events", events, capacity, count));
     *count = (int)tdm_pool_ring_copy(&device->observation->ring, events, (uint64_t)capacity);
     return TDM_OK;
 }
