@@ -139,11 +139,13 @@ static void mixed_up_rows_are_survived(void **state) {
     int good = 0;
     for (int round = 0; round < 20000; round++) {
         char line[TDM_TUNING_LINE] = "any", reason[TDM_TUNING_REASON] = "";
+        size_t length = strlen(line);
         tdm_tuning_row row;
         for (int i = 0; i < 7; i++) {
             seed = seed * 1664525u + 1013904223u;
-            strcat(line, " ");
-            strcat(line, words[(seed >> 10) % (sizeof words / sizeof words[0])]);
+            const char *word = words[(seed >> 10) % (sizeof words / sizeof words[0])];
+            length += (size_t)snprintf(line + length, sizeof line - length, " %s", word);
+            assert_true(length < sizeof line);
         }
         const tdm_tuning_outcome outcome = tdm_tuning_row_read(line, &row, reason);
         good += outcome == TDM_TUNING_OK && row.device != NULL;
