@@ -1,0 +1,98 @@
+/*
+ * The interface of the CUDA driver, as far as the backend uses it, in declarations of our own: no toolkit is needed to build
+ * the host code. Names, numbers and layouts are those of NVIDIA's cuda.h, which tests/checks/cuda_declarations.c compares
+ * where the toolkit is installed. For C and C++: the simulated driver of the tests implements it.
+ */
+#ifndef TANDEM_BACKEND_CUDA_API_H
+#define TANDEM_BACKEND_CUDA_API_H
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The driver's enumerations; all are as wide as an int. */
+typedef unsigned int CUresult;
+typedef unsigned int CUdevice_attribute;
+typedef unsigned int CUpointer_attribute;
+typedef unsigned int CUmemorytype;
+typedef unsigned int CUjit_option;
+typedef unsigned int CUfunction_attribute;
+typedef unsigned int CUlaunchAttributeID;
+typedef unsigned int CUstreamCaptureMode;
+
+enum {
+#define CUDA_ERROR(name, value, status) name = value,
+#include "backend_cuda/cuda_errors.def"
+#undef CUDA_ERROR
+#define CUDA_CONSTANT(name, value) name = value,
+#include "backend_cuda/cuda_constants.def"
+#undef CUDA_CONSTANT
+};
+
+typedef int CUdevice;
+typedef unsigned long long CUdeviceptr;
+typedef struct CUctx_st *CUcontext;
+typedef struct CUmod_st *CUmodule;
+typedef struct CUfunc_st *CUfunction;
+typedef struct CUstream_st *CUstream;
+typedef struct CUevent_st *CUevent;
+typedef struct CUgraph_st *CUgraph;
+typedef struct CUgraphExec_st *CUgraphExec;
+typedef struct CUarray_st *CUarray;
+typedef void (*CUhostFn)(void *user);
+
+typedef struct CUDA_MEMCPY2D {
+    size_t srcXInBytes;
+    size_t srcY;
+    CUmemorytype srcMemoryType;
+    const void *srcHost;
+    CUdeviceptr srcDevice;
+    CUarray srcArray;
+    size_t srcPitch;
+    size_t dstXInBytes;
+    size_t dstY;
+    CUmemorytype dstMemoryType;
+    void *dstHost;
+    CUdeviceptr dstDevice;
+    CUarray dstArray;
+    size_t dstPitch;
+    size_t WidthInBytes;
+    size_t Height;
+} CUDA_MEMCPY2D;
+
+typedef union CUlaunchAttributeValue {
+    char pad[64];
+    struct {
+        unsigned int x;
+        unsigned int y;
+        unsigned int z;
+    } clusterDim;
+    unsigned long long alignment; /* the driver's union holds pointers */
+} CUlaunchAttributeValue;
+
+typedef struct CUlaunchAttribute {
+    CUlaunchAttributeID id;
+    char pad[8 - sizeof(CUlaunchAttributeID)];
+    CUlaunchAttributeValue value;
+} CUlaunchAttribute;
+
+typedef struct CUlaunchConfig {
+    unsigned int gridDimX;
+    unsigned int gridDimY;
+    unsigned int gridDimZ;
+    unsigned int blockDimX;
+    unsigned int blockDimY;
+    unsigned int blockDimZ;
+    unsigned int sharedMemBytes;
+    CUstream hStream;
+    CUlaunchAttribute *attrs;
+    unsigned int numAttrs;
+} CUlaunchConfig;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
