@@ -63,6 +63,9 @@ char *tdm_user_path(const char *own, const char *xdg, const char *folder, const 
  */
 int tdm_fault(const char *call);
 
+/* The architectures that the library's prebuilt kernels are for, as the build was told ("80;90a"); empty: it holds stand-ins. */
+const char *tdm_prebuilt_architectures(void);
+
 /* ---- opaque objects of a backend ------------------------------------------------------------ */
 
 typedef struct tdm_bk_instance tdm_bk_instance; /* a loaded driver and its device list */
@@ -116,13 +119,23 @@ typedef struct tdm_launch {
                             them take others) */
 } tdm_launch;
 
-/* A kernel to build: the texts are concatenated. All strings are read during the call only. */
+/*
+ * What the library's build compiled of one text, all its entries in one piece, for backends that do not compile at run time.
+ * Its bytes live as long as the process.
+ */
+typedef struct tdm_prebuilt {
+    const void *data;
+    size_t bytes;
+    bool stand_in; /* the names of its entries only: the build found no compiler for it */
+} tdm_prebuilt;
+
+/* A kernel to build. All strings are read during the call only. */
 typedef struct tdm_kernel_source {
-    const char
-        *entry;       /* entry name, unique in the library; also names the prebuilt image on CUDA */
-    const char *text; /* complete text with includes resolved */
+    const char *entry; /* entry name, unique in the library */
+    const char *text;  /* complete text with includes resolved */
     size_t text_bytes;
-    const char *defines; /* "-DMR=6 -DNR=16" */
+    const char *defines;          /* "-DMR=6 -DNR=16" */
+    const tdm_prebuilt *prebuilt; /* the text's, or NULL: there is none */
 } tdm_kernel_source;
 
 /* What the device allows for one built kernel. */
@@ -200,20 +213,21 @@ typedef struct tdm_backend {
     tdm_status (*stream_flush)(tdm_bk_stream *stream);
     tdm_status (*stream_wait)(tdm_bk_stream *stream, const char **failed_operation);
 
-    /* Events. event_record also flushes. event_query: *done. event_times: device clock,
-     * nanoseconds, TDM_UNSUPPORTED without TDM_CAP_PROFILING. event_query, event_wait, event_times
-     * and event_destroy may run beside calls on the stream. */
-    tdm_status (*event_record)(tdm_bk_stream *stream, tdm_bk_event **event);
+    /* Events. event_record also flushes. event_query: *done. event_elapsed: from one to another by the device's clock; both
+     * were recorded with `timed` and are done; only with TDM_CAP_PROFILING. event_query, event_wait, event_elapsed and
+     * event_destroy may run beside calls on the stream. */
+    tdm_status (*event_record)(tdm_bk_stream *stream, bool timed, tdm_bk_event **event);
     void (*event_destroy)(tdm_bk_event *event);
     tdm_status (*event_query)(tdm_bk_event *event, bool *done);
     tdm_status (*event_wait)(tdm_bk_event *event);
-    tdm_status (*event_time)(tdm_bk_event *event, uint64_t *nanoseconds);
+    tdm_status (*event_elapsed)(tdm_bk_event *start, tdm_bk_event *end, double *nanoseconds);
     tdm_status (*stream_wait_event)(tdm_bk_stream *stream, tdm_bk_event *event);
 
     /* Enqueued work; `operation` is a static string that names it. Offsets and sizes in bytes, size
-     * ≥ 1, ranges checked. write and read do not block: the host side stays valid until the stream
-     * has passed. copy: never overlapping. fill: pattern_bytes is 1, 2, 4 or 8 and divides offset
-     * and bytes. */
+     * ≥ 1, ranges checked. write and read: the host side stays valid, and that of a write unchanged, until the stream has
+     * passed. Where it lies in pinned memory of the device they do not block, and touch it in stream order only; elsewhere
+     * a write may take the bytes at once, and both may wait for earlier work of the stream. copy: never overlapping. fill:
+     * pattern_bytes is 1, 2, 4 or 8 and divides offset and bytes. */
     tdm_status (*write)(tdm_bk_stream *stream, const char *operation, tdm_bk_memory *target,
                         uint64_t offset, const void *host, size_t bytes);
     tdm_status (*read)(tdm_bk_stream *stream, const char *operation, tdm_bk_memory *source,
@@ -230,8 +244,8 @@ typedef struct tdm_backend {
                        uint64_t offset, size_t bytes, const void *pattern, size_t pattern_bytes);
     tdm_status (*launch)(tdm_bk_stream *stream, const char *operation, tdm_bk_kernel *kernel,
                          const tdm_launch *launch);
-    /* Run `function(user)` in stream order on a thread of the driver. Optional: only with
-     * TDM_CAP_HOST_TASK. */
+    /* Run `function(user)` in stream order on a thread of the driver; it calls nothing of the library that reaches the
+     * driver, and waits for none of its work. Optional: only with TDM_CAP_HOST_TASK. */
     tdm_status (*host_task)(tdm_bk_stream *stream, const char *operation,
                             void (*function)(void *user), void *user);
 

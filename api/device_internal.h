@@ -37,6 +37,8 @@ void tdm_mark_release(tdm_mark *mark);
 
 /* A mark of everything enqueued on the stream so far; the stream is locked by the caller. */
 tdm_status tdm_stream_mark_locked(tdm_stream *stream, uint64_t sequence, tdm_mark **mark);
+/* A mark of its own even where nothing was enqueued since the last one: it carries a time stamp. */
+tdm_status tdm_stream_mark_time_locked(tdm_stream *stream, tdm_mark **mark);
 
 void tdm_stream_retain(tdm_stream *stream);
 void tdm_stream_release(tdm_stream *stream);

@@ -40,12 +40,6 @@ static tdm_status record_host_time(tdm_stream *stream, tdm_event *event) {
     return status;
 }
 
-/* A fresh mark even where nothing was enqueued since the last one: it carries its own time stamp. */
-static tdm_status fresh_mark(tdm_stream *stream, tdm_mark **mark) {
-    stream->sequence++;
-    return tdm_stream_mark_locked(stream, stream->sequence, mark);
-}
-
 tdm_status tdm_event_record(tdm_stream *stream, tdm_event **event) {
     if (!event)
         return tdm_fail(TDM_BAD_ARGUMENT, "event_record: event is NULL");
@@ -64,7 +58,7 @@ tdm_status tdm_event_record(tdm_stream *stream, tdm_event **event) {
     if (status == TDM_OK)
         status = record_host_time(stream, created);
     if (status == TDM_OK)
-        status = fresh_mark(stream, &created->mark);
+        status = tdm_stream_mark_time_locked(stream, &created->mark);
     pthread_mutex_unlock(&stream->lock);
     if (status == TDM_OK)
         *event = created;
@@ -120,16 +114,6 @@ tdm_status tdm_stream_wait_event(tdm_stream *stream, tdm_event *event) {
     return status;
 }
 
-static tdm_status device_elapsed(const tdm_event *start, const tdm_event *end,
-                                 double *nanoseconds) {
-    const tdm_backend *const api = start->stream->device->api;
-    uint64_t first, last;
-    TDM_TRY(api->event_time(start->mark->native, &first));
-    TDM_TRY(api->event_time(end->mark->native, &last));
-    *nanoseconds = (double)(int64_t)(last - first);
-    return TDM_OK;
-}
-
 tdm_status tdm_event_elapsed(tdm_event *start, tdm_event *end, double *nanoseconds,
                              int *from_device) {
     if (!nanoseconds)
@@ -149,7 +133,8 @@ tdm_status tdm_event_elapsed(tdm_event *start, tdm_event *end, double *nanosecon
     if (from_device)
         *from_device = device;
     if (device)
-        return device_elapsed(start, end, nanoseconds);
+        return start->stream->device->api->event_elapsed(start->mark->native, end->mark->native,
+                                                         nanoseconds);
     *nanoseconds = (double)(atomic_load(&end->host_ns) - atomic_load(&start->host_ns));
     return TDM_OK;
 }

@@ -31,24 +31,38 @@ void tdm_mark_release(tdm_mark *mark) {
     tdm_host_free(mark);
 }
 
+/* Put a mark after everything enqueued so far. */
+static tdm_status renew_mark(tdm_stream *stream, bool timed) {
+    tdm_mark *const created = tdm_host_calloc(1, sizeof *created);
+    if (!created)
+        return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "stream: no host memory for an event");
+    const tdm_status status =
+        stream->device->api->event_record(stream->native, timed, &created->native);
+    if (status != TDM_OK) {
+        tdm_host_free(created);
+        return status;
+    }
+    atomic_store(&created->references, 1);
+    created->device = stream->device;
+    created->sequence = stream->sequence;
+    tdm_mark_release(stream->mark);
+    stream->mark = created;
+    return TDM_OK;
+}
+
 tdm_status tdm_stream_mark_locked(tdm_stream *stream, uint64_t sequence, tdm_mark **mark) {
     *mark = NULL;
-    if (!stream->mark || stream->mark->sequence < sequence) {
-        tdm_mark *const created = tdm_host_calloc(1, sizeof *created);
-        if (!created)
-            return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "stream: no host memory for an event");
-        const tdm_status status =
-            stream->device->api->event_record(stream->native, &created->native);
-        if (status != TDM_OK) {
-            tdm_host_free(created);
-            return status;
-        }
-        atomic_store(&created->references, 1);
-        created->device = stream->device;
-        created->sequence = stream->sequence;
-        tdm_mark_release(stream->mark);
-        stream->mark = created;
-    }
+    if (!stream->mark || stream->mark->sequence < sequence)
+        TDM_TRY(renew_mark(stream, false));
+    atomic_fetch_add(&stream->mark->references, 1);
+    *mark = stream->mark;
+    return TDM_OK;
+}
+
+tdm_status tdm_stream_mark_time_locked(tdm_stream *stream, tdm_mark **mark) {
+    *mark = NULL;
+    stream->sequence++;
+    TDM_TRY(renew_mark(stream, true));
     atomic_fetch_add(&stream->mark->references, 1);
     *mark = stream->mark;
     return TDM_OK;

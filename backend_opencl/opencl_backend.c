@@ -30,7 +30,7 @@ const tdm_backend tdm_opencl_backend = {
     .event_destroy = tdm_opencl_event_destroy,
     .event_query = tdm_opencl_event_query,
     .event_wait = tdm_opencl_event_wait,
-    .event_time = tdm_opencl_event_time,
+    .event_elapsed = tdm_opencl_event_elapsed,
     .stream_wait_event = tdm_opencl_stream_wait_event,
 
     .write = tdm_opencl_write,

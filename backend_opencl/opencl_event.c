@@ -1,7 +1,9 @@
 /* Events: markers of a queue. */
 #include "backend_opencl/opencl_internal.h"
 
-tdm_status tdm_opencl_event_record(tdm_bk_stream *stream, tdm_bk_event **event) {
+/* Every event has its times: the queue decides that. */
+tdm_status tdm_opencl_event_record(tdm_bk_stream *stream, bool timed, tdm_bk_event **event) {
+    (void)timed;
     const tdm_opencl_api *const api = stream->device->api;
     tdm_bk_event *const created = tdm_host_calloc(1, sizeof *created);
     if (!created)
@@ -54,12 +56,20 @@ tdm_status tdm_opencl_event_wait(tdm_bk_event *event) {
     return code == CL_SUCCESS ? TDM_OK : tdm_opencl_fail(code, "event", "clWaitForEvents");
 }
 
-tdm_status tdm_opencl_event_time(tdm_bk_event *event, uint64_t *nanoseconds) {
-    cl_ulong time;
+static tdm_status end_time(tdm_bk_event *event, cl_ulong *time) {
     OPENCL_TRY("event", event->device->api, clGetEventProfilingInfo, event->event,
-               CL_PROFILING_COMMAND_END, sizeof time, &time, NULL);
-    *nanoseconds = time;
+               CL_PROFILING_COMMAND_END, sizeof *time, time, NULL);
     return TDM_OK;
+}
+
+tdm_status tdm_opencl_event_elapsed(tdm_bk_event *start, tdm_bk_event *end, double *nanoseconds) {
+    cl_ulong first, last;
+    tdm_status status = end_time(start, &first);
+    if (status == TDM_OK)
+        status = end_time(end, &last);
+    if (status == TDM_OK)
+        *nanoseconds = (double)(cl_long)(last - first);
+    return status;
 }
 
 tdm_status tdm_opencl_stream_wait_event(tdm_bk_stream *stream, tdm_bk_event *event) {

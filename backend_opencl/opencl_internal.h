@@ -206,11 +206,11 @@ void tdm_opencl_stream_push(tdm_bk_stream *stream, const char *operation, cl_eve
 /* Flush; a failure is noted for the next wait under the operation's name. */
 void tdm_opencl_stream_kick(tdm_bk_stream *stream, const char *operation);
 
-tdm_status tdm_opencl_event_record(tdm_bk_stream *stream, tdm_bk_event **event);
+tdm_status tdm_opencl_event_record(tdm_bk_stream *stream, bool timed, tdm_bk_event **event);
 void tdm_opencl_event_destroy(tdm_bk_event *event);
 tdm_status tdm_opencl_event_query(tdm_bk_event *event, bool *done);
 tdm_status tdm_opencl_event_wait(tdm_bk_event *event);
-tdm_status tdm_opencl_event_time(tdm_bk_event *event, uint64_t *nanoseconds);
+tdm_status tdm_opencl_event_elapsed(tdm_bk_event *start, tdm_bk_event *end, double *nanoseconds);
 tdm_status tdm_opencl_stream_wait_event(tdm_bk_stream *stream, tdm_bk_event *event);
 
 tdm_status tdm_opencl_write(tdm_bk_stream *stream, const char *operation, tdm_bk_memory *target,

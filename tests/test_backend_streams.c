@@ -89,23 +89,23 @@ DEVICE_TEST(events) {
     TEST_OK(r.api->stream_create(r.native, &other));
     int32_t one = 1, found = 0;
     TEST_OK(r.api->write(r.stream, "write", r.memory, 0, &one, 4));
-    TEST_OK(r.api->event_record(r.stream, &event));
+    TEST_OK(r.api->event_record(r.stream, false, &event));
     TEST_OK(r.api->stream_wait_event(other, event));
     TEST_OK(r.api->read(other, "read", r.memory, 0, &found, 4));
-    TEST_OK(r.api->event_record(other, &second));
+    TEST_OK(r.api->event_record(other, true, &second));
     TEST_OK(r.api->event_wait(second));
     assert_int_equal(found, 1);
     TEST_OK(r.api->event_query(event, &done));
     assert_true(done);
     if (device->info.capabilities & TDM_CAP_PROFILING) {
-        uint64_t first_time, second_time;
+        double elapsed, back;
         tdm_bk_event *third;
         sleep_ms(2);
-        TEST_OK(r.api->event_record(r.stream, &third));
+        TEST_OK(r.api->event_record(r.stream, true, &third));
         TEST_OK(r.api->event_wait(third));
-        TEST_OK(r.api->event_time(second, &first_time));
-        TEST_OK(r.api->event_time(third, &second_time));
-        assert_true(second_time - first_time >= 1000000 && second_time - first_time < 2000000000);
+        TEST_OK(r.api->event_elapsed(second, third, &elapsed));
+        TEST_OK(r.api->event_elapsed(third, second, &back));
+        assert_true(elapsed >= 1e6 && elapsed < 2e9 && back == -elapsed);
         r.api->event_destroy(third);
     }
     r.api->event_destroy(event);
@@ -125,7 +125,7 @@ DEVICE_TEST(events_are_not_done_early) {
     bool done = true;
     tdm_bk_event *event;
     TEST_OK(r.api->host_task(r.stream, "gate", open_gate, &gate));
-    TEST_OK(r.api->event_record(r.stream, &event));
+    TEST_OK(r.api->event_record(r.stream, false, &event));
     TEST_OK(r.api->event_query(event, &done));
     assert_false(done);
     atomic_store(&gate, true);

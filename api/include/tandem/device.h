@@ -38,7 +38,10 @@ typedef struct tdm_device tdm_device;
     X(TDM_CAP_INT8_DOT_KHR, 15, "int8-dot-khr", "int8-dot by cl_khr_integer_dot_product")          \
     X(TDM_CAP_INT8_DOT_ARM, 16, "int8-dot-arm",                                                    \
       "int8-dot by cl_arm_integer_dot_product_accumulate_int8")                                    \
-    X(TDM_CAP_INT8_DOT_QCOM, 17, "int8-dot-qcom", "int8-dot by cl_qcom_dot_product8")
+    X(TDM_CAP_INT8_DOT_QCOM, 17, "int8-dot-qcom", "int8-dot by cl_qcom_dot_product8")              \
+    X(TDM_CAP_CUDA, 18, "cuda", "runs the kernels that the build compiled for CUDA")               \
+    X(TDM_CAP_ASYNC_COPY, 19, "async-copy",                                                        \
+      "copies to local memory run beside arithmetic (CUDA 8.0 and up)")
 
 typedef enum tdm_capability {
 #define TDM_CAPABILITY_ENUM(name, bit, text, meaning) name = 1 << (bit),
@@ -80,7 +83,12 @@ typedef struct tdm_device_info {
     uint64_t local_bytes;     /* local (shared) memory per work-group */
     uint64_t cache_bytes;     /* last-level cache, where the driver tells */
     uint64_t constant_bytes;
-    uint32_t vendor_id; /* the PCI number (0x10de, 0x1002, ...) where the driver tells it */
+    uint32_t vendor_id;        /* the PCI number (0x10de, 0x1002, ...) where the driver tells it */
+    uint32_t architecture;     /* CUDA: the compute capability times ten (90 is 9.0) */
+    uint32_t unit_items;       /* work-items that a compute unit holds at a time */
+    uint32_t memory_clock_mhz; /* of the device memory */
+    uint32_t memory_bus_bits;
+    uint32_t error_correction; /* of the device memory: 1 off, 2 on */
 } tdm_device_info;
 
 /* All zero but struct_size means the defaults. */
