@@ -94,9 +94,7 @@ static tdm_status make_staging(const host_side *host, size_t bytes, bool scatter
     return TDM_OK;
 }
 
-/* A call that lent host memory to the driver fails: nothing may touch the memory when it returns. Keeps
- * the status and its detail. */
-static tdm_status fail_after_wait(tdm_stream *stream, tdm_status status) {
+tdm_status tdm_fail_after_wait(tdm_stream *stream, tdm_status status) {
     char detail[512];
     snprintf(detail, sizeof detail, "%s", tdm_last_detail());
     tdm_stream_wait_always(stream);
@@ -110,7 +108,7 @@ static tdm_status release_in_order(tdm_stream *stream, staging *stage, tdm_statu
         status = tdm_enqueue_host_task(stream, stage->host.operation, finish_staging, stage);
     if (status == TDM_OK)
         return TDM_OK;
-    fail_after_wait(stream, status);
+    tdm_fail_after_wait(stream, status);
     stage->scatter = false;
     finish_staging(stage);
     return status;
@@ -191,7 +189,7 @@ static tdm_status copy_in(tdm_stream *stream, const char *operation, bool blocki
     if (status == TDM_OK) {
         status = tdm_copy(stream, target, dense);
         if (status != TDM_OK)
-            fail_after_wait(stream, status);
+            tdm_fail_after_wait(stream, status);
     }
     tdm_tensor_destroy(dense);
     return status;

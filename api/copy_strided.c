@@ -10,19 +10,26 @@ static bool is_packed(tdm_dtype dtype) {
     return tdm_dtype_info(dtype)->elements_per_unit > 1;
 }
 
-static tdm_status check_copy(const tdm_stream *stream, const tdm_tensor *target,
-                             const tdm_tensor *source) {
-    TDM_TRY(tdm_check_output("copy", "target", stream, target));
-    TDM_TRY(tdm_check_tensor("copy", "source", stream, source));
+tdm_status tdm_check_same_elements(const char *operation, const tdm_tensor *target,
+                                   const tdm_tensor *source) {
     if (!tdm_layout_same_shape(&target->layout, &source->layout)) {
         char from[TDM_SHAPE_TEXT], to[TDM_SHAPE_TEXT];
-        return tdm_fail(TDM_BAD_SHAPE, "copy: source has shape %s but target %s",
+        return tdm_fail(TDM_BAD_SHAPE, "%s: source has shape %s but target %s", operation,
                         tdm_layout_text(&source->layout, from),
                         tdm_layout_text(&target->layout, to));
     }
     if (target->layout.dtype != source->layout.dtype)
-        return tdm_fail(TDM_BAD_DTYPE, "copy: source is %s but target is %s, use tdm_convert",
-                        tdm_dtype_name(source->layout.dtype), tdm_dtype_name(target->layout.dtype));
+        return tdm_fail(TDM_BAD_DTYPE, "%s: source is %s but target is %s, use tdm_convert",
+                        operation, tdm_dtype_name(source->layout.dtype),
+                        tdm_dtype_name(target->layout.dtype));
+    return TDM_OK;
+}
+
+static tdm_status check_copy(const tdm_stream *stream, const tdm_tensor *target,
+                             const tdm_tensor *source) {
+    TDM_TRY(tdm_check_output("copy", "target", stream, target));
+    TDM_TRY(tdm_check_tensor("copy", "source", stream, source));
+    TDM_TRY(tdm_check_same_elements("copy", target, source));
     return tdm_check_overlap("copy", "target", target, "source", source, true);
 }
 

@@ -214,6 +214,12 @@ const char *tdm_memory_tag(void);
 /* Wait for the stream, whether it records or not: for calls that lent the driver host memory. */
 tdm_status tdm_stream_wait_always(tdm_stream *stream);
 
+/*
+ * A call that lent host memory to the driver fails: nothing may touch the memory when it returns, so wait for the stream.
+ * Keeps the status and its detail.
+ */
+tdm_status tdm_fail_after_wait(tdm_stream *stream, tdm_status status);
+
 /* Count of a buffer, for what keeps one. tdm_buffer_destroy gives the caller's own reference back. */
 tdm_buffer *tdm_buffer_retain(tdm_buffer *buffer);
 void tdm_buffer_release(tdm_buffer *buffer);
@@ -260,6 +266,9 @@ tdm_status tdm_check_output(const char *operation, const char *argument, const t
 /* For outputs that are written in whole storage units: one that ends inside a unit would change its neighbour's element. */
 tdm_status tdm_check_last_unit(const char *operation, const char *argument,
                                const tdm_tensor *tensor);
+/* Of one shape and one dtype, as copies need it. */
+tdm_status tdm_check_same_elements(const char *operation, const tdm_tensor *target,
+                                   const tdm_tensor *source);
 /* The very same view: same buffer, offset, layout. */
 bool tdm_same_view(const tdm_tensor *a, const tdm_tensor *b);
 /*

@@ -1,8 +1,9 @@
 #!/bin/sh
 # Runs a test program on one OpenCL implementation and no other, as ctest does:
 #
-#     tests/run_on.sh pocl|pocl1|rusticl|oclgrind PROGRAM [ARGUMENT]...
+#     tests/run_on.sh pocl|pocl1|rusticl|pocl_rusticl|oclgrind PROGRAM [ARGUMENT]...
 #
+# (pocl_rusticl: on two at once, for what spans devices.)
 # TANDEM_TEST_DEVICES names what must be found, so a missing driver is a failure. Under Oclgrind any
 # report (data race, invalid access, misuse of the API) is a failure too.
 set -eu
@@ -15,7 +16,7 @@ trap 'rm -rf "$work"' EXIT
 
 # One driver per process: a folder that holds its .icd alone, which every loader understands.
 only_driver() {
-    mkdir "$work/icd"
+    mkdir -p "$work/icd"
     cp "${TANDEM_ICD_FOLDER:-/etc/OpenCL/vendors}/$1.icd" "$work/icd/" 2>"$work/message" || cat "$work/message" >&2
     export OCL_ICD_VENDORS="$work/icd" OPENCL_VENDOR_PATH="$work/icd"
 }
@@ -35,6 +36,12 @@ pocl1)
 rusticl)
     only_driver rusticl
     export TANDEM_TEST_DEVICES=opencl/rusticl RUSTICL_ENABLE=llvmpipe
+    "$@" || status=$?
+    ;;
+pocl_rusticl)
+    only_driver pocl
+    only_driver rusticl
+    export TANDEM_TEST_DEVICES=opencl/pocl,opencl/rusticl RUSTICL_ENABLE=llvmpipe
     "$@" || status=$?
     ;;
 oclgrind)

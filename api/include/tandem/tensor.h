@@ -122,10 +122,25 @@ TDM_API tdm_status tdm_copy_to_host_async(tdm_stream *stream, const tdm_tensor *
 
 /*
  * Copy between tensors of one device, one dtype and one shape; any strides. They must not overlap,
- * except that equal views are a no-op. Enqueues. Statuses: TDM_BAD_ARGUMENT (NULL, devices differ,
- * overlap), TDM_BAD_SHAPE, TDM_BAD_DTYPE (use tdm_convert), TDM_UNSUPPORTED. Since 0.1.
+ * except that equal views are a no-op. Enqueues. Statuses: TDM_BAD_ARGUMENT (NULL, devices differ:
+ * use tdm_copy_across; overlap), TDM_BAD_SHAPE, TDM_BAD_DTYPE (use tdm_convert), TDM_UNSUPPORTED. Since 0.1.
  */
 TDM_API tdm_status tdm_copy(tdm_stream *stream, tdm_tensor *target, const tdm_tensor *source);
+
+/*
+ * Copy between tensors of two devices, which may be of two backends or of two contexts; one dtype
+ * and one shape, any strides. It comes after what was enqueued on source_stream, a stream of the
+ * source's device, and after and before what is on target_stream, a stream of the target's. The
+ * data goes by way of pinned host memory in pieces, so that both devices work at once; a side with
+ * strides is packed on its device, which takes a dense temporary there. Blocks until the source has
+ * been read (what was enqueued on source_stream before is done then, and its failures are told);
+ * the target's side is only enqueued. On one device it is tdm_copy on target_stream, ordered as
+ * above by events, and does not block. Statuses: TDM_BAD_ARGUMENT (NULL, a tensor that is not on its
+ * stream's device, overlap), TDM_BAD_SHAPE, TDM_BAD_DTYPE, TDM_BAD_STATE (recording),
+ * TDM_UNSUPPORTED, memory (of both devices and pinned), either stream's failure. Since 0.1.
+ */
+TDM_API tdm_status tdm_copy_across(tdm_stream *target_stream, tdm_tensor *target,
+                                   tdm_stream *source_stream, const tdm_tensor *source);
 
 /*
  * Set every element to `value`, converted to the dtype as tdm_convert does from f64 (one rounding).
