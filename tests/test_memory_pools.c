@@ -1,7 +1,8 @@
 // Private pools, the bound they share, and what a device does when memory is short.
-// ctest: device threads
+// ctest: device threads debug
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -89,21 +90,24 @@ DEVICE_TEST(wrong_arguments) {
 
 DEVICE_TEST(budgets_apart) {
     own_device own = own_device_open(device, 0);
+    const size_t zones = own_device_zones(&own);
     tdm_memory_pool *const pool = make_pool(&own, 4 * MIB);
-    tdm_buffer *const other = make_buffer(&own, 6 * MIB);
+    tdm_buffer *const other = make_buffer(&own, 6 * MIB - zones);
     tdm_buffer *more = NULL;
-    TEST_REFUSED(tdm_buffer_create_in(pool, 4 * MIB + 1, &more), TDM_OVER_BUDGET,
+    char held[48];
+    snprintf(held, sizeof held, "%zu in 1 block", 4 * MIB - zones);
+    TEST_REFUSED(tdm_buffer_create_in(pool, 4 * MIB - zones + 1, &more), TDM_OVER_BUDGET,
                  "budget of 4194304");
     assert_null(more);
-    tdm_buffer *const buffer = make_in(pool, 4 * MIB);
+    tdm_buffer *const buffer = make_in(pool, 4 * MIB - zones);
     assert_true(buffer->block->memory != other->block->memory);
     assert_int_equal(stats_of(pool).reserved, 4 * MIB);
     assert_int_equal(stats_of(pool).live_blocks, 1);
     assert_int_equal(device_stats(&own).live_blocks, 1);
-    TEST_REFUSED(tdm_buffer_create_in(pool, 1, &more), TDM_OVER_BUDGET, "4194304 in 1 block");
+    TEST_REFUSED(tdm_buffer_create_in(pool, 1, &more), TDM_OVER_BUDGET, held);
     assert_int_equal(stats_of(pool).failures, 2);
     TEST_OK(tdm_memory_pool_set_budget(pool, 9 * MIB));
-    tdm_buffer *const second = make_in(pool, 3 * MIB);
+    tdm_buffer *const second = make_in(pool, 3 * MIB - zones);
     tdm_buffer_destroy(second);
     tdm_buffer_destroy(buffer);
     TEST_OK(tdm_memory_pool_trim(pool));
@@ -211,20 +215,22 @@ DEVICE_TEST(graphs_keep_the_pool) {
 
 DEVICE_TEST(the_device_bounds_the_sum) {
     own_device own = own_device_open(device, 8 * MIB);
+    const size_t zones = own_device_zones(&own);
     tdm_memory_pool *const a = make_pool(&own, 0), *const b = make_pool(&own, 0);
-    tdm_buffer *const first = make_in(a, 4 * MIB), *const second = make_in(b, 2 * MIB);
+    tdm_buffer *const first = make_in(a, 4 * MIB - zones), *const second =
+                                                               make_in(b, 2 * MIB - zones);
     tdm_buffer *refused;
-    TEST_REFUSED(tdm_buffer_create(own.device, 2 * MIB + 1, &refused), TDM_OVER_BUDGET,
+    TEST_REFUSED(tdm_buffer_create(own.device, 2 * MIB - zones + 1, &refused), TDM_OVER_BUDGET,
                  "over the bound of the device, 8388608");
-    tdm_buffer *const third = make_buffer(&own, 2 * MIB);
+    tdm_buffer *const third = make_buffer(&own, 2 * MIB - zones);
     assert_int_equal(atomic_load(&own.device->account.reserved), 8 * MIB);
     tdm_buffer_destroy(second);
     tdm_buffer_destroy(third);
     TEST_OK(tdm_device_set_memory_budget(own.device, 5 * MIB));
     assert_int_equal(atomic_load(&own.device->account.reserved), 4 * MIB);
-    TEST_REFUSED(tdm_buffer_create_in(b, 2 * MIB, &refused), TDM_OVER_BUDGET, "5242880");
+    TEST_REFUSED(tdm_buffer_create_in(b, 2 * MIB - zones, &refused), TDM_OVER_BUDGET, "5242880");
     TEST_OK(tdm_device_set_memory_budget(own.device, 0));
-    tdm_buffer *const again = make_in(b, 4 * MIB);
+    tdm_buffer *const again = make_in(b, 4 * MIB - zones);
     tdm_buffer_destroy(again);
     tdm_buffer_destroy(first);
     tdm_memory_pool_destroy(a);
@@ -235,23 +241,24 @@ DEVICE_TEST(the_device_bounds_the_sum) {
 /* Cached memory of one pool gives way to another, and so does what is still being freed. */
 DEVICE_TEST(other_pools_give_way) {
     own_device own = own_device_open(device, 8 * MIB);
+    const size_t zones = own_device_zones(&own);
     tdm_memory_pool *const a = make_pool(&own, 0), *const b = make_pool(&own, 0);
-    tdm_buffer_destroy(make_in(a, 6 * MIB));
+    tdm_buffer_destroy(make_in(a, 6 * MIB - zones));
     const bool caches = device->info.capabilities & TDM_CAP_SLABS; // else nothing is ever idle
     assert_int_equal(stats_of(a).reserved, caches ? 6 * MIB : 0);
-    tdm_buffer *busy = make_in(b, 7 * MIB);
+    tdm_buffer *busy = make_in(b, 7 * MIB - zones);
     assert_int_equal(stats_of(a).reserved, 0);
     assert_int_equal(stats_of(b).retries, caches);
     // Work that has not begun yet uses the memory when it is freed.
     TEST_OK(tdm_stream_host_task(own.stream, sleep_a_while, NULL));
     TEST_OK(tdm_buffer_copy(own.stream, busy, 0, busy, MIB, MIB));
     tdm_buffer_destroy(busy);
-    tdm_buffer *const waited = make_in(a, 8 * MIB);
+    tdm_buffer *const waited = make_in(a, 8 * MIB - zones);
     assert_int_equal(stats_of(b).reserved, 0);
     assert_int_equal(stats_of(a).retries, caches);
     tdm_buffer_destroy(waited);
     // The device's own pool, too, and to it.
-    tdm_buffer *const last = make_buffer(&own, 8 * MIB);
+    tdm_buffer *const last = make_buffer(&own, 8 * MIB - zones);
     assert_int_equal(stats_of(a).reserved, 0);
     tdm_buffer_destroy(last);
     tdm_memory_pool_destroy(a);
@@ -318,29 +325,33 @@ static int free_one(void *user, uint64_t needed) {
 
 DEVICE_TEST(callbacks_make_room) {
     own_device own = own_device_open(device, 8 * MIB);
+    const size_t zones = own_device_zones(&own);
     tdm_memory_pool *const pool = make_pool(&own, 0);
+    char requested[48], held[64];
+    snprintf(requested, sizeof requested, "%zu bytes requested", 4 * MIB - zones);
+    snprintf(held, sizeof held, "held by: untagged %zu in 1 block", 2 * MIB - zones);
     holder h = {.own = &own, .count = 4, .allocates = true};
-    h.kept[0] = make_buffer(&own, 2 * MIB);
-    h.kept[1] = make_in(pool, 2 * MIB);
-    h.kept[2] = make_buffer(&own, 2 * MIB);
-    h.kept[3] = make_in(pool, 2 * MIB);
+    h.kept[0] = make_buffer(&own, 2 * MIB - zones);
+    h.kept[1] = make_in(pool, 2 * MIB - zones);
+    h.kept[2] = make_buffer(&own, 2 * MIB - zones);
+    h.kept[3] = make_in(pool, 2 * MIB - zones);
     TEST_OK(tdm_device_add_memory_callback(own.device, free_one, &h));
-    tdm_buffer *buffer = make_buffer(&own, 2 * MIB);
+    tdm_buffer *buffer = make_buffer(&own, 2 * MIB - zones);
     assert_int_equal(h.asked, 1);
     assert_int_equal(h.needed, 2 * MIB);
     assert_int_equal(device_stats(&own).retries, 1);
     tdm_buffer_destroy(buffer);
     // Asked until there is enough.
-    buffer = make_in(pool, 6 * MIB);
+    buffer = make_in(pool, 6 * MIB - zones);
     assert_true(h.asked >= 3 && h.count == 1);
     const tdm_memory_stats before = device_stats(&own), pool_before = stats_of(pool);
     tdm_buffer *refused = (tdm_buffer *)&refused;
     h.count = 0;
-    TEST_REFUSED(tdm_buffer_create(own.device, 4 * MIB, &refused), TDM_OVER_BUDGET,
-                 "4194304 bytes requested");
+    TEST_REFUSED(tdm_buffer_create(own.device, 4 * MIB - zones, &refused), TDM_OVER_BUDGET,
+                 requested);
     assert_null(refused);
     assert_non_null(strstr(tdm_last_detail(), "largest free range"));
-    assert_non_null(strstr(tdm_last_detail(), "held by: untagged 2097152 in 1 block"));
+    assert_non_null(strstr(tdm_last_detail(), held));
     const tdm_memory_stats after = device_stats(&own), pool_after = stats_of(pool);
     assert_int_equal(after.live_blocks, before.live_blocks);
     assert_int_equal(after.allocated, before.allocated);
@@ -348,7 +359,8 @@ DEVICE_TEST(callbacks_make_room) {
     assert_int_equal(pool_after.reserved, pool_before.reserved);
     TEST_OK(tdm_device_remove_memory_callback(own.device, free_one, &h));
     const int asked = h.asked;
-    TEST_REFUSED(tdm_buffer_create(own.device, 4 * MIB, &refused), TDM_OVER_BUDGET, "requested");
+    TEST_REFUSED(tdm_buffer_create(own.device, 4 * MIB - zones, &refused), TDM_OVER_BUDGET,
+                 "requested");
     assert_int_equal(h.asked, asked);
     tdm_buffer_destroy(h.kept[0]);
     tdm_buffer_destroy(buffer);
@@ -358,15 +370,16 @@ DEVICE_TEST(callbacks_make_room) {
 
 DEVICE_TEST(callbacks_in_order) {
     own_device own = own_device_open(device, 4 * MIB);
+    const size_t zones = own_device_zones(&own);
     int order[4] = {0};
     holder h[3];
     for (int i = 0; i < 3; i++)
         h[i] = (holder){.own = &own, .order = order, .place = i};
-    h[1].kept[0] = make_buffer(&own, 4 * MIB);
+    h[1].kept[0] = make_buffer(&own, 4 * MIB - zones);
     h[1].count = 1;
     for (int i = 0; i < 3; i++)
         TEST_OK(tdm_device_add_memory_callback(own.device, free_one, &h[i]));
-    tdm_buffer_destroy(make_buffer(&own, 3 * MIB));
+    tdm_buffer_destroy(make_buffer(&own, 3 * MIB - zones));
     // The first has nothing, the second has, the third is not asked.
     assert_true(order[0] == 1 && order[1] == 2 && order[2] == 0);
     TEST_REFUSED(tdm_device_add_memory_callback(own.device, NULL, NULL), TDM_BAD_ARGUMENT,

@@ -1,4 +1,6 @@
 #include "tests/support/own_device.h"
+#include "api/device_internal.h"
+#include "api/pool_internal.h"
 
 static own_device open_with(const test_device *like, const tdm_context_options *options) {
     own_device own;
@@ -20,6 +22,10 @@ own_device own_device_open_staging(const test_device *like, uint64_t staging_bud
     const tdm_context_options options = {.struct_size = sizeof options,
                                          .staging_budget_bytes = staging_budget};
     return open_with(like, &options);
+}
+
+size_t own_device_zones(const own_device *own) {
+    return (size_t)(own->device->pool->zone_before + own->device->pool->zone_after);
 }
 
 void own_device_close(own_device *own) {
