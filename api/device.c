@@ -127,6 +127,27 @@ tdm_status tdm_device_get(tdm_context *context, int index, tdm_device **device) 
     return status;
 }
 
+tdm_status tdm_context_open_devices(tdm_context *context, tdm_device ***devices, int *count) {
+    tdm_device **const list =
+        tdm_host_calloc((size_t)context->device_count + 1, sizeof(tdm_device *));
+    if (!list)
+        return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "context: no host memory for a list of %d devices",
+                        context->device_count);
+    *devices = list;
+    *count = 0;
+    pthread_mutex_lock(&context->lock);
+    for (int i = 0; i < context->device_count; i++) {
+        tdm_device *const device = context->devices[i].open;
+        if (!device)
+            continue;
+        device->references++;
+        tdm_context_retain(context);
+        list[(*count)++] = device;
+    }
+    pthread_mutex_unlock(&context->lock);
+    return TDM_OK;
+}
+
 void tdm_device_retain(tdm_device *device) {
     tdm_context_retain(device->context);
     pthread_mutex_lock(&device->context->lock);

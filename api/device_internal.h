@@ -10,6 +10,9 @@ void tdm_context_release(tdm_context *context);
 /* One more reference to an open device. */
 void tdm_device_retain(tdm_device *device);
 
+/* The devices that somebody holds, each with one more reference; the list is of tdm_host_alloc. */
+tdm_status tdm_context_open_devices(tdm_context *context, tdm_device ***devices, int *count);
+
 /* Copy into a caller's struct of the same or an older, smaller size. */
 tdm_status tdm_device_info_copy(const tdm_device_info *source, tdm_device_info *target);
 

@@ -1,7 +1,7 @@
 /* What a device tells of its memory: report, tags, events, and all of it as JSON. */
 #include <string.h>
 
-#include "api/core.h"
+#include "api/device_internal.h"
 #include "api/observation.h"
 
 tdm_status tdm_device_memory_report(const tdm_device *device, tdm_memory_report *report) {
@@ -227,28 +227,91 @@ static tdm_status write_members(tdm_json *json, tdm_device *device) {
     return write_events(json, device->observation);
 }
 
-tdm_status tdm_device_memory_snapshot(tdm_device *device, char **json, size_t *bytes) {
-    if (!json || !bytes)
-        return tdm_fail(TDM_BAD_ARGUMENT, "device_memory_snapshot: %s is NULL",
-                        json ? "bytes" : "json");
-    *json = NULL;
-    *bytes = 0;
-    if (!device)
-        return tdm_fail(TDM_BAD_ARGUMENT, "device_memory_snapshot: device is NULL");
-    tdm_json text = {.separated = true};
-    tdm_json_open(&text, NULL, '{');
-    const tdm_status status = write_members(&text, device);
-    tdm_json_close(&text, '}');
-    char *const written = tdm_json_finish(&text, bytes);
+/* Give the text to the caller, unless `status` says that it is not whole. */
+static tdm_status hand_over(tdm_json *text, tdm_status status, const char *function, char **json,
+                            size_t *bytes) {
+    char *const written = tdm_json_finish(text, bytes);
     if (status == TDM_OK && written) {
         *json = written;
         return TDM_OK;
     }
     *bytes = 0;
     tdm_host_free(written);
-    return status != TDM_OK ? status
-                            : tdm_fail(TDM_OUT_OF_HOST_MEMORY,
-                                       "device_memory_snapshot: no host memory for the text");
+    return status != TDM_OK
+               ? status
+               : tdm_fail(TDM_OUT_OF_HOST_MEMORY, "%s: no host memory for the text", function);
+}
+
+static tdm_status check_text(const char *function, char **json, size_t *bytes) {
+    if (!json || !bytes)
+        return tdm_fail(TDM_BAD_ARGUMENT, "%s: %s is NULL", function, json ? "bytes" : "json");
+    *json = NULL;
+    *bytes = 0;
+    return TDM_OK;
+}
+
+tdm_status tdm_device_memory_snapshot(tdm_device *device, char **json, size_t *bytes) {
+    TDM_TRY(check_text("device_memory_snapshot", json, bytes));
+    if (!device)
+        return tdm_fail(TDM_BAD_ARGUMENT, "device_memory_snapshot: device is NULL");
+    tdm_json text = {.separated = true};
+    tdm_json_open(&text, NULL, '{');
+    const tdm_status status = write_members(&text, device);
+    tdm_json_close(&text, '}');
+    return hand_over(&text, status, "device_memory_snapshot", json, bytes);
+}
+
+/* ---- all devices of a context ------------------------------------------------------------------------ */
+
+static void add_report(tdm_memory_report *sum, const tdm_device *device) {
+    tdm_memory_report report = {.struct_size = sizeof report};
+    tdm_observation_report(device->observation, &report);
+#define ADD(name) sum->name.current += report.name.current;
+    TDM_COUNTER_LIST(ADD)
+#undef ADD
+}
+
+static void write_total(tdm_json *json, tdm_device *const *devices, int count) {
+    tdm_memory_report sum = {.struct_size = sizeof sum};
+    for (int i = 0; i < count; i++)
+        add_report(&sum, devices[i]);
+    tdm_json_open(json, "total", '{');
+#define WRITE(name) tdm_json_number(json, #name, sum.name.current);
+    TDM_COUNTER_LIST(WRITE)
+#undef WRITE
+    tdm_json_close(json, '}');
+}
+
+static tdm_status write_devices(tdm_json *json, tdm_device *const *devices, int count) {
+    tdm_status status = TDM_OK;
+    tdm_json_string(json, "schema", "tandem-memory-all/1");
+    tdm_json_string(json, "version", tdm_version_text());
+    write_total(json, devices, count);
+    tdm_json_open(json, "devices", '[');
+    for (int i = 0; i < count && status == TDM_OK; i++) {
+        tdm_json_open(json, NULL, '{');
+        status = write_members(json, devices[i]);
+        tdm_json_close(json, '}');
+    }
+    tdm_json_close(json, ']');
+    return status;
+}
+
+tdm_status tdm_context_memory_snapshot(tdm_context *context, char **json, size_t *bytes) {
+    TDM_TRY(check_text("context_memory_snapshot", json, bytes));
+    if (!context)
+        return tdm_fail(TDM_BAD_ARGUMENT, "context_memory_snapshot: context is NULL");
+    tdm_device **devices;
+    int count;
+    TDM_TRY(tdm_context_open_devices(context, &devices, &count));
+    tdm_json text = {.separated = true};
+    tdm_json_open(&text, NULL, '{');
+    const tdm_status status = write_devices(&text, devices, count);
+    tdm_json_close(&text, '}');
+    for (int i = 0; i < count; i++)
+        tdm_device_release(devices[i]);
+    tdm_host_free((void *)devices);
+    return hand_over(&text, status, "context_memory_snapshot", json, bytes);
 }
 
 void tdm_memory_snapshot_free(char *json) {

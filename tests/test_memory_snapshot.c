@@ -225,6 +225,42 @@ DEVICE_TEST(wrong_calls_are_refused) {
     tdm_memory_snapshot_free(NULL);
 }
 
+/* All open devices of the run and nothing else, each with its own statistics; the total is their sum. */
+DEVICE_TEST(a_context_tells_of_all_its_devices) {
+    tdm_buffer *buffer;
+    char *text;
+    size_t bytes;
+    TEST_OK(tdm_buffer_create(device->device, 123456, &buffer));
+    TEST_OK(tdm_context_memory_snapshot(test_context(), &text, &bytes));
+    assert_int_equal(strlen(text), bytes);
+    cJSON *const root = cJSON_ParseWithOpts(text, NULL, 1);
+    if (!root)
+        test_case_fail("this is no JSON: %s", text);
+    tdm_memory_snapshot_free(text);
+    assert_string_equal(string(root, "schema"), "tandem-memory-all/1");
+    const cJSON *const devices = cJSON_GetObjectItemCaseSensitive(root, "devices");
+    assert_int_equal(cJSON_GetArraySize(devices), test_device_count());
+    uint64_t requested = 0;
+    int met = 0;
+    const cJSON *item;
+    cJSON_ArrayForEach(item, devices) {
+        const uint64_t own = number(statistic(item, "requested"), "current");
+        requested += own;
+        if (strcmp(string(cJSON_GetObjectItemCaseSensitive(item, "device"), "selector"),
+                   device->info.selector) == 0)
+            met += own >= 123456;
+    }
+    assert_int_equal(met, 1);
+    assert_int_equal(number(cJSON_GetObjectItemCaseSensitive(root, "total"), "requested"),
+                     requested);
+    cJSON_Delete(root);
+    tdm_buffer_destroy(buffer);
+    TEST_REFUSED(tdm_context_memory_snapshot(NULL, &text, &bytes), TDM_BAD_ARGUMENT, "context");
+    assert_null(text);
+    TEST_REFUSED(tdm_context_memory_snapshot(test_context(), NULL, &bytes), TDM_BAD_ARGUMENT,
+                 "json");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_report_agrees_with_the_statistics),
@@ -232,6 +268,7 @@ int main(void) {
         cmocka_unit_test(the_snapshot_has_every_number),
         cmocka_unit_test(events_come_with_stream_and_tag),
         cmocka_unit_test(wrong_calls_are_refused),
+        cmocka_unit_test(a_context_tells_of_all_its_devices),
     };
     return cmocka_run_group_tests_name("memory snapshot", tests, test_devices_setup,
                                        test_devices_teardown);

@@ -198,7 +198,14 @@ TDM_API tdm_status tdm_device_memory_events(const tdm_device *device, tdm_memory
  */
 TDM_API tdm_status tdm_device_memory_snapshot(tdm_device *device, char **json, size_t *bytes);
 
-/* NULL is accepted. Thread-safe. Since 0.1. */
+/*
+ * The same of every device of the context that is open, of all backends, as one text ("schema":
+ * "tandem-memory-all/1"): sums of the current values, then each device's snapshot. Statuses: TDM_BAD_ARGUMENT,
+ * TDM_OUT_OF_HOST_MEMORY. Thread-safe. Since 0.1.
+ */
+TDM_API tdm_status tdm_context_memory_snapshot(tdm_context *context, char **json, size_t *bytes);
+
+/* For both; NULL is accepted. Thread-safe. Since 0.1. */
 TDM_API void tdm_memory_snapshot_free(char *json);
 
 /*
