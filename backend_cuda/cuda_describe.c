@@ -1,0 +1,185 @@
+/* What a device is: the refusals, and every field of tdm_device_info. */
+#include <stdio.h>
+#include <string.h>
+
+#include "backend_cuda/cuda_internal.h"
+
+/* What cuMemAlloc aligns to. */
+#define ALIGNMENT 256
+/* cuEventElapsedTime's resolution, as its documentation states it. */
+#define TIMER_NS 500
+#define NVIDIA 0x10de
+/* Compute capability times ten: the oldest that the library is built for, and the first with copies beside arithmetic. */
+#define LEAST_ARCHITECTURE 75
+#define ASYNC_COPY_ARCHITECTURE 80
+
+#define SIMULATOR_NAME "Tandem simulator"
+
+/* What the driver is asked of a device: where the answer goes, and whether it may be unknown to the driver. */
+#define ATTRIBUTE_LIST(X)                                                                          \
+    X(major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, REQUIRED)                               \
+    X(minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, REQUIRED)                               \
+    X(mode, CU_DEVICE_ATTRIBUTE_COMPUTE_MODE, REQUIRED)                                            \
+    X(units, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, REQUIRED)                                   \
+    X(group_items, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, REQUIRED)                            \
+    X(group_x, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X, REQUIRED)                                      \
+    X(group_y, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y, REQUIRED)                                      \
+    X(group_z, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z, REQUIRED)                                      \
+    X(warp, CU_DEVICE_ATTRIBUTE_WARP_SIZE, REQUIRED)                                               \
+    X(local_bytes, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, REQUIRED)                \
+    X(constant_bytes, CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY, REQUIRED)                         \
+    X(pitch, CU_DEVICE_ATTRIBUTE_MAX_PITCH, REQUIRED)                                              \
+    X(integrated, CU_DEVICE_ATTRIBUTE_INTEGRATED, REQUIRED)                                        \
+    X(unified_addresses, CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, REQUIRED)                         \
+    X(clock_khz, CU_DEVICE_ATTRIBUTE_CLOCK_RATE, OPTIONAL)                                         \
+    X(memory_khz, CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, OPTIONAL)                                 \
+    X(bus_bits, CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, OPTIONAL)                             \
+    X(cache_bytes, CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, OPTIONAL)                                    \
+    X(unit_items, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, OPTIONAL)                    \
+    X(ecc, CU_DEVICE_ATTRIBUTE_ECC_ENABLED, OPTIONAL)
+
+typedef struct device_answers {
+#define FIELD(field, attribute, need) int field;
+    ATTRIBUTE_LIST(FIELD)
+#undef FIELD
+} device_answers;
+
+/* One number of a device; what an older driver does not know is 0. */
+static CUresult ask(const tdm_cuda_api *api, CUdevice id, CUdevice_attribute attribute,
+                    bool optional, int *value) {
+    const CUresult code = CUDA_CALL(api, cuDeviceGetAttribute, value, attribute, id);
+    if (code == CUDA_SUCCESS)
+        return CUDA_SUCCESS;
+    *value = 0;
+    return optional && code == CUDA_ERROR_INVALID_VALUE ? CUDA_SUCCESS : code;
+}
+
+static tdm_status ask_all(const tdm_cuda_api *api, CUdevice id, device_answers *answers) {
+    enum {
+        REQUIRED,
+        OPTIONAL
+    };
+#define ASK(field, attribute, need)                                                                \
+    {                                                                                              \
+        const CUresult code = ask(api, id, attribute, (need) == OPTIONAL, &answers->field);        \
+        if (code != CUDA_SUCCESS)                                                                  \
+            return tdm_cuda_fail(code, #attribute, "cuDeviceGetAttribute");                        \
+    }
+    ATTRIBUTE_LIST(ASK)
+#undef ASK
+    return TDM_OK;
+}
+
+/* Is the device one that the kernels and the backend can be right on? */
+static tdm_status check_usable(const tdm_cuda_record *record, const device_answers *answers) {
+    const int architecture = answers->major * 10 + answers->minor;
+    if (answers->mode == CU_COMPUTEMODE_PROHIBITED)
+        return tdm_fail(TDM_UNSUPPORTED, "its compute mode prohibits contexts (nvidia-smi -c 0)");
+    if (architecture < LEAST_ARCHITECTURE)
+        return tdm_fail(TDM_UNSUPPORTED, "it has compute capability %d.%d, %d.%d is needed",
+                        answers->major, answers->minor, LEAST_ARCHITECTURE / 10,
+                        LEAST_ARCHITECTURE % 10);
+    if (!answers->unified_addresses)
+        return tdm_fail(TDM_UNSUPPORTED, "host and device have no common addresses");
+    if (!record->simulated && tdm_prebuilt_architectures()[0] == '\0')
+        return tdm_fail(TDM_UNSUPPORTED,
+                        "this build of the library holds no CUDA kernels (nvcc was not found, "
+                        "or not wanted, when it was built)");
+    return TDM_OK;
+}
+
+static uint32_t capabilities_of(const device_answers *answers) {
+    const int architecture = answers->major * 10 + answers->minor;
+    uint32_t bits = TDM_CAP_CUDA | TDM_CAP_LOCAL_MEMORY | TDM_CAP_PROFILING |
+                    TDM_CAP_FP16_ARITHMETIC | TDM_CAP_FP64 | TDM_CAP_SUBGROUPS | TDM_CAP_INT8_DOT |
+                    TDM_CAP_CORRECT_DIVIDE | TDM_CAP_HOST_TASK | TDM_CAP_LONG_LOOPS | TDM_CAP_SLABS;
+    if (answers->integrated)
+        bits |= TDM_CAP_UNIFIED_MEMORY;
+    if (architecture >= ASYNC_COPY_ARCHITECTURE)
+        bits |= TDM_CAP_ASYNC_COPY;
+    return bits;
+}
+
+/*
+ * The driver's own number, which its library does not tell: "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  ...".
+ */
+static bool read_driver_number(char *text, size_t bytes) {
+    char line[256];
+    FILE *const file = fopen("/proc/driver/nvidia/version", "re");
+    if (!file)
+        return false;
+    const char *const found = fgets(line, sizeof line, file);
+    fclose(file);
+    for (const char *word = found; word && *word; word += strcspn(word, " ")) {
+        word += strspn(word, " ");
+        const size_t length = strcspn(word, " \n");
+        if (length > 0 && strspn(word, "0123456789.") == length && memchr(word, '.', length)) {
+            snprintf(text, bytes, "%.*s", (int)length, word);
+            return true;
+        }
+    }
+    return false;
+}
+
+static void fill_texts(const tdm_cuda_api *api, const device_answers *answers, bool simulated,
+                       tdm_device_info *info) {
+    snprintf(info->driver_family, sizeof info->driver_family, "%s",
+             simulated ? "simulator" : "nvidia");
+    snprintf(info->vendor, sizeof info->vendor, "%s", simulated ? "Tandem" : "NVIDIA Corporation");
+    snprintf(info->api_version, sizeof info->api_version, "CUDA %d.%d", api->version / 1000,
+             api->version % 1000 / 10);
+    snprintf(info->kernel_language, sizeof info->kernel_language, "compute capability %d.%d",
+             answers->major, answers->minor);
+    if (simulated || !read_driver_number(info->driver_version, sizeof info->driver_version))
+        snprintf(info->driver_version, sizeof info->driver_version, "%s", info->api_version);
+}
+
+static void fill_numbers(const device_answers *answers, tdm_device_info *info) {
+    info->type = TDM_DEVICE_GPU;
+    info->compute_units = (uint32_t)answers->units;
+    info->clock_mhz = (uint32_t)answers->clock_khz / 1000;
+    info->max_group_items = (uint32_t)answers->group_items;
+    info->max_group[0] = (uint32_t)answers->group_x;
+    info->max_group[1] = (uint32_t)answers->group_y;
+    info->max_group[2] = (uint32_t)answers->group_z;
+    info->alignment_bytes = ALIGNMENT;
+    info->address_bits = 64;
+    info->subgroup_size = (uint32_t)answers->warp;
+    info->timer_ns = TIMER_NS;
+    info->local_bytes = (uint64_t)answers->local_bytes;
+    info->cache_bytes = (uint64_t)answers->cache_bytes;
+    info->constant_bytes = (uint64_t)answers->constant_bytes;
+    info->architecture = (uint32_t)(answers->major * 10 + answers->minor);
+    info->unit_items = (uint32_t)answers->unit_items;
+    info->memory_clock_mhz = (uint32_t)answers->memory_khz / 1000;
+    info->memory_bus_bits = (uint32_t)answers->bus_bits;
+    info->error_correction = answers->ecc ? 2 : 1;
+}
+
+tdm_status tdm_cuda_describe(const tdm_cuda_api *api, tdm_cuda_record *record) {
+    tdm_device_info *const info = &record->info;
+    device_answers answers = {0};
+    size_t bytes = 0;
+    // A device without a name could not be told from another one.
+    CUDA_TRY("its name", api, cuDeviceGetName, info->name, (int)sizeof info->name, record->id);
+    record->simulated = strncmp(info->name, SIMULATOR_NAME, strlen(SIMULATOR_NAME)) == 0;
+    tdm_status status = ask_all(api, record->id, &answers);
+    if (status == TDM_OK)
+        status = check_usable(record, &answers);
+    if (status != TDM_OK)
+        return status;
+    CUDA_TRY("its memory", api, cuDeviceTotalMem, &bytes, record->id);
+    fill_texts(api, &answers, record->simulated, info);
+    fill_numbers(&answers, info);
+    info->vendor_id = NVIDIA;
+    info->global_bytes = bytes;
+    info->max_alloc_bytes = bytes;
+    info->capabilities = capabilities_of(&answers);
+    record->most_pitch = (uint64_t)answers.pitch;
+    // Everything above divides work and memory by these.
+    if (bytes == 0 || answers.units <= 0 || answers.group_items <= 0 || answers.pitch <= 0)
+        return tdm_fail(TDM_UNSUPPORTED,
+                        "the driver gives no size of memory (%zu bytes), units (%d) or groups (%d)",
+                        bytes, answers.units, answers.group_items);
+    return TDM_OK;
+}

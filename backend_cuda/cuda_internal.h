@@ -1,0 +1,152 @@
+/* The backend's objects, and what its files call of each other. */
+#ifndef TANDEM_BACKEND_CUDA_INTERNAL_H
+#define TANDEM_BACKEND_CUDA_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "backend_cuda/cuda_calls.h"
+
+/* ---- listing --------------------------------------------------------------------------------- */
+
+typedef struct tdm_cuda_record {
+    CUdevice id;
+    int ordinal;
+    uint64_t most_pitch; /* of rectangular copies */
+    bool simulated;      /* the tests' driver: takes stand-ins of kernels */
+    tdm_device_info info;
+} tdm_cuda_record;
+
+struct tdm_bk_instance {
+    tdm_cuda_api api;
+    tdm_cuda_record *records;
+    int record_count;
+    char **notes;
+    int note_count;
+};
+
+/*
+ * Fill record->info from the driver. TDM_UNSUPPORTED with the reason in the detail for a device that the backend cannot use.
+ */
+tdm_status tdm_cuda_describe(const tdm_cuda_api *api, tdm_cuda_record *record);
+
+tdm_status tdm_cuda_open(tdm_bk_instance **instance);
+void tdm_cuda_close(tdm_bk_instance *instance);
+int tdm_cuda_device_count(const tdm_bk_instance *instance);
+const char *tdm_cuda_note(const tdm_bk_instance *instance, int index);
+tdm_status tdm_cuda_device_info(const tdm_bk_instance *instance, int index, tdm_device_info *info);
+
+/* ---- open devices ---------------------------------------------------------------------------- */
+
+/* The kernels of one text, loaded at the first of them; stays until the device is closed. */
+typedef struct tdm_cuda_module {
+    struct tdm_cuda_module *next;
+    const void *image;
+    CUmodule module;
+} tdm_cuda_module;
+
+struct tdm_bk_device {
+    const tdm_cuda_api *api;
+    const tdm_cuda_record *record;
+    CUcontext context; /* the primary one, shared with whatever else of the process uses it */
+    pthread_mutex_t modules_lock;
+    tdm_cuda_module *modules;
+};
+
+struct tdm_bk_memory {
+    CUdeviceptr address;
+    void *host; /* of pinned memory */
+    bool foreign;
+};
+
+struct tdm_bk_event {
+    tdm_bk_device *device;
+    CUevent event;
+};
+
+/* Distinct operations whose names are kept from one wait to the next. */
+#define CUDA_NAMES 8
+
+struct tdm_bk_stream {
+    tdm_bk_device *device;
+    CUstream stream;
+    const char *names
+        [CUDA_NAMES]; /* what was enqueued since the last wait; the driver tells no more of a failure */
+    int name_count;
+    bool more_names;
+};
+
+struct tdm_bk_kernel {
+    tdm_bk_device *device;
+    CUfunction function;
+    char *entry;
+    uint32_t static_bytes;     /* local memory that the text declares */
+    atomic_uint dynamic_bytes; /* the most that launches may ask for as yet */
+    pthread_mutex_t lock;      /* of raising it */
+};
+
+tdm_status tdm_cuda_device_open(tdm_bk_instance *instance, int index, tdm_bk_device **device);
+void tdm_cuda_device_close(tdm_bk_device *device);
+void *tdm_cuda_native(tdm_bk_device *device, tdm_native_kind kind, void *object);
+
+/*
+ * Around the driver calls of every slot: the device's context is the thread's current one between them, and whatever was
+ * before is so again after. Where something must be given back, tdm_cuda_enter_always enters in spite of a fault.
+ */
+tdm_status tdm_cuda_enter(const tdm_bk_device *device, const char *what);
+void tdm_cuda_enter_always(const tdm_bk_device *device);
+void tdm_cuda_leave(const tdm_bk_device *device);
+
+tdm_status tdm_cuda_memory_alloc(tdm_bk_device *device, tdm_memory_kind kind, size_t bytes,
+                                 tdm_bk_memory **memory);
+void tdm_cuda_memory_free(tdm_bk_device *device, tdm_bk_memory *memory);
+tdm_status tdm_cuda_memory_wrap(tdm_bk_device *device, void *native, size_t bytes,
+                                tdm_bk_memory **memory);
+tdm_status tdm_cuda_memory_free_bytes(tdm_bk_device *device, uint64_t *bytes);
+tdm_status tdm_cuda_memory_host_address(tdm_bk_device *device, tdm_bk_memory *memory,
+                                        void **address);
+
+tdm_status tdm_cuda_stream_create(tdm_bk_device *device, tdm_bk_stream **stream);
+void tdm_cuda_stream_destroy(tdm_bk_stream *stream);
+tdm_status tdm_cuda_stream_flush(tdm_bk_stream *stream);
+tdm_status tdm_cuda_stream_wait(tdm_bk_stream *stream, const char **failed_operation);
+/* After every enqueue: the name of the operation, for a failure that the driver tells of later. */
+void tdm_cuda_stream_note(tdm_bk_stream *stream, const char *operation);
+tdm_status tdm_cuda_host_task(tdm_bk_stream *stream, const char *operation,
+                              void (*function)(void *user), void *user);
+
+tdm_status tdm_cuda_event_record(tdm_bk_stream *stream, bool timed, tdm_bk_event **event);
+void tdm_cuda_event_destroy(tdm_bk_event *event);
+tdm_status tdm_cuda_event_query(tdm_bk_event *event, bool *done);
+tdm_status tdm_cuda_event_wait(tdm_bk_event *event);
+tdm_status tdm_cuda_event_elapsed(tdm_bk_event *start, tdm_bk_event *end, double *nanoseconds);
+tdm_status tdm_cuda_stream_wait_event(tdm_bk_stream *stream, tdm_bk_event *event);
+
+tdm_status tdm_cuda_write(tdm_bk_stream *stream, const char *operation, tdm_bk_memory *target,
+                          uint64_t offset, const void *host, size_t bytes);
+tdm_status tdm_cuda_read(tdm_bk_stream *stream, const char *operation, tdm_bk_memory *source,
+                         uint64_t offset, void *host, size_t bytes);
+tdm_status tdm_cuda_write_rows(tdm_bk_stream *stream, const char *operation, tdm_bk_memory *target,
+                               const tdm_bk_rows *rows, const void *host);
+tdm_status tdm_cuda_read_rows(tdm_bk_stream *stream, const char *operation, tdm_bk_memory *source,
+                              const tdm_bk_rows *rows, void *host);
+tdm_status tdm_cuda_copy(tdm_bk_stream *stream, const char *operation, tdm_bk_memory *target,
+                         uint64_t target_offset, tdm_bk_memory *source, uint64_t source_offset,
+                         size_t bytes);
+tdm_status tdm_cuda_fill(tdm_bk_stream *stream, const char *operation, tdm_bk_memory *target,
+                         uint64_t offset, size_t bytes, const void *pattern, size_t pattern_bytes);
+
+/* The module of a text's prebuilt kernels, loaded now or before; of the device. */
+tdm_status tdm_cuda_module_get(tdm_bk_device *device, const tdm_kernel_source *source,
+                               CUmodule *module);
+/* The device's context is current. */
+void tdm_cuda_modules_unload(tdm_bk_device *device);
+
+tdm_status tdm_cuda_kernel_build(tdm_bk_device *device, const tdm_kernel_source *source,
+                                 tdm_bk_kernel **kernel);
+void tdm_cuda_kernel_release(tdm_bk_kernel *kernel);
+tdm_status tdm_cuda_kernel_limits(tdm_bk_kernel *kernel, tdm_kernel_limits *limits);
+tdm_status tdm_cuda_launch(tdm_bk_stream *stream, const char *operation, tdm_bk_kernel *kernel,
+                           const tdm_launch *launch);
+
+#endif
