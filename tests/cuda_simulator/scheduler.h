@@ -1,0 +1,52 @@
+/*
+ * Runs the blocks of a launch one after another, the threads of a block as fibers of the calling thread.
+ *
+ * A fiber goes on with the next thread of the block when its own has ended, so a kernel in which nothing waits is a plain
+ * loop on one stack; only what waits needs a stack of its own.
+ */
+#ifndef TANDEM_SIMULATOR_SCHEDULER_H
+#define TANDEM_SIMULATOR_SCHEDULER_H
+
+#include <memory>
+#include <string>
+
+#include "tests/cuda_simulator/simulator_kernel.h"
+
+struct sim_launch {
+    const tandem_sim_kernel *kernel;
+    void *const *values; /* of the parameters, aligned for their types */
+    int block[3];
+    long grid[3];
+    int cluster[3]; /* 1, 1, 1: none */
+    size_t dynamic_bytes;
+    size_t static_limit; /* bytes of shared memory that the kernel may declare */
+};
+
+enum sim_outcome {
+    SIM_DONE,
+    SIM_LAUNCH_FAILED,
+    SIM_ILLEGAL_ADDRESS
+};
+
+class sim_worker_state;
+
+/* What one thread of the system keeps from launch to launch: stacks, shared memory. */
+class sim_worker {
+  public:
+    sim_worker();
+    ~sim_worker();
+    sim_outcome run(const sim_launch &launch);
+    /* What the last run that failed said. */
+    const std::string &message() const;
+    /* Bytes of shared memory that the kernel of the last run declared. */
+    size_t static_bytes() const;
+
+  private:
+    std::unique_ptr<sim_worker_state> state_;
+};
+
+/* The kernel of a name, or NULL. Safe after the library was loaded. */
+const tandem_sim_kernel *sim_kernel_find(const char *name);
+const tandem_sim_kernel *sim_kernel_first();
+
+#endif

@@ -1,0 +1,140 @@
+/*
+ * What the scheduler keeps of the threads and blocks that run; shared by scheduler.cpp, warp.cpp and async_copy.cpp.
+ */
+#ifndef TANDEM_SIMULATOR_SCHEDULER_STATE_H
+#define TANDEM_SIMULATOR_SCHEDULER_STATE_H
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/cuda_simulator/fiber.h"
+#include "tests/cuda_simulator/scheduler.h"
+
+struct sim_exchange;
+struct sim_block;
+
+enum {
+    SIM_EXCHANGES = 4,
+    SIM_WARP = 32,
+    SIM_BARRIERS = 16
+};
+
+enum sim_waiting {
+    SIM_RUNS,
+    SIM_AT_BARRIER,
+    SIM_AT_CLUSTER_BARRIER,
+    SIM_AT_EXCHANGE,
+    SIM_LEFT
+};
+
+struct sim_copy {
+    void *to;
+    unsigned char bytes[16];
+};
+
+struct sim_thread : tandem_sim_thread {
+    sim_block *home;
+    sim_fiber *fiber;
+    sim_waiting waiting;
+    int site; /* of the barrier it waits at */
+    sim_exchange *exchanges[SIM_EXCHANGES];
+    int exchange_count;
+    std::vector<sim_copy> copies;  /* under way */
+    std::vector<size_t> committed; /* ends of groups in copies */
+};
+
+/* Lanes of a warp that meet; used again when all have read. */
+struct sim_exchange {
+    const char *operation;
+    uint32_t mask, arrived, unread;
+    size_t bytes;
+    unsigned char gifts[SIM_WARP][TANDEM_SIM_GIFT_BYTES];
+    sim_thread *waiting[SIM_WARP];
+};
+
+struct sim_barrier {
+    int arrived, site, wanted;
+    std::vector<sim_thread *> waiting;
+};
+
+struct sim_freed {
+    void operator()(void *memory) const;
+};
+
+/* Memory of exactly its size, which AddressSanitizer fences. */
+struct sim_shared {
+    const void *site;
+    size_t bytes;
+    long run; /* number of the block it was last filled for */
+    std::unique_ptr<void, sim_freed> memory;
+};
+
+struct sim_block : tandem_sim_block {
+    sim_barrier barriers[SIM_BARRIERS];
+    std::vector<sim_shared> shared;
+    sim_shared dynamic;
+    std::vector<std::vector<std::unique_ptr<sim_exchange>>> warps;
+};
+
+class sim_worker_state {
+  public:
+    sim_launch launch;
+    std::string message;
+    sim_outcome outcome = SIM_DONE;
+    size_t static_bytes = 0;
+
+    sim_outcome run(const sim_launch &wanted);
+
+    /* Of the running thread. It has said where it waits; returns when it is ready again. */
+    void wait();
+    void make_ready(sim_thread *thread);
+    [[noreturn]] void fail(sim_outcome outcome, const std::string &text);
+    void arrive(sim_barrier &barrier, int wanted, int site, sim_waiting waiting, const char *what);
+    void *shared(sim_shared &memory);
+    void *declared(sim_block &block, const void *site, size_t bytes);
+    sim_block &block_of_rank(int rank);
+    sim_barrier cluster_barrier;
+    ~sim_worker_state();
+
+  private:
+    std::vector<std::unique_ptr<sim_block>> blocks_; /* of a cluster */
+    std::vector<sim_thread> threads_;                /* of all its blocks */
+    std::vector<sim_thread *> ready_;                /* a ring */
+    size_t ready_first_ = 0, ready_count_ = 0;
+    std::vector<std::unique_ptr<sim_fiber>> fibers_;
+    std::vector<sim_fiber *> idle_;
+    sim_fiber own_;
+    sim_fiber *running_ = nullptr;
+    sim_fiber *switched_from_ = nullptr;
+    size_t unstarted_ = 0, left_ = 0;
+    bool reversed_ = false;
+    long runs_ = 0;
+
+    void shape();
+    void shape_threads(sim_block &block, size_t first);
+    void place(long number);
+    void begin_cluster(long number);
+    void switch_to(sim_fiber *to);
+    sim_fiber *fiber_for_new_thread();
+    sim_thread *next_unstarted();
+    sim_thread *next_ready();
+    void go_on(bool leaving);
+    static void fiber_entry();
+    [[noreturn]] void run_threads();
+    std::string stuck() const;
+    void abandon();
+};
+
+extern thread_local sim_worker_state *sim_worker_running __attribute__((tls_model("initial-exec")));
+
+static inline sim_thread *sim_thread_running() {
+    return static_cast<sim_thread *>(tandem_sim_self);
+}
+
+/* Fills memory with numbers that are NaN as f32, f16 and bf16. */
+void sim_fill_with_nan(void *memory, size_t bytes);
+
+std::string sim_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif
