@@ -7,6 +7,9 @@
 #include "tests/support/device_cases.h"
 #include "tests/support/test_data.h"
 
+/* Blocks are rounded up to as much at most. */
+#define ROUNDING ((size_t)4096)
+
 typedef struct operands {
     const test_device *device;
     int64_t batch, m, n, k;
@@ -107,7 +110,8 @@ static uint64_t reserved_now(const test_device *device) {
 /* Room for a part of the workspace: the same bits. */
 static void in_a_part(operands *o, size_t workspace, int part) {
     const test_device *const device = o->device;
-    const uint64_t budget = reserved_now(device) + workspace / (size_t)part;
+    const size_t share = (workspace / (size_t)part + ROUNDING - 1) / ROUNDING * ROUNDING;
+    const uint64_t budget = reserved_now(device) + share;
     tdm_memory_stats stats = {.struct_size = sizeof stats};
     TEST_OK(tdm_copy_from_host(device->stream, o->d, o->before, o->d_bytes, NULL));
     TEST_OK(tdm_device_trim(device->device));
@@ -127,12 +131,17 @@ static void in_a_part(operands *o, size_t workspace, int part) {
         test_case_fail("a part of 1/%d: %s", part, tdm_last_detail());
 }
 
-static void under_pressure(const test_device *device, tdm_dtype b, const int64_t sizes[4]) {
+/* `must`: without a workspace nothing would be tested. */
+static void under_pressure(const test_device *device, tdm_dtype b, const int64_t sizes[4],
+                           bool must) {
     operands o = open_operands(device, b, sizes);
     read_d(&o, o.before);
     TEST_OK(multiply(&o, o.d));
     read_d(&o, o.expected);
     const size_t workspace = workspace_of(&o);
+    if (must && workspace == 0)
+        test_case_fail("%lld by %lld by %lld have no workspace", (long long)o.m, (long long)o.n,
+                       (long long)o.k);
     for (int part = 1; workspace > 0 && part <= 1024; part *= 2)
         in_a_part(&o, workspace, part);
     TEST_OK(tdm_copy_from_host(device->stream, o.d, o.before, o.d_bytes, NULL));
@@ -146,23 +155,38 @@ static int takes_small(const test_device *device) {
     return test_is_small() || !(device->info.capabilities & TDM_CAP_CPU_CORES);
 }
 
-/* Sizes that have a workspace on CPU cores, where B is packed before; others take small ones, which may have none. */
+/* Floats have a workspace on CPU cores, where B is packed before if that pays; others take small sizes, which may have none. */
+static void floats_under_pressure(const test_device *device, const int64_t small[4],
+                                  const int64_t large[4]) {
+    const int is_small = takes_small(device);
+    under_pressure(device, TDM_F32, is_small ? small : large, !is_small);
+}
+
 DEVICE_TEST(packed_floats) {
-    under_pressure(device, TDM_F32,
-                   takes_small(device) ? (const int64_t[]){1, 20, 30, 40}
-                                       : (const int64_t[]){1, 600, 700, 600});
+    floats_under_pressure(device, (const int64_t[]){1, 20, 30, 40},
+                          (const int64_t[]){1, 600, 700, 600});
 }
 
 DEVICE_TEST(batches) {
-    under_pressure(device, TDM_F32,
-                   takes_small(device) ? (const int64_t[]){2, 20, 30, 40}
-                                       : (const int64_t[]){3, 500, 400, 300});
+    floats_under_pressure(device, (const int64_t[]){2, 20, 30, 40},
+                          (const int64_t[]){3, 600, 700, 600});
 }
 
+/* Rows for floats take weights only once they are unpacked, into the workspace, on any device. */
 DEVICE_TEST(quantized_weights) {
+    tdm_gemm_desc floats = TDM_GEMM_DESC_INIT;
+    tdm_gemm_plan *plan;
+    const int64_t sizes[2] = {64, 64};
+    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, sizes, &floats.a));
+    floats.b = floats.d = floats.a;
+    TEST_OK(tdm_gemm_plan_create(device->device, &floats, &plan));
+    tdm_force_variant(tdm_gemm_plan_variant(plan));
     under_pressure(device, TDM_S8,
-                   takes_small(device) ? (const int64_t[]){1, 20, 30, 40}
-                                       : (const int64_t[]){1, 300, 400, 500});
+                   takes_small(device) ? (const int64_t[]){1, 20, 520, 40}
+                                       : (const int64_t[]){1, 300, 400, 500},
+                   true);
+    tdm_force_variant(NULL);
+    tdm_gemm_plan_destroy(plan);
 }
 
 int main(void) {
