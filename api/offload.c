@@ -311,8 +311,9 @@ static tdm_status build(tdm_offload *o, const tdm_offload_item *items,
                         o->count);
     for (int i = 0; i < o->count; i++)
         TDM_TRY(take_item(o, i, &items[i]));
-    const double rate =
-        options->in_bytes_per_s > 0.0 ? options->in_bytes_per_s : tdm_ooc_in_rate(o->device);
+    const double rate = options->in_bytes_per_s > 0.0
+                            ? options->in_bytes_per_s
+                            : tdm_ooc_in_rate(o->device, options->budget_bytes);
     TDM_TRY(tdm_offload_divide(o, options, rate));
     TDM_TRY(tdm_stream_create(o->device, &o->in));
     return tdm_buffer_create_for(o->device, o->in->id, (size_t)o->stats.device_bytes, &o->arena);

@@ -128,11 +128,12 @@ int64_t tdm_ooc_constant_offset(const tdm_ooc_problem *problem, tdm_ooc_constant
 
 /* ---- rates -------------------------------------------------------------------------------------------- */
 
-/* Fill in the rates that are 0. Measures what the device does not know yet; assumes where that fails. */
-void tdm_ooc_rates_complete(tdm_device *device, const tdm_ooc_problem *problem,
+/* Fill in the rates that are 0. Measures what the device does not know yet, with at most `budget` bytes of its memory at a time;
+ * assumes where that fails. */
+void tdm_ooc_rates_complete(tdm_device *device, const tdm_ooc_problem *problem, uint64_t budget,
                             tdm_outofcore_rates *rates);
-/* Bytes a second from the host to the device, measured on the first call. */
-double tdm_ooc_in_rate(tdm_device *device);
+/* Bytes a second from the host to the device, measured on the first call, likewise. */
+double tdm_ooc_in_rate(tdm_device *device, uint64_t budget);
 /* Share of the full speed that a product of so many rows and columns reaches. */
 double tdm_ooc_efficiency(int64_t rows, int64_t columns);
 

@@ -125,10 +125,12 @@ static tdm_status refuse_tile(const tdm_ooc_problem *p, const tdm_ooc_bounds *bo
                     (long long)p->n);
 }
 
-static tdm_status over_budget(const tdm_ooc_bounds *bounds, uint64_t least) {
+static tdm_status over_budget(const tdm_ooc_problem *p, const tdm_ooc_bounds *bounds,
+                              uint64_t least) {
     return tdm_fail(TDM_OVER_BUDGET,
-                    "outofcore: the smallest tile needs %llu bytes, budget_bytes is %llu",
-                    (unsigned long long)least, (unsigned long long)bounds->budget);
+                    "outofcore: the smallest tile needs %llu bytes for all %lld of K, which is "
+                    "never cut; budget_bytes is %llu",
+                    (unsigned long long)least, (long long)p->k, (unsigned long long)bounds->budget);
 }
 
 /* Tiles of elements that share a byte begin at one. */
@@ -151,7 +153,7 @@ static tdm_status choose(tdm_outofcore_plan *plan, const tdm_outofcore_desc *des
     uint64_t least = 0, workspace = 0;
     for (int try = 0; try < MOST_TRIES; try++) {
         if (!tdm_ooc_choose(p, &bounds, rates, &plan->choice, &least))
-            return least == 0 ? refuse_tile(p, &bounds) : over_budget(&bounds, least);
+            return least == 0 ? refuse_tile(p, &bounds) : over_budget(p, &bounds, least);
         TDM_TRY(tdm_ooc_build_products(plan, &workspace));
         take_slots(plan);
         plan->info.device_bytes = bounds.reserved + workspace + slot_bytes(plan);
@@ -162,7 +164,7 @@ static tdm_status choose(tdm_outofcore_plan *plan, const tdm_outofcore_desc *des
                                           ? per_column
                                           : GROWTH * bounds.workspace_per_column;
     }
-    return over_budget(&bounds, plan->info.device_bytes);
+    return over_budget(p, &bounds, plan->info.device_bytes);
 }
 
 /* ---- allocating --------------------------------------------------------------------------------------- */
@@ -299,7 +301,7 @@ static tdm_status build(tdm_outofcore_plan *plan, const tdm_outofcore_desc *desc
     TDM_TRY(take_problem(plan, desc));
     plan->measures = desc->measure != 0;
     plan->info.rates = desc->rates;
-    tdm_ooc_rates_complete(plan->device, &plan->problem, &plan->info.rates);
+    tdm_ooc_rates_complete(plan->device, &plan->problem, desc->budget_bytes, &plan->info.rates);
     for (int i = 0; i < TDM_OOC_ENGINES; i++)
         TDM_TRY(tdm_stream_create(plan->device, &plan->streams[i]));
     if (plan->problem.m > 0 && plan->problem.n > 0 && plan->problem.entries > 0) {

@@ -12,10 +12,13 @@
 
 #define LINK_BYTES ((size_t)8 << 20)
 #define HOST_BYTES ((size_t)32 << 20)
+#define LEAST_LINK_BYTES ((size_t)64 << 10) /* a copy of less says nothing of the rate */
 #define SMALL_BYTES 4096
 #define ROUNDS 4
 #define PROBE_EXTENT 512
 #define PROBE_DEPTH 2048
+#define LEAST_PROBE_EXTENT 16
+#define PROBE_TRIES 8
 #define KNOWN_PRODUCTS 64
 /* Of rows or columns in which a product is half as fast: blocks and launches that are not full. */
 #define HALF_SPEED 24.0
@@ -26,7 +29,8 @@
 
 /* Types and layout of a product that was measured. */
 typedef struct product_key {
-    int op, a, b, d, quantize_a, activation, a_along, b_along, d_along, deep;
+    int op, a, b, d, quantize_a, activation, a_along, b_along, d_along;
+    int deep, large; /* of the piece: powers of two in K, and in rows times columns */
     char variant[96];
 } product_key;
 
@@ -36,7 +40,7 @@ typedef struct known_product {
 } known_product;
 
 typedef struct known_rates {
-    bool link_known;
+    size_t link_bytes; /* of the copies that were measured, 0: none */
     tdm_outofcore_rates link;
     int overlap;
     int count;
@@ -74,6 +78,7 @@ typedef struct link_probe {
     tdm_stream *stream;
     tdm_buffer *buffer;
     unsigned char *host;
+    size_t bytes; /* of a copy */
 } link_probe;
 
 /* One copy and a wait; the host side moves on, so that it does not stay in a cache. Seconds, or a negative number. */
@@ -104,24 +109,24 @@ static bool fastest_copy(const link_probe *probe, bool writes, size_t bytes, dou
 
 static bool time_link(const link_probe *probe, tdm_outofcore_rates *link) {
     double in, out, step;
-    if (!fastest_copy(probe, true, LINK_BYTES, &in) ||
-        !fastest_copy(probe, false, LINK_BYTES, &out) ||
+    if (!fastest_copy(probe, true, probe->bytes, &in) ||
+        !fastest_copy(probe, false, probe->bytes, &out) ||
         !fastest_copy(probe, true, SMALL_BYTES, &step))
         return false;
     link->step_s = step;
-    link->in_bytes_per_s = (double)LINK_BYTES / (in > 2.0 * step ? in - step : in);
-    link->out_bytes_per_s = (double)LINK_BYTES / (out > 2.0 * step ? out - step : out);
+    link->in_bytes_per_s = (double)probe->bytes / (in > 2.0 * step ? in - step : in);
+    link->out_bytes_per_s = (double)probe->bytes / (out > 2.0 * step ? out - step : out);
     return true;
 }
 
-static bool measure_link(tdm_device *device, tdm_outofcore_rates *link) {
-    link_probe probe = {.stream = NULL};
+static bool measure_link(tdm_device *device, size_t bytes, tdm_outofcore_rates *link) {
+    link_probe probe = {.stream = NULL, .bytes = bytes};
     bool measured = false;
     probe.host = tdm_host_alloc(HOST_BYTES);
     if (probe.host)
         memset(probe.host, 0, HOST_BYTES);
     if (probe.host && tdm_stream_create(device, &probe.stream) == TDM_OK &&
-        tdm_buffer_create_for(device, probe.stream->id, LINK_BYTES, &probe.buffer) == TDM_OK)
+        tdm_buffer_create_for(device, probe.stream->id, bytes, &probe.buffer) == TDM_OK)
         measured = time_link(&probe, link);
     tdm_buffer_destroy(probe.buffer);
     tdm_stream_destroy(probe.stream);
@@ -129,11 +134,25 @@ static bool measure_link(tdm_device *device, tdm_outofcore_rates *link) {
     return measured;
 }
 
+/* Know the link as well as the budget lets: what was measured with shorter copies for a smaller one is measured again. */
+static bool know_link(tdm_device *device, uint64_t budget, known_rates *known) {
+    const size_t bytes = budget < LINK_BYTES ? (size_t)budget : LINK_BYTES;
+    tdm_outofcore_rates link = {0};
+    if (known->link_bytes >= bytes / 2 && known->link_bytes > 0)
+        return true;
+    if (bytes >= LEAST_LINK_BYTES && measure_link(device, bytes, &link)) {
+        known->link = link;
+        known->link_bytes = bytes;
+    }
+    return known->link_bytes > 0;
+}
+
 /* ---- products ----------------------------------------------------------------------------------------- */
 
 /* A piece of the problem on operands of its own. */
 typedef struct product_probe {
     tdm_ooc_problem problem;
+    int64_t m, n, k;
     tdm_stream *streams[2];
     tdm_gemm_plan *plan;
     tdm_ooc_places places;
@@ -171,16 +190,55 @@ static int64_t at_most(int64_t extent, int64_t most) {
     return extent < most ? extent : most;
 }
 
-static tdm_status open_probe(tdm_device *device, const tdm_ooc_problem *problem,
-                             product_probe *probe) {
-    tdm_gemm_desc desc;
-    const int64_t m = at_most(problem->m, PROBE_EXTENT), n = at_most(problem->n, PROBE_EXTENT),
-                  k = at_most(problem->k, PROBE_DEPTH);
+/* Bytes of the piece's operands and parameters. */
+static uint64_t probe_bytes(product_probe *probe) {
+    tdm_ooc_problem *const p = &probe->problem;
+    uint64_t bytes = 0;
+    tdm_ooc_arrange(p, probe->m, probe->n, probe->k);
+    for (int i = 0; i < TDM_OOC_MATRICES; i++)
+        bytes += p->operands[i].present ? p->operands[i].slot_bytes : 0;
+    for (int i = 0; i < TDM_OOC_CONSTANTS; i++)
+        bytes += p->constants[i].bytes;
+    return bytes;
+}
+
+/* The largest piece within so many bytes; false where it would be none to learn from. */
+static bool fit_probe(product_probe *probe, const tdm_ooc_problem *problem, uint64_t bytes) {
     probe->problem = *problem;
-    probe->operations = 2.0 * (double)m * (double)n * (double)k;
-    tdm_ooc_arrange(&probe->problem, m, n, k);
-    TDM_TRY(tdm_ooc_tile_desc(&probe->problem, m, n, k, true, &desc));
-    TDM_TRY(tdm_gemm_plan_build(device, &desc, false, &probe->plan));
+    probe->m = at_most(problem->m, PROBE_EXTENT);
+    probe->n = at_most(problem->n, PROBE_EXTENT);
+    probe->k = at_most(problem->k, PROBE_DEPTH);
+    while (probe_bytes(probe) > bytes) {
+        int64_t *longest = probe->m > probe->n ? &probe->m : &probe->n;
+        if (probe->k > *longest)
+            longest = &probe->k;
+        if (*longest <= LEAST_PROBE_EXTENT)
+            return false;
+        *longest = (*longest + 1) / 2;
+    }
+    probe->operations = 2.0 * (double)probe->m * (double)probe->n * (double)probe->k;
+    return true;
+}
+
+/* Choose the piece and make its plan: its workspace counts too, and is known when the plan is there. */
+static tdm_status plan_probe(tdm_device *device, const tdm_ooc_problem *problem, uint64_t bytes,
+                             product_probe *probe) {
+    uint64_t room = bytes;
+    for (int try = 0; try < PROBE_TRIES && fit_probe(probe, problem, room); try++) {
+        tdm_gemm_desc desc;
+        TDM_TRY(tdm_ooc_tile_desc(&probe->problem, probe->m, probe->n, probe->k, true, &desc));
+        TDM_TRY(tdm_gemm_plan_build(device, &desc, false, &probe->plan));
+        if (probe_bytes(probe) + probe->plan->workspace_bytes <= bytes)
+            return TDM_OK;
+        tdm_gemm_plan_destroy(probe->plan);
+        probe->plan = NULL;
+        room /= 2;
+    }
+    return tdm_fail(TDM_OVER_BUDGET, "outofcore: no piece to measure fits %llu bytes",
+                    (unsigned long long)bytes);
+}
+
+static tdm_status open_probe(tdm_device *device, product_probe *probe) {
     for (int i = 0; i < 2; i++)
         TDM_TRY(tdm_stream_create(device, &probe->streams[i]));
     return place_operands(device, probe);
@@ -226,11 +284,11 @@ static double measure_products(const product_probe *probe) {
 }
 
 /* Copies in one queue beside products in another: do they take as long as one after the other? */
-static int measure_overlap(tdm_device *device, product_probe *probe, double product_s,
+static int measure_overlap(tdm_device *device, product_probe *probe, double product_s, size_t bytes,
                            double copy_s) {
-    probe->host = tdm_host_calloc(1, LINK_BYTES);
+    probe->host = tdm_host_calloc(1, bytes);
     if (!probe->host || product_s <= 0.0 || copy_s <= 0.0 ||
-        tdm_buffer_create_for(device, probe->streams[1]->id, LINK_BYTES, &probe->link) != TDM_OK)
+        tdm_buffer_create_for(device, probe->streams[1]->id, bytes, &probe->link) != TDM_OK)
         return -1;
     const int copies = product_s > copy_s ? (int)at_most((int64_t)(product_s / copy_s), 64) : 1,
               products = copy_s > product_s ? (int)at_most((int64_t)(copy_s / product_s), 64) : 1;
@@ -241,7 +299,7 @@ static int measure_overlap(tdm_device *device, product_probe *probe, double prod
     const double start = now();
     tdm_status status = TDM_OK;
     for (int i = 0; i < copies && status == TDM_OK; i++)
-        status = tdm_buffer_write(probe->streams[1], probe->link, 0, probe->host, LINK_BYTES);
+        status = tdm_buffer_write(probe->streams[1], probe->link, 0, probe->host, bytes);
     if (status == TDM_OK)
         status = tdm_stream_flush(probe->streams[1]);
     const double products_s = status == TDM_OK ? time_products(probe, products) : -1.0;
@@ -257,7 +315,15 @@ static int direction(const tdm_ooc_operand *o) {
     return o->column == 1 ? 1 : o->row == 1 ? 2 : 0;
 }
 
-static product_key key_of(const tdm_ooc_problem *p) {
+static int octaves(int64_t value) {
+    int count = 0;
+    for (; value > 1; value /= 2)
+        count++;
+    return count;
+}
+
+static product_key key_of(const product_probe *probe) {
+    const tdm_ooc_problem *const p = &probe->problem;
     product_key key;
     memset(&key, 0, sizeof key);
     key.op = (int)p->op;
@@ -269,9 +335,9 @@ static product_key key_of(const tdm_ooc_problem *p) {
     key.a_along = direction(&p->operands[TDM_OOC_A]);
     key.b_along = direction(&p->operands[TDM_OOC_B]);
     key.d_along = direction(&p->operands[TDM_OOC_D]);
-    // Short sums are another speed.
-    for (int64_t k = at_most(p->k, PROBE_DEPTH); k > 1; k /= 2)
-        key.deep++;
+    // Short sums are another speed, and so are small pieces, which a small budget leads to.
+    key.deep = octaves(probe->k);
+    key.large = octaves(probe->m * probe->n);
     memcpy(key.variant, p->variant, sizeof key.variant);
     return key;
 }
@@ -294,57 +360,67 @@ static void note_product(known_rates *known, const product_key *key, double oper
         (known_product){.key = *key, .operations_per_s = operations_per_s};
 }
 
-static void learn_product(tdm_device *device, const tdm_ooc_problem *problem, known_rates *known,
-                          const product_key *key, bool wants_overlap) {
-    product_probe probe;
-    memset(&probe, 0, sizeof probe);
+/* `link_bytes`: of the copies beside products, which tell whether they overlap; 0: that is not asked. */
+static void learn_product(tdm_device *device, known_rates *known, const product_key *key,
+                          product_probe *probe, size_t link_bytes) {
     double seconds = -1.0;
-    const tdm_status status = open_probe(device, problem, &probe);
+    const tdm_status status = open_probe(device, probe);
     if (status == TDM_OK)
-        seconds = measure_products(&probe);
-    if (status == TDM_OK && wants_overlap && known->overlap == 0)
-        known->overlap = measure_overlap(device, &probe, seconds,
-                                         (double)LINK_BYTES / known->link.in_bytes_per_s);
-    if (seconds > 0.0 && probe.operations > 0.0)
+        seconds = measure_products(probe);
+    if (status == TDM_OK && link_bytes > 0)
+        known->overlap = measure_overlap(device, probe, seconds, link_bytes,
+                                         (double)link_bytes / known->link.in_bytes_per_s);
+    if (seconds > 0.0 && probe->operations > 0.0)
         note_product(known, key,
-                     probe.operations / seconds /
-                         tdm_ooc_efficiency(at_most(problem->m, PROBE_EXTENT),
-                                            at_most(problem->n, PROBE_EXTENT)));
-    close_probe(&probe);
+                     probe->operations / seconds / tdm_ooc_efficiency(probe->m, probe->n));
 }
 
-static void learn(tdm_device *device, const tdm_ooc_problem *problem, known_rates *known,
-                  tdm_outofcore_rates *rates) {
-    const bool wants_link = rates->in_bytes_per_s <= 0.0 || rates->out_bytes_per_s <= 0.0 ||
-                            rates->step_s <= 0.0,
-               wants_overlap = rates->overlap == 0;
-    const product_key key = key_of(problem);
-    if ((wants_link || (wants_overlap && known->overlap == 0)) && !known->link_known)
-        known->link_known = measure_link(device, &known->link);
-    if ((rates->operations_per_s <= 0.0 && known_product_rate(known, &key) <= 0.0) ||
-        (wants_overlap && known->overlap == 0 && known->link_known))
-        learn_product(device, problem, known, &key, wants_overlap && known->link_known);
-    if (known->link_known && rates->in_bytes_per_s <= 0.0)
-        rates->in_bytes_per_s = known->link.in_bytes_per_s;
-    if (known->link_known && rates->out_bytes_per_s <= 0.0)
-        rates->out_bytes_per_s = known->link.out_bytes_per_s;
-    if (known->link_known && rates->step_s <= 0.0)
-        rates->step_s = known->link.step_s;
-    if (wants_overlap)
-        rates->overlap = known->overlap;
-    if (rates->operations_per_s <= 0.0)
+/* The rate of products, and whether copies overlap them. All buffers of a measurement together keep to the budget. */
+static void learn_products(tdm_device *device, const tdm_ooc_problem *problem, uint64_t budget,
+                           known_rates *known, tdm_outofcore_rates *rates) {
+    const uint64_t share = budget / 4 < LINK_BYTES ? budget / 4 : LINK_BYTES;
+    const bool asks = rates->overlap == 0 && known->overlap == 0 && known->link_bytes > 0 &&
+                      share >= LEAST_LINK_BYTES;
+    const size_t link_bytes = asks ? (size_t)share : 0;
+    product_probe probe;
+    memset(&probe, 0, sizeof probe);
+    if (!fit_probe(&probe, problem, budget - link_bytes))
+        return;
+    const product_key key = key_of(&probe);
+    const bool wants = rates->operations_per_s <= 0.0;
+    if ((asks || (wants && known_product_rate(known, &key) <= 0.0)) &&
+        plan_probe(device, problem, budget - link_bytes, &probe) == TDM_OK)
+        learn_product(device, known, &key, &probe, link_bytes);
+    close_probe(&probe);
+    if (wants)
         rates->operations_per_s = known_product_rate(known, &key);
 }
 
-double tdm_ooc_in_rate(tdm_device *device) {
+static void learn(tdm_device *device, const tdm_ooc_problem *problem, uint64_t budget,
+                  known_rates *known, tdm_outofcore_rates *rates) {
+    const bool wants_link = rates->in_bytes_per_s <= 0.0 || rates->out_bytes_per_s <= 0.0 ||
+                            rates->step_s <= 0.0,
+               wants_overlap = rates->overlap == 0 && known->overlap == 0;
+    const bool knows_link = (wants_link || wants_overlap) && know_link(device, budget, known);
+    if (rates->operations_per_s <= 0.0 || wants_overlap)
+        learn_products(device, problem, budget, known, rates);
+    if (knows_link && rates->in_bytes_per_s <= 0.0)
+        rates->in_bytes_per_s = known->link.in_bytes_per_s;
+    if (knows_link && rates->out_bytes_per_s <= 0.0)
+        rates->out_bytes_per_s = known->link.out_bytes_per_s;
+    if (knows_link && rates->step_s <= 0.0)
+        rates->step_s = known->link.step_s;
+    if (rates->overlap == 0)
+        rates->overlap = known->overlap;
+}
+
+double tdm_ooc_in_rate(tdm_device *device, uint64_t budget) {
     double rate = ASSUMED_BYTES_PER_S;
     begin_measuring();
     if (!device->outofcore)
         device->outofcore = tdm_host_calloc(1, sizeof(known_rates));
     known_rates *const known = device->outofcore;
-    if (known && !known->link_known)
-        known->link_known = measure_link(device, &known->link);
-    if (known && known->link_known)
+    if (known && know_link(device, budget, known))
         rate = known->link.in_bytes_per_s;
     end_measuring();
     return rate;
@@ -355,7 +431,7 @@ static void assume(double *rate, double value) {
         *rate = value;
 }
 
-void tdm_ooc_rates_complete(tdm_device *device, const tdm_ooc_problem *problem,
+void tdm_ooc_rates_complete(tdm_device *device, const tdm_ooc_problem *problem, uint64_t budget,
                             tdm_outofcore_rates *rates) {
     const bool complete = rates->in_bytes_per_s > 0.0 && rates->out_bytes_per_s > 0.0 &&
                           rates->operations_per_s > 0.0 && rates->step_s > 0.0 &&
@@ -365,7 +441,7 @@ void tdm_ooc_rates_complete(tdm_device *device, const tdm_ooc_problem *problem,
         if (!device->outofcore)
             device->outofcore = tdm_host_calloc(1, sizeof(known_rates));
         if (device->outofcore)
-            learn(device, problem, device->outofcore, rates);
+            learn(device, problem, budget, device->outofcore, rates);
         end_measuring();
     }
     assume(&rates->in_bytes_per_s, ASSUMED_BYTES_PER_S);

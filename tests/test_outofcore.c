@@ -7,6 +7,7 @@
 #include "tests/support/device_cases.h"
 #include "tests/support/oracle_gemm.h"
 #include "tests/support/outofcore_trial.h"
+#include "tests/support/own_device.h"
 #include "tests/support/pairwise.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
@@ -341,6 +342,54 @@ DEVICE_TEST(exact_products) {
     tdm_outofcore_plan_destroy(plan);
 }
 
+/* ---- the budget --------------------------------------------------------------------------------------- */
+
+static tdm_outofcore_desc square(int64_t extent, int64_t depth, uint64_t budget) {
+    tdm_outofcore_desc desc = TDM_OUTOFCORE_DESC_INIT;
+    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){extent, depth}, &desc.gemm.a));
+    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){depth, extent}, &desc.gemm.b));
+    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){extent, extent}, &desc.gemm.d));
+    desc.budget_bytes = budget;
+    return desc;
+}
+
+/* Rates are measured on pieces that the budget holds: the device never has more in use. */
+DEVICE_TEST(measuring_keeps_to_the_budget) {
+    const uint64_t bounds[] = {60000, 1 << 20, 3 << 20};
+    const int64_t extent = test_is_small() ? 40 : 400;
+    for (size_t i = 0; i < sizeof bounds / sizeof bounds[0]; i++) {
+        own_device own = own_device_open(device, 0);
+        const tdm_outofcore_desc desc = square(extent, extent, bounds[i]);
+        tdm_outofcore_info info = {.struct_size = sizeof info};
+        tdm_memory_stats stats = {.struct_size = sizeof stats};
+        tdm_outofcore_plan *plan = NULL;
+        TEST_OK(tdm_outofcore_plan_create(own.device, &desc, &plan));
+        TEST_OK(tdm_outofcore_plan_describe(plan, &info));
+        TEST_OK(tdm_device_memory_stats(own.device, &stats));
+        if (stats.requested_peak > bounds[i])
+            test_case_fail("%llu bytes were in use, the budget is %llu",
+                           (unsigned long long)stats.requested_peak, (unsigned long long)bounds[i]);
+        // What is assumed where nothing was measured is this to the last bit.
+        assert_true(info.rates.operations_per_s > 0 && info.rates.operations_per_s != 2e10);
+        assert_int_equal(info.rates.in_bytes_per_s == 5e9, bounds[i] < 64 << 10);
+        tdm_outofcore_plan_destroy(plan);
+        own_device_close(&own);
+    }
+}
+
+/* K is never cut: one too long for the budget is refused with it and the bytes that would do, which then do. */
+DEVICE_TEST(a_long_k_is_refused_with_its_numbers) {
+    tdm_outofcore_desc desc = square(64, 3000, 4096);
+    tdm_outofcore_plan *plan = NULL;
+    desc.rates = outofcore_trial_rates;
+    TEST_REFUSED(tdm_outofcore_plan_create(device->device, &desc, &plan), TDM_OVER_BUDGET,
+                 "3000 of K");
+    desc.budget_bytes = outofcore_least_budget(device, desc);
+    assert_true(desc.budget_bytes > 4096);
+    TEST_OK(tdm_outofcore_plan_create(device->device, &desc, &plan));
+    tdm_outofcore_plan_destroy(plan);
+}
+
 /* ---- refusals ----------------------------------------------------------------------------------------- */
 
 /* Weights of s4 in host memory: B of these strides is refused with these words, or taken (NULL). */
@@ -420,6 +469,8 @@ int main(void) {
         cmocka_unit_test(thin_and_long),
         cmocka_unit_test(runs_on_two_streams),
         cmocka_unit_test(empty),
+        cmocka_unit_test(measuring_keeps_to_the_budget),
+        cmocka_unit_test(a_long_k_is_refused_with_its_numbers),
         cmocka_unit_test(lines_that_split_a_byte_are_refused),
         cmocka_unit_test(tiles_with_other_sums_are_refused),
         cmocka_unit_test(parameters_of_another_rank_are_refused),

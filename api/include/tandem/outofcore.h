@@ -71,8 +71,8 @@ static inline tdm_outofcore_desc tdm_outofcore_desc_init(void) {
 /*
  * Choose tiles and buffers within the budget, allocate them and build the kernels. The caller releases the plan with
  * tdm_outofcore_plan_destroy. Its device memory is held until then. Blocking; the first plan of a device and type measures rates,
- * a fraction of a second, with device memory besides the budget for that time: up to about 28 MiB, and the whole's quantization
- * parameters and bias (where there is none, it assumes rates). Statuses: as
+ * a fraction of a second, with device memory within the budget, which it gives back (where there is too little, it assumes rates).
+ * Statuses: as
  * tdm_gemm_plan_create and tdm_buffer_create, and TDM_OVER_BUDGET (not even the smallest tile fits; the detail says how much does), TDM_UNSUPPORTED also for a given
  * tile whose sums, or those of the last one, would not be the whole's. Thread-safe. Since 0.1.
  */
