@@ -5,38 +5,9 @@
 # file vanish, so nothing that two texts share may stand inside a condition that one of them lacks.
 # The flattened texts are also left beside OUTPUT, for the syntax check and for reading.
 #
-# Texts go through string variables only, never through lists, so semicolons, brackets, quotes and
-# backslashes are safe; the bytes that are written come from file(READ ... HEX).
+# The bytes that are written come from file(READ ... HEX).
 cmake_minimum_required(VERSION 3.25)
-
-# Sets `result` to the text of `file` with its includes inlined, and extends `seen`, the files so far.
-function(flatten file includer seen_name result)
-  if(NOT EXISTS "${FOLDER}/${file}")
-    message(FATAL_ERROR "${includer} includes \"${file}\", which is not in ${FOLDER}")
-  endif()
-  set(seen "${${seen_name}}|${file}|")
-  file(READ "${FOLDER}/${file}" rest)
-  set(rest "\n${rest}")
-  set(flat "")
-  while("${rest}" MATCHES "\n[ \t]*#[ \t]*include[ \t]*\"([^\"\n]+)\"[^\n]*")
-    set(line "${CMAKE_MATCH_0}")
-    set(included "${CMAKE_MATCH_1}")
-    string(FIND "${rest}" "${line}" start)
-    string(LENGTH "${line}" length)
-    math(EXPR after "${start} + ${length}")
-    string(SUBSTRING "${rest}" 0 ${start} before)
-    string(SUBSTRING "${rest}" ${after} -1 rest)
-    string(APPEND flat "${before}")
-    if(NOT seen MATCHES "[|]${included}[|]")
-      flatten("${included}" "${file}" seen body)
-      string(APPEND flat "\n${body}")
-    endif()
-  endwhile()
-  string(APPEND flat "${rest}")
-  string(SUBSTRING "${flat}" 1 -1 flat)
-  set(${seen_name} "${seen}" PARENT_SCOPE)
-  set(${result} "${flat}" PARENT_SCOPE)
-endfunction()
+include("${CMAKE_CURRENT_LIST_DIR}/kernel_rows.cmake")
 
 get_filename_component(output_folder "${OUTPUT}" DIRECTORY)
 file(GLOB texts RELATIVE "${FOLDER}" "${FOLDER}/*.cl")

@@ -1,7 +1,8 @@
 /* The kernel dialect: the only words besides plain C in which the kernel texts are written.
  *
- * A text starts with #include "dialect.h" and is compiled as OpenCL C 1.2, later also as CUDA device
- * code and as host code; the form is chosen here. Every form defines all of this:
+ * A text starts with #include "dialect.h" and is compiled as OpenCL C 1.2 (dialect_opencl.h), which is what stands in a
+ * text handed to a driver; and as C++17 (dialect_cxx.h), once more as CUDA device code and once more as host code for the
+ * simulator of the tests. Every form defines all of this:
  *
  * Entry         TDM_KERNEL(TDM_ENTRY)(args) or TDM_KERNEL_GROUP(TDM_ENTRY, x, y, z)(args) with a
  *               required group size. TDM_ENTRY comes from the define list and is the variant's name.
@@ -151,6 +152,8 @@ typedef struct {
     long v[8];
 } tdm_dims;
 
+#ifndef TDM_DIALECT_CXX
 #include "dialect_opencl.h"
+#endif
 
 #endif

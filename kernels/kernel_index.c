@@ -38,3 +38,10 @@ const tdm_kernel_text *tdm_kernel_text_find(const char *file) {
             return &tdm_kernel_texts[i];
     return NULL;
 }
+
+const tdm_kernel_image *tdm_kernel_image_find(const char *text) {
+    for (int i = 0; i < tdm_kernel_image_count; i++)
+        if (strcmp(tdm_kernel_images[i].text, text) == 0)
+            return &tdm_kernel_images[i];
+    return NULL;
+}

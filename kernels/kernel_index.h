@@ -19,6 +19,19 @@ typedef struct tdm_kernel_text {
 extern const tdm_kernel_text tdm_kernel_texts[];
 extern const size_t tdm_kernel_text_count;
 
+// What the build compiled for CUDA of one text, the rows of variants.def that have it; cmake/cuda_images.cmake makes them.
+typedef struct tdm_kernel_image {
+    const char *text;                // file of the row
+    const unsigned char *data, *end; // a fat binary, aligned to 16 bytes
+    int stand_in; // no compiler was found: the data are "TDM-STAND-IN\n" and the names of the rows, one a line
+} tdm_kernel_image;
+
+extern const tdm_kernel_image tdm_kernel_images[];
+extern const int tdm_kernel_image_count;
+
+// "80;90a;75-ptx"; empty where the images are stand-ins.
+extern const char *const tdm_kernel_image_architectures;
+
 // What a kernel does. Rows of one op stand together in variants.def, in order of preference.
 #define TDM_OP_LIST(X)                                                                             \
     X(GEMM)                                                                                        \
@@ -93,5 +106,8 @@ const tdm_variant *tdm_variant_find(const char *name);
 
 // Embedded text of a file, or NULL.
 const tdm_kernel_text *tdm_kernel_text_find(const char *file);
+
+// Image of a text, or NULL: none of its rows is for CUDA.
+const tdm_kernel_image *tdm_kernel_image_find(const char *text);
 
 #endif

@@ -1,0 +1,118 @@
+# The prebuilt kernels for CUDA: one fat binary for each text of kernels/ that has a row for CUDA, made by nvcc and
+# embedded in the library. Without nvcc, or with TANDEM_CUDA_IMAGES off, the table of kernel_index.h holds the rows'
+# names in their place, which is all that the simulator of the tests asks for.
+set(TANDEM_CUDA_ARCHITECTURES "80;90a" CACHE STRING
+    "Architectures of the CUDA kernels, as in nvcc's sm_*, or all; PTX of TANDEM_CUDA_PTX serves the others")
+set(TANDEM_CUDA_PTX "75" CACHE STRING
+    "Architecture of the PTX beside them, which the driver compiles for what has no image; empty: none")
+find_program(TANDEM_NVCC nvcc HINTS ENV CUDA_PATH ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES bin
+             DOC "NVIDIA's compiler, for the CUDA kernels")
+# Sanitizers watch host code; the kernels would be the same once more.
+if(TANDEM_NVCC AND NOT TANDEM_SANITIZE AND (NOT DEFINED TANDEM_CUDA OR TANDEM_CUDA))
+  set(has_images ON)
+else()
+  set(has_images OFF)
+endif()
+option(TANDEM_CUDA_IMAGES "Compile the CUDA kernels by nvcc" ${has_images})
+if(TANDEM_CUDA_IMAGES AND NOT TANDEM_NVCC)
+  message(FATAL_ERROR "TANDEM_CUDA_IMAGES is on, but nvcc was not found; TANDEM_NVCC may name it")
+endif()
+
+set(FOLDER "${PROJECT_SOURCE_DIR}/kernels")
+include("${CMAKE_CURRENT_LIST_DIR}/kernel_rows.cmake")
+
+# Options for each architecture, and what the library says it was built for.
+function(tandem_cuda_targets options_name told_name)
+  set(architectures "${TANDEM_CUDA_ARCHITECTURES}")
+  if(architectures STREQUAL "all")
+    set(architectures 75 80 86 89 90 90a 100 120)
+  endif()
+  set(options "")
+  foreach(architecture IN LISTS architectures)
+    list(APPEND options -gencode "arch=compute_${architecture},code=sm_${architecture}")
+  endforeach()
+  list(JOIN architectures ";" told)
+  foreach(architecture IN LISTS TANDEM_CUDA_PTX)
+    list(APPEND options -gencode "arch=compute_${architecture},code=compute_${architecture}")
+    string(APPEND told "$<SEMICOLON>${architecture}-ptx")
+  endforeach()
+  string(REPLACE "$<SEMICOLON>" ";" told "${told}")
+  if(NOT options)
+    message(FATAL_ERROR "TANDEM_CUDA_ARCHITECTURES and TANDEM_CUDA_PTX are both empty")
+  endif()
+  set(${options_name} "${options}" PARENT_SCOPE)
+  set(${told_name} "${told}" PARENT_SCOPE)
+endfunction()
+
+# The C++ units of all texts, in `folder`.
+function(tandem_write_cxx_kernels folder texts)
+  file(GLOB files CONFIGURE_DEPENDS "${FOLDER}/*.cl" "${FOLDER}/*.cu" "${FOLDER}/*.h")
+  set(written "")
+  foreach(text IN LISTS texts)
+    list(APPEND written "${folder}/flat/${text}" "${folder}/${text}.cpp" "${folder}/${text}.names")
+  endforeach()
+  set(script "${PROJECT_SOURCE_DIR}/cmake/write_cxx_kernels.cmake")
+  add_custom_command(
+    OUTPUT "${folder}/stamp"
+    BYPRODUCTS ${written}
+    COMMAND "${CMAKE_COMMAND}" "-DFOLDER=${FOLDER}" "-DOUTPUT_FOLDER=${folder}"
+            "-DSTAMP=${folder}/stamp" -P "${script}"
+    DEPENDS ${files} "${FOLDER}/variants.def" "${script}" "${PROJECT_SOURCE_DIR}/cmake/kernel_rows.cmake"
+    COMMENT "Writing the kernels as C++"
+    VERBATIM)
+endfunction()
+
+# Sets `image` to the fat binary of `text`, which nvcc makes; what ptxas says and the parts lie beside it.
+function(tandem_compile_image folder text options image_name)
+  set(image "${folder}/${text}.fatbin")
+  set(script "${PROJECT_SOURCE_DIR}/cmake/compile_cuda_image.cmake")
+  file(GLOB dialect CONFIGURE_DEPENDS "${FOLDER}/dialect*.h")
+  add_custom_command(
+    OUTPUT "${image}"
+    COMMAND "${CMAKE_COMMAND}" "-DNVCC=${TANDEM_NVCC}" "-DUNIT=${folder}/${text}.cpp" "-DIMAGE=${image}"
+            "-DINCLUDES=${FOLDER};${folder}" "-DOPTIONS=${options}" -P "${script}"
+    DEPENDS "${folder}/stamp" "${folder}/${text}.cpp" "${folder}/flat/${text}" ${dialect} "${script}"
+    COMMENT "Compiling ${text} for CUDA"
+    VERBATIM)
+  set(${image_name} "${image}" PARENT_SCOPE)
+endfunction()
+
+# Adds the table of images to tandem_objects.
+function(tandem_add_cuda_images)
+  set(folder "${CMAKE_CURRENT_BINARY_DIR}/cuda")
+  read_cuda_rows(rows)
+  cuda_texts_of("${rows}" texts)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${FOLDER}/variants.def")
+  tandem_write_cxx_kernels("${folder}" "${texts}")
+  if(TANDEM_CUDA_IMAGES)
+    tandem_cuda_targets(options told)
+    message(STATUS "CUDA kernels: ${told}")
+  else()
+    set(told "")
+    message(STATUS "CUDA kernels: none in this build, names stand in for them")
+  endif()
+
+  set(images "")
+  set(table "")
+  set(data "")
+  set(count 0)
+  foreach(text IN LISTS texts)
+    set(stand_in 1)
+    set(image "${folder}/${text}.names")
+    if(TANDEM_CUDA_IMAGES)
+      set(stand_in 0)
+      tandem_compile_image("${folder}" "${text}" "${options}" image)
+    endif()
+    list(APPEND images "${image}")
+    string(APPEND data "TDM_IMAGE(${count}, \"${image}\")\n")
+    string(APPEND table "    TDM_IMAGE_ROW(${count}, \"${text}\", ${stand_in})\n")
+    math(EXPR count "${count} + 1")
+  endforeach()
+  set(generated "${folder}/kernel_images.c")
+  configure_file("${PROJECT_SOURCE_DIR}/kernels/kernel_images.c.in" "${generated}" @ONLY)
+  add_custom_target(tandem_cuda_images DEPENDS ${images} "${folder}/stamp")
+  add_dependencies(tandem_objects tandem_cuda_images)
+  target_sources(tandem_objects PRIVATE "${generated}")
+  set_source_files_properties("${generated}" TARGET_DIRECTORY tandem_objects
+                              PROPERTIES OBJECT_DEPENDS "${images}")
+endfunction()

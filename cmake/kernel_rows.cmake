@@ -1,0 +1,68 @@
+# What the scripts that turn kernel texts into something else share. FOLDER is the folder kernels/.
+#
+# Texts go through string variables only, never through lists, so semicolons, brackets, quotes and
+# backslashes are safe.
+
+# Sets `result` to the text of `file` with its includes inlined, and extends `seen`, the files so far.
+function(flatten file includer seen_name result)
+  if(NOT EXISTS "${FOLDER}/${file}")
+    message(FATAL_ERROR "${includer} includes \"${file}\", which is not in ${FOLDER}")
+  endif()
+  set(seen "${${seen_name}}|${file}|")
+  file(READ "${FOLDER}/${file}" rest)
+  set(rest "\n${rest}")
+  set(flat "")
+  while("${rest}" MATCHES "\n[ \t]*#[ \t]*include[ \t]*\"([^\"\n]+)\"[^\n]*")
+    set(line "${CMAKE_MATCH_0}")
+    set(included "${CMAKE_MATCH_1}")
+    string(FIND "${rest}" "${line}" start)
+    string(LENGTH "${line}" length)
+    math(EXPR after "${start} + ${length}")
+    string(SUBSTRING "${rest}" 0 ${start} before)
+    string(SUBSTRING "${rest}" ${after} -1 rest)
+    string(APPEND flat "${before}")
+    if(NOT seen MATCHES "[|]${included}[|]")
+      flatten("${included}" "${file}" seen body)
+      string(APPEND flat "\n${body}")
+    endif()
+  endwhile()
+  string(APPEND flat "${rest}")
+  string(SUBSTRING "${flat}" 1 -1 flat)
+  set(${seen_name} "${seen}" PARENT_SCOPE)
+  set(${result} "${flat}" PARENT_SCOPE)
+endfunction()
+
+# Sets `result` to the rows of variants.def that a CUDA device may take, "name|text|defines|requires" each:
+# all but those of CPU cores and of extensions of OpenCL.
+function(read_cuda_rows result)
+  file(READ "${FOLDER}/variants.def" table)
+  string(REGEX REPLACE "\n[ \t]+" " " table "${table}")
+  string(REGEX MATCHALL "\nTDM_VARIANT\\([^\n]*" lines "${table}")
+  set(rows "")
+  foreach(line IN LISTS lines)
+    if(NOT line MATCHES
+       "^\nTDM_VARIANT\\(([a-zA-Z0-9_]+), *[A-Z0-9_]+, *\"([^\"]+)\", *\"([^\"]*)\",([^\"]*), *\"[^\"]+\",")
+      message(FATAL_ERROR "variants.def: this is not a row of six fields and eight numbers:${line}")
+    endif()
+    set(row "${CMAKE_MATCH_1}|${CMAKE_MATCH_2}|${CMAKE_MATCH_3}|")
+    set(requires "${CMAKE_MATCH_4}")
+    if(NOT requires MATCHES "TDM_CAP_(CPU_CORES|HOST_|INT8_DOT_KHR|INT8_DOT_ARM|INT8_DOT_QCOM)")
+      string(REGEX MATCHALL "[A-Z0-9_]+" requires "${requires}")
+      string(REPLACE ";" " " requires "${requires}")
+      list(APPEND rows "${row}${requires}")
+    endif()
+  endforeach()
+  set(${result} "${rows}" PARENT_SCOPE)
+endfunction()
+
+# Sets `result` to the texts of those rows.
+function(cuda_texts_of rows result)
+  set(texts "")
+  foreach(row IN LISTS rows)
+    string(REGEX REPLACE "^[^|]*[|]([^|]*)[|].*$" "\\1" text "${row}")
+    list(APPEND texts "${text}")
+  endforeach()
+  list(REMOVE_DUPLICATES texts)
+  list(SORT texts)
+  set(${result} "${texts}" PARENT_SCOPE)
+endfunction()

@@ -1,0 +1,138 @@
+/* The dialect as CUDA device code: keywords, and the words for one float or int. Part of dialect_cxx.h.
+ *
+ * nvcc gets -fmad=false -ftz=false -prec-div=true -prec-sqrt=true: nothing is fused, denormals are kept, division and
+ * square root are correctly rounded. Conversions from float to int saturate and make a NaN 0 by themselves. */
+#ifndef TDM_DIALECT_CUDA_H
+#define TDM_DIALECT_CUDA_H
+
+#define TDM_CUDA_ARCHITECTURE __CUDA_ARCH__
+#define TDM_KERNEL(name) extern "C" __global__ void name
+#define TDM_KERNEL_GROUP(name, x, y, z)                                                            \
+    extern "C" __global__ void __launch_bounds__((x) * (y) * (z)) name
+#define TDM_KERNEL_ROW(space, name, architecture)
+#define TDM_DEVICE static __device__ __forceinline__
+#define TDM_INLINE static __device__ __forceinline__
+#define TDM_LOCAL_ARRAY(type, name, count) __shared__ alignas(16) type name[count]
+#define TDM_LOCAL_ARGUMENT(type, name) tdm_cuda_local<type> name
+#define TDM_UNROLL _Pragma("unroll")
+#define TDM_NO_UNROLL _Pragma("unroll 1")
+
+typedef unsigned short ushort;
+
+/* The launch gives the size of this memory; what it passes for the argument is not looked at. */
+extern __shared__ uint4 tdm_cuda_dynamic[];
+template <class T> struct tdm_cuda_local {
+    int unused;
+    __device__ __forceinline__ operator T *() const {
+        return (T *)tdm_cuda_dynamic;
+    }
+};
+
+#define tdm_group_x() ((long)blockIdx.x)
+#define tdm_group_y() ((long)blockIdx.y)
+#define tdm_group_z() ((long)blockIdx.z)
+#define tdm_groups_x() ((long)gridDim.x)
+#define tdm_groups_y() ((long)gridDim.y)
+#define tdm_groups_z() ((long)gridDim.z)
+#define tdm_item_x() ((int)threadIdx.x)
+#define tdm_item_y() ((int)threadIdx.y)
+#define tdm_item_z() ((int)threadIdx.z)
+#define tdm_group_size_x() ((int)blockDim.x)
+#define tdm_group_size_y() ((int)blockDim.y)
+#define tdm_group_size_z() ((int)blockDim.z)
+#define tdm_global_x() ((long)blockIdx.x * blockDim.x + threadIdx.x)
+#define tdm_global_y() ((long)blockIdx.y * blockDim.y + threadIdx.y)
+#define tdm_global_z() ((long)blockIdx.z * blockDim.z + threadIdx.z)
+#define tdm_global_size_x() ((long)gridDim.x * blockDim.x)
+#define tdm_global_size_y() ((long)gridDim.y * blockDim.y)
+#define tdm_global_size_z() ((long)gridDim.z * blockDim.z)
+
+#define tdm_barrier() __syncthreads()
+/* The hardware's prefetch may fault where nothing is mapped. */
+#define tdm_prefetch(p) ((void)(p))
+#define tdm_prefetch_far(p) ((void)(p))
+
+TDM_DEVICE float tdm_fma(float a, float b, float c) {
+    return __fmaf_rn(a, b, c);
+}
+TDM_DEVICE float tdm_mad(float a, float b, float c) {
+    return __fmaf_rn(a, b, c);
+}
+TDM_DEVICE float tdm_min(float a, float b) {
+    return fminf(a, b);
+}
+TDM_DEVICE float tdm_max(float a, float b) {
+    return fmaxf(a, b);
+}
+TDM_DEVICE float tdm_abs(float x) {
+    return fabsf(x);
+}
+TDM_DEVICE float tdm_exp(float x) {
+    return expf(x);
+}
+TDM_DEVICE float tdm_log(float x) {
+    return logf(x);
+}
+TDM_DEVICE float tdm_tanh(float x) {
+    return tanhf(x);
+}
+TDM_DEVICE float tdm_erf(float x) {
+    return erff(x);
+}
+TDM_DEVICE float tdm_erfc(float x) {
+    return erfcf(x);
+}
+TDM_DEVICE float tdm_sqrt(float x) {
+    return __fsqrt_rn(x);
+}
+TDM_DEVICE float tdm_rsqrt(float x) {
+    return rsqrtf(x);
+}
+TDM_DEVICE float tdm_rint(float x) {
+    return rintf(x);
+}
+TDM_DEVICE float tdm_floor(float x) {
+    return floorf(x);
+}
+TDM_DEVICE float tdm_copysign(float x, float sign) {
+    return copysignf(x, sign);
+}
+TDM_DEVICE bool tdm_is_nan(float x) {
+    return x != x;
+}
+TDM_DEVICE uint tdm_float_bits(float x) {
+    return __float_as_uint(x);
+}
+TDM_DEVICE float tdm_bits_float(uint u) {
+    return __uint_as_float(u);
+}
+TDM_DEVICE float tdm_float(int v) {
+    return __int2float_rn(v);
+}
+TDM_DEVICE int tdm_int_rte(float x) {
+    return __float2int_rn(x);
+}
+TDM_DEVICE int tdm_int_rtz(float x) {
+    return __float2int_rz(x);
+}
+TDM_DEVICE float tdm_cxx_f16_widen(ushort bits) {
+    float x;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits));
+    return x;
+}
+TDM_DEVICE ushort tdm_cxx_f16_narrow(float x) {
+    ushort bits;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+    return bits;
+}
+TDM_DEVICE int tdm_cxx_dot4(int a, int b, int c) {
+    return __dp4a(a, b, c);
+}
+TDM_DEVICE void tdm_cxx_stream(float x, float *p) {
+    __stcs(p, x);
+}
+TDM_DEVICE void tdm_cxx_stream_4(float a, float b, float c, float d, float *p) {
+    __stcs((float4 *)p, make_float4(a, b, c, d));
+}
+
+#endif

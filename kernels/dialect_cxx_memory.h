@@ -1,0 +1,199 @@
+/* The dialect as C++17: loads and stores, quads and s4. Part of dialect_cxx.h. */
+#ifndef TDM_DIALECT_CXX_MEMORY_H
+#define TDM_DIALECT_CXX_MEMORY_H
+
+#define tdm_address(p) ((ulong)(p))
+
+/* ---- one element ---- */
+
+TDM_DEVICE float tdm_load_f32(const tdm_f32 *p, long i) {
+    return p[i];
+}
+TDM_DEVICE float tdm_load_f16(const tdm_f16 *p, long i) {
+    return tdm_cxx_f16_widen(p[i]);
+}
+TDM_DEVICE float tdm_load_bf16(const tdm_bf16 *p, long i) {
+    return tdm_cxx_bf16_widen(p[i]);
+}
+TDM_DEVICE int tdm_int_s32(const tdm_s32 *p, long i) {
+    return p[i];
+}
+TDM_DEVICE int tdm_int_s8(const tdm_s8 *p, long i) {
+    return p[i];
+}
+TDM_DEVICE int tdm_int_u8(const tdm_u8 *p, long i) {
+    return p[i];
+}
+TDM_DEVICE int tdm_int_s4(const tdm_s4 *p, long i) {
+    return (int)((uint)p[i >> 1] << ((i & 1) != 0 ? 24 : 28)) >> 28;
+}
+TDM_DEVICE float tdm_load_s32(const tdm_s32 *p, long i) {
+    return tdm_float(p[i]);
+}
+TDM_DEVICE float tdm_load_s8(const tdm_s8 *p, long i) {
+    return tdm_float(p[i]);
+}
+TDM_DEVICE float tdm_load_u8(const tdm_u8 *p, long i) {
+    return tdm_float(p[i]);
+}
+TDM_DEVICE void tdm_store_f32(float x, tdm_f32 *p, long i) {
+    p[i] = x;
+}
+TDM_DEVICE void tdm_store_f16(float x, tdm_f16 *p, long i) {
+    p[i] = tdm_cxx_f16_narrow(x);
+}
+TDM_DEVICE void tdm_store_bf16(float x, tdm_bf16 *p, long i) {
+    p[i] = tdm_cxx_bf16_narrow(x);
+}
+TDM_DEVICE int tdm_cxx_clamped(int v, int low, int high) {
+    return tdm_int_min(tdm_int_max(v, low), high);
+}
+TDM_DEVICE void tdm_store_int_s32(int v, tdm_s32 *p, long i) {
+    p[i] = v;
+}
+TDM_DEVICE void tdm_store_int_s8(int v, tdm_s8 *p, long i) {
+    p[i] = (tdm_s8)tdm_cxx_clamped(v, -128, 127);
+}
+TDM_DEVICE void tdm_store_int_u8(int v, tdm_u8 *p, long i) {
+    p[i] = (tdm_u8)tdm_cxx_clamped(v, 0, 255);
+}
+TDM_DEVICE int tdm_cxx_s4_code(int v) {
+    return tdm_cxx_clamped(v, -8, 7) & 15;
+}
+TDM_DEVICE void tdm_store_int_s4(int v, tdm_s4 *p, long i) {
+    const int shift = (i & 1) != 0 ? 4 : 0;
+    p[i >> 1] = (tdm_s4)((p[i >> 1] & (0xf0 >> shift)) | (tdm_cxx_s4_code(v) << shift));
+}
+
+/* ---- vectors ---- */
+
+#define TDM_CXX_LOADS_(V, DT, ONE)                                                                 \
+    TDM_DEVICE V##x4 V##x4_load_##DT(const tdm_##DT *p, long i) {                                  \
+        return {ONE(p, i), ONE(p, i + 1), ONE(p, i + 2), ONE(p, i + 3)};                           \
+    }                                                                                              \
+    TDM_DEVICE V##x8 V##x8_load_##DT(const tdm_##DT *p, long i) {                                  \
+        return {V##x4_load_##DT(p, i), V##x4_load_##DT(p, i + 4)};                                 \
+    }                                                                                              \
+    TDM_DEVICE V##x16 V##x16_load_##DT(const tdm_##DT *p, long i) {                                \
+        return {V##x8_load_##DT(p, i), V##x8_load_##DT(p, i + 8)};                                 \
+    }
+TDM_CXX_LOADS_(f32, f32, tdm_load_f32)
+TDM_CXX_LOADS_(f32, f16, tdm_load_f16)
+TDM_CXX_LOADS_(f32, bf16, tdm_load_bf16)
+TDM_CXX_LOADS_(f32, s32, tdm_load_s32)
+TDM_CXX_LOADS_(f32, s8, tdm_load_s8)
+TDM_CXX_LOADS_(f32, u8, tdm_load_u8)
+TDM_CXX_LOADS_(s32, s32, tdm_int_s32)
+TDM_CXX_LOADS_(s32, s8, tdm_int_s8)
+TDM_CXX_LOADS_(s32, u8, tdm_int_u8)
+TDM_CXX_LOADS_(s32, s4, tdm_int_s4)
+
+#define TDM_CXX_STORE_HALVES_(V, DT)                                                               \
+    TDM_DEVICE void V##x8_store_##DT(V##x8 x, tdm_##DT *p, long i) {                               \
+        V##x4_store_##DT(x.lo, p, i);                                                              \
+        V##x4_store_##DT(x.hi, p, i + 4);                                                          \
+    }                                                                                              \
+    TDM_DEVICE void V##x16_store_##DT(V##x16 x, tdm_##DT *p, long i) {                             \
+        V##x8_store_##DT(x.lo, p, i);                                                              \
+        V##x8_store_##DT(x.hi, p, i + 8);                                                          \
+    }
+#define TDM_CXX_STORES_(V, DT, ONE)                                                                \
+    TDM_DEVICE void V##x4_store_##DT(V##x4 x, tdm_##DT *p, long i) {                               \
+        ONE(x.s0, p, i);                                                                           \
+        ONE(x.s1, p, i + 1);                                                                       \
+        ONE(x.s2, p, i + 2);                                                                       \
+        ONE(x.s3, p, i + 3);                                                                       \
+    }                                                                                              \
+    TDM_CXX_STORE_HALVES_(V, DT)
+TDM_CXX_STORES_(f32, f32, tdm_store_f32)
+TDM_CXX_STORES_(f32, f16, tdm_store_f16)
+TDM_CXX_STORES_(f32, bf16, tdm_store_bf16)
+TDM_CXX_STORES_(s32, s32, tdm_store_int_s32)
+TDM_CXX_STORES_(s32, s8, tdm_store_int_s8)
+TDM_CXX_STORES_(s32, u8, tdm_store_int_u8)
+
+TDM_DEVICE void s32x4_store_s4(s32x4 v, tdm_s4 *p, long i) {
+    p[i >> 1] = (tdm_s4)(tdm_cxx_s4_code(v.s0) | (tdm_cxx_s4_code(v.s1) << 4));
+    p[(i >> 1) + 1] = (tdm_s4)(tdm_cxx_s4_code(v.s2) | (tdm_cxx_s4_code(v.s3) << 4));
+}
+TDM_CXX_STORE_HALVES_(s32, s4)
+
+/* ---- aligned vectors ---- */
+
+TDM_DEVICE f32x4 f32x4_loada_f32(const tdm_f32 *p, long i) {
+    return *(const f32x4 *)(p + i);
+}
+struct alignas(8) tdm_cxx_16x4 {
+    ushort s0, s1, s2, s3;
+};
+TDM_DEVICE f32x4 f32x4_loada_f16(const tdm_f16 *p, long i) {
+    const tdm_cxx_16x4 x = *(const tdm_cxx_16x4 *)(p + i);
+    return {tdm_cxx_f16_widen(x.s0), tdm_cxx_f16_widen(x.s1), tdm_cxx_f16_widen(x.s2),
+            tdm_cxx_f16_widen(x.s3)};
+}
+TDM_DEVICE f32x4 f32x4_loada_bf16(const tdm_bf16 *p, long i) {
+    const tdm_cxx_16x4 x = *(const tdm_cxx_16x4 *)(p + i);
+    return {tdm_cxx_bf16_widen(x.s0), tdm_cxx_bf16_widen(x.s1), tdm_cxx_bf16_widen(x.s2),
+            tdm_cxx_bf16_widen(x.s3)};
+}
+TDM_DEVICE void tdm_cxx_stream(f32x4 x, float *p) {
+    tdm_cxx_stream_4(x.s0, x.s1, x.s2, x.s3, p);
+}
+template <int N> TDM_DEVICE void tdm_cxx_stream(tdm_vector<float, N> x, float *p) {
+    tdm_cxx_stream(x.lo, p);
+    tdm_cxx_stream(x.hi, p + N / 2);
+}
+#define TDM_STREAMV(N, x, p, i) tdm_cxx_stream(x, (p) + (i))
+#define tdm_stream_end() ((void)0)
+
+template <int N, class T> TDM_DEVICE void tdm_cxx_copy(T *to, const T *from) {
+    T held[N];
+    TDM_UNROLL for (int n = 0; n < N; n++) held[n] = from[n];
+    TDM_UNROLL for (int n = 0; n < N; n++) to[n] = held[n];
+}
+#define tdm_copy_4(to, i, from, j) tdm_cxx_copy<4>((to) + (i), (from) + (j))
+#define tdm_copy_8(to, i, from, j) tdm_cxx_copy<8>((to) + (i), (from) + (j))
+#define tdm_copy_16(to, i, from, j) tdm_cxx_copy<16>((to) + (i), (from) + (j))
+
+/* ---- quads ---- */
+
+#define TDM_DOT4_UNSIGNED 0
+
+TDM_DEVICE int tdm_cxx_quad(int v0, int v1, int v2, int v3) {
+    return (int)(((uint)v0 & 0xffu) | (((uint)v1 & 0xffu) << 8) | (((uint)v2 & 0xffu) << 16) |
+                 ((uint)v3 << 24));
+}
+TDM_DEVICE s32x4 tdm_cxx_quad(s32x4 v0, s32x4 v1, s32x4 v2, s32x4 v3) {
+    return {tdm_cxx_quad(v0.s0, v1.s0, v2.s0, v3.s0), tdm_cxx_quad(v0.s1, v1.s1, v2.s1, v3.s1),
+            tdm_cxx_quad(v0.s2, v1.s2, v2.s2, v3.s2), tdm_cxx_quad(v0.s3, v1.s3, v2.s3, v3.s3)};
+}
+template <int N>
+TDM_DEVICE tdm_vector<int, N> tdm_cxx_quad(tdm_vector<int, N> v0, tdm_vector<int, N> v1,
+                                           tdm_vector<int, N> v2, tdm_vector<int, N> v3) {
+    return {tdm_cxx_quad(v0.lo, v1.lo, v2.lo, v3.lo), tdm_cxx_quad(v0.hi, v1.hi, v2.hi, v3.hi)};
+}
+TDM_DEVICE int tdm_cxx_quad_byte(int q, int k) {
+    return tdm_cxx_left(q, 24 - 8 * k) >> 24;
+}
+template <int N> TDM_DEVICE tdm_vector<int, N> tdm_cxx_quad_byte(tdm_vector<int, N> q, int k) {
+    return (q << (24 - 8 * k)) >> 24;
+}
+#define tdm_quad(N, v0, v1, v2, v3) tdm_cxx_quad(v0, v1, v2, v3)
+#define tdm_quad_byte(N, q, k) tdm_cxx_quad_byte(q, k)
+
+TDM_DEVICE int tdm_load_quad(const tdm_s8 *p, long i) {
+    return tdm_cxx_quad(p[i], p[i + 1], p[i + 2], p[i + 3]);
+}
+TDM_DEVICE s32x8 s32x8_load_quads(const void *bytes, long i) {
+    const tdm_s8 *const p = (const tdm_s8 *)bytes + i;
+    return {{tdm_load_quad(p, 0), tdm_load_quad(p, 4), tdm_load_quad(p, 8), tdm_load_quad(p, 12)},
+            {tdm_load_quad(p, 16), tdm_load_quad(p, 20), tdm_load_quad(p, 24),
+             tdm_load_quad(p, 28)}};
+}
+TDM_DEVICE s32x4 tdm_cxx_dot4(int a, s32x4 b, s32x4 c) {
+    return {tdm_cxx_dot4(a, b.s0, c.s0), tdm_cxx_dot4(a, b.s1, c.s1), tdm_cxx_dot4(a, b.s2, c.s2),
+            tdm_cxx_dot4(a, b.s3, c.s3)};
+}
+#define tdm_dot4(N, a, b, c) tdm_cxx_dot4(a, b, c)
+
+#endif
