@@ -192,22 +192,21 @@ static void launches_are_measured_beside_bare_ones(void **state) {
     cJSON_Delete(root);
 }
 
-/* Five rows of each order, number of blocks and number of threads; two of each trace. */
-/* Products within a budget, checked, with what the planner expected of them. */
+/* Products within a budget, checked, with what the planner expected of them: 12 tiles, and 1. */
 static void products_within_a_budget(void **state) {
     (void)state;
-    cJSON *const root =
-        run_json("bench outofcore --quick --samples 1 --shapes 150x170x90,2*40x50x60 "
-                 "--dtype f32,s8 --budget 0.4,2");
+    cJSON *const root = run_json("bench outofcore --quick --samples 1 --shapes 40x50x30,2*40x50x60 "
+                                 "--dtype f32,s8 --budget 0.4,2");
     assert_int_equal(expect_all_measured(root, "outofcore"), 2 * 2 * 2 * 4);
     const cJSON *const metrics = member(cJSON_GetArrayItem(member(root, "results"), 0), "metrics");
     assert_true(member(metrics, "predicted_s")->valuedouble > 0);
     assert_true(member(metrics, "of_core")->valuedouble > 0);
     assert_true(member(metrics, "device_bytes")->valuedouble <=
-                0.4 * 4 * (150 * 90 + 90 * 170 + 150 * 170));
+                0.4 * 4 * (40 * 30 + 30 * 50 + 40 * 50));
     cJSON_Delete(root);
 }
 
+/* Five rows of each order, number of blocks and number of threads; two of each trace. */
 static void allocation_is_measured_beside_malloc_and_the_driver(void **state) {
     (void)state;
     cJSON *const root = run_json("bench pool --quick --samples 1 --live 7,100 --order "

@@ -11,6 +11,7 @@
 #include "tests/support/device_cases.h"
 #include "tests/support/gemm_table.h"
 #include "tests/support/gemm_trial.h"
+#include "tests/support/variant_cases.h"
 
 /* ---- results ------------------------------------------------------------------------------------- */
 
@@ -96,6 +97,8 @@ static gemm_trial trial_of(const tdm_variant *row, const split_row *split, const
 static void run_row(const test_device *device, const tdm_variant *row) {
     for (size_t i = 0; i < sizeof split_rows / sizeof *split_rows; i++) {
         char text[512], variant[128];
+        if (!test_part_is_due(device, row, (int)i))
+            continue;
         snprintf(variant, sizeof variant, "%s:split_k=%d", row->name, split_rows[i].parts);
         const gemm_trial trial = trial_of(row, &split_rows[i], variant);
         if (!test_case_begin(device, row->name, "split_k=%d %s", split_rows[i].parts,

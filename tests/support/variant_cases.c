@@ -5,21 +5,36 @@
 #include "tests/support/pairwise.h"
 
 enum {
-    SMALL_CASES = 12 /* of a row, under a slow implementation */
+    /* Under a slow implementation: */
+    FIRST_CASES = 12, /* of the first row of a text */
+    MORE_CASES = 6,   /* of each other row */
+    SMALL_PARTS = 3   /* of a table that rows of one text share */
 };
 
-/* The row's number among those of its op and text that the device can run. */
-static int number_in_text(const test_device *device, const tdm_variant *row) {
+/* How many rows of the row's op and text come before `end` and can be run by the device. */
+static int count_in_text(const test_device *device, const tdm_variant *row,
+                         const tdm_variant *end) {
     int number = 0;
-    for (const tdm_variant *other = tdm_variants; other < row; other++)
+    for (const tdm_variant *other = tdm_variants; other < end; other++)
         number += other->op == row->op && strcmp(other->text, row->text) == 0 &&
                   test_can_run(device, other);
     return number;
 }
 
+/* The row's number among those of its op and text that the device can run. */
+static int number_in_text(const test_device *device, const tdm_variant *row) {
+    return count_in_text(device, row, row);
+}
+
 bool test_case_is_due(const test_device *device, const tdm_variant *row, int index) {
     const int number = number_in_text(device, row);
     return number == 0 || (index + number) % 2 == 0;
+}
+
+bool test_part_is_due(const test_device *device, const tdm_variant *row, int index) {
+    const int rows = count_in_text(device, row, tdm_variants + tdm_variant_count);
+    const int parts = !test_is_small() ? 1 : rows < SMALL_PARTS ? rows : SMALL_PARTS;
+    return (index + number_in_text(device, row)) % parts == 0;
 }
 
 void test_every_variant(tdm_op op, int factors, const int levels[], variant_case *run) {
@@ -43,9 +58,13 @@ void test_sample_of_row(const test_device *device, const tdm_variant *variant, i
                         const int levels[], uint64_t seed, variant_trial *run) {
     static pairwise sample;
     int level[PAIRWISE_MAX_FACTORS];
+    const int number = number_in_text(device, variant);
+    // Few cases of each row: of another sample each.
+    if (test_is_small())
+        seed += (uint64_t)number * 1000;
     pairwise_start(&sample, factors, levels, seed);
     for (int cases = 0; pairwise_next(&sample, level); cases++) {
-        if (test_is_small() && cases == SMALL_CASES)
+        if (test_is_small() && cases == (number == 0 ? FIRST_CASES : MORE_CASES))
             break;
         if (test_is_small() || test_case_is_due(device, variant, cases))
             run(device, variant, level, seed++);

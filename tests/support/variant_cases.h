@@ -16,7 +16,7 @@ typedef void variant_case(const test_device *device, const tdm_variant *variant,
 void test_every_variant(tdm_op op, int factors, const int levels[], variant_case *run);
 
 /* The same for tests with trials of their own: one row of an op on a device, each case with a seed of its own. Under a slow
- * implementation the sample's first few. */
+ * implementation the first few of a sample of the row's own. */
 typedef void variant_trial(const test_device *device, const tdm_variant *variant, const int level[],
                            uint64_t seed);
 void test_sample_of_row(const test_device *device, const tdm_variant *variant, int factors,
@@ -30,5 +30,11 @@ bool test_has_gaps(int rank, const int64_t *shape, test_placement placement);
  * device can run has the whole sample, each of the others every second case of its own.
  */
 bool test_case_is_due(const test_device *device, const tdm_variant *row, int index);
+
+/*
+ * Whether case number `index` of a table that is the same for every row is run. Under a slow implementation the rows of one text
+ * share the table, each text still meets all of it; elsewhere always.
+ */
+bool test_part_is_due(const test_device *device, const tdm_variant *row, int index);
 
 #endif
