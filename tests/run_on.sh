@@ -1,7 +1,7 @@
 #!/bin/sh
-# Runs a test program on one OpenCL implementation and no other, as ctest does:
+# Runs a test program on one OpenCL implementation, or the CUDA simulator, and no other, as ctest does:
 #
-#     tests/run_on.sh pocl|pocl1|rusticl|pocl_rusticl|oclgrind PROGRAM [ARGUMENT]...
+#     tests/run_on.sh pocl|pocl1|rusticl|pocl_rusticl|oclgrind|cuda_simulator PROGRAM [ARGUMENT]...
 #
 # (pocl_rusticl: on two at once, for what spans devices.)
 # TANDEM_TEST_DEVICES names what must be found, so a missing driver is a failure. Under Oclgrind any
@@ -56,6 +56,13 @@ oclgrind)
         head -n 200 "$work/oclgrind.log" >&2
         [ $status -ne 0 ] || status=1
     fi
+    ;;
+cuda_simulator)
+    mkdir "$work/icd" # no OpenCL beside it
+    export OCL_ICD_VENDORS="$work/icd" OPENCL_VENDOR_PATH="$work/icd"
+    export TANDEM_TEST_DEVICES=cuda/simulator
+    export TANDEM_CUDA_LIBRARY="${TANDEM_CUDA_SIMULATOR:-$(dirname "$1")/../lib/libtandem_cuda_simulator.so}"
+    "$@" || status=$?
     ;;
 *)
     echo "run_on.sh: unknown job '$job'" >&2

@@ -12,11 +12,9 @@ void sim_worker_state::arrive(sim_barrier &barrier, int wanted, int site, sim_wa
         barrier.site = site;
         barrier.wanted = wanted;
     } else if (barrier.site != site || barrier.wanted != wanted) {
-        fail(SIM_LAUNCH_FAILED,
-             sim_text(
-                 "%s in divergent control flow: this thread is at line %d (of %d threads), others "
-                 "wait at line %d (of %d)",
-                 what, site, wanted, barrier.site, barrier.wanted));
+        tandem_sim_fail("%s in divergent control flow: this thread is at line %d (of %d threads), "
+                        "others wait at line %d (of %d)",
+                        what, site, wanted, barrier.site, barrier.wanted);
     }
     if (++barrier.arrived == wanted) {
         barrier.arrived = 0;
@@ -97,10 +95,8 @@ void *sim_worker_state::declared(sim_block &block, const void *site, size_t byte
         total += memory.bytes;
     }
     if (total > launch.static_limit) {
-        fail(SIM_LAUNCH_FAILED,
-             sim_text("its declarations take %zu bytes of shared memory, and %zu "
-                      "are allowed",
-                      total, launch.static_limit));
+        tandem_sim_fail("its declarations take %zu bytes of shared memory, and %zu are allowed",
+                        total, launch.static_limit);
     }
     static_bytes = total > static_bytes ? total : static_bytes;
     block.shared.push_back(sim_shared{site, bytes, -1, nullptr});

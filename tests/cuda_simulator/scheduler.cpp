@@ -13,15 +13,6 @@ void sim_freed::operator()(void *memory) const {
     free(memory);
 }
 
-std::string sim_text(const char *format, ...) {
-    char text[1024];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    return text;
-}
-
 /* ---- shape of a launch ---- */
 
 void sim_worker_state::shape_threads(sim_block &block, size_t first) {
@@ -162,7 +153,7 @@ void sim_worker_state::wait() {
     } else if (sim_thread *const next = next_ready()) {
         switch_to(next->fiber);
     } else {
-        fail(SIM_LAUNCH_FAILED, stuck());
+        fail_stuck();
     }
     tandem_sim_self = thread;
 }
@@ -183,47 +174,54 @@ void sim_worker_state::run_threads() {
             idle_.push_back(running_);
             switch_to(&own_);
         } else {
-            fail(SIM_LAUNCH_FAILED, stuck());
+            fail_stuck();
         }
     }
 }
 
-std::string sim_worker_state::stuck() const {
+void sim_worker_state::fail_stuck() {
     int counts[SIM_LEFT + 1] = {0};
     const sim_thread *waits = nullptr;
     for (const sim_thread &thread : threads_) {
         counts[thread.waiting]++;
-        if (thread.waiting == SIM_AT_BARRIER || thread.waiting == SIM_AT_EXCHANGE ||
-            thread.waiting == SIM_AT_CLUSTER_BARRIER) {
-            waits = waits == nullptr ? &thread : waits;
+        if (waits == nullptr && thread.waiting != SIM_RUNS && thread.waiting != SIM_LEFT) {
+            waits = &thread;
         }
     }
-    std::string text =
-        sim_text("deadlock: of %zu threads %d wait at a barrier of the block, %d at one of the "
-                 "cluster, %d for "
-                 "lanes of their warp, and %d have left the kernel",
-                 threads_.size(), counts[SIM_AT_BARRIER], counts[SIM_AT_CLUSTER_BARRIER],
-                 counts[SIM_AT_EXCHANGE], counts[SIM_LEFT]);
-    if (waits != nullptr) {
-        text += sim_text("; thread (%d, %d, %d) waits at %s %d", waits->item[0], waits->item[1],
-                         waits->item[2],
-                         waits->waiting == SIM_AT_EXCHANGE
-                             ? waits->exchanges[waits->exchange_count - 1]->operation
-                             : "line",
-                         waits->site);
+    char where[128] = "";
+    if (waits != nullptr && waits->waiting == SIM_AT_EXCHANGE) {
+        snprintf(where, sizeof where, "; thread (%d, %d, %d) waits in %s", waits->item[0],
+                 waits->item[1], waits->item[2],
+                 waits->exchanges[waits->exchange_count - 1]->operation);
+    } else if (waits != nullptr) {
+        snprintf(where, sizeof where, "; thread (%d, %d, %d) waits at line %d", waits->item[0],
+                 waits->item[1], waits->item[2], waits->site);
     }
-    return text;
+    char text[512];
+    snprintf(
+        text, sizeof text,
+        "deadlock: of %zu threads %d wait at a barrier of the block, %d at one of the cluster, "
+        "%d for lanes of their warp, and %d have left the kernel%s",
+        threads_.size(), counts[SIM_AT_BARRIER], counts[SIM_AT_CLUSTER_BARRIER],
+        counts[SIM_AT_EXCHANGE], counts[SIM_LEFT], where);
+    fail(SIM_LAUNCH_FAILED, text);
 }
 
 /* ---- failures ---- */
 
-void sim_worker_state::fail(sim_outcome why, const std::string &text) {
+void sim_worker_state::compose(const char *text) {
     const sim_thread *const thread = sim_thread_running();
-    message =
-        sim_text("kernel %s, block (%ld, %ld, %ld), thread (%d, %d, %d): ", launch.kernel->name,
-                 thread->block->group[0], thread->block->group[1], thread->block->group[2],
-                 thread->item[0], thread->item[1], thread->item[2]) +
-        text;
+    char head[512];
+    snprintf(head, sizeof head,
+             "kernel %s, block (%ld, %ld, %ld), thread (%d, %d, %d): ", launch.kernel->name,
+             thread->block->group[0], thread->block->group[1], thread->block->group[2],
+             thread->item[0], thread->item[1], thread->item[2]);
+    message = head;
+    message += text;
+}
+
+void sim_worker_state::fail(sim_outcome why, const char *text) {
+    compose(text);
     outcome = why;
     switch_to(&own_);
     abort(); /* nobody goes on with a thread that failed */

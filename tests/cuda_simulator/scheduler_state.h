@@ -89,7 +89,8 @@ class sim_worker_state {
     /* Of the running thread. It has said where it waits; returns when it is ready again. */
     void wait();
     void make_ready(sim_thread *thread);
-    [[noreturn]] void fail(sim_outcome outcome, const std::string &text);
+    /* The stack is abandoned as it is: no object on it may own anything. */
+    [[noreturn]] void fail(sim_outcome outcome, const char *text);
     void arrive(sim_barrier &barrier, int wanted, int site, sim_waiting waiting, const char *what);
     void *shared(sim_shared &memory);
     void *declared(sim_block &block, const void *site, size_t bytes);
@@ -122,7 +123,8 @@ class sim_worker_state {
     void go_on(bool leaving);
     static void fiber_entry();
     [[noreturn]] void run_threads();
-    std::string stuck() const;
+    [[noreturn]] void fail_stuck();
+    void compose(const char *text);
     void abandon();
 };
 
@@ -134,7 +136,5 @@ static inline sim_thread *sim_thread_running() {
 
 /* Fills memory with numbers that are NaN as f32, f16 and bf16. */
 void sim_fill_with_nan(void *memory, size_t bytes);
-
-std::string sim_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif
