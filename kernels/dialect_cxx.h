@@ -32,12 +32,8 @@ typedef unsigned char tdm_s4; /* two elements */
 #include "dialect_host.h"
 #endif
 
-template <class T, int N> struct tdm_vector {
-    tdm_vector<T, N / 2> lo, hi;
-};
-template <class T> struct alignas(16) tdm_vector<T, 4> {
-    T s0, s1, s2, s3;
-};
+template <class T, int N> struct tdm_vector { tdm_vector<T, N / 2> lo, hi; };
+template <class T> struct alignas(16) tdm_vector<T, 4> { T s0, s1, s2, s3; };
 typedef tdm_vector<float, 4> f32x4;
 typedef tdm_vector<float, 8> f32x8;
 typedef tdm_vector<float, 16> f32x16;

@@ -186,9 +186,9 @@ TDM_DEVICE int tdm_load_quad(const tdm_s8 *p, long i) {
 }
 TDM_DEVICE s32x8 s32x8_load_quads(const void *bytes, long i) {
     const tdm_s8 *const p = (const tdm_s8 *)bytes + i;
-    return {{tdm_load_quad(p, 0), tdm_load_quad(p, 4), tdm_load_quad(p, 8), tdm_load_quad(p, 12)},
-            {tdm_load_quad(p, 16), tdm_load_quad(p, 20), tdm_load_quad(p, 24),
-             tdm_load_quad(p, 28)}};
+    return {
+        {tdm_load_quad(p, 0), tdm_load_quad(p, 4), tdm_load_quad(p, 8), tdm_load_quad(p, 12)},
+        {tdm_load_quad(p, 16), tdm_load_quad(p, 20), tdm_load_quad(p, 24), tdm_load_quad(p, 28)}};
 }
 TDM_DEVICE s32x4 tdm_cxx_dot4(int a, s32x4 b, s32x4 c) {
     return {tdm_cxx_dot4(a, b.s0, c.s0), tdm_cxx_dot4(a, b.s1, c.s1), tdm_cxx_dot4(a, b.s2, c.s2),

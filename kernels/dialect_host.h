@@ -9,9 +9,14 @@
 
 #include "simulator_kernel.h"
 
-#define TDM_CUDA_ARCHITECTURE 9999 /* has what any of them has; rows are registered with their own */
+#define TDM_CUDA_ARCHITECTURE                                                                      \
+    9999 /* has what any of them has; rows are registered with their own */
 #define TDM_HOST_KERNEL_(name, x, y, z)                                                            \
-    enum { TDM_CAT2(name, _x) = x, TDM_CAT2(name, _y) = y, TDM_CAT2(name, _z) = z };               \
+    enum {                                                                                         \
+        TDM_CAT2(name, _x) = x,                                                                    \
+        TDM_CAT2(name, _y) = y,                                                                    \
+        TDM_CAT2(name, _z) = z                                                                     \
+    };                                                                                             \
     extern "C" void name
 #define TDM_KERNEL(name) TDM_HOST_KERNEL_(name, 0, 0, 0)
 #define TDM_KERNEL_GROUP(name, x, y, z) TDM_HOST_KERNEL_(name, x, y, z)
