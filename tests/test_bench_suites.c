@@ -1,5 +1,5 @@
 /* `tandem bench gemm --set`, `gemv`, `compute`, `pool`, `outofcore` and `launch` on the device of this run. */
-// ctest: device serial timeout=300
+// ctest: device timeout=300 cost=20
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,7 +3,7 @@
  * GEMM_INT, over a seeded pairwise sample of shapes, types, groups, parameters, placements and batches, within the bound of
  * docs/numerics.md.
  */
-// ctest: device timeout=300
+// ctest: device timeout=300 cost=20
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * The skinny family where its kernels cut: long rows, long K, more than one pass of rows, operands in each other's place; and when
  * it is chosen. The sample of all its factors is that of test_gemm_variants.c.
  */
-// ctest: device timeout=300
+// ctest: device timeout=300 kernels=gemm cost=15
 #include <string.h>
 
 #include "api/gemm_internal.h"

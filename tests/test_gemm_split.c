@@ -2,7 +2,7 @@
  * K split into parts: every row of op GEMM multiplies the parts right, every epilogue joins them right, the choice is the plan's
  * and is said, and the same plan gives the same bits.
  */
-// ctest: device timeout=300
+// ctest: device timeout=300 kernels=gemm cost=20
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

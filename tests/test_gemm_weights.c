@@ -1,5 +1,5 @@
 /* Weights packed once: which plans they serve, and which refuse them. */
-// ctest: device
+// ctest: device kernels=gemm cost=10
 #include <stdlib.h>
 #include <string.h>
 

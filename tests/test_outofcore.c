@@ -68,7 +68,9 @@ static void every_budget(void **state) {
     (void)state;
     static const double shares[] = {0, 0.05, 0.1, 0.2, 0.25, 0.4, 0.6, 0.8, 1.0, 1.3, 2.0, 8.0};
     for (int i = 0; i < COUNT(shares); i++) {
-        outofcore_trial trial = plain(197, 211, 67, shares[i] > 0 ? shares[i] + 0.05 : 0);
+        const double share = shares[i] > 0 ? shares[i] + 0.05 : 0;
+        outofcore_trial trial =
+            test_is_small() ? plain(97, 101, 35, share) : plain(197, 211, 67, share);
         on_each_device("budget", &trial);
         trial.c = TDM_F32;
         trial.beta = 0.5f;
@@ -278,7 +280,9 @@ static void empty(void **state) {
 
 /* Runs of one plan share its slots, whatever streams they are on. */
 DEVICE_TEST(runs_on_two_streams) {
-    outofcore_trial trials[2] = {plain(150, 140, 130, 0.5), plain(150, 140, 130, 0.5)};
+    const outofcore_trial one =
+        test_is_small() ? plain(90, 80, 70, 0.5) : plain(150, 140, 130, 0.5);
+    outofcore_trial trials[2] = {one, one};
     outofcore_operands *operands[2];
     tdm_outofcore_args args[2];
     tdm_outofcore_desc desc;
@@ -292,7 +296,7 @@ DEVICE_TEST(runs_on_two_streams) {
     }
     outofcore_operands_describe(operands[0], &desc);
     TEST_OK(tdm_outofcore_plan_create(device->device, &desc, &plan));
-    for (int round = 0; round < 10; round++)
+    for (int round = 0; round < (test_is_small() ? 4 : 10); round++)
         TEST_OK(
             tdm_outofcore_plan_run(plan, round % 2 ? second : device->stream, &args[round % 2]));
     TEST_OK(tdm_stream_synchronize(second));

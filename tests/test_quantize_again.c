@@ -1,5 +1,5 @@
 /* tdm_requantize and tdm_fake_quantize: every variant on every device, bit for bit as the host reference.
- * ctest: device timeout=240 */
+ * ctest: device timeout=240 cost=50 */
 #include <float.h>
 #include <math.h>
 

@@ -1,5 +1,5 @@
 /* tdm_quantize_dynamic: every variant on every device, bit for bit as the host reference.
- * ctest: device timeout=240 */
+ * ctest: device timeout=240 cost=45 */
 #include <float.h>
 #include <math.h>
 

@@ -1,5 +1,5 @@
 /* Plans follow tuning data: the user's file, the shipped rows, a forced variant with parameters. */
-// ctest: device timeout=300
+// ctest: device timeout=300 kernels=gemm cost=10
 #include <stdio.h>
 #include <string.h>
 
@@ -9,6 +9,7 @@
 #include "tests/support/gemm_table.h"
 #include "tests/support/gemm_trial.h"
 #include "tests/support/tuned_device.h"
+#include "tests/support/variant_cases.h"
 
 static tdm_gemm_desc desc_of(int64_t m, int64_t n, int64_t k) {
     tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
@@ -294,11 +295,14 @@ static bool fits(const test_device *device, const gemm_trial *trial) {
     return status == TDM_OK;
 }
 
-static void run_choice(const test_device *device, const char *name, const char *choice, tdm_dtype a,
-                       tdm_dtype b) {
+/* `number`: of the choice, among those of its row. */
+static void run_choice(const test_device *device, const tdm_variant *variant, int number,
+                       const char *choice, tdm_dtype a, tdm_dtype b) {
     const size_t count = sizeof sizes / sizeof sizes[0];
     for (size_t i = 0; i < (test_is_small() ? count - 1 : count); i++) {
         char text[512];
+        if (!test_part_is_due(device, variant, number + (int)i))
+            continue;
         gemm_trial trial = {.variant = choice};
         trial.item = (op_gemm_case){.m = sizes[i][0],
                                     .n = sizes[i][1],
@@ -310,7 +314,7 @@ static void run_choice(const test_device *device, const char *name, const char *
         trial.item.dtype[OP_GEMM_B] = b;
         trial.item.dtype[OP_GEMM_D] = TDM_F32;
         if (!fits(device, &trial) ||
-            !test_case_begin(device, name, "%s %s", choice, gemm_trial_text(&trial, text)))
+            !test_case_begin(device, variant->name, "%s %s", choice, gemm_trial_text(&trial, text)))
             continue;
         gemm_trial_run(device, &trial);
         test_case_end();
@@ -328,7 +332,7 @@ static void every_shipped_row_is_right(void **state) {
             tdm_tuning_row row;
             assert_int_equal(tdm_tuning_shipped_read(shipped, &row, reason), TDM_TUNING_OK);
             if (test_can_run(device, row.choice.variant))
-                run_choice(device, row.choice.variant->name, shipped->choice, row.a, row.b);
+                run_choice(device, row.choice.variant, i, shipped->choice, row.a, row.b);
         }
 }
 
@@ -355,7 +359,7 @@ static void run_divisions(const test_device *device, const tdm_variant *row) {
         char choice[TDM_CHOICE_TEXT];
         snprintf(choice, sizeof choice, "%s:%s", row->name, parameters[p]);
         if (takes_all(row, parameters[p]))
-            run_choice(device, row->name, choice, b, b);
+            run_choice(device, row, (int)p, choice, b, b);
     }
 }
 
