@@ -78,7 +78,6 @@ enum {
     TDM_GEMM_P_ROWS,
     TDM_GEMM_P_COLUMNS,
     TDM_GEMM_P_A_TYPE,
-    TDM_GEMM_P_QUANTIZED_A = TDM_GEMM_P_A_TYPE, /* of GEMM_WEIGHTS: 1 where A must be quantized */
     TDM_GEMM_P_UNIT = TDM_GEMM_P_A_TYPE, /* integer panel family: bytes of an element of a strip */
     TDM_GEMM_P_B_TYPE,
     TDM_GEMM_P_ITEMS,
@@ -86,6 +85,8 @@ enum {
     TDM_GEMM_P_GROUP_X,
     TDM_GEMM_P_DEPTH = TDM_GEMM_P_GROUP_X /* panel family: rows of B in a block of K */
 };
+/* In place of a type of A, of GEMM_WEIGHTS: any, whose rows must be quantized. */
+#define TDM_GEMM_QUANTIZED_A (-1)
 enum {
     TDM_GEMM_REFERENCE = 1,
     TDM_GEMM_TILED = 2,

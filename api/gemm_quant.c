@@ -324,6 +324,8 @@ tdm_status tdm_gemm_take_quantization(const tdm_gemm_desc *desc, tdm_gemm_proble
 #define SMALL_INTEGER 8
 #define GROUP_STEP 16
 
+static const char rows_are_quantized[] = "rows of A are quantized";
+
 bool tdm_gemm_becomes_integer(const tdm_gemm_problem *p) {
     return p->quantize_a && p->b.dtype == TDM_S8 && p->group >= p->k && p->k <= INT16_MAX &&
            p->k > 0;
@@ -349,11 +351,12 @@ static const char *refuse_lines(const tdm_gemm_problem *problem, char reason[TDM
 
 const char *tdm_gemm_weights_refuse(const tdm_gemm_problem *problem, const tdm_device *device,
                                     int32_t family, char reason[TDM_REASON_TEXT]) {
-    if (!(device->info.capabilities & TDM_CAP_CPU_CORES))
-        return "is for CPU cores";
+    const bool cores = (device->info.capabilities & TDM_CAP_CPU_CORES) != 0;
     if (problem->k == 0)
         return "K is 0";
     if (family == TDM_GEMM_PANEL)
-        return problem->quantize_a ? "rows of A are quantized" : NULL;
+        return !cores ? "is for CPU cores" : problem->quantize_a ? rows_are_quantized : NULL;
+    if (!cores && problem->quantize_a)
+        return rows_are_quantized;
     return refuse_lines(problem, reason);
 }

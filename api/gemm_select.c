@@ -52,17 +52,26 @@ static bool parts_chunks(const tdm_gemm_problem *p) {
     return p->group < p->k && p->group % chunk != 0 && chunk % p->group != 0;
 }
 
+static const char *check_weights(const tdm_gemm_problem *p, const tdm_variant *v) {
+    const int32_t a = v->parameters[TDM_GEMM_P_A_TYPE], b = v->parameters[TDM_GEMM_P_B_TYPE];
+    if (b != 0 && b != (int32_t)p->b.dtype)
+        return "is for another type of B";
+    if (a == TDM_GEMM_QUANTIZED_A && !p->quantize_a)
+        return "is for quantized rows of A";
+    if (a == TDM_GEMM_QUANTIZED_A && parts_chunks(p))
+        return "groups are neither whole chunks of a line nor parts of one";
+    if (a > 0 && a != (int32_t)p->a.dtype)
+        return "is for another type of A";
+    if (a > 0 && p->quantize_a)
+        return "rows of A are quantized";
+    return NULL;
+}
+
 static const char *check_types(const tdm_gemm_problem *p, const tdm_variant *v, char *reason) {
     if (v->op == TDM_OP_GEMM_INT) // s8 and u8 by s8 is what makes an integer problem
         return NULL;
-    if (v->op == TDM_OP_GEMM_WEIGHTS) {
-        if (v->parameters[TDM_GEMM_P_QUANTIZED_A] && !p->quantize_a)
-            return "is for quantized rows of A";
-        if (v->parameters[TDM_GEMM_P_QUANTIZED_A] && parts_chunks(p))
-            return "groups are neither whole chunks of a line nor parts of one";
-        const int32_t b_type = v->parameters[TDM_GEMM_P_B_TYPE];
-        return b_type == 0 || b_type == (int32_t)p->b.dtype ? NULL : "is for another type of B";
-    }
+    if (v->op == TDM_OP_GEMM_WEIGHTS)
+        return check_weights(p, v);
     const bool swaps =
         v->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY && tdm_gemm_skinny_swaps(p);
     const int32_t a = v->parameters[swaps ? TDM_GEMM_P_B_TYPE : TDM_GEMM_P_A_TYPE],

@@ -134,5 +134,5 @@ void tdm_gemm_skinny_divide(const tdm_gemm_plan *plan, tdm_gemm_division *divisi
             division->column_items = panels;
         return;
     }
-    division->column_items = tdm_gemm_skinny_groups(p);
+    division->column_items = p->op == TDM_OP_GEMM_WEIGHTS ? panels : tdm_gemm_skinny_groups(p);
 }

@@ -26,9 +26,10 @@ static int takes_types(const tdm_variant *row, const tune_operands *given) {
         return 0;
     if (row->op == TDM_OP_GEMM_INT) /* whose rows take s8 and u8 */
         return 1;
-    if (row->op == TDM_OP_GEMM_WEIGHTS && row->parameters[TDM_GEMM_P_QUANTIZED_A])
-        return given->quantize_a && (b == 0 || b == (int32_t)given->b);
-    return (a == 0 || a == (int32_t)given->a) && (b == 0 || b == (int32_t)given->b);
+    if (row->op == TDM_OP_GEMM_WEIGHTS && a != 0 &&
+        (a == TDM_GEMM_QUANTIZED_A) != given->quantize_a)
+        return 0;
+    return (a <= 0 || a == (int32_t)given->a) && (b == 0 || b == (int32_t)given->b);
 }
 
 static int fits_device(const tdm_variant *row, const tdm_device_info *device) {

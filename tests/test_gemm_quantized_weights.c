@@ -38,7 +38,7 @@ enum {
 
 static const int64_t rows[] = {1, 2, 3, 4, 7, 16, 0, 17, 33};
 static const int64_t columns[] = {1, 2, 7, 8, 33, 70, 0};
-static const int64_t depths[] = {0, 2, 16, 34, 64, 130, 416, 1100};
+static const int64_t depths[] = {0, 2, 16, 35, 64, 130, 416, 1100};
 static const int64_t groups[] = {0, 16, 32, 64, 128, 256, 96, 24};
 static const tdm_dtype reals[] = {TDM_F32, TDM_F16, TDM_BF16};
 static const tdm_dtype weights[] = {TDM_S8, TDM_S4};
@@ -341,13 +341,17 @@ enum {
 };
 
 /* Rows that say which B they read get it, and as few rows of A as they take. */
-static void fit_levels(const tdm_variant *row, int level[FACTORS]) {
+static void fit_levels(const tdm_variant *row, int first, int level[FACTORS]) {
     if (row && row->parameters[TDM_GEMM_P_B_TYPE] != 0)
         level[F_B_TYPE] = row->parameters[TDM_GEMM_P_B_TYPE] == TDM_S4;
-    if (row && row->parameters[TDM_GEMM_P_QUANTIZED_A])
+    if (row && row->parameters[TDM_GEMM_P_A_TYPE] == TDM_GEMM_QUANTIZED_A)
         level[F_QUANTIZE_A] = 1;
+    if (row && row->parameters[TDM_GEMM_P_A_TYPE] > 0) {
+        level[F_QUANTIZE_A] = 0;
+        level[F_A_TYPE] = row->parameters[TDM_GEMM_P_A_TYPE] - TDM_F32;
+    }
     if (row && row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY) {
-        level[F_M] %= 6;
+        level[F_M] = first ? 4 : level[F_M] % 6; /* more rows than any takes at once */
         if (!level[F_PACKED])
             level[F_TRANSPOSE] |= 2;
     }
@@ -361,7 +365,7 @@ static void run_row(const test_device *device, const tdm_variant *row) {
     for (int cases = 0; pairwise_next(&sample, level); cases++) {
         if (test_is_small() && cases == SMALL_CASES)
             break;
-        fit_levels(row, level);
+        fit_levels(row, cases == 0, level);
         run_trial(device, row ? row->name : NULL, level, seed++);
     }
 }
