@@ -77,6 +77,13 @@ static void count_answer(const infer_case *given, int64_t row, int64_t answer, i
     right->exact += mlp_reference_class(given->exact, row) == label;
 }
 
+static void note_answers(const right_answers *right, infer_result *result) {
+    if (result->images > 0)
+        result->accuracy = (double)right->all / (double)result->images;
+    if (result->unseen > 0)
+        result->difference = (double)(right->unseen - right->exact) / (double)result->unseen;
+}
+
 /* Samples [begin, begin + rows) as one batch; compares those that the reference has. */
 static tdm_status check_batch(mlp_network *network, const infer_case *given, int64_t begin,
                               int64_t rows, int64_t *next_reference, right_answers *right,
@@ -119,11 +126,16 @@ static tdm_status check(mlp_network *network, const infer_case *given, infer_res
         if (result->waited.seconds > given->limit)
             break;
     }
-    if (result->images > 0)
-        result->accuracy = (double)right.all / (double)result->images;
-    if (result->unseen > 0)
-        result->difference = (double)(right.unseen - right.exact) / (double)result->unseen;
+    note_answers(&right, result);
     return TDM_OK;
+}
+
+void infer_count_answers(const infer_case *given, const int64_t *answers, infer_result *result) {
+    right_answers right = {0};
+    for (int64_t row = 0; given->samples->labels && row < given->samples->count; row++)
+        if (answers[row] >= 0)
+            count_answer(given, row, answers[row], result, &right);
+    note_answers(&right, result);
 }
 
 /* ---- times ---- */
@@ -201,7 +213,7 @@ static int keeps_record(const infer_case *given, const infer_result *result) {
            result->accuracy >= recorded - slack;
 }
 
-static int passes(const infer_case *given, const infer_result *result) {
+int infer_passes(const infer_case *given, const infer_result *result) {
     if (result->agreement.rows == 0 || result->agreement.max_share > 1.0)
         return 0;
     if (!given->all_samples || result->images != given->samples->count)
@@ -216,7 +228,7 @@ static tdm_status measure_on(tdm_device *device, tdm_stream *stream, const infer
     result->weight_bytes = mlp_network_weight_bytes(*network);
     snprintf(result->variants, sizeof result->variants, "%s", mlp_network_variants(*network));
     TRY(check(*network, given, result));
-    result->passed = passes(given, result);
+    result->passed = infer_passes(given, result);
     if (!result->passed)
         return TDM_OK;
     TRY(time_pipelined(stream, *network, given, result));
