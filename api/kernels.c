@@ -3,19 +3,28 @@
 
 static tdm_status build(tdm_device *device, const tdm_variant *variant, tdm_kernel *kernel) {
     const tdm_kernel_text *const text = tdm_kernel_text_find(variant->text);
+    const tdm_kernel_image *const image = tdm_kernel_image_find(variant->text);
     if (!text)
         return tdm_fail(TDM_INTERNAL, "%s: the text %s is not in the library", variant->name,
                         variant->text);
+    const tdm_prebuilt prebuilt = {.data = image ? image->data : NULL,
+                                   .bytes = image ? (size_t)(image->end - image->data) : 0,
+                                   .stand_in = image && image->stand_in};
     const tdm_kernel_source source = {.entry = variant->name,
                                       .text = text->text,
                                       .text_bytes = text->length,
-                                      .defines = variant->defines};
+                                      .defines = variant->defines,
+                                      .prebuilt = image ? &prebuilt : NULL};
     kernel->variant = variant;
     TDM_TRY(device->api->kernel_build(device->native, &source, &kernel->native));
     const tdm_status status = device->api->kernel_limits(kernel->native, &kernel->limits);
     if (status != TDM_OK)
         device->api->kernel_release(kernel->native);
     return status;
+}
+
+const char *tdm_prebuilt_architectures(void) {
+    return tdm_kernel_image_architectures;
 }
 
 static tdm_kernel *built_kernel(const tdm_device *device, const tdm_variant *variant) {

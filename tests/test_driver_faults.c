@@ -56,7 +56,7 @@ static tdm_status find_device(job *j, int *index) {
     j->retries++;
     if (status == TDM_NO_DEVICE && tdm_context_note_count(j->context) < 2)
         test_case_fail(
-            "the device is gone and no note says why"); // one is "cuda: not in this build"
+            "the device is gone and no note says why"); // one is of the missing CUDA driver
     tdm_context_destroy(j->context);
     j->context = NULL;
     STEP(tdm_context_create(NULL, &j->context));

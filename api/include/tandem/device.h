@@ -132,7 +132,7 @@ TDM_API int tdm_context_device_count(const tdm_context *context);
 
 /*
  * Number of notes: one sentence for each backend, platform or device that was passed over, e.g.
- * "cuda: not in this build" or "opencl: platform Clover has no devices". Thread-safe. Since 0.1.
+ * "cuda: no driver: libcuda.so.1: ..." or "opencl: platform Clover has no devices". Thread-safe. Since 0.1.
  */
 TDM_API int tdm_context_note_count(const tdm_context *context);
 
