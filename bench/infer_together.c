@@ -126,10 +126,10 @@ static void open_party(const infer_case *given, party_thread *own) {
     snprintf(result->variants, sizeof result->variants, "%s", mlp_network_variants(own->network));
 }
 
-static void close_party(party_thread *own) {
-    infer_result *const result = &own->party->result;
+static void close_party(infer_party *party, const party_thread *own) {
+    infer_result *const result = &party->result;
     if (result->status == TDM_OK) {
-        result->status = tdm_device_memory_stats(own->party->device, &result->memory);
+        result->status = tdm_device_memory_stats(party->device, &result->memory);
         note_failure(result);
     }
     mlp_network_destroy(own->network);
@@ -245,7 +245,7 @@ void infer_together_measure(const infer_case *given, infer_together *together) {
     if (!any_failed(together))
         measure_with(given, together, threads, answers);
     for (int i = 0; i < together->party_count; i++)
-        close_party(&threads[i]);
+        close_party(&together->parties[i], &threads[i]);
     gather(together);
     together->all.passed = together->all.status == TDM_OK && infer_passes(given, &together->all);
     free(answers);
