@@ -8,7 +8,7 @@
 #include "bench/bench_runner.h"
 
 /* The peers of `bench gemm`, for the option table. */
-#define BENCH_GEMM_PEERS "openblas|openblas-best|onednn|clblast"
+#define BENCH_GEMM_PEERS "openblas|openblas-best|onednn|clblast|cublas|cublaslt"
 
 /*
  * Tandem against Tandem: a second worker of the same program. Its rows should agree within this

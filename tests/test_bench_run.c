@@ -363,6 +363,25 @@ static void the_cache_command_knows_the_librarys_files(void **state) {
     assert_int_equal(rmdir(folder), 0);
 }
 
+/* Built where the toolkit is; what they say where no GPU is is what most people will read. */
+static void peers_of_cuda_are_measured_or_say_why(void **state) {
+    (void)state;
+    cJSON *const root =
+        run_json("bench gemm --quick --shapes 32x32x32 --roof none --vs cublas,cublaslt", NULL, 0);
+    static const char *const peers[] = {"cublas", "cublaslt"};
+    for (int i = 0; i < 2; i++) {
+        const cJSON *const row = find_row(root, peers[i], "f32 32x32x32 nn");
+        if (strcmp(text(row, "status"), "skipped") != 0) {
+            expect_measured(row);
+            continue;
+        }
+        const char *const reason = peer_is_built(peers[i]) ? "no CUDA device" : "no worker program";
+        if (!strstr(text(row, "reason"), reason))
+            fail_msg("%s: '%s'", peers[i], text(row, "reason"));
+    }
+    cJSON_Delete(root);
+}
+
 /* A peer of the user's: a script in TANDEM_PEER_DIR stands before the one that is built. */
 static void write_peer(const char *folder, const char *peer, const char *script) {
     char path[256];
@@ -512,6 +531,7 @@ int main(void) {
         cmocka_unit_test(onednn_multiplies_integers_or_is_seen_to_fail),
         cmocka_unit_test(memory_moves_bytes),
         cmocka_unit_test(the_cache_command_knows_the_librarys_files),
+        cmocka_unit_test(peers_of_cuda_are_measured_or_say_why),
         cmocka_unit_test(peers_that_fail_do_not_end_the_run),
         cmocka_unit_test(a_worker_refuses_a_device_that_is_another_one),
         cmocka_unit_test(the_table_has_a_row_for_each_implementation),

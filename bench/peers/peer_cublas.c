@@ -1,0 +1,104 @@
+/*
+ * The worker of cuBLAS: cublasGemmStridedBatchedEx with sums in f32 (f32 without TF32, f16, bf16) or s32 (s8), on the GPU that
+ * the request names. What runs on the GPU is the library's choice.
+ */
+#include <stdlib.h>
+
+#include "bench/peers/peer_cuda_gemm.h"
+
+typedef struct cublas_state {
+    cuda_gemm gemm;
+    cublasHandle_t handle; /* NULL until the first case */
+} cublas_state;
+
+static void identify(void *state, worker_text *reply) {
+    int major = 0, minor = 0, patch = 0;
+    (void)state;
+    cublasGetProperty(MAJOR_VERSION, &major);
+    cublasGetProperty(MINOR_VERSION, &minor);
+    cublasGetProperty(PATCH_LEVEL, &patch);
+    worker_text version = {.length = 0};
+    worker_text_set(&version, "%d.%d.%d", major, minor, patch);
+    worker_field_add(reply, "version", version.text);
+}
+
+static worker_answer open_handle(cublas_state *own, worker_text *reply) {
+    if (own->handle != NULL)
+        return WORKER_OK;
+    cublasStatus_t status = cublasCreate(&own->handle);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = cublasSetStream(own->handle, own->gemm.stream);
+    return status == CUBLAS_STATUS_SUCCESS
+               ? WORKER_OK
+               : cuda_gemm_refuse(reply, "cublasCreate", cublasGetStatusString(status));
+}
+
+static cublasStatus_t multiply(cublas_state *own) {
+    const cuda_gemm_shape s = cuda_gemm_shape_of(&own->gemm.item);
+    const cuda_gemm_scale one = cuda_gemm_number(&s, 1), zero = cuda_gemm_number(&s, 0);
+    return cublasGemmStridedBatchedEx(
+        own->handle, s.left_way, s.right_way, s.rows, s.columns, s.depth, &one,
+        cuda_gemm_next(&own->gemm), s.input, s.left_pitch, s.left_step, own->gemm.a, s.input,
+        s.right_pitch, s.right_step, &zero, own->gemm.d, s.output, s.output_pitch, s.output_step,
+        s.batch, s.compute, CUBLAS_GEMM_DEFAULT);
+}
+
+/* Whether the library has the product shows only when it is asked for. */
+static worker_answer describe(void *state, const char *request, worker_text *reply) {
+    cublas_state *const own = state;
+    worker_answer answer = cuda_gemm_describe(&own->gemm, request, reply);
+    if (answer == WORKER_OK)
+        answer = open_handle(own, reply);
+    if (answer != WORKER_OK)
+        return answer;
+    const cublasStatus_t status = multiply(own);
+    if (status != CUBLAS_STATUS_SUCCESS) {
+        worker_text_set(reply, "cuBLAS in %s: %s", gemm_types_name(own->gemm.item.types),
+                        cublasGetStatusString(status));
+        return status == CUBLAS_STATUS_NOT_SUPPORTED ? WORKER_SKIP : WORKER_FAIL;
+    }
+    worker_field_add(reply, "variant", "cublasGemmStridedBatchedEx");
+    return cuda_gemm_wait(&own->gemm, reply);
+}
+
+static worker_answer enqueue(void *state, worker_text *reply) {
+    const cublasStatus_t status = multiply(state);
+    return status == CUBLAS_STATUS_SUCCESS
+               ? WORKER_OK
+               : cuda_gemm_refuse(reply, "cuBLAS", cublasGetStatusString(status));
+}
+
+static worker_answer wait_for_stream(void *state, worker_text *reply) {
+    return cuda_gemm_wait(&((cublas_state *)state)->gemm, reply);
+}
+
+static size_t output_bytes(void *state) {
+    return cuda_gemm_output_bytes(&((cublas_state *)state)->gemm);
+}
+
+static worker_answer output(void *state, void *bytes, worker_text *reply) {
+    return cuda_gemm_output(&((cublas_state *)state)->gemm, bytes, reply);
+}
+
+static void release(void *state) {
+    cuda_gemm_release(&((cublas_state *)state)->gemm);
+}
+
+int main(void) {
+    static const worker_implementation cublas = {
+        .name = "cublas",
+        .identify = identify,
+        .describe = describe,
+        .enqueue = enqueue,
+        .wait = wait_for_stream,
+        .output_bytes = output_bytes,
+        .output = output,
+        .release = release,
+    };
+    cublas_state state = {.handle = NULL};
+    setenv("NVIDIA_TF32_OVERRIDE", "0", 1);
+    const int code = worker_serve(&cublas, &state);
+    if (state.handle != NULL)
+        cublasDestroy(state.handle);
+    return code;
+}

@@ -1,0 +1,226 @@
+/*
+ * The worker of cuBLASLt: for each case all algorithms that its heuristic returns are timed in this process, on the same
+ * operands and copies of B as the measurement, and the fastest is what runs.
+ */
+#include <cublasLt.h>
+#include <stdlib.h>
+
+#include "bench/peers/peer_cuda_gemm.h"
+
+enum {
+    MAX_ALGORITHMS = 64,
+    TRIAL_CALLS = 10
+};
+
+#define WORKSPACE_BYTES ((size_t)32 << 20)
+
+typedef struct lt_state {
+    cuda_gemm gemm;
+    cublasLtHandle_t handle; /* NULL until the first case, as the next three */
+    void *workspace;
+    cudaEvent_t begin, end;
+    cublasLtMatmulDesc_t operation;
+    cublasLtMatrixLayout_t left, right, output;
+    cublasLtMatmulAlgo_t algorithm;
+} lt_state;
+
+static void identify(void *state, worker_text *reply) {
+    (void)state;
+    worker_field_add_integer(reply, "version", (int64_t)cublasLtGetVersion());
+}
+
+/* ---- what is multiplied -------------------------------------------------------------------------- */
+
+static worker_answer open_handle(lt_state *own, worker_text *reply) {
+    if (own->handle != NULL)
+        return WORKER_OK;
+    const cublasStatus_t status = cublasLtCreate(&own->handle);
+    if (status != CUBLAS_STATUS_SUCCESS)
+        return cuda_gemm_refuse(reply, "cublasLtCreate", cublasLtGetStatusString(status));
+    cudaError_t code = cudaMalloc(&own->workspace, WORKSPACE_BYTES);
+    if (code == cudaSuccess)
+        code = cudaEventCreate(&own->begin);
+    if (code == cudaSuccess)
+        code = cudaEventCreate(&own->end);
+    return code == cudaSuccess ? WORKER_OK
+                               : cuda_gemm_refuse(reply, "workspace", cudaGetErrorString(code));
+}
+
+/* A matrix as it lies in memory: `way` says whether the product takes it so. */
+static cublasStatus_t layout_of(cublasLtMatrixLayout_t *layout, cudaDataType_t type,
+                                cublasOperation_t way, int rows, int columns, int pitch, int batch,
+                                long long step) {
+    const int turned = way == CUBLAS_OP_T;
+    const int32_t count = batch;
+    const int64_t distance = step;
+    cublasStatus_t status =
+        cublasLtMatrixLayoutCreate(layout, type, (uint64_t)(turned ? columns : rows),
+                                   (uint64_t)(turned ? rows : columns), pitch);
+    if (status == CUBLAS_STATUS_SUCCESS && batch > 1)
+        status = cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
+                                                  &count, sizeof count);
+    if (status == CUBLAS_STATUS_SUCCESS && batch > 1)
+        status = cublasLtMatrixLayoutSetAttribute(
+            *layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &distance, sizeof distance);
+    return status;
+}
+
+static cublasStatus_t describe_operation(lt_state *own, const cuda_gemm_shape *s) {
+    cublasStatus_t status = cublasLtMatmulDescCreate(&own->operation, s->compute, s->scale);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = cublasLtMatmulDescSetAttribute(own->operation, CUBLASLT_MATMUL_DESC_TRANSA,
+                                                &s->left_way, sizeof s->left_way);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = cublasLtMatmulDescSetAttribute(own->operation, CUBLASLT_MATMUL_DESC_TRANSB,
+                                                &s->right_way, sizeof s->right_way);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = layout_of(&own->left, s->input, s->left_way, s->rows, s->depth, s->left_pitch,
+                           s->batch, s->left_step);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = layout_of(&own->right, s->input, s->right_way, s->depth, s->columns,
+                           s->right_pitch, s->batch, s->right_step);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = layout_of(&own->output, s->output, CUBLAS_OP_N, s->rows, s->columns,
+                           s->output_pitch, s->batch, s->output_step);
+    return status;
+}
+
+static cublasStatus_t multiply(lt_state *own, const cublasLtMatmulAlgo_t *algorithm) {
+    const cuda_gemm_shape s = cuda_gemm_shape_of(&own->gemm.item);
+    const cuda_gemm_scale one = cuda_gemm_number(&s, 1), zero = cuda_gemm_number(&s, 0);
+    return cublasLtMatmul(own->handle, own->operation, &one, cuda_gemm_next(&own->gemm), own->left,
+                          own->gemm.a, own->right, &zero, own->gemm.d, own->output, own->gemm.d,
+                          own->output, algorithm, own->workspace, WORKSPACE_BYTES,
+                          own->gemm.stream);
+}
+
+/* ---- the fastest algorithm -------------------------------------------------------------------------- */
+
+static cublasStatus_t ask(lt_state *own, cublasLtMatmulHeuristicResult_t *found, int *count) {
+    const size_t bytes = WORKSPACE_BYTES;
+    cublasLtMatmulPreference_t preference = NULL;
+    cublasStatus_t status = cublasLtMatmulPreferenceCreate(&preference);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = cublasLtMatmulPreferenceSetAttribute(
+            preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes, sizeof bytes);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = cublasLtMatmulAlgoGetHeuristic(own->handle, own->operation, own->left, own->right,
+                                                own->output, own->output, preference,
+                                                MAX_ALGORITHMS, found, count);
+    if (preference != NULL)
+        cublasLtMatmulPreferenceDestroy(preference);
+    return status;
+}
+
+/* Milliseconds of some calls after one that is not timed; negative where the algorithm does not run. */
+static float time_algorithm(lt_state *own, const cublasLtMatmulAlgo_t *algorithm) {
+    float milliseconds = -1;
+    if (multiply(own, algorithm) != CUBLAS_STATUS_SUCCESS)
+        return -1;
+    cudaEventRecord(own->begin, own->gemm.stream);
+    for (int i = 0; i < TRIAL_CALLS; i++)
+        if (multiply(own, algorithm) != CUBLAS_STATUS_SUCCESS)
+            return -1;
+    cudaEventRecord(own->end, own->gemm.stream);
+    if (cudaEventSynchronize(own->end) != cudaSuccess ||
+        cudaEventElapsedTime(&milliseconds, own->begin, own->end) != cudaSuccess)
+        return -1;
+    return milliseconds;
+}
+
+static worker_answer choose(lt_state *own, worker_text *reply) {
+    cublasLtMatmulHeuristicResult_t found[MAX_ALGORITHMS];
+    int count = 0, best = -1;
+    float least = 0;
+    const cublasStatus_t status = ask(own, found, &count);
+    for (int i = 0; status == CUBLAS_STATUS_SUCCESS && i < count; i++) {
+        const float time =
+            found[i].state == CUBLAS_STATUS_SUCCESS ? time_algorithm(own, &found[i].algo) : -1;
+        if (time >= 0 && (best < 0 || time < least)) {
+            best = i;
+            least = time;
+        }
+    }
+    if (best < 0) {
+        worker_text_set(reply, "cuBLASLt has no algorithm for %s in this layout (%s)",
+                        gemm_types_name(own->gemm.item.types), cublasLtGetStatusString(status));
+        return WORKER_SKIP;
+    }
+    own->algorithm = found[best].algo;
+    worker_text variant = {.length = 0};
+    worker_text_set(&variant, "heuristic %d of %d", best + 1, count);
+    worker_field_add(reply, "variant", variant.text);
+    return WORKER_OK;
+}
+
+/* ---- the worker ---------------------------------------------------------------------------------------- */
+
+static worker_answer describe(void *state, const char *request, worker_text *reply) {
+    lt_state *const own = state;
+    worker_answer answer = cuda_gemm_describe(&own->gemm, request, reply);
+    if (answer == WORKER_OK)
+        answer = open_handle(own, reply);
+    if (answer != WORKER_OK)
+        return answer;
+    const cuda_gemm_shape shape = cuda_gemm_shape_of(&own->gemm.item);
+    const cublasStatus_t status = describe_operation(own, &shape);
+    if (status != CUBLAS_STATUS_SUCCESS)
+        return cuda_gemm_refuse(reply, "cuBLASLt layouts", cublasLtGetStatusString(status));
+    return choose(own, reply);
+}
+
+static worker_answer enqueue(void *state, worker_text *reply) {
+    lt_state *const own = state;
+    const cublasStatus_t status = multiply(own, &own->algorithm);
+    return status == CUBLAS_STATUS_SUCCESS
+               ? WORKER_OK
+               : cuda_gemm_refuse(reply, "cublasLtMatmul", cublasLtGetStatusString(status));
+}
+
+static worker_answer wait_for_stream(void *state, worker_text *reply) {
+    return cuda_gemm_wait(&((lt_state *)state)->gemm, reply);
+}
+
+static size_t output_bytes(void *state) {
+    return cuda_gemm_output_bytes(&((lt_state *)state)->gemm);
+}
+
+static worker_answer output(void *state, void *bytes, worker_text *reply) {
+    return cuda_gemm_output(&((lt_state *)state)->gemm, bytes, reply);
+}
+
+static void release_layout(cublasLtMatrixLayout_t *layout) {
+    if (*layout != NULL)
+        cublasLtMatrixLayoutDestroy(*layout);
+    *layout = NULL;
+}
+
+static void release(void *state) {
+    lt_state *const own = state;
+    release_layout(&own->left);
+    release_layout(&own->right);
+    release_layout(&own->output);
+    if (own->operation != NULL)
+        cublasLtMatmulDescDestroy(own->operation);
+    own->operation = NULL;
+    cuda_gemm_release(&own->gemm);
+}
+
+int main(void) {
+    static const worker_implementation cublaslt = {
+        .name = "cublaslt",
+        .identify = identify,
+        .describe = describe,
+        .enqueue = enqueue,
+        .wait = wait_for_stream,
+        .output_bytes = output_bytes,
+        .output = output,
+        .release = release,
+    };
+    lt_state state = {.handle = NULL};
+    setenv("NVIDIA_TF32_OVERRIDE", "0", 1);
+    const int code = worker_serve(&cublaslt, &state);
+    if (state.handle != NULL)
+        cublasLtDestroy(state.handle);
+    return code;
+}

@@ -1,0 +1,181 @@
+#include "bench/peers/peer_cuda_gemm.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MAX_NAME = 256
+};
+
+worker_answer cuda_gemm_refuse(worker_text *reply, const char *what, const char *why) {
+    worker_text_set(reply, "%s: %s", what, why);
+    return WORKER_FAIL;
+}
+
+static worker_answer refuse(worker_text *reply, const char *what, cudaError_t code) {
+    return cuda_gemm_refuse(reply, what, cudaGetErrorString(code));
+}
+
+/* ---- the GPU -------------------------------------------------------------------------------------- */
+
+static int find_device(const char *name, int count) {
+    for (int i = 0; i < count; i++) {
+        struct cudaDeviceProp properties;
+        if (cudaGetDeviceProperties(&properties, i) == cudaSuccess &&
+            (name[0] == '\0' || strcmp(properties.name, name) == 0))
+            return i;
+    }
+    return -1;
+}
+
+/* It stays the same for the life of the worker: the first request decides. */
+static worker_answer open_device(cuda_gemm *gemm, const char *request, worker_text *reply) {
+    char name[MAX_NAME];
+    int count = 0;
+    if (gemm->stream != NULL)
+        return WORKER_OK;
+    worker_field(request, "device", name, sizeof name);
+    const cudaError_t code = cudaGetDeviceCount(&count);
+    if (code != cudaSuccess || count == 0) {
+        worker_text_set(reply, "no CUDA device: %s", cudaGetErrorString(code));
+        return WORKER_SKIP;
+    }
+    const int device = find_device(name, count);
+    if (device < 0) {
+        worker_text_set(reply, "no CUDA device '%s'", name);
+        return WORKER_SKIP;
+    }
+    cudaError_t made = cudaSetDevice(device);
+    if (made == cudaSuccess)
+        made = cudaStreamCreateWithFlags(&gemm->stream, cudaStreamNonBlocking);
+    return made == cudaSuccess ? WORKER_OK : refuse(reply, "opening the GPU", made);
+}
+
+/* ---- the case --------------------------------------------------------------------------------------- */
+
+static const struct {
+    gemm_types types;
+    cudaDataType_t input, output, scale;
+    cublasComputeType_t compute;
+} products[] = {
+    // Sums in f32; that f32 is not cut to TF32 is said in the environment too.
+    {GEMM_F32, CUDA_R_32F, CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F},
+    {GEMM_F16, CUDA_R_16F, CUDA_R_16F, CUDA_R_32F, CUBLAS_COMPUTE_32F},
+    {GEMM_BF16, CUDA_R_16BF, CUDA_R_16BF, CUDA_R_32F, CUBLAS_COMPUTE_32F},
+    {GEMM_S8, CUDA_R_8I, CUDA_R_32I, CUDA_R_32I, CUBLAS_COMPUTE_32I},
+};
+
+static int find_product(gemm_types types) {
+    for (int i = 0; i < (int)(sizeof products / sizeof products[0]); i++)
+        if (products[i].types == types)
+            return i;
+    return -1;
+}
+
+cuda_gemm_shape cuda_gemm_shape_of(const gemm_case *item) {
+    const int m = (int)item->m, n = (int)item->n, k = (int)item->k;
+    const int row = find_product(item->types);
+    return (cuda_gemm_shape){
+        .rows = n,
+        .columns = m,
+        .depth = k,
+        .batch = (int)gemm_case_batch(item),
+        .left_way = item->transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N,
+        .right_way = item->transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N,
+        .left_pitch = item->transpose_b ? k : n,
+        .right_pitch = item->transpose_a ? m : k,
+        .output_pitch = n,
+        .left_step = (long long)k * n,
+        .right_step = (long long)m * k,
+        .output_step = (long long)m * n,
+        .input = products[row].input,
+        .output = products[row].output,
+        .scale = products[row].scale,
+        .compute = products[row].compute,
+    };
+}
+
+cuda_gemm_scale cuda_gemm_number(const cuda_gemm_shape *shape, int value) {
+    return shape->scale == CUDA_R_32I ? (cuda_gemm_scale){.whole = value}
+                                      : (cuda_gemm_scale){.real = (float)value};
+}
+
+static worker_answer read_case(cuda_gemm *gemm, const char *request, worker_text *reply) {
+    char suite[16];
+    worker_field(request, "suite", suite, sizeof suite);
+    if (strcmp(suite, "gemm") != 0) {
+        worker_text_set(reply, "this peer runs gemm only");
+        return WORKER_SKIP;
+    }
+    if (gemm_case_read(request, &gemm->item) != 0)
+        return cuda_gemm_refuse(reply, "gemm", "the case cannot be read");
+    if (find_product(gemm->item.types) < 0) {
+        worker_text_set(reply, "there is no product in %s", gemm_types_name(gemm->item.types));
+        return WORKER_SKIP;
+    }
+    if (gemm->item.prepacked) {
+        worker_text_set(reply, "nothing is packed in advance, see --packing inside");
+        return WORKER_SKIP;
+    }
+    return WORKER_OK;
+}
+
+/* `count` copies of what the host made, each at a multiple of 256 bytes. */
+static cudaError_t bring(const gemm_case *item, op_gemm_operand operand, int count, size_t *step,
+                         char **memory) {
+    const size_t bytes = gemm_case_bytes(item, operand);
+    *step = (bytes + 255) / 256 * 256;
+    void *const data = gemm_case_create(item, operand);
+    if (data == NULL)
+        return cudaErrorMemoryAllocation;
+    cudaError_t code = cudaMalloc((void **)memory, (size_t)count * *step);
+    for (int i = 0; i < count && code == cudaSuccess; i++)
+        code = cudaMemcpy(*memory + (size_t)i * *step, data, bytes, cudaMemcpyHostToDevice);
+    free(data);
+    return code;
+}
+
+worker_answer cuda_gemm_describe(cuda_gemm *gemm, const char *request, worker_text *reply) {
+    size_t step;
+    worker_answer answer = read_case(gemm, request, reply);
+    if (answer == WORKER_OK)
+        answer = open_device(gemm, request, reply);
+    if (answer != WORKER_OK)
+        return answer;
+    gemm->turn = 0;
+    cudaError_t code = bring(&gemm->item, OP_GEMM_A, 1, &step, &gemm->a);
+    if (code == cudaSuccess)
+        code = bring(&gemm->item, OP_GEMM_D, 1, &step, &gemm->d);
+    if (code == cudaSuccess)
+        code = bring(&gemm->item, OP_GEMM_B, gemm_case_copies(&gemm->item), &gemm->copy_bytes,
+                     &gemm->b);
+    return code == cudaSuccess ? WORKER_OK : refuse(reply, "operands", code);
+}
+
+char *cuda_gemm_next(cuda_gemm *gemm) {
+    char *const b = gemm->b + (size_t)gemm->turn * gemm->copy_bytes;
+    gemm->turn = (gemm->turn + 1) % gemm_case_copies(&gemm->item);
+    return b;
+}
+
+worker_answer cuda_gemm_wait(cuda_gemm *gemm, worker_text *reply) {
+    const cudaError_t code = cudaStreamSynchronize(gemm->stream);
+    return code == cudaSuccess ? WORKER_OK : refuse(reply, "cudaStreamSynchronize", code);
+}
+
+size_t cuda_gemm_output_bytes(const cuda_gemm *gemm) {
+    return gemm->d == NULL ? 0 : gemm_case_bytes(&gemm->item, OP_GEMM_D);
+}
+
+worker_answer cuda_gemm_output(const cuda_gemm *gemm, void *bytes, worker_text *reply) {
+    const cudaError_t code =
+        cudaMemcpy(bytes, gemm->d, cuda_gemm_output_bytes(gemm), cudaMemcpyDeviceToHost);
+    return code == cudaSuccess ? WORKER_OK : refuse(reply, "cudaMemcpy", code);
+}
+
+void cuda_gemm_release(cuda_gemm *gemm) {
+    cudaFree(gemm->a);
+    cudaFree(gemm->b);
+    cudaFree(gemm->d);
+    gemm->a = gemm->b = gemm->d = NULL;
+}

@@ -1,0 +1,57 @@
+/* What the workers of cuBLAS and cuBLASLt share: the GPU, the operands of the present case, the types. */
+#ifndef BENCH_PEERS_PEER_CUDA_GEMM_H
+#define BENCH_PEERS_PEER_CUDA_GEMM_H
+
+#include <cublas_v2.h>
+#include <cuda_runtime_api.h>
+
+#include "bench/gemm_case.h"
+#include "bench/worker_serve.h"
+
+typedef struct cuda_gemm {
+    gemm_case item;
+    cudaStream_t stream; /* NULL until the first case */
+    char *a, *b, *d;     /* on the GPU; B as many times as the case takes it in turn */
+    size_t copy_bytes;   /* from one B to the next */
+    int turn;
+} cuda_gemm;
+
+/*
+ * Column by column, as both libraries read matrices, a dense D by rows is its transpose: rows and columns change places, and
+ * A with B. `left` is B.
+ */
+typedef struct cuda_gemm_shape {
+    int rows, columns, depth, batch;
+    cublasOperation_t left_way, right_way;
+    int left_pitch, right_pitch, output_pitch;
+    long long left_step, right_step,
+        output_step; /* elements from one matrix of the batch to the next */
+    cudaDataType_t input, output, scale;
+    cublasComputeType_t compute;
+} cuda_gemm_shape;
+
+/* One and zero in the type that scales are of. */
+typedef union cuda_gemm_scale {
+    float real;
+    int32_t whole;
+} cuda_gemm_scale;
+
+/*
+ * Read the request, open the GPU that it names (or the first of all) at the first case, and bring A, B and D to it. WORKER_SKIP
+ * where there is no such GPU, or the libraries have no such product.
+ */
+worker_answer cuda_gemm_describe(cuda_gemm *gemm, const char *request, worker_text *reply);
+cuda_gemm_shape cuda_gemm_shape_of(const gemm_case *item);
+cuda_gemm_scale cuda_gemm_number(const cuda_gemm_shape *shape, int value);
+
+/* The copy of B for the next call. */
+char *cuda_gemm_next(cuda_gemm *gemm);
+
+worker_answer cuda_gemm_wait(cuda_gemm *gemm, worker_text *reply);
+size_t cuda_gemm_output_bytes(const cuda_gemm *gemm);
+worker_answer cuda_gemm_output(const cuda_gemm *gemm, void *bytes, worker_text *reply);
+void cuda_gemm_release(cuda_gemm *gemm);
+
+worker_answer cuda_gemm_refuse(worker_text *reply, const char *what, const char *why);
+
+#endif
