@@ -75,6 +75,17 @@
  *               TDM_COPYV(N, to, i, from, j) moves N elements of one storage type, bits unchanged
  * Blobs         tdm_dims { long v[8]; } by value; an array in a blob is indexed by constants only
  *
+ *               TDM_LOADV_GLOBAL, TDM_STOREV_GLOBAL, TDM_INT_LOADV_GLOBAL, TDM_INT_STOREV_GLOBAL: as without _GLOBAL, where p is
+ *               known to be global: one access where the address allows, and the device does not find that out by itself
+ * Copies        tdm_async_copy_16(to, from, bytes_valid) 16 bytes from global to local memory, both aligned to 16, of which
+ *               those past bytes_valid are not read and become zeros; tdm_async_copy_4(to, from, bytes_valid) 4 bytes, all or
+ *               none of them valid; tdm_async_commit() makes a group of the item's copies so
+ *               far, tdm_async_wait(N) waits until at most N groups, a number as written in the text, are under way. The
+ *               item's own copies are there after that, those of others after a barrier too. Where a device has no such
+ *               copies they are plain ones.
+ * Warps         in texts *.cu alone, for 32 neighbouring items that all take part: tdm_warp_lane()
+ *               tdm_warp_shuffle(x, lane) tdm_warp_shuffle_xor(x, lanes) tdm_warp_shuffle_down(x, lanes)
+ *               tdm_warp_ballot(vote) tdm_warp_barrier()
  *               tdm_mad(a,b,c), for both too: a·b + c with one rounding or two, whichever the device does fast.
  *               tdm_fma is a slow subroutine where the hardware has none, so long sums take tdm_mad unless
  *               their row requires the hardware.

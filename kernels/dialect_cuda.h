@@ -134,5 +134,63 @@ TDM_DEVICE void tdm_cxx_stream(float x, float *p) {
 TDM_DEVICE void tdm_cxx_stream_4(float a, float b, float c, float d, float *p) {
     __stcs((float4 *)p, make_float4(a, b, c, d));
 }
+template <class W> TDM_DEVICE void tdm_cxx_store_word(void *p, W word) {
+    *(W *)p = word;
+}
+
+/* ---- copies that run on; a plain copy before sm_80 ---- */
+
+TDM_DEVICE void tdm_async_copy_16(void *to, const void *from, int bytes_valid) {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                 :
+                 : "r"((uint)__cvta_generic_to_shared(to)), "l"(__cvta_generic_to_global(from)),
+                   "r"(bytes_valid)
+                 : "memory");
+#else
+    for (int n = 0; n < 16; n++)
+        ((unsigned char *)to)[n] = n < bytes_valid ? ((const unsigned char *)from)[n] : 0;
+#endif
+}
+TDM_DEVICE void tdm_async_copy_4(void *to, const void *from, int bytes_valid) {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;"
+                 :
+                 : "r"((uint)__cvta_generic_to_shared(to)), "l"(__cvta_generic_to_global(from)),
+                   "r"(bytes_valid)
+                 : "memory");
+#else
+    *(uint *)to = bytes_valid > 0 ? *(const uint *)from : 0u;
+#endif
+}
+#if __CUDA_ARCH__ >= 800
+#define tdm_async_commit() asm volatile("cp.async.commit_group;" : : : "memory")
+#define tdm_async_wait(pending) asm volatile("cp.async.wait_group %0;" : : "n"(pending) : "memory")
+#else
+#define tdm_async_commit() ((void)0)
+#define tdm_async_wait(pending) ((void)0)
+#endif
+
+/* ---- warps ---- */
+
+#define TDM_CUDA_ALL_LANES 0xffffffffu
+TDM_DEVICE int tdm_warp_lane() {
+    int lane;
+    asm("mov.u32 %0, %%laneid;" : "=r"(lane));
+    return lane;
+}
+template <class T> TDM_DEVICE T tdm_warp_shuffle(T x, int lane) {
+    return __shfl_sync(TDM_CUDA_ALL_LANES, x, lane);
+}
+template <class T> TDM_DEVICE T tdm_warp_shuffle_xor(T x, int lanes) {
+    return __shfl_xor_sync(TDM_CUDA_ALL_LANES, x, lanes);
+}
+template <class T> TDM_DEVICE T tdm_warp_shuffle_down(T x, int lanes) {
+    return __shfl_down_sync(TDM_CUDA_ALL_LANES, x, lanes);
+}
+TDM_DEVICE uint tdm_warp_ballot(int vote) {
+    return __ballot_sync(TDM_CUDA_ALL_LANES, vote);
+}
+#define tdm_warp_barrier() __syncwarp()
 
 #endif

@@ -118,24 +118,105 @@ TDM_DEVICE void s32x4_store_s4(s32x4 v, tdm_s4 *p, long i) {
 }
 TDM_CXX_STORE_HALVES_(s32, s4)
 
-/* ---- aligned vectors ---- */
+/* ---- aligned vectors: one access for four elements ---- */
 
-TDM_DEVICE f32x4 f32x4_loada_f32(const tdm_f32 *p, long i) {
-    return *(const f32x4 *)(p + i);
+template <class T> struct alignas(4 * sizeof(T)) tdm_cxx_four { T s0, s1, s2, s3; };
+#define TDM_CXX_LOADS_ALIGNED_(V, DT, WIDEN)                                                       \
+    TDM_DEVICE V##x4 V##x4_loada_##DT(const tdm_##DT *p, long i) {                                 \
+        const tdm_cxx_four<tdm_##DT> x = *(const tdm_cxx_four<tdm_##DT> *)(p + i);                 \
+        return {WIDEN(x.s0), WIDEN(x.s1), WIDEN(x.s2), WIDEN(x.s3)};                               \
+    }                                                                                              \
+    TDM_DEVICE V##x4 V##x4_loadg_##DT(const tdm_##DT *p, long i) {                                 \
+        return tdm_address(p + i) % (4 * sizeof *p) == 0 ? V##x4_loada_##DT(p, i)                  \
+                                                         : V##x4_load_##DT(p, i);                  \
+    }                                                                                              \
+    TDM_DEVICE V##x8 V##x8_loadg_##DT(const tdm_##DT *p, long i) {                                 \
+        return {V##x4_loadg_##DT(p, i), V##x4_loadg_##DT(p, i + 4)};                               \
+    }                                                                                              \
+    TDM_DEVICE V##x16 V##x16_loadg_##DT(const tdm_##DT *p, long i) {                               \
+        return {V##x8_loadg_##DT(p, i), V##x8_loadg_##DT(p, i + 8)};                               \
+    }
+#define TDM_CXX_AS_IT_IS_(x) (x)
+TDM_CXX_LOADS_ALIGNED_(f32, f32, TDM_CXX_AS_IT_IS_)
+TDM_CXX_LOADS_ALIGNED_(f32, f16, tdm_cxx_f16_widen)
+TDM_CXX_LOADS_ALIGNED_(f32, bf16, tdm_cxx_bf16_widen)
+TDM_CXX_LOADS_ALIGNED_(s32, s32, TDM_CXX_AS_IT_IS_)
+TDM_CXX_LOADS_ALIGNED_(s32, s8, TDM_CXX_AS_IT_IS_)
+TDM_CXX_LOADS_ALIGNED_(s32, u8, TDM_CXX_AS_IT_IS_)
+
+TDM_DEVICE int tdm_cxx_quad(int v0, int v1, int v2, int v3) {
+    return (int)(((uint)v0 & 0xffu) | (((uint)v1 & 0xffu) << 8) | (((uint)v2 & 0xffu) << 16) |
+                 ((uint)v3 << 24));
 }
-struct alignas(8) tdm_cxx_16x4 {
-    ushort s0, s1, s2, s3;
-};
-TDM_DEVICE f32x4 f32x4_loada_f16(const tdm_f16 *p, long i) {
-    const tdm_cxx_16x4 x = *(const tdm_cxx_16x4 *)(p + i);
-    return {tdm_cxx_f16_widen(x.s0), tdm_cxx_f16_widen(x.s1), tdm_cxx_f16_widen(x.s2),
-            tdm_cxx_f16_widen(x.s3)};
+template <class T> TDM_DEVICE void tdm_cxx_store_four(T *p, T a, T b, T c, T d) {
+    *(tdm_cxx_four<T> *)p = {a, b, c, d};
 }
-TDM_DEVICE f32x4 f32x4_loada_bf16(const tdm_bf16 *p, long i) {
-    const tdm_cxx_16x4 x = *(const tdm_cxx_16x4 *)(p + i);
-    return {tdm_cxx_bf16_widen(x.s0), tdm_cxx_bf16_widen(x.s1), tdm_cxx_bf16_widen(x.s2),
-            tdm_cxx_bf16_widen(x.s3)};
+/* Narrow elements are packed first: nvcc would store them in pieces. */
+TDM_DEVICE void tdm_cxx_store_four(ushort *p, ushort a, ushort b, ushort c, ushort d) {
+    tdm_cxx_store_word(p, (ulong)((uint)a | (uint)b << 16) | (ulong)((uint)c | (uint)d << 16)
+                                                                 << 32);
 }
+TDM_DEVICE void tdm_cxx_store_four(tdm_s8 *p, tdm_s8 a, tdm_s8 b, tdm_s8 c, tdm_s8 d) {
+    tdm_cxx_store_word(p, (uint)tdm_cxx_quad(a, b, c, d));
+}
+TDM_DEVICE void tdm_cxx_store_four(tdm_u8 *p, tdm_u8 a, tdm_u8 b, tdm_u8 c, tdm_u8 d) {
+    tdm_cxx_store_word(p, (uint)tdm_cxx_quad(a, b, c, d));
+}
+#define TDM_CXX_STORES_ALIGNED_(V, DT, NARROW)                                                     \
+    TDM_DEVICE void V##x4_storeg_##DT(V##x4 x, tdm_##DT *p, long i) {                              \
+        const tdm_##DT a = NARROW(x.s0), b = NARROW(x.s1), c = NARROW(x.s2), d = NARROW(x.s3);     \
+        if (tdm_address(p + i) % (4 * sizeof *p) == 0) {                                           \
+            tdm_cxx_store_four(p + i, a, b, c, d);                                                 \
+        } else {                                                                                   \
+            p[i] = a;                                                                              \
+            p[i + 1] = b;                                                                          \
+            p[i + 2] = c;                                                                          \
+            p[i + 3] = d;                                                                          \
+        }                                                                                          \
+    }                                                                                              \
+    TDM_DEVICE void V##x8_storeg_##DT(V##x8 x, tdm_##DT *p, long i) {                              \
+        V##x4_storeg_##DT(x.lo, p, i);                                                             \
+        V##x4_storeg_##DT(x.hi, p, i + 4);                                                         \
+    }                                                                                              \
+    TDM_DEVICE void V##x16_storeg_##DT(V##x16 x, tdm_##DT *p, long i) {                            \
+        V##x8_storeg_##DT(x.lo, p, i);                                                             \
+        V##x8_storeg_##DT(x.hi, p, i + 8);                                                         \
+    }
+#define TDM_CXX_S8_(v) ((tdm_s8)tdm_cxx_clamped(v, -128, 127))
+#define TDM_CXX_U8_(v) ((tdm_u8)tdm_cxx_clamped(v, 0, 255))
+TDM_CXX_STORES_ALIGNED_(f32, f32, TDM_CXX_AS_IT_IS_)
+TDM_CXX_STORES_ALIGNED_(f32, f16, tdm_cxx_f16_narrow)
+TDM_CXX_STORES_ALIGNED_(f32, bf16, tdm_cxx_bf16_narrow)
+TDM_CXX_STORES_ALIGNED_(s32, s32, TDM_CXX_AS_IT_IS_)
+TDM_CXX_STORES_ALIGNED_(s32, s8, TDM_CXX_S8_)
+TDM_CXX_STORES_ALIGNED_(s32, u8, TDM_CXX_U8_)
+/* Pairs of s4 have no alignment to look at. */
+#define s32x4_loadg_s4(p, i) s32x4_load_s4(p, i)
+#define s32x8_loadg_s4(p, i) s32x8_load_s4(p, i)
+#define s32x16_loadg_s4(p, i) s32x16_load_s4(p, i)
+#define s32x4_storeg_s4(v, p, i) s32x4_store_s4(v, p, i)
+#define s32x8_storeg_s4(v, p, i) s32x8_store_s4(v, p, i)
+#define s32x16_storeg_s4(v, p, i) s32x16_store_s4(v, p, i)
+
+#define f32x1_loadg_f32(p, i) tdm_load_f32(p, i)
+#define f32x1_loadg_f16(p, i) tdm_load_f16(p, i)
+#define f32x1_loadg_bf16(p, i) tdm_load_bf16(p, i)
+#define f32x1_storeg_f32(x, p, i) tdm_store_f32(x, p, i)
+#define f32x1_storeg_f16(x, p, i) tdm_store_f16(x, p, i)
+#define f32x1_storeg_bf16(x, p, i) tdm_store_bf16(x, p, i)
+#define s32x1_loadg_s32(p, i) tdm_int_s32(p, i)
+#define s32x1_loadg_s8(p, i) tdm_int_s8(p, i)
+#define s32x1_loadg_u8(p, i) tdm_int_u8(p, i)
+#define s32x1_loadg_s4(p, i) tdm_int_s4(p, i)
+#define s32x1_storeg_s32(v, p, i) tdm_store_int_s32(v, p, i)
+#define s32x1_storeg_s8(v, p, i) tdm_store_int_s8(v, p, i)
+#define s32x1_storeg_u8(v, p, i) tdm_store_int_u8(v, p, i)
+#define s32x1_storeg_s4(v, p, i) tdm_store_int_s4(v, p, i)
+#define TDM_LOADV_GLOBAL(N, DT, p, i) TDM_CAT4(f32x, N, _loadg_, DT)(p, i)
+#define TDM_STOREV_GLOBAL(N, DT, x, p, i) TDM_CAT4(f32x, N, _storeg_, DT)(x, p, i)
+#define TDM_INT_LOADV_GLOBAL(N, DT, p, i) TDM_CAT4(s32x, N, _loadg_, DT)(p, i)
+#define TDM_INT_STOREV_GLOBAL(N, DT, v, p, i) TDM_CAT4(s32x, N, _storeg_, DT)(v, p, i)
+
 TDM_DEVICE void tdm_cxx_stream(f32x4 x, float *p) {
     tdm_cxx_stream_4(x.s0, x.s1, x.s2, x.s3, p);
 }
@@ -159,10 +240,6 @@ template <int N, class T> TDM_DEVICE void tdm_cxx_copy(T *to, const T *from) {
 
 #define TDM_DOT4_UNSIGNED 0
 
-TDM_DEVICE int tdm_cxx_quad(int v0, int v1, int v2, int v3) {
-    return (int)(((uint)v0 & 0xffu) | (((uint)v1 & 0xffu) << 8) | (((uint)v2 & 0xffu) << 16) |
-                 ((uint)v3 << 24));
-}
 TDM_DEVICE s32x4 tdm_cxx_quad(s32x4 v0, s32x4 v1, s32x4 v2, s32x4 v3) {
     return {tdm_cxx_quad(v0.s0, v1.s0, v2.s0, v3.s0), tdm_cxx_quad(v0.s1, v1.s1, v2.s1, v3.s1),
             tdm_cxx_quad(v0.s2, v1.s2, v2.s2, v3.s2), tdm_cxx_quad(v0.s3, v1.s3, v2.s3, v3.s3)};

@@ -178,5 +178,21 @@ TDM_DEVICE void tdm_cxx_stream(float x, float *p) {
 TDM_DEVICE void tdm_cxx_stream_4(float a, float b, float c, float d, float *p) {
     p[0] = a, p[1] = b, p[2] = c, p[3] = d;
 }
+template <class W> TDM_DEVICE void tdm_cxx_store_word(void *p, W word) {
+    memcpy(p, &word, sizeof word);
+}
+
+#define tdm_async_copy_16(to, from, bytes_valid) tandem_sim_async_copy(to, from, bytes_valid)
+#define tdm_async_copy_4(to, from, bytes_valid) tandem_sim_async_copy_4(to, from, bytes_valid)
+#define tdm_async_commit() tandem_sim_async_commit()
+#define tdm_async_wait(pending) tandem_sim_async_wait(pending)
+
+#define TDM_HOST_ALL_LANES_ 0xffffffffu
+#define tdm_warp_lane() (tandem_sim_self->lane)
+#define tdm_warp_shuffle(x, lane) tandem_sim_shuffle(TDM_HOST_ALL_LANES_, x, lane)
+#define tdm_warp_shuffle_xor(x, lanes) tandem_sim_shuffle_xor(TDM_HOST_ALL_LANES_, x, lanes)
+#define tdm_warp_shuffle_down(x, lanes) tandem_sim_shuffle_down(TDM_HOST_ALL_LANES_, x, lanes)
+#define tdm_warp_ballot(vote) tandem_sim_ballot(TDM_HOST_ALL_LANES_, vote)
+#define tdm_warp_barrier() tandem_sim_warp_barrier(TDM_HOST_ALL_LANES_)
 
 #endif

@@ -217,6 +217,25 @@ TDM_OPENCL_WIDE_TYPES_(16)
 #define tdm_is_nan(x) isnan(x)
 
 /* bf16 is the upper half of an f32: widening is a shift; narrowing adds half an ulp, less one when the
+#define TDM_LOADV_GLOBAL(N, DT, p, i) TDM_LOADV(N, DT, p, i)
+#define TDM_STOREV_GLOBAL(N, DT, x, p, i) TDM_STOREV(N, DT, x, p, i)
+#define TDM_INT_LOADV_GLOBAL(N, DT, p, i) TDM_INT_LOADV(N, DT, p, i)
+#define TDM_INT_STOREV_GLOBAL(N, DT, v, p, i) TDM_INT_STOREV(N, DT, v, p, i)
+
+#define tdm_async_copy_16(to, from, bytes_valid)                                                   \
+    do {                                                                                           \
+        if ((bytes_valid) >= 16)                                                                   \
+            *(__local uint4 *)(to) = *(const __global uint4 *)(from);                              \
+        else                                                                                       \
+            for (int n_ = 0; n_ < 16; n_++)                                                        \
+                ((__local uchar *)(to))[n_] =                                                      \
+                    n_ < (bytes_valid) ? ((const __global uchar *)(from))[n_] : (uchar)0;          \
+    } while (0)
+#define tdm_async_copy_4(to, from, bytes_valid)                                                    \
+    (*(__local uint *)(to) = (bytes_valid) > 0 ? *(const __global uint *)(from) : 0u)
+#define tdm_async_commit() ((void)0)
+#define tdm_async_wait(pending) ((void)0)
+
  * kept part is even, and a NaN keeps its upper bits with the quiet bit set. */
 TDM_DEVICE ushort tdm_bf16_from_f32(float x) {
     const uint bits = as_uint(x);

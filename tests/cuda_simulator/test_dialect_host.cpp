@@ -280,25 +280,36 @@ enum {
         for (int i = 0; i < ROOM; i++)                                                             \
             same_f32(streamed[i], i < N ? from[i] : 0.0f);                                         \
     }
+/* The words for global memory do the same, at an aligned address (at is 0) and at others. */
 #define MEMORY_OF(N, V, DT, from, to, same)                                                        \
     {                                                                                              \
-        tdm_##DT whole[ROOM] = {0}, one[ROOM] = {0};                                               \
+        alignas(64) tdm_##DT whole[ROOM] = {0}, global[ROOM] = {0}, one[ROOM] = {0};               \
         TDM_STOREV(N, DT, TDM_LOADV(N, f32, from, at), whole, at);                                 \
+        TDM_STOREV_GLOBAL(N, DT, TDM_LOADV(N, f32, from, at), global, at);                         \
         for (int i = 0; i < N; i++)                                                                \
             TDM_STORE(DT, from[at + i], one, at + i);                                              \
         assert_memory_equal(whole, one, sizeof one);                                               \
+        assert_memory_equal(global, one, sizeof one);                                              \
         TDM_STOREV(N, f32, TDM_LOADV(N, DT, whole, at), to, 0);                                    \
+        for (int i = 0; i < N; i++)                                                                \
+            same(to[i], TDM_LOAD(DT, whole, at + i));                                              \
+        TDM_STOREV(N, f32, TDM_LOADV_GLOBAL(N, DT, whole, at), to, 0);                             \
         for (int i = 0; i < N; i++)                                                                \
             same(to[i], TDM_LOAD(DT, whole, at + i));                                              \
     }
 #define INTEGERS_OF(N, DT, first)                                                                  \
     {                                                                                              \
-        tdm_##DT whole[ROOM] = {0}, one[ROOM] = {0};                                               \
+        alignas(64) tdm_##DT whole[ROOM] = {0}, global[ROOM] = {0}, one[ROOM] = {0};               \
         TDM_INT_STOREV(N, DT, TDM_INT_LOADV(N, s32, v, 1), whole, first);                          \
+        TDM_INT_STOREV_GLOBAL(N, DT, TDM_INT_LOADV(N, s32, v, 1), global, first);                  \
         for (int i = 0; i < N; i++)                                                                \
             tdm_store_int_##DT(v[1 + i], one, (first) + i);                                        \
         assert_memory_equal(whole, one, sizeof one);                                               \
+        assert_memory_equal(global, one, sizeof one);                                              \
         TDM_INT_STOREV(N, s32, TDM_INT_LOADV(N, DT, whole, first), w, 0);                          \
+        for (int i = 0; i < N; i++)                                                                \
+            assert_int_equal(w[i], tdm_int_##DT(one, (first) + i));                                \
+        TDM_INT_STOREV(N, s32, TDM_INT_LOADV_GLOBAL(N, DT, whole, first), w, 0);                   \
         for (int i = 0; i < N; i++)                                                                \
             assert_int_equal(w[i], tdm_int_##DT(one, (first) + i));                                \
     }
