@@ -13,8 +13,8 @@
 #ifdef TDM_INTEGER
 #define V TDM_S32(N)
 #define LOAD_ONE(p, i) TDM_INT_SPLAT(N, TDM_CAT2(tdm_int_, DT)(p, i))
-#define LOAD_WHOLE(p, i) TDM_INT_LOADV(N, DT, p, i)
-#define STORE_WHOLE(v, p, i) TDM_INT_STOREV(N, DT, v, p, i)
+#define LOAD_WHOLE(p, i) TDM_INT_LOADV_GLOBAL(N, DT, p, i)
+#define STORE_WHOLE(v, p, i) TDM_INT_STOREV_GLOBAL(N, DT, v, p, i)
 TDM_INT_PART_FUNCTIONS(s32)
 TDM_INT_PART_FUNCTIONS(s8)
 TDM_INT_PART_FUNCTIONS(u8)
@@ -36,8 +36,8 @@ TDM_DEVICE V tdm_binary(V a, V b, int op) {
 #else
 #define V TDM_F32(N)
 #define LOAD_ONE(p, i) TDM_SPLAT(N, TDM_LOAD(DT, p, i))
-#define LOAD_WHOLE(p, i) TDM_LOADV(N, DT, p, i)
-#define STORE_WHOLE(v, p, i) TDM_STOREV(N, DT, v, p, i)
+#define LOAD_WHOLE(p, i) TDM_LOADV_GLOBAL(N, DT, p, i)
+#define STORE_WHOLE(v, p, i) TDM_STOREV_GLOBAL(N, DT, v, p, i)
 TDM_PART_FUNCTIONS(f32)
 TDM_PART_FUNCTIONS(f16)
 TDM_PART_FUNCTIONS(bf16)

@@ -23,7 +23,7 @@ TDM_PART_FUNCTIONS(bf16)
 #ifdef TDM_INTEGER
 #define V TDM_S32(N)
 #define LOAD_ONE(p, i) TDM_INT_SPLAT(N, TDM_CAT2(tdm_int_, DT)(p, i))
-#define LOAD_WHOLE(p, i) TDM_INT_LOADV(N, DT, p, i)
+#define LOAD_WHOLE(p, i) TDM_INT_LOADV_GLOBAL(N, DT, p, i)
 #define TO_S32(v) (v)
 #define TO_F32(v) TDM_CAT4(f32x, N, _from_s32, )(v)
 #define TO_F32_ODD(v) TDM_CAT2(TO_F32_ODD_, DT)(v)
@@ -34,7 +34,7 @@ TDM_PART_FUNCTIONS(bf16)
 #else
 #define V TDM_F32(N)
 #define LOAD_ONE(p, i) TDM_SPLAT(N, TDM_LOAD(DT, p, i))
-#define LOAD_WHOLE(p, i) TDM_LOADV(N, DT, p, i)
+#define LOAD_WHOLE(p, i) TDM_LOADV_GLOBAL(N, DT, p, i)
 #define TO_S32(v) TDM_CAT4(s32x, N, _from_f32, _rte)(v)
 #define TO_F32(v) (v)
 #define TO_F32_ODD(v) (v)
@@ -69,13 +69,13 @@ TDM_DEVICE TDM_S32(N) tdm_to_byte(V v) {
 
 TDM_DEVICE void tdm_store_as(int type, V v, TDM_GLOBAL void *y, long i, int left) {
     switch (type) {
-        STORE_CASE(TDM_CODE_F32, f32, TDM_STOREV, TDM_STORE_PART, TO_F32(v))
-        STORE_CASE(TDM_CODE_F16, f16, TDM_STOREV, TDM_STORE_PART, TO_F32(v))
-        STORE_CASE(TDM_CODE_BF16, bf16, TDM_STOREV, TDM_STORE_PART, TO_F32_ODD(v))
-        STORE_CASE(TDM_CODE_S32, s32, TDM_INT_STOREV, TDM_STORE_PART, TO_S32(v))
-        STORE_CASE(TDM_CODE_S8, s8, TDM_INT_STOREV, TDM_STORE_PART, TO_BYTE(v))
-        STORE_CASE(TDM_CODE_U8, u8, TDM_INT_STOREV, TDM_STORE_PART, TO_BYTE(v))
-        STORE_CASE(TDM_CODE_S4, s4, TDM_INT_STOREV, TDM_STORE_PART, TO_BYTE(v))
+        STORE_CASE(TDM_CODE_F32, f32, TDM_STOREV_GLOBAL, TDM_STORE_PART, TO_F32(v))
+        STORE_CASE(TDM_CODE_F16, f16, TDM_STOREV_GLOBAL, TDM_STORE_PART, TO_F32(v))
+        STORE_CASE(TDM_CODE_BF16, bf16, TDM_STOREV_GLOBAL, TDM_STORE_PART, TO_F32_ODD(v))
+        STORE_CASE(TDM_CODE_S32, s32, TDM_INT_STOREV_GLOBAL, TDM_STORE_PART, TO_S32(v))
+        STORE_CASE(TDM_CODE_S8, s8, TDM_INT_STOREV_GLOBAL, TDM_STORE_PART, TO_BYTE(v))
+        STORE_CASE(TDM_CODE_U8, u8, TDM_INT_STOREV_GLOBAL, TDM_STORE_PART, TO_BYTE(v))
+        STORE_CASE(TDM_CODE_S4, s4, TDM_INT_STOREV_GLOBAL, TDM_STORE_PART, TO_BYTE(v))
     }
 }
 
@@ -93,13 +93,13 @@ TDM_KERNEL(TDM_ENTRY)
 #if N > 1
         if (x_step == 1)
             switch (type) {
-                WHOLE(TDM_CODE_F32, f32, TDM_STOREV, TO_F32)
-                WHOLE(TDM_CODE_F16, f16, TDM_STOREV, TO_F32)
-                WHOLE(TDM_CODE_BF16, bf16, TDM_STOREV, TO_F32_ODD)
-                WHOLE(TDM_CODE_S32, s32, TDM_INT_STOREV, TO_S32)
-                WHOLE(TDM_CODE_S8, s8, TDM_INT_STOREV, TO_BYTE)
-                WHOLE(TDM_CODE_U8, u8, TDM_INT_STOREV, TO_BYTE)
-                WHOLE(TDM_CODE_S4, s4, TDM_INT_STOREV, TO_BYTE)
+                WHOLE(TDM_CODE_F32, f32, TDM_STOREV_GLOBAL, TO_F32)
+                WHOLE(TDM_CODE_F16, f16, TDM_STOREV_GLOBAL, TO_F32)
+                WHOLE(TDM_CODE_BF16, bf16, TDM_STOREV_GLOBAL, TO_F32_ODD)
+                WHOLE(TDM_CODE_S32, s32, TDM_INT_STOREV_GLOBAL, TO_S32)
+                WHOLE(TDM_CODE_S8, s8, TDM_INT_STOREV_GLOBAL, TO_BYTE)
+                WHOLE(TDM_CODE_U8, u8, TDM_INT_STOREV_GLOBAL, TO_BYTE)
+                WHOLE(TDM_CODE_S4, s4, TDM_INT_STOREV_GLOBAL, TO_BYTE)
             }
 #endif
         for (; i < stop; i += N) {

@@ -105,12 +105,12 @@ TDM_KERNEL(TDM_ENTRY)
             if (N > 1 && x_step == 0)
                 v = K(TDM_LOAD(DT, x, from));
             else if (left == N)
-                v = TDM_LOADV(N, DT, x, from + i * x_step);
+                v = TDM_LOADV_GLOBAL(N, DT, x, from + i * x_step);
             else
                 v = TDM_LOAD_PART(DT, x, from + i, left, 0.0f);
             v = tdm_unary(v, op);
             if (left == N)
-                TDM_STOREV(N, DT, v, y, to + i * y_step);
+                TDM_STOREV_GLOBAL(N, DT, v, y, to + i * y_step);
             else
                 TDM_STORE_PART(DT, v, y, to + i, left);
         }
