@@ -26,15 +26,16 @@ static int number_in_text(const test_device *device, const tdm_variant *row) {
     return count_in_text(device, row, row);
 }
 
-bool test_case_is_due(const test_device *device, const tdm_variant *row, int index) {
-    const int number = number_in_text(device, row);
-    return number == 0 || (index + number) % 2 == 0;
-}
-
 bool test_part_is_due(const test_device *device, const tdm_variant *row, int index) {
     const int rows = count_in_text(device, row, tdm_variants + tdm_variant_count);
     const int parts = !test_is_small() ? 1 : rows < SMALL_PARTS ? rows : SMALL_PARTS;
     return (index + number_in_text(device, row)) % parts == 0;
+}
+
+bool test_case_is_due(const test_device *device, const tdm_variant *row, int index) {
+    const int number = number_in_text(device, row);
+    return test_is_small() ? test_part_is_due(device, row, index)
+                           : number == 0 || (index + number) % 2 == 0;
 }
 
 void test_every_variant(tdm_op op, int factors, const int levels[], variant_case *run) {

@@ -27,7 +27,7 @@ bool test_has_gaps(int rank, const int64_t *shape, test_placement placement);
 
 /*
  * Whether case number `index` of a row's sample is run. Rows of one text differ by their defines alone: the first of them that the
- * device can run has the whole sample, each of the others every second case of its own.
+ * device can run has the whole sample, each of the others every second case of its own. Under a slow implementation as below.
  */
 bool test_case_is_due(const test_device *device, const tdm_variant *row, int index);
 
