@@ -1,5 +1,5 @@
 // The OpenCL backend through its row of functions: building and launching kernels.
-// ctest: device threads
+// ctest: device opencl threads
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>

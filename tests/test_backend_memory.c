@@ -6,6 +6,7 @@
 #include "backend_opencl/opencl_api.h"
 #include "tests/support/backend_rig.h"
 #include "tests/support/device_cases.h"
+#include "tests/support/driver_words.h"
 
 /* ---- what is known of drivers ---------------------------------------------------------------- */
 
@@ -98,13 +99,28 @@ DEVICE_TEST(oversized_memory) {
     tdm_bk_memory *memory = r.memory;
     TEST_REFUSED(r.api->memory_alloc(r.native, TDM_MEMORY_DEVICE,
                                      (size_t)device->info.max_alloc_bytes + 1, &memory),
-                 TDM_UNSUPPORTED, "largest single allocation");
+                 test_runs_on_cuda() ? TDM_OUT_OF_DEVICE_MEMORY : TDM_UNSUPPORTED,
+                 test_runs_on_cuda() ? "bytes of device memory" : "largest single allocation");
     assert_ptr_equal(memory, r.memory);
+    rig_close(&r);
+}
+
+static void cuda_memory_code(const test_device *device) {
+    backend_rig r = rig_open(device);
+    tdm_bk_memory *memory;
+    test_fault_plant("clCreateBuffer", 1, CL_MEM_OBJECT_ALLOCATION_FAILURE, false);
+    TEST_REFUSED(r.api->memory_alloc(r.native, TDM_MEMORY_DEVICE, 4096, &memory),
+                 TDM_OUT_OF_DEVICE_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY");
+    tdm_fault_clear();
     rig_close(&r);
 }
 
 /* A native code becomes the status that the core's out-of-memory ladder understands. */
 DEVICE_TEST(memory_codes) {
+    if (test_runs_on_cuda()) {
+        cuda_memory_code(device);
+        return;
+    }
     static const struct {
         int code;
         tdm_status status;

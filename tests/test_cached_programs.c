@@ -1,5 +1,5 @@
 // Programs from the disk cache: what a second context compiles, and what it does with bad files.
-// ctest: device
+// ctest: device opencl
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -10,6 +10,7 @@
 #include "quant/number_formats.h"
 #include "tests/op_elementwise.h"
 #include "tests/support/device_cases.h"
+#include "tests/support/driver_words.h"
 #include "tests/support/test_array.h"
 #include "tests/support/variant_cases.h"
 
@@ -302,7 +303,7 @@ static void fail_behind_task(const test_device *device, const lent_case *c, bool
     memset(as_lent, 0x5a, sizeof as_lent);
     atomic_store(&is_done, false);
     TEST_OK(tdm_stream_host_task(s, finish_late, NULL));
-    tdm_fault_plant(c->failing, 1, OUT_OF_RESOURCES, false);
+    test_fault_plant(c->failing, 1, OUT_OF_RESOURCES, false);
     tdm_status status;
     if (c->to_host)
         status = async ? tdm_copy_to_host_async(s, x.tensor, lent, sizeof lent, given)
@@ -312,7 +313,7 @@ static void fail_behind_task(const test_device *device, const lent_case *c, bool
                        : tdm_copy_from_host(s, x.tensor, lent, sizeof lent, given);
     tdm_fault_clear();
     const bool waited = atomic_load(&is_done);
-    TEST_REFUSED(status, TDM_INTERNAL, "CL_OUT_OF_RESOURCES");
+    TEST_REFUSED(status, TDM_INTERNAL, test_code_name(OUT_OF_RESOURCES));
     TEST_OK(tdm_stream_synchronize(s));
     assert_true(waited);
     assert_memory_equal(lent, as_lent, sizeof lent);
@@ -324,7 +325,9 @@ static void fail_behind_task(const test_device *device, const lent_case *c, bool
 DEVICE_TEST(host_copies_that_fail_wait_first) {
     if (!(device->info.capabilities & TDM_CAP_HOST_TASK))
         return;
-    for (size_t i = 0; i < sizeof lent_cases / sizeof lent_cases[0]; i++) {
+    /* CUDA's streams are in order by themselves: there is no barrier that could fail. */
+    const size_t count = test_runs_on_cuda() ? 1 : sizeof lent_cases / sizeof lent_cases[0];
+    for (size_t i = 0; i < count; i++) {
         fail_behind_task(device, &lent_cases[i], false);
         fail_behind_task(device, &lent_cases[i], true);
     }

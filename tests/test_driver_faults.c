@@ -1,6 +1,6 @@
 // Every driver call of a small job fails once, one after the other: nothing crashes or leaks, and a
 // retry succeeds.
-// ctest: device timeout=300
+// ctest: device opencl timeout=300
 #include <stdio.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 // Every function of the driver fails at its Nth call, for every N: the status says so with the native name, nothing
 // leaks on either side, and the same work succeeds when it is done again.
-// ctest: device timeout=300
+// ctest: device opencl timeout=300
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -435,7 +435,7 @@ DEVICE_TEST(the_log_says_why_operands_change_their_form) {
         const char *const says = forced ? "a row for other operands is forced"
                                  : device->info.capabilities & TDM_CAP_CPU_CORES
                                      ? "M is 20, at most 8 rows are multiplied in place"
-                                     : "is for CPU cores";
+                                     : "rows of A are quantized";
         const char *const reason = strrchr(changing, ':');
         if (!reason || strcmp(reason + 2, says) != 0)
             test_case_fail("the log says: %s", changing);

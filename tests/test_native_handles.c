@@ -1,5 +1,5 @@
 // Native OpenCL handles: taken out of the library's objects, and wrapped in them.
-// ctest: device
+// ctest: device opencl
 #include <string.h>
 
 #include "api/core.h"

@@ -7,6 +7,7 @@
 
 #include "api/staging.h"
 #include "tests/support/device_cases.h"
+#include "tests/support/driver_words.h"
 #include "tests/support/own_device.h"
 #include "tests/support/test_data.h"
 
@@ -214,7 +215,7 @@ DEVICE_TEST(failed_copies) {
     copy_there_and_back(&own, bytes, true);
     for (size_t c = 0; c < sizeof calls / sizeof calls[0]; c++)
         for (int nth = 1; nth <= 4; nth += test_is_small() ? 2 : 1) {
-            tdm_fault_plant(calls[c], nth, -5, false);
+            test_fault_plant(calls[c], nth, -5, false);
             tdm_copy_from_host(own.stream, tensor, host, bytes, NULL);
             tdm_copy_to_host(own.stream, tensor, host, bytes, NULL);
             tdm_fault_clear();
