@@ -69,8 +69,8 @@ function(tandem_compile_image folder text options image_name)
   file(GLOB dialect CONFIGURE_DEPENDS "${FOLDER}/dialect*.h")
   add_custom_command(
     OUTPUT "${image}"
-    COMMAND "${CMAKE_COMMAND}" "-DNVCC=${TANDEM_NVCC}" "-DUNIT=${folder}/${text}.cpp" "-DIMAGE=${image}"
-            "-DINCLUDES=${FOLDER};${folder}" "-DOPTIONS=${options}" -P "${script}"
+    COMMAND "${CMAKE_COMMAND}" "-DNVCC=${TANDEM_NVCC}" "-DUNIT=${folder}/${text}.cpp"
+            "-DSOURCES=${folder}/flat/${text};${dialect}" "-DIMAGE=${image}" "-DINCLUDES=${FOLDER};${folder}" "-DOPTIONS=${options}" -P "${script}"
     DEPENDS "${folder}/stamp" "${folder}/${text}.cpp" "${folder}/flat/${text}" ${dialect} "${script}"
     COMMENT "Compiling ${text} for CUDA"
     VERBATIM)

@@ -1,4 +1,4 @@
-# Writes OUTPUT, a C file that holds every FOLDER/*.cl as data (the type and the two names are in
+# Writes OUTPUT, a C file that holds every FOLDER/*.cl and *.cu as data (the type and the two names are in
 # kernels/kernel_index.h). Usage: cmake -DFOLDER=kernels -DOUTPUT=kernel_texts.c -P embed_kernels.cmake
 #
 # A line `#include "file"` is replaced by that file of FOLDER, once per text; later ones of the same
@@ -10,7 +10,7 @@ cmake_minimum_required(VERSION 3.25)
 include("${CMAKE_CURRENT_LIST_DIR}/kernel_rows.cmake")
 
 get_filename_component(output_folder "${OUTPUT}" DIRECTORY)
-file(GLOB texts RELATIVE "${FOLDER}" "${FOLDER}/*.cl")
+file(GLOB texts RELATIVE "${FOLDER}" "${FOLDER}/*.cl" "${FOLDER}/*.cu")
 list(SORT texts)
 file(REMOVE_RECURSE "${output_folder}/flat")
 

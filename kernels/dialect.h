@@ -20,6 +20,7 @@
  * Loops         TDM_UNROLL before a loop of constant bounds; TDM_NO_UNROLL. llvmpipe ends all loops of a
  *               work-item, silently, after 65,535 passes in all: loops over data take several elements a pass.
  *               TDM_REPEAT(N, M) writes out M(0) M(1) … M(N-1), N a power of two up to 16, where the hint does not do
+ *               TDM_UNROLL_PASSES where that alone is why, and a long body is not to be compiled so many times elsewhere.
  *
  * Storage       tdm_f32 tdm_f16 tdm_bf16 tdm_s32 tdm_s8 tdm_u8: element types of buffers. f16 and bf16
  *               are storage only; arithmetic is in float. tdm_s4 is a byte of two elements, 2i in the low

@@ -17,6 +17,7 @@
 #define TDM_UNROLL _Pragma("unroll")
 #define TDM_NO_UNROLL _Pragma("unroll 1")
 
+#define TDM_UNROLL_PASSES _Pragma("unroll 4")
 typedef unsigned short ushort;
 
 /* The launch gives the size of this memory; what it passes for the argument is not looked at. */

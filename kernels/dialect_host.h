@@ -32,6 +32,7 @@
 #define TDM_LOCAL_ARGUMENT(type, name) tdm_host_local<type> name
 #define TDM_UNROLL
 #define TDM_NO_UNROLL
+#define TDM_UNROLL_PASSES
 
 typedef unsigned short ushort;
 

@@ -23,6 +23,7 @@
 #define TDM_RESTRICT restrict
 #define TDM_UNROLL _Pragma("unroll")
 #define TDM_NO_UNROLL _Pragma("nounroll")
+#define TDM_UNROLL_PASSES TDM_UNROLL
 
 #define tdm_group_x() ((long)get_group_id(0))
 #define tdm_group_y() ((long)get_group_id(1))

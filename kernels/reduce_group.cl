@@ -30,7 +30,7 @@ TDM_DEVICE V tdm_reduce_strided(TDM_GLOBAL const TDM_TYPE(DT) *x, long base, int
     long k = first + tdm_item_x();
     for (; k + (TDM_BLOCK - 1) * (long)items < last; k += TDM_BLOCK * (long)items) {
         V block = tdm_neutral(op);
-        TDM_UNROLL for (int n = 0; n < TDM_BLOCK; n++)
+        TDM_UNROLL_PASSES for (int n = 0; n < TDM_BLOCK; n++)
             block = tdm_step(block, tdm_element(x, base, red_rank, red_shape, red_strides, inner, x_step,
                                                 k + (long)n * items), op);
         running = tdm_running_add(running, block, op);

@@ -26,6 +26,7 @@ while IFS='|' read -r name text target defines; do
     count=$((count + 1))
     case $target in
     spir64) machine='--target=spir64' ;;
+    cuda) continue ;; # nvcc and the simulator's compiler read it
     x86_64) machine='--target=x86_64-unknown-linux-gnu -march=skylake-avx512 -mavx512vnni' ;;
     *)
         echo "$name: unknown check target '$target'"
