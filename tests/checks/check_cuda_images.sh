@@ -1,0 +1,135 @@
+#!/bin/sh
+# Looks at the machine code of the CUDA kernels that a build has made: each kernel is there for each architecture, holds
+# the instructions that cuda_images.table says it must, and needs no more stack and spills than the table allows.
+# Usage: check_cuda_images.sh TABLE FOLDER     (FOLDER: a build's kernels/cuda, see cmake/compile_cuda_image.cmake)
+#
+# No disassembler is needed: a cubin is an ELF file with a section .text.<kernel> of 16-byte instructions, whose low 12
+# bits name the operation; memory operations have their width in bits 73 to 75.
+set -eu
+table=$1
+folder=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+find "$folder" -name '*.cubin' | LC_ALL=C sort >"$work/cubins"
+if [ ! -s "$work/cubins" ]; then
+    echo "cuda images: no cubin in $folder"
+    exit 1
+fi
+
+# instructions CUBIN: a line "kernel operation width count" for each kind; the width is in bits, 0 where there is none.
+instructions() {
+    readelf -SW "$1" 2>/dev/null |
+        sed -n 's/^ *\[ *[0-9]*\] \.text\.\([^ ]*\) *PROGBITS *[0-9a-f]* *\([0-9a-f]*\) *\([0-9a-f]*\) .*/\1 \2 \3/p' >"$work/sections"
+    od -A x -v -t x8 -w16 "$1" | awk '
+        function number(text, i, value) {
+            for (i = 1; i <= length(text); i++) value = value * 16 + index("123456789abcdef", substr(text, i, 1))
+            return value
+        }
+        function put(kernel, op) {
+            for (op in count) print kernel, op, count[op]
+            split("", count)
+        }
+        BEGIN {
+            # Without the bit that tells register operands from constant ones, even and odd digits stay apart.
+            split("FFMA:e23 FADD:e21 FMUL:e20 IMAD:e24 IDP:e26 HMMA:e3c IMMA:e37 HFMA2:e31 DFMA:e2b " \
+                  "LDG:981 LDS:984 LDL:983 STG:986 STS:388 STS:988 STL:387 STL:987 LDGSTS:fae LDSM:83b STSM:844 " \
+                  "SHFL:o89 BAR:b1d HGMMA:9f0 IGMMA:9f1", rows, " ")
+            for (i in rows) { split(rows[i], row, ":"); names[row[2]] = row[1] }
+            split("8 8 16 16 32 64 128 0", widths, " ")
+        }
+        FNR == NR { start[FNR] = number($2); end[FNR] = start[FNR] + number($3); kernel[FNR] = $1; sections = FNR; next }
+        {
+            place = number($1)
+            if (!current || place < start[current] || place >= end[current]) {
+                if (current) put(kernel[current])
+                current = 0
+                for (i = 1; i <= sections && !current; i++) if (place >= start[i] && place < end[i]) current = i
+                if (!current) next
+            }
+            code = substr($2, 14, 3)
+            digit = index("123456789abcdef", substr(code, 1, 1))
+            name = code in names ? names[code] : names[(digit % 2 ? "o" : "e") substr(code, 2)]
+            if (name == "") next
+            memory = name ~ /^(LD|ST)/ && name !~ /SM$/
+            width = memory ? "." widths[int(index("123456789abcdef", substr($3, 14, 1)) / 2) + 1] : ""
+            count[name width]++
+            if (memory) count[name]++
+        }
+        END { if (current) put(kernel[current]) }' "$work/sections" -
+    awk '{ print $1, "KERNEL", 1 }' "$work/sections"
+}
+
+: >"$work/facts"
+while read -r cubin; do
+    text=$(basename "$(dirname "$cubin")" .fatbin.parts)
+    architecture=$(basename "$cubin" .cubin)
+    architecture=${architecture##*compute_}
+    architecture=${architecture##*sm_}
+    instructions "$cubin" | sed "s/^/$architecture /" >"$work/found"
+    if [ ! -s "$work/found" ]; then
+        echo "$cubin: no kernel can be read"
+        exit 1
+    fi
+    cat "$work/found" >>"$work/facts"
+    sed "1d; s/^/$architecture /; s/\$/ EXPECTED 1/" "$folder/$text.names" >>"$work/facts"
+done <"$work/cubins"
+
+# What ptxas said: "architecture kernel STACK bytes" and "... SPILL bytes".
+cat "$folder"/*.fatbin.log | awk '
+    /Compiling entry function/ { split($0, part, "\047"); kernel = part[2]; architecture = part[4]; sub(/^sm_/, "", architecture) }
+    /bytes stack frame/ && kernel != "" {
+        print architecture, kernel, "STACK", $1
+        print architecture, kernel, "SPILL", $5 + $9
+        kernel = ""
+    }' >>"$work/facts"
+
+awk '
+    function pattern(text) { gsub(/[.]/, "[.]", text); gsub(/[*]/, ".*", text); return "^(" text ")$" }
+    function complain(text) { print "cuda images: " text; bad++ }
+    FNR == NR {
+        if ($0 ~ /^[ \t]*(#|$)/) next
+        rows++
+        if (NF != 5) complain("line " FNR " of the table has " NF " columns, not 5")
+        line[rows] = FNR; kernels[rows] = pattern($1); gsub(/,/, "|", $2); architectures[rows] = pattern($2)
+        needs[rows] = $3; stack[rows] = $4; spill[rows] = $5
+        next
+    }
+    {
+        key = $1 " " $2
+        if ($3 == "KERNEL") { there[key] = 1; seen[$1]++ }
+        else if ($3 == "EXPECTED") expected[$2] = 1
+        else if ($3 == "STACK") used[key] = $4
+        else if ($3 == "SPILL") spilled[key] = $4
+        else count[key, $3] = $4
+    }
+    END {
+        for (name in expected)
+            for (architecture in seen)
+                if (!((architecture " " name) in there)) complain("sm_" architecture " " name ": there is no such kernel")
+        for (key in there) {
+            split(key, part, " ")
+            total++
+            stack_limit = spill_limit = "none"
+            for (i = 1; i <= rows; i++) {
+                if (part[2] !~ kernels[i] || part[1] !~ architectures[i]) continue
+                met[i] = 1
+                if (stack_limit == "none" && stack[i] != "-") stack_limit = stack[i]
+                if (spill_limit == "none" && spill[i] != "-") spill_limit = spill[i]
+                wanted = needs[i] == "-" ? 0 : split(needs[i], need, ",")
+                for (n = 1; n <= wanted; n++) {
+                    split(need[n], item, ":")
+                    if (count[key, item[1]] + 0 < item[2] + 0)
+                        complain("sm_" key ": " count[key, item[1]] + 0 " instructions " item[1] ", line " line[i] " wants " item[2])
+                }
+            }
+            if (!(key in used)) complain("sm_" key ": ptxas said nothing of it")
+            if (used[key] > stack_limit + 0) complain("sm_" key ": a stack of " used[key] " bytes, " stack_limit + 0 " are allowed")
+            if (spilled[key] > spill_limit + 0) complain("sm_" key ": spills of " spilled[key] " bytes, " spill_limit + 0 " are allowed")
+        }
+        for (i = 1; i <= rows; i++)
+            if (!met[i]) complain("line " line[i] " of the table is about no kernel")
+        for (name in seen) told = told " sm_" name ": " seen[name]
+        print "cuda images:" told " kernels, " bad + 0 " complaints"
+        exit bad > 0 || total == 0
+    }' "$table" "$work/facts"
