@@ -93,11 +93,32 @@ static tdm_status view_place(const tdm_offload *o, tdm_offload_entry *entry, uin
                                 &entry->tensor);
 }
 
+/* Pageable memory goes to a discrete device by way of pinned pieces, as far as there is pinned memory. */
+static tdm_status copy_bytes(tdm_offload *o, const tdm_offload_entry *entry, uint64_t offset) {
+    static const char operation[] = "offload: copying an item";
+    const size_t bytes = (size_t)entry->bytes;
+    const bool pageable =
+        o->device->stages_copies && !tdm_staging_holds(o->device, entry->memory, bytes);
+    if (pageable && !o->staging &&
+        tdm_staging_ring_open(o->device, TDM_STAGING_PIECE_BYTES, &o->staging) != TDM_OK)
+        o->staging = NULL;
+    if (!pageable || !o->staging)
+        return tdm_enqueue_write(o->in, operation, o->arena->block, offset, entry->memory, bytes);
+    TDM_TRY(tdm_stream_clear_failure(tdm_staging_ring_stream(o->staging))); // of an item before
+    const tdm_status status = tdm_staging_ring_in_bytes(
+        o->staging, o->in, operation, o->arena->block, offset, entry->memory, bytes);
+    if (status == TDM_OK)
+        return TDM_OK;
+    tdm_fail_after_wait(o->in, status);
+    tdm_staging_ring_close(o->staging);
+    o->staging = NULL;
+    return status;
+}
+
 /* Enqueue the copy of an item to a place that is its own now. */
 static tdm_status copy_item(tdm_offload *o, tdm_offload_entry *entry, uint64_t offset) {
     TDM_TRY(view_place(o, entry, offset));
-    tdm_status status = tdm_enqueue_write(o->in, "offload: copying an item", o->arena->block,
-                                          offset, entry->memory, (size_t)entry->bytes);
+    tdm_status status = copy_bytes(o, entry, offset);
     if (status == TDM_OK)
         status = tdm_event_record(o->in, &entry->loaded);
     if (status != TDM_OK) {
@@ -354,6 +375,7 @@ void tdm_offload_destroy(tdm_offload *offload) {
     if (!offload)
         return;
     tdm_stream_destroy(offload->in); // waits: nothing reads the host's memory afterwards
+    tdm_staging_ring_close(offload->staging);
     for (int i = 0; offload->entries && i < offload->count; i++) {
         forget_uses(&offload->entries[i]);
         forget_copy(&offload->entries[i]);

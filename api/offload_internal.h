@@ -2,7 +2,7 @@
 #ifndef TANDEM_API_OFFLOAD_INTERNAL_H
 #define TANDEM_API_OFFLOAD_INTERNAL_H
 
-#include "api/core.h"
+#include "api/staging_ring.h"
 
 #include <tandem/offload.h>
 
@@ -36,6 +36,7 @@ struct tdm_offload {
     tdm_device *device; /* counted */
     pthread_mutex_t lock;
     tdm_stream *in;
+    tdm_staging_ring *staging; /* for pageable memory of a discrete device; NULL: none yet */
     tdm_buffer *arena;
     uint64_t ring_at, ring_bytes; /* of the arena */
     uint64_t head;                /* where the ring goes on, from ring_at */

@@ -10,6 +10,7 @@
 
 #include "api/gemm_internal.h"
 #include "api/outofcore_schedule.h"
+#include "api/staging_ring.h"
 
 #include <tandem/outofcore.h>
 
@@ -97,11 +98,11 @@ tdm_ooc_area tdm_ooc_area_of(const tdm_ooc_problem *problem, tdm_ooc_name name,
 /* Bytes of an area, as they are copied. */
 uint64_t tdm_ooc_area_bytes(const tdm_ooc_operand *operand, const tdm_ooc_area *area);
 
-/* Enqueue the copy of an area between host memory and a slot. */
+/* Enqueue the copy of an area between host memory and a slot, by way of pinned memory where there is a ring. */
 tdm_status tdm_ooc_load(tdm_stream *stream, const tdm_ooc_operand *operand, int slot,
-                        const tdm_ooc_area *area, const void *memory);
+                        const tdm_ooc_area *area, const void *memory, tdm_staging_ring *ring);
 tdm_status tdm_ooc_store(tdm_stream *stream, const tdm_ooc_operand *operand, int slot,
-                         const tdm_ooc_area *area, void *memory);
+                         const tdm_ooc_area *area, void *memory, tdm_staging_ring *ring);
 
 /* ---- products ----------------------------------------------------------------------------------------- */
 
@@ -184,6 +185,8 @@ struct tdm_outofcore_plan {
         *products[2][2]; /* by whether rows and columns are those of the last, smaller tile */
     tdm_buffer *workspace;
     tdm_stream *streams[TDM_OOC_ENGINES];
+    tdm_staging_ring *ring_in,
+        *ring_out;       /* for pageable memory of a discrete device; NULL: none yet */
     tdm_event *previous; /* the end of the last run */
     tdm_outofcore_info info;
     bool measures;

@@ -274,16 +274,49 @@ static tdm_status move_lines(const mover *m, const tdm_ooc_operand *o, const lin
     return TDM_OK;
 }
 
+/* The lines in bytes; false where a piece of pinned memory does not hold one. */
+static bool lines_in_bytes(const tdm_ooc_operand *o, const lines *l, unsigned char *memory,
+                           const tdm_staging_ring *ring, tdm_host_lines *host) {
+    const tdm_dtype_traits *const traits = tdm_dtype_info(o->whole.dtype);
+    const int64_t unit = traits->unit_bytes, per = traits->elements_per_unit;
+    const bool runs = l->length == 1 || l->step == 1;
+    *host = (tdm_host_lines){.first = memory + l->host / per * unit,
+                             .count = (size_t)l->count,
+                             .pitch = (size_t)(l->pitch / per * unit),
+                             .units = (size_t)tdm_ceil_div(l->length, per),
+                             .unit_bytes = (size_t)unit,
+                             .step = (size_t)(runs ? unit : l->step * unit)};
+    return host->units * host->unit_bytes <= tdm_staging_ring_piece(ring);
+}
+
+static tdm_device_lines slot_lines(const tdm_ooc_operand *o, int slot, const lines *l) {
+    const tdm_dtype_traits *const traits = tdm_dtype_info(o->whole.dtype);
+    return (tdm_device_lines){
+        .block = o->buffers[slot]->block,
+        .pitch = (size_t)(l->slot_pitch / traits->elements_per_unit * traits->unit_bytes)};
+}
+
 tdm_status tdm_ooc_load(tdm_stream *stream, const tdm_ooc_operand *operand, int slot,
-                        const tdm_ooc_area *area, const void *memory) {
+                        const tdm_ooc_area *area, const void *memory, tdm_staging_ring *ring) {
     const lines l = lines_of(operand, area);
+    tdm_host_lines host;
+    if (ring && l.length > 0 && l.count > 0 &&
+        lines_in_bytes(operand, &l, (unsigned char *)(uintptr_t)memory, ring, &host)) {
+        const tdm_device_lines target = slot_lines(operand, slot, &l);
+        return tdm_staging_ring_in(ring, stream, "outofcore: loading", &target, &host);
+    }
     const mover m = {.stream = stream, .block = operand->buffers[slot]->block, .source = memory};
     return move_lines(&m, operand, &l);
 }
 
 tdm_status tdm_ooc_store(tdm_stream *stream, const tdm_ooc_operand *operand, int slot,
-                         const tdm_ooc_area *area, void *memory) {
+                         const tdm_ooc_area *area, void *memory, tdm_staging_ring *ring) {
     const lines l = lines_of(operand, area);
+    tdm_host_lines host;
+    if (ring && l.length > 0 && l.count > 0 && lines_in_bytes(operand, &l, memory, ring, &host)) {
+        const tdm_device_lines source = slot_lines(operand, slot, &l);
+        return tdm_staging_ring_out(ring, stream, "outofcore: storing D", &source, &host);
+    }
     const mover m = {.stream = stream, .block = operand->buffers[slot]->block, .target = memory};
     return move_lines(&m, operand, &l);
 }

@@ -339,6 +339,8 @@ void tdm_outofcore_plan_destroy(tdm_outofcore_plan *plan) {
         return;
     for (int i = 0; i < TDM_OOC_ENGINES; i++)
         tdm_stream_destroy(plan->streams[i]);
+    tdm_staging_ring_close(plan->ring_in);
+    tdm_staging_ring_close(plan->ring_out);
     tdm_ooc_record_release(plan);
     tdm_event_destroy(plan->previous);
     for (int i = 0; i < TDM_OOC_MATRICES; i++)

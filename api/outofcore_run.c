@@ -15,6 +15,8 @@ typedef struct inputs {
     const tdm_outofcore_source *bias;
     void *d_memory;
     size_t d_bytes;
+    bool
+        pageable[TDM_OOC_MATRICES]; /* memory that a device copies faster by way of pinned memory */
 } inputs;
 
 static inputs inputs_of(const tdm_outofcore_args *args) {
@@ -247,7 +249,7 @@ static tdm_status load(const tdm_outofcore_plan *plan, const inputs *in, tdm_ooc
                      : name == TDM_OOC_B ? step->b_slot
                                          : step->d_slot;
     return tdm_ooc_load(plan->streams[TDM_OOC_IN], &plan->problem.operands[name], slot, &area,
-                        in->matrix[name]->memory);
+                        in->matrix[name]->memory, in->pageable[name] ? plan->ring_in : NULL);
 }
 
 static tdm_status enqueue_step(const tdm_outofcore_plan *plan, const inputs *in,
@@ -270,17 +272,36 @@ static tdm_status enqueue_step(const tdm_outofcore_plan *plan, const inputs *in,
     }
     const tdm_ooc_area area = tdm_ooc_area_of(&plan->problem, TDM_OOC_D, step);
     return tdm_ooc_store(plan->streams[TDM_OOC_OUT], &plan->problem.operands[TDM_OOC_D],
-                         step->d_slot, &area, in->d_memory);
+                         step->d_slot, &area, in->d_memory,
+                         in->pageable[TDM_OOC_D] ? plan->ring_out : NULL);
 }
 
 /* ---- the run ------------------------------------------------------------------------------------------ */
 
-/* Every queue of the plan starts after what the caller's stream has, and after the run before. */
+enum {
+    MOST_STREAMS = TDM_OOC_ENGINES + 2
+};
+
+/* The queues of the plan and those of its rings. */
+static int streams_of(const tdm_outofcore_plan *plan, tdm_stream *streams[MOST_STREAMS]) {
+    int count = 0;
+    for (int i = 0; i < TDM_OOC_ENGINES; i++)
+        streams[count++] = plan->streams[i];
+    if (plan->ring_in)
+        streams[count++] = tdm_staging_ring_stream(plan->ring_in);
+    if (plan->ring_out)
+        streams[count++] = tdm_staging_ring_stream(plan->ring_out);
+    return count;
+}
+
+/* Every queue starts after what the caller's stream has, and after the run before. */
 static tdm_status join_behind(const tdm_outofcore_plan *plan, tdm_event *event) {
-    for (int i = 0; i < TDM_OOC_ENGINES; i++) {
-        TDM_TRY(tdm_stream_wait_event(plan->streams[i], event));
+    tdm_stream *streams[MOST_STREAMS];
+    const int count = streams_of(plan, streams);
+    for (int i = 0; i < count; i++) {
+        TDM_TRY(tdm_stream_wait_event(streams[i], event));
         if (plan->previous)
-            TDM_TRY(tdm_stream_wait_event(plan->streams[i], plan->previous));
+            TDM_TRY(tdm_stream_wait_event(streams[i], plan->previous));
     }
     return TDM_OK;
 }
@@ -288,8 +309,10 @@ static tdm_status join_behind(const tdm_outofcore_plan *plan, tdm_event *event) 
 /* The caller's stream goes on when all queues are done. */
 static tdm_status join_ahead(tdm_outofcore_plan *plan, tdm_stream *stream) {
     tdm_event *event = NULL;
-    for (int i = 0; i < TDM_OOC_ENGINES; i++) {
-        TDM_TRY(tdm_event_record(plan->streams[i], &event));
+    tdm_stream *streams[MOST_STREAMS];
+    const int count = streams_of(plan, streams);
+    for (int i = 0; i < count; i++) {
+        TDM_TRY(tdm_event_record(streams[i], &event));
         const tdm_status status = tdm_stream_wait_event(stream, event);
         tdm_event_destroy(event);
         TDM_TRY(status);
@@ -314,9 +337,32 @@ static tdm_status run_step(tdm_outofcore_plan *plan, const inputs *in, int numbe
     return TDM_OK;
 }
 
+static void close_rings(tdm_outofcore_plan *plan) {
+    tdm_staging_ring_close(plan->ring_in);
+    tdm_staging_ring_close(plan->ring_out);
+    plan->ring_in = plan->ring_out = NULL;
+}
+
+/* Find out which memory is pageable, and have rings for it. Where there is no pinned memory, the driver copies without. */
+static void open_rings(tdm_outofcore_plan *plan, inputs *in) {
+    tdm_device *const device = plan->device;
+    for (int i = 0; i < TDM_OOC_MATRICES && device->stages_copies; i++) {
+        const tdm_ooc_operand *const o = &plan->problem.operands[i];
+        tdm_staging_ring **const ring = i == TDM_OOC_D ? &plan->ring_out : &plan->ring_in;
+        in->pageable[i] =
+            o->slots > 0 && !tdm_staging_holds(device, memory_of(in, i),
+                                               i == TDM_OOC_D ? in->d_bytes : in->matrix[i]->bytes);
+        if (in->pageable[i] && !*ring &&
+            tdm_staging_ring_open(device, TDM_STAGING_PIECE_BYTES, ring) != TDM_OK)
+            *ring = NULL;
+    }
+}
+
 static tdm_status run_all(tdm_outofcore_plan *plan, tdm_stream *stream, const inputs *in) {
-    for (int i = 0; i < TDM_OOC_ENGINES; i++)
-        TDM_TRY(tdm_stream_clear_failure(plan->streams[i])); // of a run before
+    tdm_stream *streams[MOST_STREAMS];
+    const int count = streams_of(plan, streams);
+    for (int i = 0; i < count; i++)
+        TDM_TRY(tdm_stream_clear_failure(streams[i])); // of a run before
     TDM_TRY(tdm_event_record(stream, &plan->record.first));
     TDM_TRY(join_behind(plan, plan->record.first));
     for (int i = 0; i < plan->schedule.count; i++)
@@ -353,8 +399,11 @@ static tdm_status open_record(tdm_outofcore_plan *plan) {
 static tdm_status fail_after_wait(tdm_outofcore_plan *plan, tdm_status status) {
     char detail[512];
     snprintf(detail, sizeof detail, "%s", tdm_last_detail());
-    for (int i = 0; i < TDM_OOC_ENGINES; i++)
-        tdm_stream_wait_always(plan->streams[i]);
+    tdm_stream *streams[MOST_STREAMS];
+    const int count = streams_of(plan, streams);
+    for (int i = 0; i < count; i++)
+        tdm_stream_wait_always(streams[i]);
+    close_rings(plan);
     return tdm_fail(status, "%s", detail);
 }
 
@@ -368,9 +417,10 @@ tdm_status tdm_outofcore_plan_run(tdm_outofcore_plan *plan, tdm_stream *stream,
     if (args->struct_size != sizeof *args)
         return tdm_fail(TDM_BAD_ARGUMENT, "outofcore: struct_size of args is %zu, expected %zu",
                         args->struct_size, sizeof *args);
-    const inputs in = inputs_of(args);
+    inputs in = inputs_of(args);
     TDM_TRY(check_run(plan, stream, &in));
     pthread_mutex_lock(&plan->lock);
+    open_rings(plan, &in);
     tdm_status status = open_record(plan);
     if (status == TDM_OK) {
         status = run_all(plan, stream, &in);

@@ -278,8 +278,46 @@ static void empty(void **state) {
     on_each_device("empty", &trial);
 }
 
+/* ---- pageable memory of discrete devices ------------------------------------------------------------------ */
+
+/* Run the trial as on a device that has a memory of its own: through pinned pieces, as one sees in the pool of those. */
+static void run_staged(const test_device *device, const outofcore_trial *trial) {
+    tdm_memory_stats before = {.struct_size = sizeof before}, after = before;
+    const bool given = device->device->stages_copies;
+    TEST_OK(tdm_device_host_memory_stats(device->device, &before));
+    device->device->stages_copies = true;
+    outofcore_trial_run(device, trial);
+    device->device->stages_copies = given;
+    TEST_OK(tdm_device_host_memory_stats(device->device, &after));
+    assert_true(after.allocations > before.allocations);
+    assert_int_equal(after.live_blocks, before.live_blocks);
+}
+
+/* Types, layouts with lines that are gathered, C that is D, several tiles; and lines that take more than one piece. */
+DEVICE_TEST(pageable_memory_is_staged) {
+    for (int place = 0; place < TEST_PLACEMENTS; place++) {
+        outofcore_trial trial = plain(97, 130, 64, place % 2 ? 0.5 : 0.3);
+        for (int i = 0; i < OUTOFCORE_MATRICES; i++)
+            trial.place[i] = (test_placement)place;
+        trial.residual = TDM_F16;
+        trial.c_is_d = place % 2;
+        trial.beta = -0.75f;
+        trial.c = TDM_F32;
+        run_staged(device, &trial);
+        trial.transpose_a = trial.transpose_b = 1;
+        run_staged(device, &trial);
+    }
+    outofcore_trial quantized = plain(70, 96, 64, 0.5);
+    quantized.b = TDM_S4;
+    quantized.b_quant = OUTOFCORE_EACH;
+    run_staged(device, &quantized);
+    outofcore_trial large = plain(1200, 1100, 1000, 1.5);
+    if (!test_is_small())
+        run_staged(device, &large);
+}
+
 /* Runs of one plan share its slots, whatever streams they are on. */
-DEVICE_TEST(runs_on_two_streams) {
+static void run_on_two_streams(const test_device *device) {
     const outofcore_trial one =
         test_is_small() ? plain(90, 80, 70, 0.5) : plain(150, 140, 130, 0.5);
     outofcore_trial trials[2] = {one, one};
@@ -306,6 +344,15 @@ DEVICE_TEST(runs_on_two_streams) {
     }
     tdm_outofcore_plan_destroy(plan);
     tdm_stream_destroy(second);
+}
+
+DEVICE_TEST(runs_on_two_streams) {
+    const bool given = device->device->stages_copies;
+    for (int staged = 0; staged < 2; staged++) {
+        device->device->stages_copies = staged != 0;
+        run_on_two_streams(device);
+    }
+    device->device->stages_copies = given;
 }
 
 /* ---- against double precision ------------------------------------------------------------------------- */
@@ -471,6 +518,7 @@ int main(void) {
         cmocka_unit_test(given_tiles_and_buffers),
         cmocka_unit_test(sampled),
         cmocka_unit_test(thin_and_long),
+        cmocka_unit_test(pageable_memory_is_staged),
         cmocka_unit_test(runs_on_two_streams),
         cmocka_unit_test(empty),
         cmocka_unit_test(measuring_keeps_to_the_budget),
