@@ -40,6 +40,31 @@ void tdm_buffer_note(const tdm_buffer *buffer) {
                         buffer->block->life, buffer->block->tag);
 }
 
+tdm_status tdm_buffer_wrap(const char *function, tdm_device *device, void *native, size_t bytes,
+                           tdm_buffer **buffer) {
+    tdm_buffer *const created = tdm_host_calloc(1, sizeof *created);
+    if (!created)
+        return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "%s: no host memory", function);
+    tdm_bk_memory *memory;
+    tdm_status status = device->api->memory_wrap(device->native, native, bytes, &memory);
+    if (status == TDM_OK) {
+        status = tdm_pool_adopt(device->pool, memory, bytes, &created->block);
+        if (status != TDM_OK)
+            device->api->memory_free(device->native, memory);
+    }
+    if (status != TDM_OK) {
+        tdm_host_free(created);
+        return tdm_fail_prefix(status, "%s", function);
+    }
+    atomic_store(&created->references, 1);
+    tdm_device_retain(device);
+    created->device = device;
+    created->bytes = bytes;
+    tdm_buffer_note(created);
+    *buffer = created;
+    return TDM_OK;
+}
+
 tdm_status tdm_buffer_create_for(tdm_device *device, uint32_t stream, size_t bytes,
                                  tdm_buffer **buffer) {
     if (!buffer)

@@ -225,6 +225,9 @@ tdm_buffer *tdm_buffer_retain(tdm_buffer *buffer);
 void tdm_buffer_release(tdm_buffer *buffer);
 /* A buffer that a caller gets is put on the list of debug mode. */
 void tdm_buffer_note(const tdm_buffer *buffer);
+/* A buffer on native memory of others, for `function`. */
+tdm_status tdm_buffer_wrap(const char *function, tdm_device *device, void *native, size_t bytes,
+                           tdm_buffer **buffer);
 
 /* ---- layouts
  * -------------------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
 /*
- * Native handles of OpenCL devices. The only place of the core that asks for a backend's name: it
+ * Native handles of OpenCL devices. Here and in native_cuda.c the core asks for a backend's name: it
  * is the question.
  */
 #include <string.h>
@@ -80,25 +80,5 @@ tdm_status tdm_buffer_from_opencl(tdm_device *device, struct _cl_mem *memory, si
                         : !memory ? "memory is NULL"
                                   : "bytes is 0");
     TDM_TRY(check_backend("buffer_from_opencl", device));
-    tdm_buffer *const created = tdm_host_calloc(1, sizeof *created);
-    if (!created)
-        return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "buffer_from_opencl: no host memory");
-    tdm_bk_memory *native;
-    tdm_status status = device->api->memory_wrap(device->native, memory, bytes, &native);
-    if (status == TDM_OK) {
-        status = tdm_pool_adopt(device->pool, native, bytes, &created->block);
-        if (status != TDM_OK)
-            device->api->memory_free(device->native, native);
-    }
-    if (status != TDM_OK) {
-        tdm_host_free(created);
-        return tdm_fail_prefix(status, "buffer_from_opencl");
-    }
-    atomic_store(&created->references, 1);
-    tdm_device_retain(device);
-    created->device = device;
-    created->bytes = bytes;
-    tdm_buffer_note(created);
-    *buffer = created;
-    return TDM_OK;
+    return tdm_buffer_wrap("buffer_from_opencl", device, memory, bytes, buffer);
 }
