@@ -4,7 +4,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "api/core.h"
+#include "api/staging_ring.h"
 #include "tests/support/device_cases.h"
 #include "tests/support/driver_words.h"
 #include "tests/support/test_data.h"
@@ -151,7 +151,7 @@ DEVICE_TEST(any_order_and_budget) {
 }
 
 /* Users that are late: an item's place must wait for them. */
-DEVICE_TEST(late_users) {
+static void use_late(const test_device *device) {
     weights w = make_weights(device, 1);
     const tdm_offload_options options = options_for(3 * MOST_FLOATS * sizeof(float), 1);
     tdm_stream *second = NULL;
@@ -172,6 +172,46 @@ DEVICE_TEST(late_users) {
     tdm_offload_destroy(offload);
     tdm_stream_destroy(second);
     free_weights(&w);
+}
+
+DEVICE_TEST(late_users) {
+    use_late(device);
+}
+
+/* An item of more than one pinned piece, and a rest. */
+static void pass_large_item(const test_device *device) {
+    const int64_t count = (int64_t)(TDM_STAGING_PIECE_BYTES / sizeof(float)) + 333;
+    const size_t bytes = (size_t)count * sizeof(float);
+    float *const memory = malloc(bytes), *const found = calloc(1, bytes);
+    tdm_offload_item item = {.memory = memory, .bytes = bytes};
+    tdm_offload *offload;
+    const tdm_tensor *tensor;
+    for (int64_t i = 0; i < count; i++)
+        memory[i] = (float)(i * 7 % 100003);
+    TEST_OK(tdm_layout_contiguous(TDM_F32, 1, &count, &item.layout));
+    const tdm_offload_options options = options_for(2 * bytes, 0);
+    TEST_OK(tdm_offload_create(device->device, &item, 1, &options, &offload));
+    TEST_OK(tdm_offload_acquire(offload, 0, device->stream, &tensor));
+    TEST_OK(tdm_copy_to_host(device->stream, tensor, found, bytes, NULL));
+    assert_memory_equal(found, memory, bytes);
+    TEST_OK(tdm_offload_release(offload, 0, device->stream));
+    tdm_offload_destroy(offload);
+    free(memory);
+    free(found);
+}
+
+/* As on a device that has a memory of its own. */
+DEVICE_TEST(pageable_weights_are_staged) {
+    tdm_memory_stats before = {.struct_size = sizeof before}, after = before;
+    const bool given = device->device->stages_copies;
+    TEST_OK(tdm_device_host_memory_stats(device->device, &before));
+    device->device->stages_copies = true;
+    use_late(device);
+    pass_large_item(device);
+    device->device->stages_copies = given;
+    TEST_OK(tdm_device_host_memory_stats(device->device, &after));
+    assert_true(after.allocations >= before.allocations + 4);
+    assert_int_equal(after.live_blocks, before.live_blocks);
 }
 
 /* ---- what is counted ---------------------------------------------------------------------------------- */
@@ -344,6 +384,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_order_and_budget),
         cmocka_unit_test(late_users),
+        cmocka_unit_test(pageable_weights_are_staged),
         cmocka_unit_test(cycles_hit_and_residents_stay),
         cmocka_unit_test(everything_fits),
         cmocka_unit_test(refusals),
