@@ -3,7 +3,7 @@
 #
 #     tests/run_on.sh pocl|pocl1|rusticl|pocl_rusticl|oclgrind|cuda_simulator PROGRAM [ARGUMENT]...
 #
-# (pocl_rusticl: on two at once, for what spans devices.)
+# (pocl_rusticl and simulator_pocl: on two at once, for what spans devices, here of two backends.)
 # TANDEM_TEST_DEVICES names what must be found, so a missing driver is a failure. Under Oclgrind any
 # report (data race, invalid access, misuse of the API) is a failure too.
 set -eu
@@ -61,6 +61,12 @@ cuda_simulator)
     mkdir "$work/icd" # no OpenCL beside it
     export OCL_ICD_VENDORS="$work/icd" OPENCL_VENDOR_PATH="$work/icd"
     export TANDEM_TEST_DEVICES=cuda/simulator
+    export TANDEM_CUDA_LIBRARY="${TANDEM_CUDA_SIMULATOR:-$(dirname "$1")/../lib/libtandem_cuda_simulator.so}"
+    "$@" || status=$?
+    ;;
+simulator_pocl)
+    only_driver pocl
+    export TANDEM_TEST_DEVICES=cuda/simulator,opencl/pocl TANDEM_TEST_SCALE=small
     export TANDEM_CUDA_LIBRARY="${TANDEM_CUDA_SIMULATOR:-$(dirname "$1")/../lib/libtandem_cuda_simulator.so}"
     "$@" || status=$?
     ;;
