@@ -1,0 +1,219 @@
+// CUDA driver files that are missing, broken, old or odd: the context is valid, the devices are not there, a note says why.
+// And what is told of a device.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "api/backend.h"
+
+#include <tandem/device.h>
+
+static char folder[64];
+
+static void compile(const char *library, const char *arguments) {
+    char command[2048];
+    const char *const compiler = getenv("CC");
+    snprintf(command, sizeof command,
+             "cd '%s/tests/fake_driver' && %s -shared -fPIC -I'%s' -o '%s/%s' %s",
+             TANDEM_SOURCE_DIR, compiler && *compiler ? compiler : "cc", TANDEM_SOURCE_DIR, folder,
+             library, arguments);
+    assert_int_equal(system(command), 0);
+}
+
+static int setup(void **state) {
+    (void)state;
+    snprintf(folder, sizeof folder, "/tmp/tandem-cuda-test-XXXXXX");
+    if (!mkdtemp(folder))
+        return -1;
+    compile("complete.so", "fake_cuda.c fake_cuda_stubs.c");
+    compile("queries.so", "fake_cuda.c");
+    compile("nothing.so", "-x c /dev/null");
+    return 0;
+}
+
+static int teardown(void **state) {
+    (void)state;
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    return system(command);
+}
+
+/* A context with this driver file alone. */
+static tdm_context *context_on(const char *library) {
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", folder, library);
+    setenv("TANDEM_CUDA_LIBRARY", path, 1);
+    tdm_context *context;
+    const tdm_context_options options = {.struct_size = sizeof options, .backends = "cuda"};
+    assert_int_equal(tdm_context_create(&options, &context), TDM_OK);
+    unsetenv("TANDEM_CUDA_LIBRARY");
+    return context;
+}
+
+/* The driver lists no device, and a note says why. */
+static void expect_note(const char *library, const char *part) {
+    tdm_context *const context = context_on(library);
+    bool found = false;
+    for (int i = 0; i < tdm_context_note_count(context); i++)
+        found = found || strstr(tdm_context_note(context, i), part) != NULL;
+    if (!found || tdm_context_device_count(context) != 0)
+        fail_msg("%s: %d devices, and no note says \"%s\"; the first is: %s", library,
+                 tdm_context_device_count(context), part,
+                 tdm_context_note_count(context) ? tdm_context_note(context, 0) : "none");
+    tdm_context_destroy(context);
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+static void test_files(void **state) {
+    (void)state;
+    char empty[128];
+    snprintf(empty, sizeof empty, "%s/empty.so", folder);
+    FILE *const file = fopen(empty, "w");
+    assert_non_null(file);
+    fclose(file);
+    expect_note("absent.so", "TANDEM_CUDA_LIBRARY=");
+    expect_note("absent.so", "absent.so: cannot open shared object file");
+    expect_note("empty.so", "file too short");
+    expect_note("nothing.so", "is no CUDA driver: it lacks cuInit");
+    expect_note("queries.so", "offers CUDA 13.0 but lacks cuDevicePrimaryCtxRetain");
+}
+
+static void test_old_driver(void **state) {
+    (void)state;
+    setenv("FAKE_VERSION", "10020", 1);
+    expect_note("complete.so",
+                "the driver is too old: it offers CUDA 10.2, 11.0 is needed (driver 450 or newer)");
+    expect_note("queries.so", "the driver is too old: it offers CUDA 10.2");
+    unsetenv("FAKE_VERSION");
+}
+
+/* The usual file: a machine with a GPU has devices, any other one says what is missing. */
+static void test_usual_file(void **state) {
+    (void)state;
+    tdm_context *context;
+    const tdm_context_options options = {.struct_size = sizeof options, .backends = "cuda"};
+    assert_int_equal(tdm_context_create(&options, &context), TDM_OK);
+    assert_true(tdm_context_device_count(context) > 0 ||
+                strncmp(tdm_context_note(context, 0), "cuda: ", 6) == 0);
+    tdm_context_destroy(context);
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+static void test_odd_answers(void **state) {
+    (void)state;
+    static const struct {
+        const char *variable, *value, *note;
+    } rows[] = {
+        {"FAKE_INIT", "100", "cuInit: CUDA_ERROR_NO_DEVICE (100); it finds no GPU"},
+        {"FAKE_INIT", "34", "CUDA_ERROR_STUB_LIBRARY (34); the file is the toolkit's stub"},
+        {"FAKE_INIT", "803", "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (803); the library and the kernel"},
+        {"FAKE_INIT", "999", "CUDA_ERROR_UNKNOWN (999); the kernel's module does not answer"},
+        {"FAKE_INIT", "3", "cuInit: CUDA_ERROR_NOT_INITIALIZED (3)"},
+        {"FAKE_INIT", "7777", "unknown CUDA error (7777)"},
+        {"FAKE_COUNT", "0", "the driver finds no GPU"},
+        {"FAKE_COUNT", "-1", "cuDeviceGetCount: CUDA_SUCCESS (0), -1 devices"},
+        {"FAKE_COUNT", "2000000000", "2000000000 devices"},
+        {"FAKE_COUNT_CODE", "304", "cuDeviceGetCount: CUDA_ERROR_OPERATING_SYSTEM (304)"},
+        {"FAKE_DEVICE_CODE", "101", "device 0 is passed over: cuDeviceGet: CUDA_ERROR_INVALID_DEV"},
+        {"FAKE_NAME_CODE", "999", "its name: cuDeviceGetName: CUDA_ERROR_UNKNOWN (999)"},
+        {"FAKE_MAJOR", "6", "it has compute capability 6.0, 7.5 is needed"},
+        {"FAKE_MODE", "2", "its compute mode prohibits contexts"},
+        {"FAKE_UNIFIED", "0", "host and device have no common addresses"},
+        {"FAKE_UNITS", "0", "gives no size of memory (1073741824 bytes), units (0)"},
+        {"FAKE_MEMORY", "0", "gives no size of memory (0 bytes)"},
+        {"FAKE_UNKNOWN_ATTRIBUTE", "16", "cuDeviceGetAttribute: CUDA_ERROR_INVALID_VALUE (1)"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        setenv(rows[i].variable, rows[i].value, 1);
+        expect_note("complete.so", rows[i].note);
+        unsetenv(rows[i].variable);
+    }
+}
+
+/* A GPU, where the build has no kernels for one: only the simulator takes their stand-ins. */
+static void test_build_without_kernels(void **state) {
+    (void)state;
+    setenv("FAKE_NAME", "NVIDIA H200", 1);
+    if (tdm_prebuilt_architectures()[0] == '\0') {
+        expect_note("complete.so",
+                    "\"NVIDIA H200\", is passed over: this build of the library holds no CUDA");
+    } else {
+        tdm_context *const context = context_on("complete.so");
+        assert_int_equal(tdm_context_device_count(context), 1);
+        tdm_context_destroy(context);
+    }
+    unsetenv("FAKE_NAME");
+}
+
+static tdm_device_info info_of_fake(void) {
+    tdm_context *const context = context_on("complete.so");
+    assert_int_equal(tdm_context_device_count(context), 1);
+    tdm_device_info info = {.struct_size = sizeof info};
+    assert_int_equal(tdm_context_device_info(context, 0, &info), TDM_OK);
+    tdm_context_destroy(context);
+    return info;
+}
+
+static void test_description(void **state) {
+    (void)state;
+    tdm_device_info info = info_of_fake();
+    assert_string_equal(info.selector, "cuda/simulator/Tandem simulator, a fake");
+    assert_string_equal(info.api_version, "CUDA 13.0");
+    assert_string_equal(info.kernel_language, "compute capability 9.0");
+    assert_int_equal(info.type, TDM_DEVICE_GPU);
+    assert_int_equal(info.architecture, 90);
+    assert_int_equal(info.compute_units, 132);
+    assert_int_equal(info.clock_mhz, 1980);
+    assert_int_equal(info.memory_clock_mhz, 3201);
+    assert_int_equal(info.memory_bus_bits, 6144);
+    assert_int_equal(info.cache_bytes, 50 << 20);
+    assert_int_equal(info.global_bytes, 1 << 30);
+    assert_int_equal(info.error_correction, 2);
+    assert_true(info.capabilities & TDM_CAP_CUDA);
+    assert_true(info.capabilities & TDM_CAP_ASYNC_COPY);
+    assert_false(info.capabilities & (TDM_CAP_UNIFIED_MEMORY | TDM_CAP_CPU_CORES));
+    setenv("FAKE_MAJOR", "7", 1);
+    setenv("FAKE_MINOR", "5", 1);
+    setenv("FAKE_ECC", "0", 1);
+    setenv("FAKE_INTEGRATED", "1", 1);
+    setenv("FAKE_UNKNOWN_ATTRIBUTE", "38", 1); // an old driver does not know of the cache
+    info = info_of_fake();
+    assert_int_equal(info.architecture, 75);
+    assert_int_equal(info.error_correction, 1);
+    assert_int_equal(info.cache_bytes, 0);
+    assert_false(info.capabilities & TDM_CAP_ASYNC_COPY);
+    assert_true(info.capabilities & TDM_CAP_UNIFIED_MEMORY);
+    unsetenv("FAKE_MAJOR");
+    unsetenv("FAKE_MINOR");
+    unsetenv("FAKE_ECC");
+    unsetenv("FAKE_INTEGRATED");
+    unsetenv("FAKE_UNKNOWN_ATTRIBUTE");
+}
+
+/* A device that is listed and cannot be opened says why. */
+static void test_no_context(void **state) {
+    (void)state;
+    tdm_context *const context = context_on("complete.so");
+    tdm_device *device;
+    assert_int_equal(tdm_device_get(context, 0, &device), TDM_UNSUPPORTED);
+    assert_non_null(strstr(tdm_last_detail(), "cuDevicePrimaryCtxRetain: CUDA_ERROR_NOT_SUPP"));
+    tdm_context_destroy(context);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_files),       cmocka_unit_test(test_old_driver),
+        cmocka_unit_test(test_usual_file),  cmocka_unit_test(test_odd_answers),
+        cmocka_unit_test(test_description), cmocka_unit_test(test_build_without_kernels),
+        cmocka_unit_test(test_no_context),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
