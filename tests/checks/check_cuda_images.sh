@@ -105,8 +105,8 @@ awk '
     }
     END {
         for (name in expected)
-            for (architecture in seen)
-                if (!((architecture " " name) in there)) complain("sm_" architecture " " name ": there is no such kernel")
+            for (architecture in seen) # rows of asynchronous copies are left out before sm_80
+                if (architecture + 0 >= 80 && !((architecture " " name) in there)) complain("sm_" architecture " " name ": there is no such kernel")
         for (key in there) {
             split(key, part, " ")
             total++
