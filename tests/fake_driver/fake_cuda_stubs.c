@@ -1,9 +1,13 @@
-/* Every function of the CUDA driver's list that fake_cuda.c does not answer: each refuses. */
+/* Every function of the CUDA driver's list that fake_cuda.c does not answer: each refuses, whatever it is passed. */
 #include "backend_cuda/cuda_api.h"
 
+CUresult fake_refuse(void);
+
+CUresult fake_refuse(void) {
+    return CUDA_ERROR_NOT_SUPPORTED;
+}
+
 #define CUDA_FUNCTION(name, symbol, need, since, parameters)                                       \
-    __attribute__((weak)) CUresult symbol parameters {                                             \
-        return CUDA_ERROR_NOT_SUPPORTED;                                                           \
-    }
+    CUresult symbol(void) __attribute__((weak, alias("fake_refuse")));
 #include "backend_cuda/cuda_functions.def"
 #undef CUDA_FUNCTION
