@@ -1,0 +1,239 @@
+// The CUDA backend through its row of functions: pinned memory, contexts, failures after enqueue, what a launch may ask for,
+// native handles.
+// ctest: device cuda
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "api/core.h"
+#include "backend_cuda/cuda_calls.h"
+#include "tests/support/backend_rig.h"
+#include "tests/support/device_cases.h"
+
+#include <tandem/cuda.h>
+
+/* ---- host memory --------------------------------------------------------------------------------- */
+
+static void open_gate(void *user) {
+    const struct timespec pause = {.tv_nsec = 1000000};
+    while (!atomic_load((atomic_bool *)user))
+        nanosleep(&pause, NULL);
+}
+
+/* Between pinned memory and the device nothing waits, and the bytes are those of the stream's order. */
+DEVICE_TEST(pinned_copies_are_in_stream_order) {
+    backend_rig r = rig_open(device);
+    tdm_bk_memory *pinned;
+    void *address;
+    atomic_bool gate = false;
+    TEST_OK(r.api->memory_alloc(r.native, TDM_MEMORY_PINNED, 8, &pinned));
+    TEST_OK(r.api->memory_host_address(r.native, pinned, &address));
+    int32_t *const words = address;
+    words[0] = 1;
+    words[1] = 0;
+    TEST_OK(r.api->host_task(r.stream, "gate", open_gate, &gate));
+    TEST_OK(r.api->write(r.stream, "write", r.memory, 0, &words[0], 4));
+    TEST_OK(r.api->read(r.stream, "read", r.memory, 0, &words[1], 4));
+    words[0] = 2; // the gate is closed: nothing has been read yet
+    assert_int_equal(words[1], 0);
+    atomic_store(&gate, true);
+    TEST_OK(rig_wait(&r));
+    assert_int_equal(words[1], 2);
+    r.api->memory_free(r.native, pinned);
+    rig_close(&r);
+}
+
+/* ---- contexts ------------------------------------------------------------------------------------ */
+
+/* After every slot the thread's current context is what it was: none. */
+DEVICE_TEST(no_context_stays_behind) {
+    void *const library = dlopen(getenv("TANDEM_CUDA_LIBRARY"), RTLD_NOW | RTLD_NOLOAD);
+    assert_non_null(library);
+    CUresult (*pop)(CUcontext *);
+    void *const found = dlsym(library, "cuCtxPopCurrent_v2");
+    assert_non_null(found);
+    memcpy(&pop, &found, sizeof pop);
+    CUcontext left = NULL;
+    backend_rig r = rig_open(device);
+    const int32_t value = 7;
+    tdm_bk_event *event;
+    bool done;
+    TEST_OK(r.api->fill(r.stream, "fill", r.memory, 0, 64, &value, 4));
+    TEST_OK(r.api->event_record(r.stream, true, &event));
+    TEST_OK(r.api->event_wait(event));
+    TEST_OK(r.api->event_query(event, &done));
+    tdm_fault_plant("cuMemsetD32Async", 1, CUDA_ERROR_UNKNOWN, false);
+    TEST_REFUSED(r.api->fill(r.stream, "fill", r.memory, 0, 64, &value, 4), TDM_INTERNAL,
+                 "fill: cuMemsetD32Async: CUDA_ERROR_UNKNOWN (999)");
+    tdm_fault_clear();
+    r.api->event_destroy(event);
+    rig_close(&r);
+    assert_int_equal(pop(&left), CUDA_ERROR_INVALID_CONTEXT);
+    dlclose(library);
+}
+
+/* ---- failures ------------------------------------------------------------------------------------ */
+
+static tdm_status failing_wait(const backend_rig *r, CUresult code, const char **failed) {
+    tdm_fault_plant("cuStreamSynchronize", 1, (int)code, true);
+    const tdm_status status = r->api->stream_wait(r->stream, failed);
+    tdm_fault_clear();
+    return status;
+}
+
+/* The driver does not say which work failed: where there is only one operation it is that one, else the detail lists them. */
+DEVICE_TEST(failed_work_is_named) {
+    backend_rig r = rig_open(device);
+    const int32_t value = 7;
+    const char *failed;
+    TEST_OK(r.api->fill(r.stream, "first", r.memory, 0, 64, &value, 4));
+    TEST_OK(r.api->fill(r.stream, "first", r.memory, 0, 64, &value, 4));
+    TEST_REFUSED(failing_wait(&r, CUDA_ERROR_ILLEGAL_ADDRESS, &failed), TDM_DEVICE_LOST,
+                 "CUDA_ERROR_ILLEGAL_ADDRESS (700)");
+    assert_string_equal(failed, "first");
+    TEST_OK(r.api->fill(r.stream, "first", r.memory, 0, 64, &value, 4));
+    TEST_OK(r.api->fill(r.stream, "second", r.memory, 0, 64, &value, 4));
+    TEST_REFUSED(failing_wait(&r, CUDA_ERROR_LAUNCH_FAILED, &failed), TDM_DEVICE_LOST,
+                 "CUDA_ERROR_LAUNCH_FAILED (719), in one of: first, second");
+    assert_null(failed);
+    TEST_OK(r.api->stream_wait(r.stream, &failed));
+    rig_close(&r);
+}
+
+DEVICE_TEST(memory_codes) {
+    static const struct {
+        CUresult code;
+        tdm_status status;
+        const char *text;
+    } rows[] = {
+        {CUDA_ERROR_OUT_OF_MEMORY, TDM_OUT_OF_DEVICE_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY (2)"},
+        {CUDA_ERROR_ECC_UNCORRECTABLE, TDM_DEVICE_LOST, "CUDA_ERROR_ECC_UNCORRECTABLE (214)"},
+        {CUDA_ERROR_UNKNOWN, TDM_INTERNAL, "CUDA_ERROR_UNKNOWN (999)"},
+        {12345, TDM_INTERNAL, "unknown CUDA error (12345)"},
+    };
+    backend_rig r = rig_open(device);
+    tdm_bk_memory *memory;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        tdm_fault_plant("cuMemAlloc", 1, (int)rows[i].code, false);
+        const tdm_status status = r.api->memory_alloc(r.native, TDM_MEMORY_DEVICE, 64, &memory);
+        tdm_fault_clear();
+        TEST_REFUSED(status, rows[i].status, rows[i].text);
+    }
+    TEST_REFUSED(r.api->memory_alloc(r.native, TDM_MEMORY_DEVICE, SIZE_MAX / 2, &memory),
+                 TDM_OUT_OF_DEVICE_MEMORY, "bytes of device memory: cuMemAlloc");
+    rig_close(&r);
+}
+
+/* A device that is lost fails its stream for good, in the core. */
+DEVICE_TEST(lost_device) {
+    tdm_stream *stream;
+    tdm_tensor *x;
+    const int64_t shape[1] = {64};
+    TEST_OK(tdm_stream_create(device->device, &stream));
+    TEST_OK(tdm_tensor_create(device->device, TDM_F32, 1, shape, &x));
+    TEST_OK(tdm_fill(stream, x, 1.0));
+    tdm_fault_plant("cuLaunchKernel", 1, CUDA_ERROR_LAUNCH_FAILED, false);
+    const tdm_status status = tdm_unary_op(stream, TDM_NEG, x, x);
+    tdm_fault_clear();
+    TEST_REFUSED(status, TDM_DEVICE_LOST, "CUDA_ERROR_LAUNCH_FAILED (719)");
+    TEST_REFUSED(tdm_fill(stream, x, 2.0), TDM_DEVICE_LOST, "719");
+    TEST_REFUSED(tdm_stream_clear_failure(stream), TDM_DEVICE_LOST, "719");
+    tdm_tensor_destroy(x);
+    tdm_stream_destroy(stream);
+}
+
+/* ---- kernels ------------------------------------------------------------------------------------- */
+
+DEVICE_TEST(kernels_without_an_image) {
+    static const tdm_prebuilt foreign = {.data = "neither this nor that", .bytes = 22};
+    backend_rig r = rig_open(device);
+    tdm_bk_kernel *kernel;
+    TEST_REFUSED(rig_build(&r, "nothing", "no text", "", &kernel), TDM_BUILD_FAILED,
+                 "nothing: the library holds no image");
+    const tdm_kernel_source source = {
+        .entry = "odd", .text = "", .defines = "", .prebuilt = &foreign};
+    TEST_REFUSED(r.api->kernel_build(r.native, &source, &kernel), TDM_BUILD_FAILED,
+                 "odd: cuModuleLoadDataEx: CUDA_ERROR_INVALID_IMAGE (200); the library's kernels");
+    rig_close(&r);
+}
+
+DEVICE_TEST(local_memory_of_a_launch) {
+    backend_rig r = rig_open(device);
+    tdm_kernel *kernel;
+    TEST_OK(tdm_device_kernel(device->device, tdm_variant_find("probe_launch_s32"), &kernel));
+    tdm_arg args[] = {rig_buffer_arg(r.memory, 3),
+                      {.kind = TDM_ARG_S32, .value.s32 = 77},
+                      {.kind = TDM_ARG_LOCAL, .bytes = 1024}};
+    const tdm_launch launch = {
+        .args = args, .arg_count = 3, .groups = {1, 1, 1}, .group = {32, 1, 1}};
+    const uint32_t most = (uint32_t)device->info.local_bytes;
+    static const uint32_t usual = 48 * 1024;
+    const uint32_t sizes[] = {1024, usual, usual + 16, most, 4096};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        args[1].value.s32 = (int32_t)i + 77;
+        args[2].bytes = sizes[i];
+        TEST_OK(r.api->launch(r.stream, "launch", kernel->native, &launch));
+        int32_t words[RIG_WORDS];
+        rig_fetch(&r, words);
+        assert_int_equal(words[3], (int32_t)i + 77);
+    }
+    args[2].bytes = most + 16;
+    TEST_REFUSED(r.api->launch(r.stream, "launch", kernel->native, &launch), TDM_UNSUPPORTED,
+                 "launch: kernel probe_launch_s32 needs");
+    rig_close(&r);
+}
+
+/* ---- native handles ------------------------------------------------------------------------------ */
+
+DEVICE_TEST(native_handles) {
+    struct CUctx_st *context;
+    struct CUstream_st *stream;
+    int id;
+    uint64_t address;
+    tdm_buffer *buffer, *wrapped;
+    TEST_OK(tdm_cuda_handles_of_device(device->device, &id, &context));
+    assert_int_equal(id, 0);
+    assert_non_null(context);
+    TEST_OK(tdm_cuda_stream_of_stream(device->stream, &stream));
+    assert_non_null(stream);
+    TEST_OK(tdm_buffer_create(device->device, 4096, &buffer));
+    TEST_OK(tdm_cuda_address_of_buffer(buffer, &address));
+    TEST_OK(tdm_buffer_from_cuda(device->device, address, 4096, &wrapped));
+    const int32_t written = 42;
+    int32_t read = 0;
+    TEST_OK(tdm_buffer_write(device->stream, wrapped, 8, &written, 4));
+    TEST_OK(tdm_stream_synchronize(device->stream));
+    TEST_OK(tdm_buffer_read(device->stream, buffer, 8, &read, 4));
+    TEST_OK(tdm_stream_synchronize(device->stream));
+    assert_int_equal(read, 42);
+    tdm_buffer_destroy(wrapped);
+    TEST_REFUSED(tdm_buffer_from_cuda(device->device, address + 4, 16, &wrapped), TDM_BAD_ARGUMENT,
+                 "no multiple of 256");
+    TEST_REFUSED(tdm_buffer_from_cuda(device->device, 256, 16, &wrapped), TDM_BAD_ARGUMENT,
+                 "buffer_from_cuda: wrapped memory: cuPointerGetAttribute");
+    TEST_REFUSED(tdm_buffer_from_cuda(device->device, address, SIZE_MAX / 2, &wrapped),
+                 TDM_BAD_ARGUMENT, "follow the address");
+    TEST_REFUSED(tdm_buffer_from_cuda(device->device, 0, 16, &wrapped), TDM_BAD_ARGUMENT,
+                 "address is 0");
+    TEST_REFUSED(tdm_cuda_address_of_buffer(NULL, &address), TDM_BAD_ARGUMENT, "buffer is NULL");
+    TEST_REFUSED(tdm_cuda_stream_of_stream(NULL, &stream), TDM_BAD_ARGUMENT, "stream is NULL");
+    TEST_REFUSED(tdm_cuda_handles_of_device(NULL, &id, &context), TDM_BAD_ARGUMENT,
+                 "device is NULL");
+    tdm_buffer_destroy(buffer);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pinned_copies_are_in_stream_order),
+        cmocka_unit_test(no_context_stays_behind),
+        cmocka_unit_test(failed_work_is_named),
+        cmocka_unit_test(memory_codes),
+        cmocka_unit_test(lost_device),
+        cmocka_unit_test(kernels_without_an_image),
+        cmocka_unit_test(local_memory_of_a_launch),
+        cmocka_unit_test(native_handles),
+    };
+    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
+}
