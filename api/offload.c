@@ -97,8 +97,7 @@ static tdm_status view_place(const tdm_offload *o, tdm_offload_entry *entry, uin
 static tdm_status copy_bytes(tdm_offload *o, const tdm_offload_entry *entry, uint64_t offset) {
     static const char operation[] = "offload: copying an item";
     const size_t bytes = (size_t)entry->bytes;
-    const bool pageable =
-        o->device->stages_copies && !tdm_staging_holds(o->device, entry->memory, bytes);
+    const bool pageable = tdm_staging_ring_wanted(o->device, entry->memory, bytes);
     if (pageable && !o->staging &&
         tdm_staging_ring_open(o->device, TDM_STAGING_PIECE_BYTES, &o->staging) != TDM_OK)
         o->staging = NULL;

@@ -346,12 +346,12 @@ static void close_rings(tdm_outofcore_plan *plan) {
 /* Find out which memory is pageable, and have rings for it. Where there is no pinned memory, the driver copies without. */
 static void open_rings(tdm_outofcore_plan *plan, inputs *in) {
     tdm_device *const device = plan->device;
-    for (int i = 0; i < TDM_OOC_MATRICES && device->stages_copies; i++) {
+    for (int i = 0; i < TDM_OOC_MATRICES; i++) {
         const tdm_ooc_operand *const o = &plan->problem.operands[i];
         tdm_staging_ring **const ring = i == TDM_OOC_D ? &plan->ring_out : &plan->ring_in;
-        in->pageable[i] =
-            o->slots > 0 && !tdm_staging_holds(device, memory_of(in, i),
-                                               i == TDM_OOC_D ? in->d_bytes : in->matrix[i]->bytes);
+        in->pageable[i] = o->slots > 0 && tdm_staging_ring_wanted(
+                                              device, memory_of(in, i),
+                                              i == TDM_OOC_D ? in->d_bytes : in->matrix[i]->bytes);
         if (in->pageable[i] && !*ring &&
             tdm_staging_ring_open(device, TDM_STAGING_PIECE_BYTES, ring) != TDM_OK)
             *ring = NULL;

@@ -21,6 +21,11 @@ struct tdm_staging_ring {
     int next;
 };
 
+bool tdm_staging_ring_wanted(const tdm_device *device, const void *host, size_t bytes) {
+    return device->stages_copies && (device->info.capabilities & TDM_CAP_HOST_TASK) &&
+           !tdm_staging_holds(device, host, bytes);
+}
+
 tdm_status tdm_staging_ring_open(tdm_device *device, size_t piece_bytes, tdm_staging_ring **ring) {
     *ring = NULL;
     tdm_staging_ring *const opened = tdm_host_calloc(1, sizeof *opened);

@@ -26,6 +26,9 @@ typedef struct tdm_device_lines {
 
 typedef struct tdm_staging_ring tdm_staging_ring;
 
+/* Is the memory one whose copies go better through a ring? Not where host tasks would make the caller wait. */
+bool tdm_staging_ring_wanted(const tdm_device *device, const void *host, size_t bytes);
+
 /* Statuses: as tdm_staging_alloc and tdm_stream_create. */
 tdm_status tdm_staging_ring_open(tdm_device *device, size_t piece_bytes, tdm_staging_ring **ring);
 /* Waits for the ring's stream; the streams that it copied on must have been waited for. NULL is accepted. */

@@ -289,14 +289,16 @@ static void run_staged(const test_device *device, const outofcore_trial *trial) 
     outofcore_trial_run(device, trial);
     device->device->stages_copies = given;
     TEST_OK(tdm_device_host_memory_stats(device->device, &after));
-    assert_true(after.allocations > before.allocations);
+    const bool tasks = device->info.capabilities & TDM_CAP_HOST_TASK; // else the driver copies
+    assert_int_equal(after.allocations > before.allocations, tasks);
     assert_int_equal(after.live_blocks, before.live_blocks);
 }
 
 /* Types, layouts with lines that are gathered, C that is D, several tiles; and lines that take more than one piece. */
 DEVICE_TEST(pageable_memory_is_staged) {
-    for (int place = 0; place < TEST_PLACEMENTS; place++) {
-        outofcore_trial trial = plain(97, 130, 64, place % 2 ? 0.5 : 0.3);
+    const bool slow = !(device->info.capabilities & TDM_CAP_HOST_TASK);
+    for (int place = 0; place < (slow ? 1 : TEST_PLACEMENTS); place++) {
+        outofcore_trial trial = plain(97, 130, slow ? 8 : 64, place % 2 ? 0.5 : 0.3);
         for (int i = 0; i < OUTOFCORE_MATRICES; i++)
             trial.place[i] = (test_placement)place;
         trial.residual = TDM_F16;
@@ -317,7 +319,7 @@ DEVICE_TEST(pageable_memory_is_staged) {
 }
 
 /* Runs of one plan share its slots, whatever streams they are on. */
-static void run_on_two_streams(const test_device *device) {
+static void run_on_two_streams(const test_device *device, int rounds) {
     const outofcore_trial one =
         test_is_small() ? plain(90, 80, 70, 0.5) : plain(150, 140, 130, 0.5);
     outofcore_trial trials[2] = {one, one};
@@ -348,9 +350,10 @@ static void run_on_two_streams(const test_device *device) {
 
 DEVICE_TEST(runs_on_two_streams) {
     const bool given = device->device->stages_copies;
-    for (int staged = 0; staged < 2; staged++) {
+    const bool tasks = device->info.capabilities & TDM_CAP_HOST_TASK;
+    for (int staged = 0; staged < 1 + tasks; staged++) {
         device->device->stages_copies = staged != 0;
-        run_on_two_streams(device);
+        run_on_two_streams(device, staged ? 4 : 10);
     }
     device->device->stages_copies = given;
 }
