@@ -196,7 +196,7 @@ static long define_of(const tdm_variant *row, const char *name) {
 
 /* What the selection asks a device for must be what the text makes of the row's defines. */
 static void check_tiled_row(const test_device *device, const tdm_variant *row) {
-    if (row->parameters[TDM_GEMM_P_FAMILY] != TDM_GEMM_TILED ||
+    if (strcmp(row->text, "gemm_tiled.cl") != 0 ||
         !test_case_begin(device, row->name, "parameters"))
         return;
     const long tm = define_of(row, "-DTM="), tn = define_of(row, "-DTN="),
