@@ -83,6 +83,21 @@ static void add_limits(cJSON *device, const tdm_device_info *info) {
     put_known(device, "alignment_bytes", info->alignment_bytes);
     put_known(device, "address_bits", info->address_bits);
     put_known(device, "timer_ns", info->timer_ns);
+    put_known(device, "unit_items", info->unit_items);
+    put_known(device, "memory_clock_mhz", info->memory_clock_mhz);
+    put_known(device, "memory_bus_bits", info->memory_bus_bits);
+}
+
+/* What CUDA tells beyond sizes; null elsewhere. */
+static void add_architecture(cJSON *device, const tdm_device_info *info) {
+    if (info->architecture)
+        cJSON_AddNumberToObject(device, "compute_capability", info->architecture / 10.0);
+    else
+        cJSON_AddNullToObject(device, "compute_capability");
+    if (info->error_correction)
+        cJSON_AddBoolToObject(device, "error_correction", info->error_correction == 2);
+    else
+        cJSON_AddNullToObject(device, "error_correction");
 }
 
 cJSON *results_device_json(const tdm_device_info *info) {
@@ -99,6 +114,7 @@ cJSON *results_device_json(const tdm_device_info *info) {
     /* No driver interface tells HBM from GDDR; a table of known devices may fill this in later. */
     cJSON_AddNullToObject(device, "memory_type");
     add_limits(device, info);
+    add_architecture(device, info);
     cJSON *const capabilities = cJSON_AddArrayToObject(device, "capabilities");
     for (int bit = 0; bit < 32; bit++) {
         const char *const name = tdm_capability_name((uint32_t)1 << bit);
