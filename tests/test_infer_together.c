@@ -19,11 +19,11 @@ static const char digits[] = TANDEM_SOURCE_DIR "/examples/digits";
 /* The command's exit code; what it says goes to a file. */
 static int run_infer(const char *json, int together) {
     char *argv[] = {(char *)"infer",       (char *)(uintptr_t)digits,
-                    (char *)"--batch",     (char *)"64",
+                    (char *)"--batch",     (char *)(test_is_small() ? "2" : "64"),
                     (char *)"--seconds",   (char *)"0",
                     (char *)"--synthetic", (char *)"none",
                     (char *)"--precision", (char *)"f32,f16",
-                    (char *)"--images",    (char *)(test_is_small() ? "70" : "500"),
+                    (char *)"--images",    (char *)(test_is_small() ? "4" : "500"),
                     (char *)"--json",      (char *)(uintptr_t)json,
                     (char *)"--together"};
     const int count = (int)(sizeof argv / sizeof *argv);
@@ -88,7 +88,7 @@ static void check_precision(const cJSON *results, const char *precision) {
         share += metric_of(row, "share");
         weights += metric_of(row, "weight_bytes");
         // Whoever was faster: each device was compared in one batch at least.
-        assert_true(metric_of(row, "oracle_rows") >= (test_is_small() ? 6 : 52));
+        assert_true(metric_of(row, "oracle_rows") >= (test_is_small() ? 2 : 52));
     }
     assert_true(parties > 0);
     assert_int_equal(parties, alone);
@@ -116,7 +116,8 @@ static void a_device_that_fails_is_told(void **state) {
     tdm_fault_plant(NULL, 1000000000, -5, false);
     assert_int_equal(run_infer(path, 0), 0);
     const long calls = tdm_fault_clear();
-    tdm_fault_plant(NULL, calls + 20, -5, true);
+    // Drivers that are polled are called now more, now less often.
+    tdm_fault_plant(NULL, calls + calls / 4, -5, true);
     assert_int_equal(run_infer(path, 1), 1);
     tdm_fault_clear();
     cJSON *const json = results_of(path);
