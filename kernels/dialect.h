@@ -5,7 +5,8 @@
  * simulator of the tests. Every form defines all of this:
  *
  * Entry         TDM_KERNEL(TDM_ENTRY)(args) or TDM_KERNEL_GROUP(TDM_ENTRY, x, y, z)(args) with a
- *               required group size. TDM_ENTRY comes from the define list and is the variant's name.
+ *               required group size, or TDM_KERNEL_GROUPS(TDM_ENTRY, x, y, z, groups)(args) where registers are to be few enough
+ *               for so many groups at a time on a compute unit that shares them. TDM_ENTRY comes from the define list and is the variant's name.
  * Functions     TDM_DEVICE return_type name(args); TDM_INLINE in its place where each call is to be code of its own
  * Memory        TDM_GLOBAL, TDM_LOCAL qualify pointers; TDM_LOCAL_ARRAY(type, name, count) declares
  *               group-shared memory at the top of a kernel, never handed to a function of the text

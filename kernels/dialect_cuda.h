@@ -9,6 +9,8 @@
 #define TDM_KERNEL(name) extern "C" __global__ void name
 #define TDM_KERNEL_GROUP(name, x, y, z)                                                            \
     extern "C" __global__ void __launch_bounds__((x) * (y) * (z)) name
+#define TDM_KERNEL_GROUPS(name, x, y, z, groups)                                                   \
+    extern "C" __global__ void __launch_bounds__((x) * (y) * (z), groups) name
 #define TDM_KERNEL_ROW(space, name, architecture)
 #define TDM_DEVICE static __device__ __forceinline__
 #define TDM_INLINE static __device__ __forceinline__

@@ -20,6 +20,7 @@
     extern "C" void name
 #define TDM_KERNEL(name) TDM_HOST_KERNEL_(name, 0, 0, 0)
 #define TDM_KERNEL_GROUP(name, x, y, z) TDM_HOST_KERNEL_(name, x, y, z)
+#define TDM_KERNEL_GROUPS(name, x, y, z, groups) TDM_HOST_KERNEL_(name, x, y, z)
 #define TDM_KERNEL_ROW(space, name, architecture)                                                  \
     namespace space {                                                                              \
     TANDEM_SIM_REGISTER(name, #name, name##_x, name##_y, name##_z, architecture);                  \

@@ -9,6 +9,7 @@
 #define TDM_KERNEL(name) __kernel void name
 #define TDM_KERNEL_GROUP(name, x, y, z)                                                            \
     __kernel __attribute__((reqd_work_group_size(x, y, z))) void name
+#define TDM_KERNEL_GROUPS(name, x, y, z, groups) TDM_KERNEL_GROUP(name, x, y, z)
 #define TDM_DEVICE static inline
 /* Compilers of SPIR inline all there is; Oclgrind has no word for what the attribute leaves behind. */
 #if defined(__clang__) && !defined(__SPIR__)

@@ -155,23 +155,32 @@ static void require_shared(const sim_block &block, const void *to, size_t bytes)
     }
 }
 
-void tandem_sim_async_copy(void *to, const void *from, int bytes_valid) {
+static void copy_later(void *to, const void *from, int bytes_valid, int bytes) {
     sim_thread *const thread = sim_thread_running();
-    if (bytes_valid < 0 || bytes_valid > 16) {
-        tandem_sim_fail("an asynchronous copy of %d bytes out of 16", bytes_valid);
+    const auto unit = static_cast<uintptr_t>(bytes);
+    if (bytes_valid < 0 || bytes_valid > bytes) {
+        tandem_sim_fail("an asynchronous copy of %d bytes out of %d", bytes_valid, bytes);
     }
-    if (reinterpret_cast<uintptr_t>(to) % 16 != 0 ||
-        (bytes_valid > 0 && reinterpret_cast<uintptr_t>(from) % 16 != 0)) {
-        tandem_sim_fail_address("an asynchronous copy from %p to %p: both are multiples of 16",
-                                from, to);
+    if (reinterpret_cast<uintptr_t>(to) % unit != 0 ||
+        (bytes_valid > 0 && reinterpret_cast<uintptr_t>(from) % unit != 0)) {
+        tandem_sim_fail_address("an asynchronous copy from %p to %p: both are multiples of %d",
+                                from, to, bytes);
     }
-    require_shared(*thread->home, to, 16);
-    sim_copy copy = {to, {0}};
+    require_shared(*thread->home, to, static_cast<size_t>(bytes));
+    sim_copy copy = {to, static_cast<size_t>(bytes), {0}};
     if (bytes_valid > 0) {
         memcpy(copy.bytes, from, static_cast<size_t>(bytes_valid));
     }
-    sim_fill_with_nan(to, 16);
+    sim_fill_with_nan(to, copy.size);
     thread->copies.push_back(copy);
+}
+
+void tandem_sim_async_copy(void *to, const void *from, int bytes_valid) {
+    copy_later(to, from, bytes_valid, 16);
+}
+
+void tandem_sim_async_copy_4(void *to, const void *from, int bytes_valid) {
+    copy_later(to, from, bytes_valid, 4);
 }
 
 void tandem_sim_async_commit() {
@@ -190,7 +199,7 @@ void tandem_sim_async_wait(int pending) {
     }
     const size_t passed = groups - kept, arrived = thread->committed[passed - 1];
     for (size_t i = 0; i < arrived; i++) {
-        memcpy(thread->copies[i].to, thread->copies[i].bytes, 16);
+        memcpy(thread->copies[i].to, thread->copies[i].bytes, thread->copies[i].size);
     }
     thread->copies.erase(thread->copies.begin(),
                          thread->copies.begin() + static_cast<std::ptrdiff_t>(arrived));

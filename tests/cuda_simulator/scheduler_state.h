@@ -30,6 +30,7 @@ enum sim_waiting {
 
 struct sim_copy {
     void *to;
+    size_t size;
     unsigned char bytes[16];
 };
 

@@ -68,6 +68,8 @@ void tandem_sim_cluster_barrier(int site);
  * barrier too.
  */
 void tandem_sim_async_copy(void *to, const void *from, int bytes_valid);
+/* The same of 4 bytes, aligned to 4. */
+void tandem_sim_async_copy_4(void *to, const void *from, int bytes_valid);
 
 /* The copies since the last commit become one group; at most `pending` of the latest groups may be under way after a wait. */
 void tandem_sim_async_commit();
