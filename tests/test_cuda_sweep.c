@@ -14,7 +14,8 @@
 #define ROWS 5
 #define INNER 24
 #define COLUMNS 7
-#define BIG_LOCAL (64u * 1024)
+#define BIG_LOCAL (64u * 1024 - 256)
+#define CLUSTER_ARCHITECTURE 90
 
 /*
  * Their failure may leave everything as it should be, because there is a second way, because the pool asks again for less, or
@@ -140,6 +141,8 @@ static tdm_status launch_large(const round_of_work *w) {
     tdm_launch launch = {.args = args, .arg_count = 3, .groups = {2, 1, 1}, .group = {1, 1, 1}};
     const tdm_backend *const api = w->stream->device->api;
     TDM_TRY(api->launch(w->stream->native, "launch", kernel->native, &launch));
+    if (w->stream->device->info.architecture < CLUSTER_ARCHITECTURE)
+        return TDM_OK;
     launch.cluster[0] = 2;
     launch.cluster[1] = launch.cluster[2] = 1;
     return api->launch(w->stream->native, "launch", kernel->native, &launch);
@@ -242,6 +245,9 @@ static void check_memory_is_free(const job *j, const fault *f) {
     if (stats.live_blocks || stats.requested || stats.reserved)
         test_case_fail("%s, call %ld: %llu live blocks, %llu bytes reserved", f->call, f->nth,
                        (unsigned long long)stats.live_blocks, (unsigned long long)stats.reserved);
+    // A real driver keeps memory of its own, and others may use the device.
+    if (!strstr(j->selector, "/simulator/"))
+        return;
     uint64_t free_bytes = 0;
     TEST_OK(j->device->api->memory_free_bytes(j->device->native, &free_bytes));
     if (free_bytes != j->device->info.global_bytes)
