@@ -13,7 +13,8 @@ static tdm_quant_call start_call(tdm_stream *stream, const char *operation, tdm_
         .storage = (int)source->layout.dtype,
         .operands = 2,
         .operand = {{target, NULL}, {source, NULL}},
-        .arg = {.target_type = (int)target->layout.dtype, .streams = tdm_quant_streams(target)},
+        .arg = {.target_type = (int)target->layout.dtype,
+                .streams = tdm_quant_streams(target, source)},
     };
 }
 

@@ -416,6 +416,7 @@ tdm_status tdm_quantize_dynamic(tdm_stream *stream, tdm_tensor *target, const td
     dynamic_problem p = {.stream = stream, .target = target, .source = source};
     p.arg.target_type = (int)target->layout.dtype;
     p.arg.target = tdm_quant_side_of(target);
+    p.arg.streams = tdm_quant_streams(target, source);
     if (!target->zero_point)
         p.arg.target.low = -p.arg.target.high;
     return enqueue_dynamic(&p);

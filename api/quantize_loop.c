@@ -228,10 +228,13 @@ tdm_status tdm_quant_check_packing(const char *operation, const tdm_tensor *targ
     return TDM_OK;
 }
 
-int tdm_quant_streams(const tdm_tensor *target) {
-    const tdm_device_info *const info = &target->buffer->device->info;
-    const double bytes = (double)tdm_layout_elements(&target->layout) *
-                         tdm_dtype_info(target->layout.dtype)->unit_bytes;
-    return target->layout.dtype == TDM_F32 && info->cache_bytes > 0 &&
-           bytes > (double)info->cache_bytes;
+static double bytes_of(const tdm_tensor *tensor) {
+    const tdm_dtype_traits *const traits = tdm_dtype_info(tensor->layout.dtype);
+    return (double)tdm_layout_elements(&tensor->layout) * traits->unit_bytes /
+           traits->elements_per_unit;
+}
+
+int tdm_quant_streams(const tdm_tensor *target, const tdm_tensor *source) {
+    const double cache = (double)target->buffer->device->info.cache_bytes;
+    return cache > 0 && bytes_of(target) + bytes_of(source) > cache;
 }

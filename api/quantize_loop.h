@@ -71,7 +71,7 @@ tdm_status tdm_quant_check_overlap(const char *operation, const tdm_tensor *targ
 tdm_status tdm_quant_check_packing(const char *operation, const tdm_tensor *target,
                                    const int64_t *block);
 
-/* Stores of the output should go past the caches. */
-int tdm_quant_streams(const tdm_tensor *target);
+/* Stores of the output should go past the caches: both together do not fit into them. */
+int tdm_quant_streams(const tdm_tensor *target, const tdm_tensor *source);
 
 #endif

@@ -5,6 +5,6 @@
 #define TDM_SOURCE_CODES
 #include "quant_rows.h"
 
-TDM_INLINE void tdm_put(V v, F scale, I zero, tdm_walk w, long y, long mask, int left, int type) {
-    tdm_store_reals(type, tdm_real(v, scale, zero), w.y, y, left);
+TDM_INLINE void tdm_put(V v, tdm_parameters p, tdm_walk w, long y, long mask, int left, int type) {
+    tdm_store_reals(type, tdm_real(v, p.scale, p.zero), w.y, y, left);
 }

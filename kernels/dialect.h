@@ -71,7 +71,8 @@
  *               TDM_NUMBER(N, x), TDM_BITS(N, x)
  *               TDM_S32(N), TDM_INT_SPLAT(N, v), TDM_INT_LOADV(N, DT, p, i), TDM_INT_STOREV(N, DT, v, p, i)
  *               TDM_STREAMV(N, x, p, i) stores an f32xN, N a number or a macro, to a global address that is a multiple of
- *               its size, past the caches where the device can; tdm_stream_end() once after the last;
+ *               its size, past the caches where the device can; TDM_INT_STREAMV(N, DT, v, p, i) an s32xN as s8, u8 or s4 likewise,
+ *               in a multiple of its size; tdm_stream_end() once after the last; TDM_CAN_STREAM is defined where these go past the caches;
  *               tdm_address(p) the address as a number
  *               TDM_LANE(N, x, l) element l of an f32xN or s32xN, N 1 or 4; l is a number as written in the text
  *               TDM_COPYV(N, to, i, from, j) moves N elements of one storage type, bits unchanged
@@ -90,7 +91,7 @@
  *               tdm_warp_ballot(vote) tdm_warp_barrier()
  *               tdm_mad(a,b,c), for both too: a·b + c with one rounding or two, whichever the device does fast.
  *               tdm_fma is a slow subroutine where the hardware has none, so long sums take tdm_mad unless
- *               their row requires the hardware.
+ *               their row requires the hardware. TDM_FAST_FMA is defined where the compiler knows that it has.
  *
  * Contraction is off: a multiply and an add are fused only where tdm_fma or tdm_mad is written. */
 #ifndef TDM_DIALECT_H
@@ -167,6 +168,11 @@ typedef struct {
 
 #ifndef TDM_DIALECT_CXX
 #include "dialect_opencl.h"
+#endif
+
+/* A form may leave these out. */
+#ifndef TDM_INT_STREAMV
+#define TDM_INT_STREAMV(N, DT, v, p, i) TDM_INT_STOREV(N, DT, v, p, i)
 #endif
 
 #endif

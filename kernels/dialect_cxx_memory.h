@@ -224,6 +224,7 @@ template <int N> TDM_DEVICE void tdm_cxx_stream(tdm_vector<float, N> x, float *p
     tdm_cxx_stream(x.lo, p);
     tdm_cxx_stream(x.hi, p + N / 2);
 }
+#define TDM_CAN_STREAM 1
 #define TDM_STREAMV(N, x, p, i) tdm_cxx_stream(x, (p) + (i))
 #define tdm_stream_end() ((void)0)
 

@@ -72,6 +72,9 @@ typedef int16 s32x16;
 /* A NaN in b must win by itself; one in a makes the first comparison false, which picks a. */
 #define tdm_min_nan(a, b) select(select(a, b, (b) < (a)), b, isnan(b))
 #define tdm_max_nan(a, b) select(select(a, b, (b) > (a)), b, isnan(b))
+#if defined(__FMA__) || (defined(__clang__) && defined(__aarch64__))
+#define TDM_FAST_FMA 1
+#endif
 #define tdm_abs(x) fabs(x)
 #define tdm_exp(x) exp(x)
 #define tdm_log(x) log(x)
@@ -184,7 +187,35 @@ TDM_OPENCL_WIDE_TYPES_(8)
 TDM_OPENCL_WIDE_TYPES_(16)
 #define tdm_prefetch(p) __builtin_prefetch((const void *)(size_t)(p))
 #define tdm_prefetch_far(p) __builtin_prefetch((const void *)(size_t)(p), 0, 2)
+#define TDM_CAN_STREAM 1
 #define TDM_STREAMV(N, x, p, i) __builtin_nontemporal_store(x, (__global TDM_F32(N) *)((p) + (i)))
+/* Clang would narrow and store in one instruction, through the caches, were it to see both. */
+#if defined(__x86_64__)
+#define TDM_OPENCL_KEPT_(TYPE)                                                                     \
+    static inline TYPE __attribute__((overloadable, always_inline)) tdm_opencl_kept_16(TYPE v) {   \
+        __asm__("" : "+x"(v));                                                                     \
+        return v;                                                                                  \
+    }
+TDM_OPENCL_KEPT_(char16)
+TDM_OPENCL_KEPT_(uchar16)
+#else
+#define tdm_opencl_kept_16(v) (v)
+#endif
+#define tdm_opencl_kept_4(v) (v)
+#define tdm_opencl_kept_8(v) (v)
+#define TDM_INT_STREAMV(N, DT, v, p, i)                                                            \
+    TDM_CAT4(TDM_OPENCL_STREAM_, DT, _, )(N, TDM_CAT2(int, N), v, p, i)
+#define TDM_OPENCL_STREAM_CODES_(N, TYPE, codes, p)                                                \
+    __builtin_nontemporal_store(TDM_CAT2(tdm_opencl_kept_, N)(codes), (__global TYPE *)(p))
+#define TDM_OPENCL_STREAM_s8_(N, INT, v, p, i)                                                     \
+    TDM_OPENCL_STREAM_CODES_(N, TDM_CAT2(char, N),                                                 \
+                             TDM_CAT2(convert_char, N)(clamp(v, (INT)(-128), (INT)(127))),         \
+                             (p) + (i))
+#define TDM_OPENCL_STREAM_u8_(N, INT, v, p, i)                                                     \
+    TDM_OPENCL_STREAM_CODES_(N, TDM_CAT2(uchar, N),                                                \
+                             TDM_CAT2(convert_uchar, N)(clamp(v, (INT)(0), (INT)(255))),           \
+                             (p) + (i))
+#define TDM_OPENCL_STREAM_s4_(N, INT, v, p, i) TDM_INT_STOREV(N, s4, v, p, i)
 #if defined(__x86_64__)
 #define tdm_stream_end() __builtin_ia32_sfence()
 #else

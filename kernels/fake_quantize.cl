@@ -15,14 +15,20 @@ TDM_INLINE I tdm_passes(F quotient, F scale, tdm_quantizer q) {
                             TDM_INT_SPLAT(N, 0));
 }
 
-TDM_INLINE void tdm_put(V v, F scale, I zero, tdm_walk w, long y, long mask, int left, int type) {
+TDM_INLINE void tdm_put(V v, tdm_parameters p, tdm_walk w, long y, long mask, int left, int type) {
     const tdm_quant_side side = w.arg.target;
-    const tdm_quantizer q = tdm_quantizer_make(scale, zero, side.low, side.high);
+    if (p.products && !w.arg.masks) {
+        const I code = tdm_code_by_products(
+            v, tdm_multiplier_make(p.scale, p.reciprocal, p.zero, side.low, side.high));
+        tdm_store_reals(type, tdm_real(code, p.scale, p.zero), w.y, y, left);
+        return;
+    }
+    const tdm_quantizer q = tdm_quantizer_make(p.scale, p.zero, side.low, side.high);
     const F quotient = tdm_divide(v, q.scale);
-    const I code = tdm_rounded_code(tdm_between(quotient, q.low, q.high), zero);
-    tdm_store_reals(type, tdm_real(code, scale, zero), w.y, y, left);
+    const I code = tdm_rounded_code(tdm_between(quotient, q.low, q.high), p.zero);
+    tdm_store_reals(type, tdm_real(code, p.scale, p.zero), w.y, y, left);
     if (w.arg.masks && left == N)
-        TDM_INT_STOREV(N, u8, tdm_passes(quotient, scale, q), w.mask, mask);
+        TDM_INT_STOREV(N, u8, tdm_passes(quotient, p.scale, q), w.mask, mask);
     else if (w.arg.masks)
-        TDM_STORE_PART(u8, tdm_passes(quotient, scale, q), w.mask, mask, left);
+        TDM_STORE_PART(u8, tdm_passes(quotient, p.scale, q), w.mask, mask, left);
 }

@@ -1,4 +1,4 @@
-/* The kernel that quantize, dequantize and fake_quantize are: elements in rows as strided_rows.h says, the
+/* The kernel that quantize, dequantize, requantize and fake_quantize are: elements in rows as strided_rows.h says, the
  * parameters operands with strides of their own (0 along what shares them). Both elements of a byte of s4
  * belong to one work-item: span is even then.
  *
@@ -8,16 +8,30 @@
  * With 16 lanes, on CPU cores, what is slow for each vector is done once for many:
  *
  *   parameters along the row    widened to arrays for STRIP columns, then used for all rows
- *   short rows: groups          parameters of N rows at a time */
+ *   short rows: groups          parameters of N rows at a time
+ *   quotients                   by the reciprocal of the scale, where quant_steps.h has that */
 #ifndef TDM_QUANT_ROWS_H
 #define TDM_QUANT_ROWS_H
 
 #include "quant_steps.h"
 
-#define STRIP 4096
+#define STRIP 2048
 #define TOGETHER 4
 #define SHORT_ROW 256
 #define BYTES_AHEAD 8192
+
+#if defined(TDM_SOURCE_CODES) && defined(TDM_TARGET_CODES)
+#define TDM_TWO_SIDES
+#endif
+/* llvmpipe takes seconds to compile all forms of requantize. */
+#if N == 16 && (defined(TDM_CAN_STREAM) || !defined(TDM_TWO_SIDES))
+#define MANY_AT_ONCE
+#endif
+#if defined(TDM_SOURCE_CODES)
+#define PRODUCTS 0
+#else
+#define PRODUCTS TDM_BY_PRODUCTS
+#endif
 
 #ifdef TDM_SOURCE_CODES
 #define V I
@@ -32,153 +46,277 @@
 #endif
 
 /* One call for each type that the launch may give, so that its loops have no choice inside. */
+#define EACH_TYPE(type, call)                                                                      \
+    case type:                                                                                     \
+        call(type);                                                                                \
+        break;
+#if N > 1 && defined(TDM_CAN_STREAM)
+#define EACH_STREAMED(type, call) EACH_TYPE(TDM_STREAMED + type, call)
+#else
+#define EACH_STREAMED(type, call)
+#endif
 #ifdef TDM_TARGET_CODES
-#define SIDE(w) (w).arg.target
 #define BY_TYPE(type, call)                                                                        \
     switch (type) {                                                                                \
-    case TDM_CODE_S8:                                                                              \
-        call(TDM_CODE_S8);                                                                         \
-        break;                                                                                     \
-    case TDM_CODE_U8:                                                                              \
-        call(TDM_CODE_U8);                                                                         \
-        break;                                                                                     \
-    case TDM_CODE_S4:                                                                              \
-        call(TDM_CODE_S4);                                                                         \
-        break;                                                                                     \
+        EACH_TYPE(TDM_CODE_S8, call)                                                               \
+        EACH_TYPE(TDM_CODE_U8, call)                                                               \
+        EACH_TYPE(TDM_CODE_S4, call)                                                               \
+        EACH_STREAMED(TDM_CODE_S8, call)                                                           \
+        EACH_STREAMED(TDM_CODE_U8, call)                                                           \
+        EACH_STREAMED(TDM_CODE_S4, call)                                                           \
     }
 #else
 #define BY_TYPE(type, call)                                                                        \
     switch (type) {                                                                                \
-    case TDM_CODE_F32:                                                                             \
-        call(TDM_CODE_F32);                                                                        \
-        break;                                                                                     \
-    case TDM_CODE_F16:                                                                             \
-        call(TDM_CODE_F16);                                                                        \
-        break;                                                                                     \
-    case TDM_CODE_BF16:                                                                            \
-        call(TDM_CODE_BF16);                                                                       \
-        break;                                                                                     \
-    case TDM_STREAMED_F32:                                                                         \
-        call(TDM_STREAMED_F32);                                                                    \
-        break;                                                                                     \
+        EACH_TYPE(TDM_CODE_F32, call)                                                              \
+        EACH_TYPE(TDM_CODE_F16, call)                                                              \
+        EACH_TYPE(TDM_CODE_BF16, call)                                                             \
+        EACH_STREAMED(TDM_CODE_F32, call)                                                          \
     }
-#ifdef TDM_SOURCE_CODES
+#endif
+#if defined(TDM_SOURCE_CODES) && !defined(TDM_TARGET_CODES)
 #define SIDE(w) (w).arg.source
 #else
 #define SIDE(w) (w).arg.target
 #endif
+
+/* Where the parameters are: places of an element's entries, or how far those of neighbours are apart. */
+typedef struct {
+    long scale, zero;
+#ifdef TDM_TWO_SIDES
+    long from_scale, from_zero;
 #endif
+} tdm_entries;
 
 typedef struct {
     TDM_GLOBAL const TDM_TYPE(DT) * x;
     TDM_GLOBAL const void *scale, *zero;
+#ifdef TDM_TWO_SIDES
+    TDM_GLOBAL const void *from_scale, *from_zero;
+#endif
     TDM_GLOBAL void *y;
     TDM_GLOBAL tdm_u8 *mask;
-    long x_step, scale_step, zero_step, y_step, mask_step;
+    long x_step, y_step, mask_step;
+    tdm_entries step;
     tdm_quant_arg arg;
 } tdm_walk;
 
-/* Where a row begins. */
+/* Where a row begins, or how far rows are apart. */
 typedef struct {
-    long x, scale, zero, y, mask;
+    long x, y, mask;
+    tdm_entries entry;
 } tdm_place;
 
-/* Store what becomes of elements v of a row, the first `left` of them, at y and mask. */
-TDM_INLINE void tdm_put(V v, F scale, I zero, tdm_walk w, long y, long mask, int left, int type);
+/* Of N lanes: the scale, for two sides that of the source by that of the target, and zero points; products: whether
+ * quotients may come from the reciprocal, which is not set else. */
+typedef struct {
+    F scale, reciprocal;
+    I zero, from_zero;
+    int products;
+} tdm_parameters;
 
-/* The type to store by: whole vectors go past the caches where the output is too large for them and the row
- * begins at a whole one. */
-TDM_INLINE int tdm_store_type(tdm_walk w, long y) {
-    const int streams = N > 1 ? w.arg.streams : 0;
-    const int whole = tdm_address((TDM_GLOBAL const tdm_f32 *)w.y + y) % (N * 4) == 0;
-    return streams && whole && w.arg.target_type == TDM_CODE_F32 ? TDM_STREAMED_F32
-                                                                 : w.arg.target_type;
+/* Store what becomes of elements v of a row, the first `left` of them, at y and mask. */
+TDM_INLINE void tdm_put(V v, tdm_parameters p, tdm_walk w, long y, long mask, int left, int type);
+
+TDM_INLINE int tdm_row_type(tdm_walk w, long y) {
+    return tdm_store_type(w.y, y, w.arg.target_type, w.arg.streams);
 }
 
 TDM_INLINE void tdm_ask_ahead(tdm_walk w, long x) {
     tdm_prefetch_far(w.x + x + BYTES_AHEAD / (int)sizeof *w.x);
 }
 
-/* Elements start … stop-1 of a row whose parameters are one for all. */
-TDM_INLINE void tdm_alike(tdm_walk w, tdm_place at, long start, long stop, int type) {
-    const F scale = K(tdm_scale_one(w.scale, at.scale, SIDE(w).scale_type));
-    const I zero = tdm_zero_lanes(w.zero, at.zero, 0, N, SIDE(w));
+/* ---- parameters ---- */
+
+TDM_INLINE int tdm_entries_differ(tdm_entries a, tdm_entries b) {
+#ifdef TDM_TWO_SIDES
+    if (a.from_scale != b.from_scale || a.from_zero != b.from_zero)
+        return 1;
+#endif
+    return a.scale != b.scale || a.zero != b.zero;
+}
+
+/* The most that neighbours are apart. */
+TDM_INLINE long tdm_entries_apart(tdm_entries step) {
+    long most = step.scale > step.zero ? step.scale : step.zero;
+#ifdef TDM_TWO_SIDES
+    most = most > step.from_scale ? most : step.from_scale;
+    most = most > step.from_zero ? most : step.from_zero;
+#endif
+    return most;
+}
+
+TDM_INLINE tdm_entries tdm_entries_on(tdm_entries at, tdm_entries step, long i) {
+    at.scale += i * step.scale;
+    at.zero += i * step.zero;
+#ifdef TDM_TWO_SIDES
+    at.from_scale += i * step.from_scale;
+    at.from_zero += i * step.from_zero;
+#endif
+    return at;
+}
+
+/* Of lanes 0 … left-1. */
+TDM_INLINE void tdm_parameters_at(tdm_parameters *to, tdm_walk w, tdm_entries at, tdm_entries step,
+                                  int left) {
+    tdm_parameters p;
+    p.scale = tdm_scale_lanes(w.scale, at.scale, step.scale, left, SIDE(w).scale_type);
+    p.zero = tdm_zero_lanes(w.zero, at.zero, step.zero, left, SIDE(w));
+    p.from_zero = p.zero;
+#ifdef TDM_TWO_SIDES
+    const F from = tdm_scale_lanes(w.from_scale, at.from_scale, step.from_scale, left,
+                                   w.arg.source.scale_type);
+    p.scale = tdm_divide(from, tdm_quantizer_make(p.scale, p.zero, 0, 0).scale);
+    p.from_zero = tdm_zero_lanes(w.from_zero, at.from_zero, step.from_zero, left, w.arg.source);
+#endif
+    p.reciprocal = p.scale;
+    p.products = 0;
+    *to = p;
+}
+
+/* Of a row that shares them. */
+TDM_INLINE void tdm_parameters_of_row(tdm_parameters *to, tdm_walk w, tdm_entries at) {
+    tdm_parameters p;
+    tdm_parameters_at(&p, w, at, w.step, N);
+    p.products = PRODUCTS && tdm_scales_are_plain(p.scale);
+#if PRODUCTS
+    p.reciprocal = tdm_divide(K(1.0f), p.scale);
+#endif
+    *to = p;
+}
+
+/* ---- rows ---- */
+
+/* Elements start … stop-1 of a row of which each may have parameters of its own. */
+TDM_INLINE void tdm_own(tdm_walk w, tdm_place at, long start, long stop, int type) {
+    for (long i = start; i < stop; i += N) {
+        const int left = (int)(stop - i < N ? stop - i : N);
+        const V v = N > 1 && w.x_step == 0 ? REPEATED(w.x, at.x)
+                    : left == N            ? WHOLE(w.x, at.x + i * w.x_step)
+                                           : TDM_LOAD_PART(DT, w.x, at.x + i, left, NOTHING);
+        tdm_parameters p;
+        tdm_parameters_at(&p, w, tdm_entries_on(at.entry, w.step, i), w.step, left);
+        tdm_put(v, p, w, at.y + i * w.y_step, at.mask + i * w.mask_step, left, type);
+    }
+}
+
+/* The same where all have the parameters p. */
+TDM_INLINE void tdm_alike(tdm_walk w, tdm_place at, tdm_parameters p, long start, long stop,
+                          int type) {
     long i = start;
+    p.products = PRODUCTS;
 #if N > 1
     if (w.x_step == 1)
-        for (; i + N <= stop; i += N) {
-            tdm_put(WHOLE(w.x, at.x + i), scale, zero, w, at.y + i, at.mask + i, N, type);
-        }
+        for (; i + N <= stop; i += N)
+            tdm_put(WHOLE(w.x, at.x + i), p, w, at.y + i, at.mask + i, N, type);
 #endif
     for (; i < stop; i += N) {
         const int left = (int)(stop - i < N ? stop - i : N);
         const V v = N > 1 && w.x_step == 0 ? REPEATED(w.x, at.x)
                     : left == N            ? WHOLE(w.x, at.x + i * w.x_step)
                                            : TDM_LOAD_PART(DT, w.x, at.x + i, left, NOTHING);
-        tdm_put(v, scale, zero, w, at.y + i * w.y_step, at.mask + i * w.mask_step, left, type);
+        tdm_put(v, p, w, at.y + i * w.y_step, at.mask + i * w.mask_step, left, type);
     }
 }
 
-/* The same where each element may have parameters of its own. */
-TDM_INLINE void tdm_own(tdm_walk w, tdm_place at, long start, long stop, int type) {
-    for (long i = start; i < stop; i += N) {
-        const int left = (int)(stop - i < N ? stop - i : N);
-        const F scale = tdm_scale_lanes(w.scale, at.scale + i * w.scale_step, w.scale_step, left,
-                                        SIDE(w).scale_type);
-        const I zero =
-            tdm_zero_lanes(w.zero, at.zero + i * w.zero_step, w.zero_step, left, SIDE(w));
-        const V v = N > 1 && w.x_step == 0 ? REPEATED(w.x, at.x)
-                    : left == N            ? WHOLE(w.x, at.x + i * w.x_step)
-                                           : TDM_LOAD_PART(DT, w.x, at.x + i, left, NOTHING);
-        tdm_put(v, scale, zero, w, at.y + i * w.y_step, at.mask + i * w.mask_step, left, type);
-    }
-}
+#ifdef MANY_AT_ONCE
+/* Parameters of up to STRIP columns or rows, widened; whole vectors are written. */
+typedef struct {
+    float scale[STRIP];
+#if PRODUCTS
+    float reciprocal[STRIP];
+#endif
+    int zero[STRIP];
+#ifdef TDM_TWO_SIDES
+    int from_zero[STRIP];
+#endif
+} tdm_widened;
 
-#if N == 16
-/* `count` lanes of parameters from entries s and z on, as plain f32 and s32; whole vectors are written. */
-TDM_INLINE void tdm_widen(tdm_walk w, long s, long s_step, long z, long z_step, long count,
-                          float *scales, int *zeros) {
+/* Those of `count` lanes from entries `at` on; whether tdm_parameters_widened may be asked for them. */
+TDM_INLINE int tdm_widen(tdm_walk w, tdm_entries at, tdm_entries step, long count,
+                         tdm_widened *to) {
+    int plain = 1;
     for (long i = 0; i < count; i += N) {
         const int left = (int)(count - i < N ? count - i : N);
-        TDM_STOREV(N, f32,
-                   tdm_scale_lanes(w.scale, s + i * s_step, s_step, left, SIDE(w).scale_type),
-                   scales, i);
-        TDM_INT_STOREV(N, s32, tdm_zero_lanes(w.zero, z + i * z_step, z_step, left, SIDE(w)), zeros,
-                       i);
+        tdm_parameters p;
+        tdm_parameters_at(&p, w, tdm_entries_on(at, step, i), step, left);
+        TDM_STOREV(N, f32, p.scale, to->scale, i);
+        TDM_INT_STOREV(N, s32, p.zero, to->zero, i);
+#if PRODUCTS
+        plain = plain && tdm_scales_are_plain(p.scale);
+        TDM_STOREV(N, f32, tdm_divide(K(1.0f), p.scale), to->reciprocal, i);
+#endif
+#ifdef TDM_TWO_SIDES
+        TDM_INT_STOREV(N, s32, p.from_zero, to->from_zero, i);
+#endif
     }
+    return plain;
+}
+
+/* Of lanes i … i + N - 1. */
+TDM_INLINE void tdm_parameters_widened(tdm_parameters *to, const tdm_widened *from, long i) {
+    tdm_parameters p;
+    p.scale = TDM_LOADV(N, f32, from->scale, i);
+    p.zero = p.from_zero = TDM_INT_LOADV(N, s32, from->zero, i);
+    p.reciprocal = p.scale;
+    p.products = PRODUCTS;
+#if PRODUCTS
+    p.reciprocal = TDM_LOADV(N, f32, from->reciprocal, i);
+#endif
+#ifdef TDM_TWO_SIDES
+    p.from_zero = TDM_INT_LOADV(N, s32, from->from_zero, i);
+#endif
+    *to = p;
+}
+
+/* Of lane i alone, in all lanes. */
+TDM_INLINE void tdm_parameters_one(tdm_parameters *to, const tdm_widened *from, int i) {
+    tdm_parameters p;
+    p.scale = K(from->scale[i]);
+    p.zero = p.from_zero = TDM_INT_SPLAT(N, from->zero[i]);
+    p.reciprocal = p.scale;
+    p.products = PRODUCTS;
+#if PRODUCTS
+    p.reciprocal = K(from->reciprocal[i]);
+#endif
+#ifdef TDM_TWO_SIDES
+    p.from_zero = TDM_INT_SPLAT(N, from->from_zero[i]);
+#endif
+    *to = p;
 }
 
 /* The first `count` elements of `rows` rows, one as good as unrolled; parameters differ along the row alone. */
 TDM_INLINE void tdm_strip(tdm_walk w, tdm_place at, tdm_place strides, int rows, long count,
-                          const float *scales, const int *zeros, int type) {
+                          const tdm_widened *widened, int type) {
     long i = 0;
     for (; i + N <= count; i += N) {
-        const F scale = TDM_LOADV(N, f32, scales, i);
-        const I zero = TDM_INT_LOADV(N, s32, zeros, i);
+        tdm_parameters p;
+        tdm_parameters_widened(&p, widened, i);
         TDM_UNROLL for (int row = 0; row < rows; row++) {
             const long x = at.x + row * strides.x + i;
             tdm_prefetch_far(w.x + x + rows * strides.x);
-            tdm_put(WHOLE(w.x, x), scale, zero, w, at.y + row * strides.y + i,
+            tdm_put(WHOLE(w.x, x), p, w, at.y + row * strides.y + i,
                     at.mask + row * strides.mask + i, N, type);
         }
     }
     for (int row = 0; row < rows && i < count; row++) {
         const int left = (int)(count - i);
-        tdm_put(TDM_LOAD_PART(DT, w.x, at.x + row * strides.x + i, left, NOTHING),
-                TDM_LOADV(N, f32, scales, i), TDM_INT_LOADV(N, s32, zeros, i), w,
+        tdm_parameters p;
+        tdm_parameters_widened(&p, widened, i);
+        tdm_put(TDM_LOAD_PART(DT, w.x, at.x + row * strides.x + i, left, NOTHING), p, w,
                 at.y + row * strides.y + i, at.mask + row * strides.mask + i, left, type);
     }
 }
 
-/* `rows` ≤ N rows of `inner` elements, whole vectors; strides.mask, x and y are how far rows are apart. */
+/* `rows` ≤ N rows of `inner` elements, whole vectors, each with parameters of its own. */
 TDM_INLINE void tdm_short_rows(tdm_walk w, tdm_place at, tdm_place strides, int rows, int inner,
-                               const float *scales, const int *zeros, int type) {
+                               const tdm_widened *widened, int type) {
     for (int row = 0; row < rows; row++) {
-        const F scale = K(scales[row]);
-        const I zero = TDM_INT_SPLAT(N, zeros[row]);
+        tdm_parameters p;
+        tdm_parameters_one(&p, widened, row);
         for (int i = 0; i < inner; i += N) {
             tdm_ask_ahead(w, at.x + i);
-            tdm_put(WHOLE(w.x, at.x + i), scale, zero, w, at.y + i, at.mask + i, N, type);
+            tdm_put(WHOLE(w.x, at.x + i), p, w, at.y + i, at.mask + i, N, type);
         }
         at.x += strides.x;
         at.y += strides.y;
@@ -205,83 +343,138 @@ TDM_INLINE void tdm_short_rows(tdm_walk w, tdm_place at, tdm_place strides, int 
 #define MASK_STRIDE 0
 #endif
 
+/* Of two sides the source's parameters come first. */
+#ifdef TDM_TWO_SIDES
+#define FROM_BUFFERS                                                                               \
+    TDM_GLOBAL const void *from_scale, long from_scale_offset, TDM_GLOBAL const void *from_zero,   \
+        long from_zero_offset,
+#define FROM_STRIDES tdm_dims from_scale_strides, tdm_dims from_zero_strides,
+#define FROM_STEPS long from_scale_step, long from_zero_step,
+#define FROM_OF_WALK                                                                               \
+    w.from_scale = from_scale, w.from_zero = from_zero, w.step.from_scale = from_scale_step,       \
+    w.step.from_zero = from_zero_step
+#define FROM_PLACE(at, row)                                                                        \
+    (at).entry.from_scale =                                                                        \
+        from_scale_offset + tdm_row_offset(row, rank, &shape, &from_scale_strides),                \
+    (at).entry.from_zero =                                                                         \
+        from_zero_offset + tdm_row_offset(row, rank, &shape, &from_zero_strides)
+#define FROM_STRIDE(at)                                                                            \
+    (at).entry.from_scale = from_scale_strides.v[0], (at).entry.from_zero = from_zero_strides.v[0]
+#else
+#define FROM_BUFFERS
+#define FROM_STRIDES
+#define FROM_STEPS
+#define FROM_OF_WALK (void)0
+#define FROM_PLACE(at, row) (void)0
+#define FROM_STRIDE(at) (void)0
+#endif
+
 #define PLACE(at, row)                                                                             \
     tdm_place at;                                                                                  \
     at.x = x_offset + tdm_row_offset(row, rank, &shape, &x_strides);                               \
-    at.scale = scale_offset + tdm_row_offset(row, rank, &shape, &scale_strides);                   \
-    at.zero = zero_offset + tdm_row_offset(row, rank, &shape, &zero_strides);                      \
+    at.entry.scale = scale_offset + tdm_row_offset(row, rank, &shape, &scale_strides);             \
+    at.entry.zero = zero_offset + tdm_row_offset(row, rank, &shape, &zero_strides);                \
     at.y = y_offset + tdm_row_offset(row, rank, &shape, &y_strides);                               \
-    at.mask = MASK_PLACE(row)
+    at.mask = MASK_PLACE(row);                                                                     \
+    FROM_PLACE(at, row)
+
+/* Elements from … to-1 of rows one … end-1 through tdm_own: of 16 lanes a rare case, which takes no code for each type. */
+#if N == 16
+#define OWN_TYPES(call) call(arg.target_type)
+#else
+#define OWN_TYPES(call) BY_TYPE(arg.target_type, call)
+#endif
+#define OWN_CALL(T) tdm_own(w, own, own_from, own_to, T)
+#define OWN(row, end, from, to)                                                                    \
+    for (long one = row; one < (end); one++) {                                                     \
+        const long own_from = from, own_to = to;                                                   \
+        PLACE(own, one);                                                                           \
+        OWN_TYPES(OWN_CALL);                                                                       \
+    }
 
 TDM_KERNEL(TDM_ENTRY)
-(TDM_GLOBAL const TDM_TYPE(DT) * x, long x_offset, TDM_GLOBAL const void *scale, long scale_offset,
- TDM_GLOBAL const void *zero, long zero_offset, MASK_BUFFER TDM_GLOBAL void *y, long y_offset,
- tdm_dims shape, tdm_dims x_strides, tdm_dims scale_strides, tdm_dims zero_strides,
- MASK_STRIDES tdm_dims y_strides, int rank, long rows, long inner, long x_step, long scale_step,
- long zero_step, MASK_STEP long y_step, long span, tdm_quant_arg arg) {
+(TDM_GLOBAL const TDM_TYPE(DT) * x, long x_offset, FROM_BUFFERS TDM_GLOBAL const void *scale,
+ long scale_offset, TDM_GLOBAL const void *zero, long zero_offset, MASK_BUFFER TDM_GLOBAL void *y,
+ long y_offset, tdm_dims shape, tdm_dims x_strides, FROM_STRIDES tdm_dims scale_strides,
+ tdm_dims zero_strides, MASK_STRIDES tdm_dims y_strides, int rank, long rows, long inner,
+ long x_step, FROM_STEPS long scale_step, long zero_step, MASK_STEP long y_step, long span,
+ tdm_quant_arg arg) {
     const long start = tdm_global_x() * span;
     const long stop = start + span < inner ? start + span : inner;
     TDM_ROW_SHARE(rows, first, last);
-    const int varies = scale_step != 0 || zero_step != 0;
     tdm_walk w;
     w.x = x, w.scale = scale, w.zero = zero, w.y = y;
-    w.x_step = x_step, w.scale_step = scale_step, w.zero_step = zero_step, w.y_step = y_step;
+    w.x_step = x_step, w.step.scale = scale_step, w.step.zero = zero_step, w.y_step = y_step;
+    FROM_OF_WALK;
     MASK_OF_WALK;
     w.arg = arg;
-#if N == 16
-    float scales[STRIP];
-    int zeros[STRIP];
+    const int varies = tdm_entries_apart(w.step) != 0;
+#ifdef MANY_AT_ONCE
+    tdm_widened widened;
     tdm_place strides;
     strides.x = x_strides.v[0], strides.y = y_strides.v[0], strides.mask = MASK_STRIDE;
-    strides.scale = scale_strides.v[0], strides.zero = zero_strides.v[0];
+    strides.entry.scale = scale_strides.v[0], strides.entry.zero = zero_strides.v[0];
+    FROM_STRIDE(strides);
+    const long apart = tdm_entries_apart(strides.entry);
     if (varies && x_step == 1) {
-        const int together = rank <= 1 && strides.scale == 0 && strides.zero == 0 ? TOGETHER : 1;
+        const int together = rank <= 1 && apart == 0 ? TOGETHER : 1;
         for (long from = start; from < stop; from += STRIP) {
             const long count = from + STRIP < stop ? STRIP : stop - from;
-            long held_scale = -1, held_zero = -1;
+            tdm_entries held;
+            int is_held = 0, plain = 0;
             for (long row = first; row < last;) {
                 const int step = last - row < together ? 1 : together;
                 PLACE(at, row);
-                if (at.scale != held_scale || at.zero != held_zero)
-                    tdm_widen(w, at.scale + from * scale_step, scale_step,
-                              at.zero + from * zero_step, zero_step, count, scales, zeros);
-                held_scale = at.scale;
-                held_zero = at.zero;
-                at.x += from;
-                at.y += from;
-                at.mask += from;
-                const int type =
-                    step == 1 || strides.y % N == 0 ? tdm_store_type(w, at.y) : arg.target_type;
+                if (!is_held || tdm_entries_differ(at.entry, held))
+                    plain = tdm_widen(w, tdm_entries_on(at.entry, w.step, from), w.step, count,
+                                      &widened);
+                held = at.entry;
+                is_held = 1;
+                const int type = step == 1 || strides.y % N == 0 ? tdm_row_type(w, at.y + from)
+                                                                 : arg.target_type;
+                tdm_place on = at;
+                on.x += from;
+                on.y += from;
+                on.mask += from;
 #define CALL(T)                                                                                    \
     if (step == TOGETHER)                                                                          \
-        tdm_strip(w, at, strides, TOGETHER, count, scales, zeros, T);                              \
+        tdm_strip(w, on, strides, TOGETHER, count, &widened, T);                                   \
     else                                                                                           \
-        tdm_strip(w, at, strides, 1, count, scales, zeros, T)
-                BY_TYPE(type, CALL)
+        tdm_strip(w, on, strides, 1, count, &widened, T)
+                if (plain) {
+                    BY_TYPE(type, CALL)
+                } else {
+                    OWN(row, row + step, from, from + count)
+                }
 #undef CALL
                 row += step;
             }
         }
     } else if (!varies && x_step == 1 && rank <= 1 && inner % N == 0 && inner <= SHORT_ROW &&
-               span >= inner && strides.scale <= 1 && strides.zero <= 1) {
+               span >= inner && apart <= 1) {
         for (long row = first; row < last; row += N) {
             const int left = (int)(last - row < N ? last - row : N);
             PLACE(at, row);
-            tdm_widen(w, at.scale, strides.scale, at.zero, strides.zero, left, scales, zeros);
-#define CALL(T) tdm_short_rows(w, at, strides, left, (int)inner, scales, zeros, T)
-            BY_TYPE(strides.y % N == 0 ? tdm_store_type(w, at.y) : arg.target_type, CALL)
+            if (!tdm_widen(w, at.entry, strides.entry, left, &widened)) {
+                OWN(row, row + left, start, stop)
+                continue;
+            }
+#define CALL(T) tdm_short_rows(w, at, strides, left, (int)inner, &widened, T)
+            BY_TYPE(strides.y % N == 0 ? tdm_row_type(w, at.y) : arg.target_type, CALL)
 #undef CALL
         }
     } else
 #endif
         for (long row = first; row < last; row++) {
             PLACE(at, row);
-#define CALL(T)                                                                                    \
-    if (varies)                                                                                    \
-        tdm_own(w, at, start, stop, T);                                                            \
-    else                                                                                           \
-        tdm_alike(w, at, start, stop, T)
-            BY_TYPE(tdm_store_type(w, at.y), CALL)
+            tdm_parameters p;
+            tdm_parameters_of_row(&p, w, at.entry);
+#define CALL(T) tdm_alike(w, at, p, start, stop, T)
+            if (varies || p.products != PRODUCTS) {
+                OWN(row, row + 1, start, stop)
+            } else {
+                BY_TYPE(tdm_row_type(w, at.y), CALL)
+            }
 #undef CALL
         }
     if (arg.streams)

@@ -109,6 +109,54 @@ TDM_INLINE F tdm_real(I code, F scale, I zero) {
     return scale * TDM_CAT4(f32x, N, _from_s32, )(tdm_sub_wrap(N, code, zero));
 }
 
+/* ---- codes by products ---- */
+
+/* 1 where the quotient of a code may come from multiplications: a division takes a CPU core longer than all the rest. */
+#if N == 16 && defined(TDM_FAST_FMA)
+#define TDM_BY_PRODUCTS 1
+#else
+#define TDM_BY_PRODUCTS 0
+#endif
+
+/* Whether tdm_code_by_products takes the scale: nothing in it overflows or underflows then. */
+TDM_INLINE int tdm_scale_is_plain(float scale) {
+    return TDM_BY_PRODUCTS && scale > 0x1p-60f && scale < 0x1p60f;
+}
+
+/* Whether it takes all lanes' scales. */
+TDM_INLINE int tdm_scales_are_plain(F scale) {
+    const F small = TDM_SELECT_LT(N, K(0x1p-60f), scale, K(0.0f), K(1.0f));
+    return TDM_BY_PRODUCTS &&
+           TDM_CAT4(f32x, N, _, hmax)(TDM_SELECT_LT(N, scale, K(0x1p60f), small, K(1.0f))) == 0.0f;
+}
+
+/* What turns a real number into a code by products: x itself is bounded, by what the outermost codes stand for. */
+typedef struct {
+    F scale, reciprocal, low, high;
+    I zero;
+} tdm_multiplier;
+
+/* reciprocal: 1 / scale, correctly rounded. */
+TDM_INLINE tdm_multiplier tdm_multiplier_make(F scale, F reciprocal, I zero, int low, int high) {
+    tdm_multiplier m;
+    m.scale = scale;
+    m.reciprocal = reciprocal;
+    m.low = scale * TDM_CAT4(f32x, N, _from_s32, )(TDM_INT_SPLAT(N, low) - zero);
+    m.high = scale * TDM_CAT4(f32x, N, _from_s32, )(TDM_INT_SPLAT(N, high) - zero);
+    m.zero = zero;
+    return m;
+}
+
+/* The code that tdm_code gives, for a plain scale. The quotient by the reciprocal is off by less than two units in its
+ * last place, and its exact remainder mends that. Only quotients near k + 1/2 decide about codes: they came out as a
+ * division rounds them for all significands of the scale, all k below 256 and all x up to six steps from the tie. */
+TDM_INLINE I tdm_code_by_products(F x, tdm_multiplier m) {
+    const F bounded = tdm_between(x, m.low, m.high);
+    const F quotient = bounded * m.reciprocal;
+    const F remainder = tdm_fma(K(0.0f) - quotient, m.scale, bounded);
+    return tdm_rounded_code(tdm_fma(remainder, m.reciprocal, quotient), m.zero);
+}
+
 /* ---- storing by a type that the launch gives ---- */
 
 #define TDM_QUANT_STORE_(code, to, store, value)                                                   \
@@ -119,30 +167,45 @@ TDM_INLINE F tdm_real(I code, F scale, I zero) {
             TDM_STORE_PART(to, value, (TDM_GLOBAL tdm_##to *)y, i, left);                          \
         break;
 
+/* Added to a type of op_codes.h: whole vectors go past the caches. i is at a whole one then. */
+#define TDM_STREAMED 100
+
+/* The type to store by, where the launch says whether results are to go past the caches; the vectors begin at element y. */
+TDM_INLINE int tdm_store_type(TDM_GLOBAL const void *p, long y, int type, int streams) {
+    const int bits = type == TDM_CODE_F32 ? 32 : type == TDM_CODE_S4 ? 4 : 8;
+    const long byte = (long)tdm_address((TDM_GLOBAL const tdm_u8 *)p) + y * bits / 8;
+    if (N == 1 || type == TDM_CODE_F16 || type == TDM_CODE_BF16 || byte * 8 % (N * bits) != 0)
+        return type;
+#ifdef TDM_CAN_STREAM
+    return streams ? type + TDM_STREAMED : type;
+#else
+    return type;
+#endif
+}
+
 TDM_INLINE void tdm_store_codes(int type, I v, TDM_GLOBAL void *y, long i, int left) {
     switch (type) {
         TDM_QUANT_STORE_(TDM_CODE_S8, s8, TDM_INT_STOREV, v)
         TDM_QUANT_STORE_(TDM_CODE_U8, u8, TDM_INT_STOREV, v)
         TDM_QUANT_STORE_(TDM_CODE_S4, s4, TDM_INT_STOREV, v)
+#if N > 1 && defined(TDM_CAN_STREAM)
+        TDM_QUANT_STORE_(TDM_STREAMED + TDM_CODE_S8, s8, TDM_INT_STREAMV, v)
+        TDM_QUANT_STORE_(TDM_STREAMED + TDM_CODE_U8, u8, TDM_INT_STREAMV, v)
+        TDM_QUANT_STORE_(TDM_STREAMED + TDM_CODE_S4, s4, TDM_INT_STREAMV, v)
+#endif
     }
 }
 
-/* A type besides the codes of op_codes.h: whole vectors of f32, past the caches. */
-#define TDM_STREAMED_F32 100
+#define TDM_QUANT_STREAM_(N, to, x, p, i) TDM_STREAMV(N, x, p, i)
 
 TDM_INLINE void tdm_store_reals(int type, F v, TDM_GLOBAL void *y, long i, int left) {
     switch (type) {
-    case TDM_STREAMED_F32:
-#if N > 1
-        if (left == N)
-            TDM_STREAMV(N, v, (TDM_GLOBAL tdm_f32 *)y, i);
-        else
-            TDM_STORE_PART(f32, v, (TDM_GLOBAL tdm_f32 *)y, i, left);
-#endif
-        break;
         TDM_QUANT_STORE_(TDM_CODE_F32, f32, TDM_STOREV, v)
         TDM_QUANT_STORE_(TDM_CODE_F16, f16, TDM_STOREV, v)
         TDM_QUANT_STORE_(TDM_CODE_BF16, bf16, TDM_STOREV, v)
+#if N > 1 && defined(TDM_CAN_STREAM)
+        TDM_QUANT_STORE_(TDM_STREAMED + TDM_CODE_F32, f32, TDM_QUANT_STREAM_, v)
+#endif
     }
 }
 

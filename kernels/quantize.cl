@@ -6,8 +6,14 @@
 #define TDM_TARGET_CODES
 #include "quant_rows.h"
 
-TDM_INLINE void tdm_put(V v, F scale, I zero, tdm_walk w, long y, long mask, int left, int type) {
+TDM_INLINE void tdm_put(V v, tdm_parameters p, tdm_walk w, long y, long mask, int left, int type) {
     const tdm_quant_side side = w.arg.target;
-    const tdm_quantizer q = tdm_quantizer_make(scale, zero, side.low, side.high);
-    tdm_store_codes(type, tdm_code(v, q), w.y, y, left);
+    if (p.products)
+        tdm_store_codes(type,
+                        tdm_code_by_products(v, tdm_multiplier_make(p.scale, p.reciprocal, p.zero,
+                                                                    side.low, side.high)),
+                        w.y, y, left);
+    else
+        tdm_store_codes(type, tdm_code(v, tdm_quantizer_make(p.scale, p.zero, side.low, side.high)),
+                        w.y, y, left);
 }

@@ -1,0 +1,235 @@
+/* Codes next to ties under scales of every significand, in the forms that CPU cores have, and beyond their caches.
+ * ctest: device timeout=240 */
+#include <math.h>
+#include <stdlib.h>
+
+#include "api/core.h"
+#include "tests/support/device_cases.h"
+#include "tests/support/quant_carrier.h"
+
+#define DIMS(...) ((const int64_t[]){__VA_ARGS__})
+
+static const tdm_dtype code_dtypes[] = {TDM_S8, TDM_U8, TDM_S4};
+
+/* Positive, neither tiny nor huge: those that may be replaced by their reciprocals. */
+static void fill_plain_scales(quant_carrier *carrier, uint64_t seed) {
+    test_random random = {seed};
+    const int64_t entries = test_array_count(&carrier->scale);
+    const bool narrow = carrier->scale.layout.dtype == TDM_F16;
+    for (int64_t i = 0; i < entries; i++) {
+        const int most = narrow ? 8 : 58;
+        const double significand =
+            1.0 + (double)test_random_int(&random, 0, (1 << 23) - 1) * 0x1p-23;
+        test_array_put(&carrier->scale, i,
+                       ldexp(significand, (int)test_random_int(&random, -most, most)));
+    }
+    for (int64_t i = 0; carrier->has_zero && i < entries; i++)
+        test_array_put(&carrier->zero, i, (double)test_random_int(&random, 0, 7));
+    quant_carrier_send(carrier);
+}
+
+/* Half codes, up to three numbers of f32 off, a quarter of them where codes saturate; some of what has no code. */
+static void fill_near_ties(test_array *x, const quant_carrier *carrier, uint64_t seed) {
+    test_random random = {seed};
+    for (int64_t i = 0; i < test_array_count(x); i++) {
+        const float scale = quant_carrier_parameters(carrier, i).scale;
+        float value = ((float)test_random_int(&random, -300, 300) + 0.5f) * scale;
+        const int away = (int)test_random_int(&random, -3, 3);
+        for (int step = 0; step < abs(away); step++)
+            value = nextafterf(value, away < 0 ? -INFINITY : INFINITY);
+        switch (test_random_bits(&random) % 64) {
+        case 0:
+            value = NAN;
+            break;
+        case 1:
+            value = away < 0 ? -INFINITY : INFINITY;
+            break;
+        case 2:
+            value = away < 0 ? -3e38f : 3e38f;
+            break;
+        case 3:
+            value = 0.0f;
+            break;
+        default:
+            break;
+        }
+        test_array_put(x, i, (double)value);
+    }
+    test_array_send(x);
+}
+
+/* Every `step`-th element. */
+static void check_codes(const test_array *x, quant_carrier *carrier, int64_t step) {
+    const tdm_quant_range range = quant_full_range(carrier->codes.layout.dtype);
+    test_array_fetch(&carrier->codes);
+    for (int64_t i = 0; i < test_array_count(x); i += step) {
+        const tdm_quant_parameters parameters = quant_carrier_parameters(carrier, i);
+        const float value = (float)test_array_get(x, i);
+        const int32_t expected = tdm_quant_quantize(value, parameters, range);
+        if (test_array_fetched(&carrier->codes, i) != expected)
+            test_case_fail("element %lld: %a by scale %a, zero point %d became %g, not %d",
+                           (long long)i, (double)value, (double)parameters.scale,
+                           parameters.zero_point, test_array_fetched(&carrier->codes, i), expected);
+    }
+}
+
+/* What the codes stand for; f16 as rusticl 22.3 narrows it, within a step. */
+static void check_fake(const test_array *x, test_array *y, const quant_carrier *carrier) {
+    const tdm_quant_range range = quant_full_range(carrier->codes.layout.dtype);
+    test_array_fetch(y);
+    for (int64_t i = 0; i < test_array_count(x); i++) {
+        const tdm_quant_parameters parameters = quant_carrier_parameters(carrier, i);
+        const float value = (float)test_array_get(x, i);
+        const double expected = (double)tdm_quant_fake(value, parameters, range, NULL);
+        if (test_array_fetched(y, i) != expected)
+            test_case_fail("element %lld: %a by scale %a, zero point %d became %a, not %a",
+                           (long long)i, (double)value, (double)parameters.scale,
+                           parameters.zero_point, test_array_fetched(y, i), expected);
+    }
+}
+
+typedef struct exact_case {
+    int64_t shape[2];
+    quant_sharing sharing;
+    tdm_dtype codes, reals, scale, zero;
+    bool irregular; /* one scale of 0, for which nothing is done by reciprocals */
+} exact_case;
+
+static void exact_codes(const test_device *device, const exact_case *c, uint64_t seed) {
+    quant_carrier carrier;
+    test_array x, y;
+    quant_carrier_create(&carrier, device, c->codes, 2, c->shape, TEST_DENSE, c->sharing, c->scale,
+                         c->zero, TEST_DENSE);
+    fill_plain_scales(&carrier, seed);
+    if (c->irregular) {
+        test_array_put(&carrier.scale, test_array_count(&carrier.scale) / 2, 0.0);
+        quant_carrier_send(&carrier);
+    }
+    test_array_create(&x, device, c->reals, 2, c->shape, TEST_DENSE);
+    test_array_create(&y, device, TDM_F32, 2, c->shape, TEST_DENSE);
+    fill_near_ties(&x, &carrier, seed + 1);
+    test_array_send(&y);
+    TEST_OK(tdm_quantize(device->stream, carrier.tensor, x.tensor));
+    check_codes(&x, &carrier, 1);
+    TEST_OK(tdm_fake_quantize(device->stream, y.tensor, NULL, x.tensor, carrier.tensor));
+    check_fake(&x, &y, &carrier);
+    test_array_destroy(&x);
+    test_array_destroy(&y);
+    quant_carrier_destroy(&carrier);
+}
+
+DEVICE_TEST(codes_next_to_ties) {
+    static const quant_sharing sharings[] = {SHARE_ALL, SHARE_ROWS, SHARE_COLUMNS, SHARE_VECTORS,
+                                             SHARE_LAST_GROUPS};
+    static const tdm_dtype reals[] = {TDM_F32, TDM_F32, TDM_BF16, TDM_F16};
+    for (int i = 0; i < 20; i++) {
+        const exact_case c = {
+            .shape = {test_is_small() ? 7 : 67, i % 5 == 3 ? 640 : 530},
+            .sharing = sharings[i % 5],
+            .codes = code_dtypes[i % 3],
+            .reals = reals[i % 4],
+            .scale = i % 4 == 3 ? TDM_F16 : TDM_F32,
+            .zero = i % 2 == 0 ? TDM_DTYPE_NONE : TDM_S32,
+            .irregular = i >= 15,
+        };
+        exact_codes(device, &c, 100 + (uint64_t)i);
+    }
+}
+
+/* Strips and groups of requantize: sums and codes into codes of other blocks. */
+static void requantize_pair(const test_device *device, const int64_t *shape, tdm_dtype from_codes,
+                            quant_sharing from_sharing, tdm_dtype to_codes,
+                            quant_sharing to_sharing, bool plain) {
+    quant_carrier from, to;
+    quant_carrier_create(&from, device, from_codes, 2, shape, TEST_DENSE, from_sharing, TDM_F32,
+                         from_codes == TDM_S32 ? TDM_DTYPE_NONE : TDM_S32, TEST_DENSE);
+    quant_carrier_create(&to, device, to_codes, 2, shape, TEST_DENSE, to_sharing, TDM_F32, TDM_S32,
+                         TEST_DENSE);
+    quant_carrier_fill_parameters(&from, 71);
+    quant_carrier_fill_parameters(&to, 72);
+    if (plain) {
+        fill_plain_scales(&from, 73);
+        fill_plain_scales(&to, 73);
+    }
+    test_array_fill(&from.codes, TEST_DATA_ANY_BITS, 74);
+    test_random random = {75};
+    for (int64_t i = 0; from_codes == TDM_S32 && i < test_array_count(&from.codes); i++)
+        test_array_put(&from.codes, i, (double)test_random_int(&random, -400, 400));
+    test_array_send(&from.codes);
+    TEST_OK(tdm_requantize(device->stream, to.tensor, from.tensor));
+    test_array_fetch(&to.codes);
+    const tdm_quant_range range = quant_full_range(to_codes);
+    for (int64_t i = 0; i < test_array_count(&to.codes); i++) {
+        const tdm_quant_parameters a = quant_carrier_parameters(&from, i);
+        const tdm_quant_parameters b = quant_carrier_parameters(&to, i);
+        const float factor = b.scale == 0.0f ? 0.0f : a.scale / b.scale;
+        const int32_t code = (int32_t)test_array_get(&from.codes, i) - a.zero_point;
+        const int32_t expected = tdm_quant_requantize(
+            code, (tdm_quant_parameters){.scale = factor, .zero_point = b.zero_point}, range);
+        const double actual = test_array_fetched(&to.codes, i);
+        if (actual != expected && !(fabsf(factor) < 0x1p-126f && actual == b.zero_point))
+            test_case_fail("element %lld: code %d from %a to %a, zero point %d became %g, not %d",
+                           (long long)i, code, (double)a.scale, (double)b.scale, b.zero_point,
+                           actual, expected);
+    }
+    quant_carrier_destroy(&from);
+    quant_carrier_destroy(&to);
+}
+
+DEVICE_TEST(requantize_in_strips_and_groups) {
+    static const quant_sharing sharings[] = {SHARE_ALL, SHARE_ROWS, SHARE_COLUMNS, SHARE_VECTORS};
+    static const tdm_dtype from_codes[] = {TDM_S32, TDM_S8, TDM_U8, TDM_S4};
+    const int64_t rows = test_is_small() ? 5 : 37, columns = test_is_small() ? 96 : 640;
+    for (int i = 0; i < 16; i++)
+        requantize_pair(device, DIMS(rows, columns + (i % 4 == 3 || i / 4 == 3 ? 0 : 6)),
+                        from_codes[(i + i / 4) % 4], sharings[i % 4], code_dtypes[i % 3],
+                        sharings[i / 4], i % 2 == 0);
+    if (!test_is_small())
+        requantize_pair(device, DIMS(5, 4130), TDM_S32, SHARE_ALL, TDM_S8, SHARE_COLUMNS, true);
+}
+
+/* Beyond the cache codes are stored past it, where rows begin at whole vectors. */
+DEVICE_TEST(large_codes) {
+    const int64_t bytes = (int64_t)device->info.cache_bytes;
+    const int64_t elements = bytes < (64 << 20) ? bytes / 5 : 1 << 20;
+    for (int i = 0; i < 3; i++) {
+        const int64_t columns = i == 1 ? 4 * 1025 : 4 * 1028;
+        const exact_case c = {
+            .shape = {test_is_small() ? 3 : elements / columns + 5, columns},
+            .sharing = i == 0   ? SHARE_ALL
+                       : i == 1 ? SHARE_ROWS
+                                : SHARE_COLUMNS,
+            .codes = code_dtypes[i],
+            .reals = TDM_F32,
+            .scale = TDM_F32,
+            .zero = i == 1 ? TDM_S32 : TDM_DTYPE_NONE,
+        };
+        quant_carrier carrier;
+        test_array x;
+        quant_carrier_create(&carrier, device, c.codes, 2, c.shape, TEST_DENSE, c.sharing, c.scale,
+                             c.zero, TEST_DENSE);
+        for (int64_t entry = 0; entry < test_array_count(&carrier.scale); entry++) {
+            test_array_put(&carrier.scale, entry, 0.0123 * (double)(1 + entry % 7));
+            if (carrier.has_zero)
+                test_array_put(&carrier.zero, entry, (double)(entry % 5));
+        }
+        quant_carrier_send(&carrier);
+        test_array_create(&x, device, c.reals, 2, c.shape, TEST_DENSE);
+        test_array_fill(&x, TEST_DATA_UNIT, 81);
+        test_array_send(&x);
+        TEST_OK(tdm_quantize(device->stream, carrier.tensor, x.tensor));
+        check_codes(&x, &carrier, 29);
+        test_array_destroy(&x);
+        quant_carrier_destroy(&carrier);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(codes_next_to_ties),
+        cmocka_unit_test(requantize_in_strips_and_groups),
+        cmocka_unit_test(large_codes),
+    };
+    return cmocka_run_group_tests_name("quantize exact", tests, test_devices_setup,
+                                       test_devices_teardown);
+}
