@@ -60,7 +60,7 @@ oclgrind)
 cuda_simulator)
     mkdir "$work/icd" # no OpenCL beside it
     export OCL_ICD_VENDORS="$work/icd" OPENCL_VENDOR_PATH="$work/icd"
-    export TANDEM_TEST_DEVICES=cuda/simulator
+    export TANDEM_TEST_DEVICES=cuda/simulator TANDEM_TEST_SCALE="${TANDEM_TEST_SCALE-small}"
     export TANDEM_CUDA_LIBRARY="${TANDEM_CUDA_SIMULATOR:-$(dirname "$1")/../lib/libtandem_cuda_simulator.so}"
     "$@" || status=$?
     ;;
