@@ -20,8 +20,8 @@
  * Barrier       tdm_barrier(): all items of the group, local and global memory, uniform control flow only
  * Loops         TDM_UNROLL before a loop of constant bounds; TDM_NO_UNROLL. llvmpipe ends all loops of a
  *               work-item, silently, after 65,535 passes in all: loops over data take several elements a pass.
- *               TDM_REPEAT(N, M) writes out M(0) M(1) … M(N-1), N a power of two up to 16, where the hint does not do
  *               TDM_UNROLL_PASSES where that alone is why, and a long body is not to be compiled so many times elsewhere.
+ *               TDM_REPEAT(N, M) writes out M(0) M(1) … M(N-1), N a power of two up to 16, where the hint does not do
  *
  * Storage       tdm_f32 tdm_f16 tdm_bf16 tdm_s32 tdm_s8 tdm_u8: element types of buffers. f16 and bf16
  *               are storage only; arithmetic is in float. tdm_s4 is a byte of two elements, 2i in the low
@@ -76,8 +76,6 @@
  *               tdm_address(p) the address as a number
  *               TDM_LANE(N, x, l) element l of an f32xN or s32xN, N 1 or 4; l is a number as written in the text
  *               TDM_COPYV(N, to, i, from, j) moves N elements of one storage type, bits unchanged
- * Blobs         tdm_dims { long v[8]; } by value; an array in a blob is indexed by constants only
- *
  *               TDM_LOADV_GLOBAL, TDM_STOREV_GLOBAL, TDM_INT_LOADV_GLOBAL, TDM_INT_STOREV_GLOBAL: as without _GLOBAL, where p is
  *               known to be global: one access where the address allows, and the device does not find that out by itself
  * Copies        tdm_async_copy_16(to, from, bytes_valid) 16 bytes from global to local memory, both aligned to 16, of which
@@ -89,6 +87,8 @@
  * Warps         in texts *.cu alone, for 32 neighbouring items that all take part: tdm_warp_lane()
  *               tdm_warp_shuffle(x, lane) tdm_warp_shuffle_xor(x, lanes) tdm_warp_shuffle_down(x, lanes)
  *               tdm_warp_ballot(vote) tdm_warp_barrier()
+ * Blobs         tdm_dims { long v[8]; } by value; an array in a blob is indexed by constants only
+ *
  *               tdm_mad(a,b,c), for both too: a·b + c with one rounding or two, whichever the device does fast.
  *               tdm_fma is a slow subroutine where the hardware has none, so long sums take tdm_mad unless
  *               their row requires the hardware. TDM_FAST_FMA is defined where the compiler knows that it has.

@@ -17,9 +17,9 @@
 #define TDM_LOCAL_ARRAY(type, name, count) __shared__ alignas(16) type name[count]
 #define TDM_LOCAL_ARGUMENT(type, name) tdm_cuda_local<type> name
 #define TDM_UNROLL _Pragma("unroll")
+#define TDM_UNROLL_PASSES _Pragma("unroll 4")
 #define TDM_NO_UNROLL _Pragma("unroll 1")
 
-#define TDM_UNROLL_PASSES _Pragma("unroll 4")
 typedef unsigned short ushort;
 
 /* The launch gives the size of this memory; what it passes for the argument is not looked at. */

@@ -32,8 +32,8 @@
     type *const name = static_cast<type *>(tandem_sim_shared(&name##_site, sizeof(type) * (count)))
 #define TDM_LOCAL_ARGUMENT(type, name) tdm_host_local<type> name
 #define TDM_UNROLL
-#define TDM_NO_UNROLL
 #define TDM_UNROLL_PASSES
+#define TDM_NO_UNROLL
 
 typedef unsigned short ushort;
 

@@ -23,8 +23,8 @@
 #define TDM_LOCAL_ARGUMENT(type, name) __local type *name
 #define TDM_RESTRICT restrict
 #define TDM_UNROLL _Pragma("unroll")
-#define TDM_NO_UNROLL _Pragma("nounroll")
 #define TDM_UNROLL_PASSES TDM_UNROLL
+#define TDM_NO_UNROLL _Pragma("nounroll")
 
 #define tdm_group_x() ((long)get_group_id(0))
 #define tdm_group_y() ((long)get_group_id(1))
@@ -238,18 +238,6 @@ TDM_OPENCL_KEPT_(uchar16)
 #define tdm_copy_8(to, i, from, j) vstore8(vload8(0, (from) + (j)), 0, (to) + (i))
 #define tdm_copy_16(to, i, from, j) vstore16(vload16(0, (from) + (j)), 0, (to) + (i))
 
-#define tdm_lane_4(x, l) ((x).s##l)
-
-#define tdm_float(v) ((float)(v))
-/* OpenCL only asks that a saturating conversion make NaN 0, and rusticl makes it the smallest integer. */
-#define TDM_OPENCL_NUMBER_(x, type) select(x, (type)(0.0f), isnan(x))
-#define tdm_int_rte(x) convert_int_sat_rte(TDM_OPENCL_NUMBER_(x, float))
-#define tdm_int_rtz(x) convert_int_sat_rtz(TDM_OPENCL_NUMBER_(x, float))
-#define tdm_float_bits(x) as_uint(x)
-#define tdm_bits_float(u) as_float(u)
-#define tdm_is_nan(x) isnan(x)
-
-/* bf16 is the upper half of an f32: widening is a shift; narrowing adds half an ulp, less one when the
 #define TDM_LOADV_GLOBAL(N, DT, p, i) TDM_LOADV(N, DT, p, i)
 #define TDM_STOREV_GLOBAL(N, DT, x, p, i) TDM_STOREV(N, DT, x, p, i)
 #define TDM_INT_LOADV_GLOBAL(N, DT, p, i) TDM_INT_LOADV(N, DT, p, i)
@@ -269,6 +257,18 @@ TDM_OPENCL_KEPT_(uchar16)
 #define tdm_async_commit() ((void)0)
 #define tdm_async_wait(pending) ((void)0)
 
+#define tdm_lane_4(x, l) ((x).s##l)
+
+#define tdm_float(v) ((float)(v))
+/* OpenCL only asks that a saturating conversion make NaN 0, and rusticl makes it the smallest integer. */
+#define TDM_OPENCL_NUMBER_(x, type) select(x, (type)(0.0f), isnan(x))
+#define tdm_int_rte(x) convert_int_sat_rte(TDM_OPENCL_NUMBER_(x, float))
+#define tdm_int_rtz(x) convert_int_sat_rtz(TDM_OPENCL_NUMBER_(x, float))
+#define tdm_float_bits(x) as_uint(x)
+#define tdm_bits_float(u) as_float(u)
+#define tdm_is_nan(x) isnan(x)
+
+/* bf16 is the upper half of an f32: widening is a shift; narrowing adds half an ulp, less one when the
  * kept part is even, and a NaN keeps its upper bits with the quiet bit set. */
 TDM_DEVICE ushort tdm_bf16_from_f32(float x) {
     const uint bits = as_uint(x);
