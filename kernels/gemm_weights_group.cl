@@ -11,8 +11,8 @@
  * the items' totals are joined in local memory, in an order that depends on nothing. A, of type AT, is read with any strides: it
  * is small and stays in the caches.
  *
- * Words of codes become floats without a conversion, which is slow on some devices: lane l, step t of the four words of a piece is
- * its code 4·l + t, unsigned after its top bit was turned round, and as low bits of a float of 2^23 the code itself plus 2^23, or
+ * Words of codes become floats without a conversion, which is slow on some devices: code t of a word is
+ * unsigned after its top bit was turned round, and as low bits of a float of 2^23 the code itself plus 2^23, or
  * times 2^8 (s8), 2^4t (s4) where it stands that much higher; a multiplication and a subtraction, both exact, bring it down.
  *
  * Grid (column_tiles groups, 1, batch). */
@@ -112,20 +112,18 @@ TDM_DEVICE s32x4 piece_of(TDM_GLOBAL const tdm_u8 *from, int there, int aligned)
     return s32x4_of(w[0], w[1], w[2], w[3]) ^ s32x4_splat((int)TOP_BITS);
 }
 
-/* Step T of each lane, less the zero point: BITS down and DOWN what undoes them. */
-#define VALUE(codes, SHIFT, MASK, UP, zero)                                                        \
-    tdm_mad(s32x4_float((((codes) >> (SHIFT)) & s32x4_splat(MASK)) | s32x4_splat(MAGIC)),          \
-            f32x4_splat(1.0f / (UP)), f32x4_splat(-8388608.0f / (UP)-HALF - (zero)))
+/* Code T of a word, less the zero point: a float of what is left by MASK after SHIFT, UP times what the code is. */
+#define VALUE(word, SHIFT, MASK, UP, zero)                                                         \
+    tdm_mad(tdm_bits_float((uint)((((word) >> (SHIFT)) & (MASK)) | MAGIC)), 1.0f / (UP),           \
+            -8388608.0f / (UP)-HALF - (zero))
 #if IS_S4
-#define VALUE_0(codes, zero) VALUE(codes, 0, 0xf, 1.0f, zero)
-#define VALUE_1(codes, zero) VALUE(codes, 0, 0xf0, 16.0f, zero)
-#define VALUE_2(codes, zero) VALUE(codes, 0, 0xf00, 256.0f, zero)
-#define VALUE_3(codes, zero) VALUE(codes, 0, 0xf000, 4096.0f, zero)
+#define VALUES(word, zero)                                                                         \
+    f32x4_of(VALUE(word, 0, 0xf, 1.0f, zero), VALUE(word, 0, 0xf0, 16.0f, zero),                   \
+             VALUE(word, 0, 0xf00, 256.0f, zero), VALUE(word, 0, 0xf000, 4096.0f, zero))
 #else
-#define VALUE_0(codes, zero) VALUE(codes, 0, 0xff, 1.0f, zero)
-#define VALUE_1(codes, zero) VALUE(codes, 0, 0xff00, 256.0f, zero)
-#define VALUE_2(codes, zero) VALUE(codes, 16, 0xff, 1.0f, zero)
-#define VALUE_3(codes, zero) VALUE(codes, 16, 0xff00, 256.0f, zero)
+#define VALUES(word, zero)                                                                         \
+    f32x4_of(VALUE(word, 0, 0xff, 1.0f, zero), VALUE(word, 0, 0xff00, 256.0f, zero),               \
+             VALUE(word, 16, 0xff, 1.0f, zero), VALUE(word, 16, 0xff00, 256.0f, zero))
 #endif
 
 TDM_DEVICE int group_of(const lines_of_b *l, int p) {
@@ -146,27 +144,25 @@ TDM_DEVICE float zero_of(const lines_of_b *l, long j, int g) {
 
 /* ---- the product ---- */
 
-#define ADD_STEP(MT, T)                                                                            \
+/* Adds the products of word Q of the pieces at step p. */
+#define ADD_WORD(MT, Q)                                                                            \
     {                                                                                              \
-        f32x4 a_step[MT];                                                                          \
-        TDM_UNROLL for (int m = 0; m < MT; m++) a_step[m] =                                        \
-            f32x4_of(TDM_LANE(4, a_piece[m][0], T), TDM_LANE(4, a_piece[m][1], T),                 \
-                     TDM_LANE(4, a_piece[m][2], T), TDM_LANE(4, a_piece[m][3], T));                \
+        f32x4 a_word[MT];                                                                          \
+        TDM_UNROLL for (int m = 0; m < MT; m++) a_word[m] = four_of_a(r, m, p + 4 * Q, k);         \
         TDM_UNROLL for (int n = 0; n < OWN; n++) {                                                 \
-            const f32x4 value = VALUE_##T(codes[0][n], zero[n]);                                   \
+            const int word = TDM_LANE(4, codes[0][n], Q);                                          \
+            const f32x4 value = VALUES(word, zero[n]);                                             \
             TDM_UNROLL for (int m = 0; m < MT; m++) sum[m][n] =                                    \
-                tdm_mad(a_step[m], value, sum[m][n]);                                              \
+                tdm_mad(a_word[m], value, sum[m][n]);                                              \
         }                                                                                          \
     }
 
 /* Adds the products of the pieces at step p to the totals. */
 #define ADD_PIECE(MT)                                                                              \
     {                                                                                              \
-        f32x4 a_piece[MT][4], sum[MT][OWN];                                                        \
-        TDM_UNROLL for (int m = 0; m < MT; m++) {                                                  \
-            TDM_UNROLL for (int q = 0; q < 4; q++) a_piece[m][q] = four_of_a(r, m, p + 4 * q, k);  \
-            TDM_UNROLL for (int n = 0; n < OWN; n++) sum[m][n] = f32x4_splat(0.0f);                \
-        }                                                                                          \
+        f32x4 sum[MT][OWN];                                                                        \
+        TDM_UNROLL for (int m = 0; m < MT; m++) TDM_UNROLL for (int n = 0; n < OWN; n++)           \
+            sum[m][n] = f32x4_splat(0.0f);                                                         \
         if (l->grouped) {                                                                          \
             const int g = group_of(l, p);                                                          \
             TDM_UNROLL for (int n = 0; n < OWN; n++) {                                             \
@@ -174,7 +170,7 @@ TDM_DEVICE float zero_of(const lines_of_b *l, long j, int g) {
                 zero[n] = zero_of(l, l->column[n], g);                                             \
             }                                                                                      \
         }                                                                                          \
-        ADD_STEP(MT, 0) ADD_STEP(MT, 1) ADD_STEP(MT, 2) ADD_STEP(MT, 3)                            \
+        ADD_WORD(MT, 0) ADD_WORD(MT, 1) ADD_WORD(MT, 2) ADD_WORD(MT, 3)                            \
         TDM_UNROLL for (int m = 0; m < MT; m++) TDM_UNROLL for (int n = 0; n < OWN; n++)           \
             total[m * OWN + n] = tdm_mad(scale[n], f32x4_sum(sum[m][n]), total[m * OWN + n]);      \
     }
@@ -206,7 +202,7 @@ TDM_DEVICE float zero_of(const lines_of_b *l, long j, int g) {
 MULTIPLY(1)
 MULTIPLY(RM)
 
-TDM_KERNEL_GROUP(TDM_ENTRY, ITEMS, 1, 1)(TDM_WEIGHTS_ARGUMENTS) {
+TDM_KERNEL_GROUPS(TDM_ENTRY, ITEMS, 1, 1, 3)(TDM_WEIGHTS_ARGUMENTS) {
     TDM_LOCAL_ARRAY(float, partial, LANES *PHASES *COLUMNS *RM);
     const int x = tdm_item_x(), k = (int)s.k;
     const int lane = x % LANES + x / (LANES * LINES) * LANES, own = x / LANES % LINES;
