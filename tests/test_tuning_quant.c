@@ -207,7 +207,8 @@ DEVICE_TEST(a_preference_for_weights_that_cannot_be_is_passed_over) {
             const tuned_plan said = plan_with(device, &desc, rows[i]);
             assert_string_equal(said.variant, without.variant);
             assert_string_equal(said.tuning, without.tuning);
-            if (i < 2) /* of what was unpacked: nothing to be asked of the weights themselves */
+            /* Of what was unpacked: nothing to be asked of the weights themselves. Other devices ask at any M. */
+            if (i < 2 && has_cores(device))
                 assert_null(strstr(tuned_device_heard(), "tuning prefers"));
         }
     }
