@@ -31,10 +31,14 @@ if(NOT "$ENV{TANDEM_CUDA_IMAGE_CACHE}" STREQUAL "")
 endif()
 
 list(TRANSFORM INCLUDES PREPEND "-I")
+set(strict "")
+if(WERROR)
+  set(strict -Werror all-warnings)
+endif()
 file(MAKE_DIRECTORY "${parts}")
 execute_process(
-  COMMAND "${NVCC}" -x cu -std=c++17 -fatbin --compress-mode=size -fmad=false -ftz=false -prec-div=true -prec-sqrt=true
-          -diag-suppress 177,550 -Werror all-warnings -Xptxas -v ${INCLUDES} ${OPTIONS} --keep --keep-dir "${parts}"
+  COMMAND "${NVCC}" -x cu -std=c++17 -fatbin -fmad=false -ftz=false -prec-div=true -prec-sqrt=true
+          -diag-suppress 177,550 ${strict} -Xptxas -v ${INCLUDES} ${OPTIONS} --keep --keep-dir "${parts}"
           -o "${IMAGE}" "${UNIT}"
   RESULT_VARIABLE result
   OUTPUT_FILE "${IMAGE}.log"
