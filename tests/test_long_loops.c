@@ -157,7 +157,8 @@ DEVICE_TEST(every_tiled_row_sums_as_long_as_loops_may_be) {
     const bool bounded = !(device->info.capabilities & TDM_CAP_LONG_LOOPS);
     for (int i = 0; i < tdm_variant_count; i++) {
         const tdm_variant *const row = &tdm_variants[i];
-        if (row->op == TDM_OP_GEMM && row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_TILED &&
+        if (row->op == TDM_OP_GEMM && test_can_run(device, row) &&
+            row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_TILED &&
             row->parameters[TDM_GEMM_P_A_TYPE] == TDM_F32 &&
             row->parameters[TDM_GEMM_P_B_TYPE] == TDM_F32)
             check_tiled(device, row, bounded ? TDM_SHORT_LOOP_ELEMENTS : 67);
