@@ -35,7 +35,8 @@ pocl1)
     ;;
 rusticl)
     only_driver rusticl
-    export TANDEM_TEST_DEVICES=opencl/rusticl RUSTICL_ENABLE=llvmpipe
+    # Its compiler takes most of the time: few cases of each kernel here, all of them on PoCL.
+    export TANDEM_TEST_DEVICES=opencl/rusticl RUSTICL_ENABLE=llvmpipe TANDEM_TEST_SCALE="${TANDEM_TEST_SCALE-small}"
     "$@" || status=$?
     ;;
 pocl_rusticl)
