@@ -6,8 +6,8 @@
 
 #include "tests/cuda_simulator/scheduler_state.h"
 
-thread_local tandem_sim_thread *tandem_sim_self __attribute__((tls_model("initial-exec")));
-thread_local sim_worker_state *sim_worker_running __attribute__((tls_model("initial-exec")));
+__thread tandem_sim_thread *tandem_sim_self __attribute__((tls_model("initial-exec")));
+__thread sim_worker_state *sim_worker_running __attribute__((tls_model("initial-exec")));
 
 void sim_freed::operator()(void *memory) const {
     free(memory);

@@ -129,7 +129,7 @@ class sim_worker_state {
     void abandon();
 };
 
-extern thread_local sim_worker_state *sim_worker_running __attribute__((tls_model("initial-exec")));
+extern __thread sim_worker_state *sim_worker_running __attribute__((tls_model("initial-exec")));
 
 static inline sim_thread *sim_thread_running() {
     return static_cast<sim_thread *>(tandem_sim_self);

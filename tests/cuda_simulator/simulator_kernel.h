@@ -34,7 +34,7 @@ struct tandem_sim_thread {
 };
 
 /* The thread that runs now. Another one runs after each call that waits, in the same thread of the system. */
-extern thread_local tandem_sim_thread *tandem_sim_self __attribute__((tls_model("initial-exec")));
+extern __thread tandem_sim_thread *tandem_sim_self __attribute__((tls_model("initial-exec")));
 
 /* ---- blocks --------------------------------------------------------------------------------- */
 
