@@ -331,6 +331,17 @@ bool tdm_gemm_becomes_integer(const tdm_gemm_problem *p) {
            p->k > 0;
 }
 
+/* Elements from one line along K to another one, that end within a unit of storage; 0: every line begins with a unit. */
+static int64_t splitting_stride(const tdm_gemm_problem *p) {
+    const int per_unit = tdm_dtype_info(p->b.dtype)->elements_per_unit;
+    if (p->b.col % per_unit != 0)
+        return p->b.col;
+    for (int i = 0; i < p->batch_rank; i++)
+        if (p->b.batch[i] % per_unit != 0)
+            return p->b.batch[i];
+    return 0;
+}
+
 static const char *refuse_lines(const tdm_gemm_problem *problem, char reason[TDM_REASON_TEXT]) {
     const int small = !problem->forced && tdm_gemm_becomes_integer(problem) ? SMALL_INTEGER : SMALL;
     if (problem->m > small) {
@@ -340,6 +351,14 @@ static const char *refuse_lines(const tdm_gemm_problem *problem, char reason[TDM
     }
     if (!problem->packed_b && problem->b.row != 1 && problem->k > 1)
         return "B is not contiguous along K";
+    // A stride of 1 along N or a batch, as where K is 1.
+    const int64_t splitting = problem->packed_b ? 0 : splitting_stride(problem);
+    if (splitting != 0) {
+        snprintf(reason, TDM_REASON_TEXT,
+                 "lines of B are %lld elements apart, which splits a storage unit",
+                 (long long)splitting);
+        return reason;
+    }
     const int64_t step = (int64_t)GROUP_STEP * tdm_dtype_info(problem->b.dtype)->elements_per_unit;
     if (problem->group < problem->k && problem->group % step != 0) {
         snprintf(reason, TDM_REASON_TEXT, "groups of %lld are no multiple of %lld",

@@ -71,7 +71,7 @@ typedef struct trial {
     tdm_dtype a_type, b_type, d_type, scale_type, zero_type;
     int quantize_a, transpose_a, transpose_b, packed, epilogue;
     int64_t batch;
-    int shares_b;
+    int shares_b, side_by_side; /* codes of s4 are, whatever a byte splits */
     test_placement a_place, d_place;
     uint64_t seed;
     test_array a, codes, scale, zero, bias, d;
@@ -145,7 +145,11 @@ static void create_b(trial *t) {
     tdm_quantization q = TDM_QUANTIZATION_INIT;
     const int rank = shape_of(t, b_entries(t), t->transpose_b ? t->n : t->k,
                               t->transpose_b ? t->k : t->n, shape);
-    test_array_create(&t->codes, t->device, t->b_type, rank, shape, TEST_DENSE);
+    tdm_layout codes;
+    test_layout_place(&codes, t->b_type, rank, shape, TEST_DENSE);
+    if (t->side_by_side)
+        TEST_OK(tdm_layout_contiguous(t->b_type, rank, shape, &codes));
+    test_array_create_layout(&t->codes, t->device, &codes, 0);
     const int low = t->b_type == TDM_S4 ? -8 : -128, high = t->b_type == TDM_S4 ? 7 : 127;
     for (int64_t i = 0; i < test_array_count(&t->codes); i++)
         test_array_put(&t->codes, i, (double)test_random_int(&random, low, high));
@@ -386,6 +390,42 @@ static void the_library_chooses(void **state) {
         run_row(test_device_at(d), NULL);
 }
 
+/* With one step of K all of a row's codes lie side by side, two of s4 to a byte; lines begin within bytes. */
+static void run_one_step(const test_device *device, const char *variant, int given) {
+    char text[256];
+    const int level[FACTORS] = {[F_B_TYPE] = 1, [F_ZERO_TYPE] = 2};
+    trial t = trial_of(device, variant, level, 31 + (uint64_t)given);
+    t.m = given & 1 ? 4 : 1;
+    t.k = t.side_by_side = 1;
+    t.quantize_a = given >> 1 & 1;
+    t.transpose_b = given >> 2 & 1;
+    t.packed = given >> 3 & 1;
+    t.n = given >> 4 & 1 ? 1 : 16;
+    t.batch = given >> 4 & 1 ? 16 : 0;
+    if (!test_case_begin(device, variant, "one step, %s", trial_text(&t, text)))
+        return;
+    create(&t);
+    if (multiply(&t)) {
+        check(&t);
+        test_case_end();
+    }
+    destroy(&t);
+}
+
+static void one_step_of_k(void **state) {
+    (void)state;
+    for (int d = 0; d < test_device_count(); d++)
+        for (int i = -1; i < tdm_variant_count; i++) {
+            const tdm_variant *const row = i < 0 ? NULL : &tdm_variants[i];
+            const int32_t type = row ? row->parameters[TDM_GEMM_P_B_TYPE] : 0;
+            if (row && (row->op != TDM_OP_GEMM_WEIGHTS || (type != 0 && type != TDM_S4) ||
+                        !test_can_run(test_device_at(d), row)))
+                continue;
+            for (int given = 0; given < 32; given++)
+                run_one_step(test_device_at(d), row ? row->name : NULL, given);
+        }
+}
+
 /* ---- bits ---------------------------------------------------------------------------------------------- */
 
 /* D by the row of the panel family for floats that has the same tile, of B that was dequantized before. */
@@ -528,6 +568,21 @@ DEVICE_TEST(descriptions_that_do_not_fit_are_refused) {
     refuse(device, &desc, TDM_UNSUPPORTED, "gemm_any_nothing");
 }
 
+DEVICE_TEST(lines_that_begin_within_bytes_are_refused) {
+    tdm_gemm_desc desc = small_desc();
+    memset(&desc.b_quant.block, 0, sizeof desc.b_quant.block);
+    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){4, 1}, &desc.a));
+    TEST_OK(tdm_layout_contiguous(TDM_S4, 2, (const int64_t[]){1, 6}, &desc.b));
+    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){1, 6}, &desc.b_quant.scale));
+    desc.variant = "gemm_f32s4_group_8";
+    refuse(device, &desc, TDM_UNSUPPORTED,
+           "gemm_f32s4_group_8: lines of B are 1 elements apart, which splits a storage unit");
+    desc.b.strides[1] = 2;
+    tdm_gemm_plan *plan;
+    TEST_OK(tdm_gemm_plan_create(device->device, &desc, &plan));
+    tdm_gemm_plan_destroy(plan);
+}
+
 /* The same weights, packed once, for one row and for many. */
 DEVICE_TEST(weights_packed_once_serve_every_m) {
     static const int64_t sizes[] = {1, 4, 40};
@@ -568,9 +623,12 @@ DEVICE_TEST(weights_packed_once_serve_every_m) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_variant), cmocka_unit_test(the_library_chooses),
+        cmocka_unit_test(every_variant),
+        cmocka_unit_test(the_library_chooses),
+        cmocka_unit_test(one_step_of_k),
         cmocka_unit_test(panels_have_the_bits_of_dequantized_weights),
         cmocka_unit_test(descriptions_that_do_not_fit_are_refused),
+        cmocka_unit_test(lines_that_begin_within_bytes_are_refused),
         cmocka_unit_test(weights_packed_once_serve_every_m)};
     return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
 }
