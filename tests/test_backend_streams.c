@@ -21,8 +21,17 @@ static void sleep_ms(long milliseconds) {
     nanosleep(&pause, NULL);
 }
 
+/* Pinned memory, which copies read and write when the stream gets there; drivers may read pageable memory at the call. */
+static int32_t *pinned_words(const backend_rig *r, size_t count, tdm_bk_memory **memory) {
+    void *address;
+    TEST_OK(r->api->memory_alloc(r->native, TDM_MEMORY_PINNED, count * sizeof(int32_t), memory));
+    TEST_OK(r->api->memory_host_address(r->native, *memory, &address));
+    return address;
+}
+
 typedef struct task_note {
-    int32_t source, target; /* host words that commands before and after the task write and read */
+    int32_t *source,
+        *target; /* pinned words that commands before and after the task write and read */
     int32_t seen;
     atomic_int calls;
 } task_note;
@@ -31,8 +40,8 @@ typedef struct task_note {
 static void run_note(void *user) {
     task_note *const note = user;
     sleep_ms(5);
-    note->seen = note->target;
-    note->source = 222;
+    note->seen = *note->target;
+    *note->source = 222;
     atomic_fetch_add(&note->calls, 1);
 }
 
@@ -40,13 +49,16 @@ DEVICE_TEST(host_tasks) {
     if (!(device->info.capabilities & TDM_CAP_HOST_TASK))
         return;
     backend_rig r = rig_open(device);
-    task_note note = {.source = 111};
+    tdm_bk_memory *pinned;
+    int32_t *const host = pinned_words(&r, 2, &pinned);
     for (int round = 0; round < 5; round++) {
-        note = (task_note){.source = 111};
-        TEST_OK(r.api->write(r.stream, "write", r.memory, 0, &note.source, 4));
-        TEST_OK(r.api->read(r.stream, "read", r.memory, 0, &note.target, 4));
+        task_note note = {.source = &host[0], .target = &host[1]};
+        host[0] = 111;
+        host[1] = 0;
+        TEST_OK(r.api->write(r.stream, "write", r.memory, 0, note.source, 4));
+        TEST_OK(r.api->read(r.stream, "read", r.memory, 0, note.target, 4));
         TEST_OK(r.api->host_task(r.stream, "task", run_note, &note));
-        TEST_OK(r.api->write(r.stream, "write", r.memory, 4, &note.source, 4));
+        TEST_OK(r.api->write(r.stream, "write", r.memory, 4, note.source, 4));
         TEST_OK(r.api->host_task(r.stream, "task", run_note, &note));
         TEST_OK(rig_wait(&r));
         assert_int_equal(note.seen, 111);
@@ -56,6 +68,7 @@ DEVICE_TEST(host_tasks) {
         assert_int_equal(words[0], 111);
         assert_int_equal(words[1], 222);
     }
+    r.api->memory_free(r.native, pinned);
     rig_close(&r);
 }
 
@@ -69,7 +82,9 @@ DEVICE_TEST(many_in_flight) {
     backend_rig r = rig_open(device);
     const bool gated = (device->info.capabilities & TDM_CAP_HOST_TASK) != 0;
     atomic_bool gate = false;
-    int32_t values[MANY], words[RIG_WORDS];
+    int32_t words[RIG_WORDS];
+    tdm_bk_memory *pinned;
+    int32_t *const values = pinned_words(&r, MANY, &pinned);
     if (gated)
         TEST_OK(r.api->host_task(r.stream, "gate", open_gate, &gate));
     for (int i = 0; i < MANY; i++) {
@@ -78,7 +93,8 @@ DEVICE_TEST(many_in_flight) {
     }
     atomic_store(&gate, true);
     rig_fetch(&r, words);
-    assert_memory_equal(words, values, sizeof values);
+    assert_memory_equal(words, values, MANY * sizeof *values);
+    r.api->memory_free(r.native, pinned);
     rig_close(&r);
 }
 

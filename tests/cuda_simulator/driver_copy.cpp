@@ -1,4 +1,4 @@
-/* Copies and fills, in the order of their stream. */
+/* Copies and fills, in the order of their stream; pageable memory is read at the call, which a driver may do. */
 #include "tests/cuda_simulator/driver_state.h"
 
 namespace {
@@ -25,6 +25,27 @@ struct side {
     }
 };
 
+using bytes_taken = std::shared_ptr<std::vector<char>>;
+
+/* Take what a copy reads of pageable memory, unless a graph will read it each time it is launched. */
+bytes_taken take_pageable(CUstream stream, side *from, size_t bytes, size_t rows) {
+    if (from->device || sim_memory_holds(reinterpret_cast<uintptr_t>(from->first), 1)) {
+        return nullptr;
+    }
+    {
+        const std::lock_guard<std::mutex> held(sim_get().lock);
+        if (stream->capture != nullptr) {
+            return nullptr;
+        }
+    }
+    const bytes_taken taken = std::make_shared<std::vector<char>>(bytes * rows);
+    for (size_t r = 0; r < rows; r++) {
+        memcpy(taken->data() + r * bytes, from->first + r * from->pitch, bytes);
+    }
+    *from = side{false, taken->data(), bytes};
+    return taken;
+}
+
 CUresult enqueue_rows(const std::shared_ptr<CUstream_st> &stream, const char *what, side to,
                       side from, size_t bytes, size_t rows) {
     if (!to.live(bytes, rows) || !from.live(bytes, rows) || to.first == nullptr ||
@@ -33,8 +54,10 @@ CUresult enqueue_rows(const std::shared_ptr<CUstream_st> &stream, const char *wh
                 what, rows, bytes, static_cast<void *>(from.first), static_cast<void *>(to.first));
         return CUDA_ERROR_INVALID_VALUE;
     }
+    const bytes_taken taken = take_pageable(stream.get(), &from, bytes, rows);
     return sim_enqueue(stream.get(),
                        {[=](sim_worker &) -> CUresult {
+                            (void)taken; // lives as long as the command
                             if (!to.live(bytes, rows) || !from.live(bytes, rows)) {
                                 sim_log("%s: its memory was freed before it ran", what);
                                 return CUDA_ERROR_ILLEGAL_ADDRESS;
