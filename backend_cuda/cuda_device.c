@@ -1,6 +1,15 @@
 /* Open devices: the primary context, and being in it. */
 #include "backend_cuda/cuda_internal.h"
 
+static tdm_status open_failure(const tdm_cuda_record *record, CUresult code) {
+    const char *const hint = code == CUDA_ERROR_DEVICE_UNAVAILABLE
+                                 ? "; it is busy: another process has it for itself (nvidia-smi -c "
+                                   "0 lets processes share it)"
+                                 : "";
+    return tdm_fail(tdm_cuda_status(code), "%s: cuDevicePrimaryCtxRetain: %s (%u)%s",
+                    record->info.name, tdm_cuda_error_name(code), code, hint);
+}
+
 tdm_status tdm_cuda_device_open(tdm_bk_instance *instance, int index, tdm_bk_device **device) {
     const tdm_cuda_record *const record = &instance->records[index];
     tdm_bk_device *const opened = tdm_host_calloc(1, sizeof *opened);
@@ -14,7 +23,7 @@ tdm_status tdm_cuda_device_open(tdm_bk_instance *instance, int index, tdm_bk_dev
     if (code != CUDA_SUCCESS) {
         opened->context = NULL;
         tdm_cuda_device_close(opened);
-        return tdm_cuda_fail(code, record->info.name, "cuDevicePrimaryCtxRetain");
+        return open_failure(record, code);
     }
     *device = opened;
     return TDM_OK;

@@ -74,6 +74,9 @@ static const char *hint_for(CUresult code) {
                "CUDA_VISIBLE_DEVICES), and is the kernel's module loaded?";
     case CUDA_ERROR_STUB_LIBRARY:
         return "the file is the toolkit's stub for linking, not a driver";
+    case CUDA_ERROR_SYSTEM_NOT_READY:
+        return "a service that the GPUs need has not started; where they are joined by NVSwitch "
+               "that is nvidia-fabricmanager";
     case CUDA_ERROR_SYSTEM_DRIVER_MISMATCH:
         return "the library and the kernel's module are of different versions; a restart loads "
                "the module that belongs to it";

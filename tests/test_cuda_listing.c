@@ -10,7 +10,8 @@
 
 #include <cmocka.h>
 
-#include "api/backend.h"
+#include "api/core.h"
+#include "backend_cuda/cuda_internal.h"
 
 #include <tandem/device.h>
 
@@ -114,6 +115,8 @@ static void test_odd_answers(void **state) {
     } rows[] = {
         {"FAKE_INIT", "100", "cuInit: CUDA_ERROR_NO_DEVICE (100); it finds no GPU"},
         {"FAKE_INIT", "34", "CUDA_ERROR_STUB_LIBRARY (34); the file is the toolkit's stub"},
+        {"FAKE_INIT", "802", "CUDA_ERROR_SYSTEM_NOT_READY (802); a service that the GPUs need"},
+        {"FAKE_INIT", "806", "cuInit: CUDA_ERROR_MPS_RPC_FAILURE (806)"},
         {"FAKE_INIT", "803", "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (803); the library and the kernel"},
         {"FAKE_INIT", "999", "CUDA_ERROR_UNKNOWN (999); the kernel's module does not answer"},
         {"FAKE_INIT", "3", "cuInit: CUDA_ERROR_NOT_INITIALIZED (3)"},
@@ -217,3 +220,7 @@ int main(void) {
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
+    tdm_fault_plant("cuDevicePrimaryCtxRetain", 1, CUDA_ERROR_DEVICE_UNAVAILABLE, false);
+    assert_int_equal(tdm_device_get(context, 0, &device), TDM_NO_DEVICE);
+    tdm_fault_clear();
+    assert_non_null(strstr(tdm_last_detail(), "_UNAVAILABLE (46); it is busy: another process"));
