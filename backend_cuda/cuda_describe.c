@@ -1,5 +1,6 @@
 /* What a device is: the refusals, and every field of tdm_device_info. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "backend_cuda/cuda_internal.h"
@@ -88,14 +89,38 @@ static tdm_status check_usable(const tdm_cuda_record *record, const device_answe
     return TDM_OK;
 }
 
-static uint32_t capabilities_of(const device_answers *answers) {
+/* One of the list: machine code runs on its generation from its own member on, PTX on all that are not older. */
+static bool image_reaches(const char *image, int device, int least) {
+    char *rest;
+    const long built = strtol(image, &rest, 10);
+    const bool exact = *rest == 'a'; // of one architecture alone
+    rest += strspn(rest, "af");
+    const bool ptx = strncmp(rest, "-ptx", 4) == 0;
+    if (built < least || built > device || (exact && built != device))
+        return false;
+    return ptx || built / 10 == device / 10;
+}
+
+bool tdm_cuda_images_reach(const char *architectures, int device, int least) {
+    if (architectures[0] == '\0')
+        return device >= least;
+    for (const char *image = architectures; image; image = strchr(image, ';')) {
+        image += *image == ';';
+        if (image_reaches(image, device, least))
+            return true;
+    }
+    return false;
+}
+
+static uint32_t capabilities_of(const device_answers *answers, const char *architectures) {
     const int architecture = answers->major * 10 + answers->minor;
     uint32_t bits = TDM_CAP_CUDA | TDM_CAP_LOCAL_MEMORY | TDM_CAP_PROFILING |
                     TDM_CAP_FP16_ARITHMETIC | TDM_CAP_FP64 | TDM_CAP_SUBGROUPS | TDM_CAP_INT8_DOT |
                     TDM_CAP_CORRECT_DIVIDE | TDM_CAP_HOST_TASK | TDM_CAP_LONG_LOOPS | TDM_CAP_SLABS;
     if (answers->integrated)
         bits |= TDM_CAP_UNIFIED_MEMORY;
-    if (architecture >= ASYNC_COPY_ARCHITECTURE)
+    // The rows that copy so are left out of code for older devices, which newer ones may run.
+    if (tdm_cuda_images_reach(architectures, architecture, ASYNC_COPY_ARCHITECTURE))
         bits |= TDM_CAP_ASYNC_COPY;
     return bits;
 }
@@ -174,7 +199,8 @@ tdm_status tdm_cuda_describe(const tdm_cuda_api *api, tdm_cuda_record *record) {
     info->vendor_id = NVIDIA;
     info->global_bytes = bytes;
     info->max_alloc_bytes = bytes;
-    info->capabilities = capabilities_of(&answers);
+    info->capabilities =
+        capabilities_of(&answers, record->simulated ? "" : tdm_prebuilt_architectures());
     record->most_pitch = (uint64_t)answers.pitch;
     // Everything above divides work and memory by these.
     if (bytes == 0 || answers.units <= 0 || answers.group_items <= 0 || answers.pitch <= 0)

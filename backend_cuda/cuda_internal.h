@@ -30,6 +30,12 @@ struct tdm_bk_instance {
  */
 tdm_status tdm_cuda_describe(const tdm_cuda_api *api, tdm_cuda_record *record);
 
+/*
+ * Do images for `architectures`, as tdm_prebuilt_architectures tells them, run on a device of compute capability `device` (times
+ * ten) in code that was compiled for `least` or newer? Where there are none only the device counts.
+ */
+bool tdm_cuda_images_reach(const char *architectures, int device, int least);
+
 tdm_status tdm_cuda_open(tdm_bk_instance **instance);
 void tdm_cuda_close(tdm_bk_instance *instance);
 int tdm_cuda_device_count(const tdm_bk_instance *instance);

@@ -201,6 +201,39 @@ static void test_description(void **state) {
     unsetenv("FAKE_UNKNOWN_ATTRIBUTE");
 }
 
+/* Which code runs on a device depends on the images, not on the device alone. */
+static void test_images_reach(void **state) {
+    (void)state;
+    static const struct {
+        const char *images;
+        int device;
+        bool reached;
+    } rows[] = {
+        {"", 80, true},
+        {"", 75, false},
+        {"75;80;86;89;90;90a;75-ptx", 75, false},
+        {"75;80;86;89;90;90a;75-ptx", 80, true},
+        {"75;80;86;89;90;90a;75-ptx", 87, true},
+        {"80;90a;75-ptx", 90, true},
+        {"80;90a;75-ptx", 100, false},
+        {"80;90a;75-ptx", 120, false},
+        {"80;75-ptx", 90, false},
+        {"86;75-ptx", 80, false},
+        {"75;80-ptx", 120, true},
+        {"75;90-ptx", 89, false},
+        {"90a-ptx", 100, false},
+        {"90a-ptx", 90, true},
+        {"100;75-ptx", 103, true},
+        {"100f;75-ptx", 103, true},
+        {"100;75-ptx", 120, false},
+        {"75-ptx", 90, false},
+        {"75", 75, false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (tdm_cuda_images_reach(rows[i].images, rows[i].device, 80) != rows[i].reached)
+            fail_msg("\"%s\" on %d: not %d", rows[i].images, rows[i].device, rows[i].reached);
+}
+
 /* A device that is listed and cannot be opened says why. */
 static void test_no_context(void **state) {
     (void)state;
@@ -216,7 +249,7 @@ int main(void) {
         cmocka_unit_test(test_files),       cmocka_unit_test(test_old_driver),
         cmocka_unit_test(test_usual_file),  cmocka_unit_test(test_odd_answers),
         cmocka_unit_test(test_description), cmocka_unit_test(test_build_without_kernels),
-        cmocka_unit_test(test_no_context),
+        cmocka_unit_test(test_no_context),  cmocka_unit_test(test_images_reach),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
