@@ -241,6 +241,10 @@ static void test_no_context(void **state) {
     tdm_device *device;
     assert_int_equal(tdm_device_get(context, 0, &device), TDM_UNSUPPORTED);
     assert_non_null(strstr(tdm_last_detail(), "cuDevicePrimaryCtxRetain: CUDA_ERROR_NOT_SUPP"));
+    tdm_fault_plant("cuDevicePrimaryCtxRetain", 1, CUDA_ERROR_DEVICE_UNAVAILABLE, false);
+    assert_int_equal(tdm_device_get(context, 0, &device), TDM_NO_DEVICE);
+    tdm_fault_clear();
+    assert_non_null(strstr(tdm_last_detail(), "_UNAVAILABLE (46); it is busy: another process"));
     tdm_context_destroy(context);
 }
 
@@ -253,7 +257,3 @@ int main(void) {
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
-    tdm_fault_plant("cuDevicePrimaryCtxRetain", 1, CUDA_ERROR_DEVICE_UNAVAILABLE, false);
-    assert_int_equal(tdm_device_get(context, 0, &device), TDM_NO_DEVICE);
-    tdm_fault_clear();
-    assert_non_null(strstr(tdm_last_detail(), "_UNAVAILABLE (46); it is busy: another process"));
