@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "api/core.h"
-#include "backend_cuda/cuda_calls.h"
+#include "backend_cuda/cuda_internal.h"
 #include "tests/support/backend_rig.h"
 #include "tests/support/device_cases.h"
 
@@ -191,11 +191,13 @@ DEVICE_TEST(local_memory_of_a_launch) {
 DEVICE_TEST(native_handles) {
     struct CUctx_st *context;
     struct CUstream_st *stream;
-    int id;
+    int id, expected;
     uint64_t address;
     tdm_buffer *buffer, *wrapped;
     TEST_OK(tdm_cuda_handles_of_device(device->device, &id, &context));
-    assert_int_equal(id, 0);
+    backend_rig r = rig_open(device);
+    assert_int_equal(r.native->api->cuDeviceGet(&expected, r.native->record->ordinal), 0);
+    assert_int_equal(id, expected);
     assert_non_null(context);
     TEST_OK(tdm_cuda_stream_of_stream(device->stream, &stream));
     assert_non_null(stream);
@@ -212,6 +214,12 @@ DEVICE_TEST(native_handles) {
     tdm_buffer_destroy(wrapped);
     TEST_REFUSED(tdm_buffer_from_cuda(device->device, address + 4, 16, &wrapped), TDM_BAD_ARGUMENT,
                  "no multiple of 256");
+    TEST_REFUSED(tdm_buffer_from_cuda(device->device, 100, 16, &wrapped), TDM_BAD_ARGUMENT,
+                 "no multiple of 256");
+    tdm_fault_plant("cuMemGetAddressRange", 1, CUDA_ERROR_NOT_FOUND, false);
+    const tdm_status status = tdm_buffer_from_cuda(device->device, address, 16, &wrapped);
+    tdm_fault_clear();
+    TEST_REFUSED(status, TDM_BAD_ARGUMENT, "the address is of no allocation");
     TEST_REFUSED(tdm_buffer_from_cuda(device->device, 256, 16, &wrapped), TDM_BAD_ARGUMENT,
                  "buffer_from_cuda: wrapped memory: cuPointerGetAttribute");
     TEST_REFUSED(tdm_buffer_from_cuda(device->device, address, SIZE_MAX / 2, &wrapped),
@@ -223,6 +231,7 @@ DEVICE_TEST(native_handles) {
     TEST_REFUSED(tdm_cuda_handles_of_device(NULL, &id, &context), TDM_BAD_ARGUMENT,
                  "device is NULL");
     tdm_buffer_destroy(buffer);
+    rig_close(&r);
 }
 
 int main(void) {
