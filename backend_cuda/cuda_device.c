@@ -31,9 +31,10 @@ tdm_status tdm_cuda_device_open(tdm_bk_instance *instance, int index, tdm_bk_dev
 
 void tdm_cuda_device_close(tdm_bk_device *device) {
     if (device->context) {
-        tdm_cuda_enter_always(device);
-        tdm_cuda_modules_unload(device);
-        tdm_cuda_leave(device);
+        const bool entered = tdm_cuda_enter_always(device) == CUDA_SUCCESS;
+        tdm_cuda_modules_unload(device, entered);
+        if (entered)
+            tdm_cuda_leave(device);
         CUDA_RELEASE(device->api, cuDevicePrimaryCtxRelease, device->record->id);
     }
     pthread_mutex_destroy(&device->modules_lock);
@@ -45,8 +46,11 @@ tdm_status tdm_cuda_enter(const tdm_bk_device *device, const char *what) {
     return TDM_OK;
 }
 
-void tdm_cuda_enter_always(const tdm_bk_device *device) {
-    CUDA_RELEASE(device->api, cuCtxPushCurrent, device->context);
+CUresult tdm_cuda_enter_always(const tdm_bk_device *device) {
+    const int fault = tdm_fault("cuCtxPushCurrent");
+    const CUresult code = device->api->cuCtxPushCurrent(device->context);
+    tdm_cuda_released(fault, code, "cuCtxPushCurrent");
+    return code;
 }
 
 void tdm_cuda_leave(const tdm_bk_device *device) {

@@ -32,9 +32,10 @@ tdm_status tdm_cuda_event_record(tdm_bk_stream *stream, bool timed, tdm_bk_event
 }
 
 void tdm_cuda_event_destroy(tdm_bk_event *event) {
-    tdm_cuda_enter_always(event->device);
-    CUDA_RELEASE(event->device->api, cuEventDestroy, event->event);
-    tdm_cuda_leave(event->device);
+    if (tdm_cuda_enter_always(event->device) == CUDA_SUCCESS) {
+        CUDA_RELEASE(event->device->api, cuEventDestroy, event->event);
+        tdm_cuda_leave(event->device);
+    }
     tdm_host_free(event);
 }
 

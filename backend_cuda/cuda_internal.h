@@ -97,10 +97,11 @@ void *tdm_cuda_native(tdm_bk_device *device, tdm_native_kind kind, void *object)
 
 /*
  * Around the driver calls of every slot: the device's context is the thread's current one between them, and whatever was
- * before is so again after. Where something must be given back, tdm_cuda_enter_always enters in spite of a fault.
+ * before is so again after. Where something must be given back, tdm_cuda_enter_always enters in spite of a fault; where the
+ * driver itself refuses, nothing may be called of it and there is nothing to leave.
  */
 tdm_status tdm_cuda_enter(const tdm_bk_device *device, const char *what);
-void tdm_cuda_enter_always(const tdm_bk_device *device);
+CUresult tdm_cuda_enter_always(const tdm_bk_device *device);
 void tdm_cuda_leave(const tdm_bk_device *device);
 
 tdm_status tdm_cuda_memory_alloc(tdm_bk_device *device, tdm_memory_kind kind, size_t bytes,
@@ -145,8 +146,8 @@ tdm_status tdm_cuda_fill(tdm_bk_stream *stream, const char *operation, tdm_bk_me
 /* The module of a text's prebuilt kernels, loaded now or before; of the device. */
 tdm_status tdm_cuda_module_get(tdm_bk_device *device, const tdm_kernel_source *source,
                                CUmodule *module);
-/* The device's context is current. */
-void tdm_cuda_modules_unload(tdm_bk_device *device);
+/* Give the modules back, to the driver only where the device's context is current. */
+void tdm_cuda_modules_unload(tdm_bk_device *device, bool entered);
 
 tdm_status tdm_cuda_kernel_build(tdm_bk_device *device, const tdm_kernel_source *source,
                                  tdm_bk_kernel **kernel);

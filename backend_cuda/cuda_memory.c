@@ -45,8 +45,7 @@ tdm_status tdm_cuda_memory_alloc(tdm_bk_device *device, tdm_memory_kind kind, si
 }
 
 void tdm_cuda_memory_free(tdm_bk_device *device, tdm_bk_memory *memory) {
-    if (!memory->foreign) {
-        tdm_cuda_enter_always(device);
+    if (!memory->foreign && tdm_cuda_enter_always(device) == CUDA_SUCCESS) {
         if (memory->host)
             CUDA_RELEASE(device->api, cuMemFreeHost, memory->host);
         else

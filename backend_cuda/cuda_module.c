@@ -73,11 +73,12 @@ tdm_status tdm_cuda_module_get(tdm_bk_device *device, const tdm_kernel_source *s
     return status;
 }
 
-void tdm_cuda_modules_unload(tdm_bk_device *device) {
+void tdm_cuda_modules_unload(tdm_bk_device *device, bool entered) {
     while (device->modules) {
         tdm_cuda_module *const first = device->modules;
         device->modules = first->next;
-        CUDA_RELEASE(device->api, cuModuleUnload, first->module);
+        if (entered)
+            CUDA_RELEASE(device->api, cuModuleUnload, first->module);
         tdm_host_free(first);
     }
 }
