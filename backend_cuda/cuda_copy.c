@@ -18,7 +18,7 @@
             CUDA_CALL((stream)->device->api, name, __VA_ARGS__, (stream)->stream);                 \
         tdm_cuda_leave((stream)->device);                                                          \
         if (code_ != CUDA_SUCCESS)                                                                 \
-            return tdm_cuda_fail(code_, operation, #name);                                         \
+            return tdm_cuda_enqueue_fail(stream, code_, operation, #name);                         \
         tdm_cuda_stream_note(stream, operation);                                                   \
     } while (0)
 

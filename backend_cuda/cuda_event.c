@@ -10,7 +10,7 @@ static tdm_status record(tdm_bk_stream *stream, bool timed, CUevent *event) {
     if (code == CUDA_SUCCESS)
         return TDM_OK;
     CUDA_RELEASE(api, cuEventDestroy, *event);
-    return tdm_cuda_fail(code, "event", "cuEventRecord");
+    return tdm_cuda_enqueue_fail(stream, code, "event", "cuEventRecord");
 }
 
 tdm_status tdm_cuda_event_record(tdm_bk_stream *stream, bool timed, tdm_bk_event **event) {
@@ -82,7 +82,7 @@ tdm_status tdm_cuda_stream_wait_event(tdm_bk_stream *stream, tdm_bk_event *event
         CUDA_CALL(stream->device->api, cuStreamWaitEvent, stream->stream, event->event, 0);
     tdm_cuda_leave(stream->device);
     if (code != CUDA_SUCCESS)
-        return tdm_cuda_fail(code, "stream_wait_event", "cuStreamWaitEvent");
+        return tdm_cuda_enqueue_fail(stream, code, "stream_wait_event", "cuStreamWaitEvent");
     tdm_cuda_stream_note(stream, "stream_wait_event");
     return TDM_OK;
 }

@@ -57,6 +57,7 @@ struct tdm_bk_device {
     CUcontext context; /* the primary one, shared with whatever else of the process uses it */
     pthread_mutex_t modules_lock;
     tdm_cuda_module *modules;
+    atomic_int streams_with_work; /* since their last wait */
 };
 
 struct tdm_bk_memory {
@@ -80,6 +81,7 @@ struct tdm_bk_stream {
         [CUDA_NAMES]; /* what was enqueued since the last wait; the driver tells no more of a failure */
     int name_count;
     bool more_names;
+    bool has_work; /* counted in the device's streams_with_work */
 };
 
 struct tdm_bk_kernel {
@@ -119,6 +121,12 @@ tdm_status tdm_cuda_stream_flush(tdm_bk_stream *stream);
 tdm_status tdm_cuda_stream_wait(tdm_bk_stream *stream, const char **failed_operation);
 /* After every enqueue: the name of the operation, for a failure that the driver tells of later. */
 void tdm_cuda_stream_note(tdm_bk_stream *stream, const char *operation);
+/*
+ * Set the detail of an enqueue that the driver refused, and return its status: a code that loses the device tells of work that
+ * was enqueued before.
+ */
+tdm_status tdm_cuda_enqueue_fail(const tdm_bk_stream *stream, CUresult code, const char *operation,
+                                 const char *call);
 tdm_status tdm_cuda_host_task(tdm_bk_stream *stream, const char *operation,
                               void (*function)(void *user), void *user);
 

@@ -104,6 +104,9 @@ static tdm_status enqueue(const tdm_bk_stream *stream, const char *operation, td
                                              : launch_groups(stream, kernel, launch, p);
     if (code == CUDA_SUCCESS)
         return TDM_OK;
+    if (tdm_cuda_status(code) == TDM_DEVICE_LOST)
+        return tdm_cuda_enqueue_fail(stream, code, operation,
+                                     launch->cluster[0] ? "cuLaunchKernelEx" : "cuLaunchKernel");
     // Beyond the grid's limits the driver only says that a value is not valid.
     return tdm_fail(code == CUDA_ERROR_INVALID_VALUE ? TDM_UNSUPPORTED : tdm_cuda_status(code),
                     "%s: kernel %s, %u x %u x %u groups of %u x %u x %u, %u bytes of local memory: "

@@ -2,7 +2,8 @@
  * Streams.
  *
  * The driver tells of work that failed after it was enqueued with whatever is called next, and not which work it was. So the
- * names of what was enqueued since the last wait are kept: where they are all the same, that is the operation.
+ * names of what was enqueued since the last wait are kept: where they are all the same, and no other stream of the device has
+ * work, that is the operation.
  */
 #include <stdio.h>
 #include <string.h>
@@ -47,11 +48,22 @@ static CUresult wait_for_all(tdm_bk_stream *stream) {
     return first;
 }
 
+/* After a wait. The work of a stream that lost the device stays counted: every other stream tells of it too. */
+static void forget_work(tdm_bk_stream *stream, CUresult code) {
+    stream->name_count = 0;
+    stream->more_names = false;
+    if (!stream->has_work || tdm_cuda_status(code) == TDM_DEVICE_LOST)
+        return;
+    stream->has_work = false;
+    atomic_fetch_sub(&stream->device->streams_with_work, 1);
+}
+
 void tdm_cuda_stream_destroy(tdm_bk_stream *stream) {
-    tdm_cuda_enter_always(stream->device);
-    (void)wait_for_all(stream);
-    CUDA_RELEASE(stream->device->api, cuStreamDestroy, stream->stream);
-    tdm_cuda_leave(stream->device);
+    if (tdm_cuda_enter_always(stream->device) == CUDA_SUCCESS) {
+        forget_work(stream, wait_for_all(stream));
+        CUDA_RELEASE(stream->device->api, cuStreamDestroy, stream->stream);
+        tdm_cuda_leave(stream->device);
+    }
     tdm_host_free(stream);
 }
 
@@ -62,6 +74,10 @@ tdm_status tdm_cuda_stream_flush(tdm_bk_stream *stream) {
 }
 
 void tdm_cuda_stream_note(tdm_bk_stream *stream, const char *operation) {
+    if (!stream->has_work) {
+        stream->has_work = true;
+        atomic_fetch_add(&stream->device->streams_with_work, 1);
+    }
     for (int i = stream->name_count - 1; i >= 0; i--)
         if (stream->names[i] == operation)
             return;
@@ -71,30 +87,70 @@ void tdm_cuda_stream_note(tdm_bk_stream *stream, const char *operation) {
         stream->more_names = true;
 }
 
-/* "NAME (code), in one of: gemm, fill" with the names that are not the only one. */
-static tdm_status work_failure(const tdm_bk_stream *stream, CUresult code) {
-    char names[256] = "";
+/* Does another stream of the device have work that no wait has told of yet? */
+static bool others_have_work(const tdm_bk_stream *stream) {
+    return atomic_load(&stream->device->streams_with_work) > (stream->has_work ? 1 : 0);
+}
+
+/* "gemm, fill, ..." */
+static const char *list_names(const tdm_bk_stream *stream, char *text, size_t bytes) {
     size_t used = 0;
-    for (int i = 0; stream->name_count > 1 && i < stream->name_count && used < sizeof names; i++)
-        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s",
-                                 i == 0 ? ", in one of: " : ", ", stream->names[i]);
-    return tdm_fail(tdm_cuda_status(code), "cuStreamSynchronize: %s (%u)%s%s",
-                    tdm_cuda_error_name(code), code, names, stream->more_names ? ", ..." : "");
+    text[0] = '\0';
+    for (int i = 0; i < stream->name_count && used < bytes; i++)
+        used += (size_t)snprintf(text + used, bytes - used, "%s%s", i == 0 ? "" : ", ",
+                                 stream->names[i]);
+    if (stream->more_names && used < bytes)
+        snprintf(text + used, bytes - used, ", ...");
+    return text;
+}
+
+/* Does the code tell of work, rather than of the context it would have run in? */
+static bool is_of_work(CUresult code) {
+    return tdm_cuda_status(code) == TDM_DEVICE_LOST && code != CUDA_ERROR_DEINITIALIZED &&
+           code != CUDA_ERROR_INVALID_CONTEXT && code != CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
+tdm_status tdm_cuda_enqueue_fail(const tdm_bk_stream *stream, CUresult code, const char *operation,
+                                 const char *call) {
+    char names[256];
+    if (!is_of_work(code))
+        return tdm_cuda_fail(code, operation, call);
+    if (stream->name_count == 0)
+        return tdm_fail(TDM_DEVICE_LOST,
+                        "%s: %s (%u), reported at %s; failed work: not of this stream since its "
+                        "last wait",
+                        call, tdm_cuda_error_name(code), code, operation);
+    return tdm_fail(TDM_DEVICE_LOST, "%s: %s (%u), reported at %s; failed work: one of %s%s", call,
+                    tdm_cuda_error_name(code), code, operation,
+                    list_names(stream, names, sizeof names),
+                    others_have_work(stream) ? "; on this stream or another one" : "");
+}
+
+/* "NAME (code), in one of: gemm, fill", unless there is only one that it can be. */
+static tdm_status work_failure(const tdm_bk_stream *stream, CUresult code,
+                               const char **failed_operation) {
+    char names[256];
+    const bool others = others_have_work(stream);
+    const bool certain = stream->name_count == 1 && !others;
+    const bool listed = stream->name_count > 0 && !certain;
+    if (certain)
+        *failed_operation = stream->names[0];
+    return tdm_fail(tdm_cuda_status(code), "cuStreamSynchronize: %s (%u)%s%s%s",
+                    tdm_cuda_error_name(code), code, listed ? ", in one of: " : "",
+                    listed ? list_names(stream, names, sizeof names) : "",
+                    others ? "; on this stream or another one" : "");
 }
 
 tdm_status tdm_cuda_stream_wait(tdm_bk_stream *stream, const char **failed_operation) {
     *failed_operation = NULL;
-    tdm_cuda_enter_always(stream->device);
-    const CUresult code = wait_for_all(stream);
+    CUresult code = tdm_cuda_enter_always(stream->device);
+    if (code != CUDA_SUCCESS)
+        return tdm_cuda_fail(code, "stream", "cuCtxPushCurrent");
+    code = wait_for_all(stream);
     tdm_cuda_leave(stream->device);
-    tdm_status status = TDM_OK;
-    if (code != CUDA_SUCCESS) {
-        status = work_failure(stream, code);
-        if (stream->name_count == 1)
-            *failed_operation = stream->names[0];
-    }
-    stream->name_count = 0;
-    stream->more_names = false;
+    const tdm_status status =
+        code == CUDA_SUCCESS ? TDM_OK : work_failure(stream, code, failed_operation);
+    forget_work(stream, code);
     return status;
 }
 
@@ -107,7 +163,7 @@ tdm_status tdm_cuda_host_task(tdm_bk_stream *stream, const char *operation,
         CUDA_CALL(stream->device->api, cuLaunchHostFunc, stream->stream, function, user);
     tdm_cuda_leave(stream->device);
     if (code != CUDA_SUCCESS)
-        return tdm_cuda_fail(code, operation, "cuLaunchHostFunc");
+        return tdm_cuda_enqueue_fail(stream, code, operation, "cuLaunchHostFunc");
     tdm_cuda_stream_note(stream, operation);
     return TDM_OK;
 }

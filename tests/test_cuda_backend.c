@@ -75,6 +75,49 @@ DEVICE_TEST(no_context_stays_behind) {
     dlclose(library);
 }
 
+static int driver_calls;
+
+static CUresult refuse_push(CUcontext context) {
+    (void)context;
+    driver_calls++;
+    return CUDA_ERROR_INVALID_CONTEXT;
+}
+
+static CUresult count_pop(CUcontext *context) {
+    *context = NULL;
+    driver_calls++;
+    return CUDA_SUCCESS;
+}
+
+/* Where the context cannot be entered nothing of it is called, and the caller's own context is not taken away. */
+DEVICE_TEST(what_was_not_entered_is_not_left) {
+    backend_rig r = rig_open(device);
+    tdm_bk_memory *memory;
+    tdm_bk_event *event;
+    const char *failed;
+    TEST_OK(r.api->memory_alloc(r.native, TDM_MEMORY_DEVICE, 64, &memory));
+    TEST_OK(r.api->event_record(r.stream, false, &event));
+    const tdm_cuda_api *const whole = r.native->api;
+    tdm_cuda_api broken = *whole;
+    broken.cuCtxPushCurrent = refuse_push;
+    broken.cuCtxPopCurrent = count_pop;
+    const tdm_bk_event kept_event = *event;
+    const tdm_bk_memory kept_memory = *memory;
+    driver_calls = 0;
+    r.native->api = &broken;
+    r.api->memory_free(r.native, memory);
+    r.api->event_destroy(event);
+    const tdm_status status = r.api->stream_wait(r.stream, &failed);
+    r.native->api = whole;
+    assert_int_equal(driver_calls, 3);
+    TEST_REFUSED(status, TDM_DEVICE_LOST, "cuCtxPushCurrent: CUDA_ERROR_INVALID_CONTEXT (201)");
+    TEST_OK(tdm_cuda_enter(r.native, "test"));
+    assert_int_equal(whole->cuMemFree(kept_memory.address), CUDA_SUCCESS);
+    assert_int_equal(whole->cuEventDestroy(kept_event.event), CUDA_SUCCESS);
+    tdm_cuda_leave(r.native);
+    rig_close(&r);
+}
+
 /* ---- failures ------------------------------------------------------------------------------------ */
 
 static tdm_status failing_wait(const backend_rig *r, CUresult code, const char **failed) {
@@ -100,6 +143,52 @@ DEVICE_TEST(failed_work_is_named) {
                  "CUDA_ERROR_LAUNCH_FAILED (719), in one of: first, second");
     assert_null(failed);
     TEST_OK(r.api->stream_wait(r.stream, &failed));
+    rig_close(&r);
+}
+
+/* Failures are of the device: with work on two streams neither is named for sure. */
+DEVICE_TEST(failed_work_of_two_streams) {
+    backend_rig r = rig_open(device);
+    const int32_t value = 7;
+    const char *failed;
+    tdm_bk_stream *other;
+    TEST_OK(r.api->stream_create(r.native, &other));
+    TEST_OK(r.api->fill(other, "theirs", r.memory, 0, 64, &value, 4));
+    TEST_OK(r.api->fill(r.stream, "ours", r.memory, 64, 64, &value, 4));
+    TEST_REFUSED(failing_wait(&r, CUDA_ERROR_ILLEGAL_ADDRESS, &failed), TDM_DEVICE_LOST,
+                 "(700), in one of: ours; on this stream or another one");
+    assert_null(failed);
+    TEST_OK(r.api->stream_wait(other, &failed));
+    TEST_OK(r.api->stream_wait(r.stream, &failed));
+    TEST_OK(r.api->fill(other, "theirs", r.memory, 0, 64, &value, 4));
+    r.api->stream_destroy(other);
+    TEST_OK(r.api->fill(r.stream, "ours", r.memory, 0, 64, &value, 4));
+    TEST_REFUSED(failing_wait(&r, CUDA_ERROR_ILLEGAL_ADDRESS, &failed), TDM_DEVICE_LOST, "(700)");
+    assert_string_equal(failed, "ours");
+    TEST_OK(r.api->stream_wait(r.stream, &failed));
+    rig_close(&r);
+}
+
+/* What a call reports that was not its own doing is not put on it. */
+DEVICE_TEST(failure_at_an_enqueue_is_of_earlier_work) {
+    backend_rig r = rig_open(device);
+    const int32_t value = 7;
+    tdm_bk_event *event;
+    tdm_fault_plant("cuMemsetD32Async", 1, CUDA_ERROR_ILLEGAL_ADDRESS, false);
+    TEST_REFUSED(r.api->fill(r.stream, "innocent", r.memory, 0, 64, &value, 4), TDM_DEVICE_LOST,
+                 "reported at innocent; failed work: not of this stream since its last wait");
+    tdm_fault_clear();
+    TEST_OK(r.api->fill(r.stream, "culprit", r.memory, 0, 64, &value, 4));
+    TEST_OK(r.api->write(r.stream, "suspect", r.memory, 0, &value, 4));
+    tdm_fault_plant("cuMemsetD32Async", 1, CUDA_ERROR_ILLEGAL_ADDRESS, false);
+    TEST_REFUSED(r.api->fill(r.stream, "innocent", r.memory, 0, 64, &value, 4), TDM_DEVICE_LOST,
+                 "cuMemsetD32Async: CUDA_ERROR_ILLEGAL_ADDRESS (700), reported at innocent; failed "
+                 "work: one of culprit, suspect");
+    tdm_fault_clear();
+    tdm_fault_plant("cuEventRecord", 1, CUDA_ERROR_LAUNCH_FAILED, false);
+    TEST_REFUSED(r.api->event_record(r.stream, false, &event), TDM_DEVICE_LOST,
+                 "(719), reported at event; failed work: one of culprit, suspect");
+    tdm_fault_clear();
     rig_close(&r);
 }
 
@@ -238,7 +327,10 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pinned_copies_are_in_stream_order),
         cmocka_unit_test(no_context_stays_behind),
+        cmocka_unit_test(what_was_not_entered_is_not_left),
         cmocka_unit_test(failed_work_is_named),
+        cmocka_unit_test(failed_work_of_two_streams),
+        cmocka_unit_test(failure_at_an_enqueue_is_of_earlier_work),
         cmocka_unit_test(memory_codes),
         cmocka_unit_test(lost_device),
         cmocka_unit_test(kernels_without_an_image),
