@@ -171,6 +171,9 @@ typedef struct tdm_gemm_division {
 /* Why a family of GEMM_WEIGHTS that is fast does not take the problem, or NULL. */
 const char *tdm_gemm_weights_refuse(const tdm_gemm_problem *problem, const tdm_device *device,
                                     int32_t family, char reason[TDM_REASON_TEXT]);
+/* The same for a K that rows whose items work in groups cannot count; those are all of devices without cores. */
+const char *tdm_gemm_weights_refuse_steps(const tdm_gemm_problem *problem,
+                                          char reason[TDM_REASON_TEXT]);
 /* Rows of A are quantized and B is s8 with one scale for each column: the integer kernels take it, for a K that is short enough whatever the
  * zero points are. */
 bool tdm_gemm_becomes_integer(const tdm_gemm_problem *problem);

@@ -323,6 +323,8 @@ tdm_status tdm_gemm_take_quantization(const tdm_gemm_desc *desc, tdm_gemm_proble
 /* The same where the integer kernels take codes of both. */
 #define SMALL_INTEGER 8
 #define GROUP_STEP 16
+/* Steps of K that kernels for groups of items take: they hold K times the bytes of GROUP_STEP steps in 32 bits. */
+#define MOST_STEPS (INT32_MAX / GROUP_STEP)
 
 static const char rows_are_quantized[] = "rows of A are quantized";
 
@@ -368,6 +370,15 @@ static const char *refuse_lines(const tdm_gemm_problem *problem, char reason[TDM
     return NULL;
 }
 
+const char *tdm_gemm_weights_refuse_steps(const tdm_gemm_problem *problem,
+                                          char reason[TDM_REASON_TEXT]) {
+    if (problem->k <= MOST_STEPS)
+        return NULL;
+    snprintf(reason, TDM_REASON_TEXT, "K is %lld, weights are read in place up to K = %d",
+             (long long)problem->k, MOST_STEPS);
+    return reason;
+}
+
 const char *tdm_gemm_weights_refuse(const tdm_gemm_problem *problem, const tdm_device *device,
                                     int32_t family, char reason[TDM_REASON_TEXT]) {
     const bool cores = (device->info.capabilities & TDM_CAP_CPU_CORES) != 0;
@@ -377,5 +388,6 @@ const char *tdm_gemm_weights_refuse(const tdm_gemm_problem *problem, const tdm_d
         return !cores ? "is for CPU cores" : problem->quantize_a ? rows_are_quantized : NULL;
     if (!cores && problem->quantize_a)
         return rows_are_quantized;
-    return refuse_lines(problem, reason);
+    const char *const refusal = cores ? NULL : tdm_gemm_weights_refuse_steps(problem, reason);
+    return refusal ? refusal : refuse_lines(problem, reason);
 }

@@ -52,7 +52,7 @@ static bool parts_chunks(const tdm_gemm_problem *p) {
     return p->group < p->k && p->group % chunk != 0 && chunk % p->group != 0;
 }
 
-static const char *check_weights(const tdm_gemm_problem *p, const tdm_variant *v) {
+static const char *check_weights(const tdm_gemm_problem *p, const tdm_variant *v, char *reason) {
     const int32_t a = v->parameters[TDM_GEMM_P_A_TYPE], b = v->parameters[TDM_GEMM_P_B_TYPE];
     if (b != 0 && b != (int32_t)p->b.dtype)
         return "is for another type of B";
@@ -64,6 +64,8 @@ static const char *check_weights(const tdm_gemm_problem *p, const tdm_variant *v
         return "is for another type of A";
     if (a > 0 && p->quantize_a)
         return "rows of A are quantized";
+    if (v->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY && !tdm_gemm_skinny_on_cores(v))
+        return tdm_gemm_weights_refuse_steps(p, reason);
     return NULL;
 }
 
@@ -71,7 +73,7 @@ static const char *check_types(const tdm_gemm_problem *p, const tdm_variant *v, 
     if (v->op == TDM_OP_GEMM_INT) // s8 and u8 by s8 is what makes an integer problem
         return NULL;
     if (v->op == TDM_OP_GEMM_WEIGHTS)
-        return check_weights(p, v);
+        return check_weights(p, v, reason);
     const bool swaps =
         v->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY && tdm_gemm_skinny_swaps(p);
     const int32_t a = v->parameters[swaps ? TDM_GEMM_P_B_TYPE : TDM_GEMM_P_A_TYPE],

@@ -583,6 +583,39 @@ DEVICE_TEST(lines_that_begin_within_bytes_are_refused) {
     tdm_gemm_plan_destroy(plan);
 }
 
+/* Plans need no memory for so many steps. */
+static tdm_gemm_desc long_desc(int64_t k) {
+    tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
+    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){1, k}, &desc.a));
+    TEST_OK(tdm_layout_contiguous(TDM_S8, 2, (const int64_t[]){2, k}, &desc.b));
+    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){2, 1}, &desc.b_quant.scale));
+    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){1, 2}, &desc.d));
+    desc.b_quant.block[0] = 1;
+    desc.transpose_b = 1;
+    return desc;
+}
+
+DEVICE_TEST(more_steps_of_k_than_rows_count_are_refused) {
+    const int64_t most = INT32_MAX / 16;
+    const bool long_loops = (device->info.capabilities & TDM_CAP_LONG_LOOPS) != 0;
+    tdm_gemm_plan *plan;
+    tdm_gemm_desc desc = long_desc(most + 1);
+    desc.variant = "gemm_f32s8_group_8";
+    refuse(device, &desc, TDM_UNSUPPORTED,
+           "gemm_f32s8_group_8: K is 134217728, weights are read in place up to K = 134217727");
+    if (!long_loops)
+        return;
+    desc.variant = NULL;
+    TEST_OK(tdm_gemm_plan_create(device->device, &desc, &plan));
+    assert_null(strstr(tdm_gemm_plan_variant(plan), "s8_group_8"));
+    assert_null(strstr(tdm_gemm_plan_variant(plan), "reference"));
+    tdm_gemm_plan_destroy(plan);
+    desc = long_desc(most);
+    desc.variant = "gemm_f32s8_group_8";
+    TEST_OK(tdm_gemm_plan_create(device->device, &desc, &plan));
+    tdm_gemm_plan_destroy(plan);
+}
+
 /* The same weights, packed once, for one row and for many. */
 DEVICE_TEST(weights_packed_once_serve_every_m) {
     static const int64_t sizes[] = {1, 4, 40};
@@ -629,6 +662,7 @@ int main(void) {
         cmocka_unit_test(panels_have_the_bits_of_dequantized_weights),
         cmocka_unit_test(descriptions_that_do_not_fit_are_refused),
         cmocka_unit_test(lines_that_begin_within_bytes_are_refused),
+        cmocka_unit_test(more_steps_of_k_than_rows_count_are_refused),
         cmocka_unit_test(weights_packed_once_serve_every_m)};
     return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
 }
