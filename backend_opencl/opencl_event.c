@@ -63,7 +63,7 @@ static tdm_status end_time(tdm_bk_event *event, cl_ulong *time) {
 }
 
 tdm_status tdm_opencl_event_elapsed(tdm_bk_event *start, tdm_bk_event *end, double *nanoseconds) {
-    cl_ulong first, last;
+    cl_ulong first = 0, last = 0;
     tdm_status status = end_time(start, &first);
     if (status == TDM_OK)
         status = end_time(end, &last);
