@@ -1,0 +1,136 @@
+/* The datasheets: every value says where it is from, and names of drivers find their sheet and no other. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "bench/device_database.h"
+
+static void every_value_has_a_source(void **state) {
+    (void)state;
+    size_t count = 0;
+    for (const datasheet *sheet; (sheet = datasheet_at(count)) != NULL; count++) {
+        assert_non_null(sheet->memory_type);
+        for (int field = 0; field < DATASHEET_FIELDS; field++) {
+            const datasheet_value *const value = &sheet->values[field];
+            if (isnan(value->value)) {
+                assert_null(value->source);
+                continue;
+            }
+            assert_true(value->value > 0);
+            assert_true(value->source->title[0] != '\0');
+            assert_int_equal(strlen(value->source->date), strlen("2026-01-01"));
+            assert_true(value->confidence >= 'A' && value->confidence <= 'C');
+            if (value->source->address == NULL) {
+                assert_string_equal(value->source->title, "compiled table, not re-checked");
+                assert_int_equal(value->confidence, 'C');
+            } else {
+                assert_int_equal(strncmp(value->source->address, "https://", 8), 0);
+                assert_true(value->confidence < 'C');
+            }
+            const int rate = field == DATASHEET_FP16_TFLOPS || field == DATASHEET_INT8_TOPS;
+            assert_int_equal(value->math, rate ? DATASHEET_DENSE : DATASHEET_PLAIN);
+            assert_int_equal(value->accumulator != NULL, rate || field == DATASHEET_FP32_TFLOPS);
+        }
+    }
+    assert_int_equal(count, 20);
+}
+
+/* A bus moves its width in each transfer: sheets whose bandwidth needs an absurd speed have a slip of the pen. */
+static void bandwidths_fit_their_bus(void **state) {
+    static const struct {
+        const char *memory;
+        double least; /* GT/s of a pin */
+        double most;
+    } rows[] = {
+        {"HBM2", 1, 2.5},    {"HBM2e", 2.4, 3.7}, {"HBM3", 5, 6.5},    {"HBM3e", 6, 9.9},
+        {"GDDR6", 10, 20.1}, {"GDDR6X", 19, 24},  {"GDDR7", 24, 32.1}, {"LPDDR5", 5, 8.6},
+    };
+    (void)state;
+    unsigned seen = 0;
+    for (size_t i = 0; datasheet_at(i) != NULL; i++) {
+        const datasheet *const sheet = datasheet_at(i);
+        const double speed =
+            8 * sheet->values[DATASHEET_DRAM_GBS].value / sheet->values[DATASHEET_BUS_BITS].value;
+        size_t row = 0;
+        while (row < 8 && strcmp(rows[row].memory, sheet->memory_type) != 0)
+            row++;
+        assert_true(row < 8);
+        seen |= 1U << row;
+        if (!(speed >= rows[row].least && speed <= rows[row].most))
+            fail_msg("%s: %g GT/s of a pin", sheet->name, speed);
+    }
+    assert_int_equal(seen, 0xff); /* every type of memory is there */
+}
+
+static void finds(const char *device, const char *sheet) {
+    const datasheet *const found = datasheet_find(device);
+    const char *const name = found == NULL ? "none" : found->name;
+    if (strcmp(name, sheet == NULL ? "none" : sheet) != 0)
+        fail_msg("'%s' gave %s", device, name);
+}
+
+static void names_of_drivers(void **state) {
+    (void)state;
+    finds("NVIDIA GeForce RTX 4090", "RTX 4090");
+    finds("RTX-4090", "RTX 4090");
+    finds("cuda/nvidia/NVIDIA GeForce RTX 4090", "RTX 4090");
+    finds("NVIDIA GeForce RTX 4090 Laptop GPU", NULL);
+    finds("NVIDIA GeForce RTX 4090 D", NULL);
+    finds("NVIDIA GeForce RTX 3090 Ti", NULL);
+    finds("NVIDIA GeForce RTX 3090", "RTX 3090");
+    finds("NVIDIA A100-SXM4-40GB", "A100-40 SXM");
+    finds("NVIDIA A100-SXM4-80GB", "A100-80 SXM");
+    finds("NVIDIA A100-PCIE-40GB", NULL);
+    finds("A100-80", "A100-80 SXM");
+    finds("NVIDIA H100 PCIe", "H100 PCIe");
+    finds("NVIDIA H100 80GB HBM3", "H100 SXM");
+    finds("NVIDIA H100 NVL", NULL);
+    finds("NVIDIA H200", "H200");
+    finds("NVIDIA H200 NVL", NULL);
+    finds("NVIDIA L4", "L4");
+    finds("NVIDIA L40S", "L40S");
+    finds("NVIDIA L40", NULL);
+    finds("NVIDIA A10G", NULL);
+    finds("Tesla T4", "T4");
+    finds("Intel(R) Arc(TM) A770 Graphics", NULL); /* 8 or 16 GB, and signs between the words */
+    finds("AMD Instinct MI300X", "MI300X");
+    finds("pthread-skylake-avx512-AMD EPYC", NULL);
+    finds("Orin", NULL);
+    finds("", NULL);
+    finds(NULL, NULL);
+}
+
+static void every_sheet_finds_itself(void **state) {
+    (void)state;
+    for (size_t i = 0; datasheet_at(i) != NULL; i++)
+        finds(datasheet_at(i)->name, datasheet_at(i)->name);
+}
+
+static void peaks_of_types(void **state) {
+    (void)state;
+    const datasheet *const sheet = datasheet_find("RTX 4090");
+    assert_true(datasheet_peak_gflops(sheet, "f32") == 82600);
+    assert_true(datasheet_peak_gflops(sheet, "bf16") == 165000);
+    assert_true(datasheet_peak_gflops(sheet, "w4") == 165000);
+    assert_true(datasheet_peak_gflops(sheet, "u8s8") == 661000);
+    assert_true(isnan(datasheet_peak_gflops(sheet, "f64")));
+    assert_true(isnan(datasheet_peak_gflops(sheet, NULL)));
+    assert_true(isnan(datasheet_peak_gflops(NULL, "f32")));
+    assert_true(isnan(datasheet_find("B200")->values[DATASHEET_CACHE_MB].value));
+    assert_string_equal(datasheet_field_unit(DATASHEET_DRAM_GBS), "GB/s");
+    assert_string_equal(datasheet_field_name(DATASHEET_BOARD_WATTS), "board_watts");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_value_has_a_source), cmocka_unit_test(bandwidths_fit_their_bus),
+        cmocka_unit_test(names_of_drivers),         cmocka_unit_test(every_sheet_finds_itself),
+        cmocka_unit_test(peaks_of_types),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
