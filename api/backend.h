@@ -74,6 +74,7 @@ typedef struct tdm_bk_memory tdm_bk_memory;     /* one native allocation */
 typedef struct tdm_bk_stream tdm_bk_stream;     /* an in-order native queue */
 typedef struct tdm_bk_event tdm_bk_event;       /* a marker in a queue */
 typedef struct tdm_bk_kernel tdm_bk_kernel;     /* a built program with one entry point */
+typedef struct tdm_bk_graph tdm_bk_graph;       /* a list of commands that the driver holds */
 
 /* ---- launches ------------------------------------------------------------------------------- */
 
@@ -248,6 +249,19 @@ typedef struct tdm_backend {
      * driver, and waits for none of its work. Optional: only with TDM_CAP_HOST_TASK. */
     tdm_status (*host_task)(tdm_bk_stream *stream, const char *operation,
                             void (*function)(void *user), void *user);
+
+    /*
+     * Command lists, optional: all three slots or none. graph_create calls `enqueue(stream, user)` once, which calls launch, copy
+     * and fill on the stream it is given; they are noted and not done, and the failure of one is returned. graph_launch enqueues
+     * all of them, in their order and with their arguments, so that the bits are those of the single commands; where it fails
+     * nothing was enqueued. One thread at a time launches a graph. graph_destroy: legal while its work is in flight.
+     * TDM_UNSUPPORTED from graph_create: the driver has none.
+     */
+    tdm_status (*graph_create)(tdm_bk_device *device,
+                               tdm_status (*enqueue)(tdm_bk_stream *stream, void *user), void *user,
+                               tdm_bk_graph **graph);
+    tdm_status (*graph_launch)(tdm_bk_stream *stream, tdm_bk_graph *graph);
+    void (*graph_destroy)(tdm_bk_graph *graph);
 
     /* Kernels. A built kernel may be launched from several threads at once on distinct streams: the
      * backend keeps native kernel objects apart. The build log goes into the detail (shortened) and

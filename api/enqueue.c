@@ -39,23 +39,33 @@ static tdm_status call_rows(tdm_stream *stream, const tdm_command *command) {
                           command->as.rows.target);
 }
 
-static tdm_status call_backend(tdm_stream *stream, const tdm_command *command) {
-    const tdm_backend *const api = stream->device->api;
+tdm_status tdm_command_give(const tdm_backend *api, tdm_bk_stream *stream,
+                            const tdm_command *command) {
     tdm_block *const first = command->blocks[0];
     switch (command->kind) {
     case TDM_COMMAND_LAUNCH:
-        return api->launch(stream->native, command->operation, command->as.launch.kernel->native,
+        return api->launch(stream, command->operation, command->as.launch.kernel->native,
                            &command->as.launch.launch);
     case TDM_COMMAND_COPY:
-        return api->copy(stream->native, command->operation, command->as.copy.target->memory,
+        return api->copy(stream, command->operation, command->as.copy.target->memory,
                          command->as.copy.target->offset + command->as.copy.target_offset,
                          command->as.copy.source->memory,
                          command->as.copy.source->offset + command->as.copy.source_offset,
                          command->as.copy.bytes);
     case TDM_COMMAND_FILL:
-        return api->fill(stream->native, command->operation, first->memory,
+        return api->fill(stream, command->operation, first->memory,
                          first->offset + command->as.fill.offset, command->as.fill.bytes,
                          command->as.fill.pattern, command->as.fill.pattern_bytes);
+    default:
+        return tdm_fail(TDM_INTERNAL, "%s: unknown command %d", command->operation,
+                        (int)command->kind);
+    }
+}
+
+static tdm_status call_backend(tdm_stream *stream, const tdm_command *command) {
+    const tdm_backend *const api = stream->device->api;
+    tdm_block *const first = command->blocks[0];
+    switch (command->kind) {
     case TDM_COMMAND_WRITE:
         return api->write(stream->native, command->operation, first->memory,
                           first->offset + command->as.host.offset, command->as.host.source,
@@ -70,8 +80,18 @@ static tdm_status call_backend(tdm_stream *stream, const tdm_command *command) {
     case TDM_COMMAND_HOST_TASK:
         return tdm_host_task_locked(stream, command->operation, command->as.task.function,
                                     command->as.task.user);
+    case TDM_COMMAND_GRAPH:
+        return api->graph_launch(stream->native, command->as.graph);
+    case TDM_COMMAND_LAUNCH:
+    case TDM_COMMAND_COPY:
+    case TDM_COMMAND_FILL:
+        break;
     }
-    return tdm_fail(TDM_INTERNAL, "%s: unknown command %d", command->operation, (int)command->kind);
+    return tdm_command_give(api, stream->native, command);
+}
+
+static tdm_block *const *blocks_of(const tdm_command *command) {
+    return command->all_blocks ? command->all_blocks : command->blocks;
 }
 
 /* Make the stream wait for the unfinished former uses of its blocks. The stream is locked. */
@@ -84,12 +104,12 @@ static tdm_status insert_edges(tdm_stream *stream, tdm_mark *const *marks, int c
 
 /* Note the use with each pool that blocks of the command are of. */
 static void mark_uses(const tdm_command *command, tdm_use use) {
+    tdm_block *const *const blocks = blocks_of(command);
     for (int first = 0, end; first < command->block_count; first = end) {
         end = first + 1;
-        while (end < command->block_count &&
-               command->blocks[end]->pool == command->blocks[first]->pool)
+        while (end < command->block_count && blocks[end]->pool == blocks[first]->pool)
             end++;
-        tdm_pool_mark(command->blocks + first, end - first, use);
+        tdm_pool_mark(blocks + first, end - first, use);
     }
 }
 
@@ -130,7 +150,7 @@ static tdm_status enqueue_behind_edges(tdm_stream *stream, const tdm_command *co
     }
     // Edges only ever pass away between the two calls.
     const int count =
-        tdm_pool_prepare(command->blocks, command->block_count, stream->id, edges, edge_count);
+        tdm_pool_prepare(blocks_of(command), command->block_count, stream->id, edges, edge_count);
     TDM_TRY_GOTO(collect_marks(stream, edges, count < edge_count ? count : edge_count, marks));
     pthread_mutex_lock(&stream->lock);
     status = enqueue_locked(stream, command, marks, edge_count);
@@ -157,7 +177,7 @@ static tdm_status enqueue_once(tdm_stream *stream, const tdm_command *command) {
     recent.device = stream->device;
     recent.stream = stream->id;
     const int edge_count =
-        tdm_pool_prepare(command->blocks, command->block_count, stream->id, NULL, 0);
+        tdm_pool_prepare(blocks_of(command), command->block_count, stream->id, NULL, 0);
     if (edge_count < 0)
         return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "%s: no host memory", command->operation);
     if (edge_count > 0)

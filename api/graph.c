@@ -1,4 +1,8 @@
-/* Graphs: commands recorded from a stream, replayed one by one. */
+/*
+ * Graphs: commands recorded from a stream. The driver replays them in one call where it can; else, and that is the reference, they
+ * are enqueued one by one.
+ */
+#include <stdlib.h>
 #include <string.h>
 
 #include "api/device_internal.h"
@@ -9,7 +13,11 @@ struct tdm_graph {
     tdm_device *device; /* counted */
     tdm_command *commands;
     int count, capacity;
-    bool broken; /* a command found no memory: it would be missing */
+    bool broken;          /* a command found no memory: it would be missing */
+    tdm_bk_graph *native; /* the driver's form of it, or NULL */
+    tdm_block *
+        *blocks; /* with it: all that the commands touch, each once, those of a pool together */
+    int block_count;
 };
 
 static bool grow(tdm_graph *graph) {
@@ -69,6 +77,73 @@ tdm_status tdm_graph_append(tdm_graph *graph, const tdm_command *command) {
     return TDM_OK;
 }
 
+/* ---- the driver's form ----------------------------------------------------------------------------- */
+
+static int compare_blocks(const void *a, const void *b) {
+    const tdm_block *const first = *(tdm_block *const *)a, *const second = *(tdm_block *const *)b;
+    const uintptr_t left = (uintptr_t)first->pool, right = (uintptr_t)second->pool;
+    if (left != right)
+        return left < right ? -1 : 1;
+    return first == second ? 0 : ((uintptr_t)first < (uintptr_t)second ? -1 : 1);
+}
+
+static bool collect_blocks(tdm_graph *graph) {
+    size_t count = 0, kept = 0;
+    for (int i = 0; i < graph->count; i++)
+        count += (size_t)graph->commands[i].block_count;
+    graph->blocks = tdm_host_calloc(count ? count : 1, sizeof(tdm_block *));
+    if (!graph->blocks)
+        return false;
+    for (int i = 0; i < graph->count; i++)
+        for (int j = 0; j < graph->commands[i].block_count; j++)
+            graph->blocks[kept++] = graph->commands[i].blocks[j];
+    qsort((void *)graph->blocks, kept, sizeof(tdm_block *), compare_blocks);
+    for (size_t i = 0; i < kept; i++)
+        if (i == 0 || graph->blocks[i] != graph->blocks[i - 1])
+            graph->blocks[graph->block_count++] = graph->blocks[i];
+    return true;
+}
+
+static tdm_status give_commands(tdm_bk_stream *stream, void *user) {
+    const tdm_graph *const graph = user;
+    for (int i = 0; i < graph->count; i++)
+        TDM_TRY(tdm_command_give(graph->device->api, stream, &graph->commands[i]));
+    return TDM_OK;
+}
+
+static tdm_status build_native(tdm_graph *graph) {
+    const tdm_backend *const api = graph->device->api;
+    if (!api->graph_create)
+        return tdm_fail(TDM_UNSUPPORTED, "the backend has no graphs");
+    // The library promises that a host task runs even where the device is lost; a driver does not.
+    for (int i = 0; i < graph->count; i++)
+        if (graph->commands[i].kind == TDM_COMMAND_HOST_TASK)
+            return tdm_fail(TDM_UNSUPPORTED, "command %d is a host task", i);
+    if (!collect_blocks(graph))
+        return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "no host memory");
+    return api->graph_create(graph->device->native, give_commands, graph, &graph->native);
+}
+
+static void make_native(tdm_graph *graph) {
+    if (graph->count == 0)
+        return;
+    const tdm_status status = build_native(graph);
+    tdm_log(TDM_LOG_DEBUG, "dispatch", "graph of %d commands: replayed by the %s%s", graph->count,
+            status == TDM_OK ? "driver" : "library: ", status == TDM_OK ? "" : tdm_last_detail());
+}
+
+static tdm_status launch_native(const tdm_graph *graph, tdm_stream *stream) {
+    const tdm_command command = {.kind = TDM_COMMAND_GRAPH,
+                                 .operation = "graph_launch",
+                                 .live_only = true,
+                                 .all_blocks = graph->blocks,
+                                 .block_count = graph->block_count,
+                                 .as.graph = graph->native};
+    return tdm_command_enqueue(stream, &command);
+}
+
+/* ---- recording ------------------------------------------------------------------------------------- */
+
 tdm_status tdm_stream_begin_recording(tdm_stream *stream) {
     if (!stream)
         return tdm_fail(TDM_BAD_ARGUMENT, "stream_begin_recording: stream is NULL");
@@ -106,7 +181,19 @@ tdm_status tdm_stream_end_recording(tdm_stream *stream, tdm_graph **graph) {
         return tdm_fail(TDM_OUT_OF_HOST_MEMORY,
                         "stream_end_recording: a command found no host memory to be recorded");
     }
+    make_native(recorded);
     *graph = recorded;
+    return TDM_OK;
+}
+
+/* ---- replay ---------------------------------------------------------------------------------------- */
+
+static tdm_status replay(const tdm_graph *graph, tdm_stream *stream) {
+    for (int i = 0; i < graph->count; i++) {
+        const tdm_status status = tdm_command_enqueue(stream, &graph->commands[i]);
+        if (status != TDM_OK)
+            return tdm_fail_prefix(status, "graph_launch: command %d of %d", i, graph->count);
+    }
     return TDM_OK;
 }
 
@@ -116,12 +203,15 @@ tdm_status tdm_graph_launch(tdm_graph *graph, tdm_stream *stream) {
     TDM_TRY(
         tdm_check_device("graph_launch", "the graph", graph->device, "the stream", stream->device));
     TDM_TRY(tdm_refuse_recording(stream, "graph_launch"));
-    for (int i = 0; i < graph->count; i++) {
-        const tdm_status status = tdm_command_enqueue(stream, &graph->commands[i]);
-        if (status != TDM_OK)
-            return tdm_fail_prefix(status, "graph_launch: command %d of %d", i, graph->count);
-    }
-    return TDM_OK;
+    if (!graph->native)
+        return replay(graph, stream);
+    const tdm_status status = launch_native(graph, stream);
+    if (status == TDM_OK || status == TDM_DEVICE_LOST)
+        return status;
+    tdm_log(TDM_LOG_DEBUG, "dispatch",
+            "graph of %d commands: this once replayed by the library: %s", graph->count,
+            tdm_last_detail());
+    return replay(graph, stream);
 }
 
 int tdm_graph_command_count(const tdm_graph *graph) {
@@ -138,6 +228,9 @@ void tdm_graph_destroy(tdm_graph *graph) {
         for (int j = 0; j < command->block_count; j++)
             tdm_block_release(command->blocks[j]);
     }
+    if (graph->native)
+        graph->device->api->graph_destroy(graph->native);
+    tdm_host_free((void *)graph->blocks);
     tdm_host_free(graph->commands);
     tdm_device_reap_pools(graph->device);
     tdm_device_release(graph->device);

@@ -42,6 +42,10 @@ const tdm_backend tdm_cuda_backend = {
     .launch = tdm_cuda_launch,
     .host_task = tdm_cuda_host_task,
 
+    .graph_create = tdm_cuda_graph_create,
+    .graph_launch = tdm_cuda_graph_launch,
+    .graph_destroy = tdm_cuda_graph_destroy,
+
     .kernel_build = tdm_cuda_kernel_build,
     .kernel_release = tdm_cuda_kernel_release,
     .kernel_limits = tdm_cuda_kernel_limits,

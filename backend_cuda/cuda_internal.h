@@ -74,14 +74,23 @@ struct tdm_bk_event {
 /* Distinct operations whose names are kept from one wait to the next. */
 #define CUDA_NAMES 8
 
+typedef struct tdm_cuda_names {
+    const char *list[CUDA_NAMES];
+    int count;
+    bool more;
+} tdm_cuda_names;
+
 struct tdm_bk_stream {
     tdm_bk_device *device;
     CUstream stream;
-    const char *names
-        [CUDA_NAMES]; /* what was enqueued since the last wait; the driver tells no more of a failure */
-    int name_count;
-    bool more_names;
-    bool has_work; /* counted in the device's streams_with_work */
+    tdm_cuda_names names; /* enqueued since the last wait; the driver tells no more of a failure */
+    bool has_work;        /* counted in the device's streams_with_work */
+};
+
+struct tdm_bk_graph {
+    tdm_bk_device *device;
+    CUgraphExec executable;
+    tdm_cuda_names names; /* of what it does */
 };
 
 struct tdm_bk_kernel {
@@ -121,6 +130,10 @@ tdm_status tdm_cuda_stream_flush(tdm_bk_stream *stream);
 tdm_status tdm_cuda_stream_wait(tdm_bk_stream *stream, const char **failed_operation);
 /* After every enqueue: the name of the operation, for a failure that the driver tells of later. */
 void tdm_cuda_stream_note(tdm_bk_stream *stream, const char *operation);
+/* The same for all that a graph does. */
+void tdm_cuda_stream_note_all(tdm_bk_stream *stream, const tdm_cuda_names *names);
+/* All of the stream is done, or was never to be: as after a wait that returned `code`. */
+void tdm_cuda_stream_forget(tdm_bk_stream *stream, CUresult code);
 /*
  * Set the detail of an enqueue that the driver refused, and return its status: a code that loses the device tells of work that
  * was enqueued before.
@@ -150,6 +163,12 @@ tdm_status tdm_cuda_copy(tdm_bk_stream *stream, const char *operation, tdm_bk_me
                          size_t bytes);
 tdm_status tdm_cuda_fill(tdm_bk_stream *stream, const char *operation, tdm_bk_memory *target,
                          uint64_t offset, size_t bytes, const void *pattern, size_t pattern_bytes);
+
+tdm_status tdm_cuda_graph_create(tdm_bk_device *device,
+                                 tdm_status (*enqueue)(tdm_bk_stream *stream, void *user),
+                                 void *user, tdm_bk_graph **graph);
+tdm_status tdm_cuda_graph_launch(tdm_bk_stream *stream, tdm_bk_graph *graph);
+void tdm_cuda_graph_destroy(tdm_bk_graph *graph);
 
 /* The module of a text's prebuilt kernels, loaded now or before; of the device. */
 tdm_status tdm_cuda_module_get(tdm_bk_device *device, const tdm_kernel_source *source,

@@ -49,9 +49,9 @@ static CUresult wait_for_all(tdm_bk_stream *stream) {
 }
 
 /* After a wait. The work of a stream that lost the device stays counted: every other stream tells of it too. */
-static void forget_work(tdm_bk_stream *stream, CUresult code) {
-    stream->name_count = 0;
-    stream->more_names = false;
+void tdm_cuda_stream_forget(tdm_bk_stream *stream, CUresult code) {
+    stream->names.count = 0;
+    stream->names.more = false;
     if (!stream->has_work || tdm_cuda_status(code) == TDM_DEVICE_LOST)
         return;
     stream->has_work = false;
@@ -60,7 +60,7 @@ static void forget_work(tdm_bk_stream *stream, CUresult code) {
 
 void tdm_cuda_stream_destroy(tdm_bk_stream *stream) {
     if (tdm_cuda_enter_always(stream->device) == CUDA_SUCCESS) {
-        forget_work(stream, wait_for_all(stream));
+        tdm_cuda_stream_forget(stream, wait_for_all(stream));
         CUDA_RELEASE(stream->device->api, cuStreamDestroy, stream->stream);
         tdm_cuda_leave(stream->device);
     }
@@ -73,18 +73,28 @@ tdm_status tdm_cuda_stream_flush(tdm_bk_stream *stream) {
     return TDM_OK;
 }
 
+static void add_name(tdm_cuda_names *names, const char *name) {
+    for (int i = names->count - 1; i >= 0; i--)
+        if (names->list[i] == name)
+            return;
+    if (names->count < CUDA_NAMES)
+        names->list[names->count++] = name;
+    else
+        names->more = true;
+}
+
 void tdm_cuda_stream_note(tdm_bk_stream *stream, const char *operation) {
     if (!stream->has_work) {
         stream->has_work = true;
         atomic_fetch_add(&stream->device->streams_with_work, 1);
     }
-    for (int i = stream->name_count - 1; i >= 0; i--)
-        if (stream->names[i] == operation)
-            return;
-    if (stream->name_count < CUDA_NAMES)
-        stream->names[stream->name_count++] = operation;
-    else
-        stream->more_names = true;
+    add_name(&stream->names, operation);
+}
+
+void tdm_cuda_stream_note_all(tdm_bk_stream *stream, const tdm_cuda_names *names) {
+    for (int i = 0; i < names->count; i++)
+        tdm_cuda_stream_note(stream, names->list[i]);
+    stream->names.more = stream->names.more || names->more;
 }
 
 /* Does another stream of the device have work that no wait has told of yet? */
@@ -96,10 +106,10 @@ static bool others_have_work(const tdm_bk_stream *stream) {
 static const char *list_names(const tdm_bk_stream *stream, char *text, size_t bytes) {
     size_t used = 0;
     text[0] = '\0';
-    for (int i = 0; i < stream->name_count && used < bytes; i++)
+    for (int i = 0; i < stream->names.count && used < bytes; i++)
         used += (size_t)snprintf(text + used, bytes - used, "%s%s", i == 0 ? "" : ", ",
-                                 stream->names[i]);
-    if (stream->more_names && used < bytes)
+                                 stream->names.list[i]);
+    if (stream->names.more && used < bytes)
         snprintf(text + used, bytes - used, ", ...");
     return text;
 }
@@ -115,7 +125,7 @@ tdm_status tdm_cuda_enqueue_fail(const tdm_bk_stream *stream, CUresult code, con
     char names[256];
     if (!is_of_work(code))
         return tdm_cuda_fail(code, operation, call);
-    if (stream->name_count == 0)
+    if (stream->names.count == 0)
         return tdm_fail(TDM_DEVICE_LOST,
                         "%s: %s (%u), reported at %s; failed work: not of this stream since its "
                         "last wait",
@@ -131,10 +141,10 @@ static tdm_status work_failure(const tdm_bk_stream *stream, CUresult code,
                                const char **failed_operation) {
     char names[256];
     const bool others = others_have_work(stream);
-    const bool certain = stream->name_count == 1 && !others;
-    const bool listed = stream->name_count > 0 && !certain;
+    const bool certain = stream->names.count == 1 && !others;
+    const bool listed = stream->names.count > 0 && !certain;
     if (certain)
-        *failed_operation = stream->names[0];
+        *failed_operation = stream->names.list[0];
     return tdm_fail(tdm_cuda_status(code), "cuStreamSynchronize: %s (%u)%s%s%s",
                     tdm_cuda_error_name(code), code, listed ? ", in one of: " : "",
                     listed ? list_names(stream, names, sizeof names) : "",
@@ -150,7 +160,7 @@ tdm_status tdm_cuda_stream_wait(tdm_bk_stream *stream, const char **failed_opera
     tdm_cuda_leave(stream->device);
     const tdm_status status =
         code == CUDA_SUCCESS ? TDM_OK : work_failure(stream, code, failed_operation);
-    forget_work(stream, code);
+    tdm_cuda_stream_forget(stream, code);
     return status;
 }
 
