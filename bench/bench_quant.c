@@ -43,8 +43,7 @@ static void write_request(const quant_run *run, const quant_case *item, worker_t
 static void run_mode(quant_run *run, int waited) {
     char name[96], types[16];
     worker_text request, copy_request;
-    quant_case copy = run->item;
-    copy.operation = QUANT_COPY;
+    quant_case copy = quant_case_copy(&run->item);
     write_request(run, &run->item, &request);
     write_request(run, &copy, &copy_request);
     quant_case_name(&run->item, name, sizeof name);
@@ -136,7 +135,7 @@ static int run_on_device(const quant_options *options) {
 
 int bench_quant_command(int argc, char **argv) {
     quant_options given = {
-        .operations = "quantize,dynamic,dequantize,fake,requantize,convert,widen",
+        .operations = "quantize,dynamic,dequantize,fake,mask,requantize,convert,widen",
         .reals = "f32",
         .codes = "s8",
         .blocks = "tensor,row,column,group",
@@ -145,9 +144,9 @@ int bench_quant_command(int argc, char **argv) {
     };
     const cli_option options[] = {
         {"operation", CLI_CHOICES, &given.operations, "LIST",
-         "with given scales, with derived ones, back, to codes and back, from sums, and "
-         "conversions without scales",
-         "quantize|dynamic|dequantize|fake|requantize|convert|widen", 0, 0},
+         "with given scales, with derived ones, back, to codes and back without and with a mask, "
+         "from sums, and conversions without scales",
+         "quantize|dynamic|dequantize|fake|mask|requantize|convert|widen", 0, 0},
         {"real", CLI_CHOICES, &given.reals, "LIST", "types of the real numbers", "f32|f16|bf16", 0,
          0},
         {"codes", CLI_CHOICES, &given.codes, "LIST", "types of the codes; u8 has zero points",

@@ -14,8 +14,8 @@ enum {
     LARGEST_SIDE = 1 << 20
 };
 
-static const char *const operation_names[] = {"copy",    "quantize", "dynamic", "dequantize",
-                                              "convert", "widen",    "fake",    "requantize"};
+static const char *const operation_names[] = {
+    "copy", "quantize", "dynamic", "dequantize", "convert", "widen", "fake", "mask", "requantize"};
 static const char *const blocks_names[] = {"tensor", "row", "column", "group", "band"};
 
 static int find_name(const char *const *names, size_t count, const char *name) {
@@ -92,9 +92,10 @@ void quant_case_write(const quant_case *item, worker_text *line) {
     worker_field_add_integer(line, "rows", item->rows);
     worker_field_add_integer(line, "columns", item->columns);
     worker_field_add_integer(line, "seed", (int64_t)item->seed);
+    worker_field_add_integer(line, "copied", item->copied);
 }
 
-int quant_case_read(const char *line, quant_case *item) {
+int quant_case_from_line(const char *line, quant_case *item) {
     char operation[16], real[8], codes[8], blocks[16];
     worker_field(line, "operation", operation, sizeof operation);
     worker_field(line, "real", real, sizeof real);
@@ -105,6 +106,7 @@ int quant_case_read(const char *line, quant_case *item) {
     item->rows = worker_field_integer(line, "rows", 0);
     item->columns = worker_field_integer(line, "columns", 0);
     item->seed = (uint64_t)worker_field_integer(line, "seed", 0);
+    item->copied = worker_field_integer(line, "copied", 0);
     if (item->real == TDM_DTYPE_NONE || item->codes == TDM_DTYPE_NONE || item->rows < 1 ||
         item->columns < 1)
         return -1;
@@ -152,7 +154,11 @@ size_t quant_case_code_bytes(const quant_case *item) {
 
 static int writes_reals(const quant_case *item) {
     return item->operation == QUANT_DEQUANTIZE || item->operation == QUANT_WIDEN ||
-           item->operation == QUANT_FAKE;
+           item->operation == QUANT_FAKE || item->operation == QUANT_MASK;
+}
+
+size_t quant_case_mask_bytes(const quant_case *item) {
+    return item->operation == QUANT_MASK ? elements_of(item) : 0;
 }
 
 double quant_case_traffic(const quant_case *item) {
@@ -161,15 +167,26 @@ double quant_case_traffic(const quant_case *item) {
     const double parameters = has_blocks(item) ? each * (double)tdm_quant_scale_count(&spec) : 0.0;
     const double real = (double)quant_case_real_bytes(item);
     const double code = (double)quant_case_code_bytes(item);
+    const int fake = item->operation == QUANT_FAKE || item->operation == QUANT_MASK;
     const int twice = item->operation == QUANT_DYNAMIC &&
                       (item->blocks == QUANT_TENSOR || item->blocks == QUANT_COLUMN);
-    return real + parameters + (item->operation == QUANT_FAKE ? real : code) + (twice ? real : 0.0);
+    return real + parameters + (fake ? real : code) + (twice ? real : 0.0) +
+           (double)quant_case_mask_bytes(item);
+}
+
+quant_case quant_case_copy(const quant_case *item) {
+    quant_case copy = *item;
+    copy.operation = QUANT_COPY;
+    copy.copied =
+        (int64_t)(quant_case_traffic(item) / 2.0 / sizeof(float)) * (int64_t)sizeof(float);
+    return copy;
 }
 
 size_t quant_case_output_bytes(const quant_case *item) {
     if (item->operation == QUANT_COPY)
-        return (size_t)(quant_case_traffic(item) / 2.0) / sizeof(float) * sizeof(float);
-    return writes_reals(item) ? quant_case_real_bytes(item) : quant_case_code_bytes(item);
+        return (size_t)item->copied;
+    return writes_reals(item) ? quant_case_real_bytes(item) + quant_case_mask_bytes(item)
+                              : quant_case_code_bytes(item);
 }
 
 /* ---- contents ---- */
@@ -240,7 +257,11 @@ static int expect(const quant_case *item, const void *reals, const void *codes, 
         tdm_quant_dequantize_tensor(&spec, codes, scales, zeros, item->real, expected);
         return 0;
     case QUANT_FAKE:
-        tdm_quant_fake_tensor(&spec, item->real, reals, scales, zeros, expected, NULL);
+    case QUANT_MASK:
+        tdm_quant_fake_tensor(&spec, item->real, reals, scales, zeros, expected,
+                              item->operation == QUANT_MASK
+                                  ? (uint8_t *)expected + quant_case_real_bytes(item)
+                                  : NULL);
         return 0;
     case QUANT_REQUANTIZE:
         for (int64_t i = 0; i < tdm_quant_scale_count(&spec); i++)

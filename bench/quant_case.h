@@ -11,13 +11,14 @@
 #include "quant/quant_reference.h"
 
 typedef enum quant_operation {
-    QUANT_COPY, /* of as many bytes as the case moves: what the others are compared with */
+    QUANT_COPY, /* what the others are compared with: quant_case_copy */
     QUANT_QUANTIZE,
     QUANT_DYNAMIC,
     QUANT_DEQUANTIZE,
     QUANT_CONVERT,   /* reals to the integers of the codes' type */
     QUANT_WIDEN,     /* those integers to reals */
     QUANT_FAKE,      /* reals to the reals that their codes stand for, without a mask */
+    QUANT_MASK,      /* the same, and which of them were not saturated */
     QUANT_REQUANTIZE /* sums of s32, which stand where the reals would, to codes */
 } quant_operation;
 
@@ -36,6 +37,7 @@ typedef struct quant_case {
     quant_blocks blocks;
     int64_t rows, columns;
     uint64_t seed;
+    int64_t copied; /* bytes that QUANT_COPY writes */
 } quant_case;
 
 /* "quantize" … and "row" …; -1 where a name is none. */
@@ -51,7 +53,7 @@ int quant_shape_parse(const char *text, int64_t *rows, int64_t *columns);
 void quant_case_name(const quant_case *item, char *name, size_t size);
 
 void quant_case_write(const quant_case *item, worker_text *line);
-int quant_case_read(const char *line, quant_case *item);
+int quant_case_from_line(const char *line, quant_case *item);
 
 /* Shape, blocks and range for the host reference; symmetric without zero points, which u8 alone has. */
 tdm_quant_spec quant_case_spec(const quant_case *item);
@@ -66,9 +68,13 @@ int quant_case_has_zero(const quant_case *item);
  */
 double quant_case_traffic(const quant_case *item);
 
-/* Bytes of the reals, of the codes, and of what the operation writes. */
+/* The copy that reads and writes as many bytes, to the nearest whole float below. */
+quant_case quant_case_copy(const quant_case *item);
+
+/* Bytes of the reals, of the codes, of masks, and of what the operation writes, a mask last. */
 size_t quant_case_real_bytes(const quant_case *item);
 size_t quant_case_code_bytes(const quant_case *item);
+size_t quant_case_mask_bytes(const quant_case *item);
 size_t quant_case_output_bytes(const quant_case *item);
 
 /* The contents, each NULL when memory is short; release with free. zeros: of u8, 3 each. */

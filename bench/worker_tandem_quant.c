@@ -11,6 +11,7 @@ typedef struct quant_state {
     tdm_tensor *source;
     tdm_tensor *target;
     tdm_tensor *like; /* of fake_quantize */
+    tdm_tensor *mask; /* of fake_quantize, where it writes one */
 } quant_state;
 
 static void release(void *state) {
@@ -20,6 +21,7 @@ static void release(void *state) {
     tdm_tensor_destroy(own->source);
     tdm_tensor_destroy(own->target);
     tdm_tensor_destroy(own->like);
+    tdm_tensor_destroy(own->mask);
     *own = (quant_state){.device = own->device};
 }
 
@@ -120,7 +122,7 @@ static tdm_status create_sums(quant_state *own) {
     return status == TDM_OK ? carry(own, &own->target) : status;
 }
 
-/* Reals, room for others, and codes whose parameters count. */
+/* Reals, room for others and a mask, and codes whose parameters count. */
 static tdm_status create_fake(quant_state *own) {
     const int64_t shape[] = {own->item.rows, own->item.columns};
     const size_t bytes = quant_case_real_bytes(&own->item);
@@ -131,6 +133,9 @@ static tdm_status create_fake(quant_state *own) {
     free(reals);
     if (status == TDM_OK)
         status = create_plain(own, own->item.real, 2, shape, NULL, bytes, &own->target);
+    if (status == TDM_OK && own->item.operation == QUANT_MASK)
+        status = create_plain(own, TDM_U8, 2, shape, NULL, quant_case_mask_bytes(&own->item),
+                              &own->mask);
     if (status == TDM_OK)
         status = tdm_tensor_create(own->device.device, own->item.codes, 2, shape, &own->like);
     return status == TDM_OK ? carry(own, &own->like) : status;
@@ -139,7 +144,7 @@ static tdm_status create_fake(quant_state *own) {
 static tdm_status create_case(quant_state *own) {
     if (own->item.operation == QUANT_REQUANTIZE)
         return create_sums(own);
-    if (own->item.operation == QUANT_FAKE)
+    if (own->item.operation == QUANT_FAKE || own->item.operation == QUANT_MASK)
         return create_fake(own);
     const quant_case *const item = &own->item;
     const int64_t shape[] = {item->rows, item->columns};
@@ -162,7 +167,7 @@ static tdm_status create_case(quant_state *own) {
 
 static worker_answer describe(void *state, const char *request, worker_text *reply) {
     quant_state *const own = state;
-    if (quant_case_read(request, &own->item) != 0) {
+    if (quant_case_from_line(request, &own->item) != 0) {
         worker_text_set(reply, "the case cannot be read");
         return WORKER_FAIL;
     }
@@ -189,7 +194,8 @@ static tdm_status enqueue_operation(const quant_state *own) {
     case QUANT_WIDEN:
         return tdm_convert(stream, own->target, own->source);
     case QUANT_FAKE:
-        return tdm_fake_quantize(stream, own->target, NULL, own->source, own->like);
+    case QUANT_MASK:
+        return tdm_fake_quantize(stream, own->target, own->mask, own->source, own->like);
     case QUANT_REQUANTIZE:
         return tdm_requantize(stream, own->target, own->source);
     }
@@ -200,15 +206,23 @@ static worker_answer enqueue(void *state, worker_text *reply) {
     return worker_library_answer("run", enqueue_operation(state), reply);
 }
 
+static size_t bytes_of(const tdm_tensor *tensor) {
+    return tensor != NULL ? tdm_buffer_size(tdm_tensor_buffer(tensor)) : 0;
+}
+
 static size_t output_bytes(void *state) {
     const quant_state *const own = state;
-    return tdm_buffer_size(tdm_tensor_buffer(own->target));
+    return bytes_of(own->target) + bytes_of(own->mask);
 }
 
 static worker_answer output(void *state, void *bytes, worker_text *reply) {
     const quant_state *const own = state;
-    const tdm_status status =
-        tdm_copy_to_host(own->device.stream, own->target, bytes, output_bytes(state), NULL);
+    const size_t target_bytes = bytes_of(own->target);
+    tdm_status status =
+        tdm_copy_to_host(own->device.stream, own->target, bytes, target_bytes, NULL);
+    if (status == TDM_OK && own->mask != NULL)
+        status = tdm_copy_to_host(own->device.stream, own->mask,
+                                  (unsigned char *)bytes + target_bytes, bytes_of(own->mask), NULL);
     return worker_library_answer("read", status, reply);
 }
 

@@ -14,6 +14,7 @@
 #include <cjson/cJSON.h>
 
 #include "bench/environment_record.h"
+#include "bench/quant_case.h"
 #include "tests/support/test_program.h"
 
 static const char program[] = TANDEM_BINARY_DIR "/bin/tandem";
@@ -124,13 +125,46 @@ static void quantization_is_measured_beside_a_copy(void **state) {
     (void)state;
     cJSON *const root = run_json("bench quant --quick --samples 1 --shape 40x66 --codes s8,s4 "
                                  "--blocks row,band");
-    /* Three rows of a case: 2 types, 2 blocks for 5 operations, 2 conversions. */
-    assert_int_equal(expect_all_measured(root, "quant"), 3 * 2 * (2 * 5 + 2));
+    /* Three rows of a case: 2 types, 2 blocks for 6 operations, 2 conversions. */
+    assert_int_equal(expect_all_measured(root, "quant"), 3 * 2 * (2 * 6 + 2));
     const cJSON *const row = cJSON_GetArrayItem(member(root, "results"), 0);
     assert_string_equal(text(row, "case"), "quantize f32 s8 row 40x66");
     assert_string_equal(text(row, "dtype"), "f32s8");
     assert_true(number(row, "bytes") == 5.0 * 40 * 66 + 4 * 40);
     cJSON_Delete(root);
+}
+
+/* Reads and writes of the copy come to what the case moves. */
+static void the_copy_moves_as_many_bytes(void **state) {
+    (void)state;
+    static const struct {
+        quant_operation operation;
+        quant_blocks blocks;
+        double bytes; /* of 64 x 32 */
+    } rows[] = {
+        {QUANT_QUANTIZE, QUANT_ROW, 5 * 2048 + 4 * 64},
+        {QUANT_DEQUANTIZE, QUANT_GROUP, 5 * 2048 + 4 * 64},
+        {QUANT_DYNAMIC, QUANT_ROW, 5 * 2048 + 4 * 64},
+        {QUANT_DYNAMIC, QUANT_TENSOR, 9 * 2048 + 4},
+        {QUANT_DYNAMIC, QUANT_COLUMN, 9 * 2048 + 4 * 32},
+        {QUANT_FAKE, QUANT_BAND, 8 * 2048 + 4 * 64},
+        {QUANT_MASK, QUANT_COLUMN, 9 * 2048 + 4 * 32},
+        {QUANT_CONVERT, QUANT_TENSOR, 5 * 2048},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const quant_case item = {.operation = rows[i].operation,
+                                 .real = TDM_F32,
+                                 .codes = TDM_S8,
+                                 .blocks = rows[i].blocks,
+                                 .rows = 64,
+                                 .columns = 32};
+        quant_case copy = quant_case_copy(&item), read;
+        worker_text line = {.length = 0};
+        quant_case_write(&copy, &line);
+        assert_int_equal(quant_case_from_line(line.text, &read), 0);
+        assert_true(quant_case_traffic(&item) == rows[i].bytes);
+        assert_true(fabs(2.0 * (double)quant_case_output_bytes(&read) - rows[i].bytes) < 8);
+    }
 }
 
 static void compute_measures_the_limits(void **state) {
@@ -269,6 +303,7 @@ int main(void) {
         cmocka_unit_test(peers_take_batches_and_rows),
         cmocka_unit_test(gemv_is_measured_beside_reading),
         cmocka_unit_test(quantization_is_measured_beside_a_copy),
+        cmocka_unit_test(the_copy_moves_as_many_bytes),
         cmocka_unit_test(compute_measures_the_limits),
         cmocka_unit_test(integers_have_a_roof_of_their_own),
         cmocka_unit_test(launches_are_measured_beside_bare_ones),
