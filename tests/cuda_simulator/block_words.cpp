@@ -137,23 +137,22 @@ void *tandem_sim_cluster_shared(void *local, int rank) {
     tandem_sim_fail_address("%p is not in the block's shared memory", local);
 }
 
-sim_block &sim_worker_state::block_of_rank(int rank) {
-    return *blocks_[static_cast<size_t>(rank)];
-}
-
-/* ---- asynchronous copies ---- */
-
-static void require_shared(const sim_block &block, const void *to, size_t bytes) {
-    const char *const first = static_cast<const char *>(to);
+void sim_require_shared(const sim_block &block, const void *place, size_t bytes, const char *what) {
+    const char *const first = static_cast<const char *>(place);
     bool found = holds(block.dynamic, first) && holds(block.dynamic, first + bytes - 1);
     for (const sim_shared &memory : block.shared) {
         found = found || (holds(memory, first) && holds(memory, first + bytes - 1));
     }
     if (!found) {
-        tandem_sim_fail_address(
-            "an asynchronous copy to %p, which is not in the block's shared memory", to);
+        tandem_sim_fail_address("%s %p, which is not in the block's shared memory", what, place);
     }
 }
+
+sim_block &sim_worker_state::block_of_rank(int rank) {
+    return *blocks_[static_cast<size_t>(rank)];
+}
+
+/* ---- asynchronous copies ---- */
 
 static void copy_later(void *to, const void *from, int bytes_valid, int bytes) {
     sim_thread *const thread = sim_thread_running();
@@ -166,7 +165,7 @@ static void copy_later(void *to, const void *from, int bytes_valid, int bytes) {
         tandem_sim_fail_address("an asynchronous copy from %p to %p: both are multiples of %d",
                                 from, to, bytes);
     }
-    require_shared(*thread->home, to, static_cast<size_t>(bytes));
+    sim_require_shared(*thread->home, to, static_cast<size_t>(bytes), "an asynchronous copy to");
     sim_copy copy = {to, static_cast<size_t>(bytes), {0}};
     if (bytes_valid > 0) {
         memcpy(copy.bytes, from, static_cast<size_t>(bytes_valid));

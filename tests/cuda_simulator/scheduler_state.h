@@ -135,6 +135,9 @@ static inline sim_thread *sim_thread_running() {
     return static_cast<sim_thread *>(tandem_sim_self);
 }
 
+/* Fails the launch unless the bytes are in shared memory of the block; `what` says what wanted them. */
+void sim_require_shared(const sim_block &block, const void *place, size_t bytes, const char *what);
+
 /* Fills memory with numbers that are NaN as f32, f16 and bf16. */
 void sim_fill_with_nan(void *memory, size_t bytes);
 

@@ -148,6 +148,19 @@ T tandem_sim_shuffle_down(uint32_t mask, const T &value, unsigned lanes, int wid
 /* Bit l: `vote` of lane l was true. */
 uint32_t tandem_sim_ballot(uint32_t mask, bool vote);
 
+/* ---- tensor cores (tensor_words.cpp): what kernels/dialect_tensor.h says of its words ---- */
+
+/* ldmatrix.x4 and .trans: 16 bytes at `row`, of the block's shared memory, from each lane. */
+void tandem_sim_matrices_load(uint32_t (&r)[4], const void *row, bool turned);
+/* mma.sync, of all lanes of the warp: each sum goes on from d, k ascending, every step a multiplication and an addition in f32. */
+void tandem_sim_matrices_f16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1);
+void tandem_sim_matrices_bf16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1);
+void tandem_sim_matrices_f16_half(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t b);
+/* a_signed: A is of s8, else of u8. Sums wrap. */
+void tandem_sim_matrices_int(int (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1,
+                             bool a_signed);
+void tandem_sim_matrices_int_half(int &d0, int &d1, uint32_t a, uint32_t b, bool a_signed);
+
 /* ---- errors --------------------------------------------------------------------------------- */
 
 /* Ends the launch as CUDA_ERROR_LAUNCH_FAILED (or ILLEGAL_ADDRESS), and says why in the simulator's log. */

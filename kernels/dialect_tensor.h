@@ -1,0 +1,102 @@
+/* The dialect's words for tensor cores: matrices of a warp, for texts *.cu alone. Part of the texts that include it.
+ *
+ * All 32 lanes take part. g is lane / 4, t is lane % 4; a register holds two elements of 16 bits or four of 8, the first in its
+ * low bits. A tile of A has 16 rows and 32 bytes of K, one of B 32 bytes of K and 8 columns:
+ *
+ *   A (16×32 bytes)             K bytes 0–15   16–31         B (32 bytes × 8)       column g
+ *                  row g            a[0]        a[2]           K bytes 0–15           b[0]
+ *                  row g + 8        a[1]        a[3]                  16–31           b[1]
+ *
+ *   of each 16 bytes a lane has bytes 4·t … 4·t + 3.         D: d[0], d[1] row g, columns 2·t, 2·t + 1; d[2], d[3] row g + 8
+ *
+ * tdm_matrices_load(r, row)     four matrices of 8 rows of 16 bytes in shared memory, aligned to 16: lane l names row l % 8 of
+ *                               matrix l / 8; r[q] is what the lane has of matrix q: bytes 4·t … 4·t + 3 of row g
+ * tdm_matrices_load_turned      the same of the transposed matrices of 16-bit elements: elements g of rows 2·t and 2·t + 1
+ * tdm_matrices_f16(d, a, b)     d += A·B in f32, elements f16; _bf16 likewise, from compute capability 8.0 on
+ * tdm_matrices_s8(d, a, b)      d += A·B modulo 2^32, A and B of s8; _u8 with A of u8
+ *
+ * Before 8.0 an instruction takes half of K, and of 8-bit elements half of the rows; the _half words are those, the others are then
+ * made of them. How a sum of f32 is ordered and rounded inside one instruction is the hardware's affair (docs/numerics.md). */
+#ifndef TDM_DIALECT_TENSOR_H
+#define TDM_DIALECT_TENSOR_H
+
+#ifdef __CUDACC__
+
+#define TDM_TENSOR_LOAD_(name, form)                                                               \
+    TDM_DEVICE void name(uint(&r)[4], const void *row) {                                           \
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4" form ".shared.b16 {%0, %1, %2, %3}, [%4];"    \
+                     : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])                              \
+                     : "r"((uint)__cvta_generic_to_shared(row))                                    \
+                     : "memory");                                                                  \
+    }
+TDM_TENSOR_LOAD_(tdm_matrices_load, "")
+TDM_TENSOR_LOAD_(tdm_matrices_load_turned, ".trans")
+
+/* 8 bytes of K for 16-bit elements: rows g and g + 8 of A, half of K. */
+TDM_DEVICE void tdm_matrices_f16_half(float (&d)[4], uint a0, uint a1, uint b) {
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, "
+        "{%0, %1, %2, %3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a0), "r"(a1), "r"(b));
+}
+/* Half of K and half of the rows. */
+#define TDM_TENSOR_INT_HALF_(name, type)                                                           \
+    TDM_DEVICE void name(int &d0, int &d1, uint a, uint b) {                                       \
+        asm("mma.sync.aligned.m8n8k16.row.col.s32." type ".s8.s32 {%0, %1}, {%2}, {%3}, {%0, %1};" \
+            : "+r"(d0), "+r"(d1)                                                                   \
+            : "r"(a), "r"(b));                                                                     \
+    }
+TDM_TENSOR_INT_HALF_(tdm_matrices_s8_half, "s8")
+TDM_TENSOR_INT_HALF_(tdm_matrices_u8_half, "u8")
+
+#if __CUDA_ARCH__ >= 800
+#define TDM_TENSOR_(name, shape, types, T, letter)                                                 \
+    TDM_DEVICE void name(T(&d)[4], const uint(&a)[4], uint b0, uint b1) {                          \
+        asm("mma.sync.aligned." shape ".row.col." types " {%0, %1, %2, %3}, {%4, %5, %6, %7}, "    \
+            "{%8, %9}, {%0, %1, %2, %3};"                                                          \
+            : letter(d[0]), letter(d[1]), letter(d[2]), letter(d[3])                               \
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));                       \
+    }
+TDM_TENSOR_(tdm_matrices_f16, "m16n8k16", "f32.f16.f16.f32", float, "+f")
+TDM_TENSOR_(tdm_matrices_bf16, "m16n8k16", "f32.bf16.bf16.f32", float, "+f")
+TDM_TENSOR_(tdm_matrices_s8, "m16n8k32", "s32.s8.s8.s32", int, "+r")
+TDM_TENSOR_(tdm_matrices_u8, "m16n8k32", "s32.u8.s8.s32", int, "+r")
+#else
+#define TDM_TENSOR_OF_HALVES
+#endif
+
+#else /* the simulator: tests/cuda_simulator/tensor_words.cpp */
+
+#define tdm_matrices_load(r, row) tandem_sim_matrices_load(r, row, false)
+#define tdm_matrices_load_turned(r, row) tandem_sim_matrices_load(r, row, true)
+#define tdm_matrices_f16(d, a, b0, b1) tandem_sim_matrices_f16(d, a, b0, b1)
+#define tdm_matrices_bf16(d, a, b0, b1) tandem_sim_matrices_bf16(d, a, b0, b1)
+#define tdm_matrices_s8(d, a, b0, b1) tandem_sim_matrices_int(d, a, b0, b1, true)
+#define tdm_matrices_u8(d, a, b0, b1) tandem_sim_matrices_int(d, a, b0, b1, false)
+#define tdm_matrices_f16_half(d, a0, a1, b) tandem_sim_matrices_f16_half(d, a0, a1, b)
+#define tdm_matrices_s8_half(d0, d1, a, b) tandem_sim_matrices_int_half(d0, d1, a, b, true)
+#define tdm_matrices_u8_half(d0, d1, a, b) tandem_sim_matrices_int_half(d0, d1, a, b, false)
+
+#endif
+
+/* What the words are made of before 8.0. */
+TDM_DEVICE void tdm_matrices_f16_of_halves(float (&d)[4], const uint (&a)[4], uint b0, uint b1) {
+    tdm_matrices_f16_half(d, a[0], a[1], b0);
+    tdm_matrices_f16_half(d, a[2], a[3], b1);
+}
+#define TDM_TENSOR_INT_OF_HALVES_(name, half)                                                      \
+    TDM_DEVICE void name(int(&d)[4], const uint(&a)[4], uint b0, uint b1) {                        \
+        half(d[0], d[1], a[0], b0);                                                                \
+        half(d[0], d[1], a[2], b1);                                                                \
+        half(d[2], d[3], a[1], b0);                                                                \
+        half(d[2], d[3], a[3], b1);                                                                \
+    }
+TDM_TENSOR_INT_OF_HALVES_(tdm_matrices_s8_of_halves, tdm_matrices_s8_half)
+TDM_TENSOR_INT_OF_HALVES_(tdm_matrices_u8_of_halves, tdm_matrices_u8_half)
+#ifdef TDM_TENSOR_OF_HALVES
+#define tdm_matrices_f16(d, a, b0, b1) tdm_matrices_f16_of_halves(d, a, b0, b1)
+#define tdm_matrices_s8(d, a, b0, b1) tdm_matrices_s8_of_halves(d, a, b0, b1)
+#define tdm_matrices_u8(d, a, b0, b1) tdm_matrices_u8_of_halves(d, a, b0, b1)
+#endif
+
+#endif

@@ -1,0 +1,137 @@
+/* Matrices of a warp: what ldmatrix and mma.sync do, lane by lane. The places of elements are those of
+ * kernels/dialect_tensor.h. */
+#include "tests/cuda_simulator/scheduler_state.h"
+
+namespace {
+
+constexpr uint32_t ALL_LANES = 0xffffffffu;
+
+/* Row or column g and number t of the running lane. */
+int lane_g() {
+    return tandem_sim_self->lane / 4;
+}
+int lane_t() {
+    return tandem_sim_self->lane % 4;
+}
+
+float f32_of(uint32_t bits) {
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* Moved to the place of f32's bits, a f16 is 2^112 times too small, denormals too; of the largest exponent f32 has more. */
+float f16_of(uint32_t half) {
+    const uint32_t sign = (half & 0x8000u) << 16, rest = (half & 0x7fffu) << 13;
+    if (rest >= 0x7c00u << 13) {
+        return f32_of(sign | 0x7f800000u | rest);
+    }
+    return f32_of(sign) + (sign != 0 ? -1.0f : 1.0f) * f32_of(rest) * 0x1p112f;
+}
+float bf16_of(uint32_t half) {
+    return f32_of(half << 16);
+}
+
+struct row_gift {
+    unsigned char bytes[16];
+};
+/* A lane's registers of A and B. */
+struct matrices_gift {
+    uint32_t a[4], b[2];
+};
+
+/* d[c] goes on over the elements that lanes 4·row … of A and 4·column … of B have of 16 bytes of K. */
+template <float (*element)(uint32_t)>
+float sum_16_bytes(const tandem_sim_exchange<matrices_gift> &all, float d, int row, int a,
+                   int column, int b) {
+    for (int t = 0; t < 4; t++) {
+        const uint32_t x = all[row * 4 + t].a[a], y = all[column * 4 + t].b[b];
+        for (int bits = 0; bits < 32; bits += 16) {
+            d += element(x >> bits & 0xffffu) * element(y >> bits & 0xffffu);
+        }
+    }
+    return d;
+}
+
+uint32_t sum_16_bytes(const tandem_sim_exchange<matrices_gift> &all, uint32_t d, int row, int a,
+                      int column, int b, bool a_signed) {
+    for (int t = 0; t < 4; t++) {
+        const uint32_t x = all[row * 4 + t].a[a], y = all[column * 4 + t].b[b];
+        for (int bits = 0; bits < 32; bits += 8) {
+            const int byte = static_cast<int>(x >> bits & 0xffu);
+            const int of_a = a_signed ? static_cast<signed char>(byte) : byte;
+            d += static_cast<uint32_t>(of_a * static_cast<signed char>(y >> bits));
+        }
+    }
+    return d;
+}
+
+template <float (*element)(uint32_t)>
+void multiply(const char *word, float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+    const tandem_sim_exchange<matrices_gift> all(word, ALL_LANES,
+                                                 {{a[0], a[1], a[2], a[3]}, {b0, b1}});
+    for (int i = 0; i < 4; i++) {
+        const int column = lane_t() * 2 + i % 2;
+        d[i] = sum_16_bytes<element>(all, d[i], lane_g(), i / 2, column, 0);
+        d[i] = sum_16_bytes<element>(all, d[i], lane_g(), i / 2 + 2, column, 1);
+    }
+}
+
+} // namespace
+
+/* A row is read when its lane comes: what the others of the warp do to it later is not seen. */
+void tandem_sim_matrices_load(uint32_t (&r)[4], const void *row, bool turned) {
+    row_gift own;
+    if (reinterpret_cast<uintptr_t>(row) % sizeof own != 0) {
+        tandem_sim_fail_address("ldmatrix of a row at %p, which is no multiple of 16", row);
+    }
+    sim_require_shared(*sim_thread_running()->home, row, sizeof own, "ldmatrix of a row at");
+    memcpy(&own, row, sizeof own);
+    const tandem_sim_exchange<row_gift> all(turned ? "ldmatrix.trans" : "ldmatrix", ALL_LANES, own);
+    for (int q = 0; q < 4; q++) {
+        unsigned char bytes[4];
+        for (int x = 0; x < 4; x++) {
+            const int from = turned ? lane_t() * 2 + x / 2 : lane_g(),
+                      at = turned ? lane_g() * 2 + x % 2 : lane_t() * 4 + x;
+            bytes[x] = all[q * 8 + from].bytes[at];
+        }
+        memcpy(&r[q], bytes, sizeof bytes);
+    }
+}
+
+void tandem_sim_matrices_f16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+    multiply<f16_of>("mma.m16n8k16.f16", d, a, b0, b1);
+}
+void tandem_sim_matrices_bf16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+    multiply<bf16_of>("mma.m16n8k16.bf16", d, a, b0, b1);
+}
+
+void tandem_sim_matrices_f16_half(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t b) {
+    const tandem_sim_exchange<matrices_gift> all("mma.m16n8k8.f16", ALL_LANES,
+                                                 {{a0, a1, 0, 0}, {b, 0}});
+    for (int i = 0; i < 4; i++) {
+        d[i] = sum_16_bytes<f16_of>(all, d[i], lane_g(), i / 2, lane_t() * 2 + i % 2, 0);
+    }
+}
+
+void tandem_sim_matrices_int(int (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1,
+                             bool a_signed) {
+    const tandem_sim_exchange<matrices_gift> all(a_signed ? "mma.m16n8k32.s8" : "mma.m16n8k32.u8",
+                                                 ALL_LANES, {{a[0], a[1], a[2], a[3]}, {b0, b1}});
+    for (int i = 0; i < 4; i++) {
+        const int column = lane_t() * 2 + i % 2;
+        const uint32_t half =
+            sum_16_bytes(all, static_cast<uint32_t>(d[i]), lane_g(), i / 2, column, 0, a_signed);
+        d[i] = static_cast<int>(sum_16_bytes(all, half, lane_g(), i / 2 + 2, column, 1, a_signed));
+    }
+}
+
+void tandem_sim_matrices_int_half(int &d0, int &d1, uint32_t a, uint32_t b, bool a_signed) {
+    const tandem_sim_exchange<matrices_gift> all(a_signed ? "mma.m8n8k16.s8" : "mma.m8n8k16.u8",
+                                                 ALL_LANES, {{a, 0, 0, 0}, {b, 0}});
+    int *const d[2] = {&d0, &d1};
+    for (int i = 0; i < 2; i++) {
+        *d[i] = static_cast<int>(sum_16_bytes(all, static_cast<uint32_t>(*d[i]), lane_g(), 0,
+                                              lane_t() * 2 + i, 0, a_signed));
+    }
+}

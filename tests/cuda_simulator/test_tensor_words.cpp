@@ -1,0 +1,337 @@
+// The words for tensor cores, as host code, against the formulas of the PTX ISA's chapters "Matrix Fragments for mma.*" and
+// "ldmatrix": which element of which matrix is in which register of which lane. The matrices have no symmetry.
+#include <cmath>
+#include <csetjmp>
+#include <cstdarg>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+extern "C" {
+#include <cmocka.h>
+}
+
+#include "dialect_cxx.h"
+
+#include "dialect_tensor.h"
+
+#include "tests/cuda_simulator/scheduler.h"
+
+/* ---- the formulas ---- */
+
+enum {
+    LANES = 32,
+    ROWS = 16,
+    COLUMNS = 8,
+    MOST_K = 32
+};
+
+struct place {
+    int row, column;
+};
+static int group_of(int lane) {
+    return lane >> 2;
+}
+static int in_group(int lane) {
+    return lane % 4;
+}
+
+/* Element i of a lane's fragment of A and B, 16-bit elements: m16n8k16, and its first four and two for m16n8k8. */
+static place a_place_16(int lane, int i) {
+    const bool upper = i < 2 || (i >= 4 && i < 6);
+    return {upper ? group_of(lane) : group_of(lane) + 8,
+            in_group(lane) * 2 + (i & 1) + (i < 4 ? 0 : 8)};
+}
+static place b_place_16(int lane, int i) {
+    return {in_group(lane) * 2 + (i & 1) + (i < 2 ? 0 : 8), group_of(lane)};
+}
+/* 8-bit elements: m16n8k32. */
+static place a_place_8(int lane, int i) {
+    const bool upper = i < 4 || (i >= 8 && i < 12);
+    return {upper ? group_of(lane) : group_of(lane) + 8,
+            in_group(lane) * 4 + (i & 3) + (i < 8 ? 0 : 16)};
+}
+static place b_place_8(int lane, int i) {
+    return {in_group(lane) * 4 + (i & 3) + (i < 4 ? 0 : 16), group_of(lane)};
+}
+/* Sums of all shapes with 16 rows. */
+static place d_place(int lane, int i) {
+    return {i < 2 ? group_of(lane) : group_of(lane) + 8, in_group(lane) * 2 + (i & 1)};
+}
+
+/* ---- kernels: a warp each ---- */
+
+struct registers {
+    uint32_t a[4], b[2];
+    float f[4];
+    int s[4];
+};
+
+enum word {
+    F16,
+    BF16,
+    F16_HALF,
+    F16_OF_HALVES,
+    S8,
+    U8,
+    S8_HALF,
+    U8_HALF,
+    S8_OF_HALVES,
+    U8_OF_HALVES
+};
+
+static void multiply(registers *of_lanes, int word) {
+    registers &r = of_lanes[tandem_sim_self->lane];
+    switch (word) {
+    case F16:
+        tdm_matrices_f16(r.f, r.a, r.b[0], r.b[1]);
+        break;
+    case BF16:
+        tdm_matrices_bf16(r.f, r.a, r.b[0], r.b[1]);
+        break;
+    case F16_HALF:
+        tdm_matrices_f16_half(r.f, r.a[0], r.a[1], r.b[0]);
+        break;
+    case F16_OF_HALVES:
+        tdm_matrices_f16_of_halves(r.f, r.a, r.b[0], r.b[1]);
+        break;
+    case S8:
+        tdm_matrices_s8(r.s, r.a, r.b[0], r.b[1]);
+        break;
+    case U8:
+        tdm_matrices_u8(r.s, r.a, r.b[0], r.b[1]);
+        break;
+    case S8_HALF:
+        tdm_matrices_s8_half(r.s[0], r.s[1], r.a[0], r.b[0]);
+        break;
+    case U8_HALF:
+        tdm_matrices_u8_half(r.s[0], r.s[1], r.a[0], r.b[0]);
+        break;
+    case S8_OF_HALVES:
+        tdm_matrices_s8_of_halves(r.s, r.a, r.b[0], r.b[1]);
+        break;
+    default:
+        tdm_matrices_u8_of_halves(r.s, r.a, r.b[0], r.b[1]);
+    }
+}
+TANDEM_SIM_REGISTER(multiply, "multiply", LANES, 1, 1, 0);
+
+/* Copies the four matrices to shared memory, their rows in another order, and loads them from there. */
+enum {
+    ROW_ELEMENTS = 8,
+    MATRIX_ELEMENTS = 64,
+    MATRICES = 4
+};
+static void load(const ushort *matrices, registers *of_lanes, int turned, int shift, int outside) {
+    TDM_LOCAL_ARRAY(ushort, tile, MATRICES * MATRIX_ELEMENTS + ROW_ELEMENTS);
+    const int lane = tandem_sim_self->lane, at = lane * 5 % LANES * ROW_ELEMENTS;
+    for (int x = 0; x < ROW_ELEMENTS; x++)
+        tile[at + x] = matrices[lane * ROW_ELEMENTS + x];
+    tdm_warp_barrier();
+    const void *const row = outside ? matrices : tile + at + shift;
+    if (turned)
+        tdm_matrices_load_turned(of_lanes[lane].a, row);
+    else
+        tdm_matrices_load(of_lanes[lane].a, row);
+}
+TANDEM_SIM_REGISTER(load, "load", LANES, 1, 1, 0);
+
+template <typename... Values>
+static sim_outcome run(sim_worker &worker, const char *kernel, Values... values) {
+    void *const pointers[] = {static_cast<void *>(&values)...};
+    const sim_launch launch = {
+        sim_kernel_find(kernel), pointers, {LANES, 1, 1}, {1, 1, 1}, {1, 1, 1}, 0, 48 * 1024};
+    assert_non_null(launch.kernel);
+    return worker.run(launch);
+}
+
+/* ---- loads ---- */
+
+static void loads_give_each_lane_its_part(void **) {
+    sim_worker worker;
+    ushort matrices[MATRICES * MATRIX_ELEMENTS];
+    for (int i = 0; i < MATRICES * MATRIX_ELEMENTS; i++)
+        matrices[i] = static_cast<ushort>(i * 257 + 3);
+    for (int turned = 0; turned < 2; turned++) {
+        registers lanes[LANES] = {};
+        assert_int_equal(
+            run(worker, "load", static_cast<const ushort *>(matrices), +lanes, turned, 0, 0),
+            SIM_DONE);
+        for (int lane = 0; lane < LANES; lane++)
+            for (int q = 0; q < MATRICES; q++)
+                for (int x = 0; x < 2; x++) {
+                    const int line = group_of(lane), along = in_group(lane) * 2 + x;
+                    const int element = turned ? along * 8 + line : line * 8 + along;
+                    assert_int_equal(lanes[lane].a[q] >> (16 * x) & 0xffff,
+                                     matrices[q * MATRIX_ELEMENTS + element]);
+                }
+    }
+}
+
+static void wrong_loads_fail(void **) {
+    sim_worker worker;
+    alignas(16) const ushort matrices[MATRICES * MATRIX_ELEMENTS] = {};
+    registers lanes[LANES] = {};
+    const ushort *const from = matrices;
+    assert_int_equal(run(worker, "load", from, +lanes, 0, 4, 0), SIM_ILLEGAL_ADDRESS);
+    assert_non_null(strstr(worker.message().c_str(), "no multiple of 16"));
+    assert_int_equal(run(worker, "load", from, +lanes, 1, 0, 1), SIM_ILLEGAL_ADDRESS);
+    assert_non_null(strstr(worker.message().c_str(), "not in the block's shared memory"));
+}
+
+/* ---- products of 16-bit elements ---- */
+
+static uint64_t state = 20251123;
+static int random_below(int end) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return static_cast<int>((state >> 33) % static_cast<uint64_t>(end));
+}
+
+typedef float widen(ushort bits);
+typedef ushort narrow(float x);
+
+static uint32_t two(ushort low, ushort high) {
+    return low | static_cast<uint32_t>(high) << 16;
+}
+
+struct matrices_16 {
+    float a[ROWS][16], b[16][COLUMNS], d[ROWS][COLUMNS];
+};
+
+/* d goes on over k, ascending, each step a product and a sum. */
+static void multiply_plainly(matrices_16 &m, int k) {
+    for (int i = 0; i < ROWS; i++)
+        for (int j = 0; j < COLUMNS; j++)
+            for (int p = 0; p < k; p++)
+                m.d[i][j] += m.a[i][p] * m.b[p][j];
+}
+
+static void check_16(int word, int k, const matrices_16 &given, narrow *bits) {
+    sim_worker worker;
+    registers lanes[LANES] = {};
+    matrices_16 m = given;
+    for (int lane = 0; lane < LANES; lane++) {
+        ushort a[8] = {}, b[4] = {};
+        for (int i = 0; i < k / 2; i++) {
+            const place at = a_place_16(lane, i);
+            a[i] = bits(m.a[at.row][at.column]);
+        }
+        for (int i = 0; i < k / 4; i++) {
+            const place at = b_place_16(lane, i);
+            b[i] = bits(m.b[at.row][at.column]);
+        }
+        for (int r = 0; r < 4; r++) {
+            lanes[lane].a[r] = two(a[2 * r], a[2 * r + 1]);
+            const place at = d_place(lane, r);
+            lanes[lane].f[r] = m.d[at.row][at.column];
+        }
+        lanes[lane].b[0] = two(b[0], b[1]);
+        lanes[lane].b[1] = two(b[2], b[3]);
+    }
+    assert_int_equal(run(worker, "multiply", +lanes, word), SIM_DONE);
+    multiply_plainly(m, k);
+    for (int lane = 0; lane < LANES; lane++)
+        for (int i = 0; i < 4; i++) {
+            const place at = d_place(lane, i);
+            const float expected = m.d[at.row][at.column], got = lanes[lane].f[i];
+            if (std::isnan(expected))
+                assert_true(std::isnan(got));
+            else
+                assert_int_equal(tdm_float_bits(got), tdm_float_bits(expected));
+        }
+}
+
+static matrices_16 random_16(narrow *bits, widen *value, int which) {
+    static const ushort special[] = {0x0001, 0x83ff, 0x7bff, 0x0400,
+                                     0x8000, 0x7c00, 0xfc00, 0x7e01};
+    matrices_16 m;
+    for (int i = 0; i < 16 * 16; i++)
+        (&m.a[0][0])[i] = value(bits(static_cast<float>(random_below(4001) - 2000) / 512));
+    for (int i = 0; i < 16 * COLUMNS; i++)
+        (&m.b[0][0])[i] = value(bits(static_cast<float>(random_below(4001) - 2000) / 300));
+    for (int i = 0; i < ROWS * COLUMNS; i++)
+        (&m.d[0][0])[i] = static_cast<float>(random_below(1000000) - 500000) / 7;
+    for (int i = 0; which > 0 && i < 8; i++)
+        m.a[random_below(ROWS)][random_below(16)] = value(special[i]);
+    return m;
+}
+
+static void sums_of_16_bits(void **) {
+    for (int which = 0; which < 20; which++) {
+        const matrices_16 f16 = random_16(tdm_cxx_f16_narrow, tdm_cxx_f16_widen, which % 2);
+        const matrices_16 bf16 = random_16(tdm_cxx_bf16_narrow, tdm_cxx_bf16_widen, which % 2);
+        check_16(F16, 16, f16, tdm_cxx_f16_narrow);
+        check_16(BF16, 16, bf16, tdm_cxx_bf16_narrow);
+        check_16(F16_HALF, 8, f16, tdm_cxx_f16_narrow);
+        check_16(F16_OF_HALVES, 16, f16, tdm_cxx_f16_narrow);
+    }
+}
+
+/* ---- products of 8-bit elements ---- */
+
+struct matrices_8 {
+    int a[ROWS][MOST_K], b[MOST_K][COLUMNS];
+    uint32_t d[ROWS][COLUMNS];
+};
+
+static void put_byte(uint32_t *words, int i, int value) {
+    words[i / 4] |= (static_cast<uint32_t>(value) & 0xffu) << (i % 4 * 8);
+}
+
+/* m16n8k32, or m8n8k16 of which a lane has the first four elements and two sums. */
+static void check_8(int word, bool half, bool a_signed) {
+    sim_worker worker;
+    registers lanes[LANES] = {};
+    matrices_8 m;
+    const int k = half ? 16 : 32, rows = half ? 8 : ROWS;
+    for (int i = 0; i < ROWS * MOST_K; i++)
+        (&m.a[0][0])[i] = random_below(256) - (a_signed ? 128 : 0);
+    for (int i = 0; i < MOST_K * COLUMNS; i++)
+        (&m.b[0][0])[i] = random_below(256) - 128;
+    for (int i = 0; i < ROWS * COLUMNS; i++)
+        (&m.d[0][0])[i] = static_cast<uint32_t>(random_below(0x7fffffff)) * 2u; /* near the ends */
+    for (int lane = 0; lane < LANES; lane++) {
+        for (int i = 0; i < k / 2; i++) {
+            const place at = a_place_8(lane, i);
+            if (at.row < rows && at.column < k && (!half || i < 4))
+                put_byte(lanes[lane].a, i, m.a[at.row][at.column]);
+        }
+        for (int i = 0; i < k / 4; i++) {
+            const place at = b_place_8(lane, i);
+            put_byte(lanes[lane].b, i, m.b[at.row][at.column]);
+        }
+        for (int i = 0; i < 4; i++)
+            lanes[lane].s[i] = static_cast<int>(m.d[d_place(lane, i).row][d_place(lane, i).column]);
+    }
+    assert_int_equal(run(worker, "multiply", +lanes, word), SIM_DONE);
+    for (int lane = 0; lane < LANES; lane++)
+        for (int i = 0; i < (half ? 2 : 4); i++) {
+            const place at = d_place(lane, i);
+            uint32_t sum = m.d[at.row][at.column];
+            for (int p = 0; p < k; p++)
+                sum += static_cast<uint32_t>(m.a[at.row][p] * m.b[p][at.column]);
+            assert_int_equal(static_cast<uint32_t>(lanes[lane].s[i]), sum);
+        }
+}
+
+static void sums_of_8_bits(void **) {
+    for (int times = 0; times < 5; times++) {
+        check_8(S8, false, true);
+        check_8(U8, false, false);
+        check_8(S8_HALF, true, true);
+        check_8(U8_HALF, true, false);
+        check_8(S8_OF_HALVES, false, true);
+        check_8(U8_OF_HALVES, false, false);
+    }
+}
+
+int main() {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(loads_give_each_lane_its_part),
+        cmocka_unit_test(wrong_loads_fail),
+        cmocka_unit_test(sums_of_16_bits),
+        cmocka_unit_test(sums_of_8_bits),
+    };
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}
