@@ -246,7 +246,8 @@ typedef struct tdm_backend {
     tdm_status (*launch)(tdm_bk_stream *stream, const char *operation, tdm_bk_kernel *kernel,
                          const tdm_launch *launch);
     /* Run `function(user)` in stream order on a thread of the driver; it calls nothing of the library that reaches the
-     * driver, and waits for none of its work. Optional: only with TDM_CAP_HOST_TASK. */
+     * driver, and waits for none of its work. A task that was accepted is run exactly once, also where work before it failed;
+     * where the device is lost, inside stream_wait or stream_destroy. Optional: only with TDM_CAP_HOST_TASK. */
     tdm_status (*host_task)(tdm_bk_stream *stream, const char *operation,
                             void (*function)(void *user), void *user);
 

@@ -80,8 +80,12 @@ typedef struct tdm_cuda_names {
     bool more;
 } tdm_cuda_names;
 
+/* The host tasks of a stream, see cuda_host_task.c. */
+typedef struct tdm_cuda_tasks tdm_cuda_tasks;
+
 struct tdm_bk_stream {
     tdm_bk_device *device;
+    tdm_cuda_tasks *tasks; /* NULL before the first */
     CUstream stream;
     tdm_cuda_names names; /* enqueued since the last wait; the driver tells no more of a failure */
     bool has_work;        /* counted in the device's streams_with_work */
@@ -142,6 +146,10 @@ tdm_status tdm_cuda_enqueue_fail(const tdm_bk_stream *stream, CUresult code, con
                                  const char *call);
 tdm_status tdm_cuda_host_task(tdm_bk_stream *stream, const char *operation,
                               void (*function)(void *user), void *user);
+/* The device is lost: run here what the driver has not begun, and never will. NULL is accepted. */
+void tdm_cuda_tasks_abandon(tdm_cuda_tasks *tasks);
+/* The stream is gone; what the driver still has to run keeps what it needs. NULL is accepted. */
+void tdm_cuda_tasks_close(tdm_cuda_tasks *tasks);
 
 tdm_status tdm_cuda_event_record(tdm_bk_stream *stream, bool timed, tdm_bk_event **event);
 void tdm_cuda_event_destroy(tdm_bk_event *event);

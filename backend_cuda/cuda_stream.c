@@ -59,11 +59,18 @@ void tdm_cuda_stream_forget(tdm_bk_stream *stream, CUresult code) {
 }
 
 void tdm_cuda_stream_destroy(tdm_bk_stream *stream) {
-    if (tdm_cuda_enter_always(stream->device) == CUDA_SUCCESS) {
-        tdm_cuda_stream_forget(stream, wait_for_all(stream));
+    CUresult code = tdm_cuda_enter_always(stream->device);
+    const bool entered = code == CUDA_SUCCESS;
+    if (entered)
+        code = wait_for_all(stream);
+    if (tdm_cuda_status(code) == TDM_DEVICE_LOST)
+        tdm_cuda_tasks_abandon(stream->tasks);
+    if (entered) {
+        tdm_cuda_stream_forget(stream, code);
         CUDA_RELEASE(stream->device->api, cuStreamDestroy, stream->stream);
         tdm_cuda_leave(stream->device);
     }
+    tdm_cuda_tasks_close(stream->tasks);
     tdm_host_free(stream);
 }
 
@@ -154,26 +161,17 @@ static tdm_status work_failure(const tdm_bk_stream *stream, CUresult code,
 tdm_status tdm_cuda_stream_wait(tdm_bk_stream *stream, const char **failed_operation) {
     *failed_operation = NULL;
     CUresult code = tdm_cuda_enter_always(stream->device);
-    if (code != CUDA_SUCCESS)
+    const bool entered = code == CUDA_SUCCESS;
+    if (entered) {
+        code = wait_for_all(stream);
+        tdm_cuda_leave(stream->device);
+    }
+    if (tdm_cuda_status(code) == TDM_DEVICE_LOST)
+        tdm_cuda_tasks_abandon(stream->tasks);
+    if (!entered)
         return tdm_cuda_fail(code, "stream", "cuCtxPushCurrent");
-    code = wait_for_all(stream);
-    tdm_cuda_leave(stream->device);
     const tdm_status status =
         code == CUDA_SUCCESS ? TDM_OK : work_failure(stream, code, failed_operation);
     tdm_cuda_stream_forget(stream, code);
     return status;
-}
-
-tdm_status tdm_cuda_host_task(tdm_bk_stream *stream, const char *operation,
-                              void (*function)(void *user), void *user) {
-    const tdm_status status = tdm_cuda_enter(stream->device, operation);
-    if (status != TDM_OK)
-        return status;
-    const CUresult code =
-        CUDA_CALL(stream->device->api, cuLaunchHostFunc, stream->stream, function, user);
-    tdm_cuda_leave(stream->device);
-    if (code != CUDA_SUCCESS)
-        return tdm_cuda_enqueue_fail(stream, code, operation, "cuLaunchHostFunc");
-    tdm_cuda_stream_note(stream, operation);
-    return TDM_OK;
 }

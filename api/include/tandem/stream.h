@@ -52,6 +52,8 @@ TDM_API tdm_status tdm_stream_clear_failure(tdm_stream *stream);
 /*
  * Run a host function in stream order: after what was enqueued before, before what is enqueued
  * after. The function runs in a thread of the driver or of the library and must not call Tandem.
+ * It runs exactly once where the call succeeds, also where work before it failed; where the device is lost it
+ * runs at the latest in the wait that tells so, or in tdm_stream_destroy, on that thread.
  * user must stay valid until then. Statuses: TDM_BAD_ARGUMENT, TDM_OUT_OF_HOST_MEMORY, the stream's
  * failure. Not blocking where the device has TDM_CAP_HOST_TASK; elsewhere the call waits for the
  * stream and runs the function itself. Since 0.1.
