@@ -15,7 +15,7 @@
 
 enum {
     SCHEMA_MAJOR = 1,
-    MAX_ROWS = 100000
+    MAX_ROWS = 20000
 };
 
 static int differs(double given, double expected) {

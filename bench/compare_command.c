@@ -1,0 +1,134 @@
+/* `tandem compare`: results of several devices side by side. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cjson/cJSON.h>
+
+#include "bench/bench_commands.h"
+#include "bench/cli_options.h"
+#include "bench/compare_report.h"
+#include "bench/results_json.h"
+
+static const char command_name[] = "tandem compare";
+
+typedef struct compare_options {
+    const char *json;
+    double margin; /* percent */
+    int force;
+} compare_options;
+
+typedef struct compare_state {
+    results_file files[COMPARE_MAX_COLUMNS];
+    size_t file_count;
+    compare_table table;
+    compare_differences differences;
+} compare_state;
+
+static int fail(const char *reason) {
+    fprintf(stderr, "%s: %s\n", command_name, reason);
+    return CLI_EXIT_FAILED;
+}
+
+static int read_files(compare_state *state, char **paths, size_t count) {
+    file_error error;
+    for (size_t i = 0; i < count; i++) {
+        if (results_read(paths[i], &state->files[i], &error) != 0)
+            return fail(error.text);
+        state->file_count++;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (compare_add_columns(&state->table, &state->files[i]) != 0)
+            return fail("the files describe more than ten devices");
+    }
+    if (state->table.column_count < 2)
+        return fail("one device alone has nothing to be compared with");
+    return CLI_EXIT_OK;
+}
+
+static void tell_refusals(const compare_state *state) {
+    for (size_t i = 0; i < state->differences.count; i++) {
+        const compare_difference *const item = &state->differences.items[i];
+        if (item->refused)
+            fprintf(stderr, "%s: %s has %s %s '%s', and %s has '%s'\n", command_name,
+                    state->table.columns[0].file->name, item->place, item->key, item->base,
+                    state->table.columns[item->column].file->name, item->other);
+    }
+    fprintf(stderr, "%s: such figures do not mean the same; --force compares them all the same\n",
+            command_name);
+}
+
+static int write_report(const compare_state *state, const compare_options *options) {
+    const compare_report report = {&state->table, &state->differences, options->margin / 100};
+    int code = CLI_EXIT_OK;
+    if (options->json != NULL) {
+        cJSON *const json = compare_json(&report);
+        if (results_write_json(json, command_name, options->json) != 0)
+            code = CLI_EXIT_FAILED;
+        cJSON_Delete(json);
+    }
+    if (options->json == NULL || strcmp(options->json, "-") != 0)
+        compare_print(&report, stdout);
+    return code;
+}
+
+static int run_with(compare_state *state, const compare_options *options, char **paths,
+                    size_t count) {
+    if (results_check_path(command_name, options->json) != 0)
+        return CLI_EXIT_FAILED;
+    const int code = read_files(state, paths, count);
+    if (code != CLI_EXIT_OK)
+        return code;
+    if (compare_environments(&state->table, &state->differences) != 0)
+        return fail("out of memory");
+    if (state->differences.refused > 0 && !options->force) {
+        tell_refusals(state);
+        return CLI_EXIT_FAILED;
+    }
+    if (compare_match(&state->table, options->margin / 100) != 0)
+        return fail("out of memory");
+    if (state->table.matched == 0)
+        return fail("no two devices have a row in common that is ok");
+    return write_report(state, options);
+}
+
+int compare_command(int argc, char **argv) {
+    compare_options given = {.margin = 100 * RATIO_MARGIN};
+    const cli_option options[] = {
+        CLI_JSON_OPTION(&given.json),
+        {"margin", CLI_NUMBER, &given.margin, "PERCENT",
+         "speeds that differ by no more are the same; 3 by default", NULL, 0, 100},
+        {"force", CLI_FLAG, &given.force, NULL,
+         "compare also what differs in the library's version or in the pattern of the data", NULL,
+         0, 0},
+    };
+    const cli_command command = {
+        .name = command_name,
+        .summary = "put results of several devices side by side",
+        .arguments = "FILE FILE [FILE...]",
+        .min_arguments = 1,
+        .max_arguments = COMPARE_MAX_COLUMNS,
+        .options = options,
+        .option_count = sizeof options / sizeof options[0],
+        .notes = "Files are what tandem bench --json and tandem report write; a file of several "
+                 "devices is a column for each.\n"
+                 "A share behind a rate is that of the device's datasheet, with ! where it is "
+                 "above 100 %. The rules of the verdicts\n"
+                 "stand in docs/compare.md. Exit code 1: a file cannot be used, or the files have "
+                 "nothing in common.",
+    };
+    int first = 0;
+    const cli_outcome outcome = cli_parse(&command, argc, argv, &first);
+    if (outcome != CLI_RUN)
+        return cli_exit_code(outcome);
+    compare_state *const state = calloc(1, sizeof *state);
+    if (state == NULL)
+        return fail("out of memory");
+    const int code = run_with(state, &given, argv + first, (size_t)(argc - first));
+    compare_release(&state->table);
+    compare_differences_release(&state->differences);
+    for (size_t i = 0; i < state->file_count; i++)
+        results_file_release(&state->files[i]);
+    free(state);
+    return code;
+}

@@ -1,0 +1,311 @@
+#include "bench/compare_report.h"
+
+#include <math.h>
+#include <string.h>
+
+#include <cjson/cJSON.h>
+
+#include "bench/results_json.h"
+#include "bench/table_print.h"
+
+/* ---- texts ----------------------------------------------------------------------------------------- */
+
+void compare_rate_text(const compare_cell *cell, char *text, size_t size) {
+    const int streams = strcmp(cell->row->suite, "gemv") == 0;
+    const double rate =
+        isnan(cell->gflops) || (streams && !isnan(cell->gbs)) ? cell->gbs : cell->gflops;
+    const char *const unit = rate == cell->gflops ? "GFLOP/s" : "GB/s";
+    const double shown = isnan(rate) ? cell->median_s * 1e6 : rate;
+    snprintf(text, size, "%.*f %s",
+             shown >= 100  ? 0
+             : shown >= 10 ? 1
+                           : 2,
+             shown, isnan(rate) ? "us" : unit);
+}
+
+void compare_cell_note(const compare_cell *cell, char *text, size_t size) {
+    text[0] = '\0';
+    if (cell->row == NULL)
+        snprintf(text, size, "no such row");
+    else if (cell->repeats == 0)
+        snprintf(text, size, "%s%s%s", cell->row->status == RESULT_FAILED ? "failed" : "skipped",
+                 cell->row->reason == NULL ? "" : ": ",
+                 cell->row->reason == NULL ? "" : cell->row->reason);
+    else if (compare_above_sheet(cell))
+        snprintf(text, size, "above its datasheet");
+    else if (cell->other_work)
+        snprintf(text, size, "counts other work");
+    else if (cell->samples.count < RATIO_MIN_SAMPLES)
+        snprintf(text, size, "too few samples");
+    else if (cell->row->note != NULL)
+        snprintf(text, size, "%s", cell->row->note);
+}
+
+static const char *known(const char *text) {
+    return text == NULL ? "unknown" : text;
+}
+
+/* ---- for people ------------------------------------------------------------------------------------ */
+
+static void print_columns(const compare_report *report, FILE *file) {
+    for (size_t c = 0; c < report->table->column_count; c++) {
+        const compare_column *const column = &report->table->columns[c];
+        fprintf(file, "%c = %s, measured %s by %s (%s)\n", column->label,
+                compare_device_name(column), known(column->file->created),
+                known(results_fact_text(&column->file->library, "version")), column->file->name);
+        if (column->sheet != NULL)
+            fprintf(file, "    datasheet: %s, %s, %.4g GB/s (%s, %s, confidence %c)\n",
+                    column->sheet->name, column->sheet->memory_type,
+                    column->sheet->values[DATASHEET_DRAM_GBS].value,
+                    column->sheet->values[DATASHEET_DRAM_GBS].source->title,
+                    column->sheet->values[DATASHEET_DRAM_GBS].source->date,
+                    column->sheet->values[DATASHEET_DRAM_GBS].confidence);
+    }
+}
+
+static void print_differences(const compare_report *report, FILE *file) {
+    for (size_t i = 0; i < report->differences->count; i++) {
+        const compare_difference *const item = &report->differences->items[i];
+        fprintf(file, "unlike%s: %s %s: A %s, %c %s\n", item->refused ? " (forced)" : "",
+                item->place, item->key, known(item->base),
+                report->table->columns[item->column].label, known(item->other));
+    }
+}
+
+static void add_cell(text_table *table, const compare_cell *cell, int is_base) {
+    char rate[32] = "-";
+    char share[24] = "";
+    const double reached = compare_share(cell);
+    if (cell->repeats > 0)
+        compare_rate_text(cell, rate, sizeof rate);
+    if (!isnan(reached))
+        snprintf(share, sizeof share, " (%.0f %%%s)", 100 * reached,
+                 compare_above_sheet(cell) ? "!" : "");
+    table_cell(table, "%s%s", rate, share);
+    if (is_base)
+        return;
+    if (isnan(cell->ratio.ratio))
+        table_cell(table, "-");
+    else
+        table_cell(table, "%.2fx [%.2f, %.2f] %s", cell->ratio.ratio, cell->ratio.low,
+                   cell->ratio.high, ratio_verdict_name(cell->ratio.verdict));
+}
+
+static void add_notes(text_table *table, const compare_table *all, const compare_case *item) {
+    char notes[256] = "";
+    for (size_t c = 0; c < all->column_count; c++) {
+        char note[128];
+        compare_cell_note(&item->cells[c], note, sizeof note);
+        const size_t used = strlen(notes);
+        if (note[0] != '\0')
+            snprintf(notes + used, sizeof notes - used, "%s%c: %s", used == 0 ? "" : "; ",
+                     all->columns[c].label, note);
+    }
+    table_cell(table, "%s", notes);
+}
+
+static text_table *case_table(const compare_table *all) {
+    char headings[512] = "suite|case|impl|how";
+    for (size_t c = 0; c < all->column_count; c++) {
+        const size_t used = strlen(headings);
+        snprintf(headings + used, sizeof headings - used, c == 0 ? "|>%c" : "|>%c|>%c is",
+                 all->columns[c].label, all->columns[c].label);
+    }
+    const size_t used = strlen(headings);
+    snprintf(headings + used, sizeof headings - used, "|note");
+    return table_create(headings);
+}
+
+static void print_cases(const compare_report *report, FILE *file) {
+    const compare_table *const all = report->table;
+    text_table *const table = case_table(all);
+    for (size_t i = 0; i < all->case_count; i++) {
+        const compare_case *const item = &all->cases[i];
+        table_cell(table, "%s", item->row->suite);
+        table_cell(table, "%s", item->row->case_name);
+        table_cell(table, "%s", item->row->impl);
+        table_cell(table, "%s %s", item->row->mode == NULL ? "" : item->row->mode,
+                   item->row->packing == NULL ? "" : item->row->packing);
+        for (size_t c = 0; c < all->column_count; c++)
+            add_cell(table, &item->cells[c], c == 0);
+        add_notes(table, all, item);
+    }
+    table_print(table, file);
+    table_destroy(table);
+}
+
+static void print_means(const compare_report *report, FILE *file) {
+    for (size_t i = 0; i < report->table->mean_count; i++) {
+        const compare_mean *const mean = &report->table->means[i];
+        if (mean->cases == 0)
+            continue;
+        fprintf(file,
+                "%s, %s: %c is %.3fx [%.3f, %.3f] as fast as A, geometric mean of %zu cases: %s "
+                "(%zu faster, %zu slower, %zu the same, %zu ambiguous)\n",
+                mean->suite, mean->impl, report->table->columns[mean->column].label,
+                mean->mean.ratio, mean->mean.low, mean->mean.high, mean->cases,
+                ratio_verdict_name(mean->mean.verdict), mean->verdicts[VERDICT_FASTER],
+                mean->verdicts[VERDICT_SLOWER], mean->verdicts[VERDICT_SAME],
+                mean->verdicts[VERDICT_AMBIGUOUS]);
+    }
+    fprintf(file,
+            "ratios: median over median, 95 %% interval of %d bootstrap resamples; speeds "
+            "within %.3g %% are the same\n",
+            RATIO_RESAMPLES, 100 * report->margin);
+}
+
+void compare_print(const compare_report *report, FILE *file) {
+    print_columns(report, file);
+    print_differences(report, file);
+    print_cases(report, file);
+    print_means(report, file);
+}
+
+/* ---- for programs ---------------------------------------------------------------------------------- */
+
+static cJSON *sheet_json(const datasheet *sheet) {
+    if (sheet == NULL)
+        return cJSON_CreateNull();
+    cJSON *const json = cJSON_CreateObject();
+    results_put_text(json, "name", sheet->name);
+    results_put_text(json, "memory_type", sheet->memory_type);
+    for (int field = 0; field < DATASHEET_FIELDS; field++) {
+        static const char *const math[] = {NULL, "dense", "sparse"};
+        const datasheet_value *const value = &sheet->values[field];
+        if (value->source == NULL)
+            continue;
+        const char letter[] = {value->confidence, '\0'};
+        cJSON *const item = cJSON_AddObjectToObject(json, datasheet_field_name(field));
+        results_put_number(item, "value", value->value);
+        results_put_text(item, "unit", datasheet_field_unit(field));
+        results_put_text(item, "source", value->source->title);
+        results_put_text(item, "address", value->source->address);
+        results_put_text(item, "date", value->source->date);
+        results_put_text(item, "confidence", letter);
+        results_put_text(item, "math", math[value->math]);
+        results_put_text(item, "accumulator", value->accumulator);
+    }
+    return json;
+}
+
+static void add_columns_json(cJSON *root, const compare_table *table) {
+    cJSON *const list = cJSON_AddArrayToObject(root, "devices");
+    for (size_t c = 0; c < table->column_count; c++) {
+        const compare_column *const column = &table->columns[c];
+        const char label[] = {column->label, '\0'};
+        cJSON *const item = cJSON_CreateObject();
+        results_put_text(item, "label", label);
+        results_put_text(item, "name", compare_device_name(column));
+        results_put_text(item, "file", column->file->name);
+        results_put_text(item, "schema", column->file->schema);
+        results_put_text(item, "created", column->file->created);
+        results_put_text(item, "version", results_fact_text(&column->file->library, "version"));
+        cJSON_AddItemToObject(item, "datasheet", sheet_json(column->sheet));
+        cJSON_AddItemToArray(list, item);
+    }
+}
+
+static void add_differences_json(cJSON *root, const compare_report *report) {
+    cJSON *const list = cJSON_AddArrayToObject(root, "unlike");
+    for (size_t i = 0; i < report->differences->count; i++) {
+        const compare_difference *const difference = &report->differences->items[i];
+        const char label[] = {report->table->columns[difference->column].label, '\0'};
+        cJSON *const item = cJSON_CreateObject();
+        results_put_text(item, "label", label);
+        results_put_text(item, "place", difference->place);
+        results_put_text(item, "key", difference->key);
+        results_put_text(item, "base", difference->base);
+        results_put_text(item, "other", difference->other);
+        cJSON_AddBoolToObject(item, "refused", difference->refused);
+        cJSON_AddItemToArray(list, item);
+    }
+}
+
+static cJSON *ratio_json(const speed_ratio *ratio) {
+    if (isnan(ratio->ratio))
+        return cJSON_CreateNull();
+    cJSON *const json = cJSON_CreateObject();
+    results_put_number(json, "value", ratio->ratio);
+    results_put_number(json, "low", ratio->low);
+    results_put_number(json, "high", ratio->high);
+    results_put_text(json, "verdict", ratio_verdict_name(ratio->verdict));
+    return json;
+}
+
+static cJSON *cell_json(const compare_cell *cell) {
+    char note[256];
+    if (cell->row == NULL)
+        return cJSON_CreateNull();
+    cJSON *const json = cJSON_CreateObject();
+    compare_cell_note(cell, note, sizeof note);
+    cJSON_AddNumberToObject(json, "rows", (double)cell->repeats);
+    cJSON_AddNumberToObject(json, "samples", (double)cell->samples.count);
+    results_put_text(json, "variant", cell->row->variant);
+    results_put_number(json, "median_s", cell->median_s);
+    results_put_number(json, "p5_s", cell->p5_s);
+    results_put_number(json, "p95_s", cell->p95_s);
+    results_put_number(json, "gflops", cell->gflops);
+    results_put_number(json, "gbs", cell->gbs);
+    results_put_number(json, "of_sheet_bandwidth", cell->of_bandwidth);
+    results_put_number(json, "of_sheet_peak", cell->of_peak);
+    cJSON_AddBoolToObject(json, "above_sheet", compare_above_sheet(cell));
+    results_put_text(json, "note", note);
+    cJSON_AddItemToObject(json, "ratio", ratio_json(&cell->ratio));
+    return json;
+}
+
+static void add_cases_json(cJSON *root, const compare_table *table) {
+    cJSON *const list = cJSON_AddArrayToObject(root, "cases");
+    for (size_t i = 0; i < table->case_count; i++) {
+        const compare_case *const source = &table->cases[i];
+        cJSON *const item = cJSON_CreateObject();
+        results_put_text(item, "suite", source->row->suite);
+        results_put_text(item, "case", source->row->case_name);
+        results_put_text(item, "impl", source->row->impl);
+        results_put_text(item, "dtype", source->row->dtype);
+        results_put_text(item, "mode", source->row->mode);
+        results_put_text(item, "packing", source->row->packing);
+        cJSON *const shape = cJSON_AddObjectToObject(item, "shape");
+        for (size_t s = 0; s < source->row->shape.count; s++)
+            results_put_number(shape, source->row->shape.items[s].key,
+                               source->row->shape.items[s].value);
+        cJSON *const cells = cJSON_AddArrayToObject(item, "cells");
+        for (size_t c = 0; c < table->column_count; c++)
+            cJSON_AddItemToArray(cells, cell_json(&source->cells[c]));
+        cJSON_AddItemToArray(list, item);
+    }
+}
+
+static void add_means_json(cJSON *root, const compare_table *table) {
+    cJSON *const list = cJSON_AddArrayToObject(root, "geometric_means");
+    for (size_t i = 0; i < table->mean_count; i++) {
+        const compare_mean *const mean = &table->means[i];
+        const char label[] = {table->columns[mean->column].label, '\0'};
+        cJSON *const item = cJSON_CreateObject();
+        results_put_text(item, "suite", mean->suite);
+        results_put_text(item, "impl", mean->impl);
+        results_put_text(item, "label", label);
+        cJSON_AddNumberToObject(item, "cases", (double)mean->cases);
+        cJSON_AddItemToObject(item, "ratio", ratio_json(&mean->mean));
+        cJSON_AddNumberToObject(item, "faster", (double)mean->verdicts[VERDICT_FASTER]);
+        cJSON_AddNumberToObject(item, "slower", (double)mean->verdicts[VERDICT_SLOWER]);
+        cJSON_AddNumberToObject(item, "same", (double)mean->verdicts[VERDICT_SAME]);
+        cJSON_AddNumberToObject(item, "ambiguous", (double)mean->verdicts[VERDICT_AMBIGUOUS]);
+        cJSON_AddItemToArray(list, item);
+    }
+}
+
+cJSON *compare_json(const compare_report *report) {
+    cJSON *const root = cJSON_CreateObject();
+    results_put_text(root, "schema", "tandem-compare/1");
+    cJSON_AddItemToObject(root, "library", results_library_json());
+    cJSON_AddNumberToObject(root, "margin", report->margin);
+    cJSON_AddNumberToObject(root, "confidence", 0.95);
+    cJSON_AddNumberToObject(root, "resamples", RATIO_RESAMPLES);
+    cJSON_AddNumberToObject(root, "seed", RATIO_SEED);
+    add_columns_json(root, report->table);
+    add_differences_json(root, report);
+    add_cases_json(root, report->table);
+    add_means_json(root, report->table);
+    return root;
+}

@@ -1,0 +1,30 @@
+/* What `tandem compare` tells: tables for people, and the schema tandem-compare/1 for programs. */
+#ifndef BENCH_COMPARE_REPORT_H
+#define BENCH_COMPARE_REPORT_H
+
+#include <stdio.h>
+
+#include "bench/compare_environment.h"
+#include "bench/compare_table.h"
+
+struct cJSON;
+
+typedef struct compare_report {
+    const compare_table *table;
+    const compare_differences *differences;
+    double margin;
+} compare_report;
+
+/* The devices, what is unlike, the cases, the means. */
+void compare_print(const compare_report *report, FILE *file);
+
+/* NULL when memory is short. */
+struct cJSON *compare_json(const compare_report *report);
+
+/* "743 GFLOP/s", "45.5 GB/s" or "3.68 us", whatever tells the speed of a cell's case. */
+void compare_rate_text(const compare_cell *cell, char *text, size_t size);
+
+/* Why a cell that is not ok has no figure, or what one should know of one that is; "" for nothing. */
+void compare_cell_note(const compare_cell *cell, char *text, size_t size);
+
+#endif

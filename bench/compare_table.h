@@ -1,0 +1,86 @@
+/*
+ * Results of several devices side by side: rows that measure the same (suite, case, implementation, dtype, shape, mode, packing)
+ * become one case with a cell for each device.
+ */
+#ifndef BENCH_COMPARE_TABLE_H
+#define BENCH_COMPARE_TABLE_H
+
+#include "bench/compare_ratio.h"
+#include "bench/device_database.h"
+#include "bench/results_read.h"
+
+enum {
+    COMPARE_MAX_COLUMNS = 10
+};
+
+/* A device of a file. */
+typedef struct compare_column {
+    char label; /* 'A', 'B', … */
+    const results_file *file;
+    size_t device;          /* of the file */
+    const datasheet *sheet; /* NULL: not known */
+} compare_column;
+
+typedef struct compare_cell {
+    const results_row *row; /* the first that is ok, else the first; NULL: the column has none */
+    size_t repeats;         /* rows that are ok; their samples are taken together */
+    double *pooled;         /* where there are several */
+    sample_list samples;
+    double median_s;
+    double p5_s;
+    double p95_s;
+    double gflops;
+    double gbs;
+    double
+        of_bandwidth; /* share of the sheet's memory bandwidth; NaN: not known, or a cache may have served it */
+    double of_peak;    /* share of the sheet's arithmetic */
+    int other_work;    /* it counts other work than the first column: no ratio */
+    speed_ratio ratio; /* to the first column */
+} compare_cell;
+
+typedef struct compare_case {
+    const results_row *row; /* for the names */
+    compare_cell cells[COMPARE_MAX_COLUMNS];
+} compare_case;
+
+/* The geometric mean of a suite's ratios of one implementation. */
+typedef struct compare_mean {
+    const char *suite;
+    const char *impl;
+    size_t column;
+    speed_ratio mean;
+    size_t cases;
+    size_t verdicts[VERDICT_AMBIGUOUS + 1];
+} compare_mean;
+
+typedef struct compare_table {
+    compare_column columns[COMPARE_MAX_COLUMNS];
+    size_t column_count;
+    compare_case *cases;
+    size_t case_count;
+    compare_mean *means;
+    size_t mean_count;
+    size_t matched; /* cases that at least two columns have */
+} compare_table;
+
+/* 0, or -1 when there are too many. */
+int compare_add_columns(compare_table *table, const results_file *file);
+
+/*
+ * Match the rows of all columns. Runs of tandem-again, which stand beside Tandem's to show how noisy the machine was, are left out.
+ * 0, or -1 when memory is short; release either way. The files must stay.
+ */
+int compare_match(compare_table *table, double margin);
+
+void compare_release(compare_table *table);
+
+/* Whether a cell reaches more than its datasheet promises. */
+int compare_above_sheet(const compare_cell *cell);
+
+/* The greater of its shares, NaN where there is none. */
+double compare_share(const compare_cell *cell);
+
+/* Name of the column's device, never NULL. */
+const char *compare_device_name(const compare_column *column);
+
+#endif

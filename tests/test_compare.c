@@ -1,0 +1,439 @@
+/* `tandem compare`: verdicts on samples whose truth is known, matching, unlike machines, and files that cannot be used. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <cjson/cJSON.h>
+
+#include "bench/bench_statistics.h"
+#include "bench/compare_environment.h"
+#include "bench/compare_table.h"
+#include "bench/random_fill.h"
+#include "tests/support/test_folder.h"
+#include "tests/support/test_program.h"
+
+static const char program[] = TANDEM_BINARY_DIR "/bin/tandem";
+
+/* ---- ratios ---------------------------------------------------------------------------------------- */
+
+/* About normal, with mean 0 and deviation 1: twelve uniform numbers. */
+static double noise(uint64_t seed, uint64_t index) {
+    double sum = -6;
+    for (uint64_t i = 0; i < 12; i++)
+        sum += (double)(random_bits(seed, 12 * index + i) >> 11) * 0x1p-53;
+    return sum;
+}
+
+static void draw(double *samples, size_t count, double seconds, double spread, uint64_t seed) {
+    for (size_t i = 0; i < count; i++)
+        samples[i] = seconds * exp(spread * noise(seed, i));
+}
+
+static speed_ratio compared(double base_s, double other_s, double spread, size_t count,
+                            uint64_t seed) {
+    double base[64];
+    double other[64];
+    speed_ratio ratio;
+    draw(base, count, base_s, spread, 2 * seed);
+    draw(other, count, other_s, spread, 2 * seed + 1);
+    assert_int_equal(speed_ratio_find((sample_list){base, count}, (sample_list){other, count},
+                                      RATIO_MARGIN, seed, NULL, &ratio),
+                     0);
+    return ratio;
+}
+
+static void a_planted_shift_is_found_and_its_absence_too(void **state) {
+    (void)state;
+    for (uint64_t seed = 0; seed < 50; seed++) {
+        assert_int_equal(compared(1.05e-3, 1e-3, 0.005, 20, seed).verdict, VERDICT_FASTER);
+        assert_int_equal(compared(1e-3, 1.05e-3, 0.005, 20, seed).verdict, VERDICT_SLOWER);
+        assert_int_equal(compared(1e-3, 1e-3, 0.005, 20, seed).verdict, VERDICT_SAME);
+        assert_int_equal(compared(1e-3, 1.01e-3, 0.005, 20, seed).verdict, VERDICT_SAME);
+        assert_int_equal(compared(1e-3, 1e-3, 0.2, 10, seed).verdict, VERDICT_AMBIGUOUS);
+    }
+    const speed_ratio ratio = compared(2e-3, 1e-3, 0.001, 20, 7);
+    assert_true(fabs(ratio.ratio - 2) < 0.01 && ratio.low > 1.99 && ratio.high < 2.01);
+}
+
+static void the_interval_covers_the_truth(void **state) {
+    (void)state;
+    static const size_t counts[] = {9, 10, 25, 40};
+    for (size_t c = 0; c < 4; c++) {
+        int covered = 0;
+        double width = 0;
+        for (uint64_t seed = 0; seed < 300; seed++) {
+            const speed_ratio ratio = compared(1.3, 1, 0.05, counts[c], 1000 + seed);
+            covered += ratio.low <= 1.3 && ratio.high >= 1.3;
+            width += (ratio.high - ratio.low) / 300;
+        }
+        print_message("%zu samples: %d of 300 intervals cover, %.3f wide\n", counts[c], covered,
+                      width);
+        assert_true(covered >= 273 && covered <= 299); /* 95 % is 285 */
+        assert_true(width < 0.25);
+    }
+}
+
+static void few_samples_and_the_same_samples(void **state) {
+    (void)state;
+    const double base[] = {1.0, 1.1, 0.9};
+    const double other[] = {2.0, 2.1, 1.9};
+    speed_ratio ratio;
+    assert_int_equal(
+        speed_ratio_find((sample_list){base, 3}, (sample_list){other, 3}, 0.03, 0, NULL, &ratio),
+        0);
+    assert_true(fabs(ratio.ratio - 0.5) < 1e-12);
+    assert_true(fabs(ratio.low - 0.9 / 2.1) < 1e-12 && fabs(ratio.high - 1.1 / 1.9) < 1e-12);
+    assert_int_equal(ratio.verdict, VERDICT_AMBIGUOUS);
+    assert_int_equal(
+        speed_ratio_find((sample_list){base, 3}, (sample_list){base, 3}, 0.03, 0, NULL, &ratio), 0);
+    assert_int_equal(ratio.verdict, VERDICT_SAME);
+    assert_true(ratio.ratio == 1 && ratio.low == 1 && ratio.high == 1);
+    assert_int_equal(
+        speed_ratio_find((sample_list){base, 3}, (sample_list){NULL, 0}, 0.03, 0, NULL, &ratio), 0);
+    assert_int_equal(ratio.verdict, VERDICT_NONE);
+    assert_true(isnan(ratio.ratio));
+}
+
+static void one_short_side_decides_nothing(void **state) {
+    double many[20];
+    const double few[] = {2.0, 2.0, 2.0, 2.0};
+    speed_ratio ratio;
+    (void)state;
+    draw(many, 20, 1, 0.001, 1);
+    speed_ratio_find((sample_list){few, 4}, (sample_list){many, 20}, 0.03, 0, NULL, &ratio);
+    assert_int_equal(ratio.verdict, VERDICT_AMBIGUOUS);
+    speed_ratio_find((sample_list){many, 20}, (sample_list){few, 4}, 0.03, 0, NULL, &ratio);
+    assert_int_equal(ratio.verdict, VERDICT_AMBIGUOUS);
+}
+
+/* Ten samples of which five were drawn low and five high have their median between the two. */
+static void an_even_number_has_its_median_in_the_middle(void **state) {
+    static double logs[RATIO_RESAMPLES];
+    const double base[] = {1, 3, 1, 3, 1, 3, 1, 3, 1, 3};
+    const double other[] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    speed_ratio ratio;
+    int between = 0;
+    (void)state;
+    speed_ratio_find((sample_list){base, 10}, (sample_list){other, 10}, 0.03, 0, logs, &ratio);
+    for (size_t i = 0; i < RATIO_RESAMPLES; i++)
+        between += fabs(logs[i] - log(2)) < 1e-12;
+    assert_true(between > 400 && between < 600); /* 252 of 1024 are 492 */
+    assert_true(ratio.low == 1 && ratio.high == 3 && ratio.ratio == 2);
+}
+
+static void the_mean_is_geometric_and_surer_than_its_cases(void **state) {
+    (void)state;
+    static double logs[RATIO_RESAMPLES];
+    double sum = 0;
+    for (uint64_t i = 0; i < 8; i++) {
+        double base[20];
+        double other[20];
+        speed_ratio ratio;
+        draw(base, 20, i % 2 == 0 ? 2 : 0.5, 0.03, 2 * i);
+        draw(other, 20, 1, 0.03, 2 * i + 1);
+        speed_ratio_find((sample_list){base, 20}, (sample_list){other, 20}, 0.03, i, logs, &ratio);
+        sum += log(ratio.ratio);
+    }
+    const speed_ratio mean = speed_ratio_mean(sum, logs, 8, RATIO_MARGIN);
+    assert_true(fabs(mean.ratio - 1) < 0.02);
+    assert_true(mean.low < mean.ratio && mean.high > mean.ratio && mean.high - mean.low < 0.04);
+    assert_int_equal(mean.verdict, VERDICT_SAME);
+}
+
+/* ---- files ----------------------------------------------------------------------------------------- */
+
+typedef struct file_plan {
+    const char *device;
+    const char *version;
+    const char *pattern;
+    double factor; /* of every time but that of the case "fixed" */
+    double spread;
+    uint64_t seed;
+    double flops; /* of the gemm rows */
+} file_plan;
+
+static void add_row(cJSON *rows, const file_plan *plan, const char *suite, const char *name,
+                    const char *dtype, double seconds, double flops, double bytes) {
+    double raw[15];
+    const size_t count = sizeof raw / sizeof *raw;
+    draw(raw, count, seconds, plan->spread, plan->seed + (uint64_t)cJSON_GetArraySize(rows));
+    const double median = summarize_samples(raw, count).median;
+    cJSON *const row = cJSON_CreateObject();
+    cJSON_AddStringToObject(row, "suite", suite);
+    cJSON_AddStringToObject(row, "case", name);
+    cJSON_AddStringToObject(row, "impl", "tandem");
+    cJSON_AddStringToObject(row, "dtype", dtype);
+    cJSON_AddStringToObject(row, "status", "ok");
+    cJSON *const shape = cJSON_AddObjectToObject(row, "shape");
+    if (bytes > 0)
+        cJSON_AddNumberToObject(shape, "bytes", bytes);
+    cJSON_AddItemToObject(row, "raw_s", cJSON_CreateDoubleArray(raw, (int)count));
+    cJSON_AddNumberToObject(row, "median_s", median);
+    if (flops > 0)
+        cJSON_AddNumberToObject(row, "flops", flops);
+    if (bytes > 0)
+        cJSON_AddNumberToObject(row, "bytes", bytes);
+    cJSON_AddItemToArray(rows, row);
+}
+
+static cJSON *plan_json(const file_plan *plan) {
+    cJSON *const root = cJSON_CreateObject();
+    cJSON_AddStringToObject(root, "schema", "tandem-bench/1");
+    cJSON_AddStringToObject(cJSON_AddObjectToObject(root, "library"), "version", plan->version);
+    cJSON_AddStringToObject(cJSON_AddObjectToObject(root, "device"), "name", plan->device);
+    cJSON *const environment = cJSON_AddObjectToObject(root, "environment");
+    cJSON_AddStringToObject(environment, "data_pattern", plan->pattern);
+    cJSON_AddStringToObject(environment, "load_average", plan->pattern);
+    cJSON *const rows = cJSON_AddArrayToObject(root, "results");
+    add_row(rows, plan, "gemm", "one", "f32", 1e-3 * plan->factor, plan->flops, 0);
+    add_row(rows, plan, "gemm", "two", "f32", 4e-3 * plan->factor, plan->flops, 0);
+    add_row(rows, plan, "gemm", "fixed", "f32", 2e-3, plan->flops, 0);
+    add_row(rows, plan, "memory", "copy", "f32", 1e-3 * plan->factor, 0, 1e9);
+    return root;
+}
+
+static char *write_plan(char path[TEST_PATH], const char *name, const file_plan *plan) {
+    cJSON *const root = plan_json(plan);
+    char *const text = cJSON_PrintUnformatted(root);
+    test_file_write(test_folder_path(path, name), text, strlen(text));
+    free(text);
+    cJSON_Delete(root);
+    return path;
+}
+
+static const file_plan plain = {"NVIDIA GeForce RTX 4090", "1.0.0", "random", 1, 0.004, 1, 1e9};
+
+/* Run the program; FILES become the paths a and b. */
+static test_program_result run(const char *arguments, int exit_code) {
+    char words[800];
+    char a[TEST_PATH];
+    char b[TEST_PATH];
+    snprintf(words, sizeof words, "compare %s %s %s", test_folder_path(a, "a.json"),
+             test_folder_path(b, "b.json"), arguments);
+    test_program_result result = test_program_run(program, words, NULL, 60);
+    if (result.exit_code != exit_code)
+        fail_msg("tandem %s gave %d\n%s%s", words, result.exit_code, result.output, result.errors);
+    return result;
+}
+
+static cJSON *run_json(const char *arguments) {
+    char words[200];
+    snprintf(words, sizeof words, "--json - %s", arguments);
+    test_program_result result = run(words, 0);
+    cJSON *const root = cJSON_Parse(result.output);
+    assert_non_null(root);
+    test_program_release(&result);
+    return root;
+}
+
+static const cJSON *ratio_of(const cJSON *root, int index) {
+    const cJSON *const cases = cJSON_GetObjectItem(root, "cases");
+    const cJSON *const cells = cJSON_GetObjectItem(cJSON_GetArrayItem(cases, index), "cells");
+    return cJSON_GetObjectItem(cJSON_GetArrayItem(cells, 1), "ratio");
+}
+
+static const char *verdict_of(const cJSON *root, int index) {
+    return cJSON_GetStringValue(cJSON_GetObjectItem(ratio_of(root, index), "verdict"));
+}
+
+static void identical_files_are_the_same(void **state) {
+    char path[TEST_PATH];
+    file_plan noisy = plain;
+    (void)state;
+    noisy.spread = 0.3;
+    write_plan(path, "a.json", &noisy);
+    write_plan(path, "b.json", &noisy);
+    cJSON *const root = run_json("");
+    for (int i = 0; i < 4; i++)
+        assert_string_equal(verdict_of(root, i), "SAME");
+    assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(root, "unlike")), 0);
+    cJSON_Delete(root);
+}
+
+static void a_shift_of_five_percent_is_found_where_it_is(void **state) {
+    char path[TEST_PATH];
+    file_plan faster = plain;
+    (void)state;
+    faster.factor = 1 / 1.05;
+    faster.seed = 100;
+    write_plan(path, "a.json", &plain);
+    write_plan(path, "b.json", &faster);
+    cJSON *const root = run_json("");
+    assert_string_equal(verdict_of(root, 0), "FASTER");
+    assert_string_equal(verdict_of(root, 1), "FASTER");
+    assert_string_equal(verdict_of(root, 2), "SAME");
+    assert_string_equal(verdict_of(root, 3), "FASTER");
+    const double ratio = cJSON_GetObjectItem(ratio_of(root, 0), "value")->valuedouble;
+    assert_true(fabs(ratio - 1.05) < 0.01);
+    const cJSON *const mean = cJSON_GetArrayItem(cJSON_GetObjectItem(root, "geometric_means"), 0);
+    const double expected = pow(1.05, 2.0 / 3);
+    assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(mean, "suite")), "gemm");
+    assert_true(cJSON_GetObjectItem(mean, "cases")->valuedouble == 3);
+    assert_true(cJSON_GetObjectItem(mean, "faster")->valuedouble == 2);
+    assert_true(fabs(cJSON_GetObjectItem(cJSON_GetObjectItem(mean, "ratio"), "value")->valuedouble -
+                     expected) < 0.005);
+    cJSON_Delete(root);
+    cJSON *const wide = run_json("--margin 10");
+    assert_string_equal(verdict_of(wide, 0), "SAME");
+    cJSON_Delete(wide);
+}
+
+/* 1e9 bytes in a millisecond are 1000 GB/s: below the sheet's 1008, and above it when 5 % faster. */
+static void shares_of_the_datasheet(void **state) {
+    char path[TEST_PATH];
+    file_plan faster = plain;
+    (void)state;
+    faster.factor = 1 / 1.05;
+    write_plan(path, "a.json", &plain);
+    write_plan(path, "b.json", &faster);
+    cJSON *const root = run_json("");
+    const cJSON *const cells =
+        cJSON_GetObjectItem(cJSON_GetArrayItem(cJSON_GetObjectItem(root, "cases"), 3), "cells");
+    const cJSON *const first = cJSON_GetArrayItem(cells, 0);
+    const cJSON *const second = cJSON_GetArrayItem(cells, 1);
+    assert_true(fabs(cJSON_GetObjectItem(first, "of_sheet_bandwidth")->valuedouble - 0.992) < 0.01);
+    assert_true(cJSON_IsFalse(cJSON_GetObjectItem(first, "above_sheet")));
+    assert_true(cJSON_IsTrue(cJSON_GetObjectItem(second, "above_sheet")));
+    assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(second, "note")),
+                        "above its datasheet");
+    cJSON_Delete(root);
+    test_program_result result = run("", 0);
+    assert_non_null(strstr(result.output, "GDDR6X"));
+    assert_non_null(strstr(result.output, "%!)"));
+    assert_non_null(strstr(result.output, "FASTER"));
+    test_program_release(&result);
+}
+
+static void unlike_machines_are_refused_or_marked(void **state) {
+    char path[TEST_PATH];
+    file_plan other = plain;
+    (void)state;
+    write_plan(path, "a.json", &plain);
+    other.version = "2.0.0";
+    write_plan(path, "b.json", &other);
+    test_program_result result = run("", 1);
+    assert_non_null(strstr(result.errors, "a.json has library version '1.0.0', and b.json has "
+                                          "'2.0.0'"));
+    assert_non_null(strstr(result.errors, "--force"));
+    test_program_release(&result);
+    result = run("--force", 0);
+    assert_non_null(strstr(result.output, "unlike (forced): library version: A 1.0.0, B 2.0.0"));
+    test_program_release(&result);
+    other = plain;
+    other.pattern = "zeros";
+    write_plan(path, "b.json", &other);
+    result = run("", 1);
+    assert_non_null(strstr(result.errors, "environment data_pattern"));
+    assert_null(strstr(result.errors, "load_average"));
+    test_program_release(&result);
+}
+
+static void work_that_is_counted_otherwise_has_no_ratio(void **state) {
+    char path[TEST_PATH];
+    file_plan other = plain;
+    (void)state;
+    other.flops = 2e9;
+    write_plan(path, "a.json", &plain);
+    write_plan(path, "b.json", &other);
+    cJSON *const root = run_json("");
+    assert_true(cJSON_IsNull(ratio_of(root, 0)));
+    assert_true(cJSON_IsObject(ratio_of(root, 3)));
+    cJSON_Delete(root);
+}
+
+static void files_that_cannot_be_used(void **state) {
+    static const struct {
+        const char *text;
+        const char *sentence;
+    } rows[] = {
+        {"{", "b.json: it is no JSON"},
+        {"", "b.json"},
+        {"{\"schema\":\"tandem-bench/9\"}", "its schema is 'tandem-bench/9'"},
+        {"{\"schema\":\"tandem-bench/1\"}", "member \"results\" is missing"},
+        {"{\"schema\":\"tandem-bench/1\",\"results\":[{\"suite\":\"gemm\"}]}",
+         "row 1: member \"case\" is missing"},
+        {"{\"schema\":\"tandem-bench/1\",\"results\":[]}", "no two devices have a row in common"},
+    };
+    char path[TEST_PATH];
+    (void)state;
+    write_plan(path, "a.json", &plain);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        test_file_write(test_folder_path(path, "b.json"), rows[i].text, strlen(rows[i].text));
+        test_program_result result = run("", 1);
+        if (strstr(result.errors, rows[i].sentence) == NULL)
+            fail_msg("'%s' gave: %s", rows[i].text, result.errors);
+        assert_string_equal(result.output, "");
+        test_program_release(&result);
+    }
+    test_program_result result = test_program_run(program, "compare", NULL, 60);
+    assert_int_equal(result.exit_code, 2);
+    test_program_release(&result);
+}
+
+/* Two devices in one file are two columns; rows that repeat are one case. */
+static void several_devices_and_repeated_rows(void **state) {
+    static const char *const selectors[] = {"x/y/one", "x/y/two"};
+    file_plan plan = plain;
+    compare_table table = {.column_count = 0};
+    results_file file;
+    file_error error;
+    (void)state;
+    cJSON *const root = plan_json(&plan);
+    cJSON *const rows = cJSON_GetObjectItem(root, "results");
+    for (int i = 0; i < 4; i++) {
+        cJSON *const copy = cJSON_Duplicate(cJSON_GetArrayItem(rows, i), 1);
+        cJSON_AddStringToObject(cJSON_GetArrayItem(rows, i), "device", selectors[0]);
+        cJSON_AddStringToObject(copy, "device", selectors[i % 2]);
+        cJSON_AddItemToArray(rows, copy);
+    }
+    cJSON *const devices = cJSON_AddArrayToObject(root, "devices");
+    for (int i = 0; i < 2; i++) {
+        cJSON *const device = cJSON_CreateObject();
+        cJSON_AddStringToObject(device, "selector", selectors[i]);
+        cJSON_AddItemToArray(devices, device);
+    }
+    char *const text = cJSON_PrintUnformatted(root);
+    if (results_read_text("two", text, strlen(text), &file, &error) != 0)
+        fail_msg("%s", error.text);
+    assert_int_equal(compare_add_columns(&table, &file), 0);
+    assert_int_equal(table.column_count, 2);
+    assert_int_equal(compare_match(&table, RATIO_MARGIN), 0);
+    assert_int_equal(table.case_count, 4);
+    assert_int_equal(table.matched, 2);
+    assert_string_equal(table.cases[0].row->case_name, "one");
+    assert_int_equal(table.cases[0].cells[0].repeats, 2);
+    assert_int_equal(table.cases[0].cells[0].samples.count, 30);
+    assert_int_equal(table.cases[0].cells[1].repeats, 0);
+    assert_int_equal(table.cases[1].cells[1].repeats, 1);
+    assert_int_equal(table.cases[1].cells[1].ratio.verdict, VERDICT_SAME);
+    compare_release(&table);
+    results_file_release(&file);
+    free(text);
+    cJSON_Delete(root);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_planted_shift_is_found_and_its_absence_too),
+        cmocka_unit_test(the_interval_covers_the_truth),
+        cmocka_unit_test(few_samples_and_the_same_samples),
+        cmocka_unit_test(one_short_side_decides_nothing),
+        cmocka_unit_test(an_even_number_has_its_median_in_the_middle),
+        cmocka_unit_test(the_mean_is_geometric_and_surer_than_its_cases),
+        cmocka_unit_test(identical_files_are_the_same),
+        cmocka_unit_test(a_shift_of_five_percent_is_found_where_it_is),
+        cmocka_unit_test(shares_of_the_datasheet),
+        cmocka_unit_test(unlike_machines_are_refused_or_marked),
+        cmocka_unit_test(work_that_is_counted_otherwise_has_no_ratio),
+        cmocka_unit_test(files_that_cannot_be_used),
+        cmocka_unit_test(several_devices_and_repeated_rows),
+    };
+    return cmocka_run_group_tests(tests, test_folder_make, test_folder_remove);
+}
