@@ -7,6 +7,7 @@
 #define TANDEM_BACKEND_CUDA_API_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -21,6 +22,11 @@ typedef unsigned int CUjit_option;
 typedef unsigned int CUfunction_attribute;
 typedef unsigned int CUlaunchAttributeID;
 typedef unsigned int CUstreamCaptureMode;
+typedef unsigned int CUtensorMapDataType;
+typedef unsigned int CUtensorMapInterleave;
+typedef unsigned int CUtensorMapSwizzle;
+typedef unsigned int CUtensorMapL2promotion;
+typedef unsigned int CUtensorMapFloatOOBfill;
 
 enum {
 #define CUDA_ERROR(name, value, status) name = value,
@@ -77,6 +83,11 @@ typedef struct CUlaunchAttribute {
     char pad[8 - sizeof(CUlaunchAttributeID)];
     CUlaunchAttributeValue value;
 } CUlaunchAttribute;
+
+/* The driver's own; wants to be aligned to 64 bytes. */
+typedef struct CUtensorMap {
+    uint64_t opaque[16];
+} CUtensorMap;
 
 typedef struct CUlaunchConfig {
     unsigned int gridDimX;

@@ -40,12 +40,17 @@ static const char *const quiet_functions[] = {
     "cuEventQuery",
 };
 
-/* Of the list, but of what nothing calls yet: native graphs, occupancy, the driver's own names of its codes. */
+/* Of the list, but of what nothing calls yet: tensor maps, native graphs, occupancy, the driver's own names of its codes. */
 static const char *const uncalled_functions[] = {
-    "cuGetErrorName",       "cuOccupancyMaxActiveBlocksPerMultiprocessor",
-    "cuStreamBeginCapture", "cuOccupancyMaxActiveClusters",
-    "cuStreamEndCapture",   "cuGraphInstantiate",
-    "cuGraphLaunch",        "cuGraphExecDestroy",
+    "cuTensorMapEncodeTiled",
+    "cuGetErrorName",
+    "cuOccupancyMaxActiveBlocksPerMultiprocessor",
+    "cuStreamBeginCapture",
+    "cuOccupancyMaxActiveClusters",
+    "cuStreamEndCapture",
+    "cuGraphInstantiate",
+    "cuGraphLaunch",
+    "cuGraphExecDestroy",
     "cuGraphDestroy",
 };
 

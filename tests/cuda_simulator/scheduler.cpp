@@ -75,6 +75,7 @@ void sim_worker_state::begin_cluster(long number) {
             rank /= launch.cluster[d];
         }
     }
+    mbarriers.clear();
     runs_++;
     reversed_ = runs_ % 2 == 0;
     unstarted_ = left_ = 0;
@@ -123,6 +124,9 @@ sim_thread *sim_worker_state::next_unstarted() {
         thread->copies.clear();
         thread->committed.clear();
     }
+    if (!thread->hopper.is_idle()) {
+        thread->hopper = sim_thread_hopper();
+    }
     return thread;
 }
 
@@ -135,8 +139,22 @@ void sim_worker_state::make_ready(sim_thread *thread) {
     ready_[at] = thread;
 }
 
+/* Nobody can go on: a bulk copy arrives, as late as it may. False where that makes nobody ready. */
+bool sim_worker_state::deliver() {
+    while (ready_count_ == 0 && !bulk_loads.empty()) {
+        if (left_ == threads_.size()) {
+            char text[128];
+            snprintf(text, sizeof text, "the kernel ended with %zu bulk copies under way",
+                     bulk_loads.size());
+            fail(SIM_LAUNCH_FAILED, text);
+        }
+        sim_bulk_deliver();
+    }
+    return ready_count_ > 0;
+}
+
 sim_thread *sim_worker_state::next_ready() {
-    if (ready_count_ == 0) {
+    if (ready_count_ == 0 && !deliver()) {
         return nullptr;
     }
     sim_thread *const thread = ready_[ready_first_];
@@ -158,12 +176,21 @@ void sim_worker_state::wait() {
     tandem_sim_self = thread;
 }
 
+/* What reads or writes for a thread must be done when it leaves. */
+static void require_idle(const sim_thread_hopper &own) {
+    if (!own.products.empty() || !own.stores.empty()) {
+        tandem_sim_fail("the thread left with %zu products and %zu bulk stores under way",
+                        own.products.size(), own.stores.size());
+    }
+}
+
 /* Its own threads one after another, then what others have left. Each pass of the outer loop is another use of the fiber. */
 void sim_worker_state::run_threads() {
     for (;;) {
         while (sim_thread *const thread = next_unstarted()) {
             tandem_sim_self = thread;
             launch.kernel->invoke(launch.values);
+            require_idle(thread->hopper);
             thread->waiting = SIM_LEFT;
             left_++;
         }
@@ -201,9 +228,9 @@ void sim_worker_state::fail_stuck() {
     snprintf(
         text, sizeof text,
         "deadlock: of %zu threads %d wait at a barrier of the block, %d at one of the cluster, "
-        "%d for lanes of their warp, and %d have left the kernel%s",
+        "%d for lanes of their warp, %d at an mbarrier, and %d have left the kernel%s",
         threads_.size(), counts[SIM_AT_BARRIER], counts[SIM_AT_CLUSTER_BARRIER],
-        counts[SIM_AT_EXCHANGE], counts[SIM_LEFT], where);
+        counts[SIM_AT_EXCHANGE], counts[SIM_AT_MBARRIER], counts[SIM_LEFT], where);
     fail(SIM_LAUNCH_FAILED, text);
 }
 
@@ -235,6 +262,7 @@ void sim_worker_state::abandon() {
         idle_.push_back(fiber.get());
     }
     blocks_.clear();
+    bulk_loads.clear();
     cluster_barrier = sim_barrier();
 }
 

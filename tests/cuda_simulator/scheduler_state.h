@@ -10,6 +10,7 @@
 
 #include "tests/cuda_simulator/fiber.h"
 #include "tests/cuda_simulator/scheduler.h"
+#include "tests/cuda_simulator/simulator_hopper.h"
 
 struct sim_exchange;
 struct sim_block;
@@ -25,6 +26,7 @@ enum sim_waiting {
     SIM_AT_BARRIER,
     SIM_AT_CLUSTER_BARRIER,
     SIM_AT_EXCHANGE,
+    SIM_AT_MBARRIER,
     SIM_LEFT
 };
 
@@ -32,6 +34,39 @@ struct sim_copy {
     void *to;
     size_t size;
     unsigned char bytes[16];
+};
+
+/* A product that the thread has asked for. */
+struct sim_pending_product {
+    tandem_sim_product product;
+    void *d;
+};
+
+/* Registers of a thread that products under way write: their values so far. */
+struct sim_held_registers {
+    void *d;
+    int count;
+    uint32_t values[128];
+};
+
+struct sim_pending_store {
+    tandem_sim_tensor_map map;
+    int at[5];
+    const void *from;
+};
+
+/* What a thread has under way of compute capability 9.0a. */
+struct sim_thread_hopper {
+    std::vector<sim_pending_product> products;
+    std::vector<size_t> product_groups; /* ends of groups in products */
+    std::vector<sim_held_registers> held;
+    bool fenced = false;
+    std::vector<sim_pending_store> stores;
+    std::vector<size_t> store_groups;
+    bool is_idle() const {
+        return product_groups.empty() && products.empty() && store_groups.empty() &&
+               stores.empty() && !fenced;
+    }
 };
 
 struct sim_thread : tandem_sim_thread {
@@ -43,6 +78,7 @@ struct sim_thread : tandem_sim_thread {
     int exchange_count;
     std::vector<sim_copy> copies;  /* under way */
     std::vector<size_t> committed; /* ends of groups in copies */
+    sim_thread_hopper hopper;
 };
 
 /* Lanes of a warp that meet; used again when all have read. */
@@ -57,6 +93,23 @@ struct sim_exchange {
 struct sim_barrier {
     int arrived, site, wanted;
     std::vector<sim_thread *> waiting;
+};
+
+struct sim_mbarrier {
+    uint64_t *place;
+    const sim_thread *maker;
+    bool fenced; /* its maker's init is ordered before bulk copies and other blocks */
+    uint32_t count, missing, parity;
+    int64_t bytes;
+    std::vector<sim_thread *> waiting;
+};
+
+/* A bulk copy under way to one or several blocks. */
+struct sim_bulk_load {
+    tandem_sim_tensor_map map;
+    int at[5];
+    std::vector<char *> targets;
+    std::vector<size_t> barriers; /* one for each of them */
 };
 
 struct sim_freed {
@@ -97,6 +150,11 @@ class sim_worker_state {
     void *declared(sim_block &block, const void *site, size_t bytes);
     sim_block &block_of_rank(int rank);
     sim_barrier cluster_barrier;
+    std::vector<sim_mbarrier> mbarriers; /* of a cluster */
+    std::vector<sim_bulk_load> bulk_loads;
+    bool takes_newest() const {
+        return reversed_;
+    }
     ~sim_worker_state();
 
   private:
@@ -121,6 +179,7 @@ class sim_worker_state {
     sim_fiber *fiber_for_new_thread();
     sim_thread *next_unstarted();
     sim_thread *next_ready();
+    bool deliver();
     void go_on(bool leaving);
     static void fiber_entry();
     [[noreturn]] void run_threads();
@@ -134,6 +193,14 @@ extern __thread sim_worker_state *sim_worker_running __attribute__((tls_model("i
 static inline sim_thread *sim_thread_running() {
     return static_cast<sim_thread *>(tandem_sim_self);
 }
+
+/* The phase of a barrier goes on where nothing is missing; threads that wait for it become ready. */
+void sim_mbarrier_settle(sim_mbarrier &barrier);
+/* The oldest bulk copy, or the newest one, arrives. */
+void sim_bulk_deliver();
+
+/* The place of a shared address in a block's memory of the launch, or NULL. */
+char *sim_shared_place(sim_block &block, uint32_t address);
 
 /* Fails the launch unless the bytes are in shared memory of the block; `what` says what wanted them. */
 void sim_require_shared(const sim_block &block, const void *place, size_t bytes, const char *what);

@@ -1,0 +1,672 @@
+// The words of compute capability 9.0a: what each does, against formulations of their own, and that a text which lacks one does
+// not pass.
+#include <cmath>
+#include <csetjmp>
+#include <cstdarg>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+extern "C" {
+#include <cmocka.h>
+}
+
+#include "tests/cuda_simulator/driver_state.h"
+#include "tests/cuda_simulator/scheduler.h"
+#include "tests/cuda_simulator/simulator_hopper.h"
+
+/* ---- running kernels ---- */
+
+static int item() {
+    return tandem_sim_self->item[0];
+}
+static char *dynamic() {
+    return static_cast<char *>(tandem_sim_dynamic_shared());
+}
+
+struct trial {
+    const char *kernel;
+    int threads = 128;
+    int cluster = 1;
+    size_t dynamic_bytes = 65536;
+};
+
+template <typename... Values>
+static sim_outcome run(sim_worker &worker, const trial &t, const Values &...values) {
+    void *const pointers[] = {const_cast<void *>(static_cast<const void *>(&values))..., nullptr};
+    const sim_launch launch = {
+        sim_kernel_find(t.kernel), pointers,        {t.threads, 1, 1},
+        {2 * t.cluster, 1, 1}, /* in one order of the threads, and in the other */
+        {t.cluster, 1, 1},         t.dynamic_bytes, 48 * 1024};
+    assert_non_null(launch.kernel);
+    return worker.run(launch);
+}
+
+template <typename... Values>
+static void fails(const trial &t, const char *part, const Values &...values) {
+    sim_worker worker;
+    assert_int_not_equal(run(worker, t, values...), SIM_DONE);
+    if (worker.message().find(part) == std::string::npos) {
+        fail_msg("\"%s\" is not in: %s", part, worker.message().c_str());
+    }
+}
+
+/* ---- mbarriers ---- */
+
+enum {
+    RIGHT,
+    ARRIVES_TOO_OFTEN,
+    OVERWRITES,
+    NO_BARRIER
+};
+
+/* Thread 0 hands 8 numbers over, each in a phase of its own, to all the others. */
+static void hand_over_in_phases(int *out, int how) {
+    uint64_t *const full = reinterpret_cast<uint64_t *>(dynamic()), *const empty = full + 1;
+    int *const box = reinterpret_cast<int *>(full + 2);
+    const uint32_t readers = static_cast<uint32_t>(tandem_sim_self->block->threads - 1);
+    if (item() == 0 && how != NO_BARRIER) {
+        tandem_sim_mbarrier_init(full, 1);
+        tandem_sim_mbarrier_init(empty, readers);
+    }
+    tandem_sim_barrier(__LINE__);
+    for (uint32_t i = 0; i < 8; i++) {
+        if (item() == 0) {
+            tandem_sim_mbarrier_wait(empty, (i & 1u) ^ 1u, __LINE__);
+            *box = static_cast<int>(i * i);
+            tandem_sim_mbarrier_arrive(full, how == ARRIVES_TOO_OFTEN ? 16 : 0);
+            if (how == ARRIVES_TOO_OFTEN) {
+                tandem_sim_mbarrier_arrive(full, 0);
+            }
+            if (how == OVERWRITES) {
+                *reinterpret_cast<int *>(empty) = 0;
+                reinterpret_cast<int *>(empty)[1] = 0;
+            }
+        } else {
+            tandem_sim_mbarrier_wait(full, i & 1u, __LINE__);
+            out[i * readers + static_cast<uint32_t>(item()) - 1] = *box;
+            tandem_sim_mbarrier_arrive(empty, 0);
+        }
+    }
+}
+TANDEM_SIM_REGISTER(hand_over_in_phases, "hand_over_in_phases", 0, 0, 0, 90);
+
+static trial phases() {
+    trial t;
+    t.kernel = "hand_over_in_phases";
+    t.threads = 64;
+    return t;
+}
+
+static void mbarriers_have_phases(void **) {
+    sim_worker worker;
+    std::vector<int> out(8 * 63, -1);
+    assert_int_equal(run(worker, phases(), out.data(), static_cast<int>(RIGHT)), SIM_DONE);
+    for (size_t i = 0; i < out.size(); i++) {
+        assert_int_equal(out[i], i / 63 * (i / 63));
+    }
+}
+
+static void mbarriers_tell_what_is_wrong(void **) {
+    std::vector<int> out(8 * 63, -1);
+    fails(phases(), "misses 0", out.data(), static_cast<int>(ARRIVES_TOO_OFTEN));
+    fails(phases(), "written over", out.data(), static_cast<int>(OVERWRITES));
+    fails(phases(), "there is no mbarrier", out.data(), static_cast<int>(NO_BARRIER));
+}
+
+static void wait_forever() {
+    uint64_t *const barrier = reinterpret_cast<uint64_t *>(dynamic());
+    if (item() == 0) {
+        tandem_sim_mbarrier_init(barrier, 2);
+        tandem_sim_mbarrier_arrive(barrier, 0);
+    }
+    tandem_sim_barrier(__LINE__);
+    tandem_sim_mbarrier_wait(barrier, 0, __LINE__);
+}
+TANDEM_SIM_REGISTER(wait_forever, "wait_forever", 0, 0, 0, 90);
+
+static void phase_that_never_completes_is_a_deadlock(void **) {
+    trial t;
+    t.kernel = "wait_forever";
+    fails(t, "128 at an mbarrier");
+}
+
+/* Block 1 of a cluster waits for an arrival of every thread of both. */
+static void arrive_from_afar(int *out, int fenced) {
+    uint64_t *const barrier = reinterpret_cast<uint64_t *>(dynamic());
+    const tandem_sim_block *const block = tandem_sim_self->block;
+    int *const box = reinterpret_cast<int *>(barrier + 1);
+    if (item() == 0) {
+        tandem_sim_mbarrier_init(barrier, static_cast<uint32_t>(2 * block->threads));
+        if (fenced != 0) {
+            tandem_sim_mbarrier_init_fence();
+        }
+    }
+    tandem_sim_cluster_barrier(__LINE__);
+    static_cast<int *>(
+        tandem_sim_cluster_shared(box, 1))[block->cluster_rank * block->threads + item()] = item();
+    tandem_sim_mbarrier_arrive_rank(barrier, 1);
+    if (block->cluster_rank == 1) {
+        tandem_sim_mbarrier_wait(barrier, 0, __LINE__);
+        out[item()] = box[block->threads - 1 - item()] + box[2 * block->threads - 1 - item()];
+    }
+    tandem_sim_cluster_barrier(__LINE__);
+}
+TANDEM_SIM_REGISTER(arrive_from_afar, "arrive_from_afar", 0, 0, 0, 90);
+
+static void blocks_of_a_cluster_arrive(void **) {
+    sim_worker worker;
+    trial t;
+    t.kernel = "arrive_from_afar";
+    t.cluster = 2;
+    std::vector<int> out(128, -1);
+    assert_int_equal(run(worker, t, out.data(), 1), SIM_DONE);
+    for (int i = 0; i < 128; i++) {
+        assert_int_equal(out[static_cast<size_t>(i)], 2 * (127 - i));
+    }
+    fails(t, "without a fence", out.data(), 0);
+}
+
+/* ---- bulk copies ---- */
+
+enum {
+    HEIGHT = 19,
+    DEPTH = 3,
+    PITCH = 96 /* elements of 2 bytes */
+};
+
+struct box_case {
+    unsigned swizzle;
+    uint32_t box[3];
+    int at[3];
+    uint32_t step; /* of rows */
+};
+
+static tandem_sim_tensor_map map_of(const std::vector<uint16_t> &data, const box_case &c) {
+    tandem_sim_tensor_map map;
+    const uint64_t sizes[3] = {85, HEIGHT, DEPTH}, strides[2] = {PITCH * 2, PITCH * HEIGHT * 2};
+    const uint32_t steps[3] = {1, c.step, 1};
+    assert_int_equal(cuTensorMapEncodeTiled(
+                         reinterpret_cast<CUtensorMap *>(&map), CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 3,
+                         const_cast<uint16_t *>(data.data()), sizes, strides, c.box, steps,
+                         CU_TENSOR_MAP_INTERLEAVE_NONE, c.swizzle,
+                         CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+                     CUDA_SUCCESS);
+    return map;
+}
+
+/* What the copy brought, before and after the wait. */
+static void fetch_box(tandem_sim_tensor_map map, const int *at, uint16_t *early, uint16_t *out,
+                      int bytes, int expected) {
+    char *const tile = dynamic();
+    uint64_t *const barrier = reinterpret_cast<uint64_t *>(tile + 32768);
+    if (item() == 0) {
+        tandem_sim_mbarrier_init(barrier, 1);
+        tandem_sim_mbarrier_init_fence();
+        memset(tile, 0, static_cast<size_t>(bytes));
+        tandem_sim_mbarrier_arrive(barrier, static_cast<uint32_t>(expected));
+        tandem_sim_tensor_load(tile, &map, at, 3, barrier, 0);
+    }
+    tandem_sim_barrier(__LINE__);
+    if (item() == 1) {
+        memcpy(early, tile, static_cast<size_t>(bytes));
+    }
+    tandem_sim_mbarrier_wait(barrier, 0, __LINE__);
+    if (item() == 2) {
+        memcpy(out, tile, static_cast<size_t>(bytes));
+    }
+}
+TANDEM_SIM_REGISTER(fetch_box, "fetch_box", 0, 0, 0, 90);
+
+static std::vector<uint16_t> numbered_tensor() {
+    std::vector<uint16_t> data(PITCH * HEIGHT * DEPTH);
+    for (size_t i = 0; i < data.size(); i++) {
+        data[i] = static_cast<uint16_t>(i + 1);
+    }
+    return data;
+}
+
+/*
+ * Where element x of row r (counted through all planes) of a box is, in elements: rows of 16-byte chunks, of which a swizzle over
+ * 2, 4 or 8 of them changes the order from line to line of 128 bytes.
+ */
+static size_t place_in_box(size_t x, size_t r, size_t row_elements, unsigned swizzle) {
+    const size_t chunks = row_elements / 8, chunk = x / 8;
+    const size_t line = (r * chunks + chunk) / 8;
+    const size_t moved = swizzle == 0 ? chunk : chunk ^ (line % (1u << swizzle));
+    return (r * chunks + moved) * 8 + x % 8;
+}
+
+static uint16_t element_at(const std::vector<uint16_t> &data, int x, int y, int z) {
+    const bool inside = x >= 0 && x < 85 && y >= 0 && y < HEIGHT && z >= 0 && z < DEPTH;
+    return inside ? data[static_cast<size_t>((z * HEIGHT + y) * PITCH + x)] : uint16_t(0);
+}
+
+static void expect_box(const std::vector<uint16_t> &data, const box_case &c,
+                       const std::vector<uint16_t> &out) {
+    const uint32_t rows = (c.box[1] + c.step - 1) / c.step;
+    for (uint32_t z = 0; z < c.box[2]; z++) {
+        for (uint32_t y = 0; y < rows; y++) {
+            for (uint32_t x = 0; x < c.box[0]; x++) {
+                const uint16_t wanted = element_at(data, c.at[0] + static_cast<int>(x),
+                                                   c.at[1] + static_cast<int>(y * c.step),
+                                                   c.at[2] + static_cast<int>(z));
+                assert_int_equal(out[place_in_box(x, z * rows + y, c.box[0], c.swizzle)], wanted);
+            }
+        }
+    }
+}
+
+static trial fetching() {
+    trial t;
+    t.kernel = "fetch_box";
+    t.threads = 32;
+    return t;
+}
+
+static const box_case boxes[] = {
+    {0, {24, 5, 2}, {0, 0, 0}, 1},   {0, {64, 8, 1}, {40, 15, 2}, 1},
+    {1, {16, 16, 1}, {-4, 8, 1}, 1}, {2, {32, 9, 1}, {8, -3, 0}, 1},
+    {3, {64, 16, 2}, {64, 3, 2}, 1}, {3, {64, 32, 1}, {0, 0, -1}, 1},
+    {3, {64, 16, 1}, {16, 2, 1}, 2}, {0, {8, 7, 1}, {80, 0, 0}, 3},
+};
+
+static size_t box_elements(const box_case &c) {
+    return static_cast<size_t>(c.box[0]) * ((c.box[1] + c.step - 1) / c.step) * c.box[2];
+}
+
+static void boxes_arrive_swizzled_and_filled(void **) {
+    const std::vector<uint16_t> data = numbered_tensor();
+    for (const box_case &c : boxes) {
+        sim_worker worker;
+        const size_t count = box_elements(c);
+        std::vector<uint16_t> early(count), out(count);
+        const int bytes = static_cast<int>(count * 2);
+        assert_int_equal(run(worker, fetching(), map_of(data, c), static_cast<const int *>(c.at),
+                             early.data(), out.data(), bytes, bytes),
+                         SIM_DONE);
+        expect_box(data, c, out);
+        for (const uint16_t element : early) { // it was overwritten, and nothing has come yet
+            assert_true(element == 0xffe5);
+        }
+    }
+}
+
+static void copies_must_be_waited_for_in_full(void **) {
+    const std::vector<uint16_t> data = numbered_tensor();
+    std::vector<uint16_t> early(2048), out(2048);
+    const box_case &c = boxes[0];
+    const int bytes = static_cast<int>(box_elements(c) * 2);
+    fails(fetching(), "deadlock", map_of(data, c), static_cast<const int *>(c.at), early.data(),
+          out.data(), bytes, bytes + 16);
+}
+
+static void maps_that_the_hardware_cannot_read(void **) {
+    std::vector<uint16_t> data = numbered_tensor();
+    tandem_sim_tensor_map map;
+    const uint32_t ones[3] = {1, 1, 1};
+    const auto encode = [&](uint64_t pitch, uint32_t width, unsigned swizzle, size_t offset) {
+        const uint64_t sizes[2] = {85, HEIGHT}, strides[1] = {pitch};
+        const uint32_t box[2] = {width, 4};
+        return cuTensorMapEncodeTiled(
+            reinterpret_cast<CUtensorMap *>(&map), CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 2,
+            data.data() + offset, sizes, strides, box, ones, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
+            CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    };
+    const size_t aligned = (16 - reinterpret_cast<uintptr_t>(data.data()) % 16) % 16 / 2;
+    assert_int_equal(encode(192, 64, 3, aligned), CUDA_SUCCESS);
+    assert_int_equal(encode(190, 64, 3, aligned), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(encode(192, 72, 3, aligned), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(encode(192, 4, 0, aligned), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(encode(192, 64, 3, aligned + 1), CUDA_ERROR_INVALID_VALUE);
+}
+
+/* Block r of two copies half r of the box to both; each waits for the whole. */
+static void fetch_for_all(tandem_sim_tensor_map map, uint16_t *out) {
+    char *const tile = dynamic();
+    uint64_t *const barrier = reinterpret_cast<uint64_t *>(tile + 32768);
+    const int rank = tandem_sim_self->block->cluster_rank;
+    if (item() == 0) {
+        tandem_sim_mbarrier_init(barrier, 1);
+        tandem_sim_mbarrier_init_fence();
+        tandem_sim_mbarrier_arrive(barrier, 2048);
+    }
+    tandem_sim_cluster_barrier(__LINE__);
+    if (item() == 0) {
+        const int at[3] = {0, 8 * rank, 1};
+        tandem_sim_tensor_load(tile + 1024 * rank, &map, at, 3, barrier, 3);
+    }
+    tandem_sim_mbarrier_wait(barrier, 0, __LINE__);
+    if (item() == 5) {
+        memcpy(out + 1024 * rank, tile, 2048);
+    }
+    tandem_sim_cluster_barrier(__LINE__);
+}
+TANDEM_SIM_REGISTER(fetch_for_all, "fetch_for_all", 0, 0, 0, 90);
+
+static void multicast_reaches_all_blocks(void **) {
+    const std::vector<uint16_t> data = numbered_tensor();
+    const box_case half = {3, {64, 8, 1}, {0, 0, 1}, 1}, whole = {3, {64, 16, 1}, {0, 0, 1}, 1};
+    sim_worker worker;
+    trial t = fetching();
+    t.kernel = "fetch_for_all";
+    t.cluster = 2;
+    std::vector<uint16_t> out(2048);
+    assert_int_equal(run(worker, t, map_of(data, half), out.data()), SIM_DONE);
+    for (int rank = 0; rank < 2; rank++) {
+        expect_box(data, whole, std::vector<uint16_t>(out.begin() + 1024 * rank, out.end()));
+    }
+}
+
+/* Copies a box in and out again one row lower. `waits`: for the store. */
+static void move_box(tandem_sim_tensor_map map, tandem_sim_tensor_map to, int waits) {
+    char *const tile = dynamic();
+    uint64_t *const barrier = reinterpret_cast<uint64_t *>(tile + 32768);
+    const int at[3] = {64, 8, 1}, below[3] = {64, 9, 1};
+    if (item() != 0 || tandem_sim_self->block->group[0] != 0) {
+        return;
+    }
+    tandem_sim_mbarrier_init(barrier, 1);
+    tandem_sim_mbarrier_init_fence();
+    tandem_sim_mbarrier_arrive(barrier, 2048);
+    tandem_sim_tensor_load(tile, &map, at, 3, barrier, 0);
+    tandem_sim_mbarrier_wait(barrier, 0, __LINE__);
+    tandem_sim_tensor_store(&to, below, 3, tile);
+    tandem_sim_tensor_store_commit();
+    if (waits != 0) {
+        tandem_sim_tensor_store_wait(0);
+    }
+}
+TANDEM_SIM_REGISTER(move_box, "move_box", 0, 0, 0, 90);
+
+static void stores_stay_inside(void **) {
+    const std::vector<uint16_t> data = numbered_tensor();
+    std::vector<uint16_t> target(data.size(), 7);
+    const box_case c = {3, {64, 16, 1}, {0, 0, 0}, 1};
+    sim_worker worker;
+    trial t = fetching();
+    t.kernel = "move_box";
+    assert_int_equal(run(worker, t, map_of(data, c), map_of(target, c), 1), SIM_DONE);
+    for (int i = 0; i < static_cast<int>(target.size()); i++) {
+        const int x = i % PITCH, y = i / PITCH % HEIGHT, z = i / PITCH / HEIGHT;
+        const bool written = z == 1 && x >= 64 && x < 85 && y >= 9;
+        assert_int_equal(target[static_cast<size_t>(i)],
+                         written ? element_at(data, x, y - 1, z) : 7);
+    }
+    fails(t, "bulk stores under way", map_of(data, c), map_of(target, c), 0);
+}
+
+/* ---- products ---- */
+
+enum {
+    A_AT = 0,
+    B_AT = 16384,
+    PRODUCT_FAULT_NONE = 0,
+    NO_FENCE,
+    NO_WAIT,
+    OTHER_SWIZZLE,
+    OTHER_LANES
+};
+
+struct product_case {
+    tandem_sim_element element;
+    int n;
+    int swizzle;           /* 0 to 3: 16, 32, 64 or 128 bytes are contiguous */
+    bool a_lines, b_lines; /* contiguous along rows of A, columns of B */
+    int steps;             /* products over that many times 32 bytes of K */
+};
+
+static int bytes_of(tandem_sim_element element) {
+    return element == TANDEM_SIM_F16 || element == TANDEM_SIM_BF16 ? 2 : 1;
+}
+
+/*
+ * Element (line, p) in a tile of `lines` lines: the tile is cut into pieces of as many bytes along the contiguous direction as the
+ * swizzle has, and of 8 along the other; pieces follow each other along lines first. Within a piece as in place_in_box.
+ */
+static size_t place_in_tile(const product_case &c, bool along_lines, int lines, int line, int p) {
+    const int bytes = bytes_of(c.element), span = (16 << c.swizzle) / bytes;
+    const int fast = along_lines ? line : p, slow = along_lines ? p : line;
+    const int slow_count = along_lines ? c.steps * 32 / bytes : lines;
+    const int piece = fast / span * (slow_count / 8) + slow / 8;
+    const int byte = fast % span * bytes, chunks = 1 << c.swizzle;
+    const int chunk = byte / 16, position = slow % 8 * chunks + chunk;
+    const int moved = chunk ^ (position / 8 % chunks);
+    return static_cast<size_t>(piece * 128 * chunks + (slow % 8 * chunks + moved) * 16 + byte % 16);
+}
+
+/* The strides of that arrangement for a descriptor: to the next piece along the contiguous direction, and along the other. */
+static uint64_t descriptor(const product_case &c, bool along_lines, int lines, const char *tile,
+                           int step, int swizzle) {
+    static const uint64_t modes[4] = {0, 3, 2, 1};
+    const int bytes = bytes_of(c.element), depth = 32 / bytes;
+    const uint64_t piece = 128u << c.swizzle;
+    const int slow_count = along_lines ? c.steps * depth : lines;
+    const uint64_t next_fast = piece * static_cast<uint64_t>(slow_count / 8);
+    const char *const start =
+        tile + (along_lines      ? step * depth / 8 * static_cast<int>(piece)
+                : c.swizzle == 0 ? step * 2 * static_cast<int>(next_fast)
+                                 : step * 32 % (16 << c.swizzle) +
+                                       step * 32 / (16 << c.swizzle) * static_cast<int>(next_fast));
+    const bool exchanged = along_lines && c.swizzle == 0;
+    const uint64_t leading = exchanged ? piece : next_fast, stride = exchanged ? next_fast : piece;
+    return (tandem_sim_shared_address(start) >> 4) | leading >> 4 << 16 | stride >> 4 << 32 |
+           modes[swizzle] << 62;
+}
+
+static void multiply(product_case c, const char *a, const char *b, void *out, int fault) {
+    char *const tile = dynamic();
+    uint32_t d[128];
+    if (item() == 0) {
+        memcpy(tile + A_AT, a, 16384);
+        memcpy(tile + B_AT, b, 32768);
+    }
+    for (uint32_t &r : d) {
+        const float one = 1.0f;
+        memcpy(&r, &one, sizeof r);
+    }
+    tandem_sim_barrier(__LINE__);
+    const int swizzle = fault == OTHER_SWIZZLE ? c.swizzle ^ 1 : c.swizzle;
+    if (fault != NO_FENCE) {
+        tandem_sim_multiply_fence();
+    }
+    for (int s = 0; s < c.steps; s++) {
+        const int of = fault == OTHER_LANES && item() % 32 == 9 ? 0 : s;
+        tandem_sim_multiply({c.n, c.element, c.element, c.a_lines, c.b_lines,
+                             descriptor(c, c.a_lines, 64, tile + A_AT, of, swizzle),
+                             descriptor(c, c.b_lines, c.n, tile + B_AT, s, swizzle), s > 0},
+                            d);
+    }
+    tandem_sim_multiply_commit();
+    if (fault == NO_WAIT) {
+        memcpy(static_cast<uint32_t *>(out) + item() * 128, d, sizeof d);
+    }
+    tandem_sim_multiply_wait(0);
+    if (fault != NO_WAIT) {
+        memcpy(static_cast<uint32_t *>(out) + item() * 128, d, sizeof d);
+    }
+}
+TANDEM_SIM_REGISTER(multiply, "multiply", 128, 1, 1, 90);
+
+/* Small numbers, the same in all types. */
+static int value_of(int line, int p, int salt) {
+    return (line * 7 + p * 3 + line * p % 5 + salt) % 9 - 4;
+}
+
+static void put(tandem_sim_element element, char *at, int value) {
+    const float real = static_cast<float>(value);
+    uint32_t bits = 0;
+    memcpy(&bits, &real, sizeof bits);
+    if (element == TANDEM_SIM_S8 || element == TANDEM_SIM_U8) {
+        *at = static_cast<char>(value);
+    } else if (element == TANDEM_SIM_BF16) {
+        const uint16_t half = static_cast<uint16_t>(bits >> 16);
+        memcpy(at, &half, sizeof half);
+    } else { // of five bits of exponent in place of eight
+        const uint32_t magnitude = bits & 0x7fffffffu;
+        const uint16_t half = static_cast<uint16_t>(
+            (bits >> 16 & 0x8000u) | (magnitude == 0 ? 0 : (magnitude >> 13) - (112u << 10)));
+        memcpy(at, &half, sizeof half);
+    }
+}
+
+static int signed_value(tandem_sim_element element, int value) {
+    return element == TANDEM_SIM_U8 ? static_cast<unsigned char>(value) : value;
+}
+
+static std::vector<char> tile_of(const product_case &c, bool along_lines, int lines, int salt) {
+    std::vector<char> tile(32768, 0x55);
+    for (int line = 0; line < lines; line++) {
+        for (int p = 0; p < c.steps * 32 / bytes_of(c.element); p++) {
+            put(c.element, &tile[place_in_tile(c, along_lines, lines, line, p)],
+                value_of(line, p, salt));
+        }
+    }
+    return tile;
+}
+
+static const product_case products[] = {
+    {TANDEM_SIM_F16, 256, 3, false, false, 2}, {TANDEM_SIM_F16, 64, 3, true, false, 4},
+    {TANDEM_SIM_F16, 128, 3, false, true, 4},  {TANDEM_SIM_BF16, 128, 3, true, true, 2},
+    {TANDEM_SIM_BF16, 64, 2, false, false, 4}, {TANDEM_SIM_F16, 64, 2, true, true, 2},
+    {TANDEM_SIM_BF16, 32, 1, false, false, 2}, {TANDEM_SIM_F16, 48, 1, true, true, 1},
+    {TANDEM_SIM_F16, 24, 0, false, false, 2},  {TANDEM_SIM_BF16, 40, 0, true, true, 2},
+    {TANDEM_SIM_S8, 128, 3, false, false, 4},  {TANDEM_SIM_U8, 64, 2, false, false, 2},
+    {TANDEM_SIM_S8, 24, 1, false, false, 1},   {TANDEM_SIM_U8, 16, 0, false, false, 1},
+};
+
+static sim_outcome multiply_case(sim_worker &worker, const product_case &c, int fault,
+                                 std::vector<uint32_t> &out) {
+    const std::vector<char> a = tile_of(c, c.a_lines, 64, 1), b = tile_of(c, c.b_lines, c.n, 2);
+    trial t;
+    t.kernel = "multiply";
+    out.assign(128 * 128, 0);
+    return run(worker, t, c, a.data(), b.data(), static_cast<void *>(out.data()), fault);
+}
+
+/* The thread and the register that hold element (i, j), by PTX's picture of the fragment. */
+static uint32_t register_of(const std::vector<uint32_t> &out, int i, int j) {
+    const int warp = i / 16, thread = warp * 32 + i % 8 * 4 + j % 8 / 2;
+    const int at = j / 8 * 4 + i % 16 / 8 * 2 + j % 2;
+    return out[static_cast<size_t>(thread * 128 + at)];
+}
+
+static bool product_is_right(const product_case &c, const std::vector<uint32_t> &out) {
+    const int depth = c.steps * 32 / bytes_of(c.element);
+    for (int i = 0; i < 64; i++) {
+        for (int j = 0; j < c.n; j++) {
+            int sum = 0;
+            for (int p = 0; p < depth; p++) {
+                sum += signed_value(c.element, value_of(i, p, 1)) *
+                       signed_value(c.element, value_of(j, p, 2));
+            }
+            const uint32_t bits = register_of(out, i, j);
+            float real = 0;
+            memcpy(&real, &bits, sizeof real);
+            if (bytes_of(c.element) == 2 ? real != static_cast<float>(sum)
+                                         : static_cast<int>(bits) != sum) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static void products_of_all_layouts(void **) {
+    for (const product_case &c : products) {
+        sim_worker worker;
+        std::vector<uint32_t> out;
+        assert_int_equal(multiply_case(worker, c, PRODUCT_FAULT_NONE, out), SIM_DONE);
+        if (!product_is_right(c, out)) {
+            fail_msg("element %d, n %d, swizzle %d, lines %d %d", c.element, c.n, c.swizzle,
+                     c.a_lines, c.b_lines);
+        }
+    }
+}
+
+static void products_show_what_is_missing(void **) {
+    sim_worker worker;
+    std::vector<uint32_t> out;
+    assert_int_equal(multiply_case(worker, products[0], NO_WAIT, out), SIM_DONE);
+    for (int i = 0; i < 128; i++) {
+        float real = 0;
+        memcpy(&real, &out[static_cast<size_t>(i)], sizeof real);
+        assert_true(std::isnan(real));
+    }
+    assert_int_equal(multiply_case(worker, products[0], OTHER_SWIZZLE, out), SIM_DONE);
+    assert_false(product_is_right(products[0], out));
+    assert_int_equal(multiply_case(worker, products[0], NO_FENCE, out), SIM_LAUNCH_FAILED);
+    assert_true(worker.message().find("wgmma.fence") != std::string::npos);
+    assert_int_equal(multiply_case(worker, products[0], OTHER_LANES, out), SIM_LAUNCH_FAILED);
+    assert_true(worker.message().find("other products") != std::string::npos);
+}
+
+static void bytes_are_contiguous_along_depth(void **) {
+    sim_worker worker;
+    std::vector<uint32_t> out;
+    product_case c = products[10];
+    c.b_lines = true;
+    assert_int_equal(multiply_case(worker, c, PRODUCT_FAULT_NONE, out), SIM_LAUNCH_FAILED);
+}
+
+/* What shared memory holds when the wait comes is what is multiplied. */
+static void overwrite_too_early(product_case c, const char *a, const char *b, float *out,
+                                int early) {
+    char *const tile = dynamic();
+    float d[128] = {0};
+    if (item() == 0) {
+        memcpy(tile + A_AT, a, 16384);
+        memcpy(tile + B_AT, b, 32768);
+    }
+    tandem_sim_barrier(__LINE__);
+    tandem_sim_multiply_fence();
+    tandem_sim_multiply({c.n, c.element, c.element, false, false,
+                         descriptor(c, false, 64, tile + A_AT, 0, c.swizzle),
+                         descriptor(c, false, c.n, tile + B_AT, 0, c.swizzle), false},
+                        d);
+    tandem_sim_multiply_commit();
+    if (early != 0) {
+        memset(tile, 0, 49152);
+    }
+    tandem_sim_multiply_wait(0);
+    tandem_sim_barrier(__LINE__);
+    memset(tile, 0, 49152);
+    out[item()] = d[0];
+}
+TANDEM_SIM_REGISTER(overwrite_too_early, "overwrite_too_early", 128, 1, 1, 90);
+
+static void products_read_at_the_wait(void **) {
+    const product_case c = {TANDEM_SIM_F16, 64, 3, false, false, 1};
+    const std::vector<char> a = tile_of(c, false, 64, 1), b = tile_of(c, false, c.n, 2);
+    for (int early = 0; early < 2; early++) {
+        sim_worker worker;
+        trial t;
+        t.kernel = "overwrite_too_early";
+        std::vector<float> out(128, -1);
+        assert_int_equal(run(worker, t, c, a.data(), b.data(), out.data(), early), SIM_DONE);
+        bool zero = true;
+        for (const float x : out) {
+            zero = zero && x == 0;
+        }
+        assert_int_equal(zero, early);
+    }
+}
+
+int main() {
+    const CMUnitTest tests[] = {
+        cmocka_unit_test(mbarriers_have_phases),
+        cmocka_unit_test(mbarriers_tell_what_is_wrong),
+        cmocka_unit_test(phase_that_never_completes_is_a_deadlock),
+        cmocka_unit_test(blocks_of_a_cluster_arrive),
+        cmocka_unit_test(boxes_arrive_swizzled_and_filled),
+        cmocka_unit_test(copies_must_be_waited_for_in_full),
+        cmocka_unit_test(maps_that_the_hardware_cannot_read),
+        cmocka_unit_test(multicast_reaches_all_blocks),
+        cmocka_unit_test(stores_stay_inside),
+        cmocka_unit_test(products_of_all_layouts),
+        cmocka_unit_test(products_show_what_is_missing),
+        cmocka_unit_test(bytes_are_contiguous_along_depth),
+        cmocka_unit_test(products_read_at_the_wait),
+    };
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}
