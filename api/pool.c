@@ -53,6 +53,7 @@ void tdm_pool_lock(tdm_pool *pool) {
 }
 
 void tdm_pool_unlock(tdm_pool *pool) {
+    tdm_pool_let_go(pool);
     pthread_mutex_unlock(&pool->lock);
 }
 
@@ -426,6 +427,7 @@ tdm_status tdm_pool_create(const tdm_pool_upstream *upstream, tdm_pool **pool) {
     }
     pthread_mutex_init(&created->lock, NULL);
     pthread_mutex_init(&created->marks_lock, NULL);
+    pthread_cond_init(&created->released, NULL);
     *pool = created;
     return TDM_OK;
 }
@@ -437,6 +439,7 @@ void tdm_pool_destroy(tdm_pool *pool) {
     tdm_headers_free(pool);
     pthread_mutex_destroy(&pool->lock);
     pthread_mutex_destroy(&pool->marks_lock);
+    pthread_cond_destroy(&pool->released);
     tdm_host_free(pool);
 }
 
@@ -477,7 +480,10 @@ void tdm_pool_set_budget(tdm_pool *pool, uint64_t bytes) {
 uint64_t tdm_pool_trim(tdm_pool *pool) {
     tdm_pool_lock(pool);
     tdm_pool_wait_all(pool);
-    const uint64_t released = tdm_pool_release_idle(pool, 0);
+    const uint64_t leaving = pool->leaving_bytes; // of other threads
+    const uint64_t released = leaving + tdm_pool_release_idle(pool, 0);
+    while (tdm_pool_await_release(pool)) {
+    }
     tdm_pool_unlock(pool);
     return released;
 }

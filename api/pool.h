@@ -8,8 +8,8 @@
  * tdm_pool_prepare, which the enqueue path turns into event waits where the streams differ.
  *
  * Thread-safe throughout. Lock order: pool, then the leaf lock of the marks. With the pool locked it
- * calls the upstream's allocate, release, passed, gone and poll, and the listeners; with nothing
- * locked its wait and relieve, and the debug hooks.
+ * calls the upstream's allocate, passed, gone and poll, and the listeners; with nothing locked its
+ * release, wait and relieve, and the debug hooks.
  */
 #ifndef TANDEM_API_POOL_H
 #define TANDEM_API_POOL_H

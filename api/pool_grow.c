@@ -42,7 +42,8 @@ uint64_t tdm_pool_room_for(const tdm_pool *pool, uint64_t bytes) {
     uint64_t room = pool->budget > bytes ? pool->budget - bytes : 0;
     tdm_memory_account *const account = pool->upstream.account;
     if (account) {
-        const uint64_t others = atomic_load(&account->reserved) - pool->stats.reserved;
+        const uint64_t others =
+            atomic_load(&account->reserved) - pool->stats.reserved - pool->leaving_bytes;
         const uint64_t bound = atomic_load(&account->bound);
         const uint64_t rest = bound > others ? bound - others : 0;
         const uint64_t shared = rest > bytes ? rest - bytes : 0;
@@ -52,10 +53,11 @@ uint64_t tdm_pool_room_for(const tdm_pool *pool, uint64_t bytes) {
 }
 
 static tdm_status reserve(tdm_pool *pool, uint64_t bytes) {
+    const uint64_t held = pool->stats.reserved + pool->leaving_bytes;
     if (bytes > pool->upstream.max_allocation)
         return tdm_fail(TDM_OUT_OF_DEVICE_MEMORY, "more than the largest native allocation, %llu",
                         (unsigned long long)pool->upstream.max_allocation);
-    if (bytes > pool->budget || pool->stats.reserved > pool->budget - bytes)
+    if (bytes > pool->budget || held > pool->budget - bytes)
         return tdm_fail(TDM_OVER_BUDGET, "over the budget");
     if (pool->upstream.account && !tdm_memory_account_take(pool->upstream.account, bytes))
         return tdm_fail(TDM_OVER_BUDGET, "over the bound of the device, %llu",
@@ -63,20 +65,33 @@ static tdm_status reserve(tdm_pool *pool, uint64_t bytes) {
     return TDM_OK;
 }
 
+static void give_reserve(const tdm_pool *pool, uint64_t bytes) {
+    if (pool->upstream.account)
+        tdm_memory_account_give(pool->upstream.account, bytes);
+}
+
+static tdm_status take_native(tdm_pool *pool, uint64_t bytes, tdm_bk_memory **memory) {
+    TDM_TRY(reserve(pool, bytes));
+    const tdm_status status = pool->upstream.allocate(pool->upstream.user, bytes, memory);
+    if (status != TDM_OK)
+        give_reserve(pool, bytes);
+    return status;
+}
+
 static tdm_status new_slab(tdm_pool *pool, tdm_slab form, tdm_block **range) {
-    TDM_TRY(reserve(pool, form.bytes));
-    tdm_memory_account *const account = pool->upstream.account;
-    const tdm_status status =
-        pool->upstream.allocate(pool->upstream.user, form.bytes, &form.memory);
-    tdm_slab *const slab = status == TDM_OK ? tdm_slab_new(pool, &form) : NULL;
+    tdm_pool_let_go(pool);
+    tdm_status status = take_native(pool, form.bytes, &form.memory);
+    // What is on its way back makes room.
+    while ((status == TDM_OUT_OF_DEVICE_MEMORY || status == TDM_OVER_BUDGET) &&
+           tdm_pool_await_release(pool))
+        status = take_native(pool, form.bytes, &form.memory);
+    TDM_TRY(status);
+    tdm_slab *const slab = tdm_slab_new(pool, &form);
     if (slab) {
         *range = slab->first;
         return TDM_OK;
     }
-    if (account)
-        tdm_memory_account_give(account, form.bytes);
-    if (status != TDM_OK)
-        return status;
+    give_reserve(pool, form.bytes);
     pool->upstream.release(pool->upstream.user, form.memory);
     return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "no host memory for a slab");
 }

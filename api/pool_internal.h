@@ -4,6 +4,7 @@
  *     pool.c          allocation and its ladder, release, statistics, create and destroy
  *     pool_slab.c     headers, slabs, ranges: split, join, free
  *     pool_grow.c     how much native memory to take, and when to give it back
+ *     pool_release.c  native memory on its way back
  *     pool_uses.c     uses of live blocks, edges of free ranges, waiting
  *     pool_index.c    free ranges by size
  *     pool_visit.c    walking a pool, holders, the sentence of a failure
@@ -90,6 +91,10 @@ struct tdm_pool {
     uint64_t zone_before, zone_after; /* of each block, in debug mode */
     tdm_pool_index free[TDM_ARENAS][TDM_LANES];
     tdm_slab *slabs;
+    tdm_slab *leaving;      /* given up by the thread that has the lock; NULL while nobody has */
+    uint64_t leaving_bytes; /* not reserved any more, and not back yet */
+    int releasing;          /* threads that give slabs back, unlocked */
+    pthread_cond_t released;
     tdm_slab *idle_oldest, *idle_newest;
     tdm_block *pending_oldest, *pending_newest; /* all pending ranges */
     tdm_block *spare_headers;
@@ -104,7 +109,7 @@ struct tdm_pool {
     tdm_pool_listener *listeners; /* changed under both locks, so that either guards reading */
 };
 
-/* Waiters spin, at growing distances, before they sleep: sections are shorter than a switch of threads. */
+/* Unlocking gives the slabs back that were given up meanwhile. Waiters spin, at growing distances, before they sleep: sections are shorter than a switch of threads. */
 void tdm_pool_lock(tdm_pool *pool);
 void tdm_pool_unlock(tdm_pool *pool);
 
@@ -117,7 +122,7 @@ tdm_pool_event tdm_block_event(const tdm_block *block, tdm_pool_event_kind kind,
 /* A slab of one range, linked to the pool: ready and on offer, or in no list for a `single` slab. NULL without host
  * memory. */
 tdm_slab *tdm_slab_new(tdm_pool *pool, const tdm_slab *form);
-/* Give a slab back that has no live blocks and no pending ranges. */
+/* Give a slab up that has no live blocks and no pending ranges: it goes back when the pool is unlocked. */
 void tdm_slab_release(tdm_pool *pool, tdm_slab *slab);
 
 /* Take a free range out of the lists and cut it to `bytes`. False without host memory: nothing changed. */
@@ -145,6 +150,14 @@ tdm_status tdm_pool_grow_single(tdm_pool *pool, uint64_t bytes, tdm_block **rang
 uint64_t tdm_pool_release_idle(tdm_pool *pool, uint64_t keep);
 /* What may stay reserved for `bytes` more to fit the budget and the account. */
 uint64_t tdm_pool_room_for(const tdm_pool *pool, uint64_t bytes);
+
+/* ---- pool_release.c ---------------------------------------------------------------------------- */
+
+void tdm_pool_retire(tdm_pool *pool, tdm_slab *slab);
+/* Give back what was given up, unlocking the pool meanwhile. */
+void tdm_pool_let_go(tdm_pool *pool);
+/* Wait until more has gone back, unlocking the pool meanwhile; false when nothing is on its way. */
+bool tdm_pool_await_release(tdm_pool *pool);
 
 /* ---- pool_uses.c ------------------------------------------------------------------------------- */
 

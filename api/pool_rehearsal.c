@@ -244,7 +244,8 @@ static void set_upstream(tdm_pool_rehearsal *r, const tdm_pool *from) {
     upstream->debug = NULL;
     if (!upstream->account)
         return;
-    atomic_store(&r->account.reserved, atomic_load(&from->upstream.account->reserved));
+    atomic_store(&r->account.reserved,
+                 atomic_load(&from->upstream.account->reserved) - from->leaving_bytes);
     atomic_store(&r->account.bound, atomic_load(&from->upstream.account->bound));
     upstream->account = &r->account;
     // Other pools may have shrunk since they were asked.
@@ -267,6 +268,9 @@ static bool copy_pool(tdm_pool_rehearsal *r, const tdm_pool *from) {
     *r->pool = *from;
     pthread_mutex_init(&r->pool->lock, NULL);
     pthread_mutex_init(&r->pool->marks_lock, NULL);
+    pthread_cond_init(&r->pool->released, NULL);
+    r->pool->leaving_bytes = 0;
+    r->pool->releasing = 0;
     r->pool->slabs = NULL;
     r->pool->listeners = NULL;
     r->pool->spare_headers = NULL;
@@ -313,6 +317,7 @@ void tdm_rehearsal_end(tdm_pool_rehearsal *rehearsal) {
         tdm_headers_free(pool);
         pthread_mutex_destroy(&pool->lock);
         pthread_mutex_destroy(&pool->marks_lock);
+        pthread_cond_destroy(&pool->released);
     }
     tdm_host_free(pool);
     tdm_host_free(rehearsal->headers);

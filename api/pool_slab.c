@@ -228,18 +228,15 @@ void tdm_slab_release(tdm_pool *pool, tdm_slab *slab) {
         pool->slabs = slab->next;
     if (slab->next)
         slab->next->previous = slab->previous;
-    pool->upstream.release(pool->upstream.user, slab->memory);
     if (!slab->adopted) {
         pool->counters[slab->arena].reserved -= slab->bytes;
         pool->counters[slab->arena].slabs--;
         pool->stats.reserved -= slab->bytes;
         pool->stats.native_frees++;
-        if (pool->upstream.account)
-            tdm_memory_account_give(pool->upstream.account, slab->bytes);
         tdm_pool_tell(pool,
                       (tdm_pool_event){.kind = TDM_POOL_EVENT_SLAB_FREE, .bytes = slab->bytes});
     }
-    tdm_host_free(slab);
+    tdm_pool_retire(pool, slab);
     if (pool->headers_used == 0)
         tdm_headers_free(pool);
 }
