@@ -15,7 +15,8 @@ enum {
     WARPGROUP = 128,
     DEPTH_BYTES = 32,
     MOST_DEPTH = 32,
-    MOST_COLUMNS = 256
+    MOST_COLUMNS = 256,
+    SCRATCH_WORDS = WARP_ROWS * MOST_DEPTH + MOST_COLUMNS * (MOST_DEPTH + WARP_ROWS)
 };
 
 int element_bytes(tandem_sim_element element) {
@@ -153,8 +154,10 @@ int32_t plus(int32_t x, int32_t y) {
 
 /* One product for the 16 rows of the warp whose first lane is `lanes`; `index` in the list of each lane. */
 template <typename T> void multiply_rows(sim_thread *lanes, size_t index) {
-    static thread_local T a[WARP_ROWS * MOST_DEPTH], b[MOST_COLUMNS * MOST_DEPTH];
-    static thread_local T sums[WARP_ROWS * MOST_COLUMNS];
+    std::vector<uint32_t> &scratch = sim_worker_running->product_scratch;
+    scratch.resize(SCRATCH_WORDS);
+    T *const a = reinterpret_cast<T *>(scratch.data()), *const b = a + WARP_ROWS * MOST_DEPTH;
+    T *const sums = b + MOST_COLUMNS * MOST_DEPTH;
     const tandem_sim_product product = lanes->hopper.products[index].product;
     const int n = product.n, depth = DEPTH_BYTES / element_bytes(product.a_element);
     sim_block &block = *lanes->home;
@@ -162,7 +165,7 @@ template <typename T> void multiply_rows(sim_thread *lanes, size_t index) {
                static_cast<uint32_t>(lanes->warp % 4 * WARP_ROWS), WARP_ROWS, a);
     read_lines(block, {view_of(product.b), product.b_element, product.b_transposed}, 0,
                static_cast<uint32_t>(n), b);
-    memset(sums, 0, sizeof sums);
+    memset(sums, 0, sizeof(T) * static_cast<size_t>(WARP_ROWS * n));
     for (int p = 0; p < depth; p++) {
         for (int i = 0; i < WARP_ROWS; i++) {
             const T factor = a[p * WARP_ROWS + i];

@@ -152,6 +152,7 @@ class sim_worker_state {
     sim_barrier cluster_barrier;
     std::vector<sim_mbarrier> mbarriers; /* of a cluster */
     std::vector<sim_bulk_load> bulk_loads;
+    std::vector<uint32_t> product_scratch; /* elements and sums of one product */
     bool takes_newest() const {
         return reversed_;
     }
