@@ -30,20 +30,9 @@ const tdm_backend_row tdm_backend_rows[] = {
 };
 const int tdm_backend_row_count = (int)(sizeof tdm_backend_rows / sizeof tdm_backend_rows[0]);
 
-/* Append "backend: text"; a note that finds no memory is lost, which harms nothing. */
 static void add_note(tdm_context *context, const char *backend, const char *text) {
-    char note[1024];
-    snprintf(note, sizeof note, "%s: %s", backend, text);
-    tdm_log(TDM_LOG_INFO, "driver", "%s", note);
-    char **const notes =
-        tdm_host_realloc(context->notes, (size_t)context->note_count * sizeof *notes,
-                         (size_t)(context->note_count + 1) * sizeof *notes);
-    if (!notes)
-        return;
-    context->notes = notes;
-    notes[context->note_count] = tdm_host_strdup(note);
-    if (notes[context->note_count])
-        context->note_count++;
+    tdm_log(TDM_LOG_INFO, "driver", "%s: %s", backend, text);
+    tdm_notes_add(&context->notes, "%s: %s", backend, text);
 }
 
 static bool is_row_name(const char *name, size_t length) {
@@ -127,9 +116,7 @@ static tdm_status load_backend(tdm_context *context, const tdm_backend_row *row)
 static void context_free(tdm_context *context) {
     for (int i = 0; i < context->backend_count; i++)
         context->backends[i].api->close(context->backends[i].instance);
-    for (int i = 0; i < context->note_count; i++)
-        tdm_host_free(context->notes[i]);
-    tdm_host_free(context->notes);
+    tdm_notes_free(&context->notes);
     tdm_host_free(context->devices);
     tdm_host_free(context->memory_trace);
     pthread_mutex_destroy(&context->lock);
@@ -207,11 +194,11 @@ int tdm_context_device_count(const tdm_context *context) {
 }
 
 int tdm_context_note_count(const tdm_context *context) {
-    return context ? context->note_count : 0;
+    return context ? context->notes.count : 0;
 }
 
 const char *tdm_context_note(const tdm_context *context, int index) {
-    return context && index >= 0 && index < context->note_count ? context->notes[index] : NULL;
+    return context ? tdm_notes_at(&context->notes, index) : NULL;
 }
 
 tdm_status tdm_context_device_info(const tdm_context *context, int index, tdm_device_info *info) {

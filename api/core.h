@@ -77,8 +77,7 @@ struct tdm_context {
     int backend_count;
     tdm_device_slot *devices;
     int device_count;
-    char **notes;
-    int note_count;
+    tdm_notes notes;
     uint64_t pool_budget;
     uint64_t staging_budget;
     bool direct_pool;

@@ -53,7 +53,8 @@ void tdm_pool_lock(tdm_pool *pool) {
 }
 
 void tdm_pool_unlock(tdm_pool *pool) {
-    tdm_pool_let_go(pool);
+    if (pool->leaving)
+        tdm_pool_let_go(pool);
     pthread_mutex_unlock(&pool->lock);
 }
 

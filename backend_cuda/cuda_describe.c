@@ -72,7 +72,8 @@ static tdm_status ask_all(const tdm_cuda_api *api, CUdevice id, device_answers *
 }
 
 /* Is the device one that the kernels and the backend can be right on? */
-static tdm_status check_usable(const tdm_cuda_record *record, const device_answers *answers) {
+static tdm_status check_usable(const tdm_cuda_record *record, const tdm_cuda_images *images,
+                               int driver, const device_answers *answers) {
     const int architecture = answers->major * 10 + answers->minor;
     if (answers->mode == CU_COMPUTEMODE_PROHIBITED)
         return tdm_fail(TDM_UNSUPPORTED, "its compute mode prohibits contexts (nvidia-smi -c 0)");
@@ -82,37 +83,15 @@ static tdm_status check_usable(const tdm_cuda_record *record, const device_answe
                         LEAST_ARCHITECTURE % 10);
     if (!answers->unified_addresses)
         return tdm_fail(TDM_UNSUPPORTED, "host and device have no common addresses");
-    if (!record->simulated && tdm_prebuilt_architectures()[0] == '\0')
+    if (!record->simulated && images->architectures[0] == '\0')
         return tdm_fail(TDM_UNSUPPORTED,
                         "this build of the library holds no CUDA kernels (nvcc was not found, "
                         "or not wanted, when it was built)");
-    return TDM_OK;
+    return tdm_cuda_images_check(images, driver, architecture);
 }
 
-/* One of the list: machine code runs on its generation from its own member on, PTX on all that are not older. */
-static bool image_reaches(const char *image, int device, int least) {
-    char *rest;
-    const long built = strtol(image, &rest, 10);
-    const bool exact = *rest == 'a'; // of one architecture alone
-    rest += strspn(rest, "af");
-    const bool ptx = strncmp(rest, "-ptx", 4) == 0;
-    if (built < least || built > device || (exact && built != device))
-        return false;
-    return ptx || built / 10 == device / 10;
-}
-
-bool tdm_cuda_images_reach(const char *architectures, int device, int least) {
-    if (architectures[0] == '\0')
-        return device >= least;
-    for (const char *image = architectures; image; image = strchr(image, ';')) {
-        image += *image == ';';
-        if (image_reaches(image, device, least))
-            return true;
-    }
-    return false;
-}
-
-static uint32_t capabilities_of(const device_answers *answers, const char *architectures) {
+static uint32_t capabilities_of(const device_answers *answers, const tdm_cuda_images *images,
+                                int driver) {
     const int architecture = answers->major * 10 + answers->minor;
     uint32_t bits = TDM_CAP_CUDA | TDM_CAP_LOCAL_MEMORY | TDM_CAP_PROFILING |
                     TDM_CAP_FP16_ARITHMETIC | TDM_CAP_FP64 | TDM_CAP_SUBGROUPS | TDM_CAP_INT8_DOT |
@@ -120,7 +99,7 @@ static uint32_t capabilities_of(const device_answers *answers, const char *archi
     if (answers->integrated)
         bits |= TDM_CAP_UNIFIED_MEMORY;
     // The rows that copy so are left out of code for older devices, which newer ones may run.
-    if (tdm_cuda_images_reach(architectures, architecture, ASYNC_COPY_ARCHITECTURE))
+    if (tdm_cuda_images_reach(images, driver, architecture, ASYNC_COPY_ARCHITECTURE))
         bits |= TDM_CAP_ASYNC_COPY;
     return bits;
 }
@@ -188,9 +167,12 @@ tdm_status tdm_cuda_describe(const tdm_cuda_api *api, tdm_cuda_record *record) {
     // A device without a name could not be told from another one.
     CUDA_TRY("its name", api, cuDeviceGetName, info->name, (int)sizeof info->name, record->id);
     record->simulated = strncmp(info->name, SIMULATOR_NAME, strlen(SIMULATOR_NAME)) == 0;
+    // The simulator finds kernels by their names.
+    const tdm_cuda_images images = {record->simulated ? "" : tdm_prebuilt_architectures(),
+                                    record->simulated ? 0 : tdm_prebuilt_version()};
     tdm_status status = ask_all(api, record->id, &answers);
     if (status == TDM_OK)
-        status = check_usable(record, &answers);
+        status = check_usable(record, &images, api->version, &answers);
     if (status != TDM_OK)
         return status;
     CUDA_TRY("its memory", api, cuDeviceTotalMem, &bytes, record->id);
@@ -199,8 +181,8 @@ tdm_status tdm_cuda_describe(const tdm_cuda_api *api, tdm_cuda_record *record) {
     info->vendor_id = NVIDIA;
     info->global_bytes = bytes;
     info->max_alloc_bytes = bytes;
-    info->capabilities =
-        capabilities_of(&answers, record->simulated ? "" : tdm_prebuilt_architectures());
+    info->capabilities = capabilities_of(&answers, &images, api->version);
+    record->lacks_ptx = tdm_cuda_images_lack_ptx(&images, api->version);
     record->most_pitch = (uint64_t)answers.pitch;
     // Everything above divides work and memory by these.
     if (bytes == 0 || answers.units <= 0 || answers.group_items <= 0 || answers.pitch <= 0)

@@ -1,5 +1,4 @@
 /* The backend's instance: the devices of the driver, and notes on those that were passed over. */
-#include <stdarg.h>
 #include <stdio.h>
 
 #include "backend_cuda/cuda_internal.h"
@@ -7,23 +6,16 @@
 /* More than any machine holds, so that a lying count cannot make us ask without bound. */
 #define MOST_DEVICES 256
 
-static void add_note(tdm_bk_instance *instance, const char *format, ...) TDM_PRINTF(2, 3);
-
-/* A note that finds no memory is lost, which harms nothing. */
-static void add_note(tdm_bk_instance *instance, const char *format, ...) {
-    char text[1024];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    const size_t size = (size_t)instance->note_count * sizeof(char *);
-    char **const notes = tdm_host_realloc((void *)instance->notes, size, size + sizeof(char *));
-    if (!notes)
-        return;
-    instance->notes = notes;
-    notes[instance->note_count] = tdm_host_strdup(text);
-    if (notes[instance->note_count])
-        instance->note_count++;
+static void accept_device(tdm_bk_instance *instance, const tdm_cuda_record *record) {
+    const int driver = instance->api.version, version = tdm_prebuilt_version();
+    if (record->lacks_ptx)
+        tdm_notes_add(&instance->notes,
+                      "device %d, \"%s\": the kernels' PTX is passed over, only their machine code "
+                      "is loaded: the driver "
+                      "supports CUDA %d.%d, they were built by %d.%d",
+                      record->ordinal, record->info.name, driver / 1000, driver % 1000 / 10,
+                      version / 1000, version % 1000 / 10);
+    instance->record_count++;
 }
 
 /* What is wrong with a device becomes a note. */
@@ -33,13 +25,13 @@ static void list_device(tdm_bk_instance *instance, int ordinal) {
     *record = (tdm_cuda_record){.ordinal = ordinal};
     const CUresult code = CUDA_CALL(api, cuDeviceGet, &record->id, ordinal);
     if (code != CUDA_SUCCESS)
-        add_note(instance, "device %d is passed over: cuDeviceGet: %s (%u)", ordinal,
-                 tdm_cuda_error_name(code), code);
+        tdm_notes_add(&instance->notes, "device %d is passed over: cuDeviceGet: %s (%u)", ordinal,
+                      tdm_cuda_error_name(code), code);
     else if (tdm_cuda_describe(api, record) != TDM_OK)
-        add_note(instance, "device %d, \"%s\", is passed over: %s", ordinal, record->info.name,
-                 tdm_last_detail());
+        tdm_notes_add(&instance->notes, "device %d, \"%s\", is passed over: %s", ordinal,
+                      record->info.name, tdm_last_detail());
     else
-        instance->record_count++;
+        accept_device(instance, record);
 }
 
 static tdm_status list_all(tdm_bk_instance *instance) {
@@ -47,12 +39,12 @@ static tdm_status list_all(tdm_bk_instance *instance) {
     int count = 0;
     const CUresult code = CUDA_CALL(api, cuDeviceGetCount, &count);
     if (code != CUDA_SUCCESS || count < 0 || count > MOST_DEVICES) {
-        add_note(instance, "cuDeviceGetCount: %s (%u), %d devices", tdm_cuda_error_name(code), code,
-                 count);
+        tdm_notes_add(&instance->notes, "cuDeviceGetCount: %s (%u), %d devices",
+                      tdm_cuda_error_name(code), code, count);
         return TDM_OK;
     }
     if (count == 0) {
-        add_note(instance, "the driver finds no GPU");
+        tdm_notes_add(&instance->notes, "the driver finds no GPU");
         return TDM_OK;
     }
     instance->records = tdm_host_calloc((size_t)count, sizeof *instance->records);
@@ -79,10 +71,8 @@ tdm_status tdm_cuda_open(tdm_bk_instance **instance) {
 }
 
 void tdm_cuda_close(tdm_bk_instance *instance) {
-    for (int i = 0; i < instance->note_count; i++)
-        tdm_host_free(instance->notes[i]);
     tdm_host_free(instance->records);
-    tdm_host_free((void *)instance->notes);
+    tdm_notes_free(&instance->notes);
     tdm_cuda_unload(&instance->api);
     tdm_host_free(instance);
 }
@@ -92,7 +82,7 @@ int tdm_cuda_device_count(const tdm_bk_instance *instance) {
 }
 
 const char *tdm_cuda_note(const tdm_bk_instance *instance, int index) {
-    return index >= 0 && index < instance->note_count ? instance->notes[index] : NULL;
+    return tdm_notes_at(&instance->notes, index);
 }
 
 tdm_status tdm_cuda_device_info(const tdm_bk_instance *instance, int index, tdm_device_info *info) {

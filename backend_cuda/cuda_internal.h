@@ -13,6 +13,7 @@ typedef struct tdm_cuda_record {
     CUdevice id;
     int ordinal;
     uint64_t most_pitch; /* of rectangular copies */
+    bool lacks_ptx;      /* the driver does not take that of the library's images */
     bool simulated;      /* the tests' driver: takes stand-ins of kernels */
     tdm_device_info info;
 } tdm_cuda_record;
@@ -21,8 +22,7 @@ struct tdm_bk_instance {
     tdm_cuda_api api;
     tdm_cuda_record *records;
     int record_count;
-    char **notes;
-    int note_count;
+    tdm_notes notes;
 };
 
 /*
@@ -30,11 +30,21 @@ struct tdm_bk_instance {
  */
 tdm_status tdm_cuda_describe(const tdm_cuda_api *api, tdm_cuda_record *record);
 
+/* The images of a library: architectures and version as tdm_prebuilt_architectures and tdm_prebuilt_version tell them. */
+typedef struct tdm_cuda_images {
+    const char *architectures;
+    int version;
+} tdm_cuda_images;
+
 /*
- * Do images for `architectures`, as tdm_prebuilt_architectures tells them, run on a device of compute capability `device` (times
- * ten) in code that was compiled for `least` or newer? Where there are none only the device counts.
+ * Do any run, by a driver of that version, on a device of compute capability `device` (times ten) in code that was compiled for
+ * `least` or newer? Where there are none only the device counts.
  */
-bool tdm_cuda_images_reach(const char *architectures, int device, int least);
+bool tdm_cuda_images_reach(const tdm_cuda_images *images, int driver, int device, int least);
+/* TDM_UNSUPPORTED with the reason in the detail where none runs. */
+tdm_status tdm_cuda_images_check(const tdm_cuda_images *images, int driver, int device);
+/* Is their PTX newer than the driver, though their machine code is not? */
+bool tdm_cuda_images_lack_ptx(const tdm_cuda_images *images, int driver);
 
 tdm_status tdm_cuda_open(tdm_bk_instance **instance);
 void tdm_cuda_close(tdm_bk_instance *instance);

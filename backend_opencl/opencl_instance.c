@@ -1,5 +1,4 @@
 /* The backend's instance: every platform and device, and notes on those that were passed over. */
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -7,25 +6,6 @@
 
 /* A list that no driver exceeds, so that a lying count cannot make us allocate without bound. */
 #define MOST_IDS 1024
-
-static void add_note(tdm_bk_instance *instance, const char *format, ...) TDM_PRINTF(2, 3);
-
-/* A note that finds no memory is lost, which harms nothing. */
-static void add_note(tdm_bk_instance *instance, const char *format, ...) {
-    char text[1024];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    const size_t size = (size_t)instance->note_count * sizeof(char *);
-    char **const notes = tdm_host_realloc((void *)instance->notes, size, size + sizeof(char *));
-    if (!notes)
-        return;
-    instance->notes = notes;
-    notes[instance->note_count] = tdm_host_strdup(text);
-    if (notes[instance->note_count])
-        instance->note_count++;
-}
 
 static void record_free(tdm_opencl_record *record) {
     tdm_host_free(record->extensions);
@@ -53,8 +33,8 @@ static tdm_status list_device(tdm_bk_instance *instance, tdm_opencl_record *reco
         return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "no host memory for a device's extensions");
     // Describing allocates nothing of ours, so every failure of it is the device's.
     if (tdm_opencl_describe(&instance->api, record) != TDM_OK) {
-        add_note(instance, "device \"%s\" of platform \"%s\" is passed over: %s", record->info.name,
-                 record->platform_name, tdm_last_detail());
+        tdm_notes_add(&instance->notes, "device \"%s\" of platform \"%s\" is passed over: %s",
+                      record->info.name, record->platform_name, tdm_last_detail());
         record_free(record);
         return TDM_OK;
     }
@@ -66,8 +46,8 @@ static tdm_status list_device(tdm_bk_instance *instance, tdm_opencl_record *reco
 
 static void note_no_devices(tdm_bk_instance *instance, const tdm_opencl_record *platform) {
     const char *const hint = platform->family->no_device_hint;
-    add_note(instance, "platform \"%s\" has no devices%s%s", platform->platform_name,
-             hint ? "; " : "", hint ? hint : "");
+    tdm_notes_add(&instance->notes, "platform \"%s\" has no devices%s%s", platform->platform_name,
+                  hint ? "; " : "", hint ? hint : "");
 }
 
 /*
@@ -98,8 +78,9 @@ static tdm_status list_platform(tdm_bk_instance *instance, cl_platform_id id) {
     if (code == CL_SUCCESS && platform.family->runs_in_calls)
         instance->api.serial = true;
     if (code != CL_SUCCESS) {
-        add_note(instance, "platform \"%s\" is passed over: clGetPlatformInfo: %s (%d)",
-                 platform.platform_name, tdm_opencl_error_name(code), code);
+        tdm_notes_add(&instance->notes,
+                      "platform \"%s\" is passed over: clGetPlatformInfo: %s (%d)",
+                      platform.platform_name, tdm_opencl_error_name(code), code);
         return TDM_OK;
     }
     cl_uint count = 0;
@@ -117,8 +98,9 @@ static tdm_status list_platform(tdm_bk_instance *instance, cl_platform_id id) {
     }
     tdm_status status = TDM_OK;
     if (code != CL_SUCCESS || !devices)
-        add_note(instance, "platform \"%s\" is passed over: clGetDeviceIDs: %s (%d), %u devices",
-                 platform.platform_name, tdm_opencl_error_name(code), code, count);
+        tdm_notes_add(&instance->notes,
+                      "platform \"%s\" is passed over: clGetDeviceIDs: %s (%d), %u devices",
+                      platform.platform_name, tdm_opencl_error_name(code), code, count);
     else
         for (cl_uint i = 0; status == TDM_OK && i < count; i++) {
             tdm_opencl_record record = platform;
@@ -134,9 +116,9 @@ static tdm_status list_all(tdm_bk_instance *instance) {
     cl_uint count = 0;
     cl_int code = OPENCL_CALL(api, clGetPlatformIDs, 0, NULL, &count);
     if (code == CL_PLATFORM_NOT_FOUND_KHR || (code == CL_SUCCESS && count == 0)) {
-        add_note(instance,
-                 "the loader finds no platform; install a driver (pocl-opencl-icd runs on "
-                 "the CPU)");
+        tdm_notes_add(&instance->notes,
+                      "the loader finds no platform; install a driver (pocl-opencl-icd runs on "
+                      "the CPU)");
         return TDM_OK;
     }
     cl_platform_id *platforms = NULL;
@@ -148,8 +130,8 @@ static tdm_status list_all(tdm_bk_instance *instance) {
     }
     tdm_status status = TDM_OK;
     if (code != CL_SUCCESS || !platforms)
-        add_note(instance, "clGetPlatformIDs: %s (%d), %u platforms", tdm_opencl_error_name(code),
-                 code, count);
+        tdm_notes_add(&instance->notes, "clGetPlatformIDs: %s (%d), %u platforms",
+                      tdm_opencl_error_name(code), code, count);
     else
         for (cl_uint i = 0; status == TDM_OK && i < count; i++)
             status = list_platform(instance, platforms[i]);
@@ -176,10 +158,8 @@ tdm_status tdm_opencl_open(tdm_bk_instance **instance) {
 void tdm_opencl_close(tdm_bk_instance *instance) {
     for (int i = 0; i < instance->record_count; i++)
         record_free(&instance->records[i]);
-    for (int i = 0; i < instance->note_count; i++)
-        tdm_host_free(instance->notes[i]);
     tdm_host_free(instance->records);
-    tdm_host_free((void *)instance->notes);
+    tdm_notes_free(&instance->notes);
     tdm_host_free(instance->cache_path);
     tdm_opencl_unload(&instance->api);
     tdm_host_free(instance);
@@ -190,7 +170,7 @@ int tdm_opencl_device_count(const tdm_bk_instance *instance) {
 }
 
 const char *tdm_opencl_note(const tdm_bk_instance *instance, int index) {
-    return index >= 0 && index < instance->note_count ? instance->notes[index] : NULL;
+    return tdm_notes_at(&instance->notes, index);
 }
 
 tdm_status tdm_opencl_device_info(const tdm_bk_instance *instance, int index,

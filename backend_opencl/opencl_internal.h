@@ -52,8 +52,7 @@ struct tdm_bk_instance {
     tdm_opencl_api api;
     tdm_opencl_record *records;
     int record_count;
-    char **notes;
-    int note_count;
+    tdm_notes notes;
     char *cache_path; /* NULL: no program cache */
 };
 

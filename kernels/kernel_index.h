@@ -31,6 +31,7 @@ extern const int tdm_kernel_image_count;
 
 // "80;90a;75-ptx"; empty where the images are stand-ins.
 extern const char *const tdm_kernel_image_architectures;
+extern const int tdm_kernel_image_version; /* of CUDA, major * 1000 + minor * 10; 0 */
 
 // What a kernel does. Rows of one op stand together in variants.def, in order of preference.
 #define TDM_OP_LIST(X)                                                                             \

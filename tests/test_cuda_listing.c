@@ -152,6 +152,10 @@ static void test_build_without_kernels(void **state) {
         tdm_context *const context = context_on("complete.so");
         assert_int_equal(tdm_context_device_count(context), 1);
         tdm_context_destroy(context);
+        setenv("FAKE_VERSION", "11080", 1); // older than any that builds kernels
+        expect_note("complete.so",
+                    "\"NVIDIA H200\", is passed over: the driver supports CUDA 11.8");
+        unsetenv("FAKE_VERSION");
     }
     unsetenv("FAKE_NAME");
 }
@@ -201,7 +205,7 @@ static void test_description(void **state) {
     unsetenv("FAKE_UNKNOWN_ATTRIBUTE");
 }
 
-/* Which code runs on a device depends on the images, not on the device alone. */
+/* Which code runs on a device depends on the images and the driver, not on the device alone. */
 static void test_images_reach(void **state) {
     (void)state;
     static const struct {
@@ -229,9 +233,55 @@ static void test_images_reach(void **state) {
         {"75-ptx", 90, false},
         {"75", 75, false},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        if (tdm_cuda_images_reach(rows[i].images, rows[i].device, 80) != rows[i].reached)
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const tdm_cuda_images images = {rows[i].images, 13000};
+        if (tdm_cuda_images_reach(&images, 13000, rows[i].device, 80) != rows[i].reached)
             fail_msg("\"%s\" on %d: not %d", rows[i].images, rows[i].device, rows[i].reached);
+    }
+}
+
+/* Drivers older than what built the images; detail NULL: the device can be used. */
+static void test_images_newer_than_the_driver(void **state) {
+    (void)state;
+    static const char both[] = "80;90a;75-ptx";
+    static const struct {
+        const char *images;
+        int version, driver, device;
+        const char *detail;
+        bool lacks_ptx;
+    } rows[] = {
+        {both, 13000, 13000, 90, NULL, false},
+        {both, 13000, 14020, 120, NULL, false},
+        {both, 12090, 13000, 100, NULL, false},
+        {both, 13010, 13000, 90, NULL, true},
+        {both, 13010, 13000, 86, NULL, true},
+        {"80;90a", 13010, 13000, 86, NULL, false},
+        {both, 13010, 13000, 100,
+         "the driver supports CUDA 13.0, the library's kernels were built by 13.1: only their "
+         "machine code can be loaded, and 80;90a;75-ptx holds none for compute capability 10.0; a "
+         "driver that supports CUDA 13.1 compiles their PTX",
+         true},
+        {both, 13000, 12040, 80,
+         "the driver supports CUDA 12.4, the library's kernels were built by 13.0: a driver that "
+         "supports CUDA 13.0 or newer is needed",
+         false},
+        {both, 12000, 11080, 75, "supports CUDA 11.8, the library's kernels were built by 12.0",
+         false},
+        {"80;90a", 13000, 13000, 120, "kernels are for 80;90a, none for compute capability 12.0",
+         false},
+        {"", 0, 11000, 75, NULL, false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const tdm_cuda_images images = {rows[i].images, rows[i].version};
+        const tdm_status status = tdm_cuda_images_check(&images, rows[i].driver, rows[i].device);
+        if (status != (rows[i].detail ? TDM_UNSUPPORTED : TDM_OK) ||
+            (rows[i].detail && !strstr(tdm_last_detail(), rows[i].detail)))
+            fail_msg("row %zu: %s: %s", i, tdm_status_text(status), tdm_last_detail());
+        assert_int_equal(tdm_cuda_images_lack_ptx(&images, rows[i].driver), rows[i].lacks_ptx);
+        // What does not load gives no capability.
+        if (rows[i].detail)
+            assert_false(tdm_cuda_images_reach(&images, rows[i].driver, rows[i].device, 0));
+    }
 }
 
 /* A device that is listed and cannot be opened says why. */
@@ -250,10 +300,15 @@ static void test_no_context(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_files),       cmocka_unit_test(test_old_driver),
-        cmocka_unit_test(test_usual_file),  cmocka_unit_test(test_odd_answers),
-        cmocka_unit_test(test_description), cmocka_unit_test(test_build_without_kernels),
-        cmocka_unit_test(test_no_context),  cmocka_unit_test(test_images_reach),
+        cmocka_unit_test(test_files),
+        cmocka_unit_test(test_old_driver),
+        cmocka_unit_test(test_usual_file),
+        cmocka_unit_test(test_odd_answers),
+        cmocka_unit_test(test_description),
+        cmocka_unit_test(test_build_without_kernels),
+        cmocka_unit_test(test_no_context),
+        cmocka_unit_test(test_images_reach),
+        cmocka_unit_test(test_images_newer_than_the_driver),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

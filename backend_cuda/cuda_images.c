@@ -1,0 +1,79 @@
+/*
+ * Which of the library's images a driver loads on a device.
+ *
+ * A driver takes machine code that a toolkit of its own major version of CUDA, or of an older one, made; PTX only of a toolkit that
+ * is no newer than itself: NVIDIA's "CUDA Compatibility" calls the first minor version compatibility, and excepts PTX from it.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend_cuda/cuda_internal.h"
+
+typedef enum code_kinds {
+    NO_CODE,
+    MACHINE_CODE,
+    ALL_CODE
+} code_kinds;
+
+static code_kinds kinds_taken(const tdm_cuda_images *images, int driver) {
+    if (driver >= images->version)
+        return ALL_CODE;
+    return driver / 1000 == images->version / 1000 ? MACHINE_CODE : NO_CODE;
+}
+
+/* One of the list: machine code runs on its generation from its own member on, PTX on all that are not older. */
+static bool image_reaches(const char *image, code_kinds taken, int device, int least) {
+    char *rest;
+    const long built = strtol(image, &rest, 10);
+    const bool exact = *rest == 'a'; // of one architecture alone
+    rest += strspn(rest, "af");
+    const bool ptx = strncmp(rest, "-ptx", 4) == 0;
+    if (built < least || built > device || (exact && built != device))
+        return false;
+    return ptx ? taken == ALL_CODE : built / 10 == device / 10;
+}
+
+bool tdm_cuda_images_reach(const tdm_cuda_images *images, int driver, int device, int least) {
+    const code_kinds taken = kinds_taken(images, driver);
+    if (images->architectures[0] == '\0')
+        return device >= least;
+    if (taken == NO_CODE)
+        return false;
+    for (const char *image = images->architectures; image; image = strchr(image, ';')) {
+        image += *image == ';';
+        if (image_reaches(image, taken, device, least))
+            return true;
+    }
+    return false;
+}
+
+/* "13.0" */
+#define VERSION(number) (number) / 1000, (number) % 1000 / 10
+
+tdm_status tdm_cuda_images_check(const tdm_cuda_images *images, int driver, int device) {
+    const int version = images->version;
+    if (tdm_cuda_images_reach(images, driver, device, 0))
+        return TDM_OK;
+    if (kinds_taken(images, driver) == NO_CODE)
+        return tdm_fail(
+            TDM_UNSUPPORTED,
+            "the driver supports CUDA %d.%d, the library's kernels were built by %d.%d: "
+            "a driver that supports CUDA %d.0 or newer is needed",
+            VERSION(driver), VERSION(version), version / 1000);
+    if (kinds_taken(images, driver) == MACHINE_CODE)
+        return tdm_fail(
+            TDM_UNSUPPORTED,
+            "the driver supports CUDA %d.%d, the library's kernels were built by %d.%d: "
+            "only their machine code can be loaded, and %s holds none for compute "
+            "capability %d.%d; a driver that supports CUDA %d.%d compiles their PTX",
+            VERSION(driver), VERSION(version), images->architectures, device / 10, device % 10,
+            VERSION(version));
+    return tdm_fail(TDM_UNSUPPORTED,
+                    "the library's kernels are for %s, none for compute capability %d.%d",
+                    images->architectures, device / 10, device % 10);
+}
+
+bool tdm_cuda_images_lack_ptx(const tdm_cuda_images *images, int driver) {
+    return images->architectures[0] != '\0' && strstr(images->architectures, "-ptx") &&
+           kinds_taken(images, driver) == MACHINE_CODE;
+}
