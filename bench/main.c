@@ -30,6 +30,8 @@ int main(int argc, char **argv) {
         {"devices", "list the devices, and why others are missing", devices_command},
         {"bench", "measure speed: gemm, gemv, memory, quant, compute, pool, outofcore, launch",
          bench_command},
+        {"report", "measure a device from all sides: one results file and one page",
+         report_command},
         {"compare", "put results of several devices side by side", compare_command},
         {"tune", "find the fastest kernels for a device, for the library to use", tune_command},
         {"quantize", "write a checkpoint with its weights in fewer bits", quantize_command},

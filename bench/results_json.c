@@ -13,6 +13,7 @@
 #include <cjson/cJSON.h>
 
 #include "bench/bench_statistics.h"
+#include "bench/device_database.h"
 #include "bench/environment_record.h"
 
 #include "build_info.h"
@@ -111,8 +112,9 @@ cJSON *results_device_json(const tdm_device_info *info) {
     results_put_text(device, "api_version", info->api_version);
     results_put_text(device, "kernel_language", info->kernel_language);
     results_put_text(device, "type", results_device_type(info->type));
-    /* No driver interface tells HBM from GDDR; a table of known devices may fill this in later. */
-    cJSON_AddNullToObject(device, "memory_type");
+    /* No driver interface tells HBM from GDDR. */
+    const datasheet *const sheet = datasheet_find(info->name);
+    results_put_text(device, "memory_type", sheet == NULL ? NULL : sheet->memory_type);
     add_limits(device, info);
     add_architecture(device, info);
     cJSON *const capabilities = cJSON_AddArrayToObject(device, "capabilities");

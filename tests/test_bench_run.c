@@ -21,6 +21,7 @@
 
 #include "bench/worker_process.h"
 #include "kernels/kernel_index.h"
+#include "tests/support/test_folder.h"
 #include "tests/support/test_program.h"
 
 static const char program[] = TANDEM_BINARY_DIR "/bin/tandem";
@@ -499,6 +500,46 @@ static void the_log_of_the_worker_is_shown(void **state) {
 }
 
 /* A driver opens files of its own: none of them may become the standard output that was closed. */
+static void a_report_is_a_results_file_and_a_page(void **state) {
+    (void)state;
+    char arguments[1024];
+    char json[TEST_PATH];
+    char html[TEST_PATH];
+    size_t size = 0;
+    test_folder_path(json, "r.json");
+    test_folder_path(html, "r.html");
+    snprintf(arguments, sizeof arguments,
+             "report --quick --suite launch,gemm --device %s --json %s --html %s", selector(), json,
+             html);
+    test_program_result result = test_program_run(program, arguments, NULL, PATIENCE_S);
+    if (result.exit_code != 0)
+        fail_msg("'%s' gave %d: %s", arguments, result.exit_code, result.errors);
+    test_program_release(&result);
+    unsigned char *const text = test_file_read(json, &size);
+    cJSON *const root = cJSON_Parse((const char *)text);
+    assert_string_equal(member(root, "schema")->valuestring, "tandem-report/1");
+    const cJSON *const suites = member(root, "suites");
+    assert_int_equal(cJSON_GetArraySize(suites), 2);
+    assert_string_equal(member(suites->child, "suite")->valuestring, "launch");
+    assert_string_equal(member(suites->child->next, "suite")->valuestring, "gemm");
+    assert_true(cJSON_GetArraySize(member(root, "results")) >= 6);
+    cJSON_Delete(root);
+    free(text);
+    char *const page = (char *)test_file_read(html, &size);
+    assert_non_null(strstr(page, "<h2>Matrix products</h2>"));
+    assert_non_null(strstr(page, "</html>"));
+    /* The page of a file is the page that came with it. */
+    assert_int_equal(remove(html), 0);
+    snprintf(arguments, sizeof arguments, "report --from %s --html %s", json, html);
+    result = test_program_run(program, arguments, NULL, PATIENCE_S);
+    assert_int_equal(result.exit_code, 0);
+    test_program_release(&result);
+    char *const again = (char *)test_file_read(html, &size);
+    assert_string_equal(again, page);
+    free(page);
+    free(again);
+}
+
 static void output_that_cannot_be_written_is_a_failure(void **state) {
     (void)state;
     static const char *const outputs[] = {"/dev/full", NULL};
@@ -536,6 +577,8 @@ int main(void) {
         cmocka_unit_test(a_worker_refuses_a_device_that_is_another_one),
         cmocka_unit_test(the_table_has_a_row_for_each_implementation),
         cmocka_unit_test(the_log_of_the_worker_is_shown),
+        cmocka_unit_test_setup_teardown(a_report_is_a_results_file_and_a_page, test_folder_make,
+                                        test_folder_remove),
         cmocka_unit_test(output_that_cannot_be_written_is_a_failure),
     };
     return cmocka_run_group_tests_name("bench run", tests, NULL, NULL);

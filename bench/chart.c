@@ -1,0 +1,373 @@
+#include "bench/chart.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "bench/html_text.h"
+
+/* In units of the view box; on a telephone one is about 0.8 pixels, elsewhere at most 1.5. */
+static const double chart_width = 460;
+static const double chart_height = 320;
+static const double plot_left = 52;
+static const double plot_right = 448;
+static const double plot_top = 22;
+static const double plot_bottom = 276;
+
+enum {
+    MAX_TICKS = 64,
+    MARK_SHAPES = 4
+};
+
+typedef struct plot_axis {
+    double low; /* logarithms to the base 10 */
+    double high;
+    double start; /* where they are drawn */
+    double end;
+} plot_axis;
+
+typedef struct plot_axes {
+    plot_axis x;
+    plot_axis y;
+} plot_axes;
+
+static int can_be_drawn(double value) {
+    return isfinite(value) && value > 0;
+}
+
+static int point_is_drawn(const chart_point *point) {
+    return can_be_drawn(point->x) && can_be_drawn(point->y);
+}
+
+static double place(const plot_axis *axis, double value) {
+    return axis->start +
+           (log10(value) - axis->low) / (axis->high - axis->low) * (axis->end - axis->start);
+}
+
+static void widen(plot_axis *axis, double value) {
+    if (!can_be_drawn(value))
+        return;
+    axis->low = fmin(axis->low, log10(value));
+    axis->high = fmax(axis->high, log10(value));
+}
+
+/* Room around what is drawn: a twentieth, and not less than a factor of two in all. */
+static void round_out(plot_axis *axis) {
+    const double least = 0.15;
+    const double room = fmax((axis->high - axis->low) / 20, 0.02);
+    if (axis->high - axis->low < 2 * least) {
+        axis->low -= least;
+        axis->high += least;
+    }
+    axis->low -= room;
+    axis->high += room;
+}
+
+/* Returns 0 when there is no point. */
+static int find_axes(const chart_plot *chart, plot_axes *axes) {
+    int points = 0;
+    axes->x = (plot_axis){INFINITY, -INFINITY, plot_left, plot_right};
+    axes->y = (plot_axis){INFINITY, -INFINITY, plot_bottom, plot_top};
+    for (size_t s = 0; s < chart->series_count; s++)
+        for (size_t p = 0; p < chart->series[s].count; p++) {
+            const chart_point *const point = &chart->series[s].points[p];
+            if (!point_is_drawn(point))
+                continue;
+            points++;
+            widen(&axes->x, point->x);
+            widen(&axes->y, point->y);
+            widen(&axes->y, point->low);
+            widen(&axes->y, point->high);
+        }
+    if (points == 0)
+        return 0;
+    round_out(&axes->x);
+    round_out(&axes->y);
+    return 1;
+}
+
+static void write_bytes(char *text, size_t size, double bytes) {
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    size_t unit = 0;
+    while (bytes >= 1024 && unit + 1 < sizeof units / sizeof *units) {
+        bytes /= 1024;
+        unit++;
+    }
+    snprintf(text, size, "%.4g %s", bytes, units[unit]);
+}
+
+static void write_value(char *text, size_t size, double value, chart_unit unit) {
+    if (unit == CHART_BYTES)
+        write_bytes(text, size, value);
+    else if (value >= 1e6)
+        snprintf(text, size, "%.4g M", value * 1e-6);
+    else
+        snprintf(text, size, "%.4g", value);
+}
+
+/* Powers of two, or 1, 2, 5 and their tenfolds: as many as can be read. Returns their number. */
+static int find_ticks(const plot_axis *axis, chart_unit unit, double *ticks) {
+    static const double parts[] = {1, 2, 5};
+    const double decades = axis->high - axis->low;
+    int count = 0;
+    if (unit == CHART_BYTES) {
+        const int step = (int)fmax(1, ceil(decades / log10(2) / 6));
+        const int first = (int)ceil(axis->low / log10(2) / step) * step;
+        for (int e = first; e * log10(2) <= axis->high && count < MAX_TICKS; e += step)
+            ticks[count++] = exp2(e);
+        return count;
+    }
+    const int step = (int)fmax(1, ceil(decades / 8));
+    const int first = (int)floor(axis->low / step) * step;
+    for (int e = first; e <= axis->high; e += step)
+        for (int part = 0; part < (decades < 2.5 ? 3 : 1); part++) {
+            const double value = log10(parts[part]) + e;
+            if (value >= axis->low && value <= axis->high && count < MAX_TICKS)
+                ticks[count++] = pow(10, value);
+        }
+    return count;
+}
+
+static void draw_x_axis(FILE *file, const chart_plot *chart, const plot_axis *axis) {
+    double ticks[MAX_TICKS];
+    char label[48];
+    const int count = find_ticks(axis, chart->x_unit, ticks);
+    for (int i = 0; i < count; i++) {
+        const double x = place(axis, ticks[i]);
+        write_value(label, sizeof label, ticks[i], chart->x_unit);
+        fprintf(file, "<line class=\"grid\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>\n", x,
+                plot_top, x, plot_bottom);
+        fprintf(file, "<text text-anchor=\"middle\" x=\"%.1f\" y=\"%.1f\">%s</text>\n", x,
+                plot_bottom + 15, label);
+    }
+    fprintf(file, "<text text-anchor=\"middle\" x=\"%.1f\" y=\"%.1f\">",
+            (plot_left + plot_right) / 2, plot_bottom + 33);
+    html_text(file, chart->x_label);
+    fputs("</text>\n", file);
+}
+
+static void draw_y_axis(FILE *file, const chart_plot *chart, const plot_axis *axis) {
+    double ticks[MAX_TICKS];
+    char label[48];
+    const int count = find_ticks(axis, CHART_PLAIN, ticks);
+    for (int i = 0; i < count; i++) {
+        const double y = place(axis, ticks[i]);
+        write_value(label, sizeof label, ticks[i], CHART_PLAIN);
+        fprintf(file, "<line class=\"grid\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>\n",
+                plot_left, y, plot_right, y);
+        fprintf(file, "<text text-anchor=\"end\" x=\"%.1f\" y=\"%.1f\">%s</text>\n", plot_left - 5,
+                y + 4, label);
+    }
+    fprintf(file, "<text x=\"4\" y=\"%.1f\">", plot_top - 9);
+    html_text(file, chart->y_label);
+    fputs("</text>\n", file);
+}
+
+static void draw_marks(FILE *file, const chart_plot *chart, const plot_axis *axis) {
+    for (size_t i = 0; i < chart->mark_count; i++) {
+        if (!can_be_drawn(chart->marks[i].x) || log10(chart->marks[i].x) < axis->low ||
+            log10(chart->marks[i].x) > axis->high)
+            continue;
+        const double x = place(axis, chart->marks[i].x);
+        fprintf(file, "<line class=\"mark\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>\n", x,
+                plot_top, x, plot_bottom);
+        fprintf(file, "<text text-anchor=\"end\" x=\"%.1f\" y=\"%.1f\">", x - 3,
+                plot_bottom - 6 - 13 * (double)(i % 2));
+        html_text(file, chart->marks[i].label);
+        fputs("</text>\n", file);
+    }
+}
+
+static int has_band(const chart_point *point) {
+    return point_is_drawn(point) && can_be_drawn(point->low) && can_be_drawn(point->high);
+}
+
+static void draw_band(FILE *file, const chart_series *series, const plot_axes *axes) {
+    size_t bands = 0;
+    for (size_t i = 0; i < series->count; i++)
+        bands += (size_t)has_band(&series->points[i]);
+    if (bands < 2)
+        return;
+    fprintf(file, "<path class=\"band s%d\" d=\"", series->style % CHART_STYLES);
+    const char *command = "M";
+    for (size_t i = 0; i < series->count; i++) {
+        const chart_point *const point = &series->points[i];
+        if (!has_band(point))
+            continue;
+        fprintf(file, "%s%.1f %.1f", command, place(&axes->x, point->x),
+                place(&axes->y, point->high));
+        command = "L";
+    }
+    for (size_t i = series->count; i-- > 0;) {
+        const chart_point *const point = &series->points[i];
+        if (has_band(point))
+            fprintf(file, "L%.1f %.1f", place(&axes->x, point->x), place(&axes->y, point->low));
+    }
+    fputs("Z\"/>\n", file);
+}
+
+static void draw_line(FILE *file, const chart_series *series, const plot_axes *axes) {
+    const char *command = "M";
+    fprintf(file, "<path class=\"line %s s%d\" d=\"",
+            series->form == CHART_DASHED ? "dashed" : "solid", series->style % CHART_STYLES);
+    for (size_t i = 0; i < series->count; i++) {
+        const chart_point *const point = &series->points[i];
+        if (!point_is_drawn(point))
+            continue;
+        fprintf(file, "%s%.1f %.1f", command, place(&axes->x, point->x), place(&axes->y, point->y));
+        command = "L";
+    }
+    fputs("\"/>\n", file);
+}
+
+/* The shape of a point: it and the colour together name its series. */
+static void write_shape(FILE *file, int style, double x, double y) {
+    switch (style % MARK_SHAPES) {
+    case 0:
+        fprintf(file, "M%.1f %.1fm-3.5 0a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0 -7 0Z", x, y);
+        break;
+    case 1:
+        fprintf(file, "M%.1f %.1fm-3 -3h6v6h-6Z", x, y);
+        break;
+    case 2:
+        fprintf(file, "M%.1f %.1fm0 -4l4 7h-8Z", x, y);
+        break;
+    default:
+        fprintf(file, "M%.1f %.1fm0 -4.5l4.5 4.5l-4.5 4.5l-4.5 -4.5Z", x, y);
+    }
+}
+
+static void draw_points(FILE *file, const chart_series *series, const plot_axes *axes) {
+    for (size_t i = 0; i < series->count; i++) {
+        const chart_point *const point = &series->points[i];
+        if (!point_is_drawn(point))
+            continue;
+        fprintf(file, "<path class=\"point s%d\" d=\"", series->style % CHART_STYLES);
+        write_shape(file, series->style, place(&axes->x, point->x), place(&axes->y, point->y));
+        fputs("\">", file);
+        if (point->label != NULL) {
+            fputs("<title>", file);
+            html_text(file, point->label);
+            fputs("</title>", file);
+        }
+        fputs("</path>\n", file);
+    }
+}
+
+static void draw_series(FILE *file, const chart_plot *chart, const plot_axes *axes) {
+    for (size_t s = 0; s < chart->series_count; s++)
+        draw_band(file, &chart->series[s], axes);
+    for (size_t s = 0; s < chart->series_count; s++)
+        if (chart->series[s].form != CHART_POINTS)
+            draw_line(file, &chart->series[s], axes);
+    for (size_t s = 0; s < chart->series_count; s++)
+        if (chart->series[s].form == CHART_POINTS)
+            draw_points(file, &chart->series[s], axes);
+}
+
+static void write_legend(FILE *file, const chart_plot *chart) {
+    fputs("<ul class=\"legend\">\n", file);
+    for (size_t s = 0; s < chart->series_count; s++) {
+        const chart_series *const series = &chart->series[s];
+        const int style = series->style % CHART_STYLES;
+        fputs("<li><svg viewBox=\"0 0 26 12\" aria-hidden=\"true\">", file);
+        if (series->form == CHART_POINTS) {
+            fprintf(file, "<path class=\"point s%d\" d=\"", style);
+            write_shape(file, series->style, 13, 6);
+            fputs("\"/>", file);
+        } else {
+            fprintf(file, "<path class=\"line %s s%d\" d=\"M1 6L25 6\"/>",
+                    series->form == CHART_DASHED ? "dashed" : "solid", style);
+        }
+        fputs("</svg> ", file);
+        html_text(file, series->name);
+        fputs("</li>\n", file);
+    }
+    fputs("</ul>\n", file);
+}
+
+static void write_number_cell(FILE *file, double value, chart_unit unit) {
+    char text[48] = "–";
+    if (can_be_drawn(value))
+        write_value(text, sizeof text, value, unit);
+    fprintf(file, "<td class=\"number\">%s</td>", text);
+}
+
+static void write_point_row(FILE *file, const chart_plot *chart, const chart_series *series,
+                            const chart_point *point) {
+    fputs("<tr><td>", file);
+    html_text(file, point->label == NULL ? series->name : point->label);
+    fputs("</td>", file);
+    write_number_cell(file, point->x, chart->x_unit);
+    write_number_cell(file, point->y, CHART_PLAIN);
+    write_number_cell(file, point->low, CHART_PLAIN);
+    write_number_cell(file, point->high, CHART_PLAIN);
+    fputs("</tr>\n", file);
+}
+
+static void write_points(FILE *file, const chart_plot *chart) {
+    fputs("<details><summary>The points as a table</summary><div class=\"wide\"><table>\n"
+          "<thead><tr><th>what</th><th class=\"number\">",
+          file);
+    html_text(file, chart->x_label);
+    fputs("</th><th class=\"number\">", file);
+    html_text(file, chart->y_label);
+    fputs("</th><th class=\"number\">from</th><th class=\"number\">to</th></tr></thead>\n<tbody>\n",
+          file);
+    for (size_t s = 0; s < chart->series_count; s++)
+        for (size_t p = 0; p < chart->series[s].count; p++)
+            if (point_is_drawn(&chart->series[s].points[p]))
+                write_point_row(file, chart, &chart->series[s], &chart->series[s].points[p]);
+    fputs("</tbody></table></div></details>\n", file);
+}
+
+static void write_heading(FILE *file, const chart_plot *chart) {
+    fprintf(file, "<svg class=\"chart\" viewBox=\"0 0 %.0f %.0f\" role=\"img\" aria-label=\"",
+            chart_width, chart_height);
+    html_format(file, "%s. %s", chart->title, chart->description);
+    fputs("\">\n", file);
+    fprintf(file, "<rect class=\"frame\" x=\"%.0f\" y=\"%.0f\" width=\"%.0f\" height=\"%.0f\"/>\n",
+            plot_left, plot_top, plot_right - plot_left, plot_bottom - plot_top);
+}
+
+void chart_write(FILE *file, const chart_plot *chart) {
+    plot_axes axes;
+    if (!find_axes(chart, &axes)) {
+        fputs("<p class=\"absent\">", file);
+        html_format(file, "%s: no row of this report has a point of it.", chart->title);
+        fputs("</p>\n", file);
+        return;
+    }
+    fputs("<figure>\n", file);
+    write_heading(file, chart);
+    draw_x_axis(file, chart, &axes.x);
+    draw_y_axis(file, chart, &axes.y);
+    draw_marks(file, chart, &axes.x);
+    draw_series(file, chart, &axes);
+    fputs("</svg>\n<figcaption>", file);
+    html_text(file, chart->description);
+    fputs("</figcaption>\n", file);
+    write_legend(file, chart);
+    write_points(file, chart);
+    fputs("</figure>\n", file);
+}
+
+void chart_write_style(FILE *file) {
+    /* Colours that most colour-blind people tell apart (Okabe and Ito, 2008), yellow replaced for white paper. */
+    static const char *const colours[CHART_STYLES] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
+                                                      "#e69f00", "#56b4e9", "#5b3a8c", "#444444"};
+    fputs("svg.chart{width:100%;max-width:42rem;height:auto;font:12px sans-serif}\n"
+          "svg.chart text{fill:currentColor}\n"
+          ".frame{fill:none;stroke:currentColor;stroke-opacity:.5}\n"
+          ".grid{stroke:currentColor;stroke-opacity:.13}\n"
+          ".mark{stroke:currentColor;stroke-opacity:.55;stroke-dasharray:2 3}\n"
+          ".line{fill:none;stroke-width:2}.dashed{stroke-dasharray:6 4}\n"
+          ".band{stroke:none!important;fill-opacity:.2}\n"
+          ".point{fill-opacity:.75;stroke-width:1}\n"
+          ".legend{list-style:none;padding:0;margin:.3rem 0;display:flex;flex-wrap:wrap;gap:.2rem "
+          "1rem}\n"
+          ".legend svg{width:26px;height:12px;vertical-align:middle}\n",
+          file);
+    for (int i = 0; i < CHART_STYLES; i++)
+        fprintf(file, ".s%d{stroke:%s}.band.s%d,.point.s%d{fill:%s}\n", i, colours[i], i, i,
+                colours[i]);
+}

@@ -1,0 +1,269 @@
+/* `tandem report`: everything the program measures of a device, as one results file and one page. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cjson/cJSON.h>
+#include <tandem/tandem.h>
+
+#include "bench/bench_commands.h"
+#include "bench/bench_settings.h"
+#include "bench/device_pick.h"
+#include "bench/output_file.h"
+#include "bench/progress.h"
+#include "bench/report_page.h"
+#include "bench/report_suite.h"
+#include "bench/results_json.h"
+
+static const char command_name[] = "tandem report";
+
+enum {
+    SUITE_COUNT = 9
+};
+
+typedef struct report_options {
+    const char *device;
+    const char *from;
+    const char *json;
+    const char *html;
+    const char *suites;
+    int quick;
+} report_options;
+
+/* In the order in which they run; what is nearest to the limits first. */
+static const report_suite suites[SUITE_COUNT] = {
+    {"memory", {"bench", "memory"}, {"bench", "memory", "--quick"}},
+    {"compute", {"bench", "compute"}, {"bench", "compute", "--quick"}},
+    {"launch", {"bench", "launch"}, {"bench", "launch", "--quick"}},
+    {"gemm",
+     {"bench", "gemm", "--dtype", "f32,f16,bf16", "--shapes",
+      "512x512x512,1024x1024x1024,2048x2048x2048,4096x4096x4096"},
+     {"bench", "gemm", "--dtype", "f32,f16", "--shapes", "512x512x512", "--quick"}},
+    {"gemm-quantized",
+     {"bench", "gemm", "--dtype", "u8s8,s8,w8,w4", "--layout", "nt", "--shapes",
+      "1024x1024x1024,2048x2048x2048"},
+     {"bench", "gemm", "--dtype", "u8s8,w8,w4", "--layout", "nt", "--shapes", "512x512x512",
+      "--quick"}},
+    {"gemv",
+     {"bench", "gemv", "--dtype", "f32,f16,w8,w4", "--roof", "memory"},
+     {"bench", "gemv", "--dtype", "f32,w8,w4", "--shapes", "1x4096x4096", "--roof", "memory",
+      "--quick"}},
+    {"quant", {"bench", "quant"}, {"bench", "quant", "--quick"}},
+    {"pool", {"bench", "pool"}, {"bench", "pool", "--quick"}},
+    {"outofcore", {"bench", "outofcore"}, {NULL}},
+};
+
+typedef struct report_run {
+    const report_options *options;
+    cJSON *root; /* the first suite's document, with the rows of all */
+    cJSON *steps;
+    int failures;
+} report_run;
+
+/* Facts that an earlier suite's environment lacks. */
+static void merge_environment(const cJSON *into, cJSON *from) {
+    cJSON *const known = cJSON_GetObjectItemCaseSensitive(into, "environment");
+    cJSON *const offered = cJSON_GetObjectItemCaseSensitive(from, "environment");
+    cJSON *item = offered == NULL ? NULL : offered->child;
+    while (known != NULL && item != NULL) {
+        cJSON *const next = item->next;
+        if (!cJSON_HasObjectItem(known, item->string)) {
+            cJSON *const moved = cJSON_DetachItemViaPointer(offered, item);
+            cJSON_AddItemToObject(known, moved->string, moved);
+        }
+        item = next;
+    }
+}
+
+static void merge_rows(const cJSON *into, const cJSON *from) {
+    cJSON *const known = cJSON_GetObjectItemCaseSensitive(into, "results");
+    cJSON *const offered = cJSON_GetObjectItemCaseSensitive(from, "results");
+    while (known != NULL && offered != NULL && offered->child != NULL)
+        cJSON_AddItemToArray(known, cJSON_DetachItemViaPointer(offered, offered->child));
+}
+
+static void add_step(report_run *run, const report_suite *suite, const suite_outcome *outcome) {
+    cJSON *const step = cJSON_CreateObject();
+    results_put_text(step, "suite", suite->name);
+    results_put_text(step, "command", outcome->command);
+    cJSON_AddNumberToObject(step, "exit", outcome->exit_code);
+    results_put_number(step, "seconds", outcome->seconds);
+    results_put_text(step, "message", outcome->exit_code == 0 ? NULL : outcome->message);
+    cJSON_AddItemToArray(run->steps, step);
+}
+
+static void take_outcome(report_run *run, const report_suite *suite, suite_outcome *outcome) {
+    add_step(run, suite, outcome);
+    if (outcome->exit_code != 0) {
+        run->failures++;
+        progress_clear();
+        fprintf(stderr, "%s: %s failed: %s\n", command_name, outcome->command,
+                outcome->message[0] == '\0' ? "no reason given" : outcome->message);
+    }
+    if (run->root == NULL) {
+        run->root = outcome->document;
+        outcome->document = NULL;
+    } else if (outcome->document != NULL) {
+        merge_environment(run->root, outcome->document);
+        merge_rows(run->root, outcome->document);
+    }
+    report_suite_release(outcome);
+}
+
+static int is_wanted(const report_run *run, const report_suite *suite) {
+    const int given = run->options->quick ? suite->quick[0] != NULL : 1;
+    return given &&
+           (run->options->suites == NULL || cli_list_has(run->options->suites, suite->name));
+}
+
+static int run_suites(report_run *run, int device) {
+    int wanted = 0;
+    int done = 0;
+    for (int i = 0; i < SUITE_COUNT; i++)
+        wanted += is_wanted(run, &suites[i]);
+    for (int i = 0; i < SUITE_COUNT; i++) {
+        suite_outcome outcome;
+        if (!is_wanted(run, &suites[i]))
+            continue;
+        progress_show(++done, wanted, "measuring: %s", suites[i].name);
+        report_suite_run(&suites[i], device, run->options->quick, &outcome);
+        take_outcome(run, &suites[i], &outcome);
+    }
+    progress_clear();
+    if (run->root != NULL)
+        return CLI_EXIT_OK;
+    fprintf(stderr, "%s: no suite gave a result\n", command_name);
+    return CLI_EXIT_FAILED;
+}
+
+static int measure(report_run *run) {
+    tdm_context *context = NULL;
+    tdm_device_info info;
+    int index = 0;
+    int code = device_pick(command_name, run->options->device, &context, &index, &info);
+    if (code != CLI_EXIT_OK)
+        return code;
+    tdm_context_destroy(context);
+    run->steps = cJSON_CreateArray();
+    code = run_suites(run, index);
+    if (code != CLI_EXIT_OK)
+        return code;
+    cJSON_ReplaceItemInObjectCaseSensitive(run->root, "schema",
+                                           cJSON_CreateString("tandem-report/1"));
+    cJSON_AddItemToObject(run->root, "suites", run->steps);
+    run->steps = NULL;
+    return CLI_EXIT_OK;
+}
+
+static int fail(const char *text) {
+    fprintf(stderr, "%s: %s\n", command_name, text);
+    return CLI_EXIT_FAILED;
+}
+
+/* The page in memory, so that a file of it appears whole or not at all. */
+static int write_page(const results_file *results, const char *path) {
+    char *text = NULL;
+    size_t length = 0;
+    file_error error;
+    output_file *output = NULL;
+    FILE *const page = open_memstream(&text, &length);
+    if (page == NULL)
+        return fail("out of memory");
+    int failed = report_page_write(page, results) != 0 || ferror(page);
+    failed |= fclose(page) != 0;
+    if (failed) {
+        free(text);
+        return fail("out of memory");
+    }
+    failed = output_file_create(path, &output, &error) != 0;
+    if (!failed && output_file_put(output, 0, text, length, &error) != 0) {
+        failed = 1;
+        output_file_abandon(output);
+    } else if (!failed) {
+        failed = output_file_finish(output, &error) != 0;
+    }
+    free(text);
+    return failed ? fail(error.text) : CLI_EXIT_OK;
+}
+
+/* The page is made from the file's own text: what it shows is what others can read. */
+static int publish(const report_run *run) {
+    results_file results;
+    file_error error;
+    char *const text = cJSON_Print(run->root);
+    if (text == NULL)
+        return fail("out of memory");
+    int code = CLI_EXIT_OK;
+    if (results_write_json(run->root, command_name, run->options->json) != 0)
+        code = CLI_EXIT_FAILED;
+    if (results_read_text(run->options->json, text, strlen(text), &results, &error) != 0) {
+        code = fail(error.text);
+    } else {
+        if (write_page(&results, run->options->html) != CLI_EXIT_OK)
+            code = CLI_EXIT_FAILED;
+        results_file_release(&results);
+    }
+    free(text);
+    return code;
+}
+
+static int report_measured(const report_options *options) {
+    report_run run = {.options = options};
+    if (results_check_path(command_name, options->json) != 0 ||
+        results_check_path(command_name, options->html) != 0)
+        return CLI_EXIT_FAILED;
+    int code = measure(&run);
+    if (code == CLI_EXIT_OK)
+        code = publish(&run);
+    if (code == CLI_EXIT_OK && run.failures > 0)
+        code = CLI_EXIT_FAILED;
+    if (code == CLI_EXIT_OK)
+        printf("%s and %s are written\n", options->json, options->html);
+    cJSON_Delete(run.root);
+    cJSON_Delete(run.steps);
+    return code;
+}
+
+static int report_from_file(const report_options *options) {
+    results_file results;
+    file_error error;
+    if (results_check_path(command_name, options->html) != 0)
+        return CLI_EXIT_FAILED;
+    if (results_read(options->from, &results, &error) != 0)
+        return fail(error.text);
+    const int code = write_page(&results, options->html);
+    results_file_release(&results);
+    if (code == CLI_EXIT_OK)
+        printf("%s is written\n", options->html);
+    return code;
+}
+
+int report_command(int argc, char **argv) {
+    report_options given = {.json = "tandem-report.json", .html = "tandem-report.html"};
+    const cli_option options[] = {
+        CLI_DEVICE_OPTION(&given.device),
+        {"suite", CLI_CHOICES, &given.suites, "LIST", "some of the suites; all by default",
+         "memory|compute|launch|gemm|gemm-quantized|gemv|quant|pool|outofcore", 0, 0},
+        {"from", CLI_TEXT, &given.from, "FILE", "measure nothing: the page of this results file",
+         NULL, 0, 0},
+        {"json", CLI_TEXT, &given.json, "FILE", "the results; tandem-report.json by default", NULL,
+         0, 0},
+        {"html", CLI_TEXT, &given.html, "FILE", "the page; tandem-report.html by default", NULL, 0,
+         0},
+        BENCH_QUICK_OPTION(&given.quick),
+    };
+    const cli_command command = {
+        .name = command_name,
+        .summary = "measure a device from all sides: one results file and one page",
+        .options = options,
+        .option_count = sizeof options / sizeof options[0],
+        .notes =
+            "The page loads nothing from elsewhere. The suites are those of tandem bench, whose "
+            "command\n"
+            "lines stand in the results file; a suite that fails is told, and the others go on.",
+    };
+    const cli_outcome outcome = cli_parse(&command, argc, argv, NULL);
+    if (outcome != CLI_RUN)
+        return cli_exit_code(outcome);
+    return given.from != NULL ? report_from_file(&given) : report_measured(&given);
+}

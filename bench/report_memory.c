@@ -1,0 +1,148 @@
+/* What the memory does: by working set, by kernel, to the host and back. */
+#include <math.h>
+#include <string.h>
+
+#include "bench/chart_data.h"
+#include "bench/html_text.h"
+#include "bench/report_parts.h"
+
+enum {
+    MAX_LEVELS = 8
+};
+
+typedef struct cache_levels {
+    chart_mark marks[MAX_LEVELS];
+    char names[MAX_LEVELS][32];
+    size_t count;
+} cache_levels;
+
+static int is_sweep(const results_row *row) {
+    return report_row_counts(row) && row->suite != NULL && strcmp(row->suite, "memory") == 0 &&
+           report_case_begins(row, "sweep");
+}
+
+/* The operation of a sweep: "read" of "sweep read 4096". */
+static int sweeps(const results_row *row, const char *operation) {
+    const size_t length = strlen(operation);
+    return is_sweep(row) && strncmp(row->case_name + 6, operation, length) == 0 &&
+           row->case_name[6 + length] == ' ';
+}
+
+static chart_point speed_point(const results_row *row, double x) {
+    return (chart_point){
+        .x = x,
+        .y = row->gbs,
+        .low = row->bytes / row->p95_s * 1e-9,
+        .high = row->bytes / row->p5_s * 1e-9,
+        .label = row->case_name,
+    };
+}
+
+/* Where a level ends: the largest working set of it. Main memory is level 0 and has no end. */
+static void find_levels(const results_file *results, cache_levels *levels) {
+    for (size_t i = 0; i < results->row_count; i++) {
+        const results_row *const row = &results->rows[i];
+        const double level = results_figure_value(&row->metrics, "level");
+        if (!sweeps(row, "read") || !(level >= 1) || level > MAX_LEVELS)
+            continue;
+        const size_t at = (size_t)level - 1;
+        levels->marks[at].x = fmax(levels->marks[at].x, results_figure_value(&row->shape, "bytes"));
+        levels->count = at + 1 > levels->count ? at + 1 : levels->count;
+    }
+    for (size_t i = 0; i < levels->count; i++) {
+        snprintf(levels->names[i], sizeof levels->names[i], "level %zu", i + 1);
+        levels->marks[i].label = levels->names[i];
+    }
+}
+
+static int write_sweep(FILE *file, const results_file *results) {
+    static const char *const operations[] = {"read", "write", "copy", "triad"};
+    cache_levels levels = {.count = 0};
+    chart_data data = {.series_count = 0};
+    chart_plot chart = {
+        .title = "Speed by working set",
+        .description =
+            "How fast the device works through a block again and again, by the size of the block. "
+            "Each fall is a cache that the block has outgrown; the band holds nine tenths of the "
+            "samples.",
+        .x_label = "bytes of the working set",
+        .y_label = "GB/s",
+        .x_unit = CHART_BYTES,
+        .marks = levels.marks,
+    };
+    for (size_t o = 0; o < sizeof operations / sizeof *operations; o++) {
+        chart_data_series(&data, operations[o], CHART_LINE, (int)o);
+        for (size_t i = 0; i < results->row_count; i++)
+            if (sweeps(&results->rows[i], operations[o]))
+                chart_data_point(
+                    &data, speed_point(&results->rows[i],
+                                       results_figure_value(&results->rows[i].shape, "bytes")));
+    }
+    find_levels(results, &levels);
+    chart.mark_count = levels.count;
+    chart_data_finish(&data, &chart);
+    chart_write(file, &chart);
+    const int failed = data.short_of_memory;
+    chart_data_release(&data);
+    return failed ? -1 : 0;
+}
+
+static const char *setting_of(const results_row *row) {
+    const int best = results_figure_value(&row->metrics, "setting_best") == 1;
+    const int plain = results_figure_value(&row->metrics, "setting_default") == 1;
+    if (best)
+        return plain ? "default, best" : "best";
+    return plain ? "default" : "";
+}
+
+static void write_row(FILE *file, const results_row *row) {
+    const double latency = results_figure_value(&row->metrics, "latency_ns");
+    fputs("<tr><td>", file);
+    report_write_case(file, row);
+    fputs("</td><td>", file);
+    html_text(file, setting_of(row));
+    if (latency > 0)
+        fprintf(file, "</td><td class=\"number\">%.3g ns", latency);
+    else if (row->gbs > 0)
+        fprintf(file, "</td><td class=\"number\">%.4g GB/s", row->gbs);
+    else
+        fputs("</td><td class=\"number\">–", file);
+    if (row->bytes > 0 && !(latency > 0))
+        fprintf(file, "</td><td class=\"number\">%.4g … %.4g", row->bytes / row->p95_s * 1e-9,
+                row->bytes / row->p5_s * 1e-9);
+    else
+        fputs("</td><td class=\"number\">–", file);
+    fputs("</td><td>", file);
+    html_text(file, row->variant);
+    fputs("</td><td>", file);
+    html_text(file, row->note == NULL ? "" : row->note);
+    fputs("</td></tr>\n", file);
+}
+
+/* Rows of a swept setting that is neither the default nor the best are in the results file only. */
+static int is_shown(const results_row *row) {
+    const int swept = !isnan(results_figure_value(&row->shape, "width"));
+    return report_row_counts(row) && strcmp(row->suite, "memory") == 0 && !is_sweep(row) &&
+           (!swept || setting_of(row)[0] != '\0');
+}
+
+int report_write_memory(FILE *file, const results_file *results) {
+    size_t rows = 0;
+    fputs("<section>\n<h2>Memory</h2>\n", file);
+    const int failed = write_sweep(file, results);
+    for (size_t i = 0; i < results->row_count; i++) {
+        if (!is_shown(&results->rows[i]))
+            continue;
+        if (rows++ == 0)
+            fputs("<div "
+                  "class=\"wide\"><table>\n<thead><tr><th>what</th><th>setting</th>"
+                  "<th class=\"number\">median</th><th class=\"number\">p5 … "
+                  "p95</th><th>kernel</th><th></th></tr></thead>\n<tbody>\n",
+                  file);
+        write_row(file, &results->rows[i]);
+    }
+    if (rows > 0)
+        fputs("</tbody></table></div>\n", file);
+    fputs("</section>\n", file);
+    return failed;
+}

@@ -1,0 +1,182 @@
+#include "bench/report_page.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/chart.h"
+#include "bench/html_text.h"
+#include "bench/report_parts.h"
+
+static void write_style(FILE *file) {
+    fputs("<style>\n"
+          ":root{color-scheme:light dark}\n"
+          "body{font:16px/1.45 system-ui,sans-serif;margin:0 auto;max-width:60rem;padding:1rem}\n"
+          "h1{font-size:1.5rem;margin:.2rem 0}h2{font-size:1.2rem;margin:1.8rem 0 .4rem}\n"
+          "h3{font-size:1rem;margin:1.2rem 0 .3rem}\n"
+          "table{border-collapse:collapse;font-size:.875rem}\n"
+          "caption{text-align:left;font-weight:600;padding:.3rem 0}\n"
+          "th,td{text-align:left;padding:.2rem .6rem;border-bottom:1px solid "
+          "#8886;vertical-align:top}\n"
+          "td.number,th.number{text-align:right;font-variant-numeric:tabular-nums;white-space:"
+          "nowrap}\n"
+          "td:first-child{min-width:11rem}.wide{overflow-x:auto}\n"
+          "dl{display:grid;grid-template-columns:max-content 1fr;gap:.15rem .9rem;margin:.4rem 0}\n"
+          "dt{font-weight:600}dd{margin:0;overflow-wrap:anywhere}\n"
+          "figure{margin:.6rem 0}figcaption{font-size:.9rem}\n"
+          ".absent,.small{font-size:.875rem;opacity:.8}\n"
+          ".bad{color:#b00020;font-weight:600}\n"
+          "@media(prefers-color-scheme:dark){.bad{color:#ff8a80}}\n"
+          "@media print{:root{color-scheme:light}body{max-width:none;font-size:10pt;padding:0}\n"
+          "details{display:none}figure,tr,dl{break-inside:avoid}h2,h3{break-after:avoid}"
+          ".wide{overflow:visible}}\n",
+          file);
+    chart_write_style(file);
+    fputs("</style>\n", file);
+}
+
+static const char *device_name(const results_file *results) {
+    const char *const name = results_fact_text(&results->devices[0], "name");
+    return name == NULL ? "a device without a name" : name;
+}
+
+static void write_head(FILE *file, const results_file *results) {
+    fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+          "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>",
+          file);
+    html_format(file, "Tandem report: %s", device_name(results));
+    fputs("</title>\n", file);
+    write_style(file);
+    fputs("</head>\n<body>\n<header>\n<h1>", file);
+    html_text(file, device_name(results));
+    fputs("</h1>\n<p>", file);
+    html_format(file, "Measured by Tandem %s (%s), %s.",
+                results_fact_text(&results->library, "version"),
+                results_fact_text(&results->library, "commit"),
+                results->created == NULL ? "at an unknown time" : results->created);
+    fputs("</p>\n", file);
+}
+
+typedef struct row_counts {
+    size_t rows;
+    size_t verified;
+    size_t noisy;
+    size_t skipped;
+    size_t failed;
+} row_counts;
+
+static row_counts count_rows(const results_file *results) {
+    row_counts counts = {.rows = 0};
+    for (size_t i = 0; i < results->row_count; i++) {
+        const results_row *const row = &results->rows[i];
+        counts.rows++;
+        counts.verified += row->verified == 1;
+        counts.noisy += row->note != NULL && strncmp(row->note, "noisy", 5) == 0;
+        counts.skipped += row->status == RESULT_SKIPPED;
+        counts.failed += row->status == RESULT_FAILED;
+    }
+    return counts;
+}
+
+static void write_counts(FILE *file, const results_file *results) {
+    const row_counts counts = count_rows(results);
+    fputs("<p>", file);
+    html_format(file,
+                "%zu rows; the output of %zu was compared with an oracle and is right; %zu are "
+                "noisy, %zu were skipped.",
+                counts.rows, counts.verified, counts.noisy, counts.skipped);
+    if (counts.failed > 0) {
+        fputs(" <span class=\"bad\">", file);
+        html_format(file, "%zu failed.", counts.failed);
+        fputs("</span>", file);
+    }
+    fputs("</p>\n</header>\n", file);
+}
+
+static void write_failures(FILE *file, const results_file *results) {
+    int written = 0;
+    for (size_t i = 0; i < results->row_count; i++) {
+        const results_row *const row = &results->rows[i];
+        if (row->status != RESULT_FAILED)
+            continue;
+        if (written++ == 0)
+            fputs("<section>\n<h2>What failed</h2>\n<ul>\n", file);
+        fputs("<li>", file);
+        html_format(file, "%s, %s, %s: %s", row->suite, row->case_name, row->impl,
+                    row->reason == NULL ? "no reason given" : row->reason);
+        fputs("</li>\n", file);
+    }
+    if (written > 0)
+        fputs("</ul>\n</section>\n", file);
+}
+
+static void write_card_row(FILE *file, const char *name, const char *text) {
+    if (text == NULL)
+        return;
+    fputs("<dt>", file);
+    html_text(file, name);
+    fputs("</dt><dd>", file);
+    html_text(file, text);
+    fputs("</dd>\n", file);
+}
+
+static void write_card(FILE *file, const results_file *results) {
+    static const struct {
+        const char *key;
+        const char *name;
+        enum {
+            CARD_TEXT,
+            CARD_SIZE
+        } kind;
+        const char *unit;
+    } rows[] = {
+        {"selector", "device", CARD_TEXT, ""},
+        {"vendor", "vendor", CARD_TEXT, ""},
+        {"driver", "driver", CARD_TEXT, ""},
+        {"api_version", "API", CARD_TEXT, ""},
+        {"compute_capability", "compute capability", CARD_TEXT, ""},
+        {"compute_units", "compute units", CARD_TEXT, ""},
+        {"clock_mhz", "clock", CARD_TEXT, " MHz"},
+        {"global_bytes", "memory", CARD_SIZE, ""},
+        {"memory_type", "memory type", CARD_TEXT, ""},
+        {"memory_clock_mhz", "memory clock", CARD_TEXT, " MHz"},
+        {"memory_bus_bits", "memory bus", CARD_TEXT, " bit"},
+        {"cache_bytes", "last cache", CARD_SIZE, ""},
+        {"local_bytes", "local memory", CARD_SIZE, ""},
+        {"error_correction", "error correction", CARD_TEXT, ""},
+    };
+    const results_facts *const device = &results->devices[0];
+    fputs("<section>\n<h2>The device</h2>\n<dl>\n", file);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[256];
+        const char *const known = results_fact_text(device, rows[i].key);
+        const double number = results_fact_number(device, rows[i].key);
+        if (known == NULL)
+            continue;
+        if (rows[i].kind == CARD_SIZE && number > 0)
+            report_print_size(text, sizeof text, number);
+        else
+            snprintf(text, sizeof text, "%s%s", known, rows[i].unit);
+        write_card_row(file, rows[i].name, text);
+    }
+    write_card_row(file, "host processor", results_fact_text(&results->host, "cpu"));
+    write_card_row(file, "system", results_fact_text(&results->host, "os"));
+    fputs("</dl>\n</section>\n", file);
+}
+
+int report_page_write(FILE *file, const results_file *results) {
+    write_head(file, results);
+    write_counts(file, results);
+    write_failures(file, results);
+    write_card(file, results);
+    const int failed =
+        report_write_memory(file, results) != 0 || report_write_rooflines(file, results) != 0;
+    report_write_tables(file, results);
+    report_write_environment(file, results);
+    fputs("<footer><p class=\"small\">Medians; bands and ranges are the 5th to the 95th percentile "
+          "of "
+          "the samples. A figure without a mark is measured; dashed lines are not.</p></footer>\n"
+          "</body>\n</html>\n",
+          file);
+    return failed ? -1 : 0;
+}

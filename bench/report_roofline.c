@@ -1,0 +1,233 @@
+/* Rooflines: what arithmetic and memory allow at each intensity, and the products that were measured below it. */
+#include <math.h>
+#include <string.h>
+
+#include "bench/chart_data.h"
+#include "bench/device_database.h"
+#include "bench/html_text.h"
+#include "bench/report_parts.h"
+
+enum {
+    MAX_ROOFS = 8,
+    ROOF_NAME = 64
+};
+
+typedef struct roof_limit {
+    char name[ROOF_NAME];
+    const char *dtype; /* of arithmetic */
+    double rate;       /* GB/s, or GFLOP/s */
+    double low;
+    double high;
+    chart_form form;
+} roof_limit;
+
+typedef struct roof_limits {
+    roof_limit memory[MAX_ROOFS];
+    size_t memory_count;
+    roof_limit arithmetic[MAX_ROOFS];
+    size_t arithmetic_count;
+} roof_limits;
+
+static int is_integer(const char *dtype) {
+    return dtype != NULL && strstr(dtype, "s8") != NULL;
+}
+
+static int is_suite(const results_row *row, const char *suite) {
+    return report_row_counts(row) && row->suite != NULL && strcmp(row->suite, suite) == 0;
+}
+
+/* Keep the fastest of a name. */
+static void offer_roof(roof_limit *list, size_t *count, const roof_limit *offered) {
+    size_t at = 0;
+    while (at < *count && strcmp(list[at].name, offered->name) != 0)
+        at++;
+    if (at == MAX_ROOFS || (at < *count && list[at].rate >= offered->rate))
+        return;
+    list[at] = *offered;
+    *count += at == *count;
+}
+
+/* Which limit of memory a row tells: its name, or none. */
+static int name_memory(const results_row *row, char name[ROOF_NAME]) {
+    const double level = results_figure_value(&row->metrics, "level");
+    if (report_case_begins(row, "sweep") && level >= 1)
+        snprintf(name, ROOF_NAME, "cache level %.0f, reading", level);
+    else if (report_case_begins(row, "read") || report_case_begins(row, "scan"))
+        snprintf(name, ROOF_NAME, "memory, reading");
+    else if (report_case_begins(row, "upload") && strstr(row->case_name, "pageable") == NULL)
+        snprintf(name, ROOF_NAME, "from the host");
+    else
+        return 0;
+    return 1;
+}
+
+static void add_memory(roof_limits *roofs, const results_row *row) {
+    roof_limit offered = {
+        .rate = row->gbs,
+        .low = row->bytes / row->p95_s * 1e-9,
+        .high = row->bytes / row->p5_s * 1e-9,
+    };
+    if (row->gbs > 0 && name_memory(row, offered.name))
+        offer_roof(roofs->memory, &roofs->memory_count, &offered);
+}
+
+static void add_arithmetic(roof_limits *roofs, const results_row *row, int integers) {
+    roof_limit offered = {
+        .dtype = row->dtype,
+        .rate = row->gflops,
+        .low = row->flops / row->p95_s * 1e-9,
+        .high = row->flops / row->p5_s * 1e-9,
+    };
+    if (!(row->gflops > 0) || is_integer(row->dtype) != integers)
+        return;
+    snprintf(offered.name, ROOF_NAME, "arithmetic, %s", row->dtype == NULL ? "?" : row->dtype);
+    offer_roof(roofs->arithmetic, &roofs->arithmetic_count, &offered);
+}
+
+static void find_roofs(const results_file *results, int integers, roof_limits *roofs) {
+    for (size_t i = 0; i < results->row_count; i++) {
+        if (is_suite(&results->rows[i], "memory"))
+            add_memory(roofs, &results->rows[i]);
+        if (is_suite(&results->rows[i], "compute"))
+            add_arithmetic(roofs, &results->rows[i], integers);
+    }
+}
+
+/* What the vendor promises, where the device is known. */
+static void add_sheet(const results_file *results, int integers, roof_limits *roofs) {
+    const datasheet *const sheet = datasheet_find(results_fact_text(&results->devices[0], "name"));
+    const char *const dtypes[] = {integers ? "s8" : "f32", integers ? NULL : "f16"};
+    if (sheet == NULL)
+        return;
+    roof_limit memory = {.name = "datasheet, memory",
+                         .rate = sheet->values[DATASHEET_DRAM_GBS].value,
+                         .low = NAN,
+                         .high = NAN,
+                         .form = CHART_DASHED};
+    if (memory.rate > 0)
+        offer_roof(roofs->memory, &roofs->memory_count, &memory);
+    for (size_t i = 0; i < 2 && dtypes[i] != NULL; i++) {
+        roof_limit peak = {.dtype = dtypes[i],
+                           .rate = datasheet_peak_gflops(sheet, dtypes[i]),
+                           .low = NAN,
+                           .high = NAN,
+                           .form = CHART_DASHED};
+        snprintf(peak.name, ROOF_NAME, "datasheet, %s", dtypes[i]);
+        if (peak.rate > 0)
+            offer_roof(roofs->arithmetic, &roofs->arithmetic_count, &peak);
+    }
+}
+
+static double fastest(const roof_limit *list, size_t count) {
+    double rate = 0;
+    for (size_t i = 0; i < count; i++)
+        rate = fmax(rate, list[i].rate);
+    return rate;
+}
+
+static chart_point roof_point(const roof_limit *roof, double intensity, double factor) {
+    return (chart_point){
+        .x = intensity,
+        .y = roof->rate * factor,
+        .low = roof->low * factor,
+        .high = roof->high * factor,
+        .label = roof->name,
+    };
+}
+
+/* A slope from the left edge to the highest ceiling, a ceiling from the steepest slope to the right edge. */
+static void add_roofs(chart_data *data, const roof_limits *roofs, double left, double right) {
+    const double peak = fastest(roofs->arithmetic, roofs->arithmetic_count);
+    const double speed = fastest(roofs->memory, roofs->memory_count);
+    for (size_t i = 0; i < roofs->memory_count; i++) {
+        const roof_limit *const roof = &roofs->memory[i];
+        const double end = peak > 0 ? peak / roof->rate : right;
+        chart_data_series(data, roof->name, roof->form, (int)i);
+        chart_data_point(data, roof_point(roof, left, left));
+        if (end > left)
+            chart_data_point(data, roof_point(roof, end, end));
+    }
+    for (size_t i = 0; i < roofs->arithmetic_count; i++) {
+        const roof_limit *const roof = &roofs->arithmetic[i];
+        const double start = speed > 0 ? roof->rate / speed : left;
+        chart_data_series(data, roof->name, roof->form, (int)(roofs->memory_count + i));
+        chart_data_point(data, roof_point(roof, start, 1));
+        chart_data_point(data, roof_point(roof, fmax(right, 2 * start), 1));
+    }
+}
+
+static int is_product(const results_row *row, int integers) {
+    return (is_suite(row, "gemm") || is_suite(row, "gemv")) && row->flops > 0 && row->bytes > 0 &&
+           row->dtype != NULL && is_integer(row->dtype) == integers;
+}
+
+/* One series of points for each dtype, in the order of the rows. */
+static void add_products(chart_data *data, const results_file *results, int integers, int style) {
+    for (size_t first = 0; first < results->row_count; first++) {
+        const results_row *const head = &results->rows[first];
+        int seen = !is_product(head, integers);
+        for (size_t i = 0; i < first && !seen; i++)
+            seen = is_product(&results->rows[i], integers) &&
+                   strcmp(results->rows[i].dtype, head->dtype) == 0;
+        if (seen)
+            continue;
+        chart_data_series(data, head->dtype, CHART_POINTS, style++);
+        for (size_t i = first; i < results->row_count; i++) {
+            const results_row *const row = &results->rows[i];
+            if (is_product(row, integers) && strcmp(row->dtype, head->dtype) == 0)
+                chart_data_point(data, (chart_point){.x = row->flops / row->bytes,
+                                                     .y = row->gflops,
+                                                     .low = NAN,
+                                                     .high = NAN,
+                                                     .label = row->case_name});
+        }
+    }
+}
+
+static size_t find_ridges(const roof_limits *roofs, chart_mark *marks) {
+    size_t count = 0;
+    const double peak = fastest(roofs->arithmetic, roofs->arithmetic_count);
+    for (size_t i = 0; i < roofs->memory_count && peak > 0; i++)
+        if (strncmp(roofs->memory[i].name, "memory", 6) == 0)
+            marks[count++] = (chart_mark){peak / roofs->memory[i].rate, "ridge"};
+    return count;
+}
+
+static int write_roofline(FILE *file, const results_file *results, int integers) {
+    roof_limits roofs = {.memory_count = 0};
+    chart_data data = {.series_count = 0};
+    chart_mark ridges[MAX_ROOFS];
+    chart_plot chart = {
+        .title = integers ? "Roofline of integer products" : "Roofline of floating-point products",
+        .description = "What can be reached at each ratio of arithmetic to bytes moved: slopes are "
+                       "memories, level lines "
+                       "arithmetic; points are products that were measured, by the bytes that each "
+                       "must move at least.",
+        .x_label =
+            integers ? "operations for each byte" : "floating-point operations for each byte",
+        .y_label = integers ? "GOP/s" : "GFLOP/s",
+        .marks = ridges,
+    };
+    find_roofs(results, integers, &roofs);
+    add_sheet(results, integers, &roofs);
+    if (roofs.arithmetic_count > 0)
+        add_roofs(&data, &roofs, 1.0 / 16, 1024);
+    add_products(&data, results, integers, (int)(roofs.memory_count + roofs.arithmetic_count));
+    chart.mark_count = find_ridges(&roofs, ridges);
+    chart_data_finish(&data, &chart);
+    if (chart.series_count > 0) {
+        fputs(integers ? "<h3>Integers</h3>\n" : "<h3>Floating point</h3>\n", file);
+        chart_write(file, &chart);
+    }
+    const int failed = data.short_of_memory;
+    chart_data_release(&data);
+    return failed ? -1 : 0;
+}
+
+int report_write_rooflines(FILE *file, const results_file *results) {
+    fputs("<section>\n<h2>Rooflines</h2>\n", file);
+    const int failed =
+        write_roofline(file, results, 0) != 0 || write_roofline(file, results, 1) != 0;
+    fputs("</section>\n", file);
+    return failed ? -1 : 0;
+}

@@ -1,0 +1,141 @@
+#include "bench/report_suite.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cjson/cJSON.h>
+
+extern char **environ;
+
+enum {
+    ADDED_WORDS = 6, /* the program, the device, the file, the end */
+    MAX_INDEX_TEXT = 16
+};
+
+/* What a child prints. A report of any suite has a hundredth of the bound. */
+static const off_t largest_document = (off_t)1 << 28;
+
+static double now_seconds(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static void write_command(const char *const *words, char *text, size_t size) {
+    size_t length = (size_t)snprintf(text, size, "tandem");
+    for (const char *const *word = words + 1; *word != NULL && length < size; word++)
+        length += (size_t)snprintf(text + length, size - length, " %s", *word);
+}
+
+/* The whole of a file with a NUL behind it; the caller frees it. NULL when it is empty, too large or memory is short. */
+static char *read_all(int file) {
+    struct stat status;
+    if (fstat(file, &status) != 0 || status.st_size == 0 || status.st_size > largest_document)
+        return NULL;
+    char *const text = malloc((size_t)status.st_size + 1);
+    const ssize_t bytes = text == NULL ? -1 : pread(file, text, (size_t)status.st_size, 0);
+    if (bytes != status.st_size) {
+        free(text);
+        return NULL;
+    }
+    text[bytes] = '\0';
+    return text;
+}
+
+static void keep_last_line(int file, char *line, size_t size) {
+    char *const text = read_all(file);
+    line[0] = '\0';
+    if (text == NULL)
+        return;
+    char *end = text + strlen(text);
+    while (end > text && (end[-1] == '\n' || end[-1] == '\r'))
+        *--end = '\0';
+    const char *const last = strrchr(text, '\n');
+    snprintf(line, size, "%s", last == NULL ? text : last + 1);
+    free(text);
+}
+
+/* Returns the exit code, or -1 with the reason in the message. */
+static int run_child(const char *const *words, int output, int messages, suite_outcome *outcome) {
+    posix_spawn_file_actions_t actions;
+    pid_t process = 0;
+    int status = 0;
+    if (posix_spawn_file_actions_init(&actions) != 0)
+        return -1;
+    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, messages, STDERR_FILENO);
+    /* posix_spawn takes non-const pointers for historical reasons and does not write to them. */
+    const int error =
+        posix_spawn(&process, "/proc/self/exe", &actions, NULL, (char *const *)words, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    if (error != 0) {
+        snprintf(outcome->message, sizeof outcome->message, "cannot start: %s", strerror(error));
+        return -1;
+    }
+    while (waitpid(process, &status, 0) < 0 && errno == EINTR) {
+    }
+    keep_last_line(messages, outcome->message, sizeof outcome->message);
+    if (WIFEXITED(status))
+        return WEXITSTATUS(status);
+    snprintf(outcome->message, sizeof outcome->message, "died of signal %d (%s)", WTERMSIG(status),
+             strsignal(WTERMSIG(status)));
+    return -1;
+}
+
+static cJSON *parse_document(int output) {
+    char *const text = read_all(output);
+    cJSON *const document = text == NULL ? NULL : cJSON_Parse(text);
+    free(text);
+    return document;
+}
+
+void report_suite_run(const report_suite *suite, int device, int quick, suite_outcome *outcome) {
+    const char *words[REPORT_MAX_WORDS + ADDED_WORDS] = {"tandem"};
+    const char *const *const given = quick ? suite->quick : suite->words;
+    char index[MAX_INDEX_TEXT];
+    size_t count = 1;
+    const double start = now_seconds();
+    *outcome = (suite_outcome){.exit_code = -1};
+    for (size_t i = 0; i < REPORT_MAX_WORDS && given[i] != NULL; i++)
+        words[count++] = given[i];
+    snprintf(index, sizeof index, "%d", device);
+    words[count++] = "--device";
+    words[count++] = index;
+    write_command(words, outcome->command, sizeof outcome->command);
+    words[count++] = "--json";
+    words[count] = "-";
+    const int output = memfd_create("tandem-results", MFD_CLOEXEC);
+    const int messages = memfd_create("tandem-messages", MFD_CLOEXEC);
+    if (output >= 0 && messages >= 0) {
+        outcome->exit_code = run_child(words, output, messages, outcome);
+        outcome->document = parse_document(output);
+        if (outcome->document == NULL && outcome->exit_code == 0) {
+            outcome->exit_code = -1;
+            snprintf(outcome->message, sizeof outcome->message, "it printed no results");
+        }
+    } else {
+        snprintf(outcome->message, sizeof outcome->message, "no file in memory: %s",
+                 strerror(errno));
+    }
+    if (output >= 0)
+        close(output);
+    if (messages >= 0)
+        close(messages);
+    outcome->seconds = now_seconds() - start;
+}
+
+void report_suite_release(suite_outcome *outcome) {
+    cJSON_Delete(outcome->document);
+    outcome->document = NULL;
+}

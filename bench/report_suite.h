@@ -1,0 +1,33 @@
+/* A suite of `tandem report`: a command of this program that runs as a process of its own and answers with a results file. */
+#ifndef BENCH_REPORT_SUITE_H
+#define BENCH_REPORT_SUITE_H
+
+struct cJSON;
+
+enum {
+    REPORT_MAX_WORDS = 24
+};
+
+typedef struct report_suite {
+    const char *name;
+    const char *words[REPORT_MAX_WORDS]; /* of the command line behind the program, up to NULL */
+    const char *quick[REPORT_MAX_WORDS]; /* the same for --quick; nothing: left out there */
+} report_suite;
+
+typedef struct suite_outcome {
+    struct cJSON *document; /* of schema tandem-bench/1, owned; NULL when there is none */
+    int exit_code; /* of the command; -1 when it could not be run, died or printed no results */
+    double seconds;
+    char command[512]; /* as a user would type it */
+    char message[512]; /* the last line of its messages, "" when there is none */
+} suite_outcome;
+
+/*
+ * Run the suite on the device of this index and wait for it. What goes wrong is in the outcome, which the caller clears with
+ * report_suite_release.
+ */
+void report_suite_run(const report_suite *suite, int device, int quick, suite_outcome *outcome);
+
+void report_suite_release(suite_outcome *outcome);
+
+#endif

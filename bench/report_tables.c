@@ -1,0 +1,232 @@
+/* A table for each suite: what was measured, how fast, and how that compares with who else ran. */
+#include <math.h>
+#include <string.h>
+
+#include "bench/html_text.h"
+#include "bench/report_parts.h"
+
+enum {
+    MAX_PEERS = 8
+};
+
+typedef enum table_rate {
+    RATE_FLOPS, /* gflops, else gbs */
+    RATE_BYTES,
+    RATE_CALL /* time alone */
+} table_rate;
+
+typedef struct report_table {
+    const char *suite;
+    const char *title;
+    const char *text;
+    table_rate rate;
+} report_table;
+
+typedef struct table_peers {
+    const char *names[MAX_PEERS];
+    size_t count;
+} table_peers;
+
+static int same_text(const char *left, const char *right) {
+    return left == NULL || right == NULL ? left == right : strcmp(left, right) == 0;
+}
+
+static int same_case(const results_row *left, const results_row *right) {
+    return left->device == right->device && same_text(left->suite, right->suite) &&
+           same_text(left->case_name, right->case_name) && same_text(left->mode, right->mode) &&
+           same_text(left->packing, right->packing);
+}
+
+/* Whom the rows of a suite were measured beside; Tandem's own second run is no peer. */
+static void find_peers(const results_file *results, const char *suite, table_peers *peers) {
+    for (size_t i = 0; i < results->row_count; i++) {
+        const results_row *const row = &results->rows[i];
+        int known = row->impl == NULL || strcmp(row->impl, "tandem") == 0 ||
+                    strcmp(row->impl, "tandem-again") == 0 || !same_text(row->suite, suite) ||
+                    row->status != RESULT_OK;
+        for (size_t p = 0; p < peers->count && !known; p++)
+            known = strcmp(peers->names[p], row->impl) == 0;
+        if (!known && peers->count < MAX_PEERS)
+            peers->names[peers->count++] = row->impl;
+    }
+}
+
+static const results_row *find_peer_row(const results_file *results, const results_row *row,
+                                        const char *impl) {
+    for (size_t i = 0; i < results->row_count; i++) {
+        const results_row *const other = &results->rows[i];
+        if (same_text(other->impl, impl) && other->status == RESULT_OK && same_case(row, other))
+            return other;
+    }
+    return NULL;
+}
+
+static void write_time(FILE *file, double seconds) {
+    static const struct {
+        double least;
+        double factor;
+        const char *unit;
+    } units[] = {{1, 1, "s"}, {1e-3, 1e3, "ms"}, {1e-6, 1e6, "µs"}, {0, 1e9, "ns"}};
+    size_t unit = 0;
+    while (seconds < units[unit].least)
+        unit++;
+    fprintf(file, "<td class=\"number\">%.4g %s</td>", seconds * units[unit].factor,
+            units[unit].unit);
+}
+
+static void write_number(FILE *file, double value, const char *unit) {
+    if (value > 0)
+        fprintf(file, "<td class=\"number\">%.4g%s</td>", value, unit);
+    else
+        fputs("<td class=\"number\">–</td>", file);
+}
+
+static void write_rate(FILE *file, const results_row *row, table_rate rate) {
+    if (rate == RATE_FLOPS && row->gflops > 0)
+        write_number(file, row->gflops, " GFLOP/s");
+    else
+        write_number(file, row->gbs, " GB/s");
+}
+
+/* The share of the limit that was measured beside the row. */
+static double share_of_roof(const results_row *row) {
+    const double of_peak = results_figure_value(&row->metrics, "of_peak");
+    return of_peak > 0 ? of_peak : results_figure_value(&row->metrics, "of_read");
+}
+
+static void write_row(FILE *file, const results_file *results, const report_table *table,
+                      const table_peers *peers, const results_row *row) {
+    fputs("<tr><td>", file);
+    html_text(file, row->case_name);
+    html_format(file, "%s%s", same_text(row->packing, "prepacked") ? ", prepacked" : "",
+                same_text(row->mode, "waited") ? ", waited for" : "");
+    fputs("</td>", file);
+    write_time(file, row->median_s);
+    if (table->rate != RATE_CALL) {
+        write_rate(file, row, table->rate);
+        write_number(file, share_of_roof(row), "");
+    }
+    for (size_t p = 0; p < peers->count; p++) {
+        const results_row *const peer = find_peer_row(results, row, peers->names[p]);
+        write_number(file, peer == NULL ? NAN : peer->median_s / row->median_s, " ×");
+    }
+    fputs("<td>", file);
+    html_text(file, row->variant);
+    fputs("</td><td>", file);
+    html_text(file, row->note == NULL ? "" : row->note);
+    fputs("</td></tr>\n", file);
+}
+
+static void write_table_head(FILE *file, const report_table *table, const table_peers *peers) {
+    fputs("<section>\n<h2>", file);
+    html_text(file, table->title);
+    fputs("</h2>\n<p class=\"small\">", file);
+    html_text(file, table->text);
+    fputs("</p>\n<div class=\"wide\"><table>\n<thead><tr><th>what</th>"
+          "<th class=\"number\">time of one</th>",
+          file);
+    if (table->rate != RATE_CALL)
+        fputs("<th class=\"number\">rate</th><th class=\"number\">of the roof</th>", file);
+    for (size_t p = 0; p < peers->count; p++) {
+        fputs("<th class=\"number\">speed of ", file);
+        html_text(file, peers->names[p]);
+        fputs("</th>", file);
+    }
+    fputs("<th>kernel</th><th></th></tr></thead>\n<tbody>\n", file);
+}
+
+/* A limit that several suites measured beside their rows is shown once: as it was first measured. */
+static int is_repeated(const results_file *results, size_t at) {
+    const results_row *const row = &results->rows[at];
+    for (size_t i = 0; i < at; i++)
+        if (report_row_counts(&results->rows[i]) && same_case(&results->rows[i], row) &&
+            same_text(results->rows[i].dtype, row->dtype))
+            return 1;
+    return 0;
+}
+
+static void write_table(FILE *file, const results_file *results, const report_table *table) {
+    table_peers peers = {.count = 0};
+    size_t rows = 0;
+    find_peers(results, table->suite, &peers);
+    for (size_t i = 0; i < results->row_count; i++) {
+        const results_row *const row = &results->rows[i];
+        if (!report_row_counts(row) || !same_text(row->suite, table->suite) ||
+            is_repeated(results, i))
+            continue;
+        if (rows++ == 0)
+            write_table_head(file, table, &peers);
+        write_row(file, results, table, &peers, row);
+    }
+    if (rows > 0)
+        fputs("</tbody></table></div>\n</section>\n", file);
+}
+
+static int has_energy(const results_row *row) {
+    return report_row_counts(row) && (results_figure_value(&row->metrics, "joules") > 0 ||
+                                      results_figure_value(&row->metrics, "power_w") > 0);
+}
+
+static void write_energy_row(FILE *file, const results_row *row) {
+    static const struct {
+        const char *key;
+        const char *unit;
+    } columns[] = {
+        {"power_w", " W"},
+        {"temperature_c", " °C"},
+        {"pj_per_byte", " pJ"},
+        {"pj_per_flop", " pJ"},
+    };
+    fputs("<tr><td>", file);
+    html_format(file, "%s, %s", row->suite, row->case_name);
+    fputs("</td>", file);
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
+        write_number(file, results_figure_value(&row->metrics, columns[i].key), columns[i].unit);
+    fprintf(file, "<td>%s</td></tr>\n",
+            results_figure_value(&row->metrics, "throttled") > 0 ? "throttled" : "");
+}
+
+static void write_energy(FILE *file, const results_file *results) {
+    size_t rows = 0;
+    fputs("<section>\n<h2>Energy</h2>\n", file);
+    for (size_t i = 0; i < results->row_count; i++) {
+        if (!has_energy(&results->rows[i]))
+            continue;
+        if (rows++ == 0)
+            fputs("<div class=\"wide\"><table>\n<thead><tr><th>what</th><th "
+                  "class=\"number\">power</th>"
+                  "<th class=\"number\">temperature</th><th class=\"number\">for each byte</th>"
+                  "<th class=\"number\">for each operation</th><th></th></tr></thead>\n<tbody>\n",
+                  file);
+        write_energy_row(file, &results->rows[i]);
+    }
+    fputs(rows > 0
+              ? "</tbody></table></div>\n"
+              : "<p class=\"absent\">This machine lets no program read its power or energy.</p>\n",
+          file);
+    fputs("</section>\n", file);
+}
+
+void report_write_tables(FILE *file, const results_file *results) {
+    static const report_table tables[] = {
+        {"gemm", "Matrix products",
+         "The speed of another library is that of its run beside ours, as a multiple of it: above "
+         "1 ours is faster.",
+         RATE_FLOPS},
+        {"gemv", "A vector times a matrix",
+         "Bound by memory: the rate is that of the bytes which must be read and written.",
+         RATE_BYTES},
+        {"quant", "Quantization",
+         "Bytes count once for each tensor that is read or written; the copy beside moves as many.",
+         RATE_BYTES},
+        {"compute", "Arithmetic", "Multiply-adds without memory, and at intensities between.",
+         RATE_FLOPS},
+        {"launch", "What a call costs", "Beside a bare launch of the driver.", RATE_CALL},
+        {"pool", "Allocating", "One allocation and one release.", RATE_CALL},
+        {"outofcore", "Products larger than the device's memory",
+         "With a budget below the operands.", RATE_FLOPS},
+    };
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
+        write_table(file, results, &tables[i]);
+    write_energy(file, results);
+}

@@ -1,0 +1,377 @@
+/*
+ * The page and the charts of `tandem report`, from results that are known: valid HTML that loads nothing, every text escaped, points
+ * where they belong; and how a suite's process is judged. The suites are this program itself, told by its arguments how to behave.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cjson/cJSON.h>
+#include <cmocka.h>
+
+#include "bench/chart.h"
+#include "bench/html_text.h"
+#include "bench/report_page.h"
+#include "bench/report_suite.h"
+
+enum {
+    MAX_DEPTH = 64,
+    MAX_TAG = 32,
+    MAX_TEXT = 1 << 16
+};
+
+/* ---- a page is valid: every element is closed, nothing comes from elsewhere -------------------------- */
+
+static int is_void(const char *tag) {
+    return strcmp(tag, "meta") == 0 || strcmp(tag, "!DOCTYPE") == 0;
+}
+
+/* Follow the tags of a page; fails at the first that does not fit. Returns the number of elements. */
+static size_t check_elements(const char *page) {
+    char open[MAX_DEPTH][MAX_TAG];
+    size_t depth = 0;
+    size_t elements = 0;
+    for (const char *at = strchr(page, '<'); at != NULL; at = strchr(at + 1, '<')) {
+        const char *const end = strchr(at, '>');
+        const int closes = at[1] == '/';
+        char tag[MAX_TAG] = "";
+        if (end == NULL || sscanf(at + 1 + closes, "%31[!A-Za-z0-9]", tag) != 1)
+            fail_msg("no tag: %.60s", at);
+        if (closes) {
+            if (depth == 0 || strcmp(open[depth - 1], tag) != 0)
+                fail_msg("</%s> closes %s: %.60s", tag, depth == 0 ? "nothing" : open[depth - 1],
+                         at);
+            depth--;
+        } else if (end[-1] != '/' && !is_void(tag)) {
+            assert_true(depth < MAX_DEPTH);
+            memcpy(open[depth++], tag, sizeof tag);
+        }
+        elements += !closes;
+    }
+    if (depth != 0)
+        fail_msg("%zu elements are never closed", depth);
+    return elements;
+}
+
+static void check_page(const char *page) {
+    static const char *const foreign[] = {"http",    "src=",    "href",  "url(",
+                                          "@import", "<script", "<link", "<iframe"};
+    assert_true(check_elements(page) > 20);
+    for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
+        if (strstr(page, foreign[i]) != NULL)
+            fail_msg("the page has '%s': %.80s", foreign[i], strstr(page, foreign[i]));
+    for (const unsigned char *at = (const unsigned char *)page; *at != 0; at++)
+        if (*at < ' ' && *at != '\n')
+            fail_msg("the page has the byte %d", *at);
+}
+
+static void must_have(const char *page, const char *text) {
+    if (strstr(page, text) == NULL)
+        fail_msg("there is no '%s'", text);
+}
+
+static void must_not_have(const char *page, const char *text) {
+    if (strstr(page, text) != NULL)
+        fail_msg("there is '%s'", text);
+}
+
+/* ---- results to make pages of ----------------------------------------------------------------------- */
+
+typedef struct text_maker {
+    char text[MAX_TEXT];
+    size_t length;
+} text_maker;
+
+__attribute__((format(printf, 2, 3))) static void add(text_maker *maker, const char *format, ...) {
+    va_list values;
+    va_start(values, format);
+    maker->length +=
+        (size_t)vsnprintf(maker->text + maker->length, MAX_TEXT - maker->length, format, values);
+    va_end(values);
+    assert_true(maker->length < MAX_TEXT);
+}
+
+static void begin(text_maker *maker, const char *device) {
+    maker->length = 0;
+    add(maker,
+        "{\"schema\":\"tandem-report/1\",\"library\":{\"version\":\"0.1.0\",\"commit\":null},"
+        "\"created\":\"2026-11-22T00:00:00Z\",\"host\":{\"cpu\":\"A <CPU> & more\"},"
+        "\"device\":{\"name\":\"%s\",\"global_bytes\":17179869184},"
+        "\"environment\":{\"governor\":null,\"data\":\"random\"},\"results\":[",
+        device);
+}
+
+/* A row of two samples; `seconds` is both of them. */
+static void add_row(text_maker *maker, const char *suite, const char *name, const char *impl,
+                    const char *members, double seconds) {
+    add(maker,
+        "%s{\"suite\":\"%s\",\"case\":\"%s\",\"impl\":\"%s\",\"mode\":\"pipelined\","
+        "\"packing\":\"none\",\"samples\":2,\"raw_s\":[%g,%g],\"median_s\":%g,\"min_s\":%g,"
+        "\"p5_s\":%g,\"p95_s\":%g,\"verified\":true,\"status\":\"ok\",%s}",
+        maker->text[maker->length - 1] == '[' ? "" : ",", suite, name, impl, seconds, seconds,
+        seconds, seconds, seconds, seconds, members);
+}
+
+static char *make_page(text_maker *maker) {
+    results_file results;
+    file_error error;
+    char *page = NULL;
+    size_t length = 0;
+    add(maker, "]}");
+    if (results_read_text("test.json", maker->text, maker->length, &results, &error) != 0)
+        fail_msg("%s", error.text);
+    FILE *const file = open_memstream(&page, &length);
+    assert_non_null(file);
+    assert_int_equal(report_page_write(file, &results), 0);
+    assert_int_equal(fclose(file), 0);
+    results_file_release(&results);
+    check_page(page);
+    return page;
+}
+
+static text_maker maker;
+
+static void add_limits(void) {
+    add_row(&maker, "memory", "sweep read 4096", "tandem",
+            "\"dtype\":\"f32\",\"shape\":{\"bytes\":4096},\"bytes\":4096,\"gbs\":40.96,"
+            "\"metrics\":{\"level\":1}",
+            1e-7);
+    add_row(&maker, "memory", "sweep read 1048576", "tandem",
+            "\"dtype\":\"f32\",\"shape\":{\"bytes\":1048576},\"bytes\":1048576,\"gbs\":10.48576,"
+            "\"metrics\":{\"level\":0}",
+            1e-4);
+    add_row(&maker, "memory", "read 1048576", "tandem",
+            "\"dtype\":\"f32\",\"shape\":{\"bytes\":1048576,\"width\":4},\"bytes\":1048576,"
+            "\"gbs\":10.48576,\"metrics\":{\"setting_best\":1}",
+            1e-4);
+    add_row(&maker, "compute", "fma f32 16 steps", "tandem",
+            "\"dtype\":\"f32\",\"shape\":{\"steps\":16},\"flops\":1e8,\"gflops\":100", 1e-3);
+}
+
+/* ---- pages ------------------------------------------------------------------------------------------ */
+
+static void a_report_becomes_a_page(void **state) {
+    (void)state;
+    begin(&maker, "A device");
+    add_limits();
+    add_row(&maker, "gemm", "f32 64x64x64 nn", "tandem",
+            "\"dtype\":\"f32\",\"shape\":{\"m\":64},\"flops\":524288,\"bytes\":49152,"
+            "\"gflops\":52.4288,\"gbs\":4.9152,\"metrics\":{\"of_peak\":0.524}",
+            1e-5);
+    add_row(&maker, "gemm", "f32 64x64x64 nn", "onednn",
+            "\"dtype\":\"f32\",\"shape\":{\"m\":64},\"flops\":524288,\"bytes\":49152,"
+            "\"gflops\":26.2144,\"gbs\":2.4576",
+            2e-5);
+    char *const page = make_page(&maker);
+    must_have(page, "<h1>A device</h1>");
+    must_have(page, "<dt>memory</dt><dd>16 GiB</dd>");
+    must_have(page, "A &lt;CPU&gt; &amp; more");
+    must_have(page, "6 rows; the output of 6 was compared");
+    must_have(page, "<td>read 1 MiB</td><td>best</td><td class=\"number\">10.49 GB/s</td>");
+    must_have(page, "<td class=\"number\">52.43 GFLOP/s</td><td class=\"number\">0.524</td>");
+    must_have(page, "speed of onednn");
+    must_have(page, "<td class=\"number\">2 ×</td>");
+    must_have(page, "arithmetic, f32");
+    must_have(page, "cache level 1, reading");
+    must_have(page, "<td>governor</td><td>–</td>");
+    must_not_have(page, "datasheet");
+    must_not_have(page, "dashed s");
+    must_not_have(page, "What failed");
+    free(page);
+}
+
+static void results_without_rows_are_a_page_too(void **state) {
+    (void)state;
+    begin(&maker, "A device");
+    char *const page = make_page(&maker);
+    must_have(page, "Speed by working set: no row of this report has a point of it.");
+    must_have(page, "0 rows");
+    must_not_have(page, "<svg");
+    free(page);
+}
+
+static void a_known_device_stands_beside_its_sheet(void **state) {
+    (void)state;
+    begin(&maker, "NVIDIA H100 PCIe");
+    add_limits();
+    char *const page = make_page(&maker);
+    must_have(page, "datasheet, memory");
+    must_have(page, "datasheet, f32");
+    must_have(page, "class=\"line dashed");
+    free(page);
+}
+
+static void a_failure_stands_on_the_page(void **state) {
+    (void)state;
+    begin(&maker, "A device");
+    add(&maker, "{\"suite\":\"gemm\",\"case\":\"f32 <1>\",\"impl\":\"tandem\",\"raw_s\":[],"
+                "\"shape\":{},\"status\":\"failed\",\"reason\":\"wrong & late\"}");
+    char *const page = make_page(&maker);
+    must_have(page, "<h2>What failed</h2>");
+    must_have(page, "gemm, f32 &lt;1&gt;, tandem: wrong &amp; late");
+    must_have(page, "<span class=\"bad\">1 failed.</span>");
+    free(page);
+}
+
+static void other_peoples_texts_cannot_leave_theirs(void **state) {
+    (void)state;
+    begin(&maker, "x</title><script>alert(1)</script>\\\" onload=\\\"y");
+    add_row(&maker, "gemm", "</td><img>'\\\"&amp;", "tandem",
+            "\"dtype\":\"<b>\",\"shape\":{},\"flops\":1e6,\"bytes\":1e3,\"gflops\":1,"
+            "\"gbs\":0.001,\"note\":\"noisy <i>\",\"variant\":\"<u>\"",
+            1e-3);
+    char *const page = make_page(&maker);
+    must_have(page, "&lt;script&gt;");
+    must_not_have(page, "<b>");
+    must_not_have(page, "<u>");
+    must_not_have(page, "<img");
+    free(page);
+}
+
+/* ---- texts and charts ------------------------------------------------------------------------------- */
+
+static char *text_of(void (*write)(FILE *file)) {
+    char *text = NULL;
+    size_t length = 0;
+    FILE *const file = open_memstream(&text, &length);
+    assert_non_null(file);
+    write(file);
+    assert_int_equal(fclose(file), 0);
+    return text;
+}
+
+static void write_bytes_of_all_kinds(FILE *file) {
+    html_text(file, "a<b>&\"'\x01\n\xff\xc3\xa4\xc3");
+    html_text(file, NULL);
+}
+
+static void bytes_that_are_no_text_are_replaced(void **state) {
+    (void)state;
+    char *const text = text_of(write_bytes_of_all_kinds);
+    assert_string_equal(
+        text,
+        "a&lt;b&gt;&amp;&quot;&#39;\xef\xbf\xbd \xef\xbf\xbd\xc3\xa4\xef\xbf\xbd\xe2\x80\x93");
+    free(text);
+}
+
+/* Three decades on both axes: round_out adds a twentieth at each end. */
+static void write_known_chart(FILE *file) {
+    static const chart_point points[] = {
+        {1, 10, NAN, NAN, "first"},
+        {1000, 10000, NAN, NAN, "last"},
+        {NAN, 5, NAN, NAN, "no place"},
+        {5, INFINITY, NAN, NAN, "no height"},
+    };
+    const chart_series series = {"a & b", CHART_POINTS, 0, points, sizeof points / sizeof *points};
+    const chart_plot chart = {
+        .title = "T",
+        .description = "D",
+        .x_label = "x",
+        .y_label = "y",
+        .series = &series,
+        .series_count = 1,
+    };
+    chart_write(file, &chart);
+}
+
+static void points_stand_where_they_belong(void **state) {
+    (void)state;
+    char *const text = text_of(write_known_chart);
+    check_elements(text);
+    /* x: 52 + 396·(0.15/3.3), 52 + 396·(3.15/3.3); y: 276 − 254·(0.15/3.3), 276 − 254·(3.15/3.3) */
+    must_have(text, "d=\"M70.0 264.5m");
+    must_have(text, "d=\"M430.0 33.5m");
+    must_have(text, "<title>first</title>");
+    must_have(text, "a &amp; b");
+    must_not_have(text, "no place");
+    must_not_have(text, "no height");
+    must_not_have(text, "nan");
+    free(text);
+}
+
+/* ---- suites ----------------------------------------------------------------------------------------- */
+
+static const char good_document[] = "{\"schema\":\"tandem-bench/1\",\"results\":[]}";
+
+/* What this program does as a suite: argv[2] says it, argv[3 …] are the device and the file. */
+static int play_suite(int argc, char **argv) {
+    const char *const role = argv[2];
+    if (argc != 7 || strcmp(argv[3], "--device") != 0 || strcmp(argv[4], "3") != 0 ||
+        strcmp(argv[5], "--json") != 0 || strcmp(argv[6], "-") != 0)
+        return 9;
+    if (strcmp(role, "dies") == 0)
+        raise(SIGKILL);
+    if (strcmp(role, "fails") == 0)
+        fputs("a line before\ntandem bench: this is why\n\n", stderr);
+    fputs(strcmp(role, "babbles") == 0 ? "{\"schema\":" : good_document, stdout);
+    return strcmp(role, "fails") == 0 ? 1 : 0;
+}
+
+static suite_outcome run_role(const char *role, int quick) {
+    const report_suite suite = {"test", {"play", role}, {"play", "good"}};
+    suite_outcome outcome;
+    report_suite_run(&suite, 3, quick, &outcome);
+    return outcome;
+}
+
+static void a_suite_answers(void **state) {
+    (void)state;
+    suite_outcome outcome = run_role("good", 0);
+    assert_int_equal(outcome.exit_code, 0);
+    assert_non_null(outcome.document);
+    assert_string_equal(outcome.command, "tandem play good --device 3");
+    assert_string_equal(outcome.message, "");
+    assert_true(outcome.seconds > 0);
+    report_suite_release(&outcome);
+    outcome = run_role("dies", 1);
+    assert_int_equal(outcome.exit_code, 0);
+    report_suite_release(&outcome);
+}
+
+static void a_suite_that_fails_says_why(void **state) {
+    (void)state;
+    suite_outcome outcome = run_role("fails", 0);
+    assert_int_equal(outcome.exit_code, 1);
+    assert_string_equal(outcome.message, "tandem bench: this is why");
+    assert_non_null(outcome.document);
+    report_suite_release(&outcome);
+    assert_null(outcome.document);
+}
+
+static void a_suite_may_die_or_babble(void **state) {
+    (void)state;
+    suite_outcome outcome = run_role("dies", 0);
+    assert_int_equal(outcome.exit_code, -1);
+    assert_null(outcome.document);
+    must_have(outcome.message, "signal 9");
+    report_suite_release(&outcome);
+    outcome = run_role("babbles", 0);
+    assert_null(outcome.document);
+    assert_int_equal(outcome.exit_code, -1);
+    must_have(outcome.message, "no results");
+    report_suite_release(&outcome);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_report_becomes_a_page),
+        cmocka_unit_test(results_without_rows_are_a_page_too),
+        cmocka_unit_test(a_known_device_stands_beside_its_sheet),
+        cmocka_unit_test(a_failure_stands_on_the_page),
+        cmocka_unit_test(other_peoples_texts_cannot_leave_theirs),
+        cmocka_unit_test(bytes_that_are_no_text_are_replaced),
+        cmocka_unit_test(points_stand_where_they_belong),
+        cmocka_unit_test(a_suite_answers),
+        cmocka_unit_test(a_suite_that_fails_says_why),
+        cmocka_unit_test(a_suite_may_die_or_babble),
+    };
+    if (argc > 2 && strcmp(argv[1], "play") == 0)
+        return play_suite(argc, argv);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
