@@ -108,5 +108,30 @@ library 1 "$one $two $visible int three;" $name
 library 1 "$one $two" -Wl,-soname,libtandem.so.1
 library 1 "$one $two" $name -Wl,--no-as-needed -lcmocka
 
+# executed WANTED TABLE LINE...: what check_executed_cases.sh says where one device executed a portable row's case, a case of no
+# row and one of a row for it alone (0x2), and the other, which has other rows (0x4), the cases of the lines.
+executed() {
+    cases=$((cases + 1))
+    wanted=$1
+    printf '%s\n' "$2" >"$work/table"
+    shift 2
+    printf '%s\n' '0x3 capabilities' '0x1 row: [5,7] dense' '0x0 limits' '0x2 own: [3]' >"$work/test_it.first"
+    printf '%s\n' '0x5 capabilities' "$@" >"$work/test_it.second"
+    if sh "$checks/check_executed_cases.sh" test_it "$work" first second "$work/table" >"$work/output" 2>&1; then got=0; else got=1; fi
+    if [ "$got" != "$wanted" ]; then
+        echo "check_executed_cases.sh: wanted $wanted, got $got for: $*"
+        cat "$work/output"
+        bad=1
+    fi
+}
+executed 0 '' '0x0 limits' '0x1 row: [5,7] dense' '0x4 other: [9]'
+executed 1 '' '0x0 limits' '0x4 other: [9]'
+executed 1 '' '0x1 row: [5,7] dense'
+executed 1 '' '0x0 limits' '0x1 row: [5,7] dense' '0x1 row: [5,7] dense'
+executed 0 'test_it first row: [5,*' '0x0 limits'
+executed 1 'test_it second row: [5,*' '0x0 limits'
+executed 1 'test_it first row: [5,*' '0x0 limits' '0x1 row: [5,7] dense'
+executed 1 'test_it first *'
+
 echo "checks: $cases cases, $([ $bad -eq 0 ] && echo all || echo not all) as expected"
 exit $bad

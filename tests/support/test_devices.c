@@ -13,6 +13,7 @@ static struct {
     int count;
     int *executed; /* [device][variant], and one more column for cases of no variant */
     const char *filter;
+    FILE *list; /* of executed cases, or NULL */
     /* the running case */
     const test_device *device;
     const tdm_variant *variant;
@@ -115,6 +116,29 @@ static bool find_devices(void) {
     return good && run.count > 0;
 }
 
+/* The list that TANDEM_TEST_LIST asks for: the devices' capabilities, then a line for each case. */
+static bool open_list(void) {
+    const char *const name = getenv("TANDEM_TEST_LIST");
+    if (name == NULL) {
+        return true;
+    }
+    run.list = fopen(name, "w");
+    if (run.list == NULL) {
+        fprintf(stderr, "test devices: %s: %s\n", name, strerror(errno));
+        return false;
+    }
+    for (int i = 0; i < run.count; i++) {
+        fprintf(run.list, "0x%x capabilities\n", (unsigned)run.devices[i].info.capabilities);
+    }
+    return true;
+}
+
+static bool close_list(void) {
+    FILE *const list = run.list;
+    run.list = NULL;
+    return list == NULL || fclose(list) == 0;
+}
+
 int test_devices_setup(void **state) {
     (void)state;
     run.filter = getenv("TANDEM_TEST_CASE");
@@ -122,7 +146,7 @@ int test_devices_setup(void **state) {
         fprintf(stderr, "test devices: no context: %s\n", tdm_last_detail());
         return -1;
     }
-    if (!find_devices()) {
+    if (!find_devices() || !open_list()) {
         return -1;
     }
     run.executed = calloc((size_t)run.count * (size_t)columns(), sizeof *run.executed);
@@ -131,7 +155,7 @@ int test_devices_setup(void **state) {
 
 int test_devices_teardown(void **state) {
     (void)state;
-    int result = 0;
+    int result = close_list() ? 0 : -1;
     int total = 0;
     for (int i = 0; i < run.count; i++) {
         test_device *const device = &run.devices[i];
@@ -192,6 +216,10 @@ bool test_case_begin(const test_device *device, const char *variant, const char 
 
 void test_case_end(void) {
     (*executed_of(run.device, run.variant))++;
+    if (run.list != NULL) {
+        fprintf(run.list, "0x%x %s\n", run.variant != NULL ? (unsigned)run.variant->requires : 0U,
+                run.name);
+    }
     run.name[0] = '\0';
 }
 

@@ -10,6 +10,8 @@
  * TANDEM_TEST_CASE     run only the cases whose name contains this (what a failure's rerun line
  * sets)
  * TANDEM_TEST_SCALE    "small" shrinks shapes, for slow implementations
+ * TANDEM_TEST_LIST     a file that gets the capabilities of the devices and the name of each executed case, with what its variant
+ *                      requires: check_executed_cases.sh compares two
  *
  * A program that executed no case, on any of its devices, fails.
  */
