@@ -6,16 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/core.h"
 #include "backend_opencl/opencl_api.h"
 #include "tests/support/counted_host.h"
-#include "tests/support/test_devices.h"
+#include "tests/support/fault_sweep.h"
 
 #include <tandem/opencl.h>
 
-#define ROWS 5
-#define INNER 24
-#define COLUMNS 7
 #define ALL_KINDS 99
 
 /* ---- what is swept ------------------------------------------------------------------------------- */
@@ -88,105 +84,35 @@ static const char *const listed[] = {
 #undef OPENCL_FUNCTION
 };
 
-/* Lack of device memory, of something, of host memory: none of them says that the device is lost. */
-static const int codes[] = {CL_MEM_OBJECT_ALLOCATION_FAILURE, CL_OUT_OF_RESOURCES,
-                            CL_OUT_OF_HOST_MEMORY};
-
-/* ---- what must not leak -------------------------------------------------------------------------- */
+/* ---- what is OpenCL's own ------------------------------------------------------------------------ */
 
 static long (*driver_objects)(int kind);
 
-/* ---- the work ------------------------------------------------------------------------------------ */
-
-static char cache_folder[64];
-
-typedef struct job {
-    const char *selector;
-    tdm_context *context;
-    tdm_device *device;
-} job;
-
-/* What one round of the work holds. */
-typedef struct round_of_work {
-    tdm_stream *stream, *other;
-    tdm_tensor *a, *b, *d;
-    tdm_buffer *copy, *wrapped;
-    tdm_host_buffer *pinned;
-    tdm_event *begin, *end;
-    int task_runs;
-} round_of_work;
-
-/* The notes say what the listing passed over; NULL: none names the code. */
-static const char *note_with(const tdm_context *context, const char *part) {
-    for (int i = 0; i < tdm_context_note_count(context); i++)
-        if (strstr(tdm_context_note(context, i), part))
-            return tdm_context_note(context, i);
-    return NULL;
+static long objects(void) {
+    return driver_objects(ALL_KINDS);
 }
 
-static const char *all_notes(const tdm_context *context) {
-    static char text[2048];
-    size_t used = 0;
-    text[0] = '\0';
-    for (int i = 0; i < tdm_context_note_count(context) && used < sizeof text; i++)
-        used += (size_t)snprintf(text + used, sizeof text - used, "[%s] ",
-                                 tdm_context_note(context, i));
-    return text;
+static const char *error_name(int code) {
+    return tdm_opencl_error_name(code);
 }
 
-static tdm_status open_job(job *j, const char *code_name) {
-    int index;
-    TDM_TRY(tdm_context_create(NULL, &j->context));
-    const tdm_status status = tdm_context_find_device(j->context, j->selector, &index);
-    if (status == TDM_NO_DEVICE) {
-        const char *const note = note_with(j->context, code_name);
-        return tdm_fail(TDM_NO_DEVICE, "%s", note ? note : all_notes(j->context));
-    }
-    TDM_TRY(status);
-    return tdm_device_get(j->context, index, &j->device);
-}
-
-static void close_job(job *j) {
-    tdm_device_release(j->device);
-    tdm_context_destroy(j->context);
-    j->device = NULL;
-    j->context = NULL;
-}
-
-static void count_run(void *user) {
-    ++*(int *)user;
-}
-
-static tdm_status make_objects(const job *j, round_of_work *w) {
-    const int64_t a[] = {ROWS, INNER}, b[] = {INNER, COLUMNS}, d[] = {ROWS, COLUMNS};
-    TDM_TRY(tdm_stream_create(j->device, &w->stream));
-    TDM_TRY(tdm_stream_create(j->device, &w->other));
-    TDM_TRY(tdm_tensor_create(j->device, TDM_F32, 2, a, &w->a));
-    TDM_TRY(tdm_tensor_create(j->device, TDM_F32, 2, b, &w->b));
-    TDM_TRY(tdm_tensor_create(j->device, TDM_F32, 2, d, &w->d));
-    TDM_TRY(tdm_buffer_create(j->device, sizeof(float[ROWS][COLUMNS]), &w->copy));
-    return tdm_host_buffer_create(j->device, 4096, &w->pinned);
-}
-
-/* A second buffer on the native memory of the copy. */
-static tdm_status wrap(const job *j, round_of_work *w) {
+static tdm_status wrap(sweep_round *w) {
     struct _cl_mem *memory;
     size_t offset;
     TDM_TRY(tdm_opencl_memory_of_buffer(w->copy, &memory, &offset));
-    return tdm_buffer_from_opencl(j->device, memory, offset + sizeof(float[ROWS][COLUMNS]),
-                                  &w->wrapped);
+    return tdm_buffer_from_opencl(w->device, memory, offset + SWEEP_BYTES, &w->wrapped);
 }
 
-/* The rows of a, with gaps on the host, there and back. */
-static tdm_status move_rows(const round_of_work *w, const float *a) {
-    float host[ROWS][INNER + 3], back[ROWS][INNER + 3];
+/* Rows with gaps on the host, there and back. */
+static tdm_status move_rows(const sweep_round *w, float *scratch) {
+    float host[SWEEP_ROWS][SWEEP_INNER + 3], back[SWEEP_ROWS][SWEEP_INNER + 3];
     tdm_block *const block = tdm_tensor_buffer(w->a)->block;
-    const tdm_bk_rows rows = {.pitch = INNER * sizeof(float),
+    const tdm_bk_rows rows = {.pitch = SWEEP_INNER * sizeof(float),
                               .host_pitch = sizeof host[0],
-                              .bytes = INNER * sizeof(float),
-                              .rows = ROWS};
-    for (int i = 0; i < ROWS; i++)
-        memcpy(host[i], a + i * INNER, INNER * sizeof(float));
+                              .bytes = SWEEP_INNER * sizeof(float),
+                              .rows = SWEEP_ROWS};
+    for (int i = 0; i < SWEEP_ROWS * SWEEP_INNER; i++)
+        host[i / SWEEP_INNER][i % SWEEP_INNER] = scratch[i] = (float)i;
     tdm_status status = tdm_enqueue_write_rows(w->stream, "write_rows", block, &rows, host);
     if (status == TDM_OK)
         status = tdm_enqueue_read_rows(w->stream, "read_rows", block, &rows, back);
@@ -195,176 +121,22 @@ static tdm_status move_rows(const round_of_work *w, const float *a) {
     const tdm_status waited = tdm_stream_wait_always(w->stream);
     if (status != TDM_OK)
         return tdm_fail(status, "%s", detail);
-    for (int i = 0; waited == TDM_OK && i < ROWS * INNER; i++)
-        if (back[i / INNER][i % INNER] != host[i / INNER][i % INNER])
+    for (int i = 0; waited == TDM_OK && i < SWEEP_ROWS * SWEEP_INNER; i++)
+        if (back[i / SWEEP_INNER][i % SWEEP_INNER] != scratch[i])
             test_case_fail("element %d came back changed", i);
     return waited;
 }
 
-/* d = a·b on one stream, from there to `copy` on the other one, and to the host. */
-static tdm_status enqueue_work(round_of_work *w, float *result, size_t bytes) {
-    float a[ROWS * INNER], b[INNER * COLUMNS];
-    for (int i = 0; i < ROWS * INNER; i++)
-        a[i] = (float)(i % 5 - 2);
-    for (int i = 0; i < INNER * COLUMNS; i++)
-        b[i] = (float)(i % 7 - 3);
-    float *const pinned = tdm_host_buffer_address(w->pinned);
-    memcpy(pinned, b, sizeof b);
-    TDM_TRY(tdm_event_record(w->stream, &w->begin));
-    TDM_TRY(tdm_copy_from_host(w->stream, w->a, a, sizeof a, NULL));
-    TDM_TRY(move_rows(w, a));
-    TDM_TRY(tdm_copy_from_host(w->stream, w->b, pinned, sizeof b, NULL));
-    TDM_TRY(tdm_fill(w->stream, w->d, -1.0));
-    TDM_TRY(tdm_stream_host_task(w->stream, count_run, &w->task_runs));
-    TDM_TRY(tdm_gemm(w->stream, 1.0f, w->a, w->b, 0.0f, NULL, w->d, NULL));
-    TDM_TRY(tdm_event_record(w->stream, &w->end));
-    TDM_TRY(tdm_stream_wait_event(w->other, w->end));
-    TDM_TRY(tdm_buffer_copy(w->other, w->copy, 0, tdm_tensor_buffer(w->d), 0, bytes));
-    TDM_TRY(tdm_stream_flush(w->other));
-    TDM_TRY(tdm_event_wait(w->end));
-    tdm_status status = tdm_buffer_read(w->other, w->copy, 0, result, bytes);
-    const tdm_status waited = tdm_stream_synchronize(w->other);
-    return status != TDM_OK ? status : waited;
-}
+static const sweep_driver driver = {
+    .codes = {CL_MEM_OBJECT_ALLOCATION_FAILURE, CL_OUT_OF_RESOURCES, CL_OUT_OF_HOST_MEMORY},
+    .error_name = error_name,
+    .objects = objects,
+    .wrap = wrap,
+    .use_more = move_rows,
+    .probes = true,
+};
 
-static tdm_status ask_events(round_of_work *w) {
-    int done = 0;
-    double nanoseconds = 0;
-    TDM_TRY(tdm_event_query(w->end, &done));
-    TDM_TRY(tdm_stream_synchronize(w->stream));
-    return tdm_event_elapsed(w->begin, w->end, &nanoseconds, NULL);
-}
-
-static void check_result(const round_of_work *w, const float *result) {
-    for (int i = 0; i < ROWS; i++)
-        for (int j = 0; j < COLUMNS; j++) {
-            int sum = 0;
-            for (int k = 0; k < INNER; k++)
-                sum += ((i * INNER + k) % 5 - 2) * ((k * COLUMNS + j) % 7 - 3);
-            if (result[i * COLUMNS + j] != (float)sum)
-                test_case_fail("element %d, %d is %g, not %d", i, j,
-                               (double)result[i * COLUMNS + j], sum);
-        }
-    if (w->task_runs != 1)
-        test_case_fail("the host task ran %d times", w->task_runs);
-}
-
-static void drop_objects(const job *j, round_of_work *w) {
-    // A call that failed half-way may have left work that uses what the host lent.
-    if (w->stream)
-        tdm_stream_synchronize(w->stream);
-    if (w->other)
-        tdm_stream_synchronize(w->other);
-    tdm_event_destroy(w->begin);
-    tdm_event_destroy(w->end);
-    tdm_tensor_destroy(w->a);
-    tdm_tensor_destroy(w->b);
-    tdm_tensor_destroy(w->d);
-    tdm_buffer_destroy(w->wrapped);
-    tdm_buffer_destroy(w->copy);
-    tdm_host_buffer_destroy(w->pinned);
-    tdm_stream_destroy(w->stream);
-    tdm_stream_destroy(w->other);
-    tdm_device_trim(j->device);
-}
-
-/* One round: allocate, copy, multiply, free, trim. The detail text is that of the failure. */
-static tdm_status do_work(const job *j, char *detail, size_t detail_bytes) {
-    round_of_work w = {0};
-    float result[ROWS * COLUMNS];
-    tdm_status status = make_objects(j, &w);
-    if (status == TDM_OK)
-        status = wrap(j, &w);
-    if (status == TDM_OK)
-        status = enqueue_work(&w, result, sizeof result);
-    if (status == TDM_OK)
-        status = ask_events(&w);
-    if (status == TDM_OK)
-        check_result(&w, result);
-    snprintf(detail, detail_bytes, "%s", status == TDM_OK ? "" : tdm_last_detail());
-    drop_objects(j, &w);
-    return status;
-}
-
-/* ---- one fault ----------------------------------------------------------------------------------- */
-
-typedef struct fault {
-    const char *call;
-    long nth;
-    int code;
-    bool quiet;
-} fault;
-
-static void check_pool_is_empty(const fault *f,
-                                tdm_status (*ask)(const tdm_device *, tdm_memory_stats *),
-                                const tdm_device *device, const char *what) {
-    tdm_memory_stats stats = {.struct_size = sizeof stats};
-    TEST_OK(ask(device, &stats));
-    if (stats.live_blocks || stats.requested || stats.allocated || stats.reserved || stats.pending)
-        test_case_fail("%s, call %ld: %s has %llu live blocks, %llu bytes allocated, %llu reserved",
-                       f->call, f->nth, what, (unsigned long long)stats.live_blocks,
-                       (unsigned long long)stats.allocated, (unsigned long long)stats.reserved);
-}
-
-/* The work once more, without a fault, where it failed. */
-static void do_again(job *j, const fault *f) {
-    char detail[512] = "";
-    tdm_status status = TDM_OK;
-    if (!j->device) {
-        close_job(j);
-        status = open_job(j, "");
-        snprintf(detail, sizeof detail, "%s", tdm_last_detail());
-    }
-    if (status == TDM_OK)
-        status = do_work(j, detail, sizeof detail);
-    if (status != TDM_OK)
-        test_case_fail("%s, call %ld failed with %d and the retry fails too: %s: %s", f->call,
-                       f->nth, f->code, tdm_status_text(status), detail);
-}
-
-/* True when the failure was reported; false when all went well in spite of it. */
-static bool check_report(const fault *f, tdm_status status, bool opened, const char *detail) {
-    const char *const name = tdm_opencl_error_name(f->code);
-    if (status == TDM_OK)
-        return false;
-    if (!strstr(detail, name))
-        test_case_fail("%s, call %ld failed with %s and the detail is only: %s: %s", f->call,
-                       f->nth, name, tdm_status_text(status), detail);
-    if (opened && f->quiet && strstr(f->call, "Release"))
-        test_case_fail("%s, call %ld: a release that failed became %s", f->call, f->nth, detail);
-    return true;
-}
-
-/* The fault strikes anywhere from opening to closing. Returns how many calls of the function there were. */
-static long run_with_fault(const char *selector, const fault *f, bool *reported, bool *loud) {
-    job j = {.selector = selector};
-    char detail[512] = "";
-    const long host_before = counted_host_live(), driver_before = driver_objects(ALL_KINDS);
-    tdm_fault_plant(f->call, f->nth, f->code, false);
-    tdm_status status = open_job(&j, tdm_opencl_error_name(f->code));
-    snprintf(detail, sizeof detail, "%s", status == TDM_OK ? "" : tdm_last_detail());
-    const bool opened = status == TDM_OK;
-    // A probe that fails is no failure; work that does is.
-    const long to_open = tdm_fault_clear();
-    tdm_fault_plant(f->call, f->nth > to_open ? f->nth - to_open : -1, f->code, false);
-    *loud = f->nth > to_open && !f->quiet;
-    if (opened)
-        status = do_work(&j, detail, sizeof detail);
-    *reported = check_report(f, status, opened, detail);
-    if (*reported)
-        do_again(&j, f);
-    check_pool_is_empty(f, tdm_device_memory_stats, j.device, "the pool");
-    check_pool_is_empty(f, tdm_device_host_memory_stats, j.device, "pinned memory");
-    close_job(&j);
-    const long calls = to_open + tdm_fault_clear();
-    if (counted_host_live() != host_before)
-        test_case_fail("%s, call %ld: %ld host blocks leak", f->call, f->nth,
-                       counted_host_live() - host_before);
-    if (driver_objects(ALL_KINDS) != driver_before)
-        test_case_fail("%s, call %ld: %ld objects of the driver leak", f->call, f->nth,
-                       driver_objects(ALL_KINDS) - driver_before);
-    return calls;
-}
+static char cache_folder[64];
 
 /* ---- the sweep ----------------------------------------------------------------------------------- */
 
@@ -390,27 +162,24 @@ static void prepare(sweep_kind kind) {
         empty_cache();
 }
 
-static long sweep(const char *selector, size_t row, long *noticed) {
-    fault f = {.call = swept[row].name, .quiet = swept[row].quiet, .nth = -1};
-    bool reported, loud;
-    prepare(swept[row].kind);
+static size_t swept_row;
+
+static void prepare_row(void) {
+    prepare(swept[swept_row].kind);
+}
+
+static long sweep(const char *selector, size_t row, long *reported) {
+    long none = 0;
+    swept_row = row;
+    prepare_row();
     if (swept[row].kind == WARM)
-        run_with_fault(selector, &f, &reported, &loud); // fills the cache
-    const long calls = run_with_fault(selector, &f, &reported, &loud);
+        sweep_function(&driver, selector, "none, which fills the cache", true, NULL, &none);
+    const long calls =
+        sweep_function(&driver, selector, swept[row].name, swept[row].quiet, prepare_row, reported);
     // PoCL has all that the work asks for; without host tasks, say, there are no user events.
     if (calls == 0 && strstr(selector, "/pocl/"))
-        test_case_fail("the work never calls %s", f.call);
-    for (f.nth = 1;; f.nth++) {
-        f.code = codes[(size_t)f.nth % (sizeof codes / sizeof codes[0])];
-        prepare(swept[row].kind);
-        if (run_with_fault(selector, &f, &reported, &loud) < f.nth)
-            break;
-        *noticed += reported;
-        if (loud && !reported)
-            test_case_fail("%s, call %ld failed with %d and nothing said so", f.call, f.nth,
-                           f.code);
-    }
-    return f.nth - 1;
+        test_case_fail("the work never calls %s", swept[row].name);
+    return calls;
 }
 
 static char selectors[TEST_MAX_DEVICES][192];

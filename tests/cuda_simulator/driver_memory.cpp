@@ -235,3 +235,31 @@ CUresult cuPointerGetAttribute(void *value, CUpointer_attribute attribute, CUdev
         return CUDA_ERROR_INVALID_VALUE;
     }
 }
+
+/* ---- for tests: objects that live, of a kind; of all kinds together for others ---- */
+
+SIM_EXPORT long tandem_simulator_live(int kind);
+SIM_EXPORT long tandem_simulator_live(int kind) {
+    long device = 0, pinned = 0;
+    {
+        memory_map &map = memory();
+        const std::lock_guard<std::mutex> held(map.lock);
+        for (const auto &row : map.allocations) {
+            (row.second.host ? pinned : device)++;
+        }
+    }
+    sim_objects &sim = sim_get();
+    const long counts[] = {device,
+                           pinned,
+                           static_cast<long>(sim.streams.all().size()),
+                           static_cast<long>(sim.events.all().size()),
+                           static_cast<long>(sim.modules.all().size()),
+                           static_cast<long>(sim.graphs.all().size()),
+                           static_cast<long>(sim.executables.all().size())};
+    const int kinds = static_cast<int>(sizeof counts / sizeof counts[0]);
+    long sum = 0;
+    for (int i = 0; i < kinds; i++) {
+        sum += i == kind || kind >= kinds ? counts[i] : 0;
+    }
+    return sum;
+}
