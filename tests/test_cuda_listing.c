@@ -12,73 +12,34 @@
 
 #include "api/core.h"
 #include "backend_cuda/cuda_internal.h"
+#include "tests/support/fake_driver.h"
+#include "tests/support/test_folder.h"
 
 #include <tandem/device.h>
 
-static char folder[64];
-
-static void compile(const char *library, const char *arguments) {
-    char command[2048];
-    const char *const compiler = getenv("CC");
-    snprintf(command, sizeof command,
-             "cd '%s/tests/fake_driver' && %s -shared -fPIC -I'%s' -o '%s/%s' %s",
-             TANDEM_SOURCE_DIR, compiler && *compiler ? compiler : "cc", TANDEM_SOURCE_DIR, folder,
-             library, arguments);
-    assert_int_equal(system(command), 0);
-}
-
 static int setup(void **state) {
-    (void)state;
-    snprintf(folder, sizeof folder, "/tmp/tandem-cuda-test-XXXXXX");
-    if (!mkdtemp(folder))
+    if (test_folder_make(state) != 0)
         return -1;
-    compile("complete.so", "fake_cuda.c fake_cuda_stubs.c");
-    compile("queries.so", "fake_cuda.c");
-    compile("nothing.so", "-x c /dev/null");
+    fake_driver_compile("complete.so", "fake_cuda.c fake_cuda_stubs.c");
+    fake_driver_compile("queries.so", "fake_cuda.c");
+    fake_driver_compile("nothing.so", "-x c /dev/null");
     return 0;
 }
 
-static int teardown(void **state) {
-    (void)state;
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    return system(command);
-}
-
-/* A context with this driver file alone. */
 static tdm_context *context_on(const char *library) {
-    char path[256];
-    snprintf(path, sizeof path, "%s/%s", folder, library);
-    setenv("TANDEM_CUDA_LIBRARY", path, 1);
-    tdm_context *context;
-    const tdm_context_options options = {.struct_size = sizeof options, .backends = "cuda"};
-    assert_int_equal(tdm_context_create(&options, &context), TDM_OK);
-    unsetenv("TANDEM_CUDA_LIBRARY");
-    return context;
+    return fake_driver_context("cuda", library);
 }
 
-/* The driver lists no device, and a note says why. */
 static void expect_note(const char *library, const char *part) {
-    tdm_context *const context = context_on(library);
-    bool found = false;
-    for (int i = 0; i < tdm_context_note_count(context); i++)
-        found = found || strstr(tdm_context_note(context, i), part) != NULL;
-    if (!found || tdm_context_device_count(context) != 0)
-        fail_msg("%s: %d devices, and no note says \"%s\"; the first is: %s", library,
-                 tdm_context_device_count(context), part,
-                 tdm_context_note_count(context) ? tdm_context_note(context, 0) : "none");
-    tdm_context_destroy(context);
+    fake_driver_expect_note("cuda", library, part);
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
 static void test_files(void **state) {
     (void)state;
-    char empty[128];
-    snprintf(empty, sizeof empty, "%s/empty.so", folder);
-    FILE *const file = fopen(empty, "w");
-    assert_non_null(file);
-    fclose(file);
+    char path[TEST_PATH];
+    test_text_write(test_folder_path(path, "empty.so"), "", 0600);
     expect_note("absent.so", "TANDEM_CUDA_LIBRARY=");
     expect_note("absent.so", "absent.so: cannot open shared object file");
     expect_note("empty.so", "file too short");
@@ -310,5 +271,5 @@ int main(void) {
         cmocka_unit_test(test_images_reach),
         cmocka_unit_test(test_images_newer_than_the_driver),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, setup, test_folder_remove);
 }

@@ -14,77 +14,25 @@
 #include <cmocka.h>
 
 #include "backend_opencl/opencl_internal.h"
+#include "tests/support/fake_driver.h"
+#include "tests/support/test_folder.h"
 
 #include <tandem/device.h>
 
-static char folder[64];
-
-/*
- * A shared library from C files of tests/fake_driver, or from an empty file when `sources` is
- * NULL.
- */
-static void compile(const char *library, const char *sources) {
-    char command[2048];
-    const char *const compiler = getenv("CC");
-    snprintf(command, sizeof command,
-             "cd '%s/tests/fake_driver' && %s -shared -fPIC -I'%s' -o '%s/%s' %s",
-             TANDEM_SOURCE_DIR, compiler && *compiler ? compiler : "cc", TANDEM_SOURCE_DIR, folder,
-             library, sources ? sources : "-x c /dev/null");
-    assert_int_equal(system(command), 0);
-}
-
 static int setup(void **state) {
-    (void)state;
-    snprintf(folder, sizeof folder, "/tmp/tandem-driver-test-XXXXXX");
-    if (!mkdtemp(folder))
+    if (test_folder_make(state) != 0)
         return -1;
-    compile("complete.so", "fake_queries.c fake_stubs.c");
-    compile("queries_only.so", "fake_queries.c");
-    compile("nothing.so", NULL);
+    fake_driver_compile("complete.so", "fake_queries.c fake_stubs.c");
+    fake_driver_compile("queries_only.so", "fake_queries.c");
+    fake_driver_compile("nothing.so", "-x c /dev/null");
     return 0;
 }
 
-static int teardown(void **state) {
-    (void)state;
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    return system(command);
-}
-
-/* The notes of a context on this driver file, one per line; it must list no device. */
-static void notes_on(const char *library, char *notes, size_t bytes) {
-    char path[256];
-    snprintf(path, sizeof path, "%s/%s", folder, library);
-    setenv("TANDEM_OPENCL_LIBRARY", library[0] == '/' ? library : path, 1);
-    tdm_context *context;
-    const tdm_context_options options = {.struct_size = sizeof options, .backends = "opencl"};
-    assert_int_equal(tdm_context_create(&options, &context), TDM_OK);
-    assert_int_equal(tdm_context_device_count(context), 0);
-    size_t used = 0;
-    notes[0] = '\0';
-    for (int i = 0; i < tdm_context_note_count(context); i++)
-        used += (size_t)snprintf(notes + used, bytes - used, "%s\n", tdm_context_note(context, i));
-    tdm_context_destroy(context);
-    unsetenv("TANDEM_OPENCL_LIBRARY");
-}
-
 static void expect_note(const char *library, const char *part) {
-    char notes[8192];
-    notes_on(library, notes, sizeof notes);
-    if (!strstr(notes, part))
-        fail_msg("no note on %s says \"%s\"; there is: %s", library, part, notes);
+    fake_driver_expect_note("opencl", library, part);
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
-
-static void write_file(const char *name, const char *content) {
-    char path[256];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *const file = fopen(path, "w");
-    assert_non_null(file);
-    fputs(content, file);
-    fclose(file);
-}
 
 static void test_missing_file(void **state) {
     (void)state;
@@ -94,16 +42,18 @@ static void test_missing_file(void **state) {
 
 static void test_empty_file(void **state) {
     (void)state;
-    write_file("empty.so", "");
+    char path[TEST_PATH];
+    test_text_write(test_folder_path(path, "empty.so"), "", 0600);
     expect_note("empty.so", "file too short");
 }
 
 static void test_text_file(void **state) {
     (void)state;
+    char path[TEST_PATH];
     char text[4096];
     memset(text, 'x', sizeof text - 1);
     text[sizeof text - 1] = '\0';
-    write_file("text.so", text);
+    test_text_write(test_folder_path(path, "text.so"), text, 0600);
     expect_note("text.so", "invalid ELF header");
 }
 
@@ -185,7 +135,7 @@ static void test_hint_for_rusticl(void **state) {
 static void test_no_vendor_files(void **state) {
     (void)state;
     char vendors[128];
-    snprintf(vendors, sizeof vendors, "%s/vendors", folder);
+    snprintf(vendors, sizeof vendors, "%s/vendors", test_folder());
     assert_int_equal(mkdir(vendors, 0700), 0);
     const pid_t child = fork();
     assert_true(child >= 0);
@@ -249,5 +199,5 @@ int main(void) {
         cmocka_unit_test(test_odd_answers),      cmocka_unit_test(test_embedded_profile),
         cmocka_unit_test(test_hint_for_rusticl), cmocka_unit_test(test_words),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, setup, test_folder_remove);
 }
