@@ -285,6 +285,10 @@ typedef struct tdm_backend {
                                tdm_bk_kernel **kernel);
     void (*kernel_release)(tdm_bk_kernel *kernel);
     tdm_status (*kernel_limits)(tdm_bk_kernel *kernel, tdm_kernel_limits *limits);
+    /* Work-groups of so many work-items, with local memory beyond what the text declares, that a compute unit holds at once; 0: it
+     * takes none. Optional. */
+    tdm_status (*kernel_occupancy)(tdm_bk_kernel *kernel, uint32_t group_items,
+                                   uint32_t local_bytes, uint32_t *groups);
 
     /* Native handle of the device or of `object`; NULL when there is none. */
     void *(*native)(tdm_bk_device *device, tdm_native_kind kind, void *object);

@@ -99,6 +99,7 @@ typedef struct tdm_kernel {
     tdm_bk_kernel *native;
     tdm_kernel_limits limits;
     const tdm_variant *variant;
+    atomic_uint resident; /* groups of the row's size that a unit holds, plus one; 0: not asked yet */
 } tdm_kernel;
 
 struct tdm_device {
@@ -328,6 +329,13 @@ const char *tdm_refuse_long_loop(const tdm_device *device, int64_t elements,
 
 /* The built kernel of a row; built on first use (blocking). Owned by the device. */
 tdm_status tdm_device_kernel(tdm_device *device, const tdm_variant *variant, tdm_kernel **kernel);
+
+/*
+ * Groups of that many items that a compute unit holds of the kernel at once, 0 where the backend does not tell. A kernel is asked
+ * for one size only; the first answer stays, so that all plans agree.
+ */
+uint32_t tdm_kernel_resident_groups(const tdm_device *device, tdm_kernel *kernel,
+                                    uint32_t group_items);
 
 /* As tdm_device_kernel for an operation on a stream: a kernel to be built while it records is refused. */
 tdm_status tdm_stream_kernel(tdm_stream *stream, const char *operation, const tdm_variant *variant,

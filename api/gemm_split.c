@@ -13,7 +13,10 @@
 #define LEAST_DEPTH 2048
 /* Elements of A and B that make two launches more worth their while. */
 #define LEAST_ELEMENTS 1048576
-/* Tiles for each compute unit that a split brings about: cores are woken up, GPUs hide latencies by many groups. */
+/*
+ * Tiles for each compute unit that a split brings about: cores are woken up, GPUs hide latencies by many groups. Where the backend
+ * tells how many groups a unit holds, so many.
+ */
 #define TILES_PER_CORE 4
 #define TILES_PER_UNIT 8
 /* Tiles for each core and K in multiples of the longer of M and N, between which cores had better share K. */
@@ -53,15 +56,30 @@ static bool copies_dominate(const tdm_gemm_plan *plan, double tiles) {
            (double)p->k >= THIN * longer;
 }
 
+/* Groups that a unit holds at once, 0: nobody knows. */
+static uint32_t groups_held(const tdm_gemm_plan *plan) {
+    const int32_t *const row = plan->kernel->variant->parameters;
+    const bool on_cores = plan->device->info.capabilities & TDM_CAP_CPU_CORES;
+    if (on_cores ||
+        (row[TDM_GEMM_P_FAMILY] != TDM_GEMM_TILED && row[TDM_GEMM_P_FAMILY] != TDM_GEMM_SKINNY))
+        return 0;
+    return tdm_kernel_resident_groups(plan->device, plan->kernel, (uint32_t)row[TDM_GEMM_P_ITEMS]);
+}
+
+/* Tiles that keep the device busy. */
+static double tiles_wanted(const tdm_gemm_plan *plan) {
+    const uint32_t held = groups_held(plan);
+    const bool on_cores = plan->device->info.capabilities & TDM_CAP_CPU_CORES;
+    const uint32_t usual = on_cores ? TILES_PER_CORE : TILES_PER_UNIT;
+    return (double)plan->device->info.compute_units * (held != 0 ? held : usual);
+}
+
 /* Parts that pay, 1 for none. */
 static int64_t parts_that_pay(const tdm_gemm_plan *plan) {
     const tdm_gemm_problem *const p = &plan->problem;
-    const tdm_device_info *const info = &plan->device->info;
-    const double units = info->compute_units,
+    const double units = plan->device->info.compute_units,
                  tiles =
-                     tiles_of(plan) * (double)tdm_gemm_z_count(p) * (double)tdm_gemm_outer_count(p),
-                 wanted = units * ((info->capabilities & TDM_CAP_CPU_CORES) ? TILES_PER_CORE
-                                                                            : TILES_PER_UNIT);
+                     tiles_of(plan) * (double)tdm_gemm_z_count(p) * (double)tdm_gemm_outer_count(p);
     if (p->k < 2 * LEAST_DEPTH || (double)p->k * ((double)p->m + (double)p->n) < LEAST_ELEMENTS)
         return 1;
     if (tiles >= units)
@@ -69,7 +87,7 @@ static int64_t parts_that_pay(const tdm_gemm_plan *plan) {
     int64_t parts = p->k / LEAST_DEPTH;
     if (parts > MOST_PARTS)
         parts = MOST_PARTS;
-    const double enough = wanted / (tiles > 1.0 ? tiles : 1.0) + 1.0;
+    const double enough = tiles_wanted(plan) / (tiles > 1.0 ? tiles : 1.0) + 1.0;
     return (double)parts < enough ? parts : (int64_t)enough;
 }
 
@@ -146,6 +164,21 @@ static int64_t choose_parts(const tdm_gemm_plan *plan) {
     return parts < p->k ? parts : p->k;
 }
 
+static void log_split(const tdm_gemm_plan *plan, const tdm_gemm_split *split, bool given) {
+    char reason[96] = "";
+    if (!given) {
+        const uint32_t held = groups_held(plan);
+        const int used = snprintf(reason, sizeof reason, ": too few tiles for the compute units");
+        if (held != 0)
+            snprintf(reason + used, sizeof reason - (size_t)used, ", each of which holds %u groups",
+                     held);
+    }
+    tdm_log(TDM_LOG_DEBUG, "dispatch",
+            "gemm: K of %lld split into %lld parts of %lld and a rest of %lld%s",
+            (long long)plan->problem.k, (long long)split->parts, (long long)split->depth,
+            (long long)split->rest, reason);
+}
+
 tdm_status tdm_gemm_split_k(tdm_gemm_plan *plan) {
     tdm_gemm_problem *const p = &plan->problem;
     tdm_gemm_split split = {.whole = *p};
@@ -177,10 +210,7 @@ tdm_status tdm_gemm_split_k(tdm_gemm_plan *plan) {
     }
     TDM_TRY(tdm_gemm_select_reduce(plan->device, &split.reduce));
     split.bytes = (uint64_t)floats * sizeof(float);
-    tdm_log(TDM_LOG_DEBUG, "dispatch",
-            "gemm: K of %lld split into %lld parts of %lld and a rest of %lld%s", (long long)p->k,
-            (long long)split.parts, (long long)split.depth, (long long)split.rest,
-            given ? "" : ": too few tiles for the compute units");
+    log_split(plan, &split, given != 0);
     plan->split = split;
     take_parts(p, &split, entry);
     return TDM_OK;

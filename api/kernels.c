@@ -68,3 +68,14 @@ tdm_status tdm_device_kernel(tdm_device *device, const tdm_variant *variant, tdm
     pthread_mutex_unlock(&device->kernels_lock);
     return status;
 }
+
+uint32_t tdm_kernel_resident_groups(const tdm_device *device, tdm_kernel *kernel,
+                                    uint32_t group_items) {
+    uint32_t groups = 0, known = atomic_load(&kernel->resident);
+    if (known != 0 || !device->api->kernel_occupancy)
+        return known != 0 ? known - 1 : 0;
+    if (device->api->kernel_occupancy(kernel->native, group_items, 0, &groups) != TDM_OK)
+        return 0;
+    atomic_compare_exchange_strong(&kernel->resident, &known, groups + 1);
+    return known != 0 ? known - 1 : groups;
+}

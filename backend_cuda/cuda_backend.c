@@ -49,6 +49,7 @@ const tdm_backend tdm_cuda_backend = {
     .kernel_build = tdm_cuda_kernel_build,
     .kernel_release = tdm_cuda_kernel_release,
     .kernel_limits = tdm_cuda_kernel_limits,
+    .kernel_occupancy = tdm_cuda_kernel_occupancy,
 
     .native = tdm_cuda_native,
 };

@@ -198,6 +198,8 @@ tdm_status tdm_cuda_kernel_build(tdm_bk_device *device, const tdm_kernel_source 
                                  tdm_bk_kernel **kernel);
 void tdm_cuda_kernel_release(tdm_bk_kernel *kernel);
 tdm_status tdm_cuda_kernel_limits(tdm_bk_kernel *kernel, tdm_kernel_limits *limits);
+tdm_status tdm_cuda_kernel_occupancy(tdm_bk_kernel *kernel, uint32_t group_items,
+                                     uint32_t local_bytes, uint32_t *groups);
 tdm_status tdm_cuda_launch(tdm_bk_stream *stream, const char *operation, tdm_bk_kernel *kernel,
                            const tdm_launch *launch);
 

@@ -68,3 +68,19 @@ tdm_status tdm_cuda_kernel_limits(tdm_bk_kernel *kernel, tdm_kernel_limits *limi
                                 .private_bytes = private_bytes};
     return status;
 }
+
+tdm_status tdm_cuda_kernel_occupancy(tdm_bk_kernel *kernel, uint32_t group_items,
+                                     uint32_t local_bytes, uint32_t *groups) {
+    int blocks = 0;
+    const tdm_status status = tdm_cuda_enter(kernel->device, kernel->entry);
+    if (status != TDM_OK)
+        return status;
+    const CUresult code =
+        CUDA_CALL(kernel->device->api, cuOccupancyMaxActiveBlocksPerMultiprocessor, &blocks,
+                  kernel->function, (int)group_items, local_bytes);
+    tdm_cuda_leave(kernel->device);
+    if (code != CUDA_SUCCESS)
+        return tdm_cuda_fail(code, kernel->entry, "cuOccupancyMaxActiveBlocksPerMultiprocessor");
+    *groups = (uint32_t)blocks;
+    return TDM_OK;
+}

@@ -11,6 +11,7 @@
 #include "backend_cuda/cuda_internal.h"
 #include "tests/support/backend_rig.h"
 #include "tests/support/device_cases.h"
+#include "tests/support/own_device.h"
 
 #include <tandem/cuda.h>
 
@@ -275,6 +276,38 @@ DEVICE_TEST(local_memory_of_a_launch) {
     rig_close(&r);
 }
 
+/* What the simulator's limits make of it: 2048 threads and 228 KiB a unit, of which each block takes 1 KiB for itself. */
+DEVICE_TEST(groups_that_a_unit_holds) {
+    static const struct {
+        uint32_t items, local_bytes, groups;
+    } rows[] = {{1024, 0, 2}, {256, 0, 8},        {100, 0, 20},
+                {32, 0, 64},  {32, 40 * 1024, 5}, {512, 40 * 1024, 4}};
+    backend_rig r = rig_open(device);
+    tdm_kernel *kernel;
+    uint32_t groups = 77;
+    own_device own = own_device_open(device, 0);
+    TEST_OK(tdm_device_kernel(own.device, tdm_variant_find("probe_launch_s32"), &kernel));
+    const bool exact =
+        strstr(device->info.selector, "/simulator/") && device->info.architecture == 90;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        TEST_OK(
+            r.api->kernel_occupancy(kernel->native, rows[i].items, rows[i].local_bytes, &groups));
+        assert_true(groups >= 1 && groups <= device->info.unit_items / rows[i].items);
+        if (exact)
+            assert_int_equal(groups, rows[i].groups);
+    }
+    tdm_fault_plant("cuOccupancyMaxActiveBlocksPerMultiprocessor", 1, CUDA_ERROR_UNKNOWN, false);
+    const tdm_status status = r.api->kernel_occupancy(kernel->native, 32, 0, &groups);
+    const uint32_t held = tdm_kernel_resident_groups(own.device, kernel, 1024);
+    tdm_fault_clear();
+    TEST_REFUSED(
+        status, TDM_INTERNAL,
+        "probe_launch_s32: cuOccupancyMaxActiveBlocksPerMultiprocessor: CUDA_ERROR_UNKNOWN");
+    assert_true(held >= 1 && held == tdm_kernel_resident_groups(own.device, kernel, 1024));
+    own_device_close(&own);
+    rig_close(&r);
+}
+
 /* ---- native handles ------------------------------------------------------------------------------ */
 
 DEVICE_TEST(native_handles) {
@@ -335,6 +368,7 @@ int main(void) {
         cmocka_unit_test(lost_device),
         cmocka_unit_test(kernels_without_an_image),
         cmocka_unit_test(local_memory_of_a_launch),
+        cmocka_unit_test(groups_that_a_unit_holds),
         cmocka_unit_test(native_handles),
     };
     return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);

@@ -38,10 +38,9 @@ static const char *const quiet_functions[] = {
     "cuGraphExecDestroy",
 };
 
-/* Of the list, but of what nothing calls yet: occupancy, tensor maps, the driver's own names of its codes. */
+/* Of the list, but of what nothing calls yet: clusters' occupancy, tensor maps, the driver's own names of its codes. */
 static const char *const uncalled_functions[] = {
     "cuGetErrorName",
-    "cuOccupancyMaxActiveBlocksPerMultiprocessor",
     "cuOccupancyMaxActiveClusters",
     "cuTensorMapEncodeTiled",
 };
@@ -119,6 +118,8 @@ static tdm_status launch_large(const sweep_round *w) {
                             {.kind = TDM_ARG_LOCAL, .bytes = BIG_LOCAL}};
     tdm_launch launch = {.args = args, .arg_count = 3, .groups = {2, 1, 1}, .group = {1, 1, 1}};
     const tdm_backend *const api = w->device->api;
+    uint32_t groups;
+    TDM_TRY(api->kernel_occupancy(kernel->native, 1, BIG_LOCAL, &groups));
     TDM_TRY(api->launch(w->stream->native, "launch", kernel->native, &launch));
     if (w->device->info.architecture < CLUSTER_ARCHITECTURE)
         return TDM_OK;

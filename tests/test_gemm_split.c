@@ -184,6 +184,31 @@ DEVICE_TEST(few_tiles_and_a_long_k_are_split) {
     assert_int_equal(parts_of(device, &desc), 0);
 }
 
+/* Where the backend tells how many groups a compute unit holds, one tile becomes so many for each. */
+DEVICE_TEST(parts_fill_the_device) {
+    enum {
+        DEPTH = 1 << 20
+    };
+    const tdm_gemm_desc desc = describe(4, 4, DEPTH);
+    tdm_gemm_plan *plan;
+    heard[0] = '\0';
+    tdm_set_log(hear, NULL);
+    TEST_OK(tdm_gemm_plan_create(device->device, &desc, &plan));
+    tdm_set_log(NULL, NULL);
+    const uint32_t items = (uint32_t)plan->kernel->variant->parameters[TDM_GEMM_P_ITEMS];
+    const uint32_t held = tdm_kernel_resident_groups(device->device, plan->kernel, items);
+    assert_int_equal(held != 0, device->device->api->kernel_occupancy != NULL);
+    if (held != 0) {
+        char told[64];
+        const int64_t wanted = (int64_t)device->info.compute_units * held + 1;
+        assert_true(held <= device->info.unit_items / items);
+        assert_int_equal(plan->split.asked, wanted < 256 ? wanted : 256);
+        snprintf(told, sizeof told, "each of which holds %u groups\n", held);
+        assert_non_null(strstr(heard, told));
+    }
+    tdm_gemm_plan_destroy(plan);
+}
+
 DEVICE_TEST(parts_can_be_forced_or_forbidden) {
     tdm_gemm_desc desc = describe(4, 4, 60000);
     desc.variant = "gemm_any_reference:split_k=1";
@@ -252,6 +277,7 @@ int main(void) {
         cmocka_unit_test(every_row_multiplies_parts),
         cmocka_unit_test(a_long_k_is_summed_exactly),
         cmocka_unit_test(few_tiles_and_a_long_k_are_split),
+        cmocka_unit_test(parts_fill_the_device),
         cmocka_unit_test(parts_can_be_forced_or_forbidden),
         cmocka_unit_test(packed_weights_are_not_split),
         cmocka_unit_test(the_workspace_holds_the_parts),
