@@ -39,15 +39,9 @@ static void write_request(const launch_run *run, const launch_case *item, worker
     bench_device_write(&run->device, request);
 }
 
-static double median_of(const bench_entrant *entrant) {
-    return entrant->status == RESULT_OK
-               ? summarize_samples(entrant->series.values, entrant->series.count).median
-               : NAN;
-}
-
 static void report(launch_run *run, bench_result *row, bench_entrant *entrants) {
-    const double reference = median_of(&entrants[REFERENCE]);
-    const double extra = median_of(&entrants[0]) - reference;
+    const double reference = bench_entrant_median(&entrants[REFERENCE]);
+    const double extra = bench_entrant_median(&entrants[0]) - reference;
     row->metrics[0] = (result_number){"reference_s", reference};
     row->metrics[1] = (result_number){"extra_s", extra};
     if (isfinite(extra))

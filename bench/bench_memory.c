@@ -1,4 +1,7 @@
-/* `tandem bench memory`: speed of the copies of tandem/memory.h beside a plain memcpy. */
+/* `tandem bench memory`: what memory gives and takes: kernels of the device, and copies to it and from it. */
+#include "bench/bench_memory.h"
+
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -6,33 +9,20 @@
 
 #include "bench/bench_commands.h"
 #include "bench/bench_peers.h"
-#include "bench/bench_settings.h"
 #include "bench/environment_record.h"
-#include "bench/memory_case.h"
 
 static const char command_name[] = "tandem bench memory";
 
 enum {
-    MEMORY_ENTRANTS = 3
+    BEST = 0,
+    TWIN = 1,
+    PEER = 2,
+    PLAIN = 3, /* the default setting, where it is another one */
+    LEAST_CHASE = 16 << 10,
+    QUICK_CHASE = 1024 /* steps */
 };
 
 static const int64_t mebibyte = 1 << 20;
-
-typedef struct memory_options {
-    const char *operations;
-    const char *modes;
-    int64_t bytes; /* 0: chosen by the caches */
-    bench_settings settings;
-} memory_options;
-
-typedef struct memory_run {
-    const memory_options *options;
-    bench_entrant *entrants;
-    bench_device device;
-    int64_t bytes;
-    int threads;
-    bench_report report;
-} memory_run;
 
 /* Each block four times the largest cache in question, within an eighth of the device's memory. */
 static int64_t choose_bytes(const memory_run *run) {
@@ -57,28 +47,208 @@ static int choose_threads(const memory_run *run) {
                                                                                       : processors;
 }
 
-static void run_case(memory_run *run, const memory_case *item, int waited) {
-    char name[64];
-    worker_text request = {.length = 0};
-    snprintf(name, sizeof name, "%s %zu", memory_operation_name(item->operation), item->bytes);
-    memory_case_write(item, &request);
-    bench_device_write(&run->device, &request);
-    bench_plan plan = bench_settings_plan(&run->options->settings);
-    plan.task.request = request.text;
-    plan.task.waited = waited;
-    plan.task.verify = memory_case_check;
-    plan.task.user = item;
-    plan.label = name;
-    bench_run_case(&plan, run->entrants, MEMORY_ENTRANTS);
-    const bench_result row = {
+void memory_task(const memory_run *run, const memory_case *item, int waited, worker_text *request,
+                 bench_task *task) {
+    worker_text_set(request, "%s", "");
+    memory_case_write(item, request);
+    bench_device_write(&run->device, request);
+    *task = (bench_task){
+        .request = request->text,
+        .verify = memory_case_check,
+        .user = item,
+        .waited = waited,
+    };
+}
+
+bench_result memory_row(const memory_case *item, int waited, char name[MEMORY_MAX_NAME]) {
+    memory_case_name(item, name);
+    return (bench_result){
         .suite = "memory",
         .case_name = name,
-        .shape = {{"bytes", (double)item->bytes}, {"threads", item->threads}},
+        .dtype = memory_operation_is_kernel(item->operation) ? "f32" : NULL,
+        .shape = {{"bytes", (double)item->bytes}},
         .mode = waited ? "waited" : "pipelined",
         .packing = "none",
         .bytes = memory_case_traffic(item),
     };
-    bench_report_case(&run->report, &row, run->entrants, MEMORY_ENTRANTS);
+}
+
+/* A case of copies, beside memcpy. */
+static void run_copy(memory_run *run, const memory_case *item, int waited) {
+    char name[MEMORY_MAX_NAME];
+    worker_text request = {.length = 0};
+    bench_plan plan = bench_settings_plan(&run->options->settings);
+    bench_result row = memory_row(item, waited, name);
+    const int count = item->operation == MEMORY_BOTH ? 2 : 3;
+    row.shape[1] = (result_number){"threads", item->threads};
+    memory_task(run, item, waited, &request, &plan.task);
+    plan.label = name;
+    bench_entrant_self(&run->entrants[PEER], "memcpy", "memcpy");
+    bench_run_case(&plan, run->entrants, count);
+    bench_report_case(&run->report, &row, run->entrants, count);
+    bench_entrants_release(&run->entrants[PEER], 1);
+}
+
+/* A setting as the worker tells it, and what its rows say of it. */
+typedef struct found_setting {
+    memory_case item;
+    worker_text request;
+    bench_task task;
+    bench_result row;
+} found_setting;
+
+/* 0, or -1 with the reason. */
+static int find_setting(memory_run *run, const memory_case *item, const char *which, int waited,
+                        const bench_plan *plan, found_setting *found, worker_text *reply) {
+    bench_task task;
+    found->item = *item;
+    snprintf(found->item.setting.row, sizeof found->item.setting.row, "%s", which);
+    memory_task(run, &found->item, waited, &found->request, &task);
+    if (bench_entrant_prepare(plan, &run->entrants[BEST], found->request.text, reply) != WORKER_OK)
+        return -1;
+    memory_setting *const setting = &found->item.setting;
+    worker_field(reply->text, "row", setting->row, sizeof setting->row);
+    setting->unroll = (int)worker_field_integer(reply->text, "unroll", 0);
+    setting->occupancy = (int)worker_field_integer(reply->text, "occupancy", 0);
+    setting->ahead = (int)worker_field_integer(reply->text, "ahead", 0);
+    memory_task(run, &found->item, waited, &found->request, &found->task);
+    found->row.shape[1] =
+        (result_number){"width", (double)worker_field_integer(reply->text, "width", 0)};
+    found->row.shape[2] = (result_number){"unroll", setting->unroll};
+    found->row.shape[3] =
+        (result_number){"items", (double)worker_field_integer(reply->text, "items", 0)};
+    return 0;
+}
+
+static int same_setting(const memory_setting *a, const memory_setting *b) {
+    return strcmp(a->row, b->row) == 0 && a->unroll == b->unroll && a->occupancy == b->occupancy &&
+           a->ahead == b->ahead;
+}
+
+static void fail_case(memory_run *run, const bench_result *row, const worker_text *reason) {
+    bench_result failed = *row;
+    failed.impl = "tandem";
+    failed.status = RESULT_FAILED;
+    failed.reason = reason->text;
+    failed.max_error = NAN;
+    bench_report_row(&run->report, &failed);
+}
+
+/* Which row is of the fastest setting, and which of the default one: what was found first may have been mere chance. */
+static void mark_settings(const bench_entrant *entrants, int same, bench_result *best,
+                          bench_result *plain) {
+    static const result_number is_best = {"setting_best", 1};
+    static const result_number is_default = {"setting_default", 1};
+    plain->metrics[0] = is_default;
+    if (same)
+        best->metrics[1] = is_default;
+    if (!same && bench_entrant_median(&entrants[PLAIN]) < bench_entrant_median(&entrants[BEST]))
+        plain->metrics[1] = is_best;
+    else
+        best->metrics[0] = is_best;
+}
+
+/* A loop of STREAM: the fastest setting and the default one, beside the loops of OpenMP on a CPU. */
+static void run_stream(memory_run *run, const memory_case *item, int waited) {
+    static found_setting best, plain;
+    char name[MEMORY_MAX_NAME];
+    worker_text reply = {.length = 0};
+    bench_plan plan = bench_settings_plan(&run->options->settings);
+    const bench_result row = memory_row(item, waited, name);
+    plan.label = name;
+    best = (found_setting){.row = row};
+    plain = (found_setting){.row = row};
+    if (find_setting(run, item, "", waited, &plan, &plain, &reply) != 0 ||
+        find_setting(run, item, "best", waited, &plan, &best, &reply) != 0) {
+        fail_case(run, &row, &reply);
+        return;
+    }
+    const int same = same_setting(&best.item.setting, &plain.item.setting);
+    bench_entrant *const entrants = run->entrants;
+    bench_entrant_peer(&entrants[PEER], "stream");
+    bench_entrant_self(&entrants[PLAIN], "tandem", "memory");
+    entrants[BEST].row = entrants[TWIN].row = &best.row;
+    entrants[PLAIN].row = &plain.row;
+    entrants[PLAIN].task = &plain.task;
+    plan.task = best.task;
+    const int count = same ? 3 : 4;
+    bench_run_case(&plan, entrants, count);
+    mark_settings(entrants, same, &best.row, &plain.row);
+    bench_report_case(&run->report, &row, entrants, count);
+    entrants[BEST].row = entrants[TWIN].row = NULL;
+    bench_entrants_release(&entrants[PEER], 2);
+}
+
+/* A kernel of which there is one form. */
+static void run_kernel(memory_run *run, const memory_case *item, int waited) {
+    char name[MEMORY_MAX_NAME];
+    worker_text request = {.length = 0};
+    bench_plan plan = bench_settings_plan(&run->options->settings);
+    bench_result row = memory_row(item, waited, name);
+    memory_task(run, item, waited, &request, &plan.task);
+    plan.label = name;
+    bench_run_case(&plan, run->entrants, 2);
+    row.bytes = run->entrants[BEST].work;
+    if (item->operation == MEMORY_STRIDED)
+        row.shape[1] = (result_number){"stride", item->stride};
+    if (item->operation == MEMORY_CHASE)
+        row.metrics[0] = (result_number){"latency_ns", bench_entrant_median(run->entrants) /
+                                                           memory_chase_steps(item) * 1e9};
+    bench_report_case(&run->report, &row, run->entrants, 2);
+}
+
+static void run_strides(memory_run *run, memory_case item, int waited) {
+    static const int strides[] = {2, 8, 32};
+    for (size_t i = 0; i < sizeof strides / sizeof strides[0]; i++) {
+        item.stride = strides[i];
+        run_kernel(run, &item, waited);
+    }
+}
+
+/* From what a first cache holds to all of it, by factors of four. */
+static void run_chases(memory_run *run, memory_case item, int waited) {
+    const size_t largest = item.bytes;
+    item.amount = run->options->settings.quick ? QUICK_CHASE : 0;
+    for (item.bytes = LEAST_CHASE; item.bytes < largest; item.bytes *= 4)
+        run_kernel(run, &item, waited);
+    item.bytes = largest;
+    run_kernel(run, &item, waited);
+}
+
+static void run_places(memory_run *run, memory_case item, int waited) {
+    const char *places = run->options->places;
+    char word[16];
+    while (cli_next_word(&places, ',', word, sizeof word) == 1) {
+        item.pinned = strcmp(word, "pinned") == 0;
+        run_copy(run, &item, waited);
+    }
+}
+
+static void run_case(memory_run *run, const memory_case *item, int waited) {
+    switch (item->operation) {
+    case MEMORY_STRIDED:
+        run_strides(run, *item, waited);
+        break;
+    case MEMORY_GATHER:
+        run_kernel(run, item, waited);
+        break;
+    case MEMORY_CHASE:
+        run_chases(run, *item, waited);
+        break;
+    case MEMORY_SWEEP:
+        memory_sweep(run, item, waited);
+        break;
+    case MEMORY_BUFFER:
+        run_copy(run, item, waited);
+        break;
+    case MEMORY_UPLOAD:
+    case MEMORY_DOWNLOAD:
+    case MEMORY_BOTH:
+        run_places(run, *item, waited);
+        break;
+    default:
+        run_stream(run, item, waited);
+    }
 }
 
 static void run_all(memory_run *run) {
@@ -106,38 +276,46 @@ static int run_on_device(const memory_options *options) {
         return code;
     run.bytes = choose_bytes(&run);
     run.threads = choose_threads(&run);
-    bench_entrant_self(&entrants[0], "tandem", "memory");
-    bench_entrant_self(&entrants[1], BENCH_TWIN_NAME, "memory");
-    bench_entrant_self(&entrants[2], "memcpy", "memcpy");
+    bench_entrant_self(&entrants[BEST], "tandem", "memory");
+    bench_entrant_self(&entrants[TWIN], BENCH_TWIN_NAME, "memory");
     run_all(&run);
-    bench_entrants_release(entrants, MEMORY_ENTRANTS);
+    bench_entrants_release(entrants, 2);
     return bench_report_close(&run.report, command_name, options->settings.json);
 }
 
 int bench_memory_command(int argc, char **argv) {
     memory_options given = {
-        .operations = "copy,write,read",
+        .operations = "copy,scale,add,triad,read,write,strided,gather,chase,sweep,buffer,upload,"
+                      "download,both",
         .modes = "pipelined",
+        .places = "pinned,pageable",
         .settings = BENCH_SETTINGS_INIT,
     };
     const cli_option options[] = {
         {"operation", CLI_CHOICES, &given.operations, "LIST",
-         "within the device, host to device, device to host", "copy|write|read", 0, 0},
+         "kernels of the device, copies within it, to it, from it, and both ways; all by default",
+         MEMORY_OPERATION_CHOICES, 0, 0},
         {"bytes", CLI_BYTES, &given.bytes, "N",
-         "size of a block, e.g. 256M; four times the largest cache by default", NULL, 1, 1e12},
+         "size of an array, e.g. 256M; four times the largest cache by default", NULL, 1, 1e12},
+        {"host", CLI_CHOICES, &given.places, "LIST", "the host's memory of copies",
+         "pinned|pageable", 0, 0},
         {"mode", CLI_CHOICES, &given.modes, "LIST", "many calls and one wait, or a wait after each",
          "pipelined|waited", 0, 0},
         BENCH_SETTINGS_OPTIONS(&given.settings),
     };
     const cli_command command = {
         .name = command_name,
-        .summary = "speed of copies within a device and to and from it, verified",
+        .summary = "what memory and the caches give and take, verified",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
         .notes =
-            "A copy counts as one read and one write, a write to or a read from the device once.\n"
-            "The peer is memcpy between two blocks of host memory, on as many threads as a CPU\n"
-            "device has compute units.",
+            "copy, scale, add, triad, read and write stand in two rows where another setting "
+            "(vector\n"
+            "width, vectors at a time, work-items, prefetch) is faster than the default one. An "
+            "array\n"
+            "counts once for being read or written. Peers: the same loops by OpenMP on the host's\n"
+            "cores (impl stream), and memcpy, on as many threads as a CPU device has compute "
+            "units.",
     };
     const cli_outcome outcome = cli_parse(&command, argc, argv, NULL);
     return outcome == CLI_RUN ? run_on_device(&given) : cli_exit_code(outcome);

@@ -120,7 +120,7 @@ static void add_table_row(const bench_report *report, const bench_result *row, d
     table_cell(table, "%s%s%s", row->variant, note[0] == '\0' ? "" : " ", note);
 }
 
-static double median_of(const bench_entrant *entrant) {
+double bench_entrant_median(const bench_entrant *entrant) {
     return entrant->status == RESULT_OK
                ? summarize_samples(entrant->series.values, entrant->series.count).median
                : NAN;
@@ -174,18 +174,24 @@ static void add_row(bench_report *report, const bench_result *row, const bench_e
     each.status = entrant->status;
     each.reason = entrant->reason.text;
     results_add(report->document, &each);
-    add_table_row(report, &each, median_of(entrant), ratios);
+    add_table_row(report, &each, bench_entrant_median(entrant), ratios);
     add_identity(report, entrant);
+}
+
+void bench_report_row(bench_report *report, const bench_result *row) {
+    const row_ratios none = {.tandem = NAN, .roofs = {NAN, NAN}};
+    results_add(report->document, row);
+    add_table_row(report, row, NAN, &none);
 }
 
 void bench_report_case(bench_report *report, const bench_result *row, bench_entrant *entrants,
                        int count) {
-    const double tandem = median_of(&entrants[0]);
+    const double tandem = bench_entrant_median(&entrants[0]);
     row_ratios ratios = {.tandem = NAN};
     worker_text note = {.length = 0};
     for (int i = 0; i < count; i++) {
         bench_entrant *const entrant = &entrants[i];
-        const double median = median_of(entrant);
+        const double median = bench_entrant_median(entrant);
         bench_result each = entrant->row != NULL ? *entrant->row : *row;
         ratios.tandem = i == 0 ? NAN : median / tandem;
         note_twin(entrant, ratios.tandem, &note);

@@ -29,6 +29,12 @@ int bench_report_open(bench_report *report, const char *rate_name, const bench_r
 void bench_report_case(bench_report *report, const bench_result *row, bench_entrant *entrants,
                        int count);
 
+/* Add a row that no entrant has, as it is. */
+void bench_report_row(bench_report *report, const bench_result *row);
+
+/* Median of an entrant's samples; NaN where it has no result. */
+double bench_entrant_median(const bench_entrant *entrant);
+
 /*
  * Write the results file (path NULL: none), and the table unless the file goes to stdout. Returns
  * the exit code: failed when a row failed, or when no row of Tandem is ok.

@@ -215,6 +215,21 @@ void bench_run_case(const bench_plan *plan, bench_entrant *entrants, int count) 
     progress_clear();
 }
 
+worker_answer bench_entrant_prepare(const bench_plan *plan, bench_entrant *entrant,
+                                    const char *request, worker_text *reply) {
+    begin_case(entrant);
+    progress_show(0, 0, "%s: preparing %s", plan->label, entrant->impl);
+    if (entrant->status == RESULT_OK && !worker_is_alive(entrant->worker))
+        start_worker(entrant, plan->timeout_s);
+    worker_text_set(reply, "%s", entrant->reason.text);
+    if (entrant->status != RESULT_OK)
+        return entrant->status == RESULT_SKIPPED ? WORKER_SKIP : WORKER_FAIL;
+    const worker_answer answer =
+        worker_describe(entrant->worker, request, PREPARE_TIMEOUTS * plan->timeout_s, reply);
+    progress_clear();
+    return answer;
+}
+
 void bench_entrant_set(bench_entrant *entrant, const char *name, const char *value) {
     for (int i = 0; i < MAX_VARIABLES; i++) {
         char *const place = entrant->variables[i];

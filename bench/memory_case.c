@@ -1,28 +1,72 @@
 #include "bench/memory_case.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bench/random_fill.h"
 
 enum {
-    MAX_THREADS = 1024
+    MAX_THREADS = 1024,
+    MAX_STRIDE = 1 << 20,
+    CHASE_LINE_WORDS = 16, /* 64 bytes */
+    CHASE_STEPS = 1 << 16, /* from memory */
+    CHASE_CACHED_STEPS = 1 << 19,
+    CHASE_CACHED_BYTES = 1 << 20,
+    GATHER_SHARE = 8 /* one index for so many words */
 };
 
-static const char *const operation_names[] = {"copy", "write", "read"};
+const float memory_scale = 0.7373046875f;
+
+static const char *const operation_names[] = {
+#define MEMORY_OPERATION_NAME(name, text) text,
+    MEMORY_OPERATION_LIST(MEMORY_OPERATION_NAME)
+#undef MEMORY_OPERATION_NAME
+};
 
 const char *memory_operation_name(memory_operation operation) {
     return operation_names[operation];
 }
 
 int memory_operation_parse(const char *name, memory_operation *operation) {
-    for (int i = MEMORY_COPY; i <= MEMORY_READ; i++) {
-        if (strcmp(name, operation_names[i]) != 0)
+    for (int i = MEMORY_COPY; i <= MEMORY_BOTH; i++) {
+        if (strcmp(name, memory_operation_name((memory_operation)i)) != 0)
             continue;
         *operation = (memory_operation)i;
         return 0;
     }
     return -1;
+}
+
+int memory_operation_is_kernel(memory_operation operation) {
+    return operation <= MEMORY_SWEEP;
+}
+
+int memory_operation_is_stream(memory_operation operation) {
+    return operation <= MEMORY_WRITE;
+}
+
+void memory_case_name(const memory_case *item, char name[MEMORY_MAX_NAME]) {
+    const char *const operation = memory_operation_name(item->operation);
+    const char *const place = item->pinned ? "pinned" : "pageable";
+    switch (item->operation) {
+    case MEMORY_STRIDED:
+        snprintf(name, MEMORY_MAX_NAME, "%s %zu, stride %d", operation, item->bytes, item->stride);
+        break;
+    case MEMORY_SWEEP:
+        snprintf(name, MEMORY_MAX_NAME, "%s read %zu", operation, item->bytes);
+        break;
+    case MEMORY_UPLOAD:
+    case MEMORY_DOWNLOAD:
+        snprintf(name, MEMORY_MAX_NAME, "%s %zu, %s", operation, item->bytes, place);
+        break;
+    case MEMORY_BOTH:
+        snprintf(name, MEMORY_MAX_NAME, "upload and download %zu, both ways, %s", item->bytes,
+                 place);
+        break;
+    default:
+        snprintf(name, MEMORY_MAX_NAME, "%s %zu", operation, item->bytes);
+    }
 }
 
 void memory_case_write(const memory_case *item, worker_text *line) {
@@ -31,23 +75,100 @@ void memory_case_write(const memory_case *item, worker_text *line) {
     worker_field_add_integer(line, "bytes", (int64_t)item->bytes);
     worker_field_add_integer(line, "seed", (int64_t)item->seed);
     worker_field_add_integer(line, "threads", item->threads);
+    worker_field_add_integer(line, "stride", item->stride);
+    worker_field_add_integer(line, "pinned", item->pinned);
+    worker_field_add_integer(line, "amount", item->amount);
+    worker_field_add(line, "row", item->setting.row);
+    worker_field_add_integer(line, "unroll", item->setting.unroll);
+    worker_field_add_integer(line, "occupancy", item->setting.occupancy);
+    worker_field_add_integer(line, "ahead", item->setting.ahead);
+}
+
+static int read_setting(const char *line, memory_setting *setting) {
+    worker_field(line, "row", setting->row, sizeof setting->row);
+    setting->unroll = (int)worker_field_integer(line, "unroll", 0);
+    setting->occupancy = (int)worker_field_integer(line, "occupancy", 0);
+    setting->ahead = (int)worker_field_integer(line, "ahead", 0);
+    const int unroll = setting->unroll;
+    return (unroll == 0 || unroll == 1 || unroll == 4) && setting->occupancy >= 0 &&
+                   setting->occupancy <= 3 && setting->ahead >= 0
+               ? 0
+               : -1;
 }
 
 int memory_case_read(const char *line, memory_case *item) {
     char name[16];
     const int64_t bytes = worker_field_integer(line, "bytes", 0);
     const int64_t threads = worker_field_integer(line, "threads", 0);
+    const int64_t stride = worker_field_integer(line, "stride", 0);
     worker_field(line, "operation", name, sizeof name);
     item->bytes = (size_t)bytes;
     item->seed = (uint64_t)worker_field_integer(line, "seed", 0);
     item->threads = (int)threads;
-    if (bytes < 1 || threads < 1 || threads > MAX_THREADS)
+    item->stride = stride < 1 ? 1 : (int)stride;
+    item->pinned = (int)worker_field_integer(line, "pinned", 0);
+    item->amount = worker_field_integer(line, "amount", 0);
+    if (bytes < 1 || threads < 1 || threads > MAX_THREADS || stride > MAX_STRIDE)
+        return -1;
+    if (read_setting(line, &item->setting) != 0)
         return -1;
     return memory_operation_parse(name, &item->operation);
 }
 
 double memory_case_traffic(const memory_case *item) {
-    return (item->operation == MEMORY_COPY ? 2.0 : 1.0) * (double)item->bytes;
+    static const double times[] = {
+        [MEMORY_COPY] = 2,     [MEMORY_SCALE] = 2, [MEMORY_ADD] = 3,    [MEMORY_TRIAD] = 3,
+        [MEMORY_READ] = 1,     [MEMORY_WRITE] = 1, [MEMORY_BUFFER] = 2, [MEMORY_UPLOAD] = 1,
+        [MEMORY_DOWNLOAD] = 1, [MEMORY_BOTH] = 2,
+    };
+    return times[item->operation] * (double)item->bytes;
+}
+
+float memory_a(const memory_case *item, size_t i) {
+    return random_number(item->seed, i);
+}
+
+float memory_b(const memory_case *item, size_t i) {
+    return random_number(item->seed + 1, i);
+}
+
+static size_t words_of(const memory_case *item) {
+    return item->bytes < 4 ? 1 : item->bytes / 4;
+}
+
+uint32_t memory_index(const memory_case *item, size_t i) {
+    return (uint32_t)(random_bits(item->seed + 2, i) % words_of(item));
+}
+
+size_t memory_index_count(const memory_case *item) {
+    return words_of(item) / GATHER_SHARE + 1;
+}
+
+int memory_chase_steps(const memory_case *item) {
+    if (item->amount > 0)
+        return (int)(item->amount < CHASE_CACHED_STEPS ? item->amount : CHASE_CACHED_STEPS);
+    return item->bytes <= CHASE_CACHED_BYTES ? CHASE_CACHED_STEPS : CHASE_STEPS;
+}
+
+/* Sattolo's shuffle: of all permutations those of one circle. */
+int memory_chase_fill(const memory_case *item, int32_t *words) {
+    const size_t lines = (words_of(item) + CHASE_LINE_WORDS - 1) / CHASE_LINE_WORDS;
+    uint32_t *const order = malloc(lines * sizeof *order);
+    if (order == NULL)
+        return -1;
+    for (size_t i = 0; i < lines; i++)
+        order[i] = (uint32_t)i;
+    for (size_t i = lines; i-- > 1;) {
+        const size_t other = random_bits(item->seed, i) % i;
+        const uint32_t kept = order[i];
+        order[i] = order[other];
+        order[other] = kept;
+    }
+    memset(words, 0, words_of(item) * sizeof *words);
+    for (size_t i = 0; i < lines; i++)
+        words[i * CHASE_LINE_WORDS] = (int32_t)(order[i] * CHASE_LINE_WORDS);
+    free(order);
+    return 0;
 }
 
 static void *allocate(const memory_case *item) {
@@ -70,23 +191,4 @@ void *memory_case_target(const memory_case *item) {
     if (data != NULL)
         memset(data, 0xA5, item->bytes);
     return data;
-}
-
-int memory_case_check(const void *user, const void *output, size_t bytes, double *max_error,
-                      worker_text *reason) {
-    const memory_case *const item = user;
-    const unsigned char *const got = output;
-    *max_error = 0;
-    if (bytes != item->bytes) {
-        worker_text_set(reason, "the output has %zu bytes, not %zu", bytes, item->bytes);
-        return -1;
-    }
-    for (size_t i = 0; i < bytes; i += 8) {
-        const uint64_t expected = random_bits(item->seed, i / 8);
-        if (memcmp(got + i, &expected, bytes - i < 8 ? bytes - i : 8) != 0) {
-            worker_text_set(reason, "a byte in %zu to %zu differs from the source", i, i + 7);
-            return -1;
-        }
-    }
-    return 0;
 }

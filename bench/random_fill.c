@@ -11,11 +11,15 @@ uint64_t random_bits(uint64_t seed, uint64_t index) {
     return z ^ (z >> 31);
 }
 
+float random_number(uint64_t seed, uint64_t index) {
+    /* 24 bits: exact in f32, so f32 data is the same whatever the compiler does. */
+    const int32_t whole = (int32_t)(random_bits(seed, index) >> 40) - (1 << 23);
+    return (float)whole / (float)(1 << 23);
+}
+
 void random_fill_numbers(tdm_dtype dtype, uint64_t seed, void *data, size_t count) {
     for (size_t i = 0; i < count; i++) {
-        /* 24 bits: exact in f32, so f32 data is the same whatever the compiler does. */
-        const int32_t whole = (int32_t)(random_bits(seed, i) >> 40) - (1 << 23);
-        const float value = (float)whole / (float)(1 << 23);
+        const float value = random_number(seed, i);
         if (dtype == TDM_F32)
             ((float *)data)[i] = value;
         else

@@ -1,43 +1,85 @@
-/* Tandem's own worker for the memory suite: pooled buffers and the copies of tandem/memory.h. */
-#include <stdlib.h>
+/*
+ * Tandem's own worker for the memory suite: kernels on arrays, and the copies of tandem/memory.h. It says what a call moves in
+ * the field "work", and of a kernel its setting.
+ */
+#include <stdio.h>
 #include <string.h>
 
 #include "bench/memory_case.h"
+#include "bench/stream_run.h"
+#include "bench/transfer_run.h"
 #include "bench/worker_tandem.h"
 
 typedef struct memory_state {
     worker_device device; /* first, for worker_tandem.h */
     memory_case item;
-    void *host_source; /* write */
-    void *host_target; /* read */
-    tdm_buffer *source;
-    tdm_buffer *target;
+    memory_case prepared;  /* whose arrays `stream` has */
+    stream_run stream;     /* a kernel */
+    transfer_run transfer; /* a copy */
 } memory_state;
 
+static int is_kernel(const memory_state *own) {
+    return memory_operation_is_kernel(own->item.operation);
+}
+
+/* Arrays stay: the next case may be another setting for the same ones. */
 static void release(void *state) {
     memory_state *const own = state;
     if (own->device.stream != NULL)
         tdm_stream_synchronize(own->device.stream);
-    tdm_buffer_destroy(own->source);
-    tdm_buffer_destroy(own->target);
-    free(own->host_source);
-    free(own->host_target);
-    *own = (memory_state){.device = own->device};
+    transfer_run_release(&own->transfer);
 }
 
-/* A device buffer with this content, there before anything is timed. */
-static tdm_status create_buffer(const memory_state *own, const void *content, tdm_buffer **buffer) {
-    tdm_status status = tdm_buffer_create(own->device.device, own->item.bytes, buffer);
-    if (status == TDM_OK)
-        status = tdm_buffer_write(own->device.stream, *buffer, 0, content, own->item.bytes);
-    if (status == TDM_OK)
-        status = tdm_stream_synchronize(own->device.stream);
+static int same_arrays(const memory_case *a, const memory_case *b) {
+    return memory_operation_is_stream(a->operation) && a->operation == b->operation &&
+           a->bytes == b->bytes && a->seed == b->seed;
+}
+
+static tdm_status prepare_arrays(memory_state *own) {
+    if (own->stream.c != NULL && same_arrays(&own->item, &own->prepared))
+        return stream_run_set(own->device.device, &own->item, &own->item.setting, &own->stream);
+    stream_run_release(&own->stream);
+    own->prepared = own->item;
+    const tdm_status status =
+        stream_run_create(own->device.device, own->device.stream, &own->item, &own->stream);
+    if (status != TDM_OK)
+        stream_run_release(&own->stream);
     return status;
+}
+
+static tdm_status prepare_kernel(memory_state *own) {
+    const int search = strcmp(own->item.setting.row, "best") == 0;
+    tdm_stream *const stream = own->device.stream;
+    if (search)
+        own->item.setting = (memory_setting){.unroll = 0};
+    TDM_TRY(prepare_arrays(own));
+    return search ? stream_run_find(own->device.device, stream, &own->item, &own->item.setting,
+                                    &own->stream)
+                  : TDM_OK;
+}
+
+static void describe_kernel(const memory_state *own, worker_text *reply) {
+    const stream_run *const run = &own->stream;
+    const memory_setting *const setting = &own->item.setting;
+    const char *const row = run->kernel->variant->name;
+    const int unroll = setting->unroll > 0 ? setting->unroll : 1;
+    worker_text variant = {.length = 0};
+    worker_text_add(&variant, "%s", row);
+    if (memory_operation_is_stream(own->item.operation))
+        worker_text_add(&variant, ":unroll=%d,items=%lld%s", unroll,
+                        (long long)stream_run_items(run), run->walk.ahead > 0 ? ",prefetch" : "");
+    worker_field_add(reply, "variant", variant.text);
+    worker_field_add_integer(reply, "work", stream_run_work(run, &own->item));
+    worker_field_add(reply, "row", row);
+    worker_field_add_integer(reply, "unroll", unroll);
+    worker_field_add_integer(reply, "occupancy", setting->occupancy > 0 ? setting->occupancy : 2);
+    worker_field_add_integer(reply, "ahead", run->walk.ahead);
+    worker_field_add_integer(reply, "items", stream_run_items(run));
+    worker_field_add_integer(reply, "width", stream_run_width(run));
 }
 
 static worker_answer describe(void *state, const char *request, worker_text *reply) {
     memory_state *const own = state;
-    tdm_status status = TDM_OK;
     if (memory_case_read(request, &own->item) != 0) {
         worker_text_set(reply, "the case cannot be read");
         return WORKER_FAIL;
@@ -45,57 +87,59 @@ static worker_answer describe(void *state, const char *request, worker_text *rep
     const worker_answer answer = worker_device_open(&own->device, request, reply);
     if (answer != WORKER_OK)
         return answer;
-    own->host_source = memory_case_source(&own->item);
-    own->host_target = memory_case_target(&own->item);
-    if (own->host_source == NULL || own->host_target == NULL) {
-        worker_text_set(reply, "out of host memory");
-        return WORKER_FAIL;
-    }
-    if (own->item.operation != MEMORY_WRITE)
-        status = create_buffer(own, own->host_source, &own->source);
-    if (status == TDM_OK && own->item.operation != MEMORY_READ)
-        status = create_buffer(own, own->host_target, &own->target);
-    return worker_library_answer("buffers", status, reply);
-}
-
-static tdm_status enqueue_operation(const memory_state *own) {
-    const size_t bytes = own->item.bytes;
-    tdm_stream *const stream = own->device.stream;
-    switch (own->item.operation) {
-    case MEMORY_COPY:
-        return tdm_buffer_copy(stream, own->target, 0, own->source, 0, bytes);
-    case MEMORY_WRITE:
-        return tdm_buffer_write(stream, own->target, 0, own->host_source, bytes);
-    case MEMORY_READ:
-        return tdm_buffer_read(stream, own->source, 0, own->host_target, bytes);
-    }
-    return TDM_INTERNAL;
+    const tdm_status status = is_kernel(own)
+                                  ? prepare_kernel(own)
+                                  : transfer_run_create(own->device.device, own->device.stream,
+                                                        &own->item, &own->transfer);
+    if (status != TDM_OK)
+        return worker_library_answer("prepare", status, reply);
+    if (is_kernel(own))
+        describe_kernel(own, reply);
+    return WORKER_OK;
 }
 
 static worker_answer enqueue(void *state, worker_text *reply) {
-    const tdm_status status = enqueue_operation(state);
-    return worker_library_answer("run", status, reply);
+    const memory_state *const own = state;
+    const tdm_status status =
+        is_kernel(own) ? stream_run_enqueue(&own->stream, &own->item, own->device.stream)
+                       : transfer_run_enqueue(&own->transfer, &own->item, own->device.stream);
+    return status == TDM_OK ? WORKER_OK : worker_library_answer("run", status, reply);
+}
+
+static worker_answer wait_for_all(void *state, worker_text *reply) {
+    const memory_state *const own = state;
+    return worker_library_answer("wait", transfer_run_wait(&own->transfer, own->device.stream),
+                                 reply);
 }
 
 static size_t output_bytes(void *state) {
     const memory_state *const own = state;
-    return own->host_target == NULL ? 0 : own->item.bytes;
+    return is_kernel(own) ? stream_run_output_bytes(&own->stream, &own->item)
+                          : transfer_run_output_bytes(&own->item);
 }
 
 static worker_answer output(void *state, void *bytes, worker_text *reply) {
     const memory_state *const own = state;
-    if (own->target == NULL) {
-        memcpy(bytes, own->host_target, own->item.bytes);
-        return WORKER_OK;
-    }
-    tdm_status status = tdm_buffer_read(own->device.stream, own->target, 0, bytes, own->item.bytes);
-    if (status == TDM_OK)
-        status = tdm_stream_synchronize(own->device.stream);
+    const tdm_status status =
+        is_kernel(own) ? stream_run_output(&own->stream, &own->item, own->device.stream, bytes)
+                       : transfer_run_output(&own->transfer, &own->item, own->device.stream, bytes);
     return worker_library_answer("read", status, reply);
 }
 
 int worker_tandem_memory(void) {
-    static const worker_implementation tandem = WORKER_TANDEM_IMPLEMENTATION;
-    memory_state state = {.source = NULL};
-    return worker_device_serve(&tandem, &state);
+    static const worker_implementation tandem = {
+        .name = "tandem",
+        .identify = worker_device_identify,
+        .describe = describe,
+        .enqueue = enqueue,
+        .wait = wait_for_all,
+        .output_bytes = output_bytes,
+        .output = output,
+        .release = release,
+    };
+    memory_state state = {.item = {.operation = MEMORY_COPY}};
+    const int code = worker_serve(&tandem, &state);
+    stream_run_release(&state.stream);
+    worker_device_close(&state.device);
+    return code;
 }

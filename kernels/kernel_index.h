@@ -63,6 +63,9 @@ extern const int tdm_kernel_image_version; /* of CUDA, major * 1000 + minor * 10
     X(PROBE_FMA)                                                                                   \
     X(PROBE_DOT)                                                                                   \
     X(PROBE_READ)                                                                                  \
+    X(PROBE_STREAM)                                                                                \
+    X(PROBE_GATHER)                                                                                \
+    X(PROBE_CHASE)                                                                                 \
     X(PROBE_LAUNCH)
 
 typedef enum tdm_op {

@@ -321,19 +321,82 @@ static void onednn_multiplies_integers_or_is_seen_to_fail(void **state) {
     test_program_release(&result);
 }
 
+/* The peers' rows are measured where the peer was built. */
 static void memory_moves_bytes(void **state) {
     (void)state;
-    cJSON *const root = run_json("bench memory --quick --bytes 100001", NULL, 0);
-    assert_int_equal(cJSON_GetArraySize(member(root, "results")), 9);
+    cJSON *const root = run_json("bench memory --quick --samples 2 --bytes 10001 --operation "
+                                 "copy,read,triad,buffer,upload,download,both --host pinned",
+                                 NULL, 0);
     const cJSON *row;
     cJSON_ArrayForEach(row, member(root, "results")) {
+        if (strcmp(text(row, "impl"), "stream") == 0 && !peer_is_built("stream"))
+            continue;
         expect_measured(row);
         assert_string_equal(text(row, "suite"), "memory");
         assert_true(cJSON_IsNull(member(row, "flops")));
-        assert_true(cJSON_IsNull(member(row, "dtype")));
     }
-    assert_true(number(find_row(root, "tandem", "copy 100001"), "bytes") == 200002);
-    assert_true(number(find_row(root, "memcpy", "read 100001"), "bytes") == 100001);
+    assert_true(number(find_row(root, "tandem", "buffer 10001"), "bytes") == 20002);
+    assert_true(number(find_row(root, "memcpy", "download 10001, pinned"), "bytes") == 10001);
+    assert_true(cJSON_IsNull(member(find_row(root, "tandem", "buffer 10001"), "dtype")));
+    row = find_row(root, "tandem", "upload and download 10001, both ways, pinned");
+    assert_true(number(row, "bytes") == 20002);
+    assert_true(number(find_row(root, "tandem", "triad 10001"), "bytes") == 30003);
+    assert_string_equal(text(find_row(root, "tandem", "triad 10001"), "dtype"), "f32");
+    cJSON_Delete(root);
+}
+
+/* Each loop of STREAM has one row of the default setting and one of the fastest; one may be both. */
+static void memory_tells_settings_apart(void **state) {
+    (void)state;
+    static const char *const operations[] = {"copy", "scale", "add", "triad", "read", "write"};
+    cJSON *const root = run_json("bench memory --quick --samples 2 --bytes 4000 --operation "
+                                 "copy,scale,add,triad,read,write",
+                                 NULL, 0);
+    for (size_t i = 0; i < sizeof operations / sizeof operations[0]; i++) {
+        const cJSON *row;
+        int best = 0;
+        int plain = 0;
+        cJSON_ArrayForEach(row, member(root, "results")) {
+            const cJSON *const metrics = cJSON_GetObjectItemCaseSensitive(row, "metrics");
+            if (strncmp(text(row, "case"), operations[i], strlen(operations[i])) != 0 ||
+                strcmp(text(row, "impl"), "tandem") != 0)
+                continue;
+            best += cJSON_HasObjectItem(metrics, "setting_best");
+            plain += cJSON_HasObjectItem(metrics, "setting_default");
+            assert_true(number(member(row, "shape"), "width") >= 1);
+            assert_true(number(member(row, "shape"), "unroll") >= 1);
+            assert_true(number(member(row, "shape"), "items") >= 1);
+        }
+        if (best != 1 || plain != 1)
+            fail_msg("%s: %d rows of the fastest setting, %d of the default one", operations[i],
+                     best, plain);
+    }
+    cJSON_Delete(root);
+}
+
+static void memory_finds_latencies_and_caches(void **state) {
+    (void)state;
+    cJSON *const root = run_json("bench memory --quick --samples 2 --bytes 32K --operation "
+                                 "strided,gather,chase,sweep",
+                                 NULL, 0);
+    const cJSON *row;
+    cJSON_ArrayForEach(row, member(root, "results")) {
+        expect_measured(row);
+        assert_true(number(row, "gbs") > 0);
+        if (strncmp(text(row, "case"), "chase", 5) == 0)
+            assert_true(number(member(row, "metrics"), "latency_ns") > 0);
+        if (strncmp(text(row, "case"), "sweep", 5) == 0)
+            assert_true(number(member(row, "metrics"), "level") >= 0);
+    }
+    assert_true(number(member(find_row(root, "tandem", "strided 32768, stride 8"), "shape"),
+                       "stride") == 8);
+    find_row(root, "tandem", "gather 32768");
+    find_row(root, "tandem", "chase 16384");
+    find_row(root, "tandem", "sweep read 32768");
+    assert_int_equal(strncmp(text(member(root, "environment"), "cache_levels"), "L1 ", 3) == 0 ||
+                         strncmp(text(member(root, "environment"), "cache_levels"), "memory", 6) ==
+                             0,
+                     1);
     cJSON_Delete(root);
 }
 
@@ -571,6 +634,8 @@ int main(void) {
         cmocka_unit_test(gemm_multiplies_by_quantized_weights),
         cmocka_unit_test(onednn_multiplies_integers_or_is_seen_to_fail),
         cmocka_unit_test(memory_moves_bytes),
+        cmocka_unit_test(memory_tells_settings_apart),
+        cmocka_unit_test(memory_finds_latencies_and_caches),
         cmocka_unit_test(the_cache_command_knows_the_librarys_files),
         cmocka_unit_test(peers_of_cuda_are_measured_or_say_why),
         cmocka_unit_test(peers_that_fail_do_not_end_the_run),

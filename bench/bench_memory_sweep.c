@@ -1,0 +1,112 @@
+/* The part of `tandem bench memory` that finds the caches: reading working sets of all sizes. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/bench_memory.h"
+#include "bench/cache_levels.h"
+#include "bench/environment_record.h"
+
+enum {
+    LEAST_OF_UNIT = 4 << 10, /* bytes for each compute unit */
+    CALL_OF_UNIT = 32 << 20, /* bytes that a call reads for each */
+    LEAST_CALL = 256 << 20,
+    QUICK_SHARE = 256 /* a quick run reads so much less */
+};
+
+typedef struct sweep_point {
+    memory_case item;
+    bench_entrant entrant; /* as the case left it; the worker is another's */
+    double rate; /* GB/s of the fastest twentieth of samples: what disturbs only slows; 0: none */
+} sweep_point;
+
+static double units_of(const memory_run *run) {
+    return run->device.info.compute_units > 0 ? run->device.info.compute_units : 1;
+}
+
+static int64_t amount_of(const memory_run *run) {
+    const int64_t wanted = (int64_t)(CALL_OF_UNIT * units_of(run));
+    const int64_t amount = wanted < LEAST_CALL ? LEAST_CALL : wanted;
+    return run->options->settings.quick ? amount / QUICK_SHARE : amount;
+}
+
+/* Two points an octave: powers of two, and half as many again. */
+static int choose_points(const memory_run *run, const memory_case *item, sweep_point *points) {
+    int count = 0;
+    size_t power = 4096;
+    while ((double)power < LEAST_OF_UNIT * units_of(run))
+        power *= 2;
+    for (; power < item->bytes && count < CACHE_MAX_POINTS - 2; power *= 2) {
+        const size_t sizes[] = {power, power + power / 2};
+        for (int i = 0; i < 2 && sizes[i] < item->bytes; i++) {
+            points[count].item = *item;
+            points[count++].item.bytes = sizes[i];
+        }
+    }
+    points[count].item = *item;
+    return count + 1;
+}
+
+static void measure(memory_run *run, int waited, sweep_point *point) {
+    char name[MEMORY_MAX_NAME];
+    worker_text request = {.length = 0};
+    bench_plan plan = bench_settings_plan(&run->options->settings);
+    point->item.amount = amount_of(run);
+    point->item.setting.unroll = 4;
+    memory_case_name(&point->item, name);
+    memory_task(run, &point->item, waited, &request, &plan.task);
+    plan.label = name;
+    bench_entrant *const entrant = &run->entrants[0];
+    bench_run_case(&plan, entrant, 1);
+    if (entrant->status == RESULT_OK)
+        point->rate = entrant->work * 1e-9 /
+                      summarize_samples(entrant->series.values, entrant->series.count).p5;
+    point->entrant = *entrant;
+    point->entrant.worker = NULL;
+    entrant->series = (sample_series){.count = 0}; /* they are the point's now */
+}
+
+/* Whether so much does not fit into any cache that the system or the driver tell of. */
+static int reaches_memory(const memory_run *run, double bytes) {
+    const double device = (double)run->device.info.cache_bytes;
+    const double host =
+        run->device.info.type == TDM_DEVICE_CPU ? (double)environment_cache_bytes() : 0;
+    const double cache = device > host ? device : host;
+    return cache <= 0 || bytes >= 2 * cache;
+}
+
+static void report_points(memory_run *run, int waited, sweep_point *points, int count,
+                          const cache_level *levels, int level_count, int memory) {
+    for (int i = 0; i < count; i++) {
+        char name[MEMORY_MAX_NAME];
+        bench_result row = memory_row(&points[i].item, waited, name);
+        const int level = cache_level_of(levels, level_count, i);
+        row.bytes = points[i].entrant.work;
+        if (level_count > 0)
+            row.metrics[0] =
+                (result_number){"level", memory && level + 1 == level_count ? 0 : level + 1};
+        bench_report_case(&run->report, &row, &points[i].entrant, 1);
+        series_release(&points[i].entrant.series);
+    }
+}
+
+void memory_sweep(memory_run *run, const memory_case *item, int waited) {
+    cache_point curve[CACHE_MAX_POINTS];
+    cache_level levels[CACHE_MAX_LEVELS];
+    char text[256];
+    sweep_point *const points = calloc(CACHE_MAX_POINTS, sizeof *points);
+    if (points == NULL)
+        return;
+    const int count = choose_points(run, item, points);
+    for (int i = 0; i < count; i++) {
+        measure(run, waited, &points[i]);
+        curve[i] = (cache_point){(double)points[i].item.bytes, points[i].rate};
+    }
+    const int level_count = cache_levels_find(curve, count, levels);
+    const int memory = reaches_memory(run, (double)item->bytes);
+    report_points(run, waited, points, count, levels, level_count, memory);
+    cache_levels_describe(levels, level_count, memory, text, sizeof text);
+    if (level_count > 0)
+        results_add_environment(run->report.document, "cache_levels", text);
+    free(points);
+}

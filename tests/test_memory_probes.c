@@ -1,0 +1,210 @@
+/* The kernels of `tandem bench memory`: every row on every device, in all settings, and a check that sees mistakes.
+ * ctest: device */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/stream_run.h"
+#include "bench/transfer_run.h"
+#include "tests/support/device_cases.h"
+
+static const memory_case cases[] = {
+    {.operation = MEMORY_COPY, .bytes = 100004, .seed = 3},
+    {.operation = MEMORY_SCALE, .bytes = 40, .seed = 4},
+    {.operation = MEMORY_ADD, .bytes = 100000, .seed = 5},
+    {.operation = MEMORY_TRIAD, .bytes = 65536, .seed = 6},
+    {.operation = MEMORY_WRITE, .bytes = 70000, .seed = 7},
+    {.operation = MEMORY_READ, .bytes = 300000, .seed = 8},
+    {.operation = MEMORY_READ, .bytes = 1, .seed = 8},
+    {.operation = MEMORY_STRIDED, .bytes = 100000, .stride = 8, .seed = 9},
+    {.operation = MEMORY_SWEEP, .bytes = 20000, .amount = 100000, .seed = 10},
+    {.operation = MEMORY_GATHER, .bytes = 50000, .seed = 11},
+    {.operation = MEMORY_CHASE, .bytes = 5000, .amount = 96, .seed = 12},
+};
+
+static const tdm_op ops[] = {TDM_OP_PROBE_STREAM, TDM_OP_PROBE_GATHER, TDM_OP_PROBE_CHASE};
+
+static tdm_op op_of(const memory_case *item) {
+    if (item->operation == MEMORY_GATHER)
+        return TDM_OP_PROBE_GATHER;
+    return item->operation == MEMORY_CHASE ? TDM_OP_PROBE_CHASE : TDM_OP_PROBE_STREAM;
+}
+
+static int takes(const tdm_variant *row, const memory_case *item) {
+    if (row->op != op_of(item))
+        return 0;
+    if (row->op != TDM_OP_PROBE_STREAM)
+        return 1;
+    return row->parameters[STREAM_P_OPERATION] == stream_row_operation(item->operation) &&
+           (item->operation != MEMORY_STRIDED || row->parameters[STREAM_P_WIDTH] == 1);
+}
+
+static int check(const memory_case *item, const void *output, size_t bytes) {
+    double max_error = 0;
+    worker_text reason = {.length = 0};
+    return memory_case_check(item, output, bytes, &max_error, &reason);
+}
+
+static void require_right(const memory_case *item, const void *output, size_t bytes) {
+    double max_error = 0;
+    worker_text reason = {.length = 0};
+    if (memory_case_check(item, output, bytes, &max_error, &reason) != 0)
+        test_case_fail("%s", reason.text);
+}
+
+/* A wrong last word, too few bytes and other data are seen. */
+static void require_checked(const memory_case *item, uint32_t *output, size_t bytes) {
+    memory_case other = *item;
+    uint32_t *const last = output + bytes / 4 - 1;
+    if (bytes < 4)
+        return;
+    *last ^= 0x00400000;
+    if (check(item, output, bytes) == 0)
+        test_case_fail("a changed word was not seen");
+    *last ^= 0x00400000;
+    if (check(item, output, bytes - 4) == 0)
+        test_case_fail("an output that is too short passes");
+    other.seed++;
+    if (item->operation != MEMORY_WRITE && item->bytes > 4 && check(&other, output, bytes) == 0)
+        test_case_fail("the output passes for that of another seed");
+}
+
+static void run_once(const test_device *device, const memory_case *item, stream_run *run) {
+    const size_t bytes = stream_run_output_bytes(run, item);
+    uint32_t *const output = malloc(bytes + 4);
+    assert_non_null(output);
+    TEST_OK(stream_run_enqueue(run, item, device->stream));
+    TEST_OK(stream_run_output(run, item, device->stream, output));
+    require_right(item, output, bytes);
+    require_checked(item, output, bytes);
+    if (stream_run_work(run, item) <
+        (item->operation == MEMORY_CHASE ? 4 : memory_case_traffic(item)))
+        test_case_fail("the work is %lld", (long long)stream_run_work(run, item));
+    free(output);
+}
+
+/* The arrays are the same for all settings of a row: what a setting leaves unwritten, the one before wrote. */
+static void run_settings(const test_device *device, const tdm_variant *row, memory_case item) {
+    static const memory_setting settings[] = {
+        {.unroll = 1, .occupancy = 1},
+        {.unroll = 4, .occupancy = 2, .ahead = 8192},
+        {.unroll = 4, .occupancy = 3},
+        {.unroll = 0, .occupancy = 0},
+    };
+    for (size_t s = 0; s < sizeof settings / sizeof settings[0]; s++) {
+        stream_run run;
+        item.setting = settings[s];
+        snprintf(item.setting.row, sizeof item.setting.row, "%s", row->name);
+        TEST_OK(stream_run_create(device->device, device->stream, &item, &run));
+        run_once(device, &item, &run);
+        stream_run_release(&run);
+    }
+}
+
+static void every_row(void **state) {
+    (void)state;
+    for (int d = 0; d < test_device_count(); d++)
+        for (int v = 0; v < tdm_variant_count; v++)
+            for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+                const tdm_variant *const row = &tdm_variants[v];
+                if (!takes(row, &cases[c]) || !test_can_run(test_device_at(d), row))
+                    continue;
+                if (!test_case_begin(test_device_at(d), row->name, "%s %zu",
+                                     memory_operation_name(cases[c].operation), cases[c].bytes))
+                    continue;
+                run_settings(test_device_at(d), row, cases[c]);
+                test_case_end();
+            }
+    for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++)
+        test_require_all_variants(ops[i]);
+}
+
+/* What is found can run, is of the operation, and gives the right result in arrays that others have used. */
+DEVICE_TEST(the_fastest_setting_is_one_that_works) {
+    memory_case item = {.operation = MEMORY_TRIAD, .bytes = 40000, .seed = 2};
+    memory_setting best;
+    stream_run run;
+    TEST_OK(stream_run_create(device->device, device->stream, &item, &run));
+    TEST_OK(stream_run_find(device->device, device->stream, &item, &best, &run));
+    if (best.row[0] != '\0' && strncmp(best.row, "probe_triad_", 12) != 0)
+        test_case_fail("it is %s", best.row);
+    run_once(device, &item, &run);
+    stream_run_release(&run);
+}
+
+DEVICE_TEST(copies_arrive) {
+    static const memory_operation operations[] = {MEMORY_BUFFER, MEMORY_UPLOAD, MEMORY_DOWNLOAD,
+                                                  MEMORY_BOTH};
+    for (int i = 0; i < 8; i++) {
+        const memory_case item = {
+            .operation = operations[i / 2], .bytes = 30001, .pinned = i % 2, .seed = (uint64_t)i};
+        const size_t bytes = transfer_run_output_bytes(&item);
+        unsigned char *const output = malloc(bytes);
+        transfer_run run;
+        assert_non_null(output);
+        TEST_OK(transfer_run_create(device->device, device->stream, &item, &run));
+        for (int call = 0; call < 2; call++)
+            TEST_OK(transfer_run_enqueue(&run, &item, device->stream));
+        TEST_OK(transfer_run_wait(&run, device->stream));
+        TEST_OK(transfer_run_output(&run, &item, device->stream, output));
+        require_right(&item, output, bytes);
+        output[bytes - 1] ^= 1;
+        if (check(&item, output, bytes) == 0)
+            test_case_fail("a changed byte was not seen");
+        if (check(&item, output, bytes - 1) == 0)
+            test_case_fail("an output that is too short passes");
+        transfer_run_release(&run);
+        free(output);
+    }
+}
+
+DEVICE_TEST(too_much_is_refused) {
+    const memory_case huge = {.operation = MEMORY_READ, .bytes = (size_t)1 << 60};
+    stream_run run;
+    TEST_REFUSED(stream_run_create(device->device, device->stream, &huge, &run), TDM_UNSUPPORTED,
+                 "bytes are too many");
+    stream_run_release(&run);
+}
+
+static void requests_carry_the_case(void **state) {
+    (void)state;
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        worker_text line = {.length = 0};
+        memory_case written = cases[c];
+        memory_case read;
+        written.threads = 2;
+        written.pinned = c % 2 == 0;
+        written.setting =
+            (memory_setting){.row = "some row", .unroll = 4, .occupancy = 3, .ahead = 64};
+        memory_case_write(&written, &line);
+        assert_int_equal(memory_case_read(line.text, &read), 0);
+        assert_int_equal(read.operation, written.operation);
+        assert_int_equal(read.bytes, written.bytes);
+        assert_int_equal(read.seed, written.seed);
+        assert_int_equal(read.pinned, written.pinned);
+        assert_int_equal(read.amount, written.amount);
+        assert_string_equal(read.setting.row, "some row");
+        assert_int_equal(read.setting.unroll, 4);
+        assert_int_equal(read.setting.occupancy, 3);
+        assert_int_equal(read.setting.ahead, 64);
+    }
+    static const char *const bad[] = {
+        "operation=copy bytes=0 threads=1", "operation=copy bytes=8 threads=0",
+        "operation=walk bytes=8 threads=1", "operation=copy bytes=8 threads=1 unroll=3",
+        "operation=copy bytes=8 threads=1 occupancy=4"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        memory_case read;
+        assert_int_not_equal(memory_case_read(bad[i], &read), 0);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_row),
+        cmocka_unit_test(the_fastest_setting_is_one_that_works),
+        cmocka_unit_test(copies_arrive),
+        cmocka_unit_test(too_much_is_refused),
+        cmocka_unit_test(requests_carry_the_case),
+    };
+    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
+}
