@@ -51,8 +51,11 @@ void tdm_cuda_released(int fault, CUresult code, const char *call);
             return tdm_cuda_fail(try_code_, what, #name);                                          \
     } while (0)
 
-/* "CUDA_ERROR_OUT_OF_MEMORY"; "unknown CUDA error" for a code that is not in the list. */
+/* "CUDA_ERROR_OUT_OF_MEMORY"; a code that is not in the list is named by the driver, or "unknown CUDA error". */
 const char *tdm_cuda_error_name(CUresult code);
+
+/* That driver names the codes of the list's future. */
+void tdm_cuda_errors_ask(const tdm_cuda_api *api);
 
 /* What a code means where nothing special is known of the call. */
 tdm_status tdm_cuda_status(CUresult code);

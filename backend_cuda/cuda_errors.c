@@ -1,5 +1,25 @@
 /* Names of native error codes, and what they mean to the core. */
+#include <stdatomic.h>
+
 #include "backend_cuda/cuda_calls.h"
+
+typedef CUresult (*name_function)(CUresult code, const char **name);
+
+/* Of the driver that was loaded last, which stays mapped. */
+static _Atomic(name_function) driver_names;
+
+void tdm_cuda_errors_ask(const tdm_cuda_api *api) {
+    atomic_store(&driver_names, api->cuGetErrorName);
+}
+
+/* A driver may be newer than the list. */
+static const char *name_by_driver(CUresult code) {
+    const name_function ask = atomic_load(&driver_names);
+    const char *name = NULL;
+    if (!ask || tdm_fault("cuGetErrorName") != 0 || ask(code, &name) != CUDA_SUCCESS || !name)
+        return "unknown CUDA error";
+    return name;
+}
 
 const char *tdm_cuda_error_name(CUresult code) {
     switch (code) {
@@ -9,7 +29,7 @@ const char *tdm_cuda_error_name(CUresult code) {
 #include "backend_cuda/cuda_errors.def"
 #undef CUDA_ERROR
     default:
-        return "unknown CUDA error";
+        return name_by_driver(code);
     }
 }
 

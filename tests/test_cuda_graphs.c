@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "api/core.h"
-#include "backend_cuda/cuda_calls.h"
+#include "backend_cuda/cuda_internal.h"
 #include "tests/support/backend_rig.h"
 #include "tests/support/device_cases.h"
 #include "tests/support/own_device.h"
@@ -173,7 +173,31 @@ DEVICE_TEST(the_library_replays_what_the_driver_refuses) {
     work_close(&w);
 }
 
-/* A launch that is refused, and a driver that lacks a function. */
+/* A driver before CUDA 11.4 has no graphs that the backend can use. */
+DEVICE_TEST(old_drivers_have_none) {
+    work w = work_open(device->stream);
+    do_work(&w);
+    uint32_t expected[SIZE * SIZE];
+    fetch(&w, expected);
+    tdm_bk_device *const native = device->device->native;
+    const tdm_cuda_api *const whole = native->api;
+    tdm_cuda_api old = *whole;
+    old.cuGraphInstantiate = NULL;
+    old.version = 11020;
+    native->api = &old;
+    logged[0] = '\0';
+    tdm_set_log(keep_log, NULL);
+    tdm_graph *const graph = record(&w);
+    tdm_set_log(NULL, NULL);
+    native->api = whole;
+    assert_non_null(strstr(logged, "replayed by the library: graphs need CUDA 11.4, the driver "
+                                   "offers 11.2"));
+    expect_same(&w, graph, expected, "an old driver");
+    tdm_graph_destroy(graph);
+    work_close(&w);
+}
+
+/* A launch that is refused, once. */
 DEVICE_TEST(refusals_at_a_launch) {
     work w = work_open(device->stream);
     do_work(&w);
@@ -363,6 +387,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(replay_is_one_call),
         cmocka_unit_test(the_library_replays_what_the_driver_refuses),
+        cmocka_unit_test(old_drivers_have_none),
         cmocka_unit_test(refusals_at_a_launch),
         cmocka_unit_test(host_tasks_are_the_librarys),
         cmocka_unit_test(a_graph_may_go_while_it_runs),

@@ -102,6 +102,18 @@ static void test_odd_answers(void **state) {
     }
 }
 
+/* A driver newer than the list of codes knows their names. */
+static void test_codes_of_tomorrow(void **state) {
+    (void)state;
+    setenv("FAKE_INIT", "7777", 1);
+    setenv("FAKE_ERROR_NAME", "CUDA_ERROR_OF_TOMORROW", 1);
+    expect_note("complete.so", "cuInit: CUDA_ERROR_OF_TOMORROW (7777)");
+    setenv("FAKE_INIT", "999", 1);
+    expect_note("complete.so", "cuInit: CUDA_ERROR_UNKNOWN (999)");
+    unsetenv("FAKE_ERROR_NAME");
+    unsetenv("FAKE_INIT");
+}
+
 /* A GPU, where the build has no kernels for one: only the simulator takes their stand-ins. */
 static void test_build_without_kernels(void **state) {
     (void)state;
@@ -270,6 +282,7 @@ int main(void) {
         cmocka_unit_test(test_no_context),
         cmocka_unit_test(test_images_reach),
         cmocka_unit_test(test_images_newer_than_the_driver),
+        cmocka_unit_test(test_codes_of_tomorrow),
     };
     return cmocka_run_group_tests(tests, setup, test_folder_remove);
 }

@@ -26,6 +26,12 @@ CUresult cuDriverGetVersion(int *version) {
     return CUDA_SUCCESS;
 }
 
+CUresult cuGetErrorName(CUresult code, const char **name) {
+    (void)code;
+    *name = getenv("FAKE_ERROR_NAME");
+    return *name ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
 CUresult cuDeviceGetCount(int *count) {
     *count = number("FAKE_COUNT", 1);
     return (CUresult)number("FAKE_COUNT_CODE", CUDA_SUCCESS);
