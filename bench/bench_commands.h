@@ -11,6 +11,7 @@ int bench_launch_command(int argc, char **argv);
 int bench_pool_command(int argc, char **argv);
 int bench_outofcore_command(int argc, char **argv);
 int compare_command(int argc, char **argv);
+int predict_command(int argc, char **argv);
 int tune_command(int argc, char **argv);
 int quantize_command(int argc, char **argv);
 int devices_command(int argc, char **argv);

@@ -33,6 +33,7 @@ int main(int argc, char **argv) {
         {"report", "measure a device from all sides: one results file and one page",
          report_command},
         {"compare", "put results of several devices side by side", compare_command},
+        {"predict", "predict the time, the limit and the cost of a workload", predict_command},
         {"tune", "find the fastest kernels for a device, for the library to use", tune_command},
         {"quantize", "write a checkpoint with its weights in fewer bits", quantize_command},
         {"infer", "run a classifier on every device and check its answers", tandem_infer_main},

@@ -1,0 +1,124 @@
+/*
+ * What `tandem predict` knows of a device, from its results file or its datasheet, and what follows for one operation:
+ *
+ *   t = t_launch + max(F / P, V / B(V))     B(V) = V / (a + V / b)
+ *
+ * t_launch  the pipelined launch of an empty kernel, or the fastest call of all where that is less
+ * a, b      of the operation's class, in main memory, in the last cache and in those before: fitted to its rows that memory binds.
+ *           Streams have a b for what they read and one for what they write. Where a class has no such rows, B is the sweep's.
+ * P         the dtype's greatest rate over c0 + cm / m + cn / n + ck / k: what a small side wastes. The four numbers, and a fixed
+ *           time besides, are fitted to the rows of the class that arithmetic binds.
+ *
+ * A class is a kind of operation, its dtype, few or many rows, B packed in the call or before. The sweep tells which working sets
+ * main memory serves, and which the caches.
+ *
+ * Fits are of least absolute relative error, so that a disturbed row moves them little. The error that is told comes from leaving
+ * out a fifth of the rows at a time (by a hash of their names, the same every time) and predicting those from the rest.
+ */
+#ifndef BENCH_PREDICT_PROFILE_H
+#define BENCH_PREDICT_PROFILE_H
+
+#include "bench/device_database.h"
+#include "bench/results_read.h"
+
+enum {
+    PREDICT_MAX_POINTS = 128,
+    PREDICT_MAX_CLASSES = 48,
+    PREDICT_MAX_KEY = 64,
+    PREDICT_FOLDS = 5,
+    PREDICT_LEAST_ROWS = 4, /* of a class: fewer are no fit */
+    PREDICT_TERMS = 5,      /* 1, 1/m, 1/n, 1/k, and a fixed time */
+    PREDICT_MOVES = 3       /* a fixed time, a byte read, a byte written */
+};
+
+/* What serves a working set. */
+typedef enum predict_regime {
+    REGIME_MAIN,
+    REGIME_LAST_CACHE,
+    REGIME_INNER_CACHES,
+    PREDICT_REGIMES
+} predict_regime;
+
+/* What is measured, and what has been tried: up to so many times the largest work, down to this share of the smallest. */
+#define PREDICT_UPWARD 8.0
+#define PREDICT_DOWNWARD 0.5
+
+/* One call of an operation. */
+typedef struct predict_work {
+    char key[PREDICT_MAX_KEY]; /* of its class, e.g. "gemm f32 inside", "stream" */
+    const char *dtype;
+    double m, n, k; /* NaN: it is no product */
+    double flops;   /* NaN: it is no product */
+    double read_bytes;
+    double write_bytes;
+    double working_set; /* bytes that are touched before these are touched again */
+} predict_work;
+
+typedef struct predict_point {
+    double working_set;
+    double bytes_per_s;
+    int level; /* 0: main memory; else a cache */
+} predict_point;
+
+typedef struct predict_class {
+    char key[PREDICT_MAX_KEY];
+    size_t rows;
+    double peak;                 /* operations per second, of the dtype; 0: a stream */
+    double terms[PREDICT_TERMS]; /* of products */
+    int one_cache;               /* too few rows to tell the caches apart: all count as the last */
+    size_t moving[PREDICT_REGIMES]; /* rows that memory binds */
+    double moves[PREDICT_REGIMES][PREDICT_MOVES];
+    double least_work; /* of flops, or of bytes where it is a stream */
+    double most_work;
+    double least_side; /* of m, n and k */
+    double error; /* mean absolute relative error of rows left out of the fit; NaN: too few rows */
+    double worst;
+} predict_class;
+
+typedef struct predict_profile {
+    const char *name;
+    const datasheet *sheet; /* a bound from a datasheet instead of measurements */
+    predict_point points[PREDICT_MAX_POINTS];
+    size_t point_count;
+    double launch_s;
+    double capacity_bytes;   /* NaN: not known */
+    double link_bytes_per_s; /* from the host; NaN: not known */
+    double watts;            /* NaN: not known */
+    predict_class classes[PREDICT_MAX_CLASSES];
+    size_t class_count;
+    double error; /* over the held-out rows of all classes */
+    size_t held_out;
+    double bandwidth_scale; /* 1: as it is */
+} predict_profile;
+
+typedef struct predict_estimate {
+    double seconds;
+    double compute_s;
+    double memory_s;
+    double launch_s;
+    int level; /* of memory */
+    const char *
+        key; /* of the class that was used: one with B packed otherwise stands in for one without rows; NULL: a datasheet */
+} predict_estimate;
+
+/* Fit a profile to the rows of a file. 0, or -1 with the reason. The file must stay. */
+int predict_profile_fit(const results_file *file, predict_profile *profile, file_error *error);
+
+/* Bounds from a datasheet. */
+void predict_profile_from_sheet(const datasheet *sheet, predict_profile *profile);
+
+/* The time of one call. 0, or -1 with the reason: nothing like it was measured. */
+int predict_time(const predict_profile *profile, const predict_work *work,
+                 predict_estimate *estimate, file_error *error);
+
+/* Speed of reading with this working set, the scale included, and the level that it comes from (may be NULL). */
+double predict_read_speed(const predict_profile *profile, double working_set, int *level);
+
+/* The greatest arithmetic rate of a dtype, for many rows or for few; NaN where it is not known. */
+double predict_peak(const predict_profile *profile, const char *dtype);
+
+/* The class of a product: few rows or columns are "gemv", others "gemm". */
+void predict_product_key(char key[PREDICT_MAX_KEY], double m, double n, const char *dtype,
+                         const char *packing);
+
+#endif

@@ -1,0 +1,246 @@
+#include "bench/predict_report.h"
+
+#include <math.h>
+
+#include <cjson/cJSON.h>
+
+#include "bench/results_json.h"
+#include "bench/table_print.h"
+
+void predict_source_text(const predict_profile *profile, char *text, size_t size) {
+    if (profile->sheet != NULL)
+        snprintf(text, size,
+                 "datasheet, nothing was measured: the least time that its figures allow");
+    else if (isnan(profile->error))
+        snprintf(text, size, "measured, too few rows to know the error");
+    else
+        snprintf(text, size, "measured, mean error %.1f %% on %zu rows kept out of the fit",
+                 100 * profile->error, profile->held_out);
+}
+
+/* ---- for people ------------------------------------------------------------------------------------ */
+
+static void print_errors(const predict_profile *profile, FILE *file) {
+    for (size_t i = 0; i < profile->class_count; i++) {
+        const predict_class *const each = &profile->classes[i];
+        if (!isnan(each->error))
+            fprintf(file, "    %s: %zu rows, mean error %.1f %%, at most %.1f %%\n", each->key,
+                    each->rows, 100 * each->error, 100 * each->worst);
+    }
+}
+
+static void print_operations(const predict_run *run, FILE *file) {
+    text_table *const table =
+        table_create("operation|class|>count|>a call|>all|>compute|>memory|limited by|>turns at");
+    for (size_t i = 0; i < run->workload->operation_count; i++) {
+        const workload_operation *const source = &run->workload->operations[i];
+        const predicted_operation *const item = &run->operations[i];
+        table_cell(table, "%s", source->name);
+        table_cell(table, "%s", item->call.key != NULL ? item->call.key : source->work.key);
+        table_cell(table, "%.0f", source->count);
+        if (item->refusal != NULL) {
+            table_cell(table, "refused");
+            table_end_row(table);
+            continue;
+        }
+        table_duration(table, item->call.seconds);
+        table_duration(table, item->seconds);
+        table_duration(table, item->call.compute_s);
+        table_duration(table, item->call.memory_s);
+        table_cell(table, "%s", predict_limiter_name(item->limiter));
+        if (isnan(item->turn))
+            table_cell(table, "-");
+        else
+            table_cell(table, "%.2fx", item->turn);
+    }
+    table_print(table, file);
+    table_destroy(table);
+}
+
+static void print_refusals(const predict_run *run, FILE *file) {
+    for (size_t i = 0; i < run->workload->operation_count; i++) {
+        if (run->operations[i].refusal != NULL)
+            fprintf(file, "refused: %s: %s\n", run->workload->operations[i].name,
+                    run->operations[i].refusal);
+    }
+}
+
+static void print_capacity(const predict_run *run, FILE *file) {
+    fprintf(file, "memory: %.2f GB needed", run->needed_bytes / 1e9);
+    if (isnan(run->usable_bytes))
+        fprintf(file, ", how much there is is not known\n");
+    else if (run->needed_bytes <= run->usable_bytes)
+        fprintf(file, " of %.2f GB usable: it fits\n", run->usable_bytes / 1e9);
+    else if (isnan(run->spill_s))
+        fprintf(file, " of %.2f GB usable: it does not fit; --host-link says at what cost\n",
+                run->usable_bytes / 1e9);
+    else
+        fprintf(file, " of %.2f GB usable: it does not fit, %.3g s of every pass bring the rest\n",
+                run->usable_bytes / 1e9, run->spill_s);
+}
+
+static void print_if_known(FILE *file, const char *format, double value) {
+    if (isfinite(value))
+        fprintf(file, format, value); // NOLINT(clang-diagnostic-format-nonliteral)
+}
+
+static void print_totals(const predict_run *run, FILE *file) {
+    double all = 0;
+    for (int i = 0; i < PREDICT_LIMITERS; i++)
+        all += run->shares[i];
+    fprintf(file, "time of a pass: %.4g ms%s, limited by %s (", 1e3 * run->seconds,
+            run->profile->sheet != NULL ? " at least" : "", predict_limiter_name(run->limiter));
+    for (int i = 0; i < PREDICT_LIMITERS; i++)
+        fprintf(file, "%s%s %.0f %%", i == 0 ? "" : ", ", predict_limiter_name((predict_limiter)i),
+                100 * run->shares[i] / all);
+    fprintf(file, ")\n");
+    if (isnan(run->turn))
+        fprintf(file, "the limiter stays the same from 1/64 to 64 times the bandwidth\n");
+    else
+        fprintf(file, "the limiter changes at %.2f times the bandwidth of main memory\n",
+                run->turn);
+    if (run->profile->bandwidth_scale != 1)
+        fprintf(file,
+                "bandwidth scaled by %.3g: 1 / ((1 - f) + f / k) gives %.3f times the speed\n",
+                run->profile->bandwidth_scale, run->what_if);
+    print_if_known(file, "tokens: %.4g per second\n", run->tokens_per_s);
+    print_if_known(file, "bound of memory: %.4g tokens per second\n", run->decode_bound);
+    print_if_known(file, "compute-bound from a batch of %.1f on\n", run->turning_batch);
+    if (isfinite(run->joules))
+        fprintf(file, "energy: %.4g J a pass at %.4g W\n", run->joules, run->joules / run->seconds);
+    print_if_known(file, "cost: %.4g a pass\n", run->cost);
+}
+
+static void print_run(const predict_run *run, FILE *file) {
+    char source[128];
+    predict_source_text(run->profile, source, sizeof source);
+    fprintf(file, "%s on %s%s\n  %s\n", run->workload->name,
+            run->profile->sheet != NULL ? "the datasheet of " : "", run->profile->name, source);
+    print_errors(run->profile, file);
+    print_operations(run, file);
+    print_refusals(run, file);
+    print_capacity(run, file);
+    if (run->refused == 0)
+        print_totals(run, file);
+    fprintf(file, "\n");
+}
+
+static int is_pareto(const predict_run *runs, size_t count, size_t index) {
+    double seconds[16];
+    double costs[16];
+    for (size_t i = 0; i < count && i < 16; i++) {
+        seconds[i] = runs[i].seconds;
+        costs[i] = runs[i].cost;
+    }
+    return predict_is_pareto(seconds, costs, count < 16 ? count : 16, index);
+}
+
+void predict_print(const predict_run *runs, size_t count, FILE *file) {
+    for (size_t i = 0; i < count; i++)
+        print_run(&runs[i], file);
+    if (count < 2)
+        return;
+    text_table *const table = table_create("profile|known from|>a pass|>speed|>cost|best choice");
+    for (size_t i = 0; i < count; i++) {
+        const predict_run *const run = &runs[i];
+        table_cell(table, "%s", run->profile->name);
+        table_cell(table, "%s", run->profile->sheet != NULL ? "datasheet" : "measured");
+        table_duration(table, run->seconds);
+        table_number(table, runs[0].seconds / run->seconds);
+        if (isnan(run->cost))
+            table_cell(table, "-");
+        else
+            table_cell(table, "%.3g", run->cost);
+        table_cell(table, "%s", is_pareto(runs, count, i) ? "none is faster and cheaper" : "");
+    }
+    table_print(table, file);
+    table_destroy(table);
+}
+
+/* ---- for programs ---------------------------------------------------------------------------------- */
+
+static cJSON *profile_json(const predict_profile *profile) {
+    cJSON *const json = cJSON_CreateObject();
+    results_put_text(json, "name", profile->name);
+    results_put_text(json, "known_from", profile->sheet != NULL ? "datasheet" : "measured");
+    results_put_number(json, "launch_s", profile->launch_s);
+    results_put_number(json, "read_gbs", predict_read_speed(profile, INFINITY, NULL) * 1e-9);
+    results_put_number(json, "bandwidth_scale", profile->bandwidth_scale);
+    results_put_number(json, "error", profile->error);
+    cJSON_AddNumberToObject(json, "held_out", (double)profile->held_out);
+    cJSON *const classes = cJSON_AddArrayToObject(json, "classes");
+    for (size_t i = 0; i < profile->class_count; i++) {
+        const predict_class *const each = &profile->classes[i];
+        cJSON *const item = cJSON_CreateObject();
+        results_put_text(item, "class", each->key);
+        cJSON_AddNumberToObject(item, "rows", (double)each->rows);
+        results_put_number(item, "error", each->error);
+        results_put_number(item, "worst", each->worst);
+        cJSON_AddItemToArray(classes, item);
+    }
+    return json;
+}
+
+static cJSON *operation_json(const predict_run *run, size_t index) {
+    const workload_operation *const source = &run->workload->operations[index];
+    const predicted_operation *const item = &run->operations[index];
+    cJSON *const json = cJSON_CreateObject();
+    results_put_text(json, "name", source->name);
+    results_put_text(json, "class", source->work.key);
+    results_put_text(json, "fitted_class", item->call.key);
+    results_put_number(json, "count", source->count);
+    results_put_number(json, "flops", source->work.flops);
+    results_put_number(json, "bytes", source->work.read_bytes + source->work.write_bytes);
+    results_put_number(json, "seconds", item->seconds);
+    results_put_text(json, "refusal", item->refusal);
+    if (item->refusal != NULL)
+        return json;
+    results_put_number(json, "call_s", item->call.seconds);
+    results_put_number(json, "compute_s", item->call.compute_s);
+    results_put_number(json, "memory_s", item->call.memory_s);
+    results_put_number(json, "launch_s", item->call.launch_s);
+    results_put_number(json, "memory_level", item->call.level);
+    results_put_text(json, "limiter", predict_limiter_name(item->limiter));
+    results_put_number(json, "turning_bandwidth", item->turn);
+    return json;
+}
+
+static cJSON *run_json(const predict_run *runs, size_t count, size_t index) {
+    const predict_run *const run = &runs[index];
+    cJSON *const json = cJSON_CreateObject();
+    cJSON_AddItemToObject(json, "profile", profile_json(run->profile));
+    cJSON *const operations = cJSON_AddArrayToObject(json, "operations");
+    for (size_t i = 0; i < run->workload->operation_count; i++)
+        cJSON_AddItemToArray(operations, operation_json(run, i));
+    cJSON *const shares = cJSON_AddObjectToObject(json, "seconds_by_limiter");
+    for (int i = 0; i < PREDICT_LIMITERS; i++)
+        results_put_number(shares, predict_limiter_name((predict_limiter)i), run->shares[i]);
+    results_put_number(json, "needed_bytes", run->needed_bytes);
+    results_put_number(json, "usable_bytes", run->usable_bytes);
+    results_put_number(json, "spill_s", run->spill_s);
+    results_put_number(json, "seconds", run->seconds);
+    results_put_text(json, "limiter", run->refused > 0 ? NULL : predict_limiter_name(run->limiter));
+    results_put_number(json, "turning_bandwidth", run->refused > 0 ? NAN : run->turn);
+    results_put_number(json, "what_if_speedup", run->what_if);
+    results_put_number(json, "tokens_per_s", run->tokens_per_s);
+    results_put_number(json, "decode_bound_tokens_per_s", run->decode_bound);
+    results_put_number(json, "turning_batch", run->turning_batch);
+    results_put_number(json, "joules", run->joules);
+    results_put_number(json, "cost", run->cost);
+    cJSON_AddBoolToObject(json, "pareto", run->refused == 0 && is_pareto(runs, count, index));
+    return json;
+}
+
+cJSON *predict_json(const predict_run *runs, size_t count) {
+    cJSON *const root = cJSON_CreateObject();
+    results_put_text(root, "schema", "tandem-predict/1");
+    cJSON_AddItemToObject(root, "library", results_library_json());
+    results_put_text(root, "workload", runs[0].workload->name);
+    results_put_text(root, "weights", runs[0].workload->weights);
+    results_put_number(root, "batch", runs[0].workload->batch);
+    results_put_number(root, "context", runs[0].workload->context);
+    cJSON *const list = cJSON_AddArrayToObject(root, "predictions");
+    for (size_t i = 0; i < count; i++)
+        cJSON_AddItemToArray(list, run_json(runs, count, i));
+    return root;
+}

@@ -1,0 +1,171 @@
+#include "bench/predict_rows.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/bench_statistics.h"
+
+static int is_usable(const results_row *row, const char *suite) {
+    return row->status == RESULT_OK && strcmp(row->impl, "tandem") == 0 &&
+           strcmp(row->suite, suite) == 0 && row->mode != NULL &&
+           strcmp(row->mode, "pipelined") == 0;
+}
+
+static int begins(const char *text, const char *start) {
+    return strncmp(text, start, strlen(start)) == 0;
+}
+
+/* FNV-1a of the case's name and dtype: the same fold on every machine. */
+static int fold_of(const results_row *row) {
+    uint32_t hash = 2166136261U;
+    for (const char *c = row->case_name; *c != '\0'; c++)
+        hash = (hash ^ (unsigned char)*c) * 16777619U;
+    return (int)((hash ^ hash >> 16) % PREDICT_FOLDS);
+}
+
+void predict_product_key(char key[PREDICT_MAX_KEY], double m, double n, const char *dtype,
+                         const char *packing) {
+    snprintf(key, PREDICT_MAX_KEY, "%s %s %s", fmin(m, n) <= 16 ? "gemv" : "gemm", dtype, packing);
+}
+
+static int observe_product(const results_row *row, predict_work *work) {
+    if (row->dtype == NULL || row->packing == NULL || isnan(row->flops) || isnan(row->bytes))
+        return 0;
+    work->m = results_figure_value(&row->shape, "m");
+    work->n = results_figure_value(&row->shape, "n");
+    work->k = results_figure_value(&row->shape, "k");
+    if (!(work->m >= 1 && work->n >= 1 && work->k >= 1))
+        return 0;
+    work->flops = row->flops;
+    work->read_bytes = row->bytes;
+    work->working_set = row->bytes;
+    predict_product_key(work->key, work->m, work->n, row->dtype, row->packing);
+    return 1;
+}
+
+/* Arrays that the loops of the memory suite read and write. */
+static int observe_stream(const results_row *row, predict_work *work) {
+    static const struct {
+        const char *name;
+        int reads;
+        int writes;
+    } loops[] = {
+        {"copy ", 1, 1},  {"scale ", 1, 1}, {"add ", 2, 1},
+        {"triad ", 2, 1}, {"read ", 1, 0},  {"write ", 0, 1},
+    };
+    const int tuned = !isnan(results_figure_value(&row->metrics, "setting_best"));
+    const int plain = !isnan(results_figure_value(&row->metrics, "setting_default"));
+    if (isnan(row->bytes) || row->dtype == NULL || (tuned && !plain))
+        return 0;
+    for (size_t i = 0; i < sizeof loops / sizeof *loops; i++) {
+        if (!begins(row->case_name, loops[i].name))
+            continue;
+        const double arrays = loops[i].reads + loops[i].writes;
+        work->read_bytes = row->bytes * loops[i].reads / arrays;
+        work->write_bytes = row->bytes * loops[i].writes / arrays;
+        work->working_set = row->bytes;
+        snprintf(work->key, sizeof work->key, "stream");
+        return 1;
+    }
+    return 0;
+}
+
+/* "quantize f32 s8 row 8192x4096" is of the class "quantize f32 s8 row". */
+static int observe_quant(const results_row *row, predict_work *work) {
+    const char *const blank = strrchr(row->case_name, ' ');
+    if (isnan(row->bytes) || blank == NULL || (size_t)(blank - row->case_name) >= PREDICT_MAX_KEY)
+        return 0;
+    snprintf(work->key, sizeof work->key, "%.*s", (int)(blank - row->case_name), row->case_name);
+    work->read_bytes = row->bytes;
+    work->working_set = row->bytes;
+    return 1;
+}
+
+static int observe(const results_row *row, predict_work *work) {
+    *work = (predict_work){.dtype = row->dtype, .m = NAN, .n = NAN, .k = NAN, .flops = NAN};
+    if (is_usable(row, "gemm") || is_usable(row, "gemv"))
+        return observe_product(row, work);
+    if (is_usable(row, "memory"))
+        return observe_stream(row, work);
+    return is_usable(row, "quant") && observe_quant(row, work);
+}
+
+int predict_observe(const results_file *file, predict_observations *list) {
+    list->count = 0;
+    list->items = malloc((file->row_count + 1) * sizeof *list->items);
+    if (list->items == NULL)
+        return -1;
+    for (size_t i = 0; i < file->row_count; i++) {
+        predict_observation *const item = &list->items[list->count];
+        if (!observe(&file->rows[i], &item->work))
+            continue;
+        item->seconds = file->rows[i].median_s;
+        item->fold = fold_of(&file->rows[i]);
+        list->count++;
+    }
+    return 0;
+}
+
+static double median_where(const results_file *file, const char *suite, const char *start,
+                           int of_rate) {
+    double values[PREDICT_MAX_POINTS];
+    size_t count = 0;
+    for (size_t i = 0; i < file->row_count && count < PREDICT_MAX_POINTS; i++) {
+        const results_row *const row = &file->rows[i];
+        if (is_usable(row, suite) && begins(row->case_name, start) && !(of_rate && isnan(row->gbs)))
+            values[count++] = of_rate ? 1e9 * row->gbs : row->median_s;
+    }
+    return summarize_samples(values, count).median;
+}
+
+double predict_launch(const results_file *file) {
+    const double launch = median_where(file, "launch", "kernel", 0);
+    return isnan(launch) ? 0 : launch;
+}
+
+double predict_link(const results_file *file) {
+    return median_where(file, "memory", "upload", 1);
+}
+
+/* ---- the speed of reading ------------------------------------------------------------------------ */
+
+static int order_points(const void *left, const void *right) {
+    const predict_point *const a = left;
+    const predict_point *const b = right;
+    return (a->working_set > b->working_set) - (a->working_set < b->working_set);
+}
+
+static void add_points(const results_file *file, const char *start, double launch_s,
+                       predict_profile *profile) {
+    const double cache = results_fact_number(&file->devices[0], "cache_bytes");
+    for (size_t i = 0; i < file->row_count && profile->point_count < PREDICT_MAX_POINTS; i++) {
+        const results_row *const row = &file->rows[i];
+        const double set = results_figure_value(&row->shape, "bytes");
+        const double level = results_figure_value(&row->metrics, "level");
+        if (!is_usable(row, "memory") || !begins(row->case_name, start) || !(set > 0) ||
+            !(row->median_s > launch_s) || isnan(row->bytes))
+            continue;
+        profile->points[profile->point_count++] = (predict_point){
+            .working_set = set,
+            .bytes_per_s = row->bytes / (row->median_s - launch_s),
+            .level = level >= 0 && level < 10 ? (int)level : set <= 2 * cache,
+        };
+    }
+}
+
+int predict_read_points(const results_file *file, double launch_s, predict_profile *profile,
+                        file_error *error) {
+    profile->point_count = 0;
+    add_points(file, "sweep read ", launch_s, profile);
+    if (profile->point_count == 0)
+        add_points(file, "read ", launch_s, profile);
+    if (profile->point_count == 0)
+        return file_fail(error,
+                         "%s has no rows of reading memory: run tandem report, or tandem bench "
+                         "memory --operation sweep,read",
+                         file_printable(file->name).text);
+    qsort(profile->points, profile->point_count, sizeof *profile->points, order_points);
+    return 0;
+}

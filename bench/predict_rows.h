@@ -1,0 +1,31 @@
+/* Rows of a results file as observations of the model. For predict_profile.c. */
+#ifndef BENCH_PREDICT_ROWS_H
+#define BENCH_PREDICT_ROWS_H
+
+#include "bench/predict_profile.h"
+
+typedef struct predict_observation {
+    predict_work work;
+    double seconds;
+    int fold;
+} predict_observation;
+
+typedef struct predict_observations {
+    predict_observation *items;
+    size_t count;
+} predict_observations;
+
+/* Rows of Tandem that are ok, pipelined and of an operation that the model has. 0, or -1 when memory is short. */
+int predict_observe(const results_file *file, predict_observations *list);
+
+/* The sweep, or rows of reading where there is none, in the order of the working sets. 0, or -1 with the reason. */
+int predict_read_points(const results_file *file, double launch_s, predict_profile *profile,
+                        file_error *error);
+
+/* Median of the pipelined launches; 0 where none was measured. */
+double predict_launch(const results_file *file);
+
+/* Speed of copies from the host; NaN where none was measured. */
+double predict_link(const results_file *file);
+
+#endif

@@ -1,0 +1,513 @@
+/* `tandem predict`: its formulas by hand, a device that is made from the model and found again, workloads, refusals. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <cjson/cJSON.h>
+
+#include "bench/predict_fit.h"
+#include "bench/predict_run.h"
+#include "bench/random_fill.h"
+#include "tests/support/test_folder.h"
+#include "tests/support/test_program.h"
+
+static const char program[] = TANDEM_BINARY_DIR "/bin/tandem";
+
+static void is_near(double value, double expected, double share) {
+    if (!(fabs(value - expected) <= share * fabs(expected)))
+        fail_msg("%.10g, expected %.10g", value, expected);
+}
+
+/* ---- formulas -------------------------------------------------------------------------------------- */
+
+static void formulas_by_hand(void **state) {
+    predict_prices prices = {1000, 1, 1, 360, 1, 0.1};
+    (void)state;
+    is_near(predict_bandwidth(1e6, 1e-6, 1e12), 5e11, 1e-12);
+    is_near(predict_kv_bytes(32, 8, 128, 2), 131072, 0);
+    is_near(predict_decode_bound(4, 1e12, 16e9, 0.5e9), 4e12 / 18e9, 1e-12);
+    is_near(predict_what_if(0.8, 2), 1 / 0.6, 1e-12);
+    is_near(predict_what_if(1, 0.5), 0.5, 1e-12);
+    is_near(predict_turning_batch(1e15, 2, 2e12), 500, 1e-12);
+    is_near(predict_spill_s(30e9, 24e9, 25e9), 0.24, 1e-12);
+    assert_true(predict_spill_s(24e9, 24e9, NAN) == 0);
+    is_near(predict_cost_per_second(&prices), 1000 / 31557600.0 + 1e-5, 1e-12);
+    is_near(predict_break_even_price(&prices, 2, 2 * (1000 / 31557600.0 + 1e-5)), 1000, 1e-9);
+    assert_true(isnan(predict_break_even_price(&prices, 2, 1.9e-5)));
+    prices.use = 0.5;
+    prices.pue = 1.5;
+    is_near(predict_cost_per_second(&prices), 2000 / 31557600.0 + 1.5e-5, 1e-12);
+    prices.price = NAN;
+    is_near(predict_cost_per_second(&prices), 1.5e-5, 1e-12);
+    prices.tariff = NAN;
+    assert_true(isnan(predict_cost_per_second(&prices)));
+}
+
+static void the_pareto_front(void **state) {
+    const double seconds[] = {1, 2, 3, 2};
+    const double costs[] = {9, 5, 6, 5};
+    const double unknown[] = {NAN, NAN, NAN, NAN};
+    (void)state;
+    assert_true(predict_is_pareto(seconds, costs, 4, 0));
+    assert_true(predict_is_pareto(seconds, costs, 4, 1));
+    assert_false(predict_is_pareto(seconds, costs, 4, 2));
+    assert_true(predict_is_pareto(seconds, costs, 4, 3));
+    assert_true(predict_is_pareto(seconds, unknown, 4, 0));
+    assert_false(predict_is_pareto(seconds, unknown, 4, 1));
+}
+
+static void a_fit_finds_its_factors_beside_a_disturbed_row(void **state) {
+    fit_equation equations[20];
+    double factors[FIT_MAX_TERMS];
+    (void)state;
+    for (int i = 0; i < 20; i++) {
+        const double x = 1 + i;
+        equations[i] = (fit_equation){{x, 1 / x, x * x}, 0.5, 0.5 + 2 * x + 3 / x};
+    }
+    equations[7].target *= 3;
+    fit_factors(equations, 20, 3, factors);
+    is_near(factors[0], 2, 0.01);
+    is_near(factors[1], 3, 0.03);
+    assert_true(factors[2] >= 0 && factors[2] < 0.01);
+}
+
+/* ---- a device made from the model -------------------------------------------------------------------- */
+
+#define LAUNCH 4e-6
+#define RATE 200e9
+
+static double speed_at(double set) {
+    return set <= 1e6 ? 400e9 : set <= 16e6 ? 100e9 : 40e9;
+}
+
+static double product_s(double m, double n, double k) {
+    return LAUNCH + 3e-6 + 2 * m * n * k / RATE * (1 + 8 / m + 4 / n + 20 / k);
+}
+
+/* Streams: 2 us, 40 and 20 GB/s in main memory; 1 us, 80 and 50 GB/s in caches. */
+static double stream_s(double reads, double writes) {
+    const double set = reads + writes;
+    return LAUNCH +
+           (set > 16e6 ? 2e-6 + reads / 40e9 + writes / 20e9 : 1e-6 + reads / 80e9 + writes / 50e9);
+}
+
+static cJSON *add_row(cJSON *rows, const char *suite, const char *name, const char *dtype,
+                      double seconds, double flops, double bytes) {
+    cJSON *const row = cJSON_CreateObject();
+    cJSON_AddStringToObject(row, "suite", suite);
+    cJSON_AddStringToObject(row, "case", name);
+    cJSON_AddStringToObject(row, "impl", "tandem");
+    cJSON_AddStringToObject(row, "dtype", dtype);
+    cJSON_AddStringToObject(row, "mode", "pipelined");
+    cJSON_AddStringToObject(row, "packing", "inside");
+    cJSON_AddStringToObject(row, "status", "ok");
+    cJSON_AddItemToObject(row, "raw_s", cJSON_CreateDoubleArray(&seconds, 1));
+    cJSON_AddNumberToObject(row, "median_s", seconds);
+    if (flops > 0)
+        cJSON_AddNumberToObject(row, "flops", flops);
+    if (bytes > 0)
+        cJSON_AddNumberToObject(row, "bytes", bytes);
+    cJSON_AddItemToArray(rows, row);
+    return row;
+}
+
+static void add_product(cJSON *rows, double m, double n, double k) {
+    char name[64];
+    snprintf(name, sizeof name, "f32 %.0fx%.0fx%.0f nn", m, n, k);
+    cJSON *const row = add_row(rows, "gemm", name, "f32", product_s(m, n, k), 2 * m * n * k,
+                               4 * (m * k + k * n + m * n));
+    cJSON *const shape = cJSON_AddObjectToObject(row, "shape");
+    cJSON_AddNumberToObject(shape, "m", m);
+    cJSON_AddNumberToObject(shape, "n", n);
+    cJSON_AddNumberToObject(shape, "k", k);
+}
+
+static void add_sweep(cJSON *rows, double set) {
+    char name[64];
+    const double bytes = set < 1e6 ? 1e6 : set;
+    snprintf(name, sizeof name, "sweep read %.0f", set);
+    cJSON *const row =
+        add_row(rows, "memory", name, "f32", LAUNCH + bytes / speed_at(set), 0, bytes);
+    cJSON_AddNumberToObject(cJSON_AddObjectToObject(row, "shape"), "bytes", set);
+    cJSON_AddNumberToObject(cJSON_AddObjectToObject(row, "metrics"), "level",
+                            set <= 1e6    ? 1
+                            : set <= 16e6 ? 2
+                                          : 0);
+}
+
+static void add_stream(cJSON *rows, const char *loop, double array, int reads, int writes) {
+    char name[64];
+    snprintf(name, sizeof name, "%s %.0f", loop, array);
+    cJSON *const row = add_row(rows, "memory", name, "f32", stream_s(reads * array, writes * array),
+                               0, (reads + writes) * array);
+    cJSON_AddNumberToObject(cJSON_AddObjectToObject(row, "shape"), "bytes", array);
+}
+
+static cJSON *device_json(void) {
+    static const double sides[] = {64, 100, 256, 400, 512, 1000, 1024, 2048};
+    cJSON *const root = cJSON_CreateObject();
+    cJSON_AddStringToObject(root, "schema", "tandem-bench/1");
+    cJSON *const device = cJSON_AddObjectToObject(root, "device");
+    cJSON_AddStringToObject(device, "name", "made");
+    cJSON_AddNumberToObject(device, "global_bytes", 1e9);
+    cJSON *const rows = cJSON_AddArrayToObject(root, "results");
+    add_row(rows, "launch", "kernel", "f32", LAUNCH, 0, 0);
+    for (int i = 0; i < 25; i++)
+        add_sweep(rows, 1e4 * pow(1.5, i));
+    for (int i = 0; i < 40; i++) {
+        const uint64_t bits = random_bits(3, (uint64_t)i);
+        add_product(rows, sides[bits % 8], sides[bits >> 8 & 7], sides[bits >> 16 & 7]);
+    }
+    for (int i = 0; i < 7; i++) {
+        const double array = 3e5 * pow(2.5, i);
+        add_stream(rows, "copy", array, 1, 1);
+        add_stream(rows, "triad", array, 2, 1);
+        add_stream(rows, "read", array, 1, 0);
+        add_stream(rows, "write", array, 0, 1);
+    }
+    return root;
+}
+
+/* The file, and its text where that is wanted. */
+static void make_device(results_file *file, char **text) {
+    static char *kept;
+    file_error error;
+    cJSON *const root = device_json();
+    free(kept);
+    kept = cJSON_PrintUnformatted(root);
+    if (results_read_text("made", kept, strlen(kept), file, &error) != 0)
+        fail_msg("%s", error.text);
+    if (text != NULL)
+        *text = kept;
+    cJSON_Delete(root);
+}
+
+static const predict_class *class_of(const predict_profile *profile, const char *key) {
+    for (size_t i = 0; i < profile->class_count; i++) {
+        if (strcmp(profile->classes[i].key, key) == 0)
+            return &profile->classes[i];
+    }
+    fail_msg("there is no class '%s'", key);
+    return NULL;
+}
+
+static void a_device_of_the_model_is_found_again(void **state) {
+    static predict_profile profile;
+    results_file file;
+    file_error error;
+    int level = -1;
+    (void)state;
+    make_device(&file, NULL);
+    assert_int_equal(predict_profile_fit(&file, &profile, &error), 0);
+    is_near(profile.launch_s, LAUNCH, 1e-9);
+    is_near(predict_read_speed(&profile, 3e5, &level), 400e9, 1e-6);
+    assert_int_equal(level, 1);
+    is_near(predict_read_speed(&profile, 8e6, &level), 100e9, 1e-6);
+    assert_int_equal(level, 2);
+    is_near(predict_read_speed(&profile, 5e9, &level), 40e9, 1e-6);
+    assert_int_equal(level, 0);
+    const predict_class *const products = class_of(&profile, "gemm f32 inside");
+    static const double terms[] = {1, 8, 4, 20};
+    for (int t = 0; t < 4; t++)
+        is_near(products->terms[t] * RATE / products->peak, terms[t], 0.05);
+    is_near(products->terms[4], 3e-6, 0.05);
+    const predict_class *const streams = class_of(&profile, "stream");
+    is_near(streams->moves[REGIME_MAIN][0], 2e-6, 0.05);
+    is_near(1 / streams->moves[REGIME_MAIN][1], 40e9, 0.01);
+    is_near(1 / streams->moves[REGIME_MAIN][2], 20e9, 0.01);
+    is_near(1 / streams->moves[REGIME_LAST_CACHE][1], 80e9, 0.01);
+    is_near(1 / streams->moves[REGIME_LAST_CACHE][2], 50e9, 0.01);
+    assert_true(profile.held_out >= 40 && profile.error < 0.01);
+    assert_true(profile.error > 0); /* nobody predicts rounding */
+    is_near(profile.capacity_bytes, 1e9, 0);
+    results_file_release(&file);
+}
+
+static predict_work product(double m, double n, double k, const char *dtype, const char *packing) {
+    predict_work work = {.dtype = dtype, .m = m, .n = n, .k = k, .flops = 2 * m * n * k};
+    work.read_bytes = work.working_set = 4 * (m * k + k * n + m * n);
+    predict_product_key(work.key, m, n, dtype, packing);
+    return work;
+}
+
+static void what_was_not_measured_is_refused(void **state) {
+    static predict_profile profile;
+    results_file file;
+    file_error error;
+    predict_estimate estimate;
+    (void)state;
+    make_device(&file, NULL);
+    assert_int_equal(predict_profile_fit(&file, &profile, &error), 0);
+    predict_work work = product(300, 700, 900, "f32", "inside");
+    assert_int_equal(predict_time(&profile, &work, &estimate, &error), 0);
+    is_near(estimate.seconds, product_s(300, 700, 900), 0.01);
+    work = product(300, 700, 900, "f32", "prepacked"); /* by the rows with B packed inside */
+    assert_int_equal(predict_time(&profile, &work, &estimate, &error), 0);
+    assert_string_equal(estimate.key, "gemm f32 inside");
+    work = product(300, 700, 900, "bf16", "inside");
+    assert_int_equal(predict_time(&profile, &work, &estimate, &error), -1);
+    assert_string_equal(error.text, "made has 0 rows of 'gemm bf16 inside', and 4 are needed");
+    work = product(1, 700, 900, "f32", "inside");
+    assert_int_equal(predict_time(&profile, &work, &estimate, &error), -1);
+    assert_non_null(strstr(error.text, "gemv f32 inside"));
+    work = product(20000, 20000, 20000, "f32", "inside");
+    assert_int_equal(predict_time(&profile, &work, &estimate, &error), -1);
+    assert_non_null(strstr(error.text, "were not tested"));
+    work = product(2048, 2048, 17, "f32", "inside");
+    assert_int_equal(predict_time(&profile, &work, &estimate, &error), -1);
+    assert_non_null(strstr(error.text, "a side of 17 was not tested"));
+    results_file_release(&file);
+}
+
+static void the_bandwidth_scale_is_of_main_memory(void **state) {
+    static predict_profile profile;
+    results_file file;
+    file_error error;
+    predict_estimate estimate;
+    (void)state;
+    make_device(&file, NULL);
+    assert_int_equal(predict_profile_fit(&file, &profile, &error), 0);
+    profile.bandwidth_scale = 2;
+    predict_work work = {.m = NAN, .n = NAN, .k = NAN, .flops = NAN, .read_bytes = 8e7};
+    snprintf(work.key, sizeof work.key, "stream");
+    work.working_set = 8e7;
+    assert_int_equal(predict_time(&profile, &work, &estimate, &error), 0);
+    is_near(estimate.seconds, LAUNCH + 2e-6 + 8e7 / 80e9, 0.01);
+    work.read_bytes = work.working_set = 8e6;
+    assert_int_equal(predict_time(&profile, &work, &estimate, &error), 0);
+    is_near(estimate.seconds, LAUNCH + 1e-6 + 8e6 / 80e9, 0.01);
+    results_file_release(&file);
+}
+
+static void a_file_without_memory_rows_is_no_profile(void **state) {
+    static const char text[] = "{\"schema\":\"tandem-bench/1\",\"results\":[]}";
+    static predict_profile profile;
+    results_file file;
+    file_error error;
+    (void)state;
+    assert_int_equal(results_read_text("bare", text, sizeof text - 1, &file, &error), 0);
+    assert_int_equal(predict_profile_fit(&file, &profile, &error), -1);
+    assert_non_null(strstr(error.text, "bare has no rows of reading memory"));
+    results_file_release(&file);
+}
+
+/* ---- workloads ------------------------------------------------------------------------------------- */
+
+static void built_in_workloads_have_their_weights(void **state) {
+    static predict_workload workload;
+    const workload_settings plain = {0, 0, NULL};
+    const workload_settings small = {4, 100, "w4"};
+    file_error error;
+    (void)state;
+    assert_int_equal(predict_workload_read("llama-3-8b-decode", &plain, &workload, &error), 0);
+    /* 32 · 4096 · (6144 + 4096 + 28672 + 14336) and the vocabulary: 7.505e9 numbers of two bytes. */
+    is_near(workload.weight_bytes, 2.0 * (32.0 * 4096 * 53248 + 128256.0 * 4096), 1e-12);
+    is_near(workload.kv_bytes, 131072.0 * 1024, 1e-12);
+    assert_true(workload.tokens == 1);
+    assert_int_equal(predict_workload_read("llama-3-8b-decode", &small, &workload, &error), 0);
+    is_near(workload.weight_bytes, (0.5 + 2.0 / 32) * (32.0 * 4096 * 53248 + 128256.0 * 4096),
+            1e-12);
+    is_near(workload.kv_bytes, 131072.0 * 400, 1e-12);
+    assert_true(workload.tokens == 4);
+    assert_string_equal(workload.operations[0].work.key, "gemv w4 prepacked");
+    assert_int_equal(predict_workload_read("llama-3-8b-prefill", &plain, &workload, &error), 0);
+    assert_true(workload.tokens == 512);
+    is_near(workload.operations[1].work.flops, 32 * 2.0 * 512 * 512 * 128, 1e-12);
+    assert_int_equal(predict_workload_read("bert-base", &plain, &workload, &error), 0);
+    is_near(workload.weight_bytes, 4 * 12 * 768.0 * (2304 + 768 + 3072 + 3072), 1e-12);
+    assert_int_equal(predict_workload_read("digits", &plain, &workload, &error), 0);
+    is_near(workload.weight_bytes, 4.0 * (64 * 256 + 256 * 256 + 256 * 10), 1e-12);
+}
+
+static void workload_refused(const char *from, const char *to, const char *sentence) {
+    static const char valid[] =
+        "{\"schema\":\"tandem-workload/1\",\"name\":\"w\",\"tokens\":\"batch\",\"operations\":["
+        "{\"op\":\"gemm\",\"name\":\"g\",\"m\":\"2*batch\",\"n\":64,\"k\":64,\"dtype\":\"f32\"},"
+        "{\"op\":\"stream\",\"name\":\"s\",\"reads\":\"context*4\",\"writes\":4}]}";
+    static predict_workload workload;
+    const workload_settings plain = {0, 0, NULL};
+    char text[1024];
+    char path[TEST_PATH];
+    file_error error;
+    const char *const place = strstr(valid, from);
+    assert_non_null(place);
+    snprintf(text, sizeof text, "%.*s%s%s", (int)(place - valid), valid, to, place + strlen(from));
+    test_file_write(test_folder_path(path, "w.json"), text, strlen(text));
+    const int status = predict_workload_read(path, &plain, &workload, &error);
+    if (sentence == NULL)
+        assert_int_equal(status, 0);
+    else if (status == 0 || strstr(error.text, sentence) == NULL)
+        fail_msg("'%s' for '%s' gave: %s", to, from, status == 0 ? "nothing" : error.text);
+}
+
+static void workloads_that_are_none(void **state) {
+    (void)state;
+    workload_refused("\"w\"", "\"w\"", NULL);
+    workload_refused("workload/1", "workload/2", "its schema is 'tandem-workload/2'");
+    workload_refused("\"2*batch\"", "\"2*bunch\"", "operation 1: member \"m\" is no size");
+    workload_refused("\"2*batch\"", "\"2**batch\"", "member \"m\" is no size");
+    workload_refused("\"2*batch\"", "-1", "member \"m\" is no size");
+    workload_refused("\"2*batch\"", "0", "member \"m\" is 0, not a whole number");
+    workload_refused("\"2*batch\"", "1.5", "member \"m\" is 1.5, not a whole number");
+    workload_refused("\"n\":64,", "", "member \"n\" is missing");
+    workload_refused("\"f32\"", "\"f33\"", "the dtype 'f33' is none of f32|");
+    workload_refused("\"op\":\"stream\"", "\"op\":\"sort\"",
+                     "operation 2: the op 'sort' is none of");
+    workload_refused("\"reads\":\"context*4\",\"writes\":4", "\"reads\":0,\"writes\":0",
+                     "it neither reads nor writes");
+    workload_refused("\"operations\"", "\"operation\"", "\"operations\" is no list");
+    workload_refused("}]}", "}", "it is no JSON");
+}
+
+/* ---- runs ------------------------------------------------------------------------------------------ */
+
+/* 100 bytes a token on the sheet of the L4 (300 GB/s): by hand. */
+static void a_datasheet_gives_the_bound(void **state) {
+    static predict_workload workload;
+    static predict_profile profile;
+    static predict_run run;
+    const workload_settings plain = {0, 0, NULL};
+    const predict_prices prices = {NAN, 4, 0.5, NAN, 1, NAN};
+    file_error error;
+    (void)state;
+    predict_profile_from_sheet(datasheet_find("L4"), &profile);
+    assert_int_equal(predict_workload_read("llama-3-8b-decode", &plain, &workload, &error), 0);
+    predict_run_fill(&run, &profile, &workload, NAN, &prices);
+    assert_int_equal(run.refused, 0);
+    assert_int_equal(run.limiter, LIMIT_MEMORY);
+    is_near(run.decode_bound, 300e9 / (workload.weight_bytes + workload.kv_bytes), 1e-9);
+    assert_true(run.tokens_per_s < run.decode_bound && run.tokens_per_s > 0.99 * run.decode_bound);
+    is_near(run.turning_batch, 121e12 * 2 / (2 * 300e9), 1e-9);
+    is_near(run.joules, 72 * run.seconds, 1e-12);
+    assert_true(run.spill_s == 0 && isnan(run.cost));
+    /* Twice the bandwidth, half the time; what the formula says too, as all is bound by memory. */
+    const double seconds = run.seconds;
+    profile.bandwidth_scale = 2;
+    predict_run_fill(&run, &profile, &workload, NAN, &prices);
+    is_near(run.seconds, seconds / 2, 1e-9);
+    is_near(run.what_if, 2, 1e-9);
+    /* 64 times as many sequences: their keys and values do not fit. */
+    const workload_settings many = {64, 8192, NULL};
+    profile.bandwidth_scale = 1;
+    assert_int_equal(predict_workload_read("llama-3-8b-decode", &many, &workload, &error), 0);
+    predict_run_fill(&run, &profile, &workload, 25e9, &prices);
+    is_near(run.spill_s, (run.needed_bytes - 0.95 * 24e9) / 25e9, 1e-9);
+    assert_int_equal(run.limiter, LIMIT_CAPACITY);
+}
+
+/* Two products and a stream, where memory takes three times as long as arithmetic at the start. */
+static void the_limiter_turns_where_it_should(void **state) {
+    static predict_workload workload;
+    static predict_profile profile;
+    static predict_run run;
+    const predict_prices prices = {NAN, 4, 0.5, NAN, 1, NAN};
+    (void)state;
+    predict_profile_from_sheet(datasheet_find("L4"), &profile);
+    workload = (predict_workload){.tokens = NAN, .batch = 1, .operation_count = 1};
+    workload_operation *const only = &workload.operations[0];
+    only->count = 5;
+    only->work = product(1000, 1000, 1000, "f32", "inside");
+    only->work.read_bytes = 3 * 300e9 * (2e9 / 30.3e12); /* three times the arithmetic */
+    predict_run_fill(&run, &profile, &workload, NAN, &prices);
+    assert_int_equal(run.limiter, LIMIT_MEMORY);
+    is_near(run.operations[0].turn, 3, 1e-9);
+    is_near(run.turn, 3, 1e-6);
+    is_near(run.seconds, 15 * 2e9 / 30.3e12, 1e-9);
+    only->work.read_bytes /= 6;
+    predict_run_fill(&run, &profile, &workload, NAN, &prices);
+    assert_int_equal(run.limiter, LIMIT_COMPUTE);
+    is_near(run.turn, 0.5, 1e-6);
+}
+
+/* ---- the program ----------------------------------------------------------------------------------- */
+
+static test_program_result run_program(const char *arguments, int exit_code) {
+    test_program_result result = test_program_run(program, arguments, NULL, 60);
+    if (result.exit_code != exit_code)
+        fail_msg("tandem %s gave %d\n%s%s", arguments, result.exit_code, result.output,
+                 result.errors);
+    return result;
+}
+
+static void the_program_keeps_measured_and_promised_apart(void **state) {
+    char path[TEST_PATH];
+    char words[600];
+    results_file file;
+    char *text = NULL;
+    (void)state;
+    make_device(&file, &text);
+    test_file_write(test_folder_path(path, "made.json"), text, strlen(text));
+    results_file_release(&file);
+    snprintf(words, sizeof words,
+             "predict --workload digits --batch 1024 --weights f32 --profiles %s,sheet:RTX-4090 "
+             "--price 500,1600 --tariff 0.3 --power 50,450",
+             path);
+    /* The output layer has ten columns, and no such product was measured. */
+    test_program_result result = run_program(words, 1);
+    assert_non_null(strstr(result.output, "made.json"));
+    assert_non_null(strstr(result.output, "rows kept out of the fit"));
+    assert_non_null(strstr(result.output, "nothing was measured"));
+    assert_non_null(strstr(result.output, "refused: output layer"));
+    test_program_release(&result);
+    snprintf(words, sizeof words, "predict --workload bert-base --json - --profiles %s", path);
+    result = run_program(words, 0);
+    cJSON *const root = cJSON_Parse(result.output);
+    const cJSON *const first = cJSON_GetArrayItem(cJSON_GetObjectItem(root, "predictions"), 0);
+    const cJSON *const up = cJSON_GetArrayItem(cJSON_GetObjectItem(first, "operations"), 4);
+    assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(up, "name")), "up");
+    is_near(cJSON_GetObjectItem(up, "call_s")->valuedouble, product_s(128, 3072, 768), 0.01);
+    assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(up, "limiter")), "compute");
+    cJSON_Delete(root);
+    test_program_release(&result);
+}
+
+static void wrong_words(void **state) {
+    static const struct {
+        const char *words;
+        int exit_code;
+        const char *sentence;
+    } rows[] = {
+        {"predict", 2, "--workload and --profiles are needed"},
+        {"predict --workload digits --profiles sheet:Voodoo", 1, "no datasheet of 'Voodoo'"},
+        {"predict --workload nothing.json --profiles sheet:L4", 1, "nothing.json"},
+        {"predict --workload digits --profiles /nowhere.json", 1, "/nowhere.json"},
+        {"predict --workload digits --profiles sheet:L4,", 2, "empty or too long"},
+        {"predict --workload digits --profiles sheet:L4 --price x", 2, "--price does not take 'x'"},
+        {"predict --workload digits --profiles sheet:L4,sheet:T4,sheet:A10 --price 1,2", 2,
+         "--price has 2 numbers"},
+        {"predict --workload digits --profiles sheet:L4 --weights q8", 1, "the dtype 'q8'"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        test_program_result result = run_program(rows[i].words, rows[i].exit_code);
+        if (strstr(result.errors, rows[i].sentence) == NULL)
+            fail_msg("tandem %s said: %s", rows[i].words, result.errors);
+        test_program_release(&result);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(formulas_by_hand),
+        cmocka_unit_test(the_pareto_front),
+        cmocka_unit_test(a_fit_finds_its_factors_beside_a_disturbed_row),
+        cmocka_unit_test(a_device_of_the_model_is_found_again),
+        cmocka_unit_test(what_was_not_measured_is_refused),
+        cmocka_unit_test(the_bandwidth_scale_is_of_main_memory),
+        cmocka_unit_test(a_file_without_memory_rows_is_no_profile),
+        cmocka_unit_test(built_in_workloads_have_their_weights),
+        cmocka_unit_test(workloads_that_are_none),
+        cmocka_unit_test(a_datasheet_gives_the_bound),
+        cmocka_unit_test(the_limiter_turns_where_it_should),
+        cmocka_unit_test(the_program_keeps_measured_and_promised_apart),
+        cmocka_unit_test(wrong_words),
+    };
+    return cmocka_run_group_tests(tests, test_folder_make, test_folder_remove);
+}
