@@ -1,6 +1,7 @@
 /* The driver itself, its devices and their contexts. */
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
@@ -330,8 +331,15 @@ CUresult cuCtxPushCurrent_v2(CUcontext context) {
     if (state != CUDA_SUCCESS) {
         return state;
     }
-    if (context == nullptr) {
-        return CUDA_ERROR_INVALID_CONTEXT;
+    sim_objects &sim = sim_get();
+    {
+        const std::lock_guard<std::mutex> held(sim.lock);
+        const auto is_it = [context](const std::unique_ptr<CUctx_st> &each) {
+            return each.get() == context && each->retained > 0;
+        };
+        if (std::none_of(sim.contexts.begin(), sim.contexts.end(), is_it)) {
+            return CUDA_ERROR_INVALID_CONTEXT;
+        }
     }
     current_contexts.push_back(context);
     return CUDA_SUCCESS;

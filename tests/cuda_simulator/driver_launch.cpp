@@ -1,4 +1,5 @@
 /* Modules, functions and launches. */
+#include <algorithm>
 #include <cstdio>
 
 #include "tests/cuda_simulator/driver_state.h"
@@ -90,7 +91,7 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule handle, const char *
         found = std::make_shared<CUfunc_st>();
         found->kernel = kernel;
         found->context = context;
-        found->dynamic_limit = static_cast<int>(sim_machine_get().shared_default());
+        found->asked_for = -1;
         found->static_bytes = 0;
         sim_get().functions.add(found);
     }
@@ -108,6 +109,18 @@ static CUresult function_of(CUfunction handle, CUcontext *context,
     }
     *function = sim_get().functions.find(handle);
     return *function != nullptr ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+/* Bytes of shared memory that a block may have, what the kernel declares included. */
+static size_t shared_limit(const CUfunc_st &function) {
+    const sim_machine &machine = sim_machine_get();
+    return function.asked_for < 0 ? machine.shared_default() : machine.shared_most();
+}
+
+static size_t dynamic_limit(const CUfunc_st &function) {
+    return function.asked_for < 0
+               ? shared_limit(function) - static_cast<size_t>(function.static_bytes)
+               : static_cast<size_t>(function.asked_for);
 }
 
 static int threads_of(const tandem_sim_kernel *kernel) {
@@ -140,7 +153,7 @@ CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfuncti
         *value = sim_machine_get().architecture();
         return CUDA_SUCCESS;
     case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
-        *value = function->dynamic_limit;
+        *value = static_cast<int>(dynamic_limit(*function));
         return CUDA_SUCCESS;
     default:
         return CUDA_ERROR_INVALID_VALUE;
@@ -156,10 +169,11 @@ CUresult cuFuncSetAttribute(CUfunction handle, CUfunction_attribute attribute, i
     }
     switch (attribute) {
     case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
-        if (value < 0 || static_cast<size_t>(value) > sim_machine_get().shared_most()) {
+        if (value < 0 || static_cast<size_t>(value) + static_cast<size_t>(function->static_bytes) >
+                             sim_machine_get().shared_most()) {
             return CUDA_ERROR_INVALID_VALUE;
         }
-        function->dynamic_limit = value;
+        function->asked_for = value;
         return CUDA_SUCCESS;
     case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
         return CUDA_SUCCESS;
@@ -261,6 +275,19 @@ bool each_pointer(const prepared_launch &prepared, const char *what, Check check
     return true;
 }
 
+CUresult code_of(sim_outcome outcome) {
+    switch (outcome) {
+    case SIM_DONE:
+        return CUDA_SUCCESS;
+    case SIM_ILLEGAL_ADDRESS:
+        return CUDA_ERROR_ILLEGAL_ADDRESS;
+    case SIM_MISALIGNED_ADDRESS:
+        return CUDA_ERROR_MISALIGNED_ADDRESS;
+    default:
+        return CUDA_ERROR_LAUNCH_FAILED;
+    }
+}
+
 CUresult execute(const prepared_launch &prepared, sim_worker &worker) {
     if (!each_pointer(prepared, "is not in memory of the device",
                       [](CUdeviceptr at) { return sim_memory_holds(at, 1); })) {
@@ -270,8 +297,7 @@ CUresult execute(const prepared_launch &prepared, sim_worker &worker) {
     prepared.function->static_bytes = static_cast<int>(worker.static_bytes());
     if (outcome != SIM_DONE) {
         sim_log("%s", worker.message().c_str());
-        return outcome == SIM_ILLEGAL_ADDRESS ? CUDA_ERROR_ILLEGAL_ADDRESS
-                                              : CUDA_ERROR_LAUNCH_FAILED;
+        return code_of(outcome);
     }
     return each_pointer(prepared, "was written behind its end", sim_memory_unharmed)
                ? CUDA_SUCCESS
@@ -302,9 +328,8 @@ CUresult check_shape(const CUlaunchConfig *c, const CUfunc_st &function) {
         return refuse(CUDA_ERROR_INVALID_VALUE, kernel->name,
                       "the blocks do not have the size that the kernel requires");
     }
-    if (c->sharedMemBytes > static_cast<unsigned>(function.dynamic_limit.load()) ||
-        c->sharedMemBytes + static_cast<size_t>(function.static_bytes.load()) >
-            sim_machine_get().shared_most()) {
+    if (c->sharedMemBytes > dynamic_limit(function) ||
+        c->sharedMemBytes + static_cast<size_t>(function.static_bytes) > shared_limit(function)) {
         return refuse(CUDA_ERROR_INVALID_VALUE, kernel->name,
                       "more dynamic shared memory than the function allows");
     }
@@ -361,7 +386,9 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction handle, void **par
     }
     launch.kernel = function->kernel;
     launch.dynamic_bytes = c->sharedMemBytes;
-    launch.static_limit = sim_machine_get().shared_default();
+    /* What the kernel declares shows when it runs first: the launch fails then. */
+    launch.static_limit = std::min(sim_machine_get().shared_default(),
+                                   shared_limit(*function) - launch.dynamic_bytes);
     prepared->function = function;
     prepared->context = context;
     keep_parameters(prepared.get(), parameters);

@@ -175,8 +175,8 @@ template <typename T> class sim_handles {
 struct CUfunc_st {
     const tandem_sim_kernel *kernel;
     CUcontext context;
-    std::atomic<int> dynamic_limit; /* bytes of dynamic shared memory that a launch may ask for */
-    std::atomic<int> static_bytes;  /* declared, as far as runs have shown */
+    std::atomic<int> asked_for;    /* bytes of dynamic shared memory that launches were allowed; -1: the usual */
+    std::atomic<int> static_bytes; /* declared, as far as runs have shown */
 };
 
 struct CUmod_st {

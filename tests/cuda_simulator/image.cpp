@@ -9,6 +9,7 @@ namespace {
 constexpr uint32_t fat_magic = 0xba55ed50u;
 constexpr char stand_in_magic[] = "TDM-STAND-IN\n";
 constexpr uint16_t kind_ptx = 1, kind_elf = 2;
+constexpr int first_architecture = 75; /* of the images that the names stand in for */
 
 template <typename T> T number(const unsigned char *at) {
     T value;
@@ -52,6 +53,9 @@ std::string sim_image_read(const void *data, int architecture, sim_image *image,
     const unsigned char *const bytes = static_cast<const unsigned char *>(data);
     *is_image = true;
     if (strncmp(static_cast<const char *>(data), stand_in_magic, sizeof stand_in_magic - 1) == 0) {
+        if (architecture < first_architecture) {
+            return "the image stands in for code of compute_75 and later";
+        }
         image->named = true;
         const char *line = static_cast<const char *>(data) + sizeof stand_in_magic - 1;
         while (*line != '\0') {

@@ -284,6 +284,13 @@ void tandem_sim_fail_address(const char *format, ...) {
     sim_worker_running->fail(SIM_ILLEGAL_ADDRESS, text);
 }
 
+void tandem_sim_fail_misaligned(const void *p, size_t bytes) {
+    char text[128];
+    snprintf(text, sizeof text, "an access of %zu bytes at %p, which is no multiple of them", bytes,
+             p);
+    sim_worker_running->fail(SIM_MISALIGNED_ADDRESS, text);
+}
+
 /* ---- launches ---- */
 
 sim_outcome sim_worker_state::run(const sim_launch &wanted) {

@@ -25,7 +25,8 @@ struct sim_launch {
 enum sim_outcome {
     SIM_DONE,
     SIM_LAUNCH_FAILED,
-    SIM_ILLEGAL_ADDRESS
+    SIM_ILLEGAL_ADDRESS,
+    SIM_MISALIGNED_ADDRESS
 };
 
 class sim_worker_state;

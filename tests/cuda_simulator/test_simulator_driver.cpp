@@ -12,6 +12,7 @@ extern "C" {
 }
 
 #include "tests/cuda_simulator/driver_state.h"
+#include "tests/cuda_simulator/image.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #define HAS_FENCES 0
@@ -63,8 +64,22 @@ static void use_dynamic(int *out, long bytes) {
 }
 TANDEM_SIM_REGISTER(use_dynamic, "use_dynamic", 0, 0, 0, 0);
 
+static void declare_a_kilobyte(int *out) {
+    static const char site = 0;
+    out[0] = static_cast<char *>(tandem_sim_shared(&site, 1024)) != nullptr;
+}
+TANDEM_SIM_REGISTER(declare_a_kilobyte, "declare_a_kilobyte", 0, 0, 0, 0);
+
+static void read_words(int *data, long first) {
+    char *const at = reinterpret_cast<char *>(data) + first;
+    tandem_sim_aligned(at, 16);
+    at[0] = 1;
+}
+TANDEM_SIM_REGISTER(read_words, "read_words", 0, 0, 0, 0);
+
 static const char stand_in[] =
-    "TDM-STAND-IN\nadd\nadd_in_pairs\nonly_on_10\nhang\ntake_blob\nuse_dynamic\nof_no_text\n";
+    "TDM-STAND-IN\nadd\nadd_in_pairs\nonly_on_10\nhang\ntake_blob\nuse_dynamic\n"
+    "declare_a_kilobyte\nread_words\nof_no_text\n";
 
 /* ---- a device for each test ---- */
 
@@ -325,6 +340,57 @@ static void dynamic_shared_memory_is_limited(void **) {
     assert_int_equal(r.read()[0], 7);
 }
 
+/* Of one block: 48 KiB, or 227 for who asks, and what the kernel declares counts. */
+static void declared_shared_memory_counts(void **) {
+    const unsigned kilobyte = 1024;
+    {
+        const rig r; /* nobody knows of it before the first run */
+        OK(r.launch("declare_a_kilobyte", 1, 1, 48 * kilobyte, r.data));
+        assert_int_equal(cuStreamSynchronize(r.stream), CUDA_ERROR_LAUNCH_FAILED);
+    }
+    const rig r;
+    const CUfunction f = r.function("declare_a_kilobyte");
+    const CUfunction_attribute most = CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+    int bytes = 0;
+    OK(r.launch("declare_a_kilobyte", 1, 1, 47 * kilobyte, r.data));
+    assert_int_equal(r.read()[0], 1);
+    OK(cuFuncGetAttribute(&bytes, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, f));
+    assert_int_equal(bytes, kilobyte);
+    OK(cuFuncGetAttribute(&bytes, most, f));
+    assert_int_equal(bytes, 47 * kilobyte);
+    assert_int_equal(r.launch("declare_a_kilobyte", 1, 1, 47 * kilobyte + 1, r.data),
+                     CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(cuFuncSetAttribute(f, most, 227 * kilobyte), CUDA_ERROR_INVALID_VALUE);
+    OK(cuFuncSetAttribute(f, most, 226 * kilobyte));
+    OK(r.launch("declare_a_kilobyte", 1, 1, 226 * kilobyte, r.data));
+    assert_int_equal(r.launch("declare_a_kilobyte", 1, 1, 226 * kilobyte + 1, r.data),
+                     CUDA_ERROR_INVALID_VALUE);
+    OK(cuStreamSynchronize(r.stream));
+}
+
+static void misaligned_accesses_lose_the_device(void **) {
+    const rig r;
+    OK(r.launch("read_words", 1, 1, 0, r.data, 16L));
+    OK(cuStreamSynchronize(r.stream));
+    OK(r.launch("read_words", 1, 1, 0, r.data, 8L));
+    assert_int_equal(cuStreamSynchronize(r.stream), CUDA_ERROR_MISALIGNED_ADDRESS);
+}
+
+static void only_living_contexts_are_entered(void **) {
+    CUcontext context = nullptr, popped = nullptr;
+    OK(cuInit(0));
+    OK(cuDevicePrimaryCtxRetain(&context, 0));
+    OK(cuCtxPushCurrent_v2(context));
+    OK(cuCtxPopCurrent_v2(&popped));
+    assert_true(popped == context);
+    assert_int_equal(cuCtxPopCurrent_v2(&popped), CUDA_ERROR_INVALID_CONTEXT);
+    OK(cuDevicePrimaryCtxRelease_v2(0));
+    assert_int_equal(cuCtxPushCurrent_v2(context), CUDA_ERROR_INVALID_CONTEXT);
+    assert_int_equal(cuCtxPushCurrent_v2(nullptr), CUDA_ERROR_INVALID_CONTEXT);
+    CUctx_st stranger;
+    assert_int_equal(cuCtxPushCurrent_v2(&stranger), CUDA_ERROR_INVALID_CONTEXT);
+}
+
 static void entries_are_found_where_they_fit(void **) {
     const rig r;
     CUfunction found = nullptr;
@@ -382,6 +448,15 @@ static void images_must_fit(void **) {
     }
     assert_int_equal(cuModuleLoadDataEx(&module, "no image of any kind", 0, nullptr, nullptr),
                      CUDA_ERROR_INVALID_IMAGE);
+}
+
+/* No image of the library is for a device before compute capability 7.5, so no stand-in is either. */
+static void stand_ins_are_for_devices_of_images(void **) {
+    sim_image image;
+    bool is_image = false;
+    assert_true(sim_image_read(stand_in, 75, &image, &is_image).empty());
+    assert_false(sim_image_read(stand_in, 70, &image, &is_image).empty());
+    assert_true(is_image);
 }
 
 static void memory_runs_out(void **) {
@@ -505,8 +580,12 @@ int main() {
         cmocka_unit_test(wrong_shapes_are_refused),
         cmocka_unit_test(parameters_are_taken_at_the_call),
         cmocka_unit_test(dynamic_shared_memory_is_limited),
+        cmocka_unit_test(declared_shared_memory_counts),
+        cmocka_unit_test(misaligned_accesses_lose_the_device),
+        cmocka_unit_test(only_living_contexts_are_entered),
         cmocka_unit_test(entries_are_found_where_they_fit),
         cmocka_unit_test(images_must_fit),
+        cmocka_unit_test(stand_ins_are_for_devices_of_images),
         cmocka_unit_test(memory_runs_out),
         cmocka_unit_test(pinned_memory_is_known),
         cmocka_unit_test(host_functions_may_not_call),
