@@ -122,7 +122,7 @@ static void print_cases(const compare_report *report, FILE *file) {
     for (size_t i = 0; i < all->case_count; i++) {
         const compare_case *const item = &all->cases[i];
         table_cell(table, "%s", item->row->suite);
-        table_cell(table, "%s", item->row->case_name);
+        table_cell(table, "%s%s", item->row->case_name, compare_setting_text(item->setting));
         table_cell(table, "%s", item->row->impl);
         table_cell(table, "%s %s", item->row->mode == NULL ? "" : item->row->mode,
                    item->row->packing == NULL ? "" : item->row->packing);
@@ -260,7 +260,9 @@ static void add_cases_json(cJSON *root, const compare_table *table) {
         const compare_case *const source = &table->cases[i];
         cJSON *const item = cJSON_CreateObject();
         results_put_text(item, "suite", source->row->suite);
+        static const char *const settings[] = {NULL, "default", "best"};
         results_put_text(item, "case", source->row->case_name);
+        results_put_text(item, "setting", settings[source->setting]);
         results_put_text(item, "impl", source->row->impl);
         results_put_text(item, "dtype", source->row->dtype);
         results_put_text(item, "mode", source->row->mode);

@@ -16,6 +16,11 @@ const char *compare_device_name(const compare_column *column) {
     return name == NULL ? "unnamed device" : name;
 }
 
+const char *compare_setting_text(compare_setting setting) {
+    static const char *const texts[] = {"", " (default setting)", " (best setting)"};
+    return texts[setting];
+}
+
 int compare_add_columns(compare_table *table, const results_file *file) {
     for (size_t device = 0; device < file->device_count; device++) {
         if (table->column_count == COMPARE_MAX_COLUMNS)
@@ -33,6 +38,7 @@ int compare_add_columns(compare_table *table, const results_file *file) {
 
 typedef struct placed_row {
     const results_row *row;
+    compare_setting setting;
     size_t column;
     size_t place; /* column by column, as the files have them */
 } placed_row;
@@ -43,20 +49,47 @@ static int order_texts(const char *left, const char *right) {
     return strcmp(left, right);
 }
 
-static int order_shapes(const results_figures *left, const results_figures *right) {
-    if (left->count != right->count)
-        return left->count < right->count ? -1 : 1;
-    for (size_t i = 0; i < left->count; i++) {
-        const int keys = strcmp(left->items[i].key, right->items[i].key);
-        const double a = left->items[i].value;
-        const double b = right->items[i].value;
-        if (keys != 0 || a < b || a > b || isnan(a) != isnan(b))
-            return keys != 0 ? keys : a < b || (isnan(a) && !isnan(b)) ? -1 : 1;
+/* Index of the first figure from `from` on that tells cases apart: a setting does not. */
+static size_t next_figure(const results_figures *figures, size_t from, compare_setting setting) {
+    static const char *const settings[] = {"width", "unroll", "items", "ahead"};
+    for (; from < figures->count && setting != SETTING_ONLY; from++) {
+        size_t i = 0;
+        while (i < 4 && strcmp(figures->items[from].key, settings[i]) != 0)
+            i++;
+        if (i == 4)
+            break;
     }
-    return 0;
+    return from;
 }
 
-static int order_identities(const results_row *a, const results_row *b) {
+static int order_figures(const results_figure *left, const results_figure *right) {
+    const int keys = strcmp(left->key, right->key);
+    const double a = left->value;
+    const double b = right->value;
+    if (keys != 0)
+        return keys;
+    if (isnan(a) || isnan(b))
+        return !isnan(a) - !isnan(b);
+    return (a > b) - (a < b);
+}
+
+static int order_shapes(const results_figures *left, const results_figures *right,
+                        compare_setting setting) {
+    size_t l = next_figure(left, 0, setting);
+    size_t r = next_figure(right, 0, setting);
+    while (l < left->count && r < right->count) {
+        const int order = order_figures(&left->items[l], &right->items[r]);
+        if (order != 0)
+            return order;
+        l = next_figure(left, l + 1, setting);
+        r = next_figure(right, r + 1, setting);
+    }
+    return (l < left->count) - (r < right->count);
+}
+
+static int order_identities(const placed_row *left, const placed_row *right) {
+    const results_row *const a = left->row;
+    const results_row *const b = right->row;
     const char *const texts[][2] = {
         {a->suite, b->suite}, {a->case_name, b->case_name}, {a->impl, b->impl},
         {a->dtype, b->dtype}, {a->mode, b->mode},           {a->packing, b->packing},
@@ -66,30 +99,45 @@ static int order_identities(const results_row *a, const results_row *b) {
         if (order != 0)
             return order;
     }
-    return order_shapes(&a->shape, &b->shape);
+    if (left->setting != right->setting)
+        return left->setting < right->setting ? -1 : 1;
+    return order_shapes(&a->shape, &b->shape, left->setting);
 }
 
 static int order_rows(const void *left, const void *right) {
     const placed_row *const a = left;
     const placed_row *const b = right;
-    const int order = order_identities(a->row, b->row);
+    const int order = order_identities(a, b);
     return order != 0 ? order : (a->place > b->place) - (a->place < b->place);
+}
+
+static void place_row(placed_row *rows, size_t *count, const results_row *row, size_t column) {
+    const int is_default = results_figure_value(&row->metrics, "setting_default") > 0;
+    const int is_best = results_figure_value(&row->metrics, "setting_best") > 0;
+    if (strcmp(row->impl, "tandem-again") == 0)
+        return;
+    if (is_default || !is_best) {
+        rows[*count] =
+            (placed_row){row, is_default ? SETTING_DEFAULT : SETTING_ONLY, column, *count};
+        (*count)++;
+    }
+    if (is_best) {
+        rows[*count] = (placed_row){row, SETTING_BEST, column, *count};
+        (*count)++;
+    }
 }
 
 static placed_row *place_rows(const compare_table *table, size_t *count) {
     size_t all = 0;
     for (size_t c = 0; c < table->column_count; c++)
-        all += table->columns[c].file->row_count;
+        all += 2 * table->columns[c].file->row_count;
     placed_row *const rows = malloc((all + 1) * sizeof *rows);
     *count = 0;
     for (size_t c = 0; rows != NULL && c < table->column_count; c++) {
         const results_file *const file = table->columns[c].file;
         for (size_t i = 0; i < file->row_count; i++) {
-            const results_row *const row = &file->rows[i];
-            if (row->device == table->columns[c].device && strcmp(row->impl, "tandem-again") != 0) {
-                rows[*count] = (placed_row){row, c, *count};
-                (*count)++;
-            }
+            if (file->rows[i].device == table->columns[c].device)
+                place_row(rows, count, &file->rows[i], c);
         }
     }
     if (rows != NULL)
@@ -185,6 +233,7 @@ static int fill_case(compare_table *table, compare_case *item, const placed_row 
                      size_t count) {
     int have = 0;
     item->row = rows[0].row;
+    item->setting = rows[0].setting;
     for (size_t c = 0; c < COMPARE_MAX_COLUMNS; c++)
         clear_cell(&item->cells[c]);
     for (size_t begin = 0; begin < count;) {
@@ -219,7 +268,7 @@ static int fill_cases(compare_table *table, const placed_row *rows, size_t count
     size_t cases = 0;
     for (size_t begin = 0; places != NULL && begin < count; cases++) {
         size_t end = begin + 1;
-        while (end < count && order_identities(rows[begin].row, rows[end].row) == 0)
+        while (end < count && order_identities(&rows[begin], &rows[end]) == 0)
             end++;
         places[cases] = (case_place){begin, end - begin, rows[begin].place};
         begin = end;

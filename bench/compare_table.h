@@ -1,6 +1,7 @@
 /*
  * Results of several devices side by side: rows that measure the same (suite, case, implementation, dtype, shape, mode, packing)
- * become one case with a cell for each device.
+ * become one case with a cell for each device. Of kernels with settings the default one is compared with the default one, and the
+ * best with the best, whatever they are.
  */
 #ifndef BENCH_COMPARE_TABLE_H
 #define BENCH_COMPARE_TABLE_H
@@ -38,8 +39,16 @@ typedef struct compare_cell {
     speed_ratio ratio; /* to the first column */
 } compare_cell;
 
+/* Rows of kernels that were measured with several settings name the default and the fastest one, which differ between devices. */
+typedef enum compare_setting {
+    SETTING_ONLY,
+    SETTING_DEFAULT,
+    SETTING_BEST
+} compare_setting;
+
 typedef struct compare_case {
     const results_row *row; /* for the names */
+    compare_setting setting;
     compare_cell cells[COMPARE_MAX_COLUMNS];
 } compare_case;
 
@@ -79,6 +88,9 @@ int compare_above_sheet(const compare_cell *cell);
 
 /* The greater of its shares, NaN where there is none. */
 double compare_share(const compare_cell *cell);
+
+/* "" or " (best setting)" …, to stand behind the case's name. */
+const char *compare_setting_text(compare_setting setting);
 
 /* Name of the column's device, never NULL. */
 const char *compare_device_name(const compare_column *column);

@@ -419,6 +419,38 @@ static void several_devices_and_repeated_rows(void **state) {
     cJSON_Delete(root);
 }
 
+/* The best setting of one device is the default of the other, which so has one row for both. */
+static void settings_are_compared_by_what_they_are(void **state) {
+    char path[TEST_PATH];
+    (void)state;
+    for (int second = 0; second < 2; second++) {
+        cJSON *const root = plan_json(&plain);
+        cJSON *const rows = cJSON_GetObjectItem(root, "results");
+        for (int i = 0; i < 2 - second; i++) {
+            file_plan plan = plain;
+            plan.seed = 50 + (uint64_t)i;
+            add_row(rows, &plan, "memory", "triad", "f32", i == 0 ? 2e-3 : 1e-3, 0, 1e9);
+            cJSON *const row = cJSON_GetArrayItem(rows, 4 + i);
+            cJSON_AddNumberToObject(cJSON_GetObjectItem(row, "shape"), "unroll", 1 + 3 * i);
+            cJSON *const metrics = cJSON_AddObjectToObject(row, "metrics");
+            cJSON_AddNumberToObject(metrics, i == 0 ? "setting_default" : "setting_best", 1);
+            if (second)
+                cJSON_AddNumberToObject(metrics, "setting_best", 1);
+        }
+        char *const text = cJSON_PrintUnformatted(root);
+        test_file_write(test_folder_path(path, second ? "b.json" : "a.json"), text, strlen(text));
+        free(text);
+        cJSON_Delete(root);
+    }
+    cJSON *const root = run_json("");
+    assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(root, "cases")), 6);
+    assert_string_equal(verdict_of(root, 4), "SAME"); /* default and default */
+    assert_string_equal(verdict_of(root, 5), "SLOWER");
+    const cJSON *const last = cJSON_GetArrayItem(cJSON_GetObjectItem(root, "cases"), 5);
+    assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(last, "setting")), "best");
+    cJSON_Delete(root);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_planted_shift_is_found_and_its_absence_too),
@@ -434,6 +466,7 @@ int main(void) {
         cmocka_unit_test(work_that_is_counted_otherwise_has_no_ratio),
         cmocka_unit_test(files_that_cannot_be_used),
         cmocka_unit_test(several_devices_and_repeated_rows),
+        cmocka_unit_test(settings_are_compared_by_what_they_are),
     };
     return cmocka_run_group_tests(tests, test_folder_make, test_folder_remove);
 }
