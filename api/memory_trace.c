@@ -296,7 +296,7 @@ tdm_status tdm_pool_trace_start(tdm_pool *pool, const tdm_memory_trace_options *
     created->write = options->write;
     created->user = options->user;
     created->file = -1;
-    created->listener = (tdm_pool_listener){.event = record, .user = created};
+    created->listener = (tdm_pool_listener){.event = record, .user = created, .timed = true};
     pthread_mutex_init(&created->lock, NULL);
     pthread_cond_init(&created->wake, NULL);
     created->capacity = 2;

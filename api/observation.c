@@ -57,9 +57,16 @@ static void count_free(void *user, const tdm_slab_view *slab, const tdm_range_vi
         report->largest_free = range->bytes;
 }
 
+/* The counters are behind where several threads work the pool. */
+static void catch_up(const tdm_observation *observation) {
+    if (observation->pool)
+        tdm_pool_catch_up(observation->pool);
+}
+
 void tdm_observation_report(const tdm_observation *observation, tdm_memory_report *report) {
     tdm_statistic_values values;
     const uint64_t *const tallies = &values.words[(size_t)4 * TDM_COUNTERS];
+    catch_up(observation);
     tdm_statistic_read(observation->statistics->shared, LONG_MAX, &values);
 #define REPORT(name) report->name = counter_of(&values, TDM_COUNTER_##name);
     TDM_COUNTER_LIST(REPORT)
@@ -79,6 +86,7 @@ int tdm_observation_tags(const tdm_observation *observation, tdm_memory_tag_usag
                          int capacity) {
     tdm_memory_tag_usage one;
     int count = 0;
+    catch_up(observation);
     while (tdm_statistic_read_tag(observation->statistics->shared, count, LONG_MAX, &one)) {
         if (count < capacity)
             usage[count] = one;

@@ -7,110 +7,54 @@
 #define SETTLE_LIMIT 16
 /* Less than this pending is never too much. */
 #define CROWDED_BYTES (UINT64_C(64) << 20)
+/* More than this free in a branch, beside that share of what lives in it, is for all. */
+#define PLENTY_BYTES (UINT64_C(1) << 20)
+#define PLENTY_SHARE 8
+/* A slab moves with so many live blocks at most; and so many ranges are looked at for one. */
+#define MOVED_BLOCKS 2048
+#define MOVED_LOOKS 8
+/* Numbers of lives that a branch takes at once. */
+#define LIVES_AT_ONCE 64
 /* Rounds of relief for one allocation, whatever the upstream says. */
 #define RELIEF_LIMIT 64
 
-/* ---- lock and listeners ------------------------------------------------------------------------ */
-
-static inline void relax(void) {
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
-
-/* Pauses before a waiter tries again: at first, where threads have met lately, and at most before it sleeps. */
-#define SHORT_WAIT 16
-#define LONG_WAIT 512
-#define LONGEST_WAIT 16384
-/* Operations without meeting another thread after which waits are short again. */
-#define CROWD_MEMORY 1000
-
-/*
- * Handing the lock over costs as much as tens of operations, for the lines of the pool move to the other core. Where two threads
- * work the pool at the same time, each had better do many operations in a row: waits are long then, and the lock is not asked
- * for meanwhile.
- */
-void tdm_pool_lock(tdm_pool *pool) {
-    if (pthread_mutex_trylock(&pool->lock) == 0) {
-        const int crowd = atomic_load_explicit(&pool->crowd, memory_order_relaxed);
-        if (crowd)
-            atomic_store_explicit(&pool->crowd, crowd - 1, memory_order_relaxed);
-        return;
-    }
-    const bool crowded = atomic_load_explicit(&pool->crowd, memory_order_relaxed) != 0;
-    for (int wait = crowded ? LONG_WAIT : SHORT_WAIT; wait <= LONGEST_WAIT; wait *= 4) {
-        for (int i = 0; i < wait; i++)
-            relax();
-        if (pthread_mutex_trylock(&pool->lock) == 0) {
-            atomic_store_explicit(&pool->crowd, CROWD_MEMORY, memory_order_relaxed);
-            return;
-        }
-    }
-    pthread_mutex_lock(&pool->lock);
-    atomic_store_explicit(&pool->crowd, CROWD_MEMORY, memory_order_relaxed);
-}
-
-void tdm_pool_unlock(tdm_pool *pool) {
-    if (pool->leaving)
-        tdm_pool_let_go(pool);
-    pthread_mutex_unlock(&pool->lock);
-}
-
-void tdm_pool_listen(tdm_pool *pool, tdm_pool_listener *listener) {
-    tdm_pool_lock(pool);
-    pthread_mutex_lock(&pool->marks_lock);
-    listener->next = pool->listeners;
-    pool->listeners = listener;
-    pthread_mutex_unlock(&pool->marks_lock);
-    tdm_pool_unlock(pool);
-}
-
-void tdm_pool_unlisten(tdm_pool *pool, tdm_pool_listener *listener) {
-    tdm_pool_lock(pool);
-    pthread_mutex_lock(&pool->marks_lock);
-    tdm_pool_listener **link = &pool->listeners;
-    while (*link && *link != listener)
-        link = &(*link)->next;
-    if (*link)
-        *link = listener->next;
-    pthread_mutex_unlock(&pool->marks_lock);
-    tdm_pool_unlock(pool);
-}
-
-void tdm_pool_tell(const tdm_pool *pool, tdm_pool_event event) {
-    for (const tdm_pool_listener *each = pool->listeners; each; each = each->next)
-        each->event(each->user, &event);
-}
+/* ---- events ------------------------------------------------------------------------------------ */
 
 /* Bytes of a live block's range, with its red zones. */
 static uint64_t range_bytes(const tdm_block *block) {
     return block->size + block->pool->zone_before + block->pool->zone_after;
 }
 
+static void fill_event(tdm_pool_event *event, const tdm_block *block, tdm_pool_event_kind kind,
+                       uint32_t stream) {
+    event->kind = kind;
+    event->stream = stream;
+    event->life = block->life;
+    event->requested = block->requested;
+    event->bytes = range_bytes(block);
+    event->tag = block->tag;
+}
+
 tdm_pool_event tdm_block_event(const tdm_block *block, tdm_pool_event_kind kind, uint32_t stream) {
-    return (tdm_pool_event){.kind = kind,
-                            .stream = stream,
-                            .life = block->life,
-                            .requested = block->requested,
-                            .bytes = range_bytes(block),
-                            .tag = block->tag};
+    tdm_pool_event event = {.slab_bytes = 0};
+    fill_event(&event, block, kind, stream);
+    return event;
 }
 
 /* Tell an event of a block of the slab, after it happened. */
-static void tell_in_slab(const tdm_pool *pool, tdm_pool_event event, const tdm_slab *slab) {
-    event.slab_bytes = slab->bytes;
-    event.slab_live = slab->live_bytes;
+static void tell_in_slab(tdm_pool *pool, tdm_pool_event *event, const tdm_slab *slab) {
+    event->slab_bytes = slab->bytes;
+    event->slab_live = slab->live_bytes;
+    event->pending = 0;
     for (int i = 0; i < TDM_ARENAS; i++)
-        event.pending += pool->counters[i].pending;
-    tdm_pool_tell(pool, event);
+        event->pending += pool->counters[i].pending;
+    tdm_pool_tell_event(pool, event);
 }
 
 /* ---- finding memory ---------------------------------------------------------------------------- */
 
 typedef struct request {
-    tdm_pool *pool;
+    tdm_pool *pool; /* the branch it asks, locked */
     uint64_t bytes, units;
     uint32_t stream;
     tdm_arena arena;
@@ -151,11 +95,62 @@ static tdm_block *find_any(const request *r) {
     return range;
 }
 
+/* ---- other branches ------------------------------------------------------------------------------ */
+
+static void ask_next(request *r, tdm_pool *branch) {
+    tdm_pool_unlock(r->pool);
+    r->pool = branch;
+    tdm_pool_lock(branch);
+    tdm_pool_take_back(branch);
+}
+
+/* Does so much lie free in the branch that others had better use it before they grow? */
+static bool has_plenty(const tdm_pool *pool) {
+    const tdm_arena_counters *const small = &pool->counters[TDM_ARENA_SMALL];
+    return small->ready > small->allocated / PLENTY_SHARE + PLENTY_BYTES;
+}
+
+/* A slab of another branch that had better be the own one's: one that nobody uses, or the one with the largest free range
+ * where there is plenty. NULL where there is none. */
+static tdm_slab *spare_slab(const request *r, const tdm_pool *other) {
+    for (tdm_slab *slab = other->idle_oldest; slab; slab = slab->idle_next)
+        if (slab->arena == TDM_ARENA_SMALL && slab->bytes >= r->bytes && !slab->pending_ranges)
+            return slab;
+    if (!has_plenty(other))
+        return NULL;
+    const tdm_block *const range =
+        tdm_index_top(&other->free[TDM_ARENA_SMALL][TDM_LANE_READY], MOVED_LOOKS);
+    return range && range->size >= r->bytes && range->slab->live_blocks <= MOVED_BLOCKS
+               ? range->slab
+               : NULL;
+}
+
+/* Before a branch grows it takes slabs over. */
+static tdm_block *find_nearby(const request *r) {
+    tdm_pool *const home = r->pool;
+    tdm_block *range = NULL;
+    for (int i = 0; i < TDM_POOL_BRANCHES && !range; i++) {
+        tdm_pool *const other = tdm_pool_branch(home->root, i);
+        if (!other || other == home || !tdm_pool_trylock(other))
+            continue;
+        tdm_pool_take_back(other);
+        tdm_slab *const slab = spare_slab(r, other);
+        if (slab)
+            tdm_slab_move(slab, home);
+        tdm_pool_unlock(other);
+        if (slab)
+            range = find_ready(r);
+    }
+    return range;
+}
+
+/* ---- the ladder ---------------------------------------------------------------------------------- */
+
 /* Free memory of any kind, then that which is being freed, then what idle slabs make room for. */
 static tdm_status scrape(request *r, tdm_status status, tdm_block **range) {
     tdm_pool *const pool = r->pool;
     *range = find_any(r);
-    if (*range || r->bytes > pool->budget)
+    if (*range || r->bytes > tdm_pool_budget(pool))
         return *range ? TDM_OK : status;
     uint64_t rounds = tdm_pool_pending_edges(pool);
     while (!*range && rounds-- && tdm_pool_wait_once(pool))
@@ -167,6 +162,28 @@ static tdm_status scrape(request *r, tdm_status status, tdm_block **range) {
         return TDM_OK;
     tdm_pool_release_idle(pool, 0);
     return tdm_pool_grow(pool, r->bytes, range);
+}
+
+/* The same with every branch; the one that was asked first grows. */
+static tdm_status scrape_all(request *r, tdm_status status, tdm_block **range) {
+    tdm_pool *const home = r->pool;
+    status = scrape(r, status, range);
+    if (status == TDM_OK || !tdm_pool_branched(home) || r->bytes > tdm_pool_budget(home))
+        return status;
+    for (int i = 0; i < TDM_POOL_BRANCHES; i++) {
+        tdm_pool *const other = tdm_pool_branch(home->root, i);
+        if (!other || other == home)
+            continue;
+        ask_next(r, other);
+        tdm_pool_wait_all(other);
+        *range = find_any(r);
+        if (*range)
+            return TDM_OK;
+        tdm_pool_release_idle(other, 0);
+    }
+    ask_next(r, home);
+    *range = find_any(r);
+    return *range ? TDM_OK : tdm_pool_grow(home, r->bytes, range);
 }
 
 /* The last rung: somebody else makes room, with the pool unlocked. */
@@ -190,7 +207,7 @@ static tdm_status beg(request *r, tdm_status status, tdm_block **range) {
         }
         status = tdm_pool_grow(pool, r->bytes, range);
         if (status != TDM_OK)
-            status = scrape(r, status, range);
+            status = scrape_all(r, status, range);
     }
     return status;
 }
@@ -198,10 +215,12 @@ static tdm_status beg(request *r, tdm_status status, tdm_block **range) {
 /* Is more pending than live? Then a stream is ordered behind another's work rather than that the pool grows with the depth of
  * their queues. */
 static bool crowded(const tdm_pool *pool) {
-    uint64_t pending = 0;
-    for (int i = 0; i < TDM_ARENAS; i++)
+    uint64_t pending = 0, live = 0;
+    for (int i = 0; i < TDM_ARENAS; i++) {
         pending += pool->counters[i].pending;
-    return pending > CROWDED_BYTES && pending > pool->stats.allocated;
+        live += pool->counters[i].allocated;
+    }
+    return pending > CROWDED_BYTES && pending > live;
 }
 
 static bool worth_trying(const request *r, tdm_status status) {
@@ -209,50 +228,68 @@ static bool worth_trying(const request *r, tdm_status status) {
            r->bytes <= r->pool->upstream.max_allocation;
 }
 
-static tdm_status find_memory(request *r, tdm_block **range) {
+/* What can be used without taking native memory, waiting or ordering streams behind each other's work. */
+static tdm_block *find_cached(const request *r) {
     tdm_pool *const pool = r->pool;
-    *range = NULL;
-    if (!pool->upstream.direct) {
-        *range = find_ready(r);
-        if (!*range) {
-            pool->upstream.poll(pool->upstream.user);
-            tdm_pool_settle(pool, SETTLE_LIMIT);
-            *range = find_ready(r);
-        }
-        if (!*range && crowded(pool))
-            *range = find_any_in(r, r->arena);
-        if (*range) {
-            pool->stats.reuses++;
-            return TDM_OK;
-        }
+    tdm_block *range = find_ready(r);
+    if (range)
+        return range;
+    tdm_pool_take_back(pool);
+    pool->upstream.poll(pool->upstream.user);
+    tdm_pool_settle(pool, SETTLE_LIMIT);
+    range = find_ready(r);
+    if (!range && tdm_pool_branched(pool) && r->arena == TDM_ARENA_SMALL)
+        range = find_nearby(r);
+    return range;
+}
+
+static tdm_status find_memory(request *r, tdm_block **range) {
+    const bool direct = r->pool->upstream.direct;
+    *range = direct ? NULL : find_cached(r);
+    if (!*range && !direct && crowded(r->pool))
+        *range = find_any_in(r, r->arena);
+    if (*range) {
+        r->pool->stats.reuses++;
+        return TDM_OK;
     }
-    tdm_status status = pool->upstream.direct ? tdm_pool_grow_single(pool, r->bytes, range)
-                                              : tdm_pool_grow(pool, r->bytes, range);
+    tdm_status status = direct ? tdm_pool_grow_single(r->pool, r->bytes, range)
+                               : tdm_pool_grow(r->pool, r->bytes, range);
     if (status == TDM_OK || !worth_trying(r, status))
         return status;
     r->slow = true;
-    const uint64_t native = pool->stats.native_allocations;
-    if (!pool->upstream.direct)
-        status = scrape(r, status, range);
+    const uint64_t native = r->pool->stats.native_allocations;
+    const tdm_pool *const home = r->pool;
+    if (!direct)
+        status = scrape_all(r, status, range);
     TDM_TRY(beg(r, status, range));
-    pool->stats.retries++;
-    if (pool->stats.native_allocations == native)
-        pool->stats.reuses++;
-    tdm_pool_tell(pool, (tdm_pool_event){
-                            .kind = TDM_POOL_EVENT_RETRY, .stream = r->stream, .bytes = r->bytes});
+    r->pool->stats.retries++;
+    if (r->pool != home || r->pool->stats.native_allocations == native)
+        r->pool->stats.reuses++;
+    tdm_pool_tell(
+        r->pool,
+        (tdm_pool_event){.kind = TDM_POOL_EVENT_RETRY, .stream = r->stream, .bytes = r->bytes});
     return TDM_OK;
 }
 
 /* ---- allocation and release -------------------------------------------------------------------- */
 
-static void begin_life(tdm_block *block, uint64_t requested) {
+/* Branches take numbers by the dozen. */
+static uint64_t next_life(tdm_pool *pool) {
+    if (pool->life == pool->lives_end) {
+        pool->life = atomic_fetch_add(&pool->shared->lives, LIVES_AT_ONCE);
+        pool->lives_end = pool->life + LIVES_AT_ONCE;
+    }
+    return ++pool->life;
+}
+
+static void begin_life(tdm_pool *pool, tdm_block *block, uint64_t requested) {
     block->state = TDM_RANGE_LIVE;
     atomic_store_explicit(&block->references, 1, memory_order_relaxed);
     block->uses = block->as.inline_uses;
     block->use_count = 0;
     block->use_capacity = TDM_INLINE_USES;
     block->requested = requested;
-    block->life = ++block->pool->lives;
+    block->life = next_life(pool);
     block->tag = tdm_memory_tag();
     block->debug = NULL;
 }
@@ -262,6 +299,7 @@ static void count_in(tdm_pool *pool, const tdm_block *block) {
     tdm_arena_counters *const arena = &pool->counters[block->slab->arena];
     const uint64_t bytes = block->size;
     block->slab->live_bytes += bytes;
+    block->slab->live_requested += block->requested;
     arena->requested += block->requested;
     arena->allocated += bytes;
     arena->live_blocks++;
@@ -282,6 +320,7 @@ static void count_out(tdm_pool *pool, const tdm_block *block) {
     tdm_arena_counters *const arena = &pool->counters[block->slab->arena];
     const uint64_t bytes = block->size;
     block->slab->live_bytes -= bytes;
+    block->slab->live_requested -= block->requested;
     arena->requested -= block->requested;
     arena->allocated -= bytes;
     arena->live_blocks--;
@@ -301,19 +340,29 @@ static void count_operation(tdm_pool *pool) {
 }
 
 static tdm_status take(request *r, size_t requested, tdm_block **block) {
-    tdm_pool *const pool = r->pool;
     tdm_block *range;
     TDM_TRY(find_memory(r, &range));
+    tdm_pool *const pool = r->pool;
     if (!pool->upstream.direct && !tdm_range_take(pool, range, r->bytes))
         return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "no host memory for a block");
-    begin_life(range, requested);
+    begin_life(pool, range, requested);
     count_in(pool, range);
     range->offset += pool->zone_before;
     range->size -= pool->zone_before + pool->zone_after;
-    if (pool->listeners)
-        tell_in_slab(pool, tdm_block_event(range, TDM_POOL_EVENT_ALLOC, r->stream), range->slab);
+    if (tdm_pool_told(pool)) {
+        tdm_pool_event local, *const event = tdm_pool_event_place(pool, &local);
+        fill_event(event, range, TDM_POOL_EVENT_ALLOC, r->stream);
+        tell_in_slab(pool, event, range->slab);
+    }
     *block = range;
     return TDM_OK;
+}
+
+static void count_failure(request *r, size_t requested) {
+    r->pool->stats.failures++;
+    tdm_pool_tell(r->pool, (tdm_pool_event){.kind = TDM_POOL_EVENT_FAILURE,
+                                            .stream = r->stream,
+                                            .requested = requested});
 }
 
 tdm_status tdm_pool_alloc(tdm_pool *pool, size_t bytes, uint32_t stream, tdm_block **block) {
@@ -323,27 +372,23 @@ tdm_status tdm_pool_alloc(tdm_pool *pool, size_t bytes, uint32_t stream, tdm_blo
                         bytes);
     const uint64_t wanted = (bytes ? bytes : 1) + pool->zone_before + pool->zone_after;
     const uint64_t rounded = (wanted + pool->unit - 1) & ~(pool->unit - 1);
-    request r = {.pool = pool,
-                 .bytes = rounded,
+    request r = {.bytes = rounded,
                  .units = rounded >> pool->unit_bits,
                  .stream = stream,
                  .arena = tdm_arena_of(rounded)};
-    tdm_pool_lock(pool);
-    pool->visited = 0;
-    tdm_status status = take(&r, bytes, block);
-    if (status != TDM_OK) {
-        status = tdm_pool_refuse(pool, status, bytes);
-        pool->stats.failures++;
-        tdm_pool_tell(
-            pool,
-            (tdm_pool_event){.kind = TDM_POOL_EVENT_FAILURE, .stream = stream, .requested = bytes});
-    } else if (!r.slow) {
-        count_operation(pool);
-    }
-    tdm_pool_unlock(pool);
-    if (status == TDM_OK && pool->upstream.debug)
+    r.pool = tdm_pool_lock_home(pool, r.arena);
+    r.pool->visited = 0;
+    const tdm_status status = take(&r, bytes, block);
+    if (status != TDM_OK)
+        count_failure(&r, bytes);
+    else if (!r.slow)
+        count_operation(r.pool);
+    tdm_pool_unlock(r.pool);
+    if (status != TDM_OK)
+        return tdm_pool_refuse(pool, status, bytes);
+    if (pool->upstream.debug)
         pool->upstream.debug->begin(pool->upstream.debug->user, *block);
-    return status;
+    return TDM_OK;
 }
 
 tdm_status tdm_pool_adopt(tdm_pool *pool, tdm_bk_memory *memory, size_t bytes, tdm_block **block) {
@@ -354,7 +399,7 @@ tdm_status tdm_pool_adopt(tdm_pool *pool, tdm_bk_memory *memory, size_t bytes, t
     tdm_slab *const slab = tdm_slab_new(pool, &form);
     if (slab) {
         *block = slab->first;
-        begin_life(*block, bytes);
+        begin_life(pool, *block, bytes);
     }
     tdm_pool_unlock(pool);
     return slab ? TDM_OK : tdm_fail(TDM_OUT_OF_HOST_MEMORY, "pool: no host memory for a block");
@@ -374,18 +419,42 @@ static void release_adopted(tdm_pool *pool, tdm_block *block) {
 /* The block's bytes become free; its edges are set. */
 static void give_back(tdm_pool *pool, tdm_block *block) {
     tdm_slab *const slab = block->slab;
-    tdm_pool_event event = {0};
-    if (pool->listeners)
-        event = tdm_block_event(block, TDM_POOL_EVENT_FREE, 0);
+    const bool told = tdm_pool_told(pool);
+    tdm_pool_event local, *const event = tdm_pool_event_place(pool, &local);
+    if (told)
+        fill_event(event, block, TDM_POOL_EVENT_FREE, 0);
     block->offset -= pool->zone_before;
     block->size += pool->zone_before + pool->zone_after;
     count_out(pool, block);
     if (!slab->single)
         tdm_range_free(pool, block);
-    if (pool->listeners)
+    if (told)
         tell_in_slab(pool, event, slab);
     if (slab->single)
         tdm_slab_release(pool, slab);
+}
+
+static void free_counted(tdm_pool *pool, tdm_block *block) {
+    pool->visited = 0;
+    give_back(pool, block);
+    count_operation(pool);
+}
+
+void tdm_pool_take_back(tdm_pool *pool) {
+    tdm_pool_returns *const returns = pool->returns;
+    if (!atomic_load_explicit(&returns->first, memory_order_relaxed))
+        return;
+    const uint64_t visited = pool->visited;
+    atomic_store_explicit(&returns->count, 0, memory_order_relaxed);
+    tdm_block *block = atomic_exchange_explicit(&returns->first, NULL, memory_order_acquire);
+    for (tdm_block *next; block; block = next) {
+        next = block->next;
+        if (tdm_slab_branch(block->slab) == pool)
+            free_counted(pool, block);
+        else
+            tdm_pool_put_back(block);
+    }
+    pool->visited = visited;
 }
 
 void tdm_block_release(tdm_block *block) {
@@ -402,11 +471,11 @@ void tdm_block_release(tdm_block *block) {
         tdm_edges_wait(block);
     if (debug)
         debug->end(debug->user, block);
-    tdm_pool_lock(pool);
-    pool->visited = 0;
-    give_back(pool, block);
-    count_operation(pool);
-    tdm_pool_unlock(pool);
+    tdm_pool *const branch = tdm_pool_lock_for(block);
+    if (!branch)
+        return;
+    free_counted(branch, block);
+    tdm_pool_unlock(branch);
 }
 
 /* ---- the pool itself --------------------------------------------------------------------------- */
@@ -414,10 +483,15 @@ void tdm_block_release(tdm_block *block) {
 tdm_status tdm_pool_create(const tdm_pool_upstream *upstream, tdm_pool **pool) {
     *pool = NULL;
     tdm_pool *const created = tdm_host_calloc(1, sizeof *created);
-    if (!created)
+    tdm_pool_shared *const shared = created ? tdm_host_calloc(1, sizeof *shared) : NULL;
+    if (!shared) {
+        tdm_host_free(created);
         return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "pool: no host memory for a pool");
+    }
+    created->root = created;
+    created->shared = shared;
+    created->returns = shared->returns;
     created->upstream = *upstream;
-    created->budget = upstream->budget;
     created->unit_bits = 8;
     while (UINT64_C(1) << created->unit_bits < upstream->alignment)
         created->unit_bits++;
@@ -426,9 +500,13 @@ tdm_status tdm_pool_create(const tdm_pool_upstream *upstream, tdm_pool **pool) {
         created->zone_before = upstream->debug->before;
         created->zone_after = upstream->debug->after;
     }
+    atomic_store(&shared->branches[0], created);
+    atomic_store(&shared->group.bound, upstream->budget);
     pthread_mutex_init(&created->lock, NULL);
-    pthread_mutex_init(&created->marks_lock, NULL);
-    pthread_cond_init(&created->released, NULL);
+    pthread_mutex_init(&shared->marks_lock, NULL);
+    pthread_mutex_init(&shared->tell_lock, NULL);
+    pthread_mutex_init(&shared->release_lock, NULL);
+    pthread_cond_init(&shared->released, NULL);
     *pool = created;
     return TDM_OK;
 }
@@ -437,53 +515,128 @@ void tdm_pool_destroy(tdm_pool *pool) {
     if (!pool)
         return;
     tdm_pool_trim(pool);
+    tdm_pool_branches_free(pool);
     tdm_headers_free(pool);
     pthread_mutex_destroy(&pool->lock);
-    pthread_mutex_destroy(&pool->marks_lock);
-    pthread_cond_destroy(&pool->released);
+    pthread_mutex_destroy(&pool->shared->marks_lock);
+    pthread_mutex_destroy(&pool->shared->tell_lock);
+    pthread_mutex_destroy(&pool->shared->release_lock);
+    pthread_cond_destroy(&pool->shared->released);
+    tdm_host_free(pool->shared);
     tdm_host_free(pool);
 }
 
+/* ---- statistics ---------------------------------------------------------------------------------- */
+
+static uint64_t settle_all(tdm_pool *pool) {
+    uint64_t ranges = 0, bytes = 0;
+    for (int i = 0; i < TDM_ARENAS; i++)
+        ranges += pool->counters[i].pending_ranges;
+    tdm_pool_settle(pool, ranges);
+    for (int i = 0; i < TDM_ARENAS; i++)
+        bytes += pool->counters[i].pending;
+    return bytes;
+}
+
+static void add_stats(tdm_memory_stats *sum, const tdm_memory_stats *of) {
+    sum->requested += of->requested;
+    sum->allocated += of->allocated;
+    sum->reserved += of->reserved;
+    sum->live_blocks += of->live_blocks;
+    sum->allocations += of->allocations;
+    sum->frees += of->frees;
+    sum->reuses += of->reuses;
+    sum->native_allocations += of->native_allocations;
+    sum->native_frees += of->native_frees;
+    sum->retries += of->retries;
+    sum->failures += of->failures;
+}
+
 void tdm_pool_stats(tdm_pool *pool, tdm_memory_stats *stats) {
-    tdm_pool_lock(pool);
+    tdm_pool_shared *const shared = pool->shared;
+    tdm_pool_lock_all(pool);
     pool->upstream.poll(pool->upstream.user);
-    uint64_t pending = 0;
-    for (int i = 0; i < TDM_ARENAS; i++)
-        pending += pool->counters[i].pending_ranges;
-    tdm_pool_settle(pool, pending);
     *stats = pool->stats;
-    stats->budget = pool->budget;
-    for (int i = 0; i < TDM_ARENAS; i++)
-        stats->pending += pool->counters[i].pending;
-    tdm_pool_unlock(pool);
+    stats->pending = settle_all(pool);
+    for (int i = 1; i < TDM_POOL_BRANCHES; i++) {
+        tdm_pool *const branch = tdm_pool_branch(pool, i);
+        if (!branch)
+            continue;
+        stats->pending += settle_all(branch);
+        add_stats(stats, &branch->stats);
+    }
+    if (tdm_pool_branched(pool)) {
+        stats->requested_peak = shared->levels.requested_peak;
+        stats->allocated_peak = shared->levels.allocated_peak;
+    }
+    stats->reserved_peak = atomic_load(&shared->reserved_peak);
+    stats->budget = tdm_pool_budget(pool);
+    tdm_pool_unlock_all(pool);
 }
 
 void tdm_pool_reset_peaks(tdm_pool *pool) {
-    tdm_pool_lock(pool);
+    tdm_pool_shared *const shared = pool->shared;
+    tdm_pool_lock_all(pool);
     pool->stats.requested_peak = pool->stats.requested;
     pool->stats.allocated_peak = pool->stats.allocated;
-    pool->stats.reserved_peak = pool->stats.reserved;
-    tdm_pool_unlock(pool);
+    shared->levels.requested_peak = shared->levels.requested;
+    shared->levels.allocated_peak = shared->levels.allocated;
+    atomic_store(&shared->reserved_peak, tdm_pool_reserved(pool));
+    tdm_pool_unlock_all(pool);
+}
+
+tdm_pool_totals tdm_pool_totals_now(tdm_pool *root) {
+    tdm_pool_totals sum = {.operations = 0};
+    tdm_pool_lock_all(root);
+    for (int i = 0; i < TDM_POOL_BRANCHES; i++) {
+        const tdm_pool *const branch = tdm_pool_branch(root, i);
+        const tdm_pool_totals of = branch ? branch->totals : (tdm_pool_totals){.operations = 0};
+        sum.requested_bytes += of.requested_bytes;
+        sum.allocated_bytes += of.allocated_bytes;
+        sum.freed_bytes += of.freed_bytes;
+        sum.splits += of.splits;
+        sum.joins += of.joins;
+        sum.operations += of.operations;
+        sum.visited += of.visited;
+        sum.visited_max = sum.visited_max > of.visited_max ? sum.visited_max : of.visited_max;
+    }
+    tdm_pool_unlock_all(root);
+    return sum;
+}
+
+/* ---- giving back --------------------------------------------------------------------------------- */
+
+/* Give idle slabs of all branches back while more than `keep` bytes are reserved, the frees that are pending waited for. */
+static uint64_t shrink(tdm_pool *root, uint64_t keep, bool waits) {
+    uint64_t released = 0;
+    tdm_pool_catch_up(root);
+    for (int i = 0; i < TDM_POOL_BRANCHES && tdm_pool_reserved(root) > keep; i++) {
+        tdm_pool *const branch = tdm_pool_branch(root, i);
+        if (!branch)
+            continue;
+        tdm_pool_lock(branch);
+        tdm_pool_take_back(branch);
+        if (waits)
+            tdm_pool_wait_all(branch);
+        released += tdm_pool_release_idle(branch, keep);
+        tdm_pool_unlock(branch);
+    }
+    return released;
 }
 
 void tdm_pool_set_budget(tdm_pool *pool, uint64_t bytes) {
-    tdm_pool_lock(pool);
-    pool->budget = bytes ? bytes : pool->upstream.budget;
-    if (pool->stats.reserved > pool->budget) {
-        tdm_pool_release_idle(pool, pool->budget);
-        if (pool->stats.reserved > pool->budget)
-            tdm_pool_wait_all(pool);
-        tdm_pool_release_idle(pool, pool->budget);
-    }
-    tdm_pool_unlock(pool);
+    const uint64_t budget = bytes ? bytes : pool->upstream.budget;
+    atomic_store(&pool->shared->group.bound, budget);
+    shrink(pool, budget, false);
+    shrink(pool, budget, true);
 }
 
 uint64_t tdm_pool_trim(tdm_pool *pool) {
+    const uint64_t others = tdm_pool_leaving(pool);
+    const uint64_t released = others + shrink(pool, 0, true);
+    uint64_t seen = 0;
     tdm_pool_lock(pool);
-    tdm_pool_wait_all(pool);
-    const uint64_t leaving = pool->leaving_bytes; // of other threads
-    const uint64_t released = leaving + tdm_pool_release_idle(pool, 0);
-    while (tdm_pool_await_release(pool)) {
+    while (tdm_pool_await_release(pool, &seen)) {
     }
     tdm_pool_unlock(pool);
     return released;

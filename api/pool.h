@@ -9,7 +9,9 @@
  *
  * Thread-safe throughout. Lock order: pool, then the leaf lock of the marks. With the pool locked it
  * calls the upstream's allocate, passed, gone and poll, and the listeners; with nothing locked its
- * release, wait and relieve, and the debug hooks.
+ * release, wait and relieve, and the debug hooks. Threads that work it at the same time get a
+ * branch each (pool_internal.h) for requests up to TDM_POOL_SMALL_LIMIT, which then meet no lock of
+ * others.
  */
 #ifndef TANDEM_API_POOL_H
 #define TANDEM_API_POOL_H

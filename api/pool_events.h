@@ -5,6 +5,7 @@
 #ifndef TANDEM_API_POOL_EVENTS_H
 #define TANDEM_API_POOL_EVENTS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef struct tdm_pool tdm_pool;
@@ -32,16 +33,25 @@ typedef struct tdm_pool_event {
     uint64_t slab_bytes, slab_live, pending;
 } tdm_pool_event;
 
-/* `event` runs with the pool locked, or with its marks locked for a USE: it must be short and must
- * not call the pool. The listener's memory is the caller's, and stays until it was removed. */
+/*
+ * `event` runs with the pool locked, or with its marks locked for a USE: it must be short and must not call the pool. The
+ * listener's memory is the caller's, and stays until it was removed.
+ *
+ * Where several threads work the pool at the same time, events are told some dozens of operations late, unless a listener is
+ * `timed`. Those of one block come in their order always, and tdm_pool_catch_up tells what is left.
+ */
 typedef struct tdm_pool_listener {
     void (*event)(void *user, const tdm_pool_event *event);
     void *user;
+    bool timed; /* it takes the time: each event is told at once, by one thread at a time */
     struct tdm_pool_listener *next;
 } tdm_pool_listener;
 
 /* Thread-safe; after tdm_pool_unlisten returned, no call is under way or comes later. */
 void tdm_pool_listen(tdm_pool *pool, tdm_pool_listener *listener);
 void tdm_pool_unlisten(tdm_pool *pool, tdm_pool_listener *listener);
+
+/* Tell listeners all that happened before. Thread-safe. */
+void tdm_pool_catch_up(tdm_pool *pool);
 
 #endif

@@ -3,6 +3,8 @@
 
 /* Slabs for small requests are multiples of it. */
 #define SMALL_STEP (UINT64_C(128) << 10)
+/* And not larger: slabs of many blocks cannot move between branches. */
+#define LARGEST_SMALL_SLAB (UINT64_C(8) << 20)
 /* A slab that is shared is this share of what its arena has, so that what is left of it stays in proportion. */
 #define SMALL_SHARE 16
 #define LARGE_SHARE 24
@@ -29,6 +31,7 @@ static uint64_t planned_slab(const tdm_pool *pool, tdm_arena arena, uint64_t byt
     if (arena == TDM_ARENA_SMALL) {
         slab = share_of(pool, arena, SMALL_SHARE) / SMALL_STEP * SMALL_STEP;
         slab = slab < SMALL_STEP ? SMALL_STEP : slab;
+        slab = slab < LARGEST_SMALL_SLAB ? slab : LARGEST_SMALL_SLAB;
         slab = slab < bytes ? bytes : slab;
     } else {
         const uint64_t piece = round_up(pool, bytes);
@@ -39,11 +42,11 @@ static uint64_t planned_slab(const tdm_pool *pool, tdm_arena arena, uint64_t byt
 }
 
 uint64_t tdm_pool_room_for(const tdm_pool *pool, uint64_t bytes) {
-    uint64_t room = pool->budget > bytes ? pool->budget - bytes : 0;
+    const uint64_t budget = tdm_pool_budget(pool);
+    uint64_t room = budget > bytes ? budget - bytes : 0;
     tdm_memory_account *const account = pool->upstream.account;
     if (account) {
-        const uint64_t others =
-            atomic_load(&account->reserved) - pool->stats.reserved - pool->leaving_bytes;
+        const uint64_t others = atomic_load(&account->reserved) - tdm_pool_held(pool);
         const uint64_t bound = atomic_load(&account->bound);
         const uint64_t rest = bound > others ? bound - others : 0;
         const uint64_t shared = rest > bytes ? rest - bytes : 0;
@@ -53,19 +56,21 @@ uint64_t tdm_pool_room_for(const tdm_pool *pool, uint64_t bytes) {
 }
 
 static tdm_status reserve(tdm_pool *pool, uint64_t bytes) {
-    const uint64_t held = pool->stats.reserved + pool->leaving_bytes;
     if (bytes > pool->upstream.max_allocation)
         return tdm_fail(TDM_OUT_OF_DEVICE_MEMORY, "more than the largest native allocation, %llu",
                         (unsigned long long)pool->upstream.max_allocation);
-    if (bytes > pool->budget || held > pool->budget - bytes)
+    tdm_memory_account *const account = pool->upstream.account;
+    if (!tdm_memory_account_take(&pool->shared->group, bytes))
         return tdm_fail(TDM_OVER_BUDGET, "over the budget");
-    if (pool->upstream.account && !tdm_memory_account_take(pool->upstream.account, bytes))
-        return tdm_fail(TDM_OVER_BUDGET, "over the bound of the device, %llu",
-                        (unsigned long long)atomic_load(&pool->upstream.account->bound));
-    return TDM_OK;
+    if (!account || tdm_memory_account_take(account, bytes))
+        return TDM_OK;
+    tdm_memory_account_give(&pool->shared->group, bytes);
+    return tdm_fail(TDM_OVER_BUDGET, "over the bound of the device, %llu",
+                    (unsigned long long)atomic_load(&account->bound));
 }
 
 static void give_reserve(const tdm_pool *pool, uint64_t bytes) {
+    tdm_memory_account_give(&pool->shared->group, bytes);
     if (pool->upstream.account)
         tdm_memory_account_give(pool->upstream.account, bytes);
 }
@@ -80,10 +85,11 @@ static tdm_status take_native(tdm_pool *pool, uint64_t bytes, tdm_bk_memory **me
 
 static tdm_status new_slab(tdm_pool *pool, tdm_slab form, tdm_block **range) {
     tdm_pool_let_go(pool);
+    uint64_t seen = tdm_pool_releases(pool);
     tdm_status status = take_native(pool, form.bytes, &form.memory);
     // What is on its way back makes room.
     while ((status == TDM_OUT_OF_DEVICE_MEMORY || status == TDM_OVER_BUDGET) &&
-           tdm_pool_await_release(pool))
+           tdm_pool_await_release(pool, &seen))
         status = take_native(pool, form.bytes, &form.memory);
     TDM_TRY(status);
     tdm_slab *const slab = tdm_slab_new(pool, &form);
@@ -100,9 +106,9 @@ tdm_status tdm_pool_grow(tdm_pool *pool, uint64_t bytes, tdm_block **range) {
     const tdm_arena arena = tdm_arena_of(bytes);
     const uint64_t planned = planned_slab(pool, arena, bytes);
     // Before more is reserved than ever: what lies idle gives way.
-    if (pool->stats.reserved + planned > pool->reserved_high)
-        tdm_pool_release_idle(pool,
-                              pool->reserved_high > planned ? pool->reserved_high - planned : 0);
+    const uint64_t high = atomic_load(&pool->shared->reserved_high);
+    if (tdm_pool_reserved(pool) + planned > high)
+        tdm_pool_release_idle_nearby(pool, high > planned ? high - planned : 0);
     const tdm_status status = new_slab(pool, (tdm_slab){.bytes = planned, .arena = arena}, range);
     if (planned == bytes || (status != TDM_OUT_OF_DEVICE_MEMORY && status != TDM_OVER_BUDGET))
         return status;
@@ -116,7 +122,7 @@ tdm_status tdm_pool_grow_single(tdm_pool *pool, uint64_t bytes, tdm_block **rang
 
 uint64_t tdm_pool_release_idle(tdm_pool *pool, uint64_t keep) {
     uint64_t released = 0;
-    for (tdm_slab *slab = pool->idle_oldest, *next; slab && pool->stats.reserved > keep;
+    for (tdm_slab *slab = pool->idle_oldest, *next; slab && tdm_pool_reserved(pool) > keep;
          slab = next) {
         next = slab->idle_next;
         if (slab->pending_ranges)
@@ -125,6 +131,18 @@ uint64_t tdm_pool_release_idle(tdm_pool *pool, uint64_t keep) {
         tdm_slab_release(pool, slab);
     }
     return released;
+}
+
+void tdm_pool_release_idle_nearby(tdm_pool *pool, uint64_t keep) {
+    tdm_pool_release_idle(pool, keep);
+    for (int i = 0; tdm_pool_branched(pool) && i < TDM_POOL_BRANCHES; i++) {
+        tdm_pool *const other = tdm_pool_branch(pool->root, i);
+        if (!other || other == pool || !tdm_pool_trylock(other))
+            continue;
+        tdm_pool_release_idle(other, keep);
+        tdm_pool_retire_with(pool, other);
+        tdm_pool_unlock(other);
+    }
 }
 
 bool tdm_memory_account_take(tdm_memory_account *account, uint64_t bytes) {

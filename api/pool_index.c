@@ -1,4 +1,6 @@
 /* The index of free ranges; pool_index.h says the scheme. */
+#include <limits.h>
+
 #include "api/pool_index.h"
 
 unsigned tdm_index_class(uint64_t units) {
@@ -93,14 +95,24 @@ tdm_block *tdm_index_find(const tdm_pool_index *index, uint64_t bytes, uint64_t 
     return NULL;
 }
 
-uint64_t tdm_index_largest(const tdm_pool_index *index) {
+/* The list of the highest class that has ranges; NULL where there is none. */
+static tdm_block *top_list(const tdm_pool_index *index) {
     if (index->octaves == 0)
-        return 0;
+        return NULL;
     const unsigned octave = 63u - (unsigned)__builtin_clzll(index->octaves);
     const unsigned step = 31u - (unsigned)__builtin_clz(index->steps[octave]);
-    uint64_t largest = 0;
-    for (const tdm_block *range = index->heads[octave][step]; range; range = range->next)
-        if (range->size > largest)
-            largest = range->size;
-    return largest;
+    return index->heads[octave][step];
+}
+
+tdm_block *tdm_index_top(const tdm_pool_index *index, int looks) {
+    tdm_block *top = top_list(index);
+    for (tdm_block *range = top; range && looks > 0; range = range->next, looks--)
+        if (range->size > top->size)
+            top = range;
+    return top;
+}
+
+uint64_t tdm_index_largest(const tdm_pool_index *index) {
+    const tdm_block *const largest = tdm_index_top(index, INT_MAX);
+    return largest ? largest->size : 0;
 }

@@ -40,6 +40,9 @@ void tdm_index_remove(tdm_pool_index *index, tdm_block *range, uint64_t units);
 tdm_block *tdm_index_find(const tdm_pool_index *index, uint64_t bytes, uint64_t units,
                           uint32_t stream, uint64_t *visited);
 
+/* The largest of the first few ranges of the highest class; NULL where there is none. */
+tdm_block *tdm_index_top(const tdm_pool_index *index, int looks);
+
 /* Size in bytes of the largest range, 0 where there is none. Walks the list of one class. */
 uint64_t tdm_index_largest(const tdm_pool_index *index);
 

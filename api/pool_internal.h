@@ -2,6 +2,7 @@
  * What the files of the pool share.
  *
  *     pool.c          allocation and its ladder, release, statistics, create and destroy
+ *     pool_branch.c   locks, branches for threads that meet, telling listeners
  *     pool_slab.c     headers, slabs, ranges: split, join, free
  *     pool_grow.c     how much native memory to take, and when to give it back
  *     pool_release.c  native memory on its way back
@@ -10,6 +11,12 @@
  *     pool_visit.c    walking a pool, holders, the sentence of a failure
  *
  * Functions named *_locked and everything that takes ranges or slabs need the pool's lock.
+ *
+ * Branches. A pool that several threads work at the same time gets branches: pools with a lock, an index and slabs for small
+ * requests of their own, one per thread that met others. The pool itself, the root, is the first of them. A slab belongs to one
+ * branch and may move to another, with all its blocks; so a thread allocates without meeting others, and what it frees of others'
+ * slabs it puts on their list. All branches count in the root's `group`, whose bound is the budget. Whoever holds a branch's
+ * lock may only try another's; all of them are locked in the order of their numbers (tdm_pool_lock_all).
  */
 #ifndef TANDEM_API_POOL_INTERNAL_H
 #define TANDEM_API_POOL_INTERNAL_H
@@ -45,11 +52,12 @@ static inline tdm_arena tdm_arena_of(uint64_t bytes) {
 #define TDM_STREAM_SEVERAL UINT32_MAX
 
 typedef struct tdm_slab {
+    _Atomic(tdm_pool *) branch; /* that has it; changes with the locks of both held */
     tdm_bk_memory *memory;
     uint64_t bytes;
     uint64_t number;
     tdm_block *first;
-    uint64_t live_blocks, live_bytes, pending_ranges;
+    uint64_t live_blocks, live_bytes, live_requested, pending_ranges;
     uint32_t
         stream; /* that all its pending ranges wait for; 0: none is pending; or TDM_STREAM_SEVERAL */
     tdm_arena arena;
@@ -80,40 +88,156 @@ typedef struct tdm_pool_totals {
     uint64_t visited_max; /* by one of them */
 } tdm_pool_totals;
 
-struct tdm_pool {
-    pthread_mutex_t lock;
-    atomic_int crowd;           /* not 0: threads have met at the lock lately */
+#define TDM_POOL_BRANCHES 8
+/* Events that a branch keeps before it tells them. */
+#define TDM_POOL_NOTES 64
+
+/* Sums over all branches, in the order in which events are told: what the peaks of the statistics are of. */
+typedef struct tdm_pool_levels {
+    uint64_t requested, requested_peak;
+    uint64_t allocated, allocated_peak;
+    uint64_t pending;
+} tdm_pool_levels;
+
+/* Blocks that threads of other branches gave back, linked by `next`: to be freed by whoever has the lock. */
+typedef struct tdm_pool_returns {
+    _Atomic(tdm_block *) first;
+    atomic_int count;
+    char apart[112]; /* from those of the next branch */
+} tdm_pool_returns;
+
+/* What only a root has. What all operations read is seldom written, and apart from what is. */
+typedef struct tdm_pool_shared {
+    _Atomic(tdm_pool *) branches[TDM_POOL_BRANCHES]; /* the root first; NULL: not made yet */
+    atomic_bool branched;                            /* there are others than the root */
+    atomic_int timed;                                /* listeners that note times */
+    tdm_pool_listener
+        *listeners; /* changed under the root's lock and both below, so that any guards reading */
+    tdm_memory_account group; /* bytes reserved by all; the budget */
+    _Atomic uint64_t
+        reserved; /* by all, without what is on its way back, which counts in the group */
+    _Atomic uint64_t reserved_high; /* most that was ever reserved */
+    _Atomic uint64_t reserved_peak; /* most since tdm_pool_reset_peaks */
+    char apart[128];
+
+    _Atomic uint64_t lives, slab_numbers;
     pthread_mutex_t marks_lock; /* leaf: uses of live blocks */
+    pthread_mutex_t
+        tell_lock;          /* leaf: where there are branches, the levels and calls of listeners */
+    tdm_pool_levels levels; /* kept where there are branches */
+    pthread_mutex_t release_lock; /* leaf: what follows */
+    pthread_cond_t released;
+    int releasing;     /* threads that give slabs back */
+    uint64_t releases; /* that ended */
+    char also_apart[128];
+
+    tdm_pool_returns returns[TDM_POOL_BRANCHES];
+} tdm_pool_shared;
+
+struct tdm_pool {
+    tdm_pool *root;          /* itself, where it is no branch */
+    tdm_pool_shared *shared; /* of the root */
     tdm_pool_upstream upstream;
-    uint64_t budget;
     uint64_t unit; /* sizes are multiples of it */
     unsigned unit_bits;
     uint64_t zone_before, zone_after; /* of each block, in debug mode */
+    tdm_pool_returns *returns;        /* of the shared ones */
+    char apart[64];                   /* from what the lock's holder writes */
+
+    pthread_mutex_t lock;
+    atomic_int crowd; /* not 0: threads have met at the lock lately */
+    unsigned turns;   /* operations, to look at `returns` now and then */
+    int note_count;
+    uint64_t pending_told; /* of `pending` below, in the notes so far */
     tdm_pool_index free[TDM_ARENAS][TDM_LANES];
     tdm_slab *slabs;
-    tdm_slab *leaving;      /* given up by the thread that has the lock; NULL while nobody has */
-    uint64_t leaving_bytes; /* not reserved any more, and not back yet */
-    int releasing;          /* threads that give slabs back, unlocked */
-    pthread_cond_t released;
+    tdm_slab *leaving; /* given up by the thread that has the lock; NULL while nobody has */
     tdm_slab *idle_oldest, *idle_newest;
     tdm_block *pending_oldest, *pending_newest; /* all pending ranges */
     tdm_block *spare_headers;
     struct tdm_header_chunk *chunks; /* the newest first; headers of it are taken one by one */
     uint64_t headers_used;
-    uint64_t reserved_high; /* most that was ever reserved */
-    uint64_t visited;       /* by the operation under way */
-    tdm_memory_stats stats; /* what the counters below do not say */
+    uint64_t visited; /* by the operation under way */
+    /* What was counted here; of branches only sums over all say something, of their peaks nothing. */
+    tdm_memory_stats stats;
     tdm_arena_counters counters[TDM_ARENAS];
     tdm_pool_totals totals;
-    uint64_t lives, slab_numbers;
-    tdm_pool_listener *listeners; /* changed under both locks, so that either guards reading */
+    uint64_t life, lives_end; /* numbers for the next lives */
+    tdm_pool_event notes[TDM_POOL_NOTES];
 };
 
-/* Unlocking gives the slabs back that were given up meanwhile. Waiters spin, at growing distances, before they sleep: sections are shorter than a switch of threads. */
+static inline uint64_t tdm_pool_budget(const tdm_pool *pool) {
+    return atomic_load_explicit(&pool->shared->group.bound, memory_order_relaxed);
+}
+
+/* Of all branches. */
+static inline uint64_t tdm_pool_reserved(const tdm_pool *pool) {
+    return atomic_load_explicit(&pool->shared->reserved, memory_order_relaxed);
+}
+
+/* The same with what is on its way back. */
+static inline uint64_t tdm_pool_held(const tdm_pool *pool) {
+    return atomic_load_explicit(&pool->shared->group.reserved, memory_order_relaxed);
+}
+
+static inline uint64_t tdm_pool_leaving(const tdm_pool *pool) {
+    const uint64_t reserved = tdm_pool_reserved(pool), held = tdm_pool_held(pool);
+    return held > reserved ? held - reserved : 0;
+}
+
+static inline bool tdm_pool_branched(const tdm_pool *pool) {
+    return atomic_load_explicit(&pool->shared->branched, memory_order_relaxed);
+}
+
+/* ---- pool_branch.c ----------------------------------------------------------------------------- */
+
+/* Unlocking gives the slabs back that were given up meanwhile. Waiters spin, at growing distances, before they sleep: sections
+ * are shorter than a switch of threads. */
 void tdm_pool_lock(tdm_pool *pool);
+bool tdm_pool_trylock(tdm_pool *pool);
 void tdm_pool_unlock(tdm_pool *pool);
 
-void tdm_pool_tell(const tdm_pool *pool, tdm_pool_event event);
+/* The branch that the calling thread allocates from, locked. Where it meets others too often it moves on, to a new branch. */
+tdm_pool *tdm_pool_lock_home(tdm_pool *root, tdm_arena arena);
+/* The branch that has the slab of a block that is given back, locked; NULL: the block was put on that branch's list. */
+tdm_pool *tdm_pool_lock_for(tdm_block *block);
+/* Put a block on the list of the branch that has its slab. */
+void tdm_pool_put_back(tdm_block *block);
+
+/* From now on the calling thread allocates from the next branch, which is made where there is none. Nothing is locked. */
+tdm_pool *tdm_pool_next_home(tdm_pool *root);
+
+/* The branch of a number, or NULL. */
+tdm_pool *tdm_pool_branch(const tdm_pool *root, int number);
+/* Lock all branches, free what was given back to them, tell what they noted: what is read then is exact. */
+void tdm_pool_lock_all(tdm_pool *root);
+void tdm_pool_unlock_all(tdm_pool *root);
+/* Give the memory of all branches but the root back. Nothing lives. */
+void tdm_pool_branches_free(tdm_pool *root);
+
+/* Tell listeners, in time: with branches, after as many events as a branch can note. The pool is locked. */
+void tdm_pool_tell(tdm_pool *pool, tdm_pool_event event);
+/* The same in two steps, without copies: where to write the event, and that it is written. */
+static inline tdm_pool_event *tdm_pool_event_place(tdm_pool *pool, tdm_pool_event *local) {
+    return tdm_pool_branched(pool) ? &pool->notes[pool->note_count] : local;
+}
+void tdm_pool_tell_event(tdm_pool *pool, tdm_pool_event *event);
+/* Tell what is noted. */
+void tdm_pool_tell_notes(tdm_pool *pool);
+/* Tell a use, with the marks locked. */
+void tdm_pool_tell_use(const tdm_pool *pool, tdm_pool_event event);
+/* Does anybody want to know? */
+static inline bool tdm_pool_told(const tdm_pool *pool) {
+    return tdm_pool_branched(pool) || pool->shared->listeners != NULL;
+}
+
+/* ---- pool.c ------------------------------------------------------------------------------------ */
+
+/* Free the blocks that threads of other branches gave back. The pool is locked. */
+void tdm_pool_take_back(tdm_pool *pool);
+/* Sums over the branches. */
+tdm_pool_totals tdm_pool_totals_now(tdm_pool *root);
+
 /* An event of a block that lives or did until now; the caller tells it. */
 tdm_pool_event tdm_block_event(const tdm_block *block, tdm_pool_event_kind kind, uint32_t stream);
 
@@ -124,6 +248,11 @@ tdm_pool_event tdm_block_event(const tdm_block *block, tdm_pool_event_kind kind,
 tdm_slab *tdm_slab_new(tdm_pool *pool, const tdm_slab *form);
 /* Give a slab up that has no live blocks and no pending ranges: it goes back when the pool is unlocked. */
 void tdm_slab_release(tdm_pool *pool, tdm_slab *slab);
+/* Hand a slab to another branch, with all that is in it; both are locked. */
+void tdm_slab_move(tdm_slab *slab, tdm_pool *to);
+static inline tdm_pool *tdm_slab_branch(const tdm_slab *slab) {
+    return atomic_load_explicit(&slab->branch, memory_order_acquire);
+}
 
 /* Take a free range out of the lists and cut it to `bytes`. False without host memory: nothing changed. */
 bool tdm_range_take(tdm_pool *pool, tdm_block *range, uint64_t bytes);
@@ -148,16 +277,23 @@ tdm_status tdm_pool_grow_single(tdm_pool *pool, uint64_t bytes, tdm_block **rang
 /* Give idle slabs without pending ranges back, the longest idle first, while more than `keep` bytes are reserved.
  * Returns the bytes that went back. */
 uint64_t tdm_pool_release_idle(tdm_pool *pool, uint64_t keep);
+/* Also those of branches that nobody has locked. */
+void tdm_pool_release_idle_nearby(tdm_pool *pool, uint64_t keep);
 /* What may stay reserved for `bytes` more to fit the budget and the account. */
 uint64_t tdm_pool_room_for(const tdm_pool *pool, uint64_t bytes);
 
 /* ---- pool_release.c ---------------------------------------------------------------------------- */
 
 void tdm_pool_retire(tdm_pool *pool, tdm_slab *slab);
-/* Give back what was given up, unlocking the pool meanwhile. */
+/* What was given up in another branch goes back when this one is unlocked. Both are locked. */
+void tdm_pool_retire_with(tdm_pool *pool, tdm_pool *other);
+/* Give back what was given up, unlocking the pool meanwhile, and no other branch locked. */
 void tdm_pool_let_go(tdm_pool *pool);
-/* Wait until more has gone back, unlocking the pool meanwhile; false when nothing is on its way. */
-bool tdm_pool_await_release(tdm_pool *pool);
+/* How often memory went back. */
+uint64_t tdm_pool_releases(const tdm_pool *pool);
+/* Wait until it did more often than *seen, which is brought up to date, unlocking the pool meanwhile; false when nothing is on
+ * its way. */
+bool tdm_pool_await_release(tdm_pool *pool, uint64_t *seen);
 
 /* ---- pool_uses.c ------------------------------------------------------------------------------- */
 
@@ -187,7 +323,7 @@ void tdm_pool_wait_all(tdm_pool *pool);
 
 /* ---- pool_visit.c ------------------------------------------------------------------------------ */
 
-/* Set the detail of a refused allocation: the numbers, the holders, and what was said before. */
-tdm_status tdm_pool_refuse(tdm_pool *pool, tdm_status status, uint64_t bytes);
+/* Set the detail of a refused allocation: the numbers, the holders, and what was said before. Nothing is locked. */
+tdm_status tdm_pool_refuse(tdm_pool *root, tdm_status status, uint64_t bytes);
 
 #endif

@@ -12,7 +12,9 @@ typedef struct twin {
 } twin;
 
 struct tdm_pool_rehearsal {
-    tdm_pool *pool; /* the copy */
+    tdm_pool *
+        pool; /* the copy, of the root: what branches have free in slabs that they use is left out */
+    tdm_pool_shared shared;
     tdm_pool_upstream original;
     tdm_memory_account account;
     tdm_rehearsal_limits limits;
@@ -159,6 +161,7 @@ static tdm_slab *copy_slab(tdm_pool_rehearsal *r, const tdm_slab *from, size_t *
     if (!slab)
         return NULL;
     *slab = *from;
+    atomic_store(&slab->branch, r->pool);
     slab->first = NULL;
     slab->next = slab->previous = NULL;
     add_twin(r, from, slab);
@@ -245,7 +248,7 @@ static void set_upstream(tdm_pool_rehearsal *r, const tdm_pool *from) {
     if (!upstream->account)
         return;
     atomic_store(&r->account.reserved,
-                 atomic_load(&from->upstream.account->reserved) - from->leaving_bytes);
+                 atomic_load(&from->upstream.account->reserved) - tdm_pool_leaving(from));
     atomic_store(&r->account.bound, atomic_load(&from->upstream.account->bound));
     upstream->account = &r->account;
     // Other pools may have shrunk since they were asked.
@@ -257,31 +260,55 @@ static void set_upstream(tdm_pool_rehearsal *r, const tdm_pool *from) {
 
 /* The pool is locked. */
 static bool copy_pool(tdm_pool_rehearsal *r, const tdm_pool *from) {
-    size_t slabs = 0;
-    for (const tdm_slab *slab = from->slabs; slab; slab = slab->next)
-        slabs++;
+    size_t slabs = 0, ranges = 1;
+    for (const tdm_slab *slab = from->slabs; slab; slab = slab->next, slabs++)
+        for (const tdm_block *range = slab->first; range; range = range->after)
+            ranges++;
     r->pool = tdm_host_alloc(sizeof *r->pool);
-    r->headers = tdm_host_calloc((size_t)from->headers_used + 1, sizeof *r->headers);
-    r->twins = tdm_host_calloc((size_t)from->headers_used + slabs + 1, sizeof *r->twins);
+    r->headers = tdm_host_calloc(ranges, sizeof *r->headers);
+    r->twins = tdm_host_calloc(ranges + slabs, sizeof *r->twins);
     if (!r->pool)
         return false;
     *r->pool = *from;
     pthread_mutex_init(&r->pool->lock, NULL);
-    pthread_mutex_init(&r->pool->marks_lock, NULL);
-    pthread_cond_init(&r->pool->released, NULL);
-    r->pool->leaving_bytes = 0;
-    r->pool->releasing = 0;
+    pthread_mutex_init(&r->shared.marks_lock, NULL);
+    pthread_mutex_init(&r->shared.tell_lock, NULL);
+    pthread_mutex_init(&r->shared.release_lock, NULL);
+    pthread_cond_init(&r->shared.released, NULL);
+    r->pool->root = r->pool;
+    r->pool->shared = &r->shared;
+    r->pool->returns = r->shared.returns;
+    atomic_store(&r->shared.branches[0], r->pool);
+    atomic_store(&r->shared.reserved, tdm_pool_reserved(from));
+    atomic_store(&r->shared.group.reserved, tdm_pool_reserved(from));
+    atomic_store(&r->shared.group.bound, tdm_pool_budget(from));
+    atomic_store(&r->shared.reserved_high, atomic_load(&from->shared->reserved_high));
     r->pool->slabs = NULL;
-    r->pool->listeners = NULL;
     r->pool->spare_headers = NULL;
     r->pool->chunks = NULL;
-    r->reserved_before = from->stats.reserved;
+    r->reserved_before = tdm_pool_reserved(from);
+    r->pool->stats.reserved = r->reserved_before;
+    for (int i = 1; i < TDM_POOL_BRANCHES; i++)
+        if (tdm_pool_branch(from, i))
+            r->pool->stats.allocated += tdm_pool_branch(from, i)->stats.allocated;
     if (!r->headers || !r->twins || !copy_slabs(r, from))
         return false;
     qsort(r->twins, r->twin_count, sizeof *r->twins, by_address);
     relink(r, from);
     set_upstream(r, from);
     return true;
+}
+
+/* What branches do not use is the root's. All are locked. */
+static void take_idle_slabs(tdm_pool *root) {
+    for (int i = 1; i < TDM_POOL_BRANCHES; i++) {
+        tdm_pool *const branch = tdm_pool_branch(root, i);
+        for (tdm_slab *slab = branch ? branch->idle_oldest : NULL, *next; slab; slab = next) {
+            next = slab->idle_next;
+            if (slab->pending_ranges == 0)
+                tdm_slab_move(slab, root);
+        }
+    }
 }
 
 tdm_status tdm_rehearsal_begin(tdm_pool *pool, const tdm_rehearsal_limits *limits,
@@ -291,10 +318,11 @@ tdm_status tdm_rehearsal_begin(tdm_pool *pool, const tdm_rehearsal_limits *limit
     if (!r)
         return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "no host memory for a rehearsal");
     r->limits = *limits;
-    tdm_pool_lock(pool);
+    tdm_pool_lock_all(pool);
     pool->upstream.poll(pool->upstream.user);
+    take_idle_slabs(pool);
     const bool copied = copy_pool(r, pool);
-    tdm_pool_unlock(pool);
+    tdm_pool_unlock_all(pool);
     if (!copied) {
         tdm_rehearsal_end(r);
         return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "no host memory for a rehearsal");
@@ -316,8 +344,10 @@ void tdm_rehearsal_end(tdm_pool_rehearsal *rehearsal) {
     if (pool) {
         tdm_headers_free(pool);
         pthread_mutex_destroy(&pool->lock);
-        pthread_mutex_destroy(&pool->marks_lock);
-        pthread_cond_destroy(&pool->released);
+        pthread_mutex_destroy(&rehearsal->shared.marks_lock);
+        pthread_mutex_destroy(&rehearsal->shared.tell_lock);
+        pthread_mutex_destroy(&rehearsal->shared.release_lock);
+        pthread_cond_destroy(&rehearsal->shared.released);
     }
     tdm_host_free(pool);
     tdm_host_free(rehearsal->headers);
@@ -347,7 +377,7 @@ uint64_t tdm_rehearsal_native(const tdm_pool_rehearsal *rehearsal) {
 uint64_t tdm_rehearsal_room(const tdm_pool_rehearsal *rehearsal) {
     const tdm_pool *const pool = rehearsal->pool;
     const uint64_t reserved = pool->stats.reserved, allocated = pool->stats.allocated;
-    uint64_t most = pool->budget;
+    uint64_t most = tdm_pool_budget(pool);
     if (pool->upstream.account) {
         const uint64_t others = atomic_load(&rehearsal->account.reserved) - reserved;
         const uint64_t left =

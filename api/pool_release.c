@@ -7,8 +7,24 @@
 void tdm_pool_retire(tdm_pool *pool, tdm_slab *slab) {
     slab->next = pool->leaving;
     pool->leaving = slab;
-    if (!slab->adopted)
-        pool->leaving_bytes += slab->bytes;
+}
+
+void tdm_pool_retire_with(tdm_pool *pool, tdm_pool *other) {
+    while (other->leaving) {
+        tdm_slab *const slab = other->leaving;
+        other->leaving = slab->next;
+        tdm_pool_retire(pool, slab);
+    }
+}
+
+static void count_releasing(tdm_pool_shared *shared, int change) {
+    pthread_mutex_lock(&shared->release_lock);
+    shared->releasing += change;
+    if (change < 0) {
+        shared->releases++;
+        pthread_cond_broadcast(&shared->released);
+    }
+    pthread_mutex_unlock(&shared->release_lock);
 }
 
 void tdm_pool_let_go(tdm_pool *pool) {
@@ -16,8 +32,9 @@ void tdm_pool_let_go(tdm_pool *pool) {
     uint64_t bytes = 0;
     if (!slab)
         return;
+    tdm_pool_shared *const shared = pool->shared;
     pool->leaving = NULL;
-    pool->releasing++;
+    count_releasing(shared, 1);
     pthread_mutex_unlock(&pool->lock);
     while (slab) {
         tdm_slab *const next = slab->next;
@@ -27,20 +44,35 @@ void tdm_pool_let_go(tdm_pool *pool) {
         slab = next;
     }
     tdm_pool_lock(pool);
+    tdm_memory_account_give(&shared->group, bytes);
     if (pool->upstream.account)
         tdm_memory_account_give(pool->upstream.account, bytes);
-    pool->leaving_bytes -= bytes;
-    pool->releasing--;
-    pthread_cond_broadcast(&pool->released);
+    count_releasing(shared, -1);
 }
 
-bool tdm_pool_await_release(tdm_pool *pool) {
-    if (pool->leaving) {
-        tdm_pool_let_go(pool);
-        return true;
+uint64_t tdm_pool_releases(const tdm_pool *pool) {
+    tdm_pool_shared *const shared = pool->shared;
+    pthread_mutex_lock(&shared->release_lock);
+    const uint64_t releases = shared->releases;
+    pthread_mutex_unlock(&shared->release_lock);
+    return releases;
+}
+
+bool tdm_pool_await_release(tdm_pool *pool, uint64_t *seen) {
+    tdm_pool_let_go(pool);
+    tdm_pool_shared *const shared = pool->shared;
+    pthread_mutex_lock(&shared->release_lock);
+    const bool more = shared->releases != *seen || shared->releasing > 0;
+    if (more && shared->releases == *seen) {
+        // Nothing is left to let go.
+        pthread_mutex_unlock(&pool->lock);
+        while (shared->releases == *seen && shared->releasing > 0)
+            pthread_cond_wait(&shared->released, &shared->release_lock);
+        pthread_mutex_unlock(&shared->release_lock);
+        tdm_pool_lock(pool);
+        pthread_mutex_lock(&shared->release_lock);
     }
-    if (pool->releasing == 0)
-        return false;
-    pthread_cond_wait(&pool->released, &pool->lock);
-    return true;
+    *seen = shared->releases;
+    pthread_mutex_unlock(&shared->release_lock);
+    return more;
 }

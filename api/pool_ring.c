@@ -31,8 +31,8 @@ static void heard(void *user, const tdm_pool_event *event) {
 }
 
 void tdm_pool_ring_init(tdm_pool_ring *ring, tdm_pool *pool) {
-    *ring = (tdm_pool_ring){.listener = (tdm_pool_listener){.event = heard, .user = ring},
-                            .pool = pool};
+    *ring = (tdm_pool_ring){
+        .listener = (tdm_pool_listener){.event = heard, .user = ring, .timed = true}, .pool = pool};
     pthread_mutex_init(&ring->control, NULL);
     pthread_mutex_init(&ring->lock, NULL);
 }

@@ -41,7 +41,7 @@ static tdm_block *header_new(tdm_pool *pool) {
         if ((!pool->chunks || pool->chunks->taken == pool->chunks->count) && !add_chunk(pool))
             return NULL;
         header = &pool->chunks->headers[pool->chunks->taken++];
-        header->pool = pool;
+        header->pool = pool->root;
         header->edges = header->inline_edges;
         header->edge_capacity = TDM_INLINE_USES;
     }
@@ -173,17 +173,40 @@ static void idle_remove(tdm_pool *pool, tdm_slab *slab) {
         pool->idle_newest = slab->idle_previous;
 }
 
+static void raise_to(_Atomic uint64_t *peak, uint64_t value) {
+    uint64_t known = atomic_load(peak);
+    while (known < value && !atomic_compare_exchange_weak(peak, &known, value)) {
+    }
+}
+
 static void count_slab(tdm_pool *pool, const tdm_slab *slab) {
     tdm_memory_stats *const stats = &pool->stats;
     pool->counters[slab->arena].reserved += slab->bytes;
     pool->counters[slab->arena].slabs++;
     stats->native_allocations++;
     stats->reserved += slab->bytes;
-    if (stats->reserved > stats->reserved_peak)
-        stats->reserved_peak = stats->reserved;
-    if (stats->reserved > pool->reserved_high)
-        pool->reserved_high = stats->reserved;
+    const uint64_t reserved = atomic_fetch_add(&pool->shared->reserved, slab->bytes) + slab->bytes;
+    raise_to(&pool->shared->reserved_peak, reserved);
+    raise_to(&pool->shared->reserved_high, reserved);
     tdm_pool_tell(pool, (tdm_pool_event){.kind = TDM_POOL_EVENT_SLAB_ALLOC, .bytes = slab->bytes});
+}
+
+static void list_slab(tdm_pool *pool, tdm_slab *slab) {
+    atomic_store_explicit(&slab->branch, pool, memory_order_release);
+    slab->previous = NULL;
+    slab->next = pool->slabs;
+    if (slab->next)
+        slab->next->previous = slab;
+    pool->slabs = slab;
+}
+
+static void unlist_slab(tdm_pool *pool, tdm_slab *slab) {
+    if (slab->previous)
+        slab->previous->next = slab->next;
+    else
+        pool->slabs = slab->next;
+    if (slab->next)
+        slab->next->previous = slab->previous;
 }
 
 tdm_slab *tdm_slab_new(tdm_pool *pool, const tdm_slab *form) {
@@ -194,12 +217,9 @@ tdm_slab *tdm_slab_new(tdm_pool *pool, const tdm_slab *form) {
         return NULL;
     }
     *slab = *form;
-    slab->number = ++pool->slab_numbers;
+    slab->number = atomic_fetch_add(&pool->shared->slab_numbers, 1) + 1;
     slab->first = range;
-    slab->next = pool->slabs;
-    if (slab->next)
-        slab->next->previous = slab;
-    pool->slabs = slab;
+    list_slab(pool, slab);
     range->memory = slab->memory;
     range->offset = 0;
     range->size = slab->bytes;
@@ -222,23 +242,48 @@ void tdm_slab_release(tdm_pool *pool, tdm_slab *slab) {
         idle_remove(pool, slab);
     }
     header_free(pool, slab->first);
-    if (slab->previous)
-        slab->previous->next = slab->next;
-    else
-        pool->slabs = slab->next;
-    if (slab->next)
-        slab->next->previous = slab->previous;
+    unlist_slab(pool, slab);
     if (!slab->adopted) {
         pool->counters[slab->arena].reserved -= slab->bytes;
         pool->counters[slab->arena].slabs--;
         pool->stats.reserved -= slab->bytes;
         pool->stats.native_frees++;
+        atomic_fetch_sub(&pool->shared->reserved, slab->bytes);
         tdm_pool_tell(pool,
                       (tdm_pool_event){.kind = TDM_POOL_EVENT_SLAB_FREE, .bytes = slab->bytes});
     }
     tdm_pool_retire(pool, slab);
-    if (pool->headers_used == 0)
+    // With branches, slabs of others may have headers of this one.
+    if (pool->headers_used == 0 && !tdm_pool_branched(pool))
         tdm_headers_free(pool);
+}
+
+/* What a slab holds that is not counted range by range: added to a branch, or with -1 taken from it. */
+static void count_moved(tdm_pool *pool, const tdm_slab *slab, uint64_t sign) {
+    tdm_arena_counters *const arena = &pool->counters[slab->arena];
+    arena->reserved += sign * slab->bytes;
+    arena->slabs += sign;
+    arena->requested += sign * slab->live_requested;
+    arena->allocated += sign * slab->live_bytes;
+    arena->live_blocks += sign * slab->live_blocks;
+}
+
+void tdm_slab_move(tdm_slab *slab, tdm_pool *to) {
+    tdm_pool *const from = tdm_slab_branch(slab);
+    if (slab->live_blocks == 0)
+        idle_remove(from, slab);
+    unlist_slab(from, slab);
+    count_moved(from, slab, UINT64_MAX);
+    list_slab(to, slab);
+    count_moved(to, slab, 1);
+    if (slab->live_blocks == 0)
+        idle_append(to, slab);
+    for (tdm_block *range = slab->first; range; range = range->after) {
+        if (range->state == TDM_RANGE_LIVE)
+            continue;
+        range_unlink(from, range);
+        range_link(to, range);
+    }
 }
 
 /* ---- split and join ---------------------------------------------------------------------------- */

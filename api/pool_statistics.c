@@ -254,6 +254,8 @@ void tdm_pool_statistics_close(tdm_pool_statistics *statistics) {
 }
 
 void tdm_pool_statistics_reset_peaks(tdm_pool_statistics *statistics) {
+    if (statistics->pool)
+        tdm_pool_catch_up(statistics->pool);
     tdm_statistic_words *const shared = statistics->shared;
     uint64_t next = write_begin(&shared->sequence);
     for (int i = 0; i < TDM_COUNTERS; i++)

@@ -55,13 +55,13 @@ static bool grow_uses(tdm_block *block) {
 static void drop_uses(tdm_block *block) {
     if (block->use_count == 0 && block->uses == block->as.inline_uses)
         return;
-    pthread_mutex_lock(&block->pool->marks_lock);
+    pthread_mutex_lock(&block->pool->shared->marks_lock);
     if (block->uses != block->as.inline_uses)
         tdm_host_free(block->uses);
     block->uses = block->as.inline_uses;
     block->use_capacity = TDM_INLINE_USES;
     block->use_count = 0;
-    pthread_mutex_unlock(&block->pool->marks_lock);
+    pthread_mutex_unlock(&block->pool->shared->marks_lock);
 }
 
 int tdm_pool_prepare(tdm_block *const *blocks, int count, uint32_t stream, tdm_use *edges,
@@ -70,16 +70,15 @@ int tdm_pool_prepare(tdm_block *const *blocks, int count, uint32_t stream, tdm_u
     for (int i = 0; i < count; i++) {
         tdm_block *const block = blocks[i];
         tdm_pool *const pool = block->pool;
-        pthread_mutex_lock(&pool->marks_lock);
+        pthread_mutex_lock(&pool->shared->marks_lock);
         tdm_use *use = find_use(block, stream);
         if (!use && grow_uses(block)) {
             use = &block->uses[block->use_count++];
             *use = (tdm_use){.stream = stream};
-            if (pool->listeners)
-                tdm_pool_tell(pool, tdm_block_event(block, TDM_POOL_EVENT_USE, stream));
+            tdm_pool_tell_use(pool, tdm_block_event(block, TDM_POOL_EVENT_USE, stream));
         }
         const bool first = use && use->sequence == 0;
-        pthread_mutex_unlock(&pool->marks_lock);
+        pthread_mutex_unlock(&pool->shared->marks_lock);
         if (!use)
             return -1;
         for (int j = 0; first && j < block->edge_count; j++) {
@@ -98,13 +97,13 @@ void tdm_pool_mark(tdm_block *const *blocks, int count, tdm_use use) {
     if (count == 0)
         return;
     tdm_pool *const pool = blocks[0]->pool;
-    pthread_mutex_lock(&pool->marks_lock);
+    pthread_mutex_lock(&pool->shared->marks_lock);
     for (int i = 0; i < count; i++) {
         tdm_use *const entry = find_use(blocks[i], use.stream);
         if (entry && entry->sequence < use.sequence)
             entry->sequence = use.sequence;
     }
-    pthread_mutex_unlock(&pool->marks_lock);
+    pthread_mutex_unlock(&pool->shared->marks_lock);
 }
 
 /* ---- edges ------------------------------------------------------------------------------------- */

@@ -39,12 +39,15 @@ static void visit_slab(tdm_pool *pool, const tdm_slab *slab, const tdm_pool_visi
 }
 
 void tdm_pool_visit(tdm_pool *pool, const tdm_pool_visitor *visitor) {
-    tdm_pool_lock(pool);
-    pthread_mutex_lock(&pool->marks_lock);
-    for (const tdm_slab *slab = pool->slabs; slab; slab = slab->next)
-        visit_slab(pool, slab, visitor);
-    pthread_mutex_unlock(&pool->marks_lock);
-    tdm_pool_unlock(pool);
+    tdm_pool_lock_all(pool);
+    pthread_mutex_lock(&pool->shared->marks_lock);
+    for (int i = 0; i < TDM_POOL_BRANCHES; i++) {
+        tdm_pool *const branch = tdm_pool_branch(pool, i);
+        for (const tdm_slab *slab = branch ? branch->slabs : NULL; slab; slab = slab->next)
+            visit_slab(branch, slab, visitor);
+    }
+    pthread_mutex_unlock(&pool->shared->marks_lock);
+    tdm_pool_unlock_all(pool);
 }
 
 /* ---- who holds most ---------------------------------------------------------------------------- */
@@ -77,7 +80,6 @@ static void add_block(holders *all, const tdm_block *block) {
 }
 
 static void gather(const tdm_pool *pool, holders *all) {
-    memset(all, 0, sizeof *all);
     for (const tdm_slab *slab = pool->slabs; slab; slab = slab->next)
         for (const tdm_block *range = slab->first; range && !slab->adopted; range = range->after)
             if (range->state == TDM_RANGE_LIVE)
@@ -92,9 +94,12 @@ static holder *take_largest(holders *all) {
     return largest->blocks ? largest : NULL;
 }
 
-static void write_holders(const tdm_pool *pool, char *text, size_t text_bytes) {
-    holders all;
-    gather(pool, &all);
+/* All branches are locked. */
+static void write_holders(const tdm_pool *root, char *text, size_t text_bytes) {
+    holders all = {.count = 0};
+    for (int i = 0; i < TDM_POOL_BRANCHES; i++)
+        if (tdm_pool_branch(root, i))
+            gather(tdm_pool_branch(root, i), &all);
     size_t used = 0;
     text[0] = '\0';
     for (int i = 0; i < HOLDERS_TOLD && used < text_bytes; i++) {
@@ -110,32 +115,47 @@ static void write_holders(const tdm_pool *pool, char *text, size_t text_bytes) {
 }
 
 void tdm_pool_holders(tdm_pool *pool, char *text, size_t text_bytes) {
-    tdm_pool_lock(pool);
+    tdm_pool_lock_all(pool);
     write_holders(pool, text, text_bytes);
-    tdm_pool_unlock(pool);
+    tdm_pool_unlock_all(pool);
 }
 
 /* ---- the sentence ------------------------------------------------------------------------------ */
 
-static uint64_t largest_free(const tdm_pool *pool) {
+static uint64_t largest_free(const tdm_pool *root) {
     uint64_t largest = 0;
-    for (int i = 0; i < TDM_ARENAS * TDM_LANES; i++) {
-        const uint64_t here = tdm_index_largest(&pool->free[i / TDM_LANES][i % TDM_LANES]);
+    for (int i = 0; i < TDM_POOL_BRANCHES * TDM_ARENAS * TDM_LANES; i++) {
+        const tdm_pool *const branch = tdm_pool_branch(root, i / (TDM_ARENAS * TDM_LANES));
+        if (!branch)
+            continue;
+        const uint64_t here =
+            tdm_index_largest(&branch->free[i / TDM_LANES % TDM_ARENAS][i % TDM_LANES]);
         largest = here > largest ? here : largest;
     }
     return largest;
 }
 
-tdm_status tdm_pool_refuse(tdm_pool *pool, tdm_status status, uint64_t bytes) {
+static uint64_t live_bytes(const tdm_pool *root) {
+    uint64_t bytes = 0;
+    for (int i = 0; i < TDM_POOL_BRANCHES; i++)
+        if (tdm_pool_branch(root, i))
+            bytes += tdm_pool_branch(root, i)->stats.allocated;
+    return bytes;
+}
+
+tdm_status tdm_pool_refuse(tdm_pool *root, tdm_status status, uint64_t bytes) {
     char reason[256], held[320];
     snprintf(reason, sizeof reason, "%s", tdm_last_detail());
-    write_holders(pool, held, sizeof held);
-    const tdm_memory_stats *const stats = &pool->stats;
+    tdm_pool_lock_all(root);
+    write_holders(root, held, sizeof held);
+    const uint64_t reserved = tdm_pool_reserved(root), live = live_bytes(root);
+    const uint64_t budget = tdm_pool_budget(root), largest = largest_free(root);
+    tdm_pool_unlock_all(root);
     return tdm_fail(status,
                     "pool: %llu bytes requested: %s; reserved %llu of a budget of %llu, in live "
                     "blocks %llu, free %llu, largest free range %llu; held by: %s",
-                    (unsigned long long)bytes, reason, (unsigned long long)stats->reserved,
-                    (unsigned long long)pool->budget, (unsigned long long)stats->allocated,
-                    (unsigned long long)(stats->reserved - stats->allocated),
-                    (unsigned long long)largest_free(pool), *held ? held : "nobody");
+                    (unsigned long long)bytes, reason, (unsigned long long)reserved,
+                    (unsigned long long)budget, (unsigned long long)live,
+                    (unsigned long long)(reserved - live), (unsigned long long)largest,
+                    *held ? held : "nobody");
 }

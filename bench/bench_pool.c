@@ -17,8 +17,8 @@ static const char command_name[] = "tandem bench pool";
 enum {
     POOL_ENTRANTS = 5,
     TRACE_ENTRANTS = 2,
-    TOUCH = 4, /* the entrant */
-    CALL_PAIRS = 32768,
+    TOUCH = 4,          /* the entrant */
+    CALL_PAIRS = 32768, /* of a thread */
     QUICK_PAIRS = 64
 };
 
@@ -52,7 +52,7 @@ static uint64_t requested_bytes(const pool_case *item) {
         const int64_t live = pool_case_live(item, thread);
         const int64_t row = pool_case_row(item, live);
         const int64_t taken = live + row * ((item->pairs + row - 1) / row);
-        if (item->order == POOL_RANDOM)
+        if (item->order == POOL_RANDOM || item->order == POOL_HANDOVER)
             return 0;
         /* Of LIFO, the old part and the last row; of FIFO, the last `live`. */
         const int64_t old = item->order == POOL_LIFO ? live - row : 0;
@@ -158,7 +158,7 @@ static void run_case(pool_run *run, pool_order order, int64_t live, int64_t thre
     pool_output found = {.operations = 0};
     const bench_settings *const settings = &run->options->settings;
     pool_case item = {.order = order, .live = live, .threads = threads};
-    item.pairs = (settings->quick ? QUICK_PAIRS : CALL_PAIRS) / threads;
+    item.pairs = settings->quick ? QUICK_PAIRS / threads : CALL_PAIRS;
     item.seed = (uint64_t)settings->seed;
     if (!settings->quick && item.pairs < live / threads)
         item.pairs = live / threads;
@@ -304,7 +304,7 @@ static int run_on_device(const pool_options *options) {
 
 int bench_pool_command(int argc, char **argv) {
     pool_options given = {
-        .orders = "lifo,fifo,random",
+        .orders = "lifo,fifo,random,handover",
         .live = "100,1000,10000,100000",
         .threads = "1,2",
         .traces = "prefill,decode,growing,training,bare-prefill,bare-decode,bare-growing,"
@@ -313,7 +313,7 @@ int bench_pool_command(int argc, char **argv) {
     };
     char trace_choices[160];
     snprintf(trace_choices, sizeof trace_choices, "%s|none", pool_trace_names);
-    char order_choices[32];
+    char order_choices[48];
     snprintf(order_choices, sizeof order_choices, "%s|none", pool_order_names);
     const cli_option options[] = {
         {"order", CLI_CHOICES, &given.orders, "LIST", "in which blocks are freed", order_choices, 0,

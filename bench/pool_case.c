@@ -6,15 +6,15 @@
 
 #include "bench/random_fill.h"
 
-const char pool_order_names[] = "lifo|fifo|random";
+const char pool_order_names[] = "lifo|fifo|random|handover";
 const char pool_trace_names[] = "prefill|decode|growing|training|bare-prefill|bare-decode|"
                                 "bare-growing|bare-training|log|uniform|powers|two|pareto";
 
-static const char *const order_names[] = {"lifo", "fifo", "random"};
+static const char *const order_names[] = {"lifo", "fifo", "random", "handover"};
 static const char *const way_names[] = {"tandem", "malloc", "native", "touch", "replay"};
 
 int pool_order_parse(const char *name, pool_order *order) {
-    for (int i = POOL_LIFO; i <= POOL_RANDOM; i++) {
+    for (int i = POOL_LIFO; i <= POOL_HANDOVER; i++) {
         if (strcmp(name, order_names[i]) != 0)
             continue;
         *order = (pool_order)i;

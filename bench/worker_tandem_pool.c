@@ -3,6 +3,8 @@
  * from the driver; or a trace is replayed; or headers are read, one after the other.
  */
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +22,7 @@ typedef struct pool_state pool_state;
 /* What one thread has, in cache lines of its own. */
 typedef struct pool_lane {
     _Alignas(128) pool_state *state;
-    void **blocks;
+    void *_Atomic *blocks; /* of this lane; of all lanes where they hand over */
     int64_t live, oldest;
     uint32_t sizes[SIZES];
     uint64_t drawn; /* sizes */
@@ -123,19 +125,31 @@ static void *take_next(pool_lane *lane) {
     return block;
 }
 
+/* What only this lane reads and writes. */
+static void *get_block(const pool_lane *lane, int64_t index) {
+    return atomic_load_explicit(&lane->blocks[index], memory_order_relaxed);
+}
+
+static void set_block(pool_lane *lane, int64_t index, void *block) {
+    atomic_store_explicit(&lane->blocks[index], block, memory_order_relaxed);
+}
+
+static void exchange(pool_lane *lane, int64_t index) {
+    give(lane->state, get_block(lane, index));
+    set_block(lane, index, take_next(lane));
+}
+
 /* The youngest go, in the reverse order, then as many come. */
 static void run_lifo(pool_lane *lane, int64_t row) {
     for (int64_t i = 1; i <= row; i++)
-        give(lane->state, lane->blocks[lane->live - i]);
+        give(lane->state, get_block(lane, lane->live - i));
     for (int64_t i = row; i >= 1; i--)
-        lane->blocks[lane->live - i] = take_next(lane);
+        set_block(lane, lane->live - i, take_next(lane));
 }
 
 static void run_fifo(pool_lane *lane, int64_t row) {
     for (int64_t i = 0; i < row; i++) {
-        void **const slot = &lane->blocks[lane->oldest];
-        give(lane->state, *slot);
-        *slot = take_next(lane);
+        exchange(lane, lane->oldest);
         lane->oldest = lane->oldest + 1 == lane->live ? 0 : lane->oldest + 1;
     }
 }
@@ -143,14 +157,22 @@ static void run_fifo(pool_lane *lane, int64_t row) {
 static void run_random(pool_lane *lane, int64_t row) {
     for (int64_t i = 0; i < row; i++) {
         lane->random = lane->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-        void **const slot = &lane->blocks[(lane->random >> 33) % (uint64_t)lane->live];
-        give(lane->state, *slot);
-        *slot = take_next(lane);
+        exchange(lane, (int64_t)((lane->random >> 33) % (uint64_t)lane->live));
+    }
+}
+
+/* A lane's block takes the place of one that another lane took, which is freed. */
+static void run_handover(pool_lane *lane, int64_t row) {
+    const int64_t all = lane->state->item.live;
+    for (int64_t i = 0; i < row; i++) {
+        give(lane->state, atomic_exchange(&lane->blocks[lane->oldest], take_next(lane)));
+        lane->oldest = lane->oldest + 1 == all ? 0 : lane->oldest + 1;
     }
 }
 
 static void *run_lane(void *user) {
-    static void (*const orders[])(pool_lane *, int64_t) = {run_lifo, run_fifo, run_random};
+    static void (*const orders[])(pool_lane *, int64_t) = {run_lifo, run_fifo, run_random,
+                                                           run_handover};
     pool_lane *const lane = user;
     const pool_case *const item = &lane->state->item;
     const int64_t row = pool_case_row(item, lane->live);
@@ -187,9 +209,13 @@ static void run_chain(pool_state *own) {
 static void release(void *state) {
     pool_state *const own = state;
     for (int64_t i = 0; own->lanes != NULL && i < own->item.threads; i++) {
-        for (int64_t j = 0; own->lanes[i].blocks != NULL && j < own->lanes[i].live; j++)
-            give(own, own->lanes[i].blocks[j]);
-        free((void *)own->lanes[i].blocks);
+        pool_lane *const lane = &own->lanes[i];
+        const bool shared = own->item.order == POOL_HANDOVER && i > 0;
+        const int64_t blocks = own->item.order == POOL_HANDOVER ? own->item.live : lane->live;
+        for (int64_t j = 0; lane->blocks != NULL && !shared && j < blocks; j++)
+            give(own, get_block(lane, j));
+        if (!shared)
+            free((void *)lane->blocks);
     }
     free(own->lanes);
     free(own->chain);
@@ -199,8 +225,24 @@ static void release(void *state) {
     *own = (pool_state){.device = own->device};
 }
 
+/* The lane's blocks; lanes that hand over share the first one's, each with a part of its own to begin with. */
+static int make_blocks(pool_state *own, pool_lane *lane, int64_t part) {
+    const bool shared = own->item.order == POOL_HANDOVER;
+    if (!shared || lane == own->lanes)
+        lane->blocks = calloc((size_t)(shared ? own->item.live : lane->live), sizeof *lane->blocks);
+    else
+        lane->blocks = own->lanes[0].blocks;
+    if (lane->blocks == NULL)
+        return -1;
+    lane->oldest = shared ? part : 0;
+    for (int64_t j = 0; j < lane->live; j++)
+        set_block(lane, lane->oldest + j, take_next(lane));
+    return lane->failed ? -1 : 0;
+}
+
 static int make_lanes(pool_state *own) {
     const size_t bytes = (size_t)own->item.threads * sizeof *own->lanes;
+    int64_t part = 0;
     own->lanes = aligned_alloc(_Alignof(pool_lane), bytes);
     if (own->lanes != NULL)
         memset(own->lanes, 0, bytes);
@@ -211,13 +253,9 @@ static int make_lanes(pool_state *own) {
         lane->random = own->item.seed + (uint64_t)i;
         for (uint64_t j = 0; j < SIZES; j++)
             lane->sizes[j] = (uint32_t)pool_case_size(&own->item, i, j);
-        lane->blocks = calloc((size_t)lane->live, sizeof(void *));
-        if (lane->blocks == NULL)
+        if (make_blocks(own, lane, part) != 0)
             return -1;
-        for (int64_t j = 0; j < lane->live; j++)
-            lane->blocks[j] = take_next(lane);
-        if (lane->failed)
-            return -1;
+        part += lane->live;
     }
     return own->lanes == NULL ? -1 : 0;
 }
@@ -329,9 +367,10 @@ static void output_of_pool(const pool_state *own, pool_output *output) {
     output->failures = stats.failures;
     output->peak_reserved = stats.reserved_peak;
     output->lower_bound = stats.allocated_peak;
-    output->visited = own->pool->totals.visited;
-    output->visited_most = own->pool->totals.visited_max;
-    output->counted = own->pool->totals.operations;
+    const tdm_pool_totals totals = tdm_pool_totals_now(own->pool);
+    output->visited = totals.visited;
+    output->visited_most = totals.visited_max;
+    output->counted = totals.operations;
 }
 
 static worker_answer output(void *state, void *bytes, worker_text *reply) {

@@ -157,7 +157,7 @@ static void visits_are_bounded(void **state) {
                 pool_world w;
                 world_open_with(&w, UINT64_C(1) << 40, UINT64_C(1) << 32, false);
                 traffic(&w, (order)how, count, streams);
-                const tdm_pool_totals totals = w.pool->totals;
+                const tdm_pool_totals totals = tdm_pool_totals_now(w.pool);
                 assert_in_range(totals.operations, 6 * (uint64_t)count, 7 * (uint64_t)count);
                 assert_in_range(totals.visited_max, 1,
                                 streams == 1 ? VISIT_LIMIT_ONE_STREAM : VISIT_LIMIT);

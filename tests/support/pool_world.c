@@ -232,10 +232,10 @@ static const char *check_index(const tdm_pool *pool, tdm_arena arena,
                : NULL;
 }
 
-const char *world_check(pool_world *world) {
-    tdm_pool *const pool = world->pool;
+/* One branch; what it holds is added to `stats`. */
+static const char *check_branch(const tdm_pool *pool, tdm_memory_stats *stats) {
     tdm_arena_counters sums[TDM_ARENAS] = {{0}};
-    uint64_t reserved = 0, allocated = 0, requested = 0, live = 0, queued = 0, pending = 0;
+    uint64_t queued = 0, pending = 0;
     for (const tdm_slab *slab = pool->slabs; slab; slab = slab->next) {
         const char *const wrong = check_slab(pool, slab, &sums[slab->arena]);
         if (wrong)
@@ -247,19 +247,37 @@ const char *world_check(pool_world *world) {
             return wrong;
         if (memcmp(&sums[i], &pool->counters[i], sizeof sums[i]) != 0)
             return "the counters of an arena are wrong";
-        reserved += sums[i].reserved;
-        allocated += sums[i].allocated;
-        requested += sums[i].requested;
-        live += sums[i].live_blocks;
+        stats->reserved += sums[i].reserved;
+        stats->allocated += sums[i].allocated;
+        stats->requested += sums[i].requested;
+        stats->live_blocks += sums[i].live_blocks;
         pending += sums[i].pending_ranges;
     }
     for (const tdm_block *range = pool->pending_oldest; range; range = range->as.queue.newer)
         queued++;
-    if (queued != pending)
-        return "the queue does not hold what is pending";
-    if (reserved != pool->stats.reserved || reserved != world->native_bytes ||
-        allocated != pool->stats.allocated || requested != pool->stats.requested ||
-        live != pool->stats.live_blocks)
-        return "the statistics are wrong";
-    return NULL;
+    return queued != pending ? "the queue does not hold what is pending" : NULL;
+}
+
+static bool agree(const tdm_memory_stats *a, const tdm_memory_stats *b) {
+    return a->reserved == b->reserved && a->allocated == b->allocated &&
+           a->requested == b->requested && a->live_blocks == b->live_blocks;
+}
+
+const char *world_check(pool_world *world) {
+    tdm_memory_stats there = {.reserved = 0}, counted = {.reserved = 0};
+    tdm_pool_catch_up(world->pool);
+    for (int i = 0; i < TDM_POOL_BRANCHES; i++) {
+        const tdm_pool *const branch = tdm_pool_branch(world->pool, i);
+        const char *const wrong = branch ? check_branch(branch, &there) : NULL;
+        if (wrong)
+            return wrong;
+        counted.reserved += branch ? branch->stats.reserved : 0;
+        counted.allocated += branch ? branch->stats.allocated : 0;
+        counted.requested += branch ? branch->stats.requested : 0;
+        counted.live_blocks += branch ? branch->stats.live_blocks : 0;
+    }
+    return !agree(&there, &counted) || there.reserved != world->native_bytes ||
+                   there.reserved != tdm_pool_reserved(world->pool)
+               ? "the statistics are wrong"
+               : NULL;
 }
