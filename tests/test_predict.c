@@ -59,6 +59,8 @@ static void the_pareto_front(void **state) {
     assert_true(predict_is_pareto(seconds, costs, 4, 1));
     assert_false(predict_is_pareto(seconds, costs, 4, 2));
     assert_true(predict_is_pareto(seconds, costs, 4, 3));
+    assert_false(predict_is_pareto((const double[]){2, 2}, (const double[]){5, 4}, 2, 0));
+    assert_true(predict_is_pareto((const double[]){2, 2}, (const double[]){5, 4}, 2, 1));
     assert_true(predict_is_pareto(seconds, unknown, 4, 0));
     assert_false(predict_is_pareto(seconds, unknown, 4, 1));
 }
@@ -228,6 +230,30 @@ static void a_device_of_the_model_is_found_again(void **state) {
     assert_true(profile.error > 0); /* nobody predicts rounding */
     is_near(profile.capacity_bytes, 1e9, 0);
     results_file_release(&file);
+}
+
+/* One row alone tells what writing costs: fitted with it, nothing is missed; without it, all of its time. */
+static void the_error_is_of_rows_outside_the_fit(void **state) {
+    static predict_profile profile;
+    results_file file;
+    file_error error;
+    (void)state;
+    cJSON *const root = cJSON_CreateObject();
+    cJSON_AddStringToObject(root, "schema", "tandem-bench/1");
+    cJSON *const rows = cJSON_AddArrayToObject(root, "results");
+    for (int i = 0; i < 25; i++)
+        add_sweep(rows, 1e4 * pow(1.5, i));
+    for (int i = 0; i < 5; i++)
+        add_stream(rows, "read", 2e7 * (i + 1), 1, 0);
+    add_stream(rows, "write", 5e7, 0, 1);
+    char *const text = cJSON_PrintUnformatted(root);
+    assert_int_equal(results_read_text("few", text, strlen(text), &file, &error), 0);
+    assert_int_equal(predict_profile_fit(&file, &profile, &error), 0);
+    const predict_class *const streams = class_of(&profile, "stream");
+    assert_true(streams->worst > 0.8 && streams->error > 0.13);
+    results_file_release(&file);
+    free(text);
+    cJSON_Delete(root);
 }
 
 static predict_work product(double m, double n, double k, const char *dtype, const char *packing) {
@@ -499,6 +525,7 @@ int main(void) {
         cmocka_unit_test(the_pareto_front),
         cmocka_unit_test(a_fit_finds_its_factors_beside_a_disturbed_row),
         cmocka_unit_test(a_device_of_the_model_is_found_again),
+        cmocka_unit_test(the_error_is_of_rows_outside_the_fit),
         cmocka_unit_test(what_was_not_measured_is_refused),
         cmocka_unit_test(the_bandwidth_scale_is_of_main_memory),
         cmocka_unit_test(a_file_without_memory_rows_is_no_profile),
