@@ -80,7 +80,8 @@ function(tandem_write_cxx_kernels folder texts)
     VERBATIM)
 endfunction()
 
-# Sets `image` to the fat binary of `text`, which nvcc makes; what ptxas says and the parts lie beside it.
+# Sets `image` to the fat binary of `text`, which nvcc makes; what ptxas says and the parts lie beside it. It depends on that text's
+# unit, which is written where it changes, and not on the stamp, which is with any of them.
 function(tandem_compile_image folder text options image_name)
   set(image "${folder}/${text}.fatbin")
   set(script "${PROJECT_SOURCE_DIR}/cmake/compile_cuda_image.cmake")
@@ -89,7 +90,7 @@ function(tandem_compile_image folder text options image_name)
     OUTPUT "${image}"
     COMMAND "${CMAKE_COMMAND}" "-DNVCC=${TANDEM_NVCC}" "-DUNIT=${folder}/${text}.cpp"
             "-DSOURCES=${folder}/flat/${text};${dialect}" "-DIMAGE=${image}" "-DINCLUDES=${FOLDER};${folder}" "-DOPTIONS=${options}" -P "${script}"
-    DEPENDS "${folder}/stamp" "${folder}/${text}.cpp" "${folder}/flat/${text}" ${dialect} "${script}"
+    DEPENDS "${folder}/${text}.cpp" "${folder}/flat/${text}" ${dialect} "${script}"
     COMMENT "Compiling ${text} for CUDA"
     VERBATIM)
   set(${image_name} "${image}" PARENT_SCOPE)
@@ -131,7 +132,9 @@ function(tandem_add_cuda_images)
   endforeach()
   set(generated "${folder}/kernel_images.c")
   configure_file("${PROJECT_SOURCE_DIR}/kernels/kernel_images.c.in" "${generated}" @ONLY)
-  add_custom_target(tandem_cuda_images DEPENDS ${images} "${folder}/stamp")
+  add_custom_target(tandem_cuda_texts DEPENDS "${folder}/stamp")
+  add_custom_target(tandem_cuda_images DEPENDS ${images})
+  add_dependencies(tandem_cuda_images tandem_cuda_texts)
   add_dependencies(tandem_objects tandem_cuda_images)
   target_sources(tandem_objects PRIVATE "${generated}")
   set_source_files_properties("${generated}" TARGET_DIRECTORY tandem_objects
