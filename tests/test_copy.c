@@ -333,6 +333,33 @@ DEVICE_TEST(host_copies_that_fail_wait_first) {
     }
 }
 
+/* More rows than a grid of CUDA is high, one group each; memory checkers are too slow for that. */
+DEVICE_TEST(rows_beyond_the_grid) {
+    const bool checked = !(device->info.capabilities & TDM_CAP_SLABS);
+    const int64_t rows = checked ? 67 : 65539, columns = 256;
+    const size_t bytes = (size_t)(rows * columns);
+    tdm_tensor *x, *y, *spread;
+    TEST_OK(tdm_tensor_create(device->device, TDM_U8, 2, DIMS(rows, 2 * columns), &x));
+    TEST_OK(tdm_tensor_create(device->device, TDM_U8, 2, DIMS(rows, columns), &y));
+    TEST_OK(tdm_tensor_view(x, 2, DIMS(rows, columns), DIMS(2 * columns, 2), 1, &spread));
+    uint8_t *const given = malloc(2 * bytes), *const got = malloc(bytes);
+    assert_non_null(given);
+    assert_non_null(got);
+    for (size_t i = 0; i < 2 * bytes; i++)
+        given[i] = (uint8_t)(i * 2654435761U >> 24);
+    TEST_OK(tdm_copy_from_host(device->stream, x, given, 2 * bytes, NULL));
+    TEST_OK(tdm_copy(device->stream, y, spread));
+    TEST_OK(tdm_copy_to_host(device->stream, y, got, bytes, NULL));
+    for (size_t i = 0; i < bytes; i++)
+        if (got[i] != given[2 * i + 1])
+            test_case_fail("element %zu is another one", i);
+    free(given);
+    free(got);
+    tdm_tensor_destroy(spread);
+    tdm_tensor_destroy(x);
+    tdm_tensor_destroy(y);
+}
+
 /* ---- misuse ---- */
 
 DEVICE_TEST(copy_misuse_is_refused) {
@@ -415,6 +442,7 @@ int main(void) {
         cmocka_unit_test(equal_views_are_left_alone),
         cmocka_unit_test(host_copies),
         cmocka_unit_test(host_copies_that_fail_wait_first),
+        cmocka_unit_test(rows_beyond_the_grid),
         cmocka_unit_test(copy_misuse_is_refused),
         cmocka_unit_test(fill_refuses_dtypes_without_numbers),
         cmocka_unit_test(host_misuse_is_refused),
