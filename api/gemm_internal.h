@@ -83,7 +83,8 @@ enum {
     TDM_GEMM_P_ITEMS,
     TDM_GEMM_P_LOCAL_BYTES,
     TDM_GEMM_P_GROUP_X,
-    TDM_GEMM_P_DEPTH = TDM_GEMM_P_GROUP_X /* panel family: rows of B in a block of K */
+    TDM_GEMM_P_DEPTH = TDM_GEMM_P_GROUP_X, /* panel family: rows of B in a block of K */
+    TDM_GEMM_P_GROUPS = TDM_GEMM_P_GROUP_X /* tensor cores: groups that a unit has registers for */
 };
 /* In place of a type of A, of GEMM_WEIGHTS: any, whose rows must be quantized. */
 #define TDM_GEMM_QUANTIZED_A (-1)
@@ -91,7 +92,8 @@ enum {
     TDM_GEMM_REFERENCE = 1,
     TDM_GEMM_TILED = 2,
     TDM_GEMM_PANEL = 3,
-    TDM_GEMM_SKINNY = 4
+    TDM_GEMM_SKINNY = 4,
+    TDM_GEMM_TENSOR = 5
 };
 enum {
     TDM_PACK_P_WIDTH = 0,
@@ -272,6 +274,10 @@ typedef struct tdm_gemm_reduce_launch {
     int64_t part;
 } tdm_gemm_reduce_launch;
 void tdm_gemm_reduce_shape(const tdm_gemm_plan *plan, tdm_gemm_reduce_launch *launch);
+
+/* What the model of docs/decisions/tensor-tiles.md makes of a row for tensor cores: time, in no unit. */
+double tdm_gemm_tensor_cost(const tdm_gemm_problem *problem, const tdm_variant *row,
+                            const tdm_device *device);
 
 /* Would the skinny family compute D^T = B^T·A^T, since N is the small one? */
 bool tdm_gemm_skinny_swaps(const tdm_gemm_problem *problem);

@@ -398,11 +398,25 @@ static void divide_groups(const run *r, tdm_launch *launch) {
         const uint32_t limit = r->plan->kernel->limits.max_group_items;
         launch->group[0] = limit < REFERENCE_GROUP ? limit : REFERENCE_GROUP;
         launch->groups[0] = (uint32_t)tdm_ceil_div(tiles, launch->group[0]);
-    } else if (row[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY) {
+    } else if (row[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY ||
+               row[TDM_GEMM_P_FAMILY] == TDM_GEMM_TENSOR) {
         launch->group[0] = (uint32_t)row[TDM_GEMM_P_ITEMS];
     } else if (row[TDM_GEMM_P_FAMILY] == TDM_GEMM_TILED) {
         launch->group[0] = (uint32_t)row[TDM_GEMM_P_GROUP_X];
         launch->group[1] = (uint32_t)(row[TDM_GEMM_P_ITEMS] / row[TDM_GEMM_P_GROUP_X]);
+    }
+}
+
+/* Of families whose local memory is their last argument. */
+static uint32_t argument_local_bytes(const tdm_gemm_plan *plan) {
+    const int32_t *const row = plan->kernel->variant->parameters;
+    switch (row[TDM_GEMM_P_FAMILY]) {
+    case TDM_GEMM_PANEL:
+        return plan->division.local_bytes;
+    case TDM_GEMM_TENSOR:
+        return (uint32_t)row[TDM_GEMM_P_LOCAL_BYTES];
+    default:
+        return 0;
     }
 }
 
@@ -429,8 +443,9 @@ static tdm_status launch_piece(const run *r, int64_t z, int64_t count) {
         weights = weights_of(p);
         add(&list, tdm_arg_blob(&weights, sizeof weights));
     }
-    if (r->plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_PANEL)
-        add(&list, (tdm_arg){.kind = TDM_ARG_LOCAL, .bytes = r->plan->division.local_bytes});
+    const uint32_t local_bytes = argument_local_bytes(r->plan);
+    if (local_bytes > 0)
+        add(&list, (tdm_arg){.kind = TDM_ARG_LOCAL, .bytes = local_bytes});
     tdm_launch launch = {.args = list.args,
                          .arg_count = list.count,
                          .groups = {0, 1, (uint32_t)count},

@@ -143,6 +143,32 @@ static const char *check_tile_preference(const tdm_gemm_problem *p, const tdm_va
     return NULL;
 }
 
+/* Sides of a matrix below which most of a fragment's products would be with zeros. */
+#define LEAST_TENSOR_SIDE 8
+
+/* The row for tensor cores whose time the model puts lowest; the first of those that are as good. */
+static const char *check_tensor_preference(const selection *s, const tdm_variant *v,
+                                           const tdm_device *device, char *reason) {
+    const tdm_gemm_problem *const p = s->problem;
+    char ignored[TDM_REASON_TEXT];
+    if (p->m <= LEAST_TENSOR_SIDE || p->n <= LEAST_TENSOR_SIDE)
+        return "the matrix is no wider than a fragment";
+    const double cost = tdm_gemm_tensor_cost(p, v, device);
+    for (const tdm_variant *row = tdm_variants; row < tdm_variants + tdm_variant_count; row++) {
+        if (row->op != v->op || row == v || row->parameters[TDM_GEMM_P_FAMILY] != TDM_GEMM_TENSOR ||
+            (row->requires & ~device->info.capabilities) || check_types(p, row, ignored) ||
+            check_device(row, device, ignored) || check_built(s, row, ignored))
+            continue;
+        const double other = tdm_gemm_tensor_cost(p, row, device);
+        if (other > cost || (other == cost && row > v))
+            continue;
+        snprintf(reason, TDM_REASON_TEXT, "model: %s takes %.0f %% of its time", row->name,
+                 100.0 * other / cost);
+        return reason;
+    }
+    return NULL;
+}
+
 static bool is_reference(const tdm_variant *variant) {
     return variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_REFERENCE;
 }
@@ -169,6 +195,9 @@ static const char *supports(const void *context, const tdm_variant *variant,
     if (!refusal && !p->forced && !s->measured &&
         variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_TILED)
         refusal = check_tile_preference(p, variant, device, reason);
+    if (!refusal && !p->forced && !s->measured &&
+        variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_TENSOR)
+        refusal = check_tensor_preference(s, variant, device, reason);
     if (!refusal && !p->forced && !s->measured &&
         variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY)
         refusal = tdm_gemm_skinny_refuse(p, device, reason);
@@ -279,6 +308,17 @@ static bool suits_skinny(tdm_gemm_plan *plan) {
     return false;
 }
 
+/* Nor do they know of tensor cores. */
+static bool suits_tensor_cores(const tdm_gemm_plan *plan, const selection *s) {
+    char reason[TDM_REASON_TEXT];
+    for (const tdm_variant *row = tdm_variants; row < tdm_variants + tdm_variant_count; row++)
+        if (row->op == plan->problem.op && row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_TENSOR &&
+            !(row->requires & ~plan->device->info.capabilities) &&
+            !supports(s, row, plan->device, reason))
+            return true;
+    return false;
+}
+
 /* The row that the tuning data prefers, where it takes the problem. */
 static tdm_status try_tuned(tdm_gemm_plan *plan, selection *s, bool *usable) {
     char reason[TDM_REASON_TEXT];
@@ -286,7 +326,7 @@ static tdm_status try_tuned(tdm_gemm_plan *plan, selection *s, bool *usable) {
     const tdm_tuning_row *const row = tdm_gemm_tuned(plan, &choice);
     if (!row || choice.variant->op != plan->problem.op)
         return TDM_OK;
-    if (row->line == 0 && row->ns == 0 && suits_skinny(plan))
+    if (row->line == 0 && row->ns == 0 && (suits_skinny(plan) || suits_tensor_cores(plan, s)))
         return TDM_OK;
     s->measured = row->ns != 0;
     memcpy(plan->values, choice.values, sizeof plan->values);

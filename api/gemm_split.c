@@ -60,6 +60,8 @@ static bool copies_dominate(const tdm_gemm_plan *plan, double tiles) {
 static uint32_t groups_held(const tdm_gemm_plan *plan) {
     const int32_t *const row = plan->kernel->variant->parameters;
     const bool on_cores = plan->device->info.capabilities & TDM_CAP_CPU_CORES;
+    if (row[TDM_GEMM_P_FAMILY] == TDM_GEMM_TENSOR)
+        return (uint32_t)row[TDM_GEMM_P_GROUPS];
     if (on_cores ||
         (row[TDM_GEMM_P_FAMILY] != TDM_GEMM_TILED && row[TDM_GEMM_P_FAMILY] != TDM_GEMM_SKINNY))
         return 0;

@@ -151,8 +151,11 @@ TDM_DEVICE void tdm_async_copy_16(void *to, const void *from, int bytes_valid) {
                    "r"(bytes_valid)
                  : "memory");
 #else
-    for (int n = 0; n < 16; n++)
-        ((unsigned char *)to)[n] = n < bytes_valid ? ((const unsigned char *)from)[n] : 0;
+    if (bytes_valid == 16)
+        *(uint4 *)to = *(const uint4 *)from;
+    else
+        for (int n = 0; n < 16; n++)
+            ((unsigned char *)to)[n] = n < bytes_valid ? ((const unsigned char *)from)[n] : 0;
 #endif
 }
 TDM_DEVICE void tdm_async_copy_4(void *to, const void *from, int bytes_valid) {

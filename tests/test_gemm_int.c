@@ -214,11 +214,11 @@ static void check_choice(const test_device *device, int64_t m, int64_t n, bool t
     TEST_OK(tdm_layout_contiguous(TDM_S8, 2, b_shape, &desc.b));
     TEST_OK(tdm_layout_contiguous(TDM_S32, 2, d_shape, &desc.d));
     TEST_OK(tdm_gemm_plan_create(device->device, &desc, &plan));
-    const bool tiled = strstr(tdm_gemm_plan_variant(plan), "_tiled_") != NULL;
+    const char *const chosen = tdm_gemm_plan_variant(plan);
+    const bool tiled = strstr(chosen, "_tiled_") || strstr(chosen, "_mma_");
     const bool cores = (device->info.capabilities & TDM_CAP_CPU_CORES) != 0;
     if (tiled != (!cores && !thin))
-        test_case_fail("%lld by %lld is given to %s", (long long)m, (long long)n,
-                       tdm_gemm_plan_variant(plan));
+        test_case_fail("%lld by %lld is given to %s", (long long)m, (long long)n, chosen);
     tdm_gemm_plan_destroy(plan);
 }
 

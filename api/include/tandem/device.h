@@ -41,7 +41,9 @@ typedef struct tdm_device tdm_device;
     X(TDM_CAP_INT8_DOT_QCOM, 17, "int8-dot-qcom", "int8-dot by cl_qcom_dot_product8")              \
     X(TDM_CAP_CUDA, 18, "cuda", "runs the kernels that the build compiled for CUDA")               \
     X(TDM_CAP_ASYNC_COPY, 19, "async-copy",                                                        \
-      "copies to local memory run beside arithmetic (CUDA 8.0 and up)")
+      "copies to local memory run beside arithmetic (CUDA 8.0 and up)")                            \
+    X(TDM_CAP_TENSOR_CORES, 20, "tensor-cores",                                                    \
+      "warps multiply matrices of f16 and of 8-bit integers (with async-copy of bf16 too)")
 
 typedef enum tdm_capability {
 #define TDM_CAPABILITY_ENUM(name, bit, text, meaning) name = 1 << (bit),
