@@ -72,7 +72,8 @@
  *               TDM_S32(N), TDM_INT_SPLAT(N, v), TDM_INT_LOADV(N, DT, p, i), TDM_INT_STOREV(N, DT, v, p, i)
  *               TDM_STREAMV(N, x, p, i) stores an f32xN, N a number or a macro, to a global address that is a multiple of
  *               its size, past the caches where the device can; TDM_INT_STREAMV(N, DT, v, p, i) an s32xN as s8, u8 or s4 likewise,
- *               in a multiple of its size; tdm_stream_end() once after the last; TDM_CAN_STREAM is defined where these go past the caches;
+ *               in a multiple of its size, f32x16_stream_f16(x, p, i) and _bf16 an f32x16; tdm_stream_end() once after the last;
+ *               TDM_CAN_STREAM is defined where these go past the caches;
  *               tdm_address(p) the address as a number
  *               TDM_LANE(N, x, l) element l of an f32xN or s32xN, N 1 or 4; l is a number as written in the text
  *               TDM_COPYV(N, to, i, from, j) moves N elements of one storage type, bits unchanged
@@ -173,6 +174,10 @@ typedef struct {
 /* A form may leave these out. */
 #ifndef TDM_INT_STREAMV
 #define TDM_INT_STREAMV(N, DT, v, p, i) TDM_INT_STOREV(N, DT, v, p, i)
+#endif
+#ifndef f32x16_stream_f16
+#define f32x16_stream_f16(x, p, i) f32x16_store_f16(x, p, i)
+#define f32x16_stream_bf16(x, p, i) f32x16_store_bf16(x, p, i)
 #endif
 
 #endif

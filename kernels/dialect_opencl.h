@@ -317,7 +317,14 @@ TDM_OPENCL_SATURATED_(16)
 #define f32x1_number(x) TDM_OPENCL_NUMBER_(x, float)
 #define f32x4_number(x) TDM_OPENCL_NUMBER_(x, float4)
 #define f32x8_number(x) TDM_OPENCL_NUMBER_(x, float8)
+#if defined(__x86_64__)
+/* One comparison; isnan is two steps of integers there. */
+TDM_DEVICE float16 f32x16_number(float16 x) {
+    return x == x ? x : (float16)(0.0f);
+}
+#else
 #define f32x16_number(x) TDM_OPENCL_NUMBER_(x, float16)
+#endif
 
 /* Pairs of s4. Where the two elements of a pair are the halves of a 64-bit lane, they are put together and taken
  * apart without shuffles. */
@@ -445,13 +452,34 @@ TDM_OPENCL_S4_(16, 8)
 #define f32x16_evens(a, b) ((float16)((a).even, (b).even))
 #define f32x16_odds(a, b) ((float16)((a).odd, (b).odd))
 #define f32x16_load_f32(p, i) tdm_opencl_load_16((p) + (i))
+#if defined(__AVX512F__)
+/* PoCL 3.1 converts sixteen in two halves and puts them together. Were Clang to see what the floats come from, it would
+ * compare the halves instead, one by one. */
+TDM_DEVICE float16 f32x16_load_f16(const __global half *p, long i) {
+    const ushort16 bits = tdm_opencl_load_16((const __global ushort *)p + i);
+    float16 x =
+        __builtin_ia32_vcvtph2ps512_mask(as_short16(bits), (float16)(0.0f), (ushort)0xffff, 4);
+    __asm__("" : "+v"(x));
+    return x;
+}
+TDM_DEVICE ushort16 tdm_opencl_half_bits(float16 x) {
+    return as_ushort16(__builtin_ia32_vcvtps2ph512_mask(x, 0, (short16)(0), (ushort)0xffff));
+}
+#define f32x16_store_f16(x, p, i)                                                                  \
+    tdm_opencl_store_16(tdm_opencl_half_bits(x), (__global ushort *)(p) + (i))
+#define f32x16_stream_f16(x, p, i)                                                                 \
+    __builtin_nontemporal_store(tdm_opencl_half_bits(x), (__global ushort16 *)((p) + (i)))
+#define f32x16_stream_bf16(x, p, i)                                                                \
+    __builtin_nontemporal_store(tdm_bf16x16_from_f32(x), (__global ushort16 *)((p) + (i)))
+#else
 #define f32x16_load_f16(p, i) vload_half16(0, (p) + (i))
+#define f32x16_store_f16(x, p, i) vstore_half16_rte(x, 0, (p) + (i))
+#endif
 #define f32x16_load_bf16(p, i) as_float16(convert_uint16(tdm_opencl_load_16((p) + (i))) << 16)
 #define f32x16_load_s32(p, i) convert_float16(tdm_opencl_load_16((p) + (i)))
 #define f32x16_load_s8(p, i) convert_float16(tdm_opencl_load_16((p) + (i)))
 #define f32x16_load_u8(p, i) convert_float16(tdm_opencl_load_16((p) + (i)))
 #define f32x16_store_f32(x, p, i) tdm_opencl_store_16(x, (p) + (i))
-#define f32x16_store_f16(x, p, i) vstore_half16_rte(x, 0, (p) + (i))
 #define f32x16_store_bf16(x, p, i) tdm_opencl_store_16(tdm_bf16x16_from_f32(x), (p) + (i))
 #define f32x16_from_s32(v) convert_float16(v)
 #define f32x16_select_lt(a, b, x, y) select(y, x, (a) < (b))

@@ -3,7 +3,8 @@
  * belong to one work-item: span is even then.
  *
  * Before a text includes this it defines DT the source's type, N vector width, TDM_SOURCE_CODES where that is
- * of codes, TDM_TARGET_CODES where codes are written, TDM_MASK where there is a mask; and tdm_put after it.
+ * of codes, TDM_TARGET_CODES where codes are written, TDM_BOUND_REALS where bounds are to be of what scale · (code -
+ * zero) may be instead of code - zero, TDM_MASK where there is a mask; and tdm_put after it.
  *
  * With 16 lanes, on CPU cores, what is slow for each vector is done once for many:
  *
@@ -15,10 +16,10 @@
 
 #include "quant_steps.h"
 
-#define STRIP 2048
-#define TOGETHER 4
+#define STRIP 1024
 #define SHORT_ROW 256
 #define BYTES_AHEAD 8192
+#define ROWS_AHEAD 2
 
 #if defined(TDM_SOURCE_CODES) && defined(TDM_TARGET_CODES)
 #define TDM_TWO_SIDES
@@ -31,6 +32,10 @@
 #define PRODUCTS 0
 #else
 #define PRODUCTS TDM_BY_PRODUCTS
+#endif
+
+#if defined(TDM_TARGET_CODES) || !defined(TDM_SOURCE_CODES)
+#define BOUNDS
 #endif
 
 #ifdef TDM_SOURCE_CODES
@@ -55,6 +60,12 @@
 #else
 #define EACH_STREAMED(type, call)
 #endif
+#if N == 16
+#define EACH_STREAMED_HALVES(call)                                                                 \
+    EACH_STREAMED(TDM_CODE_F16, call) EACH_STREAMED(TDM_CODE_BF16, call)
+#else
+#define EACH_STREAMED_HALVES(call)
+#endif
 #ifdef TDM_TARGET_CODES
 #define BY_TYPE(type, call)                                                                        \
     switch (type) {                                                                                \
@@ -72,6 +83,7 @@
         EACH_TYPE(TDM_CODE_F16, call)                                                              \
         EACH_TYPE(TDM_CODE_BF16, call)                                                             \
         EACH_STREAMED(TDM_CODE_F32, call)                                                          \
+        EACH_STREAMED_HALVES(call)                                                                 \
     }
 #endif
 #if defined(TDM_SOURCE_CODES) && !defined(TDM_TARGET_CODES)
@@ -97,6 +109,7 @@ typedef struct {
     TDM_GLOBAL void *y;
     TDM_GLOBAL tdm_u8 *mask;
     long x_step, y_step, mask_step;
+    int mask_streams; /* whether whole vectors of the mask go past the caches */
     tdm_entries step;
     tdm_quant_arg arg;
 } tdm_walk;
@@ -107,10 +120,10 @@ typedef struct {
     tdm_entries entry;
 } tdm_place;
 
-/* Of N lanes: the scale, for two sides that of the source by that of the target, and zero points; products: whether
- * quotients may come from the reciprocal, which is not set else. */
+/* Of N lanes: the scale, for two sides that of the source by that of the target, zero points, and where codes are made
+ * bounds of code - zero; products: whether quotients may come from the reciprocal, which is not set else. */
 typedef struct {
-    F scale, reciprocal;
+    F scale, reciprocal, low, high;
     I zero, from_zero;
     int products;
 } tdm_parameters;
@@ -166,8 +179,14 @@ TDM_INLINE void tdm_parameters_at(tdm_parameters *to, tdm_walk w, tdm_entries at
 #ifdef TDM_TWO_SIDES
     const F from = tdm_scale_lanes(w.from_scale, at.from_scale, step.from_scale, left,
                                    w.arg.source.scale_type);
-    p.scale = tdm_divide(from, tdm_quantizer_make(p.scale, p.zero, 0, 0).scale);
+    p.scale = tdm_divide(from, tdm_divisor(p.scale));
     p.from_zero = tdm_zero_lanes(w.from_zero, at.from_zero, step.from_zero, left, w.arg.source);
+#endif
+    p.low = tdm_from_zero(SIDE(w).low, p.zero);
+    p.high = tdm_from_zero(SIDE(w).high, p.zero);
+#ifdef TDM_BOUND_REALS
+    p.low = p.scale * p.low;
+    p.high = p.scale * p.high;
 #endif
     p.reciprocal = p.scale;
     p.products = 0;
@@ -226,6 +245,9 @@ typedef struct {
 #if PRODUCTS
     float reciprocal[STRIP];
 #endif
+#ifdef BOUNDS
+    float low[STRIP], high[STRIP];
+#endif
     int zero[STRIP];
 #ifdef TDM_TWO_SIDES
     int from_zero[STRIP];
@@ -246,6 +268,10 @@ TDM_INLINE int tdm_widen(tdm_walk w, tdm_entries at, tdm_entries step, long coun
         plain = plain && tdm_scales_are_plain(p.scale);
         TDM_STOREV(N, f32, tdm_divide(K(1.0f), p.scale), to->reciprocal, i);
 #endif
+#ifdef BOUNDS
+        TDM_STOREV(N, f32, p.low, to->low, i);
+        TDM_STOREV(N, f32, p.high, to->high, i);
+#endif
 #ifdef TDM_TWO_SIDES
         TDM_INT_STOREV(N, s32, p.from_zero, to->from_zero, i);
 #endif
@@ -263,6 +289,11 @@ TDM_INLINE void tdm_parameters_widened(tdm_parameters *to, const tdm_widened *fr
 #if PRODUCTS
     p.reciprocal = TDM_LOADV(N, f32, from->reciprocal, i);
 #endif
+    p.low = p.high = p.scale;
+#ifdef BOUNDS
+    p.low = TDM_LOADV(N, f32, from->low, i);
+    p.high = TDM_LOADV(N, f32, from->high, i);
+#endif
 #ifdef TDM_TWO_SIDES
     p.from_zero = TDM_INT_LOADV(N, s32, from->from_zero, i);
 #endif
@@ -279,32 +310,32 @@ TDM_INLINE void tdm_parameters_one(tdm_parameters *to, const tdm_widened *from, 
 #if PRODUCTS
     p.reciprocal = K(from->reciprocal[i]);
 #endif
+    p.low = p.high = p.scale;
+#ifdef BOUNDS
+    p.low = K(from->low[i]);
+    p.high = K(from->high[i]);
+#endif
 #ifdef TDM_TWO_SIDES
     p.from_zero = TDM_INT_SPLAT(N, from->from_zero[i]);
 #endif
     *to = p;
 }
 
-/* The first `count` elements of `rows` rows, one as good as unrolled; parameters differ along the row alone. */
-TDM_INLINE void tdm_strip(tdm_walk w, tdm_place at, tdm_place strides, int rows, long count,
+/* The first `count` elements of a row whose parameters differ along it; asks for what lies `ahead` of them meanwhile. */
+TDM_INLINE void tdm_strip(tdm_walk w, tdm_place at, long ahead, long count,
                           const tdm_widened *widened, int type) {
     long i = 0;
+    tdm_parameters p;
     for (; i + N <= count; i += N) {
-        tdm_parameters p;
         tdm_parameters_widened(&p, widened, i);
-        TDM_UNROLL for (int row = 0; row < rows; row++) {
-            const long x = at.x + row * strides.x + i;
-            tdm_prefetch_far(w.x + x + rows * strides.x);
-            tdm_put(WHOLE(w.x, x), p, w, at.y + row * strides.y + i,
-                    at.mask + row * strides.mask + i, N, type);
-        }
+        tdm_prefetch_far(w.x + at.x + i + ahead);
+        tdm_put(WHOLE(w.x, at.x + i), p, w, at.y + i, at.mask + i, N, type);
     }
-    for (int row = 0; row < rows && i < count; row++) {
+    if (i < count) {
         const int left = (int)(count - i);
-        tdm_parameters p;
         tdm_parameters_widened(&p, widened, i);
-        tdm_put(TDM_LOAD_PART(DT, w.x, at.x + row * strides.x + i, left, NOTHING), p, w,
-                at.y + row * strides.y + i, at.mask + row * strides.mask + i, left, type);
+        tdm_put(TDM_LOAD_PART(DT, w.x, at.x + i, left, NOTHING), p, w, at.y + i, at.mask + i, left,
+                type);
     }
 }
 
@@ -331,14 +362,18 @@ TDM_INLINE void tdm_short_rows(tdm_walk w, tdm_place at, tdm_place strides, int 
 #define MASK_BUFFER TDM_GLOBAL tdm_u8 *mask, long mask_offset,
 #define MASK_STRIDES tdm_dims mask_strides,
 #define MASK_STEP long mask_step,
-#define MASK_OF_WALK w.mask = mask, w.mask_step = mask_step
+#define MASK_OF_WALK                                                                               \
+    w.mask = mask, w.mask_step = mask_step,                                                        \
+    w.mask_streams = MASK_STRIDES_WHOLE &&                                                         \
+                     tdm_store_type(mask, mask_offset, TDM_CODE_U8, arg.streams) != TDM_CODE_U8
+#define MASK_STRIDES_WHOLE (rank == 0 || (rank == 1 && mask_strides.v[0] % N == 0))
 #define MASK_PLACE(row) mask_offset + tdm_row_offset(row, rank, &shape, &mask_strides)
 #define MASK_STRIDE mask_strides.v[0]
 #else
 #define MASK_BUFFER
 #define MASK_STRIDES
 #define MASK_STEP
-#define MASK_OF_WALK w.mask = 0, w.mask_step = 0
+#define MASK_OF_WALK w.mask = 0, w.mask_step = 0, w.mask_streams = 0
 #define MASK_PLACE(row) 0
 #define MASK_STRIDE 0
 #endif
@@ -417,37 +452,28 @@ TDM_KERNEL(TDM_ENTRY)
     FROM_STRIDE(strides);
     const long apart = tdm_entries_apart(strides.entry);
     if (varies && x_step == 1) {
-        const int together = rank <= 1 && apart == 0 ? TOGETHER : 1;
         for (long from = start; from < stop; from += STRIP) {
             const long count = from + STRIP < stop ? STRIP : stop - from;
             tdm_entries held;
             int is_held = 0, plain = 0;
-            for (long row = first; row < last;) {
-                const int step = last - row < together ? 1 : together;
+            for (long row = first; row < last; row++) {
                 PLACE(at, row);
                 if (!is_held || tdm_entries_differ(at.entry, held))
                     plain = tdm_widen(w, tdm_entries_on(at.entry, w.step, from), w.step, count,
                                       &widened);
                 held = at.entry;
                 is_held = 1;
-                const int type = step == 1 || strides.y % N == 0 ? tdm_row_type(w, at.y + from)
-                                                                 : arg.target_type;
                 tdm_place on = at;
                 on.x += from;
                 on.y += from;
                 on.mask += from;
-#define CALL(T)                                                                                    \
-    if (step == TOGETHER)                                                                          \
-        tdm_strip(w, on, strides, TOGETHER, count, &widened, T);                                   \
-    else                                                                                           \
-        tdm_strip(w, on, strides, 1, count, &widened, T)
+#define CALL(T) tdm_strip(w, on, ROWS_AHEAD *strides.x, count, &widened, T)
                 if (plain) {
-                    BY_TYPE(type, CALL)
+                    BY_TYPE(tdm_row_type(w, on.y), CALL)
                 } else {
-                    OWN(row, row + step, from, from + count)
+                    OWN(row, row + 1, from, from + count)
                 }
 #undef CALL
-                row += step;
             }
         }
     } else if (!varies && x_step == 1 && rank <= 1 && inner % N == 0 && inner <= SHORT_ROW &&

@@ -65,18 +65,28 @@ TDM_INLINE I tdm_zero_lanes(TDM_GLOBAL const void *p, long i, long step, int lef
 #define TDM_ROUND_BY_ADDING 12582912.0f
 #define TDM_ROUND_BY_ADDING_BITS 0x4b400000
 
-/* What turns a real number into a code. low and high bound code - zero. A scale that is 0 or a NaN is held as
- * an infinity: every quotient is then 0 or a NaN, which becomes the zero point. */
+/* What turns a real number into a code. low and high bound code - zero. Of a scale that is 0 or a NaN every quotient
+ * is 0 or a NaN, which becomes the zero point. */
 typedef struct {
     F scale, low, high;
     I zero;
 } tdm_quantizer;
 
+/* What to divide by: a scale that is 0 or a NaN is held as an infinity. */
+TDM_INLINE F tdm_divisor(F scale) {
+    return TDM_SELECT_LT(N, K(0.0f), tdm_abs(scale), scale, K(INFINITY));
+}
+
+/* bound - zero */
+TDM_INLINE F tdm_from_zero(int bound, I zero) {
+    return TDM_CAT4(f32x, N, _from_s32, )(TDM_INT_SPLAT(N, bound) - zero);
+}
+
 TDM_INLINE tdm_quantizer tdm_quantizer_make(F scale, I zero, int low, int high) {
     tdm_quantizer q;
-    q.scale = TDM_SELECT_LT(N, K(0.0f), tdm_abs(scale), scale, K(INFINITY));
-    q.low = TDM_CAT4(f32x, N, _from_s32, )(TDM_INT_SPLAT(N, low) - zero);
-    q.high = TDM_CAT4(f32x, N, _from_s32, )(TDM_INT_SPLAT(N, high) - zero);
+    q.scale = tdm_divisor(scale);
+    q.low = tdm_from_zero(low, zero);
+    q.high = tdm_from_zero(high, zero);
     q.zero = zero;
     return q;
 }
@@ -94,6 +104,11 @@ TDM_INLINE F tdm_between(F x, F low, F high) {
     const F number = TDM_NUMBER(N, x);
     const F below = TDM_SELECT_LT(N, number, high, number, high);
     return TDM_SELECT_LT(N, low, below, below, low);
+}
+
+/* x below 2^22 rounded to an integer, ties to even. */
+TDM_INLINE F tdm_rounded(F x) {
+    return x + K(TDM_ROUND_BY_ADDING) - K(TDM_ROUND_BY_ADDING);
 }
 
 TDM_INLINE I tdm_rounded_code(F bounded, I zero) {
@@ -130,31 +145,35 @@ TDM_INLINE int tdm_scales_are_plain(F scale) {
            TDM_CAT4(f32x, N, _, hmax)(TDM_SELECT_LT(N, scale, K(0x1p60f), small, K(1.0f))) == 0.0f;
 }
 
-/* What turns a real number into a code by products: x itself is bounded, by what the outermost codes stand for. */
+/* What turns a real number into a code by products, with the correctly rounded reciprocal of the scale: x itself is bounded, by what the outermost codes stand for or more. */
 typedef struct {
     F scale, reciprocal, low, high;
     I zero;
 } tdm_multiplier;
 
-/* reciprocal: 1 / scale, correctly rounded. */
-TDM_INLINE tdm_multiplier tdm_multiplier_make(F scale, F reciprocal, I zero, int low, int high) {
+TDM_INLINE tdm_multiplier tdm_multiplier_of(tdm_quantizer q) {
     tdm_multiplier m;
-    m.scale = scale;
-    m.reciprocal = reciprocal;
-    m.low = scale * TDM_CAT4(f32x, N, _from_s32, )(TDM_INT_SPLAT(N, low) - zero);
-    m.high = scale * TDM_CAT4(f32x, N, _from_s32, )(TDM_INT_SPLAT(N, high) - zero);
-    m.zero = zero;
+    m.scale = q.scale;
+    m.reciprocal = tdm_divide(K(1.0f), q.scale);
+    m.low = q.scale * q.low;
+    m.high = q.scale * q.high;
+    m.zero = q.zero;
     return m;
 }
 
-/* The code that tdm_code gives, for a plain scale. The quotient by the reciprocal is off by less than two units in its
- * last place, and its exact remainder mends that. Only quotients near k + 1/2 decide about codes: they came out as a
- * division rounds them for all significands of the scale, all k below 256 and all x up to six steps from the tie. */
+/* The quotient of a bounded x and a plain scale, which its reciprocal gives with an error below two units in the last
+ * place, and the exact remainder mends. Only quotients near k + 1/2 decide about codes: they came out as a division
+ * rounds them for all significands of the scale, all k below 256 and all x up to six steps from the tie. */
+TDM_INLINE F tdm_quotient_by_products(F bounded, F scale, F reciprocal) {
+    const F quotient = bounded * reciprocal;
+    const F remainder = tdm_fma(-quotient, scale, bounded);
+    return tdm_fma(remainder, reciprocal, quotient);
+}
+
+/* The code that tdm_code gives, for a plain scale. */
 TDM_INLINE I tdm_code_by_products(F x, tdm_multiplier m) {
     const F bounded = tdm_between(x, m.low, m.high);
-    const F quotient = bounded * m.reciprocal;
-    const F remainder = tdm_fma(K(0.0f) - quotient, m.scale, bounded);
-    return tdm_rounded_code(tdm_fma(remainder, m.reciprocal, quotient), m.zero);
+    return tdm_rounded_code(tdm_quotient_by_products(bounded, m.scale, m.reciprocal), m.zero);
 }
 
 /* ---- storing by a type that the launch gives ---- */
@@ -172,9 +191,11 @@ TDM_INLINE I tdm_code_by_products(F x, tdm_multiplier m) {
 
 /* The type to store by, where the launch says whether results are to go past the caches; the vectors begin at element y. */
 TDM_INLINE int tdm_store_type(TDM_GLOBAL const void *p, long y, int type, int streams) {
-    const int bits = type == TDM_CODE_F32 ? 32 : type == TDM_CODE_S4 ? 4 : 8;
+    const int halves = type == TDM_CODE_F16 || type == TDM_CODE_BF16;
+    const int bits = type == TDM_CODE_F32 ? 32 : halves ? 16 : type == TDM_CODE_S4 ? 4 : 8;
     const long byte = (long)tdm_address((TDM_GLOBAL const tdm_u8 *)p) + y * bits / 8;
-    if (N == 1 || type == TDM_CODE_F16 || type == TDM_CODE_BF16 || byte * 8 % (N * bits) != 0)
+    const int least_width = halves ? 16 : 2;
+    if (N < least_width || byte * 8 % (N * bits) != 0)
         return type;
 #ifdef TDM_CAN_STREAM
     return streams ? type + TDM_STREAMED : type;
@@ -197,6 +218,7 @@ TDM_INLINE void tdm_store_codes(int type, I v, TDM_GLOBAL void *y, long i, int l
 }
 
 #define TDM_QUANT_STREAM_(N, to, x, p, i) TDM_STREAMV(N, x, p, i)
+#define TDM_QUANT_STREAM_HALVES_(N, to, x, p, i) TDM_CAT2(f32x16_stream_, to)(x, p, i)
 
 TDM_INLINE void tdm_store_reals(int type, F v, TDM_GLOBAL void *y, long i, int left) {
     switch (type) {
@@ -205,6 +227,10 @@ TDM_INLINE void tdm_store_reals(int type, F v, TDM_GLOBAL void *y, long i, int l
         TDM_QUANT_STORE_(TDM_CODE_BF16, bf16, TDM_STOREV, v)
 #if N > 1 && defined(TDM_CAN_STREAM)
         TDM_QUANT_STORE_(TDM_STREAMED + TDM_CODE_F32, f32, TDM_QUANT_STREAM_, v)
+#endif
+#if N == 16 && defined(TDM_CAN_STREAM)
+        TDM_QUANT_STORE_(TDM_STREAMED + TDM_CODE_F16, f16, TDM_QUANT_STREAM_HALVES_, v)
+        TDM_QUANT_STORE_(TDM_STREAMED + TDM_CODE_BF16, bf16, TDM_QUANT_STREAM_HALVES_, v)
 #endif
     }
 }

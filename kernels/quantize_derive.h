@@ -29,6 +29,21 @@ TDM_DEVICE tdm_range tdm_range_add(tdm_range r, F x) {
     return r;
 }
 
+/* The same where `careful` is set; else an infinity shows in the range, and only a NaN counts as 0. */
+TDM_INLINE tdm_range tdm_range_widen(tdm_range r, F x, int careful) {
+    if (careful)
+        return tdm_range_add(r, x);
+    r.low = TDM_SELECT_LT(N, x, r.low, x, r.low);
+    r.high = TDM_SELECT_LT(N, r.high, x, x, r.high);
+    return r;
+}
+
+/* Of all lanes. */
+TDM_INLINE int tdm_range_is_finite(tdm_range r) {
+    const F below = K(0.0f) - r.low;
+    return TDM_CAT4(f32x, N, _, hmax)(TDM_SELECT_LT(N, r.high, below, below, r.high)) < INFINITY;
+}
+
 /* Its scale: asymmetric where there are zero points. What a device may flush is 0; one kept in f16 is
  * not infinite. */
 TDM_DEVICE F tdm_derived_scale(tdm_range r, tdm_quant_side side) {
@@ -87,11 +102,26 @@ typedef struct {
     long s, z, scale_step, zero_step;
 } tdm_parameter_place;
 
+/* Zero points of lanes 0 … left-1, `step` apart. */
+TDM_DEVICE void tdm_keep_zeros(I zero, TDM_GLOBAL void *p, long i, long step, int left, int type) {
+    int zeros[N];
+    if (N > 1 && left == N && step == 1 && type == TDM_CODE_U8) {
+        TDM_INT_STOREV(N, u8, zero, (TDM_GLOBAL tdm_u8 *)p, i);
+        return;
+    }
+    if (N > 1 && left == N && step == 1 && type == TDM_CODE_S8) {
+        TDM_INT_STOREV(N, s8, zero, (TDM_GLOBAL tdm_s8 *)p, i);
+        return;
+    }
+    TDM_INT_STOREV(N, s32, zero, zeros, 0);
+    for (int lane = 0; lane < left; lane++)
+        tdm_keep_zero(zeros[lane], p, i + lane * step, type);
+}
+
 /* The parameters of lanes 0 … left-1, kept, and the quantizer they make. */
 TDM_DEVICE tdm_quantizer tdm_derive(tdm_range r, tdm_parameter_place place, int left,
                                     tdm_quant_side side) {
     float scales[N];
-    int zeros[N];
     const F derived = tdm_derived_scale(r, side);
     TDM_STOREV(N, f32, derived, scales, 0);
     if (left == N && place.scale_step == 1 && side.scale_type == TDM_CODE_F32)
@@ -102,11 +132,8 @@ TDM_DEVICE tdm_quantizer tdm_derive(tdm_range r, tdm_parameter_place place, int 
                                           place.s + lane * place.scale_step, side.scale_type);
     const F scale = TDM_LOADV(N, f32, scales, 0);
     const I zero = tdm_derived_zero(r, scale, side);
-    TDM_INT_STOREV(N, s32, zero, zeros, 0);
     if (side.zero_type != 0)
-        for (int lane = 0; lane < left; lane++)
-            tdm_keep_zero(zeros[lane], place.zero, place.z + lane * place.zero_step,
-                          side.zero_type);
+        tdm_keep_zeros(zero, place.zero, place.z, place.zero_step, left, side.zero_type);
     return tdm_quantizer_make(scale, zero, side.low, side.high);
 }
 

@@ -8,8 +8,7 @@
 #include "quant_rows.h"
 
 TDM_INLINE void tdm_put(V v, tdm_parameters p, tdm_walk w, long y, long mask, int left, int type) {
-    const F low = TDM_CAT4(f32x, N, _from_s32, )(TDM_INT_SPLAT(N, w.arg.target.low) - p.zero);
-    const F high = TDM_CAT4(f32x, N, _from_s32, )(TDM_INT_SPLAT(N, w.arg.target.high) - p.zero);
     const F wanted = tdm_real(v, p.scale, p.from_zero);
-    tdm_store_codes(type, tdm_rounded_code(tdm_between(wanted, low, high), p.zero), w.y, y, left);
+    tdm_store_codes(type, tdm_rounded_code(tdm_between(wanted, p.low, p.high), p.zero), w.y, y,
+                    left);
 }

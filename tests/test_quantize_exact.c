@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "api/core.h"
+#include "quant/number_formats.h"
 #include "tests/support/device_cases.h"
 #include "tests/support/quant_carrier.h"
 
@@ -59,8 +60,8 @@ static void fill_near_ties(test_array *x, const quant_carrier *carrier, uint64_t
 }
 
 /* Every `step`-th element. */
-static void check_codes(const test_array *x, quant_carrier *carrier, int64_t step) {
-    const tdm_quant_range range = quant_full_range(carrier->codes.layout.dtype);
+static void check_codes(const test_array *x, quant_carrier *carrier, tdm_quant_range range,
+                        int64_t step) {
     test_array_fetch(&carrier->codes);
     for (int64_t i = 0; i < test_array_count(x); i += step) {
         const tdm_quant_parameters parameters = quant_carrier_parameters(carrier, i);
@@ -73,18 +74,35 @@ static void check_codes(const test_array *x, quant_carrier *carrier, int64_t ste
     }
 }
 
-/* What the codes stand for; f16 as rusticl 22.3 narrows it, within a step. */
-static void check_fake(const test_array *x, test_array *y, const quant_carrier *carrier) {
+/* A number as the dtype holds it; f16 by the device itself, which may narrow it another way (rusticl 22.3). */
+static bool is_narrowed(tdm_dtype dtype, double actual, float expected) {
+    unsigned char bytes[4];
+    tdm_number_set(dtype, bytes, 0, (double)expected);
+    const double nearest = tdm_number_get(dtype, bytes, 0);
+    return actual == nearest ||
+           (dtype == TDM_F16 && fabs(actual - nearest) <= fmax(fabs(nearest) * 0x1p-10, 0x1p-24));
+}
+
+/* What every `step`-th code stands for, and where there is a mask, whether it was not saturated. */
+static void check_fake(const test_array *x, test_array *y, test_array *mask,
+                       const quant_carrier *carrier, int64_t step) {
     const tdm_quant_range range = quant_full_range(carrier->codes.layout.dtype);
     test_array_fetch(y);
-    for (int64_t i = 0; i < test_array_count(x); i++) {
+    if (mask)
+        test_array_fetch(mask);
+    for (int64_t i = 0; i < test_array_count(x); i += step) {
+        bool pass;
         const tdm_quant_parameters parameters = quant_carrier_parameters(carrier, i);
         const float value = (float)test_array_get(x, i);
-        const double expected = (double)tdm_quant_fake(value, parameters, range, NULL);
-        if (test_array_fetched(y, i) != expected)
+        const float expected = tdm_quant_fake(value, parameters, range, &pass);
+        if (!is_narrowed(y->layout.dtype, test_array_fetched(y, i), expected))
             test_case_fail("element %lld: %a by scale %a, zero point %d became %a, not %a",
                            (long long)i, (double)value, (double)parameters.scale,
-                           parameters.zero_point, test_array_fetched(y, i), expected);
+                           parameters.zero_point, test_array_fetched(y, i), (double)expected);
+        if (mask && test_array_fetched(mask, i) != (pass ? 1.0 : 0.0))
+            test_case_fail("element %lld: %a by scale %a, zero point %d has mask %g, not %d",
+                           (long long)i, (double)value, (double)parameters.scale,
+                           parameters.zero_point, test_array_fetched(mask, i), pass);
     }
 }
 
@@ -97,7 +115,7 @@ typedef struct exact_case {
 
 static void exact_codes(const test_device *device, const exact_case *c, uint64_t seed) {
     quant_carrier carrier;
-    test_array x, y;
+    test_array x, y, mask;
     quant_carrier_create(&carrier, device, c->codes, 2, c->shape, TEST_DENSE, c->sharing, c->scale,
                          c->zero, TEST_DENSE);
     fill_plain_scales(&carrier, seed);
@@ -107,14 +125,19 @@ static void exact_codes(const test_device *device, const exact_case *c, uint64_t
     }
     test_array_create(&x, device, c->reals, 2, c->shape, TEST_DENSE);
     test_array_create(&y, device, TDM_F32, 2, c->shape, TEST_DENSE);
+    test_array_create(&mask, device, TDM_U8, 2, c->shape, TEST_DENSE);
     fill_near_ties(&x, &carrier, seed + 1);
     test_array_send(&y);
+    test_array_send(&mask);
     TEST_OK(tdm_quantize(device->stream, carrier.tensor, x.tensor));
-    check_codes(&x, &carrier, 1);
+    check_codes(&x, &carrier, quant_full_range(c->codes), 1);
     TEST_OK(tdm_fake_quantize(device->stream, y.tensor, NULL, x.tensor, carrier.tensor));
-    check_fake(&x, &y, &carrier);
+    check_fake(&x, &y, NULL, &carrier, 1);
+    TEST_OK(tdm_fake_quantize(device->stream, y.tensor, mask.tensor, x.tensor, carrier.tensor));
+    check_fake(&x, &y, &mask, &carrier, 1);
     test_array_destroy(&x);
     test_array_destroy(&y);
+    test_array_destroy(&mask);
     quant_carrier_destroy(&carrier);
 }
 
@@ -188,6 +211,68 @@ DEVICE_TEST(requantize_in_strips_and_groups) {
         requantize_pair(device, DIMS(5, 4130), TDM_S32, SHARE_ALL, TDM_S8, SHARE_COLUMNS, true);
 }
 
+/* ---- dynamic ---- */
+
+/* Each run of `group` elements has one of 127 and else such that its scale puts them next to ties. */
+static void fill_near_derived_ties(test_array *x, int64_t group, uint64_t seed) {
+    test_random random = {seed};
+    float scale = 1.0f;
+    for (int64_t i = 0; i < test_array_count(x); i++) {
+        if (i % group == 0)
+            scale = 1.0f + (float)test_random_int(&random, 0, (1 << 23) - 1) * 0x1p-23f;
+        float value = ((float)test_random_int(&random, -127, 126) + 0.5f) * scale;
+        const int away = (int)test_random_int(&random, -3, 3);
+        for (int step = 0; step < abs(away); step++)
+            value = nextafterf(value, away < 0 ? -INFINITY : INFINITY);
+        const bool odd = i / group % 3 == 1 && i % group % 11 == 5;
+        test_array_put(x, i,
+                       i % group == 0 ? 127.0 * (double)scale
+                       : odd          ? (i % 2 == 0 ? NAN : -INFINITY)
+                                      : (double)value);
+    }
+    test_array_send(x);
+}
+
+static void dynamic_codes(const test_device *device, const int64_t *shape, quant_sharing sharing,
+                          tdm_dtype codes, tdm_dtype reals, int64_t step) {
+    quant_carrier carrier;
+    test_array x;
+    const int64_t group = sharing == SHARE_VECTORS ? 32 : shape[1];
+    const tdm_dtype zero = codes == TDM_U8 ? TDM_U8 : TDM_DTYPE_NONE;
+    quant_carrier_create(&carrier, device, codes, 2, shape, TEST_DENSE, sharing, TDM_F32, zero,
+                         TEST_DENSE);
+    quant_carrier_send(&carrier);
+    test_array_create(&x, device, reals, 2, shape, TEST_DENSE);
+    fill_near_derived_ties(&x, group, 91);
+    TEST_OK(tdm_quantize_dynamic(device->stream, carrier.tensor, x.tensor));
+    test_array_fetch(&carrier.scale);
+    if (carrier.has_zero)
+        test_array_fetch(&carrier.zero);
+    for (int64_t i = 0; i < test_array_count(&carrier.scale); i++) {
+        test_array_put(&carrier.scale, i, test_array_fetched(&carrier.scale, i));
+        if (carrier.has_zero)
+            test_array_put(&carrier.zero, i, test_array_fetched(&carrier.zero, i));
+        const double scale = test_array_get(&carrier.scale, i);
+        const double most = sharing == SHARE_ALL ? 0.0 : fabs(test_array_get(&x, i * group));
+        if (codes == TDM_S8 && most > 0.0 && scale != (double)((float)most / 127.0f))
+            test_case_fail("scale %lld is %a, of reals up to %a", (long long)i, scale, most);
+    }
+    tdm_quant_range range = quant_full_range(codes);
+    range.low = carrier.has_zero ? range.low : -range.high;
+    check_codes(&x, &carrier, range, step);
+    test_array_destroy(&x);
+    quant_carrier_destroy(&carrier);
+}
+
+DEVICE_TEST(dynamic_codes_next_to_ties) {
+    static const quant_sharing sharings[] = {SHARE_ROWS, SHARE_VECTORS, SHARE_ALL};
+    static const tdm_dtype reals[] = {TDM_F32, TDM_BF16, TDM_F32, TDM_F16};
+    const int64_t rows = test_is_small() ? 5 : 67;
+    for (int i = 0; i < 12; i++)
+        dynamic_codes(device, DIMS(rows, sharings[i % 3] == SHARE_VECTORS ? 640 : 530),
+                      sharings[i % 3], code_dtypes[i / 3 % 3], reals[i % 4], 1);
+}
+
 /* Beyond the cache codes are stored past it, where rows begin at whole vectors. */
 DEVICE_TEST(large_codes) {
     const int64_t bytes = (int64_t)device->info.cache_bytes;
@@ -218,17 +303,52 @@ DEVICE_TEST(large_codes) {
         test_array_fill(&x, TEST_DATA_UNIT, 81);
         test_array_send(&x);
         TEST_OK(tdm_quantize(device->stream, carrier.tensor, x.tensor));
-        check_codes(&x, &carrier, 29);
+        check_codes(&x, &carrier, quant_full_range(c.codes), 29);
         test_array_destroy(&x);
         quant_carrier_destroy(&carrier);
     }
+}
+
+/* What else is stored past it: codes of derived scales, reals of each width, masks. */
+DEVICE_TEST(large_results) {
+    static const tdm_dtype reals[] = {TDM_F32, TDM_F16, TDM_BF16};
+    static const quant_sharing sharings[] = {SHARE_ALL, SHARE_VECTORS, SHARE_COLUMNS};
+    const int64_t bytes = (int64_t)device->info.cache_bytes;
+    const int64_t elements = test_is_small() ? 4096 : bytes < (64 << 20) ? bytes / 3 : 1 << 20;
+    for (int i = 0; i < 3; i++) {
+        const int64_t shape[] = {elements / 4096 + 5, 4096 + (i == 2 ? 7 : 0)};
+        quant_carrier carrier;
+        test_array x, y, mask;
+        quant_carrier_create(&carrier, device, TDM_S8, 2, shape, TEST_DENSE, sharings[i], TDM_F32,
+                             TDM_DTYPE_NONE, TEST_DENSE);
+        for (int64_t entry = 0; entry < test_array_count(&carrier.scale); entry++)
+            test_array_put(&carrier.scale, entry, 0.006 * (double)(1 + entry % 7));
+        quant_carrier_send(&carrier);
+        test_array_create(&x, device, reals[i], 2, shape, TEST_DENSE);
+        test_array_create(&y, device, reals[i], 2, shape, TEST_DENSE);
+        test_array_create(&mask, device, TDM_U8, 2, shape, TEST_DENSE);
+        test_array_fill(&x, TEST_DATA_UNIT, 82);
+        test_array_send(&x);
+        test_array_send(&y);
+        test_array_send(&mask);
+        TEST_OK(tdm_fake_quantize(device->stream, y.tensor, mask.tensor, x.tensor, carrier.tensor));
+        check_fake(&x, &y, &mask, &carrier, 31);
+        test_array_destroy(&x);
+        test_array_destroy(&y);
+        test_array_destroy(&mask);
+        quant_carrier_destroy(&carrier);
+    }
+    dynamic_codes(device, DIMS(elements / 4096 + 5, 4096), SHARE_ROWS, TDM_S8, TDM_F32, 29);
+    dynamic_codes(device, DIMS(elements / 4096 + 5, 4096), SHARE_VECTORS, TDM_U8, TDM_F16, 29);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(codes_next_to_ties),
         cmocka_unit_test(requantize_in_strips_and_groups),
+        cmocka_unit_test(dynamic_codes_next_to_ties),
         cmocka_unit_test(large_codes),
+        cmocka_unit_test(large_results),
     };
     return cmocka_run_group_tests_name("quantize exact", tests, test_devices_setup,
                                        test_devices_teardown);
