@@ -103,8 +103,8 @@ static void print_totals(const predict_run *run, FILE *file) {
         fprintf(file,
                 "bandwidth scaled by %.3g: 1 / ((1 - f) + f / k) gives %.3f times the speed\n",
                 run->profile->bandwidth_scale, run->what_if);
-    print_if_known(file, "tokens: %.4g per second\n", run->tokens_per_s);
-    print_if_known(file, "bound of memory: %.4g tokens per second\n", run->decode_bound);
+    print_if_known(file, "tokens: %.1f per second\n", run->tokens_per_s);
+    print_if_known(file, "bound of memory: %.1f tokens per second\n", run->decode_bound);
     print_if_known(file, "compute-bound from a batch of %.1f on\n", run->turning_batch);
     if (isfinite(run->joules))
         fprintf(file, "energy: %.4g J a pass at %.4g W\n", run->joules, run->joules / run->seconds);

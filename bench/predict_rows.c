@@ -137,6 +137,15 @@ static int order_points(const void *left, const void *right) {
     return (a->working_set > b->working_set) - (a->working_set < b->working_set);
 }
 
+/* A cache shares itself with what else runs, so a set of nearly its size is one of main memory, whatever a sweep makes of it. */
+#define CACHE_SHARE 0.75
+
+static int level_of(double labelled, double working_set, double cache_bytes) {
+    if (working_set > CACHE_SHARE * cache_bytes)
+        return 0;
+    return labelled >= 0 && labelled < 10 ? (int)labelled : cache_bytes > 0;
+}
+
 static void add_points(const results_file *file, const char *start, double launch_s,
                        predict_profile *profile) {
     const double cache = results_fact_number(&file->devices[0], "cache_bytes");
@@ -150,7 +159,7 @@ static void add_points(const results_file *file, const char *start, double launc
         profile->points[profile->point_count++] = (predict_point){
             .working_set = set,
             .bytes_per_s = row->bytes / (row->median_s - launch_s),
-            .level = level >= 0 && level < 10 ? (int)level : set <= 2 * cache,
+            .level = level_of(level, set, cache),
         };
     }
 }
