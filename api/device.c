@@ -214,6 +214,16 @@ tdm_status tdm_device_set_memory_budget(tdm_device *device, uint64_t bytes) {
     return TDM_OK;
 }
 
+tdm_status tdm_device_set_memory_throttle(tdm_device *device, uint32_t share,
+                                          uint32_t patience_ms) {
+    if (!device)
+        return tdm_fail(TDM_BAD_ARGUMENT, "device_set_memory_throttle: device is NULL");
+    if (share > 0 && patience_ms == 0)
+        return tdm_fail(TDM_BAD_ARGUMENT, "device_set_memory_throttle: patience_ms is 0");
+    tdm_pool_set_throttle(device->pool, share, patience_ms * UINT64_C(1000000));
+    return TDM_OK;
+}
+
 tdm_status tdm_device_trim(tdm_device *device) {
     if (!device)
         return tdm_fail(TDM_BAD_ARGUMENT, "device_trim: device is NULL");

@@ -1,4 +1,6 @@
 /* The device as upstream of its pool: native memory, and how far its streams are. */
+#include <time.h>
+
 #include "api/core.h"
 #include "api/device_internal.h"
 #include "api/guard.h"
@@ -49,6 +51,14 @@ static void note_completed(tdm_stream *stream, uint64_t sequence) {
     }
 }
 
+static void note_stream_completed(tdm_device *device, uint32_t id, uint64_t sequence) {
+    pthread_mutex_lock(&device->streams_lock);
+    tdm_stream *const stream = find_stream(device, id);
+    if (stream)
+        note_completed(stream, sequence);
+    pthread_mutex_unlock(&device->streams_lock);
+}
+
 tdm_status tdm_device_mark(tdm_device *device, tdm_use use, tdm_mark **mark) {
     *mark = NULL;
     pthread_mutex_lock(&device->streams_lock);
@@ -90,11 +100,7 @@ void tdm_device_wait_use(tdm_device *device, tdm_use use) {
         return;
     if (device->api->event_wait(mark->native) != TDM_OK)
         wait_for_stream(device, use.stream);
-    pthread_mutex_lock(&device->streams_lock);
-    tdm_stream *const stream = find_stream(device, use.stream);
-    if (stream)
-        note_completed(stream, mark->sequence);
-    pthread_mutex_unlock(&device->streams_lock);
+    note_stream_completed(device, use.stream, mark->sequence);
     tdm_mark_release(mark);
 }
 
@@ -107,6 +113,31 @@ void tdm_device_wait_former_uses(tdm_device *device, tdm_block *block) {
     else
         for (int i = 0; i < count; i++)
             tdm_device_wait_use(device, edges[i]);
+}
+
+#define QUERY_PAUSE_NS 20000
+
+static uint64_t clock_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+/* By questions, for drivers have no wait that ends. */
+static bool use_wait_briefly(void *user, tdm_use use, uint64_t patience_ns) {
+    tdm_device *const device = user;
+    const uint64_t end = clock_ns() + patience_ns;
+    tdm_mark *mark;
+    if (tdm_device_mark(device, use, &mark) != TDM_OK)
+        return false;
+    bool done = !mark;
+    while (!done && device->api->event_query(mark->native, &done) == TDM_OK && !done &&
+           clock_ns() < end)
+        nanosleep(&(struct timespec){.tv_nsec = QUERY_PAUSE_NS}, NULL);
+    if (mark && done)
+        note_stream_completed(device, use.stream, mark->sequence);
+    tdm_mark_release(mark);
+    return done;
 }
 
 static void use_wait(void *user, tdm_use use) {
@@ -145,6 +176,7 @@ tdm_pool_upstream tdm_device_upstream(tdm_device *device) {
         .gone = stream_gone,
         .poll = poll_streams,
         .wait = use_wait,
+        .wait_briefly = use_wait_briefly,
         .relieve = tdm_device_relieve,
         .account = &device->account,
         .max_allocation = info->max_alloc_bytes,

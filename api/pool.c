@@ -7,6 +7,7 @@
 #define SETTLE_LIMIT 16
 /* Less than this pending is never too much. */
 #define CROWDED_BYTES (UINT64_C(64) << 20)
+#define THROTTLED_BYTES (UINT64_C(8) << 20)
 /* More than this free in a branch, beside that share of what lives in it, is for all. */
 #define PLENTY_BYTES (UINT64_C(1) << 20)
 #define PLENTY_SHARE 8
@@ -212,15 +213,32 @@ static tdm_status beg(request *r, tdm_status status, tdm_block **range) {
     return status;
 }
 
-/* Is more pending than live? Then a stream is ordered behind another's work rather than that the pool grows with the depth of
- * their queues. */
+/* Is more pending than live, or than the throttle allows? Then a stream is ordered behind another's work rather than that the pool
+ * grows with the depth of their queues. */
 static bool crowded(const tdm_pool *pool) {
+    const uint32_t throttle = atomic_load_explicit(&pool->shared->throttle, memory_order_relaxed);
     uint64_t pending = 0, live = 0;
     for (int i = 0; i < TDM_ARENAS; i++) {
         pending += pool->counters[i].pending;
         live += pool->counters[i].allocated;
     }
-    return pending > CROWDED_BYTES && pending > live;
+    return throttle ? pending > THROTTLED_BYTES && pending > live / throttle
+                    : pending > CROWDED_BYTES && pending > live;
+}
+
+/* A range that other streams' work still uses, where there is too much of that. */
+static tdm_block *find_crowded(request *r) {
+    tdm_pool *const pool = r->pool;
+    if (!crowded(pool))
+        return NULL;
+    tdm_block *range = find_any_in(r, r->arena);
+    if (range || atomic_load_explicit(&pool->shared->throttle, memory_order_relaxed) == 0)
+        return range;
+    r->slow = true;
+    uint64_t rounds = tdm_pool_pending_edges(pool);
+    while (!range && rounds-- && crowded(pool) && tdm_pool_wait_briefly(pool))
+        range = find_any_in(r, r->arena);
+    return range;
 }
 
 static bool worth_trying(const request *r, tdm_status status) {
@@ -246,8 +264,8 @@ static tdm_block *find_cached(const request *r) {
 static tdm_status find_memory(request *r, tdm_block **range) {
     const bool direct = r->pool->upstream.direct;
     *range = direct ? NULL : find_cached(r);
-    if (!*range && !direct && crowded(r->pool))
-        *range = find_any_in(r, r->arena);
+    if (!*range && !direct)
+        *range = find_crowded(r);
     if (*range) {
         r->pool->stats.reuses++;
         return TDM_OK;
@@ -629,6 +647,11 @@ void tdm_pool_set_budget(tdm_pool *pool, uint64_t bytes) {
     atomic_store(&pool->shared->group.bound, budget);
     shrink(pool, budget, false);
     shrink(pool, budget, true);
+}
+
+void tdm_pool_set_throttle(tdm_pool *pool, uint32_t share, uint64_t patience_ns) {
+    atomic_store(&pool->shared->patience_ns, patience_ns);
+    atomic_store(&pool->shared->throttle, share);
 }
 
 uint64_t tdm_pool_trim(tdm_pool *pool) {

@@ -9,7 +9,7 @@
  *
  * Thread-safe throughout. Lock order: pool, then the leaf lock of the marks. With the pool locked it
  * calls the upstream's allocate, passed, gone and poll, and the listeners; with nothing locked its
- * release, wait and relieve, and the debug hooks. Threads that work it at the same time get a
+ * release, waits and relieve, and the debug hooks. Threads that work it at the same time get a
  * branch each (pool_internal.h) for requests up to TDM_POOL_SMALL_LIMIT, which then meet no lock of
  * others.
  */
@@ -94,6 +94,8 @@ typedef struct tdm_pool_upstream {
     bool (*gone)(void *user, uint32_t stream);
     /* Find out how far the streams are, without blocking. */
     void (*poll)(void *user);
+    /* Wait until it has, but not longer than `patience_ns`; true: it has. Optional: the pool is never throttled without. */
+    bool (*wait_briefly)(void *user, tdm_use use, uint64_t patience_ns);
     /* Wait until it has; afterwards `passed` says so. Failures of the work do not matter here. */
     void (*wait)(void *user, tdm_use use);
     /*
@@ -155,6 +157,14 @@ void tdm_pool_reset_peaks(tdm_pool *pool);
 /* Bound the reserved bytes; 0: what the upstream said. Waits for pending frees where more is
  * reserved than that, and gives idle slabs back until it is not, or none is left. */
 void tdm_pool_set_budget(tdm_pool *pool, uint64_t bytes);
+
+/*
+ * Throttle a host that is far ahead of its streams: while more than 8 MiB, and a `share`-th of the live bytes, are pending, an
+ * allocation that nothing is ready for takes a range that other streams' work still uses, behind edges, and where there is none
+ * waits for that work rather than grow the pool. A wait that lasts `patience_ns` is the last one until its command has passed.
+ * 0: no throttle, as in the beginning.
+ */
+void tdm_pool_set_throttle(tdm_pool *pool, uint32_t share, uint64_t patience_ns);
 
 /* Wait for pending frees, join what is free, give every slab without live blocks back. Returns the
  * bytes that went back. */

@@ -116,6 +116,8 @@ typedef struct tdm_pool_shared {
     tdm_memory_account group; /* bytes reserved by all; the budget */
     _Atomic uint64_t
         reserved; /* by all, without what is on its way back, which counts in the group */
+    _Atomic uint32_t throttle; /* tdm_pool_set_throttle; 0: off */
+    _Atomic uint64_t patience_ns;
     _Atomic uint64_t reserved_high; /* most that was ever reserved */
     _Atomic uint64_t reserved_peak; /* most since tdm_pool_reset_peaks */
     char apart[128];
@@ -162,6 +164,7 @@ struct tdm_pool {
     tdm_memory_stats stats;
     tdm_arena_counters counters[TDM_ARENAS];
     tdm_pool_totals totals;
+    tdm_use stuck;            /* that a throttled allocation waited for in vain; sequence 0: none */
     uint64_t life, lives_end; /* numbers for the next lives */
     tdm_pool_event notes[TDM_POOL_NOTES];
 };
@@ -316,6 +319,9 @@ void tdm_edges_prune(tdm_pool *pool, tdm_block *range, const tdm_use *waited);
 void tdm_pool_settle(tdm_pool *pool, uint64_t count);
 /* Wait for an edge of the longest pending range, unlocking the pool meanwhile; false when none is pending. */
 bool tdm_pool_wait_once(tdm_pool *pool);
+/* As above for a throttled allocation: false too where the wait was in vain, or an earlier one was and its command has not
+ * passed yet. */
+bool tdm_pool_wait_briefly(tdm_pool *pool);
 /* The edges of all pending ranges: so often there is something to wait for, unless more comes. */
 uint64_t tdm_pool_pending_edges(const tdm_pool *pool);
 /* Wait for what is pending now. */

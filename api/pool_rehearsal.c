@@ -243,6 +243,7 @@ static void set_upstream(tdm_pool_rehearsal *r, const tdm_pool *from) {
     upstream->gone = is_gone;
     upstream->poll = poll_nothing;
     upstream->wait = note_wait;
+    upstream->wait_briefly = NULL;
     upstream->relieve = take_relief;
     upstream->debug = NULL;
     if (!upstream->account)

@@ -232,6 +232,12 @@ void tdm_pool_settle(tdm_pool *pool, uint64_t count) {
     }
 }
 
+/* The command has passed: what waited for no other is ready. */
+static void settle_after(tdm_pool *pool, tdm_use use) {
+    while (pool->pending_oldest && tdm_range_settle(pool, pool->pending_oldest, &use)) {
+    }
+}
+
 bool tdm_pool_wait_once(tdm_pool *pool) {
     if (!pool->pending_oldest)
         return false;
@@ -239,9 +245,25 @@ bool tdm_pool_wait_once(tdm_pool *pool) {
     tdm_pool_unlock(pool);
     pool->upstream.wait(pool->upstream.user, use);
     tdm_pool_lock(pool);
-    while (pool->pending_oldest && tdm_range_settle(pool, pool->pending_oldest, &use)) {
-    }
+    settle_after(pool, use);
     return true;
+}
+
+bool tdm_pool_wait_briefly(tdm_pool *pool) {
+    const tdm_pool_upstream *const upstream = &pool->upstream;
+    if (!pool->pending_oldest || !upstream->wait_briefly)
+        return false;
+    if (pool->stuck.sequence && !upstream->passed(upstream->user, pool->stuck))
+        return false;
+    const tdm_use use = pool->pending_oldest->edges[0];
+    tdm_pool_unlock(pool);
+    const bool passed =
+        upstream->wait_briefly(upstream->user, use, atomic_load(&pool->shared->patience_ns));
+    tdm_pool_lock(pool);
+    pool->stuck = passed ? (tdm_use){.sequence = 0} : use;
+    if (passed)
+        settle_after(pool, use);
+    return passed;
 }
 
 uint64_t tdm_pool_pending_edges(const tdm_pool *pool) {

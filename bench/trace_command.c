@@ -148,7 +148,7 @@ static int show_command(int argc, char **argv) {
 
 typedef struct replay_options {
     const char *device, *memory, *json;
-    int64_t budget, max_allocation;
+    int64_t budget, max_allocation, throttle;
     double command_us;
     int unfinished;
 } replay_options;
@@ -196,6 +196,7 @@ static int replay(const replay_options *options, const trace_data *trace) {
         .budget = (uint64_t)options->budget,
         .max_allocation = (uint64_t)options->max_allocation,
         .command_ns = (uint64_t)(1000 * options->command_us),
+        .throttle = (uint32_t)options->throttle,
         .progress = show_progress,
     };
     replay_result result = {.decisions = NULL};
@@ -228,6 +229,10 @@ static int replay_command(int argc, char **argv) {
          "largest native allocation; no bound by default", NULL, 1, 1e15},
         {"command-time", CLI_NUMBER, &given.command_us, "MICROSECONDS",
          "virtual time for which a stream is busy with a use; 3 by default", NULL, 0, 1e9},
+        {"throttle", CLI_COUNT, &given.throttle, "SHARE",
+         "wait for streams while more than this share of the live bytes, 16 a sixteenth, waits for "
+         "them",
+         NULL, 1, 1000},
         UNFINISHED_OPTION(&given.unfinished),
         CLI_JSON_OPTION(&given.json),
     };

@@ -100,6 +100,13 @@ static void wait_for(void *user, tdm_use use) {
     own->now_ns += idle;
 }
 
+/* The clock waits as long as it takes. */
+static bool wait_briefly(void *user, tdm_use use, uint64_t patience_ns) {
+    (void)patience_ns;
+    wait_for(user, use);
+    return true;
+}
+
 /* ---- events ------------------------------------------------------------------------------------------- */
 
 /* Enqueue a command that waits for the edges. 0, or -1 without memory. */
@@ -250,6 +257,7 @@ int replay_run(const trace_data *trace, const replay_settings *settings, replay_
         .gone = is_gone,
         .poll = poll_nothing,
         .wait = wait_for,
+        .wait_briefly = wait_briefly,
         .max_allocation = settings->max_allocation == 0 ? unbounded : settings->max_allocation,
         .alignment = alignment,
         .budget = settings->budget == 0 ? unbounded : settings->budget,
@@ -257,6 +265,7 @@ int replay_run(const trace_data *trace, const replay_settings *settings, replay_
     result->lower_bound = trace_lower_bound(trace, result->unit);
     int failed = prepare(&own, &upstream);
     if (!failed) {
+        tdm_pool_set_throttle(own.pool, settings->throttle, 1);
         const double start = now_seconds();
         failed = replay_events(&own);
         result->seconds = now_seconds() - start;

@@ -110,6 +110,7 @@ int replay_on_device(const trace_data *trace, tdm_device *device, const replay_s
     tdm_status status = own.buffers == NULL ? TDM_OUT_OF_HOST_MEMORY : open_streams(&own);
     tdm_device_trim(device);
     tdm_device_set_memory_budget(device, settings->budget);
+    tdm_device_set_memory_throttle(device, settings->throttle, 1000);
     tdm_device_reset_peaks(device);
     tdm_device_memory_stats(device, &before);
     const double start = now_seconds();

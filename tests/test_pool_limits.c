@@ -328,6 +328,88 @@ static void host_memory_may_end_anywhere(void **state) {
     assert_int_equal(tdm_set_host_allocator(NULL), TDM_OK);
 }
 
+/* ---- the throttle ------------------------------------------------------------------------------ */
+
+#define AHEAD 64
+
+/* A host that enqueues a command for each block of 4 MiB and frees it; nothing passes by itself. Another stream than that of the
+ * allocation uses it, so that an own range is never ready. Returns what was reserved at most. */
+static uint64_t run_ahead(pool_world *w, tdm_block *kept) {
+    for (uint64_t i = 1; i <= AHEAD; i++) {
+        tdm_block *const block = world_alloc(w, 4 * MIB, 1);
+        world_use(block, 2, i, NULL);
+        tdm_block_release(block);
+    }
+    tdm_block_release(kept);
+    return world_stats(w).reserved_peak;
+}
+
+/* 16 MiB live, so that a sixteenth is 1 MiB, and 8 MiB may be pending; the next one waits or is ordered behind another stream. */
+static void a_throttled_pool_stays_small(void **state) {
+    (void)state;
+    uint64_t reserved[2];
+    for (int throttled = 0; throttled < 2; throttled++) {
+        pool_world w;
+        world_open(&w);
+        tdm_pool_set_throttle(w.pool, throttled ? 16 : 0, 1);
+        reserved[throttled] = run_ahead(&w, world_alloc(&w, 16 * MIB, 0));
+        assert_int_equal(w.waits, 0);
+        world_close(&w);
+    }
+    assert_true(reserved[0] > 16 * MIB + 48 * MIB);
+    assert_true(reserved[1] <= 16 * MIB + 5 * 4 * MIB);
+}
+
+/* Ranges that are too small for the next one: waiting joins them. */
+static uint64_t grow_blocks(pool_world *w, long *waits) {
+    for (uint64_t i = 1; i <= 12; i++) {
+        tdm_block *const block = world_alloc(w, (16 + 2 * i) * MIB, 1);
+        world_use(block, 2, i, NULL);
+        tdm_block_release(block);
+    }
+    *waits = w->waits;
+    return world_stats(w).reserved_peak;
+}
+
+static void a_throttled_allocation_waits_for_room(void **state) {
+    (void)state;
+    uint64_t reserved[2];
+    long waits[2];
+    for (int throttled = 0; throttled < 2; throttled++) {
+        pool_world w;
+        world_open(&w);
+        tdm_pool_set_throttle(w.pool, throttled ? 16 : 0, 1);
+        reserved[throttled] = grow_blocks(&w, &waits[throttled]);
+        world_close(&w);
+    }
+    assert_int_equal(waits[0], 0);
+    assert_true(waits[1] > 0);
+    assert_true(reserved[1] < reserved[0] / 2);
+}
+
+/* A command that never ends is waited for once; then the pool grows, until it has ended after all. */
+static void a_stuck_stream_is_waited_for_once(void **state) {
+    (void)state;
+    pool_world w;
+    long waits;
+    world_open(&w);
+    w.stuck = true;
+    tdm_pool_set_throttle(w.pool, 16, 1);
+    grow_blocks(&w, &waits);
+    assert_int_equal(waits, 0);
+    assert_int_equal(w.vain_waits, 1);
+    w.polled[2] = 12;
+    assert_int_equal(world_stats(&w).pending, 0);
+    w.stuck = false;
+    tdm_block *const block = world_alloc(&w, 60 * MIB, 1);
+    world_use(block, 2, 13, NULL);
+    tdm_block_release(block);
+    tdm_block_release(world_alloc(&w, 100 * MIB, 1));
+    assert_int_equal(w.vain_waits, 1);
+    assert_true(w.waits > 0);
+    world_close(&w);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(budget_is_kept_to_the_byte),
@@ -342,6 +424,9 @@ int main(void) {
         cmocka_unit_test(pools_share_an_account),
         cmocka_unit_test(an_idle_slab_gives_way_to_a_shared_bound),
         cmocka_unit_test(host_memory_may_end_anywhere),
+        cmocka_unit_test(a_throttled_pool_stays_small),
+        cmocka_unit_test(a_throttled_allocation_waits_for_room),
+        cmocka_unit_test(a_stuck_stream_is_waited_for_once),
     };
     return cmocka_run_group_tests_name("pool_limits", tests, NULL, NULL);
 }

@@ -633,6 +633,34 @@ static void little_more_is_reserved_than_must_be(void **state) {
     }
 }
 
+/* However far the host is ahead, a throttled pool meets the bars; else it grows with the depth of the queues. */
+static void a_throttle_keeps_the_bars(void **state) {
+    (void)state;
+    static const char *const names[] = {"decode",       "training",      "bare-prefill",
+                                        "bare-growing", "bare-training", "uniform"};
+    double worst = 0;
+    for (size_t i = 0; i < 2 * sizeof names / sizeof names[0]; i++) {
+        pool_case item = {.seed = 1};
+        trace_data trace;
+        replay_result free_run, throttled;
+        double bar;
+        snprintf(item.trace, sizeof item.trace, "%s", names[i / 2]);
+        assert_int_equal(pool_case_trace(&item, &trace, &bar), 0);
+        replay_settings how = REPLAY_SETTINGS_INIT;
+        how.command_ns = i % 2 ? 3000000 : 30000;
+        run(&trace, &how, &free_run);
+        how.throttle = 16;
+        run(&trace, &how, &throttled);
+        worst = worst > replay_ratio(&free_run) ? worst : replay_ratio(&free_run);
+        if (!(replay_ratio(&throttled) <= bar))
+            fail_msg("%s: %.3f of the lower bound", names[i / 2], replay_ratio(&throttled));
+        replay_release(&free_run);
+        replay_release(&throttled);
+        trace_release(&trace);
+    }
+    assert_true(worst > 1.5);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(generated_traces_are_whole),
@@ -652,6 +680,7 @@ int main(void) {
         cmocka_unit_test(a_wait_of_the_host_moves_the_clock),
         cmocka_unit_test(a_budget_is_kept),
         cmocka_unit_test(little_more_is_reserved_than_must_be),
+        cmocka_unit_test(a_throttle_keeps_the_bars),
     };
     return cmocka_run_group_tests_name("memory traces", tests, make_path, remove_path);
 }

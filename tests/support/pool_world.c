@@ -77,6 +77,17 @@ static void wait_for(void *user, tdm_use use) {
     pthread_mutex_unlock(&world->lock);
 }
 
+static bool wait_briefly(void *user, tdm_use use, uint64_t patience_ns) {
+    pool_world *const world = user;
+    (void)patience_ns;
+    if (world->stuck) {
+        world->vain_waits++;
+        return false;
+    }
+    wait_for(user, use);
+    return true;
+}
+
 static bool relieve(void *user, uint64_t bytes, int attempt) {
     pool_world *const world = user;
     atomic_fetch_add(&world->reliefs, 1);
@@ -93,6 +104,7 @@ tdm_pool_upstream world_upstream(pool_world *world) {
                                .gone = is_gone,
                                .poll = poll_streams,
                                .wait = wait_for,
+                               .wait_briefly = wait_briefly,
                                .relieve = relieve,
                                .max_allocation = 256 * MIB,
                                .alignment = 128,

@@ -33,7 +33,8 @@ typedef struct pool_world {
     uint32_t oldest;                    /* streams below are gone */
     bool modelled;
     pthread_mutex_t lock; /* of all the above, and below */
-    long waits, live_native;
+    bool stuck;           /* commands are waited for in vain, where there is an end to that */
+    long waits, vain_waits, live_native;
     uint64_t native_bytes;
     long fail_from; /* native allocations fail from this one on; 0: never */
     long asked;
