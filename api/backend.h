@@ -99,10 +99,23 @@ typedef enum tdm_arg_kind {
     TDM_ARG_U32,
     TDM_ARG_S64,
     TDM_ARG_F32,
-    TDM_ARG_BLOB, /* by-value struct, at most TDM_BLOB_BYTES, aligned 64 (e.g. tdm_dims, a tensor
+    TDM_ARG_BLOB,  /* by-value struct, at most TDM_BLOB_BYTES, aligned 64 (e.g. tdm_dims, a tensor
                      map) */
-    TDM_ARG_LOCAL /* local (shared) memory of `bytes` bytes */
+    TDM_ARG_LOCAL, /* local (shared) memory of `bytes` bytes */
+    TDM_ARG_TENSOR_MAP /* a tensor by its map; only with TDM_CAP_WGMMA */
 } tdm_arg_kind;
+
+/*
+ * A tensor of three dimensions, innermost first and contiguous along it, as copies by tensor maps see it. Their boxes fill
+ * box[0] · element size = 128 bytes along the innermost dimension, and are swizzled over these in local memory.
+ */
+typedef struct tdm_bk_box {
+    tdm_dtype dtype;   /* f16, bf16, s8 or u8 */
+    uint32_t box[3];   /* elements, 1 … 256 */
+    uint64_t sizes[3]; /* elements, 1 … 2^32 */
+    uint64_t strides
+        [2]; /* bytes from one row to the next, from one matrix to the next: multiples of 16 */
+} tdm_bk_box;
 
 #define TDM_BLOB_BYTES 128
 #define TDM_MAX_ARGS 32
@@ -116,6 +129,8 @@ typedef struct tdm_arg {
                 *memory; /* never NULL; where there is no operand pass another operand's memory */
             int64_t offset; /* in the kernel's elements from the start of the native allocation */
             struct tdm_block *block; /* the core's, for lifetimes; not for backends */
+            const tdm_bk_box *
+                box; /* TENSOR_MAP, read during the call only; the offset, in bytes, and the allocation's address are multiples of 16 */
         } buffer;
         int32_t s32;
         uint32_t u32;

@@ -222,7 +222,7 @@ tdm_status tdm_enqueue_launch(tdm_stream *stream, const char *operation, tdm_ker
         return tdm_fail(TDM_INTERNAL, "%s: %d kernel arguments, at most %d", operation,
                         launch->arg_count, TDM_MAX_ARGS);
     for (int i = 0; i < launch->arg_count; i++)
-        if (launch->args[i].kind == TDM_ARG_BUFFER)
+        if (launch->args[i].kind == TDM_ARG_BUFFER || launch->args[i].kind == TDM_ARG_TENSOR_MAP)
             touch(&command, launch->args[i].value.buffer.block);
     return tdm_command_enqueue(stream, &command);
 }

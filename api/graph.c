@@ -37,22 +37,34 @@ static size_t blob_room(uint32_t bytes) {
     return ((size_t)bytes + 15) / 16 * 16;
 }
 
-/* One piece of memory: the arguments, then their blobs. */
+/* Bytes that an argument refers to, and where they are; 0 where it holds all of itself. */
+static uint32_t referred_bytes(const tdm_arg *arg, const void **from) {
+    const bool is_map = arg->kind == TDM_ARG_TENSOR_MAP;
+    *from = is_map ? (const void *)arg->value.buffer.box : arg->value.blob;
+    return is_map ? sizeof(tdm_bk_box) : arg->kind == TDM_ARG_BLOB ? arg->bytes : 0;
+}
+
+/* One piece of memory: the arguments, then what they refer to. */
 static tdm_arg *copy_args(const tdm_launch *launch) {
+    const void *from;
     size_t bytes = (size_t)launch->arg_count * sizeof(tdm_arg);
     for (int i = 0; i < launch->arg_count; i++)
-        bytes += launch->args[i].kind == TDM_ARG_BLOB ? blob_room(launch->args[i].bytes) : 0;
+        bytes += blob_room(referred_bytes(&launch->args[i], &from));
     tdm_arg *const args = tdm_host_alloc(bytes);
     if (!args)
         return NULL;
     unsigned char *room = (unsigned char *)(args + launch->arg_count);
     for (int i = 0; i < launch->arg_count; i++) {
         args[i] = launch->args[i];
-        if (args[i].kind != TDM_ARG_BLOB)
+        const uint32_t referred = referred_bytes(&args[i], &from);
+        if (referred == 0)
             continue;
-        memcpy(room, launch->args[i].value.blob, args[i].bytes);
-        args[i].value.blob = room;
-        room += blob_room(args[i].bytes);
+        memcpy(room, from, referred);
+        if (args[i].kind == TDM_ARG_BLOB)
+            args[i].value.blob = room;
+        else
+            args[i].value.buffer.box = (const tdm_bk_box *)(void *)room;
+        room += blob_room(referred);
     }
     return args;
 }

@@ -13,6 +13,7 @@
 /* Compute capability times ten: the oldest that the library is built for, and the first with copies beside arithmetic. */
 #define LEAST_ARCHITECTURE 75
 #define ASYNC_COPY_ARCHITECTURE 80
+#define WGMMA_ARCHITECTURE 90
 
 #define SIMULATOR_NAME "Tandem simulator"
 
@@ -90,18 +91,23 @@ static tdm_status check_usable(const tdm_cuda_record *record, const tdm_cuda_ima
     return tdm_cuda_images_check(images, driver, architecture);
 }
 
-static uint32_t capabilities_of(const device_answers *answers, const tdm_cuda_images *images,
-                                int driver) {
+static uint32_t capabilities_of(const tdm_cuda_api *api, const device_answers *answers,
+                                const tdm_cuda_images *images) {
+    const int driver = api->version;
     const int architecture = answers->major * 10 + answers->minor;
     uint32_t bits = TDM_CAP_CUDA | TDM_CAP_LOCAL_MEMORY | TDM_CAP_PROFILING |
                     TDM_CAP_FP16_ARITHMETIC | TDM_CAP_FP64 | TDM_CAP_SUBGROUPS | TDM_CAP_INT8_DOT |
-                    TDM_CAP_CORRECT_DIVIDE | TDM_CAP_HOST_TASK | TDM_CAP_LONG_LOOPS | TDM_CAP_SLABS |
-                    TDM_CAP_TENSOR_CORES; // all from LEAST_ARCHITECTURE on
+                    TDM_CAP_CORRECT_DIVIDE | TDM_CAP_HOST_TASK | TDM_CAP_LONG_LOOPS |
+                    TDM_CAP_SLABS | TDM_CAP_TENSOR_CORES; // all from LEAST_ARCHITECTURE on
     if (answers->integrated)
         bits |= TDM_CAP_UNIFIED_MEMORY;
     // The rows that copy so are left out of code for older devices, which newer ones may run.
     if (tdm_cuda_images_reach(images, driver, architecture, ASYNC_COPY_ARCHITECTURE))
         bits |= TDM_CAP_ASYNC_COPY;
+    // The instructions of 9.0a are in no older and no newer device.
+    if (architecture == WGMMA_ARCHITECTURE && api->cuTensorMapEncodeTiled &&
+        tdm_cuda_images_hold(images, driver, "90a"))
+        bits |= TDM_CAP_WGMMA;
     return bits;
 }
 
@@ -182,7 +188,7 @@ tdm_status tdm_cuda_describe(const tdm_cuda_api *api, tdm_cuda_record *record) {
     info->vendor_id = NVIDIA;
     info->global_bytes = bytes;
     info->max_alloc_bytes = bytes;
-    info->capabilities = capabilities_of(&answers, &images, api->version);
+    info->capabilities = capabilities_of(api, &answers, &images);
     record->lacks_ptx = tdm_cuda_images_lack_ptx(&images, api->version);
     record->most_pitch = (uint64_t)answers.pitch;
     // Everything above divides work and memory by these.

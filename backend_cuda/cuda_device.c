@@ -18,6 +18,7 @@ tdm_status tdm_cuda_device_open(tdm_bk_instance *instance, int index, tdm_bk_dev
     opened->api = &instance->api;
     opened->record = record;
     pthread_mutex_init(&opened->modules_lock, NULL);
+    pthread_mutex_init(&opened->maps_lock, NULL);
     const CUresult code =
         CUDA_CALL(opened->api, cuDevicePrimaryCtxRetain, &opened->context, record->id);
     if (code != CUDA_SUCCESS) {
@@ -38,6 +39,8 @@ void tdm_cuda_device_close(tdm_bk_device *device) {
         CUDA_RELEASE(device->api, cuDevicePrimaryCtxRelease, device->record->id);
     }
     pthread_mutex_destroy(&device->modules_lock);
+    pthread_mutex_destroy(&device->maps_lock);
+    tdm_host_free(device->maps);
     tdm_host_free(device);
 }
 

@@ -47,6 +47,18 @@ bool tdm_cuda_images_reach(const tdm_cuda_images *images, int driver, int device
     return false;
 }
 
+bool tdm_cuda_images_hold(const tdm_cuda_images *images, int driver, const char *wanted) {
+    const size_t length = strlen(wanted);
+    if (images->architectures[0] == '\0')
+        return true;
+    for (const char *image = images->architectures; image; image = strchr(image, ';')) {
+        image += *image == ';';
+        if (strcspn(image, ";") == length && strncmp(image, wanted, length) == 0)
+            return kinds_taken(images, driver) != NO_CODE;
+    }
+    return false;
+}
+
 /* "13.0" */
 #define VERSION(number) (number) / 1000, (number) % 1000 / 10
 

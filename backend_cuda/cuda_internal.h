@@ -41,6 +41,8 @@ typedef struct tdm_cuda_images {
  * `least` or newer? Where there are none only the device counts.
  */
 bool tdm_cuda_images_reach(const tdm_cuda_images *images, int driver, int device, int least);
+/* Is there machine code of that name, as "90a", which such a driver loads? So where there are none at all. */
+bool tdm_cuda_images_hold(const tdm_cuda_images *images, int driver, const char *wanted);
 /* TDM_UNSUPPORTED with the reason in the detail where none runs. */
 tdm_status tdm_cuda_images_check(const tdm_cuda_images *images, int driver, int device);
 /* Is their PTX newer than the driver, though their machine code is not? */
@@ -61,12 +63,16 @@ typedef struct tdm_cuda_module {
     CUmodule module;
 } tdm_cuda_module;
 
+typedef struct tdm_cuda_maps tdm_cuda_maps;
+
 struct tdm_bk_device {
     const tdm_cuda_api *api;
     const tdm_cuda_record *record;
     CUcontext context; /* the primary one, shared with whatever else of the process uses it */
     pthread_mutex_t modules_lock;
     tdm_cuda_module *modules;
+    pthread_mutex_t maps_lock;
+    tdm_cuda_maps *maps;          /* made at the first of them; as many as it holds and no more */
     atomic_int streams_with_work; /* since their last wait */
 };
 
@@ -200,6 +206,9 @@ void tdm_cuda_kernel_release(tdm_bk_kernel *kernel);
 tdm_status tdm_cuda_kernel_limits(tdm_bk_kernel *kernel, tdm_kernel_limits *limits);
 tdm_status tdm_cuda_kernel_occupancy(tdm_bk_kernel *kernel, uint32_t group_items,
                                      uint32_t local_bytes, uint32_t *groups);
+/* The map of a tensor at `address`, encoded now or before. */
+tdm_status tdm_cuda_tensor_map(tdm_bk_device *device, const char *operation, CUdeviceptr address,
+                               const tdm_bk_box *box, CUtensorMap *map);
 tdm_status tdm_cuda_launch(tdm_bk_stream *stream, const char *operation, tdm_bk_kernel *kernel,
                            const tdm_launch *launch);
 

@@ -3,6 +3,7 @@
 
 /* What a launch may ask for without being allowed it first. */
 #define USUAL_LOCAL_BYTES (48u * 1024)
+#define MOST_MAPS 2
 
 /* Parameters as cuLaunchKernel takes them: pointers to values that live until it returns. */
 typedef struct launch_parameters {
@@ -10,7 +11,19 @@ typedef struct launch_parameters {
     CUdeviceptr addresses[TDM_MAX_ARGS];
     uint32_t local_bytes;
     uint64_t local; /* what the kernel is passed for its local memory, and does not look at */
+    CUtensorMap maps[MOST_MAPS];
+    int map_count;
 } launch_parameters;
+
+static tdm_status set_map(tdm_bk_device *device, const char *operation, const tdm_arg *arg,
+                          launch_parameters *p) {
+    if (p->map_count == MOST_MAPS)
+        return tdm_fail(TDM_INTERNAL, "%s: more than %d tensor maps", operation, MOST_MAPS);
+    return tdm_cuda_tensor_map(device, operation,
+                               arg->value.buffer.memory->address +
+                                   (CUdeviceptr)arg->value.buffer.offset,
+                               arg->value.buffer.box, &p->maps[p->map_count++]);
+}
 
 static tdm_status set_parameters(const tdm_bk_kernel *kernel, const char *operation,
                                  const tdm_launch *launch, launch_parameters *p) {
@@ -36,6 +49,13 @@ static tdm_status set_parameters(const tdm_bk_kernel *kernel, const char *operat
             p->local_bytes += arg->bytes;
             p->pointers[count++] = &p->local;
             break;
+        case TDM_ARG_TENSOR_MAP: {
+            const tdm_status status = set_map(kernel->device, operation, arg, p);
+            if (status != TDM_OK)
+                return status;
+            p->pointers[count++] = &p->maps[p->map_count - 1];
+            break;
+        }
         default:
             return tdm_fail(TDM_INTERNAL, "%s: argument %d of kernel %s is of no known kind",
                             operation, i, kernel->entry);
@@ -121,6 +141,7 @@ tdm_status tdm_cuda_launch(tdm_bk_stream *stream, const char *operation, tdm_bk_
     launch_parameters parameters;
     parameters.local_bytes = 0;
     parameters.local = 0;
+    parameters.map_count = 0;
     tdm_status status = set_parameters(kernel, operation, launch, &parameters);
     if (status == TDM_OK)
         status = tdm_cuda_enter(stream->device, operation);

@@ -26,6 +26,8 @@ static cl_int set_argument(const tdm_opencl_api *api, cl_kernel kernel, const td
         return OPENCL_CALL(api, clSetKernelArg, kernel, i, arg->bytes, arg->value.blob);
     case TDM_ARG_LOCAL:
         return OPENCL_CALL(api, clSetKernelArg, kernel, i, arg->bytes, NULL);
+    case TDM_ARG_TENSOR_MAP:
+        break; // no such device
     }
     return CL_INVALID_ARG_VALUE;
 }

@@ -160,6 +160,7 @@ static void test_description(void **state) {
     assert_true(info.capabilities & TDM_CAP_CUDA);
     assert_true(info.capabilities & TDM_CAP_ASYNC_COPY);
     assert_true(info.capabilities & TDM_CAP_TENSOR_CORES);
+    assert_true(info.capabilities & TDM_CAP_WGMMA);
     assert_false(info.capabilities & (TDM_CAP_UNIFIED_MEMORY | TDM_CAP_CPU_CORES));
     setenv("FAKE_MAJOR", "7", 1);
     setenv("FAKE_MINOR", "5", 1);
@@ -172,6 +173,7 @@ static void test_description(void **state) {
     assert_int_equal(info.cache_bytes, 0);
     assert_false(info.capabilities & TDM_CAP_ASYNC_COPY);
     assert_true(info.capabilities & TDM_CAP_TENSOR_CORES);
+    assert_false(info.capabilities & TDM_CAP_WGMMA);
     assert_true(info.capabilities & TDM_CAP_UNIFIED_MEMORY);
     unsetenv("FAKE_MAJOR");
     unsetenv("FAKE_MINOR");

@@ -43,7 +43,9 @@ typedef struct tdm_device tdm_device;
     X(TDM_CAP_ASYNC_COPY, 19, "async-copy",                                                        \
       "copies to local memory run beside arithmetic (CUDA 8.0 and up)")                            \
     X(TDM_CAP_TENSOR_CORES, 20, "tensor-cores",                                                    \
-      "warps multiply matrices of f16 and of 8-bit integers (with async-copy of bf16 too)")
+      "warps multiply matrices of f16 and of 8-bit integers (with async-copy of bf16 too)")        \
+    X(TDM_CAP_WGMMA, 21, "wgmma",                                                                  \
+      "groups of warps multiply matrices that tensor maps bring (CUDA 9.0)")
 
 typedef enum tdm_capability {
 #define TDM_CAPABILITY_ENUM(name, bit, text, meaning) name = 1 << (bit),
