@@ -8,6 +8,7 @@
 #define TANDEM_API_GEMM_INTERNAL_H
 
 #include "api/core.h"
+#include "kernels/gemm_args.h"
 
 /* ---- the problem -------------------------------------------------------------------------------- */
 
@@ -43,6 +44,7 @@ typedef struct tdm_gemm_problem {
     int batch_axis[TDM_GEMM_BATCH_RANK]; /* D's dimension that it is, the last one of merged ones */
     bool forced;                         /* a row was named: preferences do not refuse it */
     bool packed_b;                       /* B comes as packed weights */
+    bool anywhere;                       /* A and B may begin at any element */
     bool swapped;                        /* it is D^T = B^T·A^T that stands here */
 } tdm_gemm_problem;
 
@@ -93,7 +95,8 @@ enum {
     TDM_GEMM_TILED = 2,
     TDM_GEMM_PANEL = 3,
     TDM_GEMM_SKINNY = 4,
-    TDM_GEMM_TENSOR = 5
+    TDM_GEMM_TENSOR = 5,
+    TDM_GEMM_WGMMA = 6
 };
 enum {
     TDM_PACK_P_WIDTH = 0,
@@ -224,6 +227,8 @@ struct tdm_gemm_plan {
     tdm_gemm_packing pack_b;
     tdm_gemm_split split;
     tdm_gemm_stages stages;
+    tdm_gemm_plan *
+        unaligned; /* what runs where A or B begins where tensor maps cannot; NULL: this plan has none */
     bool streams_d;             /* D exceeds the cache */
     tdm_gemm_division division; /* of the panel and the skinny family */
     uint64_t workspace_bytes;
@@ -278,6 +283,22 @@ void tdm_gemm_reduce_shape(const tdm_gemm_plan *plan, tdm_gemm_reduce_launch *la
 /* What the model of docs/decisions/tensor-tiles.md makes of a row for tensor cores: time, in no unit. */
 double tdm_gemm_tensor_cost(const tdm_gemm_problem *problem, const tdm_variant *row,
                             const tdm_device *device);
+/* Where operands that tensor maps describe may begin: at multiples of so many bytes. */
+#define TDM_GEMM_BOX_ALIGNMENT 16
+/* Bits of tdm_gemm_shape_arg.turned. */
+enum {
+    TDM_GEMM_TURNED_A = 1,
+    TDM_GEMM_TURNED_B = 2
+};
+/* Why tensor maps cannot describe the operands of a problem, or NULL. Where the operands begin is known at a run only. */
+const char *tdm_gemm_boxes_refuse(const tdm_gemm_problem *problem, char reason[TDM_REASON_TEXT]);
+/* Which of them are contiguous along M, N in place of K. */
+int tdm_gemm_boxes_turned(const tdm_gemm_shape_arg *shape);
+/* A and B as the wgmma family's copies see them: the tiles of `row`, `count` batch entries. */
+void tdm_gemm_boxes(const tdm_gemm_shape_arg *shape, const tdm_variant *row, int64_t count,
+                    tdm_bk_box *a, tdm_bk_box *b);
+/* Groups along x of a launch of that family, each of which takes one tile after the other. */
+int64_t tdm_gemm_wgmma_groups(const tdm_gemm_plan *plan, int64_t tiles, int64_t batch);
 
 /* Would the skinny family compute D^T = B^T·A^T, since N is the small one? */
 bool tdm_gemm_skinny_swaps(const tdm_gemm_problem *problem);

@@ -182,11 +182,24 @@ static bool exceeds_cache(const tdm_device *device, const tdm_layout *d) {
     return device->info.cache_bytes > 0 && bytes > (double)device->info.cache_bytes;
 }
 
+static tdm_status build_plan(tdm_device *device, const tdm_gemm_desc *desc, bool counts_device,
+                             bool anywhere, tdm_gemm_plan **plan);
+
 static void plan_workspace(tdm_gemm_plan *plan) {
     if (plan->pack_b.kernel && !plan->desc.packed_b && tdm_gemm_z_count(&plan->problem) != 0)
         plan->workspace_bytes = align_up(plan->pack_b.bytes);
     plan->split.workspace_offset = plan->workspace_bytes;
     plan->workspace_bytes += align_up(plan->split.bytes);
+}
+
+/* Where operands begin is known at a run: the plan beside one with tensor maps takes them from anywhere. */
+static tdm_status plan_unaligned(tdm_gemm_plan *plan, const char *forced) {
+    if (plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] != TDM_GEMM_WGMMA || forced)
+        return TDM_OK;
+    TDM_TRY(build_plan(plan->device, &plan->desc, false, true, &plan->unaligned));
+    if (plan->workspace_bytes < plan->unaligned->workspace_bytes)
+        plan->workspace_bytes = plan->unaligned->workspace_bytes;
+    return TDM_OK;
 }
 
 static tdm_status plan_product(tdm_gemm_plan *plan, const char *forced) {
@@ -198,7 +211,7 @@ static tdm_status plan_product(tdm_gemm_plan *plan, const char *forced) {
     TDM_TRY(tdm_gemm_split_k(plan));
     TDM_TRY(plan_packing(plan));
     plan_workspace(plan);
-    return TDM_OK;
+    return plan_unaligned(plan, forced);
 }
 
 /* The line that `tandem tune --from-log` reads. */
@@ -214,8 +227,8 @@ static void log_problem(const tdm_gemm_problem *p) {
             tdm_gemm_is_transposed(&p->a), tdm_gemm_is_transposed(&p->b), weights);
 }
 
-tdm_status tdm_gemm_plan_build(tdm_device *device, const tdm_gemm_desc *desc, bool counts_device,
-                               tdm_gemm_plan **plan) {
+static tdm_status build_plan(tdm_device *device, const tdm_gemm_desc *desc, bool counts_device,
+                             bool anywhere, tdm_gemm_plan **plan) {
     tdm_status status = TDM_OK;
     tdm_gemm_plan *const made = tdm_host_calloc(1, sizeof *made);
     if (!made)
@@ -226,6 +239,7 @@ tdm_status tdm_gemm_plan_build(tdm_device *device, const tdm_gemm_desc *desc, bo
     made->desc.variant = NULL;
     TDM_TRY_GOTO(tdm_gemm_problem_from(desc, &made->problem));
     made->problem.forced = desc->variant != NULL;
+    made->problem.anywhere = anywhere;
     log_problem(&made->problem);
     TDM_TRY_GOTO(made->problem.op == TDM_OP_GEMM_WEIGHTS ? plan_weights(made, desc->variant)
                                                          : plan_product(made, desc->variant));
@@ -238,8 +252,14 @@ tdm_status tdm_gemm_plan_build(tdm_device *device, const tdm_gemm_desc *desc, bo
 
 cleanup:
     tdm_gemm_plan_destroy(made->stages.inner);
+    tdm_gemm_plan_destroy(made->unaligned);
     tdm_host_free(made);
     return status;
+}
+
+tdm_status tdm_gemm_plan_build(tdm_device *device, const tdm_gemm_desc *desc, bool counts_device,
+                               tdm_gemm_plan **plan) {
+    return build_plan(device, desc, counts_device, false, plan);
 }
 
 tdm_status tdm_gemm_plan_create(tdm_device *device, const tdm_gemm_desc *desc,
@@ -260,6 +280,7 @@ void tdm_gemm_plan_destroy(tdm_gemm_plan *plan) {
         return;
     tdm_device *const device = plan->counts_device ? plan->device : NULL;
     tdm_gemm_plan_destroy(plan->stages.inner);
+    tdm_gemm_plan_destroy(plan->unaligned);
     tdm_host_free(plan);
     tdm_device_release(device);
 }

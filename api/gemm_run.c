@@ -205,6 +205,7 @@ typedef struct run {
     tdm_gemm_epilogue_arg epilogue;
     tdm_arg a, b;          /* of z = 0 */
     int64_t packed_b_from; /* source offset of what the workspace holds, -1: nothing yet */
+    tdm_bk_box boxes[2];   /* A and B, for tensor maps */
 } run;
 
 static tdm_gemm_epilogue_arg epilogue_of(const tdm_gemm_plan *plan, const tdm_gemm_problem *p) {
@@ -398,6 +399,9 @@ static void divide_groups(const run *r, tdm_launch *launch) {
         const uint32_t limit = r->plan->kernel->limits.max_group_items;
         launch->group[0] = limit < REFERENCE_GROUP ? limit : REFERENCE_GROUP;
         launch->groups[0] = (uint32_t)tdm_ceil_div(tiles, launch->group[0]);
+    } else if (row[TDM_GEMM_P_FAMILY] == TDM_GEMM_WGMMA) {
+        launch->group[0] = (uint32_t)row[TDM_GEMM_P_ITEMS];
+        launch->groups[0] = (uint32_t)tdm_gemm_wgmma_groups(r->plan, tiles, launch->groups[2]);
     } else if (row[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY ||
                row[TDM_GEMM_P_FAMILY] == TDM_GEMM_TENSOR) {
         launch->group[0] = (uint32_t)row[TDM_GEMM_P_ITEMS];
@@ -414,18 +418,45 @@ static uint32_t argument_local_bytes(const tdm_gemm_plan *plan) {
     case TDM_GEMM_PANEL:
         return plan->division.local_bytes;
     case TDM_GEMM_TENSOR:
+    case TDM_GEMM_WGMMA:
         return (uint32_t)row[TDM_GEMM_P_LOCAL_BYTES];
     default:
         return 0;
     }
 }
 
-static tdm_status launch_piece(const run *r, int64_t z, int64_t count) {
+static bool copies_boxes(const tdm_gemm_plan *plan) {
+    return plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_WGMMA;
+}
+
+/* A and B become tensors of whole tiles, which are counted in bytes. */
+static tdm_status describe_boxes(run *r, argument_list *list, int64_t count) {
+    const int bytes = tdm_dtype_info(r->plan->problem.a.dtype)->unit_bytes;
+    r->shape.turned = tdm_gemm_boxes_turned(&r->shape);
+    tdm_gemm_boxes(&r->shape, r->plan->kernel->variant, count, &r->boxes[0], &r->boxes[1]);
+    for (int i = 0; i < 2; i++) {
+        tdm_arg *const arg = &list->args[i];
+        arg->kind = TDM_ARG_TENSOR_MAP;
+        arg->value.buffer.offset *= bytes;
+        arg->value.buffer.box = &r->boxes[i];
+        if (arg->value.buffer.offset % TDM_GEMM_BOX_ALIGNMENT != 0)
+            return tdm_fail(TDM_UNSUPPORTED,
+                            "gemm: %s begins %lld bytes into its allocation, and %s takes operands "
+                            "at multiples of %d",
+                            i == 0 ? "A" : "B", (long long)arg->value.buffer.offset,
+                            r->plan->kernel->variant->name, TDM_GEMM_BOX_ALIGNMENT);
+    }
+    return TDM_OK;
+}
+
+static tdm_status launch_piece(run *r, int64_t z, int64_t count) {
     const tdm_gemm_problem *const p = &r->plan->problem;
     tdm_gemm_quant_arg quant;
     tdm_gemm_weights_arg weights;
     argument_list list = {.count = 0};
     add_inputs(&list, r, z);
+    if (copies_boxes(r->plan))
+        TDM_TRY(describe_boxes(r, &list, count));
     add(&list, place_matrix(r, p, r->args->c, &p->c, z));
     add(&list, tdm_arg_tensor(r->args->bias ? r->args->bias : r->args->d));
     add(&list, place_matrix(r, p, r->args->residual, &p->residual, z));
@@ -537,8 +568,18 @@ tdm_status tdm_gemm_plan_run(const tdm_gemm_plan *plan, tdm_stream *stream,
                               : tdm_gemm_run_checked(plan, stream, args);
 }
 
+/* Does an operand begin where a tensor map may? What batch entries add keeps it. */
+static bool begins_aligned(const tdm_tensor *tensor) {
+    const tdm_arg arg = tdm_arg_tensor(tensor);
+    return arg.value.buffer.offset * tdm_dtype_info(tensor->layout.dtype)->unit_bytes %
+               TDM_GEMM_BOX_ALIGNMENT ==
+           0;
+}
+
 tdm_status tdm_gemm_run_checked(const tdm_gemm_plan *plan, tdm_stream *stream,
                                 const tdm_gemm_args *args) {
+    if (plan->unaligned && !(begins_aligned(args->a) && (!args->b || begins_aligned(args->b))))
+        return tdm_gemm_run_checked(plan->unaligned, stream, args);
     run r = {.plan = plan, .stream = stream, .args = args, .packed_b_from = -1};
     const int64_t outer_count = tdm_gemm_outer_count(&plan->problem);
     for (r.outer = 0; r.outer < outer_count; r.outer++)

@@ -169,6 +169,31 @@ static const char *check_tensor_preference(const selection *s, const tdm_variant
     return NULL;
 }
 
+/*
+ * Of rows that copy by tensor maps. A tile pays where the problem fills half of it, the wide one where each compute unit has one
+ * (model: a unit has one group at a time).
+ */
+static const char *check_boxes(const selection *s, const tdm_variant *v, const tdm_device *device,
+                               char *reason) {
+    const tdm_gemm_problem *const p = s->problem;
+    const int64_t rows = v->parameters[TDM_GEMM_P_ROWS],
+                  columns = v->parameters[TDM_GEMM_P_COLUMNS];
+    const bool wide = columns > rows;
+    const char *const refusal =
+        p->anywhere ? "A or B begins at no multiple of 16 bytes" : tdm_gemm_boxes_refuse(p, reason);
+    if (refusal || p->forced || s->measured)
+        return refusal;
+    if (p->m <= rows / 2 || p->n <= columns / 2)
+        return "model: half of a tile would be empty";
+    const double tiles = (double)tdm_ceil_div(p->m, rows) * (double)tdm_ceil_div(p->n, columns) *
+                         (double)tdm_gemm_z_count(p);
+    if (!wide || tiles >= device->info.compute_units)
+        return NULL;
+    snprintf(reason, TDM_REASON_TEXT, "model: %.0f tiles are too few for %u compute units", tiles,
+             device->info.compute_units);
+    return reason;
+}
+
 static bool is_reference(const tdm_variant *variant) {
     return variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_REFERENCE;
 }
@@ -192,6 +217,8 @@ static const char *supports(const void *context, const tdm_variant *variant,
                                              reason);
     if (variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY)
         refusal = tdm_gemm_skinny_refuse_loops(p, variant, device, reason);
+    if (variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_WGMMA)
+        refusal = check_boxes(s, variant, device, reason);
     if (!refusal && !p->forced && !s->measured &&
         variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_TILED)
         refusal = check_tile_preference(p, variant, device, reason);
@@ -308,11 +335,16 @@ static bool suits_skinny(tdm_gemm_plan *plan) {
     return false;
 }
 
+static bool is_for_tensor_cores(const tdm_variant *row) {
+    return row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_TENSOR ||
+           row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_WGMMA;
+}
+
 /* Nor do they know of tensor cores. */
 static bool suits_tensor_cores(const tdm_gemm_plan *plan, const selection *s) {
     char reason[TDM_REASON_TEXT];
     for (const tdm_variant *row = tdm_variants; row < tdm_variants + tdm_variant_count; row++)
-        if (row->op == plan->problem.op && row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_TENSOR &&
+        if (row->op == plan->problem.op && is_for_tensor_cores(row) &&
             !(row->requires & ~plan->device->info.capabilities) &&
             !supports(s, row, plan->device, reason))
             return true;

@@ -62,6 +62,8 @@ static uint32_t groups_held(const tdm_gemm_plan *plan) {
     const bool on_cores = plan->device->info.capabilities & TDM_CAP_CPU_CORES;
     if (row[TDM_GEMM_P_FAMILY] == TDM_GEMM_TENSOR)
         return (uint32_t)row[TDM_GEMM_P_GROUPS];
+    if (row[TDM_GEMM_P_FAMILY] == TDM_GEMM_WGMMA)
+        return 1; // its local memory is all that there is
     if (on_cores ||
         (row[TDM_GEMM_P_FAMILY] != TDM_GEMM_TILED && row[TDM_GEMM_P_FAMILY] != TDM_GEMM_SKINNY))
         return 0;
@@ -198,6 +200,9 @@ tdm_status tdm_gemm_split_k(tdm_gemm_plan *plan) {
     split.depth = p->k / split.parts;
     if (split.depth > DEPTH_STEP)
         split.depth = split.depth / DEPTH_STEP * DEPTH_STEP;
+    // Tensor maps count the parts as a batch, whose entries are whole units apart.
+    else if (plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_WGMMA)
+        return TDM_OK;
     split.rest = p->k - split.parts * split.depth;
     // A rest as long as a part would be computed alone, after all others.
     split.parts += split.rest / split.depth;

@@ -51,6 +51,11 @@ endif()
 file(GLOB intermediate "${parts}/*")
 list(FILTER intermediate EXCLUDE REGEX "\\.(cubin|ptx)$")
 file(REMOVE ${intermediate})
+# Of one architecture alone the parts do not say which.
+get_filename_component(text "${UNIT}" NAME_WLE)
+if(EXISTS "${parts}/${text}.cubin" AND OPTIONS MATCHES "code=sm_([0-9a-z]+)")
+  file(RENAME "${parts}/${text}.cubin" "${parts}/${text}.compute_${CMAKE_MATCH_1}.cubin")
+endif()
 
 # Put there whole or not at all: another build may be doing the same.
 if(kept)

@@ -6,6 +6,9 @@
 #define TDM_DIALECT_CUDA_H
 
 #define TDM_CUDA_ARCHITECTURE __CUDA_ARCH__
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+#define TDM_CUDA_WGMMA 1
+#endif
 #define TDM_KERNEL(name) extern "C" __global__ void name
 #define TDM_KERNEL_GROUP(name, x, y, z)                                                            \
     extern "C" __global__ void __launch_bounds__((x) * (y) * (z)) name

@@ -7,8 +7,10 @@
 
 #include <string.h>
 
+#include "simulator_hopper.h"
 #include "simulator_kernel.h"
 
+#define TDM_CUDA_WGMMA 1
 #define TDM_CUDA_ARCHITECTURE                                                                      \
     9999 /* has what any of them has; rows are registered with their own */
 #define TDM_HOST_KERNEL_(name, x, y, z)                                                            \

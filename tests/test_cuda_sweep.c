@@ -38,7 +38,8 @@ static const char *const quiet_functions[] = {
     "cuGraphExecDestroy",
 };
 
-/* Of the list, but of what nothing calls yet: clusters' occupancy, tensor maps, the driver's own names of its codes. */
+/* Of the list, but of what the work does not call: clusters' occupancy and the driver's own names of its codes, which nothing calls
+ * yet; tensor maps, which test_gemm_wgmma is about. */
 static const char *const uncalled_functions[] = {
     "cuGetErrorName",
     "cuOccupancyMaxActiveClusters",

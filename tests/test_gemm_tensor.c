@@ -179,7 +179,7 @@ static void check_choice(const test_device *device, const choice_row *choice, td
                                   (const int64_t[]){choice->m, choice->n}, &desc.d));
     TEST_OK(tdm_gemm_plan_create(device->device, &desc, &plan));
     const char *const chosen = tdm_gemm_plan_variant(plan);
-    const bool is_tensor = strstr(chosen, "__tensor") != NULL;
+    const bool is_tensor = strstr(chosen, "__tensor") || strstr(chosen, "_wgmma_");
     if (choice->tile[0] == '\0' ? is_tensor : !is_tensor || !strstr(chosen, choice->tile))
         test_case_fail("%lld by %lld by %lld is given to %s", (long long)choice->m,
                        (long long)choice->n, (long long)choice->k, chosen);

@@ -131,6 +131,17 @@ static void choose_batch(op_gemm_case *item, const batch_row *row) {
     item->shared[OP_GEMM_RESIDUAL] = row->residual;
 }
 
+/* Tensor maps take operands that begin, and whose lines are apart, by multiples of eight elements. */
+static void keep_whole_units(gemm_trial *trial) {
+    op_gemm_case *const item = &trial->item;
+    trial->placement[OP_GEMM_A] = trial->placement[OP_GEMM_B] = TEST_DENSE;
+    item->k = (item->k + 8) / 8 * 8;
+    if (item->transpose_a)
+        item->m = (item->m + 7) / 8 * 8;
+    if (!item->transpose_b || trial->packed_b)
+        item->n = (item->n + 7) / 8 * 8;
+}
+
 static gemm_trial trial_of(const tdm_variant *row, const int level[FACTORS], uint64_t seed) {
     const int32_t *const p = row->parameters;
     const int64_t *const k = test_is_small() ? small_depths : depths;
@@ -168,6 +179,8 @@ static gemm_trial trial_of(const tdm_variant *row, const int level[FACTORS], uin
     trial.placement[OP_GEMM_RESIDUAL] =
         (test_placement)((level[F_C_PLACE] + level[F_D_PLACE]) % TEST_PLACEMENTS);
     trial.placement[OP_GEMM_BIAS] = level[F_BIAS_PLACE] ? TEST_SPREAD : TEST_DENSE;
+    if (p[TDM_GEMM_P_FAMILY] == TDM_GEMM_WGMMA)
+        keep_whole_units(&trial);
     return trial;
 }
 

@@ -9,7 +9,7 @@
 #ifndef TANDEM_SIMULATOR_HOPPER_H
 #define TANDEM_SIMULATOR_HOPPER_H
 
-#include "simulator_kernel.h"
+#include <cstdint>
 
 /* ---- shared memory ---- */
 

@@ -1,0 +1,109 @@
+/* A and B as tensors of three dimensions, for the rows that copy by tensor maps: lines and K in the order of their strides, and
+ * the batch. */
+#include <stdio.h>
+
+#include "api/gemm_internal.h"
+
+/* Strides are whole units of 16 bytes. */
+#define UNIT_BYTES 16
+/* What a row of a box fills. */
+#define BOX_BYTES 128
+#define MOST_STRIDE ((int64_t)1 << 40)
+
+/* An operand: `line` from row to row of A or from column to column of B. */
+typedef struct operand {
+    int64_t line, depth, batch; /* element strides */
+    int64_t lines, depths;
+} operand;
+
+static bool is_unit(int64_t stride, int bytes) {
+    return stride >= 0 && stride < MOST_STRIDE / bytes && stride * bytes % UNIT_BYTES == 0;
+}
+
+/* Contiguous along K, and any stride that is used from line to line is whole. */
+static bool runs_along_depth(const operand *o, int bytes) {
+    return (o->depth == 1 || o->depths == 1) && (o->lines == 1 || is_unit(o->line, bytes));
+}
+static bool runs_along_lines(const operand *o, int bytes) {
+    return (o->line == 1 || o->lines == 1) && (o->depths == 1 || is_unit(o->depth, bytes));
+}
+
+static const char *refuse_operand(const char *name, const tdm_gemm_problem *p, const operand *o,
+                                  const tdm_gemm_matrix *matrix, char reason[TDM_REASON_TEXT]) {
+    const int bytes = tdm_dtype_info(matrix->dtype)->unit_bytes;
+    bool whole = runs_along_depth(o, bytes) || runs_along_lines(o, bytes);
+    for (int i = 0; i < p->batch_rank; i++)
+        whole = whole && is_unit(matrix->batch[i], bytes);
+    if (whole)
+        return NULL;
+    snprintf(
+        reason, TDM_REASON_TEXT,
+        "%s is not contiguous along a dimension with other strides that are multiples of %d bytes",
+        name, UNIT_BYTES);
+    return reason;
+}
+
+const char *tdm_gemm_boxes_refuse(const tdm_gemm_problem *p, char reason[TDM_REASON_TEXT]) {
+    const operand a = {.line = p->a.row, .depth = p->a.col, .lines = p->m, .depths = p->k};
+    const operand b = {.line = p->packed_b ? 1 : p->b.col,
+                       .depth = p->packed_b ? p->n : p->b.row,
+                       .lines = p->n,
+                       .depths = p->k};
+    const tdm_gemm_matrix packed = {.dtype = p->b.dtype};
+    if (p->k == 0 || tdm_gemm_z_count(p) == 0)
+        return "there is nothing to multiply";
+    if (p->m > INT32_MAX / 2 || p->n > INT32_MAX / 2 || p->k > INT32_MAX / 2)
+        return "a dimension has 2^30 elements or more";
+    const char *const refusal = refuse_operand("A", p, &a, &p->a, reason);
+    if (refusal)
+        return refusal;
+    if (p->packed_b && p->n * p->k * tdm_dtype_info(p->b.dtype)->unit_bytes % UNIT_BYTES != 0)
+        return "entries of the packed B are not multiples of 16 bytes apart";
+    return refuse_operand("B", p, &b, p->packed_b ? &packed : &p->b, reason);
+}
+
+static operand a_of(const tdm_gemm_shape_arg *s) {
+    return (operand){s->a_row, s->a_col, s->a_batch, s->m, s->k};
+}
+static operand b_of(const tdm_gemm_shape_arg *s) {
+    return (operand){s->b_col, s->b_row, s->b_batch, s->n, s->k};
+}
+
+int tdm_gemm_boxes_turned(const tdm_gemm_shape_arg *shape) {
+    const operand a = a_of(shape), b = b_of(shape);
+    const int bytes = tdm_dtype_info((tdm_dtype)shape->a_type)->unit_bytes;
+    return (runs_along_depth(&a, bytes) ? 0 : TDM_GEMM_TURNED_A) |
+           (runs_along_depth(&b, bytes) ? 0 : TDM_GEMM_TURNED_B);
+}
+
+/* The stride of a dimension with one element is never used, but the driver looks at it. */
+static uint64_t stride_bytes(int64_t stride, int64_t count, int bytes) {
+    return count > 1 ? (uint64_t)(stride * bytes) : UNIT_BYTES;
+}
+
+static tdm_bk_box box_of(const operand *o, bool turned, tdm_dtype dtype, int64_t tile,
+                         int64_t count) {
+    const int bytes = tdm_dtype_info(dtype)->unit_bytes;
+    const uint32_t row = (uint32_t)(BOX_BYTES / bytes);
+    const int64_t entries = o->batch != 0 ? count : 1;
+    const int64_t inner = turned ? o->lines : o->depths, outer = turned ? o->depths : o->lines;
+    return (tdm_bk_box){.dtype = dtype,
+                        .box = {row, turned ? row : (uint32_t)tile, 1},
+                        .sizes = {(uint64_t)inner, (uint64_t)outer, (uint64_t)entries},
+                        .strides = {stride_bytes(turned ? o->depth : o->line, outer, bytes),
+                                    stride_bytes(o->batch, entries, bytes)}};
+}
+
+void tdm_gemm_boxes(const tdm_gemm_shape_arg *shape, const tdm_variant *row, int64_t count,
+                    tdm_bk_box *a, tdm_bk_box *b) {
+    const operand of_a = a_of(shape), of_b = b_of(shape);
+    *a = box_of(&of_a, shape->turned & TDM_GEMM_TURNED_A, (tdm_dtype)shape->a_type,
+                row->parameters[TDM_GEMM_P_ROWS], count);
+    *b = box_of(&of_b, shape->turned & TDM_GEMM_TURNED_B, (tdm_dtype)shape->b_type,
+                row->parameters[TDM_GEMM_P_COLUMNS], count);
+}
+
+int64_t tdm_gemm_wgmma_groups(const tdm_gemm_plan *plan, int64_t tiles, int64_t batch) {
+    const int64_t units = plan->device->info.compute_units, share = tdm_ceil_div(units, batch);
+    return tiles < share ? tiles : share;
+}

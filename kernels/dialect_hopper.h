@@ -1,0 +1,189 @@
+/* The dialect's words for compute capability 9.0a: mbarriers, copies by tensor maps and products of warpgroups, for texts *.cu
+ * alone. Part of the texts that include it.
+ *
+ * Shared memory that they touch is TDM_LOCAL_ARGUMENT's. A warpgroup is 128 neighbouring items, its first a multiple of 128.
+ *
+ * TDM_TENSOR_MAP(name)          a kernel's parameter: where a tensor of three dimensions is, and the box of it that a copy takes
+ * tdm_tensor_prefetch(map)      asks for the map, not for the tensor
+ * tdm_tensor_load(to, map, x, y, z, barrier)  by one item: the box at (x, y, z), what is outside of the tensor being zeros; its bytes
+ *                               arrive at `barrier`. `to` is aligned to 1024
+ *
+ * tdm_mbarrier                  eight bytes of shared memory: a phase ends when as many have arrived as tdm_mbarrier_init(b, count)
+ *                               said, and all bytes that tdm_mbarrier_expect(b, bytes), an arrival itself, had it wait for
+ * tdm_mbarrier_init_fence()     by the item that made them, before a barrier of the group
+ * tdm_mbarrier_arrive(b)        one arrival
+ * tdm_mbarrier_wait(b, parity)  until the phase of that parity is over, 0 being that of the first
+ *
+ * tdm_multiply_f16<TA, TB>(d, a, b, adds)     by a warpgroup: D = A·B, plus D where `adds`; 64 rows, 2·(elements of d) columns, 32
+ *                               bytes of K. A and B are descriptors of shared memory; TA, TB 1: contiguous along M, N in place of K.
+ *                               _bf16 likewise; _s8 and _u8 (A of u8) in s32, without TA and TB
+ * tdm_multiply_descriptor(p, leading, stride)  of operands in rows of 128 bytes that copies have swizzled; pieces of 8 rows are
+ *                               `stride` bytes apart; where the contiguous direction is not K its pieces of 128 bytes `leading` bytes
+ * tdm_multiply_fence() before the products of a group; tdm_multiply_commit() behind them; tdm_multiply_wait(N) until at most N
+ *                               groups, a number as written in the text, are under way: d is not touched before
+ *   lane l of warp w of the group, d[i]:   row 16·w + l / 4 + 8·(i / 2 % 2), column 8·(i / 4) + 2·(l % 4) + i % 2
+ *
+ * tdm_registers_fewer(N), tdm_registers_more(N)  by a warpgroup: how many registers its items have from here on */
+#ifndef TDM_DIALECT_HOPPER_H
+#define TDM_DIALECT_HOPPER_H
+
+typedef ulong tdm_mbarrier;
+
+#ifdef __CUDACC__
+
+struct alignas(64) tdm_tensor_map {
+    ulong opaque[16];
+};
+#define TDM_TENSOR_MAP(name) const __grid_constant__ tdm_tensor_map name
+
+TDM_DEVICE uint tdm_shared_address(const void *p) {
+    return (uint)__cvta_generic_to_shared(p);
+}
+TDM_DEVICE void tdm_tensor_prefetch(const tdm_tensor_map &map) {
+    asm volatile("prefetch.tensormap [%0];" : : "l"(&map) : "memory");
+}
+TDM_DEVICE void tdm_tensor_load(void *to, const tdm_tensor_map &map, int x, int y, int z,
+                                tdm_mbarrier *barrier) {
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%2, %3, %4}], [%5];"
+                 :
+                 : "r"(tdm_shared_address(to)), "l"(&map), "r"(x), "r"(y), "r"(z),
+                   "r"(tdm_shared_address(barrier))
+                 : "memory");
+}
+TDM_DEVICE void tdm_mbarrier_init(tdm_mbarrier *barrier, uint count) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
+                 :
+                 : "r"(tdm_shared_address(barrier)), "r"(count)
+                 : "memory");
+}
+TDM_DEVICE void tdm_mbarrier_init_fence() {
+    asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");
+}
+TDM_DEVICE void tdm_mbarrier_expect(tdm_mbarrier *barrier, uint bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
+                 :
+                 : "r"(tdm_shared_address(barrier)), "r"(bytes)
+                 : "memory");
+}
+TDM_DEVICE void tdm_mbarrier_arrive(tdm_mbarrier *barrier) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];"
+                 :
+                 : "r"(tdm_shared_address(barrier))
+                 : "memory");
+}
+TDM_DEVICE void tdm_mbarrier_wait(tdm_mbarrier *barrier, uint parity) {
+    uint done;
+    do
+        asm volatile("{\n\t.reg .pred p;\n\t"
+                     "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n\t"
+                     "selp.u32 %0, 1, 0, p;\n\t}"
+                     : "=r"(done)
+                     : "r"(tdm_shared_address(barrier)), "r"(parity)
+                     : "memory");
+    while (!done);
+}
+
+#define tdm_multiply_fence() asm volatile("wgmma.fence.sync.aligned;" : : : "memory")
+#define tdm_multiply_commit() asm volatile("wgmma.commit_group.sync.aligned;" : : : "memory")
+#define tdm_multiply_wait(pending)                                                                 \
+    asm volatile("wgmma.wait_group.sync.aligned %0;" : : "n"(pending) : "memory")
+#define tdm_registers_fewer(count)                                                                 \
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" : : "n"(count))
+#define tdm_registers_more(count) asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" : : "n"(count))
+
+/* The registers of D as operands, and their numbers in the instruction's text. */
+#define TDM_HOPPER_D8_(l, i)                                                                       \
+    l(d[i]), l(d[i + 1]), l(d[i + 2]), l(d[i + 3]), l(d[i + 4]), l(d[i + 5]), l(d[i + 6]),         \
+        l(d[i + 7])
+#define TDM_HOPPER_D64_(l, i)                                                                      \
+    TDM_HOPPER_D8_(l, i), TDM_HOPPER_D8_(l, i + 8), TDM_HOPPER_D8_(l, i + 16),                     \
+        TDM_HOPPER_D8_(l, i + 24), TDM_HOPPER_D8_(l, i + 32), TDM_HOPPER_D8_(l, i + 40),           \
+        TDM_HOPPER_D8_(l, i + 48), TDM_HOPPER_D8_(l, i + 56)
+#define TDM_HOPPER_T10_(p)                                                                         \
+    "%" #p "0, %" #p "1, %" #p "2, %" #p "3, %" #p "4, %" #p "5, %" #p "6, %" #p "7, %" #p         \
+    "8, %" #p "9, "
+#define TDM_HOPPER_T60_                                                                            \
+    "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, " TDM_HOPPER_T10_(1) TDM_HOPPER_T10_(2)               \
+        TDM_HOPPER_T10_(3) TDM_HOPPER_T10_(4) TDM_HOPPER_T10_(5)
+#define TDM_HOPPER_T64_ TDM_HOPPER_T60_ "%60, %61, %62, %63"
+#define TDM_HOPPER_T128_                                                                           \
+    TDM_HOPPER_T60_ TDM_HOPPER_T10_(6) TDM_HOPPER_T10_(7) TDM_HOPPER_T10_(8) TDM_HOPPER_T10_(9)    \
+        TDM_HOPPER_T10_(10) TDM_HOPPER_T10_(11) "%120, %121, %122, %123, %124, %125, %126, %127"
+
+#define TDM_HOPPER_FLOAT_(name, columns, registers, text, list, a, b, s, ta, tb, type)             \
+    template <int TA, int TB>                                                                      \
+    TDM_DEVICE void name(float(&d)[registers], ulong a_descriptor, ulong b_descriptor, int adds) { \
+        asm volatile("{\n\t.reg .pred p;\n\tsetp.ne.b32 p, %" s ", 0;\n\t"                         \
+                     "wgmma.mma_async.sync.aligned.m64n" columns "k16.f32." type "." type          \
+                     " {" text "}, %" a ", %" b ", p, 1, 1, %" ta ", %" tb ";\n\t}"                \
+                     : list                                                                        \
+                     : "l"(a_descriptor), "l"(b_descriptor), "r"(adds), "n"(TA), "n"(TB));         \
+    }
+#define TDM_HOPPER_FLOATS_(name, type)                                                             \
+    TDM_HOPPER_FLOAT_(name, "256", 128, TDM_HOPPER_T128_,                                          \
+                      TDM_HOPPER_LIST_(TDM_HOPPER_D64_("+f", 0), TDM_HOPPER_D64_("+f", 64)),       \
+                      "128", "129", "130", "131", "132", type)                                     \
+    TDM_HOPPER_FLOAT_(name, "128", 64, TDM_HOPPER_T64_,                                            \
+                      TDM_HOPPER_LIST_(TDM_HOPPER_D64_("+f", 0)), "64", "65", "66", "67", "68",    \
+                      type)
+#define TDM_HOPPER_LIST_(...) __VA_ARGS__
+TDM_HOPPER_FLOATS_(tdm_multiply_f16, "f16")
+TDM_HOPPER_FLOATS_(tdm_multiply_bf16, "bf16")
+
+#define TDM_HOPPER_INT_(name, type)                                                                \
+    TDM_DEVICE void name(int(&d)[64], ulong a_descriptor, ulong b_descriptor, int adds) {          \
+        asm volatile("{\n\t.reg .pred p;\n\tsetp.ne.b32 p, %66, 0;\n\t"                            \
+                     "wgmma.mma_async.sync.aligned.m64n128k32.s32." type ".s8 {" TDM_HOPPER_T64_   \
+                     "}, %64, %65, p;\n\t}"                                                        \
+                     : TDM_HOPPER_D64_("+r", 0)                                                    \
+                     : "l"(a_descriptor), "l"(b_descriptor), "r"(adds));                           \
+    }
+TDM_HOPPER_INT_(tdm_multiply_s8, "s8")
+TDM_HOPPER_INT_(tdm_multiply_u8, "u8")
+
+#else
+
+typedef tandem_sim_tensor_map tdm_tensor_map;
+#define TDM_TENSOR_MAP(name) const tdm_tensor_map name
+
+#define tdm_shared_address(p) tandem_sim_shared_address(p)
+#define tdm_tensor_prefetch(map) ((void)(map))
+TDM_DEVICE void tdm_tensor_load(void *to, const tdm_tensor_map &map, int x, int y, int z,
+                                tdm_mbarrier *barrier) {
+    const int at[3] = {x, y, z};
+    tandem_sim_tensor_load(to, &map, at, 3, barrier, 0);
+}
+#define tdm_mbarrier_init(barrier, count) tandem_sim_mbarrier_init(barrier, count)
+#define tdm_mbarrier_init_fence() tandem_sim_mbarrier_init_fence()
+#define tdm_mbarrier_expect(barrier, bytes) tandem_sim_mbarrier_arrive(barrier, bytes)
+#define tdm_mbarrier_arrive(barrier) tandem_sim_mbarrier_arrive(barrier, 0)
+#define tdm_mbarrier_wait(barrier, parity) tandem_sim_mbarrier_wait(barrier, parity, __LINE__)
+#define tdm_multiply_fence() tandem_sim_multiply_fence()
+#define tdm_multiply_commit() tandem_sim_multiply_commit()
+#define tdm_multiply_wait(pending) tandem_sim_multiply_wait(pending)
+#define tdm_registers_fewer(count) tandem_sim_set_registers(count)
+#define tdm_registers_more(count) tandem_sim_set_registers(count)
+
+#define TDM_HOPPER_FLOATS_(name, element)                                                          \
+    template <int TA, int TB, int N>                                                               \
+    TDM_DEVICE void name(float(&d)[N], ulong a, ulong b, int adds) {                               \
+        tandem_sim_multiply({2 * N, element, element, TA != 0, TB != 0, a, b, adds != 0}, d);      \
+    }
+TDM_HOPPER_FLOATS_(tdm_multiply_f16, TANDEM_SIM_F16)
+TDM_HOPPER_FLOATS_(tdm_multiply_bf16, TANDEM_SIM_BF16)
+#define TDM_HOPPER_INT_(name, element)                                                             \
+    template <int N> TDM_DEVICE void name(int(&d)[N], ulong a, ulong b, int adds) {                \
+        tandem_sim_multiply({2 * N, element, TANDEM_SIM_S8, false, false, a, b, adds != 0}, d);    \
+    }
+TDM_HOPPER_INT_(tdm_multiply_s8, TANDEM_SIM_S8)
+TDM_HOPPER_INT_(tdm_multiply_u8, TANDEM_SIM_U8)
+
+#endif
+
+TDM_DEVICE ulong tdm_multiply_descriptor(const void *p, uint leading, uint stride) {
+    return (ulong)((tdm_shared_address(p) & 0x3ffffu) >> 4) | (ulong)(leading >> 4) << 16 |
+           (ulong)(stride >> 4) << 32 | (ulong)1 << 62;
+}
+
+#endif

@@ -1,0 +1,347 @@
+/*
+ * The rows for products of warpgroups where their kernels turn: more tiles than groups, phases of slots that come round, parts of
+ * K, batches that tensor maps count; which problems they take; operands that begin where tensor maps cannot; recorded launches,
+ * and maps that are kept.
+ */
+// ctest: device cuda timeout=300
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/gemm_internal.h"
+#include "tests/support/gemm_trial.h"
+
+#define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
+
+static bool is_wgmma(const tdm_variant *row) {
+    return row->op == TDM_OP_GEMM && row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_WGMMA;
+}
+
+/* ---- results ------------------------------------------------------------------------------------- */
+
+typedef struct wgmma_row {
+    int64_t m, n, k;
+    int transpose_a, transpose_b;
+    int64_t batch;
+    unsigned shared_a, shared_b;
+    int parts; /* of K */
+} wgmma_row;
+
+static const wgmma_row wgmma_rows[] = {
+    /* eleven steps of K over four or six slots, and tiles one after the other, in squares and at their end */
+    {300, 520, 696, 0, 1, 0, 0, 0, 0},
+    {2200, 136, 72, 0, 0, 0, 0, 0, 0},
+    /* the other orders, with tails of all kinds */
+    {200, 264, 456, 1, 0, 0, 0, 0, 0},
+    {136, 257, 200, 1, 1, 0, 0, 0, 0},
+    {129, 136, 64, 0, 0, 0, 0, 0, 0},
+    /* batches, and operands that all entries share */
+    {130, 136, 136, 0, 1, 3, 0, 0, 0},
+    {72, 136, 80, 1, 0, 5, 0, 1, 0},
+    {72, 136, 80, 0, 0, 2, 1, 0, 0},
+    /* parts of K, with a rest and without */
+    {136, 264, 1000, 0, 1, 0, 0, 0, 3},
+    {136, 136, 512, 1, 0, 2, 0, 0, 2},
+};
+
+static gemm_trial trial_of(const tdm_variant *row, const wgmma_row *c, const char *variant) {
+    gemm_trial trial = {.variant = variant};
+    trial.item = (op_gemm_case){.m = c->m,
+                                .n = c->n,
+                                .k = c->k,
+                                .transpose_a = c->transpose_a,
+                                .transpose_b = c->transpose_b,
+                                .alpha = 1,
+                                .batch_rank = c->batch > 0,
+                                .batch = {c->batch},
+                                .exact = c->k % 3 == 0,
+                                .seed = 900 + (uint64_t)c->k};
+    trial.item.shared[OP_GEMM_A] = c->shared_a;
+    trial.item.shared[OP_GEMM_B] = c->shared_b;
+    trial.item.dtype[OP_GEMM_A] = (tdm_dtype)row->parameters[TDM_GEMM_P_A_TYPE];
+    trial.item.dtype[OP_GEMM_B] = (tdm_dtype)row->parameters[TDM_GEMM_P_B_TYPE];
+    trial.item.dtype[OP_GEMM_D] = c->n % 16 == 0 ? TDM_F32 : trial.item.dtype[OP_GEMM_A];
+    return trial;
+}
+
+static void run_case(const test_device *device, const tdm_variant *row, const wgmma_row *c) {
+    char text[512], variant[128];
+    snprintf(variant, sizeof variant, c->parts ? "%s:split_k=%d" : "%s", row->name, c->parts);
+    const gemm_trial trial = trial_of(row, c, variant);
+    if (!test_case_begin(device, row->name, "%s, %d parts", gemm_trial_text(&trial, text),
+                         c->parts))
+        return;
+    gemm_trial_run(device, &trial);
+    test_case_end();
+}
+
+/* Each case with one of the types, and one of the tiles where they are few. */
+static void where_the_kernels_turn(void **state) {
+    (void)state;
+    for (int d = 0; d < test_device_count(); d++)
+        for (int i = 0, number = 0; i < tdm_variant_count; i++) {
+            const tdm_variant *const row = &tdm_variants[i];
+            if (!is_wgmma(row) || !test_can_run(test_device_at(d), row))
+                continue;
+            for (int c = 0; c < COUNT(wgmma_rows); c++)
+                if (!test_is_small() || (c + number) % 4 == 0)
+                    run_case(test_device_at(d), row, &wgmma_rows[c]);
+            number++;
+        }
+}
+
+/* Value of -D<name>= among a row's defines. */
+static long define_of(const tdm_variant *row, const char *name) {
+    const char *const found = strstr(row->defines, name);
+    return found ? strtol(found + strlen(name), NULL, 10) : 0;
+}
+
+/* What the launch gives must be what the text lays out: slots on a multiple of 1024, eight strips, two mbarriers a slot. */
+static void local_memory_is_what_the_text_needs(void **state) {
+    (void)state;
+    for (int d = 0; d < test_device_count(); d++)
+        for (int i = 0; i < tdm_variant_count; i++) {
+            const tdm_variant *const row = &tdm_variants[i];
+            if (!is_wgmma(row) || !test_can_run(test_device_at(d), row) ||
+                !test_case_begin(test_device_at(d), row->name, "local memory"))
+                continue;
+            const long slots = define_of(row, "-DSTAGES="), tn = define_of(row, "-DTN="),
+                       bytes = 1024 - 16 + slots * (128 + tn) * 64 * 2 + 8 * 16 * 36 * 4 +
+                               2 * slots * 8;
+            if (row->parameters[TDM_GEMM_P_LOCAL_BYTES] != bytes)
+                test_case_fail("p%d is %d, the text needs %ld", TDM_GEMM_P_LOCAL_BYTES,
+                               (int)row->parameters[TDM_GEMM_P_LOCAL_BYTES], bytes);
+            test_case_end();
+        }
+}
+
+/* ---- which problems they take -------------------------------------------------------------------- */
+
+typedef struct operands {
+    tdm_layout a, b, d;
+    tdm_tensor *tensors[3];
+    tdm_buffer *buffers[3];
+} operands;
+
+static tdm_gemm_desc desc_of(const operands *o) {
+    tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
+    desc.a = o->a;
+    desc.b = o->b;
+    desc.d = o->d;
+    return desc;
+}
+
+static tdm_layout matrix(tdm_dtype dtype, int64_t rows, int64_t columns, int64_t pitch) {
+    return (tdm_layout){.dtype = dtype, .rank = 2, .shape = {rows, columns}, .strides = {pitch, 1}};
+}
+
+static bool has_wgmma(const test_device *device) {
+    return (device->info.capabilities & TDM_CAP_WGMMA) != 0;
+}
+
+/* The row that a product of m×k by k×n, rows of A `pitch` elements apart, gets. */
+static void expect_row(const test_device *device, int64_t m, int64_t n, int64_t k, int64_t pitch,
+                       const char *part) {
+    const operands o = {.a = matrix(TDM_F16, m, k, pitch),
+                        .b = matrix(TDM_F16, k, n, n),
+                        .d = matrix(TDM_F32, m, n, n)};
+    const tdm_gemm_desc desc = desc_of(&o);
+    tdm_gemm_plan *plan;
+    if (!test_case_begin(device, NULL, "chosen: %lld x %lld x %lld, rows of %lld", (long long)m,
+                         (long long)n, (long long)k, (long long)pitch))
+        return;
+    TEST_OK(tdm_gemm_plan_create(device->device, &desc, &plan));
+    const char *const name = tdm_gemm_plan_variant(plan);
+    if (!strstr(name, part))
+        test_case_fail("it gets %s, expected is %s; refused: %s", name, part,
+                       tdm_gemm_plan_refusals(plan));
+    tdm_gemm_plan_destroy(plan);
+    test_case_end();
+}
+
+static void what_they_take(void **state) {
+    (void)state;
+    for (int d = 0; d < test_device_count(); d++) {
+        const test_device *const device = test_device_at(d);
+        if (!has_wgmma(device))
+            continue;
+        expect_row(device, 4096, 8192, 4096, 4096, "wgmma_128x256");
+        expect_row(device, 256, 256, 4096, 4096, "wgmma_128x128");
+        expect_row(device, 4096, 4096, 4096, 4104, "wgmma");
+        expect_row(device, 4096, 4096, 4096, 4099, "__tensor");
+    }
+}
+
+/* ---- where operands begin ------------------------------------------------------------------------ */
+
+enum {
+    SIDE = 136
+};
+
+static void make_operands(operands *o, const test_device *device, int64_t shift) {
+    static uint16_t halves[2 * SIDE * SIDE];
+    static const uint16_t one = 0x3c00;
+    for (int i = 0; i < COUNT(halves); i++)
+        halves[i] = (uint16_t)(i % 5 == 0 ? one : i % 7 == 0 ? one | 0x8000 : 0);
+    o->a = o->b = matrix(TDM_F16, SIDE, SIDE, SIDE);
+    o->d = matrix(TDM_F32, SIDE, SIDE, SIDE);
+    const tdm_layout *const layouts[] = {&o->a, &o->b, &o->d};
+    for (int i = 0; i < 3; i++) {
+        const size_t bytes = sizeof halves;
+        TEST_OK(tdm_buffer_create(device->device, bytes, &o->buffers[i]));
+        TEST_OK(tdm_buffer_write(device->stream, o->buffers[i], 0, halves, bytes));
+        TEST_OK(tdm_tensor_on_buffer(o->buffers[i], i < 2 ? shift * (i + 1) : 0, layouts[i],
+                                     &o->tensors[i]));
+    }
+    TEST_OK(tdm_stream_synchronize(device->stream));
+}
+
+static void destroy_operands(operands *o) {
+    for (int i = 0; i < 3; i++) {
+        tdm_tensor_destroy(o->tensors[i]);
+        tdm_buffer_destroy(o->buffers[i]);
+    }
+}
+
+static tdm_gemm_args args_of(const operands *o) {
+    tdm_gemm_args args = TDM_GEMM_ARGS_INIT;
+    args.a = o->tensors[0];
+    args.b = o->tensors[1];
+    args.d = o->tensors[2];
+    return args;
+}
+
+/* Element i of what the halves are, as make_operands writes them. */
+static float half_at(int64_t i) {
+    return i % 5 == 0 ? 1.0f : i % 7 == 0 ? -1.0f : 0.0f;
+}
+
+static void expect_product(const test_device *device, const operands *o, int64_t shift) {
+    static float d[SIDE * SIDE];
+    TEST_OK(tdm_buffer_read(device->stream, o->buffers[2], 0, d, sizeof d));
+    TEST_OK(tdm_stream_synchronize(device->stream));
+    for (int64_t i = 0; i < SIDE; i++)
+        for (int64_t j = 0; j < SIDE; j++) {
+            float sum = 0;
+            for (int64_t p = 0; p < SIDE; p++)
+                sum += half_at(shift + i * SIDE + p) * half_at(2 * shift + p * SIDE + j);
+            if (d[i * SIDE + j] != sum)
+                test_case_fail("(%d, %d) is %g, expected %g", (int)i, (int)j,
+                               (double)d[i * SIDE + j], (double)sum);
+        }
+}
+
+/* One plan takes operands that begin anywhere; where a row is forced, it says what it takes. */
+static void run_shifted(const test_device *device, int64_t shift) {
+    operands o;
+    tdm_gemm_plan *plan;
+    make_operands(&o, device, shift);
+    tdm_gemm_desc desc = desc_of(&o);
+    const tdm_gemm_args args = args_of(&o);
+    TEST_OK(tdm_gemm_plan_create(device->device, &desc, &plan));
+    if (!strstr(tdm_gemm_plan_variant(plan), "wgmma"))
+        test_case_fail("the plan took %s", tdm_gemm_plan_variant(plan));
+    TEST_OK(tdm_gemm_plan_run(plan, device->stream, &args));
+    expect_product(device, &o, shift);
+    tdm_gemm_plan_destroy(plan);
+    desc.variant = "gemm_f16_wgmma_128x128__sm90a";
+    TEST_OK(tdm_gemm_plan_create(device->device, &desc, &plan));
+    if (shift % 8 == 0)
+        TEST_OK(tdm_gemm_plan_run(plan, device->stream, &args));
+    else
+        TEST_REFUSED(tdm_gemm_plan_run(plan, device->stream, &args), TDM_UNSUPPORTED,
+                     "takes operands at multiples of 16");
+    TEST_OK(tdm_stream_synchronize(device->stream));
+    tdm_gemm_plan_destroy(plan);
+    destroy_operands(&o);
+}
+
+static void operands_begin_anywhere(void **state) {
+    (void)state;
+    for (int d = 0; d < test_device_count(); d++)
+        for (int64_t shift = 0; shift < 10; shift += shift == 0 ? 1 : 7) {
+            const test_device *const device = test_device_at(d);
+            if (!has_wgmma(device) ||
+                !test_case_begin(device, NULL, "shifted by %d elements", (int)shift))
+                continue;
+            run_shifted(device, shift);
+            test_case_end();
+        }
+}
+
+/* ---- recorded, and kept -------------------------------------------------------------------------- */
+
+static tdm_gemm_plan *forced_plan(const test_device *device, const operands *o) {
+    tdm_gemm_plan *plan;
+    tdm_gemm_desc desc = desc_of(o);
+    desc.variant = "gemm_f16_wgmma_128x128__sm90a";
+    TEST_OK(tdm_gemm_plan_create(device->device, &desc, &plan));
+    return plan;
+}
+
+/* The description of the operands outlives the call in a graph. */
+static void replay(const test_device *device) {
+    operands o;
+    tdm_graph *graph;
+    make_operands(&o, device, 0);
+    tdm_gemm_plan *const plan = forced_plan(device, &o);
+    const tdm_gemm_args args = args_of(&o);
+    TEST_OK(tdm_stream_begin_recording(device->stream));
+    TEST_OK(tdm_gemm_plan_run(plan, device->stream, &args));
+    TEST_OK(tdm_stream_end_recording(device->stream, &graph));
+    tdm_gemm_plan_destroy(plan);
+    TEST_OK(tdm_graph_launch(graph, device->stream));
+    expect_product(device, &o, 0);
+    tdm_graph_destroy(graph);
+    destroy_operands(&o);
+}
+
+/* The driver encodes the maps of tensors once; it is asked again where they are others. */
+static void keep_maps(const test_device *device) {
+    operands o, others;
+    make_operands(&o, device, 0);
+    make_operands(&others, device, 8);
+    tdm_gemm_plan *const plan = forced_plan(device, &o);
+    const tdm_gemm_args args = args_of(&o), other_args = args_of(&others);
+    TEST_OK(tdm_gemm_plan_run(plan, device->stream, &args));
+    tdm_fault_plant("cuTensorMapEncodeTiled", 1, 999, true);
+    const tdm_status kept = tdm_gemm_plan_run(plan, device->stream, &args);
+    TEST_REFUSED(tdm_gemm_plan_run(plan, device->stream, &other_args), TDM_INTERNAL,
+                 "cuTensorMapEncodeTiled");
+    tdm_fault_clear();
+    TEST_OK(kept);
+    expect_product(device, &o, 0);
+    TEST_OK(tdm_gemm_plan_run(plan, device->stream, &other_args));
+    expect_product(device, &others, 8);
+    tdm_gemm_plan_destroy(plan);
+    destroy_operands(&o);
+    destroy_operands(&others);
+}
+
+static void recorded_and_kept(void **state) {
+    (void)state;
+    for (int d = 0; d < test_device_count(); d++) {
+        const test_device *const device = test_device_at(d);
+        if (!has_wgmma(device))
+            continue;
+        if (test_case_begin(device, NULL, "replayed")) {
+            replay(device);
+            test_case_end();
+        }
+        if (test_case_begin(device, NULL, "maps are kept")) {
+            keep_maps(device);
+            test_case_end();
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(where_the_kernels_turn),
+        cmocka_unit_test(local_memory_is_what_the_text_needs),
+        cmocka_unit_test(what_they_take),
+        cmocka_unit_test(operands_begin_anywhere),
+        cmocka_unit_test(recorded_and_kept),
+    };
+    return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
+}
