@@ -7,13 +7,16 @@
 
 #include "bench/bench_commands.h"
 #include "bench/cli_options.h"
+#include "bench/compare_page.h"
 #include "bench/compare_report.h"
+#include "bench/output_file.h"
 #include "bench/results_json.h"
 
 static const char command_name[] = "tandem compare";
 
 typedef struct compare_options {
     const char *json;
+    const char *html;
     double margin; /* percent */
     int force;
 } compare_options;
@@ -58,6 +61,26 @@ static void tell_refusals(const compare_state *state) {
             command_name);
 }
 
+/* The page under its name, complete or not at all. */
+static int write_page(const compare_report *report, const char *path) {
+    char *text = NULL;
+    size_t size = 0;
+    file_error error = {"out of memory"};
+    output_file *file = NULL;
+    FILE *const stream = open_memstream(&text, &size);
+    int status = stream == NULL ? -1 : compare_page_write(stream, report);
+    if (stream != NULL && fclose(stream) != 0)
+        status = -1;
+    if (status == 0)
+        status = output_file_create(path, &file, &error);
+    if (status == 0 && (status = output_file_put(file, 0, text, size, &error)) != 0)
+        output_file_abandon(file);
+    else if (status == 0)
+        status = output_file_finish(file, &error);
+    free(text);
+    return status == 0 ? CLI_EXIT_OK : fail(error.text);
+}
+
 static int write_report(const compare_state *state, const compare_options *options) {
     const compare_report report = {&state->table, &state->differences, options->margin / 100};
     int code = CLI_EXIT_OK;
@@ -67,6 +90,8 @@ static int write_report(const compare_state *state, const compare_options *optio
             code = CLI_EXIT_FAILED;
         cJSON_Delete(json);
     }
+    if (options->html != NULL && write_page(&report, options->html) != CLI_EXIT_OK)
+        code = CLI_EXIT_FAILED;
     if (options->json == NULL || strcmp(options->json, "-") != 0)
         compare_print(&report, stdout);
     return code;
@@ -96,6 +121,8 @@ int compare_command(int argc, char **argv) {
     compare_options given = {.margin = 100 * RATIO_MARGIN};
     const cli_option options[] = {
         CLI_JSON_OPTION(&given.json),
+        {"html", CLI_TEXT, &given.html, "FILE", "write a page with the rooflines of all devices",
+         NULL, 0, 0},
         {"margin", CLI_NUMBER, &given.margin, "PERCENT",
          "speeds that differ by no more are the same; 3 by default", NULL, 0, 100},
         {"force", CLI_FLAG, &given.force, NULL,

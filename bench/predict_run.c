@@ -126,6 +126,8 @@ void predict_run_fill(predict_run *run, const predict_profile *profile,
                       const predict_workload *workload, double link_bytes_per_s,
                       const predict_prices *prices) {
     predict_prices paid = *prices;
+    double before[PREDICT_LIMITERS];
+    double all = 0;
     *run = (predict_run){.profile = profile, .workload = workload};
     fill_capacity(run, link_bytes_per_s);
     fill_operations(run);
@@ -133,11 +135,11 @@ void predict_run_fill(predict_run *run, const predict_profile *profile,
     run->limiter = greatest(run->shares);
     run->turn = find_turn(run);
     run->seconds = run->refused > 0 ? NAN : run->seconds + run->spill_s;
-    /* The share before the scale: what is bound now would have taken so many times as long. */
-    const double scale = profile->bandwidth_scale;
-    const double before = run->shares[LIMIT_MEMORY] * scale;
-    run->what_if =
-        predict_what_if(before / (before + run->seconds - run->shares[LIMIT_MEMORY]), scale);
+    /* The share that main memory had before the scale. */
+    add_shares(run, 1 / profile->bandwidth_scale, before);
+    for (int i = 0; i < PREDICT_LIMITERS; i++)
+        all += before[i];
+    run->what_if = predict_what_if(before[LIMIT_MEMORY] / all, profile->bandwidth_scale);
     fill_bounds(run);
     if (isnan(paid.watts))
         paid.watts = profile->watts;

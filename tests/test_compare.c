@@ -419,6 +419,35 @@ static void several_devices_and_repeated_rows(void **state) {
     cJSON_Delete(root);
 }
 
+static void the_page_holds_everything_itself(void **state) {
+    char path[TEST_PATH];
+    char page[TEST_PATH];
+    char words[300];
+    size_t size = 0;
+    file_plan strange = plain;
+    (void)state;
+    strange.device = "A <b>bold</b> & strange RTX 4090";
+    write_plan(path, "a.json", &plain);
+    write_plan(path, "b.json", &strange);
+    snprintf(words, sizeof words, "--html %s", test_folder_path(page, "page.html"));
+    test_program_result result = run(words, 0);
+    test_program_release(&result);
+    char *const text = (char *)test_file_read(page, &size);
+    assert_non_null(strstr(text, "<!DOCTYPE html>"));
+    assert_non_null(strstr(text, "</html>"));
+    assert_non_null(strstr(text, "SAME"));
+    assert_non_null(strstr(text, "A &lt;b&gt;bold&lt;/b&gt; &amp; strange"));
+    assert_null(strstr(text, "<b>"));
+    assert_null(strstr(text, "<script"));
+    assert_null(strstr(text, "src="));
+    assert_null(strstr(text, "href="));
+    assert_null(strstr(text, "url("));
+    free(text);
+    result = run("--html /nowhere/page.html", 1);
+    assert_non_null(strstr(result.errors, "/nowhere/page.html"));
+    test_program_release(&result);
+}
+
 /* The best setting of one device is the default of the other, which so has one row for both. */
 static void settings_are_compared_by_what_they_are(void **state) {
     char path[TEST_PATH];
@@ -466,6 +495,7 @@ int main(void) {
         cmocka_unit_test(work_that_is_counted_otherwise_has_no_ratio),
         cmocka_unit_test(files_that_cannot_be_used),
         cmocka_unit_test(several_devices_and_repeated_rows),
+        cmocka_unit_test(the_page_holds_everything_itself),
         cmocka_unit_test(settings_are_compared_by_what_they_are),
     };
     return cmocka_run_group_tests(tests, test_folder_make, test_folder_remove);

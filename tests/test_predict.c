@@ -446,6 +446,13 @@ static void the_limiter_turns_where_it_should(void **state) {
     is_near(run.operations[0].turn, 3, 1e-9);
     is_near(run.turn, 3, 1e-6);
     is_near(run.seconds, 15 * 2e9 / 30.3e12, 1e-9);
+    /* Four times the bandwidth: the formula of shares knows nothing of the turn at three. */
+    const double seconds = run.seconds;
+    profile.bandwidth_scale = 4;
+    predict_run_fill(&run, &profile, &workload, NAN, &prices);
+    is_near(run.what_if, 4, 1e-9);
+    is_near(seconds / run.seconds, 3, 1e-9);
+    profile.bandwidth_scale = 1;
     only->work.read_bytes /= 6;
     predict_run_fill(&run, &profile, &workload, NAN, &prices);
     assert_int_equal(run.limiter, LIMIT_COMPUTE);

@@ -1,0 +1,255 @@
+#include "bench/compare_page.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "bench/chart_data.h"
+#include "bench/html_text.h"
+
+#define LEFT_INTENSITY (1.0 / 16)
+#define RIGHT_INTENSITY 1024.0
+
+enum {
+    ROOF_NAME = 96
+};
+
+/* What a device's rows reach at most: GB/s of reading its memory, GFLOP/s of f32. 0: not measured. */
+typedef struct device_roof {
+    char name[ROOF_NAME];
+    char sheet_name[ROOF_NAME];
+    double gbs;
+    double gflops;
+} device_roof;
+
+static int begins(const char *text, const char *start) {
+    return strncmp(text, start, strlen(start)) == 0;
+}
+
+/* Where the driver does not tell the cache's size, every row of reading counts. */
+static int reads_main_memory(const compare_column *column, const results_row *row) {
+    const double level = results_figure_value(&row->metrics, "level");
+    const double cache = results_fact_number(&column->file->devices[column->device], "cache_bytes");
+    if (results_figure_value(&row->shape, "bytes") < 2 * cache)
+        return 0;
+    return begins(row->case_name, "read ") || begins(row->case_name, "scan ") ||
+           (begins(row->case_name, "sweep read ") && level == 0);
+}
+
+static device_roof find_roof(const compare_column *column) {
+    device_roof roof = {.gbs = 0};
+    snprintf(roof.name, sizeof roof.name, "%c, f32 measured", column->label);
+    snprintf(roof.sheet_name, sizeof roof.sheet_name, "%c, f32 of the datasheet", column->label);
+    for (size_t i = 0; i < column->file->row_count; i++) {
+        const results_row *const row = &column->file->rows[i];
+        if (row->status != RESULT_OK || row->device != column->device ||
+            strcmp(row->impl, "tandem") != 0)
+            continue;
+        if (reads_main_memory(column, row) && row->gbs > roof.gbs)
+            roof.gbs = row->gbs;
+        if (row->dtype != NULL && strcmp(row->dtype, "f32") == 0 && row->gflops > roof.gflops)
+            roof.gflops = row->gflops;
+    }
+    return roof;
+}
+
+/* A slope up to the ridge, a level line behind it. */
+static void add_roof(chart_data *data, const char *name, chart_form form, int style, double gbs,
+                     double gflops) {
+    if (!(gbs > 0 && gflops > 0))
+        return;
+    const double ridge = gflops / gbs;
+    const double places[] = {LEFT_INTENSITY, ridge, fmax(RIGHT_INTENSITY, 2 * ridge)};
+    chart_data_series(data, name, form, style);
+    for (int i = 0; i < 3; i++)
+        chart_data_point(
+            data, (chart_point){
+                      .x = places[i], .y = fmin(gflops, gbs * places[i]), .low = NAN, .high = NAN});
+}
+
+static void add_products(chart_data *data, const compare_column *column, const char *name,
+                         int style) {
+    chart_data_series(data, name, CHART_POINTS, style);
+    for (size_t i = 0; i < column->file->row_count; i++) {
+        const results_row *const row = &column->file->rows[i];
+        if (row->status == RESULT_OK && row->device == column->device &&
+            strcmp(row->impl, "tandem") == 0 && row->flops > 0 && row->bytes > 0 &&
+            row->dtype != NULL && strcmp(row->dtype, "f32") == 0)
+            chart_data_point(data, (chart_point){.x = row->flops / row->bytes,
+                                                 .y = row->gflops,
+                                                 .low = NAN,
+                                                 .high = NAN,
+                                                 .label = row->case_name});
+    }
+}
+
+/* All devices in one chart; `shared`: what they reach of their datasheets, in so many hundredths. */
+static int write_rooflines(FILE *file, const compare_table *table, int shared) {
+    device_roof roofs[COMPARE_MAX_COLUMNS];
+    chart_data data = {.series_count = 0};
+    chart_plot chart = {
+        .title = shared ? "Rooflines as shares of the datasheets" : "Rooflines",
+        .description = "Slopes are main memory, level lines arithmetic of f32. Solid lines and "
+                       "points were measured, dashed lines are what datasheets promise.",
+        .x_label = "floating-point operations for each byte",
+        .y_label = shared ? "% of the datasheet's arithmetic" : "GFLOP/s",
+    };
+    for (size_t c = 0; c < table->column_count; c++) {
+        const compare_column *const column = &table->columns[c];
+        const double peak = datasheet_peak_gflops(column->sheet, "f32");
+        const double sheet_gbs =
+            column->sheet == NULL ? NAN : column->sheet->values[DATASHEET_DRAM_GBS].value;
+        const double scale = shared ? 100 / peak : 1;
+        roofs[c] = find_roof(column);
+        add_roof(&data, roofs[c].name, CHART_LINE, (int)c, scale * roofs[c].gbs,
+                 scale * roofs[c].gflops);
+        add_roof(&data, roofs[c].sheet_name, CHART_DASHED, (int)c, scale * sheet_gbs, scale * peak);
+        if (!shared)
+            add_products(&data, column, roofs[c].name, (int)c);
+    }
+    chart_data_finish(&data, &chart);
+    if (chart.series_count > 0)
+        chart_write(file, &chart);
+    const int failed = data.short_of_memory;
+    chart_data_release(&data);
+    return failed ? -1 : 0;
+}
+
+/* ---- texts ----------------------------------------------------------------------------------------- */
+
+static void write_head(FILE *file) {
+    fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+          "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+          "<title>Tandem: devices compared</title>\n<style>\n"
+          ":root{color-scheme:light dark}\n"
+          "body{font:16px/1.45 system-ui,sans-serif;margin:0 auto;max-width:70rem;padding:1rem}\n"
+          "table{border-collapse:collapse;font-size:.875rem}\n"
+          "th,td{text-align:left;padding:.2rem .6rem;border-bottom:1px solid #8886}\n"
+          "td.number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}\n"
+          ".wide{overflow-x:auto}figure{margin:.6rem 0}\n"
+          "@media print{body{max-width:none;font-size:10pt}figure,tr{break-inside:avoid}"
+          ".wide{overflow:visible}}\n",
+          file);
+    chart_write_style(file);
+    fputs("</style>\n</head>\n<body>\n<h1>Devices compared</h1>\n", file);
+}
+
+static void write_devices(FILE *file, const compare_report *report) {
+    fputs("<ul>\n", file);
+    for (size_t c = 0; c < report->table->column_count; c++) {
+        const compare_column *const column = &report->table->columns[c];
+        const char *const created = column->file->created;
+        fputs("<li>", file);
+        html_format(file, "%c: %s, measured %s (%s)", column->label, compare_device_name(column),
+                    created == NULL ? "at an unknown time" : created, column->file->name);
+        if (column->sheet != NULL)
+            html_format(file, "; datasheet %s, %s, %.4g GB/s", column->sheet->name,
+                        column->sheet->memory_type,
+                        column->sheet->values[DATASHEET_DRAM_GBS].value);
+        fputs("</li>\n", file);
+    }
+    fputs("</ul>\n", file);
+}
+
+static void write_differences(FILE *file, const compare_report *report) {
+    if (report->differences->count == 0)
+        return;
+    fputs("<h2>Unlike environments</h2>\n<ul>\n", file);
+    for (size_t i = 0; i < report->differences->count; i++) {
+        const compare_difference *const item = &report->differences->items[i];
+        fputs("<li>", file);
+        html_format(file, "%s %s: A %s, %c %s%s", item->place, item->key,
+                    item->base == NULL ? "unknown" : item->base,
+                    report->table->columns[item->column].label,
+                    item->other == NULL ? "unknown" : item->other,
+                    item->refused ? " (compared by force)" : "");
+        fputs("</li>\n", file);
+    }
+    fputs("</ul>\n", file);
+}
+
+static void write_cell(FILE *file, const compare_cell *cell, int is_base) {
+    char text[64] = "-";
+    char note[160];
+    if (cell->repeats > 0)
+        compare_rate_text(cell, text, sizeof text);
+    compare_cell_note(cell, note, sizeof note);
+    fputs("<td class=\"number\">", file);
+    html_text(file, text);
+    if (!isnan(compare_share(cell)))
+        html_format(file, " (%.0f %% of the datasheet)", 100 * compare_share(cell));
+    if (note[0] != '\0')
+        html_format(file, "; %s", note);
+    fputs("</td>", file);
+    if (is_base)
+        return;
+    fputs("<td class=\"number\">", file);
+    if (isnan(cell->ratio.ratio))
+        fputs("-", file);
+    else
+        html_format(file, "%.2fx [%.2f, %.2f] %s", cell->ratio.ratio, cell->ratio.low,
+                    cell->ratio.high, ratio_verdict_name(cell->ratio.verdict));
+    fputs("</td>", file);
+}
+
+static void write_cases(FILE *file, const compare_table *table) {
+    fputs("<h2>Cases</h2>\n<div class=\"wide\">\n<table>\n<tr><th>case</th><th>impl</th>", file);
+    for (size_t c = 0; c < table->column_count; c++) {
+        fprintf(file, c == 0 ? "<th>%c</th>" : "<th>%c</th><th>to A</th>", table->columns[c].label);
+    }
+    fputs("</tr>\n", file);
+    for (size_t i = 0; i < table->case_count; i++) {
+        const compare_case *const item = &table->cases[i];
+        fputs("<tr><td>", file);
+        html_format(file, "%s: %s%s", item->row->suite, item->row->case_name,
+                    compare_setting_text(item->setting));
+        fputs("</td><td>", file);
+        html_text(file, item->row->impl);
+        fputs("</td>", file);
+        for (size_t c = 0; c < table->column_count; c++)
+            write_cell(file, &item->cells[c], c == 0);
+        fputs("</tr>\n", file);
+    }
+    fputs("</table>\n</div>\n", file);
+}
+
+static void write_means(FILE *file, const compare_report *report) {
+    fputs("<h2>Geometric means</h2>\n<ul>\n", file);
+    for (size_t i = 0; i < report->table->mean_count; i++) {
+        const compare_mean *const mean = &report->table->means[i];
+        if (mean->cases == 0)
+            continue;
+        fputs("<li>", file);
+        html_format(file, "%s, %s: %c is %.3fx [%.3f, %.3f] as fast as A over %zu cases: %s",
+                    mean->suite, mean->impl, report->table->columns[mean->column].label,
+                    mean->mean.ratio, mean->mean.low, mean->mean.high, mean->cases,
+                    ratio_verdict_name(mean->mean.verdict));
+        fputs("</li>\n", file);
+    }
+    fputs("</ul>\n", file);
+}
+
+static int has_sheets(const compare_table *table) {
+    for (size_t c = 0; c < table->column_count; c++) {
+        if (table->columns[c].sheet != NULL)
+            return 1;
+    }
+    return 0;
+}
+
+int compare_page_write(FILE *file, const compare_report *report) {
+    write_head(file);
+    write_devices(file, report);
+    int status = write_rooflines(file, report->table, 0);
+    if (status == 0 && has_sheets(report->table))
+        status = write_rooflines(file, report->table, 1);
+    write_means(file, report);
+    write_differences(file, report);
+    write_cases(file, report->table);
+    fputs("<p>", file);
+    html_format(file,
+                "Ratios are median over median, with 95 %% intervals of %d bootstrap resamples; "
+                "speeds within %.3g %% are the same.",
+                RATIO_RESAMPLES, 100 * report->margin);
+    fputs("</p>\n</body>\n</html>\n", file);
+    return status;
+}

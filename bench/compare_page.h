@@ -1,0 +1,12 @@
+/* The page of `tandem compare --html`: one HTML file that loads nothing from elsewhere, with the rooflines of all devices in one chart. */
+#ifndef BENCH_COMPARE_PAGE_H
+#define BENCH_COMPARE_PAGE_H
+
+#include <stdio.h>
+
+#include "bench/compare_report.h"
+
+/* Failures of writing stand in the stream (ferror). 0, or -1 when memory is short. */
+int compare_page_write(FILE *file, const compare_report *report);
+
+#endif
