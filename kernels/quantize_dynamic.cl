@@ -211,22 +211,22 @@ TDM_INLINE void tdm_quantize_groups(TDM_GLOBAL const TDM_TYPE(DT) * x, long from
     if (!tdm_range_is_finite(ranges))
         ranges = tdm_ranges_of_groups(x, from, stride, groups, count, arg.target.zero_type == 0, 1);
     const tdm_quantizer q = tdm_derive(ranges, place, groups, arg.target);
-    const int products = tdm_scales_are_plain(q.scale);
     TDM_STOREV(N, f32, q.scale, steps.scale, 0);
     TDM_INT_STOREV(N, s32, q.zero, steps.zero, 0);
-    if (products) {
+#if TDM_BY_PRODUCTS
+    if (tdm_scales_are_plain(q.scale)) {
         const tdm_multiplier m = tdm_multiplier_of(q);
         TDM_STOREV(N, f32, m.reciprocal, steps.reciprocal, 0);
         TDM_STOREV(N, f32, m.low, steps.low, 0);
         TDM_STOREV(N, f32, m.high, steps.high, 0);
-#define CALL(T)                                                                                    \
-    tdm_codes_of_groups(x, from, stride, y, to, y_stride, groups, count, &steps, TDM_BY_PRODUCTS, T)
+#define CALL(T) tdm_codes_of_groups(x, from, stride, y, to, y_stride, groups, count, &steps, 1, T)
         BY_CODES(y_stride % N == 0 ? tdm_store_type(y, to, arg.target_type, arg.streams)
                                    : arg.target_type,
                  CALL)
 #undef CALL
         return;
     }
+#endif
     TDM_STOREV(N, f32, q.scale, steps.reciprocal, 0);
     TDM_STOREV(N, f32, q.low, steps.low, 0);
     TDM_STOREV(N, f32, q.high, steps.high, 0);
