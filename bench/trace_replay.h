@@ -25,7 +25,7 @@ typedef struct replay_settings {
     uint64_t max_allocation; /* 0: none */
     uint64_t alignment;      /* of blocks; 0: 256 */
     uint64_t command_ns;
-    uint32_t throttle; /* tdm_pool_set_throttle; 0: none */
+    uint32_t throttle;                           /* tdm_pool_set_throttle; 0: none */
     void (*progress)(size_t done, size_t total); /* may be NULL */
 } replay_settings;
 
