@@ -31,7 +31,7 @@ make_mutant() { # TEXT COMMAND
         echo "mutants: $1: $2 changes nothing"
         return 1
     fi
-    "$cxx" -std=c++17 -O1 -ffp-contract=off -fPIC -fvisibility=hidden -w -DTDM_DIALECT_HOST -I"$work/kernels" \
+    "$cxx" -std=c++17 -O1 -ffp-contract=off -fPIC -fvisibility=hidden -w -Wno-psabi -DTDM_DIALECT_HOST -I"$work/kernels" \
         -I"$source/kernels" -I"$source/tests/cuda_simulator" -c "$work/kernels/$1.cpp" -o "$work/$1.o"
     find "$objects/tandem_simulator_core.dir" "$objects/tandem_simulator_driver.dir" \
         "$objects/tandem_simulator_kernels.dir" -name '*.o' ! -name "$1.cpp.o" >"$work/objects"
