@@ -173,11 +173,11 @@ typedef struct {
 
 /* A form may leave these out. */
 #ifndef TDM_INT_STREAMV
-#define TDM_INT_STREAMV(N, DT, v, p, i) TDM_INT_STOREV(N, DT, v, p, i)
+#define TDM_INT_STREAMV(N, DT, v, p, i) TDM_INT_STOREV_GLOBAL(N, DT, v, p, i)
 #endif
 #ifndef f32x16_stream_f16
-#define f32x16_stream_f16(x, p, i) f32x16_store_f16(x, p, i)
-#define f32x16_stream_bf16(x, p, i) f32x16_store_bf16(x, p, i)
+#define f32x16_stream_f16(x, p, i) TDM_STOREV_GLOBAL(16, f16, x, p, i)
+#define f32x16_stream_bf16(x, p, i) TDM_STOREV_GLOBAL(16, bf16, x, p, i)
 #endif
 
 #endif

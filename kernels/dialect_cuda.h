@@ -140,6 +140,9 @@ TDM_DEVICE void tdm_cxx_stream(float x, float *p) {
 TDM_DEVICE void tdm_cxx_stream_4(float a, float b, float c, float d, float *p) {
     __stcs((float4 *)p, make_float4(a, b, c, d));
 }
+template <class W> TDM_DEVICE W tdm_cxx_load_word(const void *p) {
+    return *(const W *)p;
+}
 template <class W> TDM_DEVICE void tdm_cxx_store_word(void *p, W word) {
     *(W *)p = word;
 }

@@ -180,9 +180,17 @@ TDM_DEVICE void tdm_cxx_stream(float x, float *p) {
     *p = x;
 }
 TDM_DEVICE void tdm_cxx_stream_4(float a, float b, float c, float d, float *p) {
+    tandem_sim_aligned(p, 4 * sizeof *p);
     p[0] = a, p[1] = b, p[2] = c, p[3] = d;
 }
+template <class W> TDM_DEVICE W tdm_cxx_load_word(const void *p) {
+    tandem_sim_aligned(p, sizeof(W));
+    W word;
+    memcpy(&word, p, sizeof word);
+    return word;
+}
 template <class W> TDM_DEVICE void tdm_cxx_store_word(void *p, W word) {
+    tandem_sim_aligned(p, sizeof(W));
     memcpy(p, &word, sizeof word);
 }
 

@@ -6,7 +6,7 @@
  * of codes, TDM_TARGET_CODES where codes are written, TDM_BOUND_REALS where bounds are to be of what scale · (code -
  * zero) may be instead of code - zero, TDM_MASK where there is a mask; and tdm_put after it.
  *
- * With 16 lanes, on CPU cores, what is slow for each vector is done once for many:
+ * With 16 lanes on CPU cores what is slow for each vector is done once for many:
  *
  *   parameters along the row    widened to arrays for STRIP columns, then used for all rows
  *   short rows: groups          parameters of N rows at a time
@@ -25,7 +25,7 @@
 #define TDM_TWO_SIDES
 #endif
 /* llvmpipe takes seconds to compile all forms of requantize. */
-#if N == 16 && (defined(TDM_CAN_STREAM) || !defined(TDM_TWO_SIDES))
+#if N == 16 && !defined(TDM_DIALECT_CXX) && (defined(TDM_CAN_STREAM) || !defined(TDM_TWO_SIDES))
 #define MANY_AT_ONCE
 #endif
 #if defined(TDM_SOURCE_CODES)
@@ -40,12 +40,12 @@
 
 #ifdef TDM_SOURCE_CODES
 #define V I
-#define WHOLE(x, i) TDM_INT_LOADV(N, DT, x, i)
+#define WHOLE(x, i) TDM_INT_LOADV_GLOBAL(N, DT, x, i)
 #define REPEATED(x, i) TDM_INT_SPLAT(N, TDM_CAT2(tdm_int_, DT)(x, i))
 #define NOTHING 0
 #else
 #define V F
-#define WHOLE(x, i) TDM_LOADV(N, DT, x, i)
+#define WHOLE(x, i) TDM_LOADV_GLOBAL(N, DT, x, i)
 #define REPEATED(x, i) K(TDM_LOAD(DT, x, i))
 #define NOTHING 0.0f
 #endif

@@ -39,8 +39,8 @@ TDM_INLINE F tdm_scale_lanes(TDM_GLOBAL const void *p, long i, long step, int le
     if (N == 1 || step == 0)
         return K(tdm_scale_one(p, i, type));
     if (type == TDM_CODE_F16)
-        return TDM_QUANT_SOME_(TDM_LOADV, f16, p, i, left, 1.0f);
-    return TDM_QUANT_SOME_(TDM_LOADV, f32, p, i, left, 1.0f);
+        return TDM_QUANT_SOME_(TDM_LOADV_GLOBAL, f16, p, i, left, 1.0f);
+    return TDM_QUANT_SOME_(TDM_LOADV_GLOBAL, f32, p, i, left, 1.0f);
 }
 
 /* Zero points likewise; one outside of the codes counts as the nearest code. */
@@ -50,11 +50,11 @@ TDM_INLINE I tdm_zero_lanes(TDM_GLOBAL const void *p, long i, long step, int lef
     if (N == 1 || step == 0 || side.zero_type == 0)
         zero = TDM_INT_SPLAT(N, tdm_int_any(p, side.zero_type, i));
     else if (side.zero_type == TDM_CODE_S32)
-        zero = TDM_QUANT_SOME_(TDM_INT_LOADV, s32, p, i, left, 0);
+        zero = TDM_QUANT_SOME_(TDM_INT_LOADV_GLOBAL, s32, p, i, left, 0);
     else if (side.zero_type == TDM_CODE_S8)
-        zero = TDM_QUANT_SOME_(TDM_INT_LOADV, s8, p, i, left, 0);
+        zero = TDM_QUANT_SOME_(TDM_INT_LOADV_GLOBAL, s8, p, i, left, 0);
     else
-        zero = TDM_QUANT_SOME_(TDM_INT_LOADV, u8, p, i, left, 0);
+        zero = TDM_QUANT_SOME_(TDM_INT_LOADV_GLOBAL, u8, p, i, left, 0);
     return tdm_int_max(tdm_int_min(zero, TDM_INT_SPLAT(N, side.high)), TDM_INT_SPLAT(N, side.low));
 }
 
@@ -206,9 +206,9 @@ TDM_INLINE int tdm_store_type(TDM_GLOBAL const void *p, long y, int type, int st
 
 TDM_INLINE void tdm_store_codes(int type, I v, TDM_GLOBAL void *y, long i, int left) {
     switch (type) {
-        TDM_QUANT_STORE_(TDM_CODE_S8, s8, TDM_INT_STOREV, v)
-        TDM_QUANT_STORE_(TDM_CODE_U8, u8, TDM_INT_STOREV, v)
-        TDM_QUANT_STORE_(TDM_CODE_S4, s4, TDM_INT_STOREV, v)
+        TDM_QUANT_STORE_(TDM_CODE_S8, s8, TDM_INT_STOREV_GLOBAL, v)
+        TDM_QUANT_STORE_(TDM_CODE_U8, u8, TDM_INT_STOREV_GLOBAL, v)
+        TDM_QUANT_STORE_(TDM_CODE_S4, s4, TDM_INT_STOREV_GLOBAL, v)
 #if N > 1 && defined(TDM_CAN_STREAM)
         TDM_QUANT_STORE_(TDM_STREAMED + TDM_CODE_S8, s8, TDM_INT_STREAMV, v)
         TDM_QUANT_STORE_(TDM_STREAMED + TDM_CODE_U8, u8, TDM_INT_STREAMV, v)
@@ -222,9 +222,9 @@ TDM_INLINE void tdm_store_codes(int type, I v, TDM_GLOBAL void *y, long i, int l
 
 TDM_INLINE void tdm_store_reals(int type, F v, TDM_GLOBAL void *y, long i, int left) {
     switch (type) {
-        TDM_QUANT_STORE_(TDM_CODE_F32, f32, TDM_STOREV, v)
-        TDM_QUANT_STORE_(TDM_CODE_F16, f16, TDM_STOREV, v)
-        TDM_QUANT_STORE_(TDM_CODE_BF16, bf16, TDM_STOREV, v)
+        TDM_QUANT_STORE_(TDM_CODE_F32, f32, TDM_STOREV_GLOBAL, v)
+        TDM_QUANT_STORE_(TDM_CODE_F16, f16, TDM_STOREV_GLOBAL, v)
+        TDM_QUANT_STORE_(TDM_CODE_BF16, bf16, TDM_STOREV_GLOBAL, v)
 #if N > 1 && defined(TDM_CAN_STREAM)
         TDM_QUANT_STORE_(TDM_STREAMED + TDM_CODE_F32, f32, TDM_QUANT_STREAM_, v)
 #endif

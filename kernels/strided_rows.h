@@ -89,15 +89,15 @@ TDM_DEVICE long tdm_row_offset(long row, int rank, const tdm_dims *shape, const 
         break;
 #define TDM_WHOLE_CODES(type, value, y, at, i, stop)                                               \
     switch (type) {                                                                                \
-        TDM_WHOLE_VECTORS(TDM_CODE_S8, s8, TDM_INT_STOREV, value, y, at, i, stop)                  \
-        TDM_WHOLE_VECTORS(TDM_CODE_U8, u8, TDM_INT_STOREV, value, y, at, i, stop)                  \
-        TDM_WHOLE_VECTORS(TDM_CODE_S4, s4, TDM_INT_STOREV, value, y, at, i, stop)                  \
+        TDM_WHOLE_VECTORS(TDM_CODE_S8, s8, TDM_INT_STOREV_GLOBAL, value, y, at, i, stop)           \
+        TDM_WHOLE_VECTORS(TDM_CODE_U8, u8, TDM_INT_STOREV_GLOBAL, value, y, at, i, stop)           \
+        TDM_WHOLE_VECTORS(TDM_CODE_S4, s4, TDM_INT_STOREV_GLOBAL, value, y, at, i, stop)           \
     }
 #define TDM_WHOLE_REALS(type, value, y, at, i, stop)                                               \
     switch (type) {                                                                                \
-        TDM_WHOLE_VECTORS(TDM_CODE_F32, f32, TDM_STOREV, value, y, at, i, stop)                    \
-        TDM_WHOLE_VECTORS(TDM_CODE_F16, f16, TDM_STOREV, value, y, at, i, stop)                    \
-        TDM_WHOLE_VECTORS(TDM_CODE_BF16, bf16, TDM_STOREV, value, y, at, i, stop)                  \
+        TDM_WHOLE_VECTORS(TDM_CODE_F32, f32, TDM_STOREV_GLOBAL, value, y, at, i, stop)             \
+        TDM_WHOLE_VECTORS(TDM_CODE_F16, f16, TDM_STOREV_GLOBAL, value, y, at, i, stop)             \
+        TDM_WHOLE_VECTORS(TDM_CODE_BF16, bf16, TDM_STOREV_GLOBAL, value, y, at, i, stop)           \
     }
 
 #define TDM_LOAD_PART(DT, p, i, count, filler) TDM_CAT2(tdm_load_part_, DT)(p, i, count, filler)
