@@ -82,6 +82,40 @@ static void run_kernel(launch_run *run, int waited) {
     bench_entrants_release(entrants, LAUNCH_ENTRANTS);
 }
 
+/* Many of the kernel, recorded once and replayed by a call. */
+static void run_list(launch_run *run, int waited) {
+    static bench_entrant entrants[2];
+    char name[48];
+    worker_text request = {.length = 0};
+    const launch_case item = {
+        .way = LAUNCH_LIST,
+        .probe = {.kind = PROBE_LAUNCH, .seed = (uint64_t)run->options->settings.seed},
+    };
+    snprintf(name, sizeof name, "command list of %d kernels", LAUNCH_LIST_COMMANDS);
+    bench_entrant_self(&entrants[0], "tandem", "launch");
+    bench_entrant_self(&entrants[1], BENCH_TWIN_NAME, "launch");
+    write_request(run, &item, &request);
+    bench_plan plan = bench_settings_plan(&run->options->settings);
+    plan.task = (bench_task){
+        .request = request.text,
+        .verify = probe_case_check,
+        .user = &item.probe,
+        .waited = waited,
+    };
+    plan.label = name;
+    bench_run_case(&plan, entrants, 2);
+    const bench_result row = {
+        .suite = "launch",
+        .case_name = name,
+        .shape = {{"commands", LAUNCH_LIST_COMMANDS}},
+        .mode = waited ? "waited" : "pipelined",
+        .packing = "none",
+        .metrics = {{"command_s", bench_entrant_median(&entrants[0]) / LAUNCH_LIST_COMMANDS}},
+    };
+    bench_report_case(&run->report, &row, entrants, 2);
+    bench_entrants_release(entrants, 2);
+}
+
 /* The same product, by tdm_gemm and by its plan. */
 static void run_gemm(launch_run *run, int waited) {
     static bench_entrant entrants[LAUNCH_ENTRANTS];
@@ -141,6 +175,8 @@ static int run_on_device(const launch_options *options) {
         const int waited = strcmp(mode, "waited") == 0;
         if (cli_list_has(options->operations, "kernel"))
             run_kernel(&run, waited);
+        if (cli_list_has(options->operations, "list"))
+            run_list(&run, waited);
         if (cli_list_has(options->operations, "gemm"))
             run_gemm(&run, waited);
     }
@@ -153,14 +189,15 @@ static int run_on_device(const launch_options *options) {
 
 int bench_launch_command(int argc, char **argv) {
     launch_options given = {
-        .operations = "kernel,gemm",
-        .modes = "pipelined",
+        .operations = "kernel,list,gemm",
+        .modes = "pipelined,waited",
         .shape = "8x8x8",
         .settings = BENCH_SETTINGS_INIT,
     };
     const cli_option options[] = {
         {"operation", CLI_CHOICES, &given.operations, "LIST",
-         "a kernel beside bare OpenCL, tdm_gemm beside its plan", "kernel|gemm", 0, 0},
+         "a kernel beside bare OpenCL, a replayed list of kernels, tdm_gemm beside its plan",
+         "kernel|list|gemm", 0, 0},
         {"shape", CLI_TEXT, &given.shape, "MxNxK", "of the product; 8x8x8 by default", NULL, 0, 0},
         {"mode", CLI_CHOICES, &given.modes, "LIST", "many calls and one wait, or a wait after each",
          "pipelined|waited", 0, 0},

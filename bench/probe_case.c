@@ -11,7 +11,11 @@ const float probe_fma_b = 0.75f;
 /* A multiply-add may round once or twice; the two drift apart by less than this over thousands of steps. */
 static const double fma_tolerance = 1e-4;
 
-static const char *const kind_names[] = {"fma", "dot", "read", "launch"};
+enum {
+    LADDER_CHECKS = 20000000 /* elements */
+};
+
+static const char *const kind_names[] = {"fma", "dot", "ladder", "read", "launch"};
 
 const char *probe_kind_name(probe_kind kind) {
     return kind_names[kind];
@@ -36,6 +40,7 @@ void probe_case_write(const probe_case *item, worker_text *line) {
     worker_field_add(line, "kind", probe_kind_name(item->kind));
     worker_field_add_integer(line, "bytes", item->bytes);
     worker_field_add_integer(line, "steps", item->steps);
+    worker_field_add_integer(line, "share", item->share);
     worker_field_add_integer(line, "seed", (int64_t)item->seed);
 }
 
@@ -44,11 +49,20 @@ int probe_case_read(const char *line, probe_case *item) {
     worker_field(line, "kind", kind, sizeof kind);
     item->bytes = worker_field_integer(line, "bytes", 0);
     item->steps = worker_field_integer(line, "steps", 0);
+    item->share = worker_field_integer(line, "share", 0);
     item->seed = (uint64_t)worker_field_integer(line, "seed", 0);
     if (probe_kind_parse(kind, &item->kind) != 0)
         return -1;
     if (probe_kind_computes(item->kind))
         return item->steps >= 1 && item->steps <= INT32_MAX ? 0 : -1;
+    if (item->kind == PROBE_LADDER) {
+        const int64_t share = item->share;
+        const int takes_part = item->steps == 0 && (share == 2 || share == 4 || share == 8);
+        return item->bytes >= 1 && (takes_part || (item->steps >= 1 && share == 0)) &&
+                       item->steps <= INT32_MAX
+                   ? 0
+                   : -1;
+    }
     return item->bytes >= (item->kind == PROBE_READ) ? 0 : -1;
 }
 
@@ -66,6 +80,14 @@ uint32_t probe_dot_start(const probe_case *item, int width, int chain, int lane)
 
 uint32_t probe_dot_factor(const probe_case *item, int lane) {
     return (uint32_t)random_bits(item->seed + 1000, (uint64_t)lane);
+}
+
+float probe_ladder_element(const probe_case *item, uint64_t index) {
+    return random_number(item->seed, index % PROBE_LADDER_PERIOD);
+}
+
+double probe_ladder_intensity(const probe_case *item) {
+    return item->steps > 0 ? (double)item->steps / 2 : 0.5 / (double)item->share;
 }
 
 uint32_t probe_read_word(const probe_case *item, uint64_t index) {
@@ -193,6 +215,70 @@ static int check_read(const probe_case *item, const uint32_t *head, const void *
     return 0;
 }
 
+/* Elements after their steps, and as they were. */
+typedef struct ladder_table {
+    float stepped[PROBE_LADDER_PERIOD];
+    float plain[PROBE_LADDER_PERIOD];
+} ladder_table;
+
+static void fill_table(const probe_case *item, ladder_table *table) {
+    const int64_t steps = item->steps > 0 ? item->steps : 1;
+    for (uint64_t i = 0; i < PROBE_LADDER_PERIOD; i++) {
+        float x = probe_ladder_element(item, i);
+        table->plain[i] = x;
+        for (int64_t step = 0; step < steps; step++)
+            x = fmaf(x, probe_fma_a, probe_fma_b);
+        table->stepped[i] = x;
+    }
+}
+
+/* One lane of an item; what the head says of its walk is modulo the period. */
+static float ladder_sum(const ladder_table *table, const uint32_t *walk, uint32_t at) {
+    float sum = 0;
+    for (uint32_t pass = 0; pass < walk[PROBE_WALK_PASSES]; pass++) {
+        for (uint32_t chain = 0; chain < walk[PROBE_WALK_CHAINS]; chain++) {
+            const uint32_t place = (at + chain * walk[PROBE_WALK_GAP]) % PROBE_LADDER_PERIOD;
+            sum += chain < walk[PROBE_WALK_STEPPED] ? table->stepped[place] : table->plain[place];
+        }
+        at += walk[PROBE_WALK_STEP];
+    }
+    return sum;
+}
+
+/* Of many items some are looked at: the host has no time for all steps of all. */
+static int check_ladder(const probe_case *item, const uint32_t *head, const void *values,
+                        size_t count, double *max_error, worker_text *reason) {
+    static ladder_table table;
+    uint32_t walk[PROBE_WALK_WORDS];
+    const size_t width = head[0];
+    *max_error = 0;
+    if (width < 1 || width > PROBE_MAX_WIDTH || count <= PROBE_WALK_WORDS ||
+        4.0 * head[1] < (double)item->bytes) {
+        worker_text_set(reason, "%u words were read, %lld bytes are asked for", head[1],
+                        (long long)item->bytes);
+        return -1;
+    }
+    memcpy(walk, values, sizeof walk);
+    fill_table(item, &table);
+    const size_t sums = count - PROBE_WALK_WORDS;
+    const double elements = (double)walk[PROBE_WALK_PASSES] * walk[PROBE_WALK_CHAINS];
+    const size_t apart = 1 + (size_t)((double)sums * elements / LADDER_CHECKS);
+    for (size_t i = sums - 1; i < sums; i -= apart) {
+        float got = 0;
+        memcpy(&got, (const char *)values + sizeof walk + i * sizeof got, sizeof got);
+        const uint32_t at = (uint32_t)(i / width) * walk[PROBE_WALK_FIRST] + (uint32_t)(i % width);
+        const double expected = (double)ladder_sum(&table, walk, at);
+        const double error = fabs((double)got - expected) / elements;
+        if (!(error <= *max_error))
+            *max_error = error;
+        if (error <= fma_tolerance) /* a NaN is not */
+            continue;
+        worker_text_set(reason, "sum %zu is %.9g, should be %.9g", i, (double)got, expected);
+        return -1;
+    }
+    return 0;
+}
+
 static int check_launch(const probe_case *item, const void *values, size_t count, double *max_error,
                         worker_text *reason) {
     int32_t got = 0;
@@ -222,6 +308,8 @@ int probe_case_check(const void *user, const void *output, size_t bytes, double 
         return check_launch(item, values, count, max_error, reason);
     if (item->kind == PROBE_DOT)
         return check_dot(item, head, values, count, max_error, reason);
+    if (item->kind == PROBE_LADDER)
+        return check_ladder(item, head, values, count, max_error, reason);
     return item->kind == PROBE_FMA ? check_fma(item, head, values, count, max_error, reason)
                                    : check_read(item, head, values, count, max_error, reason);
 }

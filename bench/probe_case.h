@@ -11,16 +11,19 @@
 #include "bench/worker_protocol.h"
 
 typedef enum probe_kind {
-    PROBE_FMA,   /* f32 multiply-adds from registers */
-    PROBE_DOT,   /* products of bytes added to words, from registers */
-    PROBE_READ,  /* words read once, from memory that was written before */
-    PROBE_LAUNCH /* nothing: one word is written */
+    PROBE_FMA,    /* f32 multiply-adds from registers */
+    PROBE_DOT,    /* products of bytes added to words, from registers */
+    PROBE_LADDER, /* f32 multiply-adds on what is read */
+    PROBE_READ,   /* words read once, from memory that was written before */
+    PROBE_LAUNCH  /* nothing: one word is written */
 } probe_kind;
 
 typedef struct probe_case {
     probe_kind kind;
-    int64_t bytes; /* PROBE_READ: at least so many; the device's grid may round up */
-    int64_t steps; /* PROBE_FMA, PROBE_DOT: of each chain */
+    int64_t bytes; /* PROBE_READ, PROBE_LADDER: at least so many; the device's grid may round up */
+    int64_t steps; /* PROBE_FMA, PROBE_DOT, PROBE_LADDER: of each chain */
+    int64_t
+        share; /* PROBE_LADDER without steps: one chain of so many takes one, a power of two up to 8 */
     uint64_t seed;
 } probe_case;
 
@@ -37,6 +40,15 @@ int probe_case_read(const char *line, probe_case *item);
 enum {
     PROBE_MAX_WIDTH = 16,
     PROBE_MAX_CHAINS = 16,
+    PROBE_LADDER_PERIOD = 4096,
+    /* words before a ladder's values: its walk as probe_ladder.cl names it, and how many of its chains take steps */
+    PROBE_WALK_FIRST = 0,
+    PROBE_WALK_STEP = 1,
+    PROBE_WALK_GAP = 2,
+    PROBE_WALK_PASSES = 3,
+    PROBE_WALK_CHAINS = 4,
+    PROBE_WALK_STEPPED = 5,
+    PROBE_WALK_WORDS = 6,
     PROBE_HEAD_WORDS = 2 /* of an output, before the values: the vector width and what follows */
 };
 
@@ -56,13 +68,19 @@ uint32_t probe_dot_factor(const probe_case *item, int lane);
 /* What PROBE_LAUNCH writes. */
 int32_t probe_launch_value(const probe_case *item);
 
+/* Element `index` of what PROBE_LADDER reads: random, the same again after PROBE_LADDER_PERIOD of them. */
+float probe_ladder_element(const probe_case *item, uint64_t index);
+
+/* Multiplications and additions of PROBE_LADDER for each byte that it reads. */
+double probe_ladder_intensity(const probe_case *item);
+
 /* Word `index` of what PROBE_READ reads. */
 uint32_t probe_read_word(const probe_case *item, uint64_t index);
 
 /*
  * For bench_runner.h; `user` is the case. The output is PROBE_HEAD_WORDS words, the vector width and
- * the chains (fma, dot) or the words read (read), then every item's N values. Each item's ends of chains
- * must be those that the same steps give here; the sums must be those of all words. (launch: the head
+ * the chains (fma, dot) or the words read (ladder, read), then every item's N values. Each item's ends of chains
+ * must be those that the same steps give here; the sums must be those of all words; of a ladder, whose values stand behind its walk, those of its items. (launch: the head
  * is 1 and 1, the value one word.)
  */
 int probe_case_check(const void *user, const void *output, size_t bytes, double *max_error,

@@ -15,9 +15,8 @@ enum {
 };
 
 static const tdm_op ops[] = {
-    [PROBE_FMA] = TDM_OP_PROBE_FMA,
-    [PROBE_DOT] = TDM_OP_PROBE_DOT,
-    [PROBE_READ] = TDM_OP_PROBE_READ,
+    [PROBE_FMA] = TDM_OP_PROBE_FMA,       [PROBE_DOT] = TDM_OP_PROBE_DOT,
+    [PROBE_LADDER] = TDM_OP_PROBE_LADDER, [PROBE_READ] = TDM_OP_PROBE_READ,
     [PROBE_LAUNCH] = TDM_OP_PROBE_LAUNCH,
 };
 
@@ -28,6 +27,7 @@ static const tdm_op ops[] = {
 enum {
     CORE_FMA_GROUPS = 256,
     CORE_READ_BYTES = 256 << 10, /* of one item */
+    CORE_LADDER_BYTES = 64 << 10,
     GROUPS_PER_UNIT = 32,
     MAX_PASSES = 60000 /* llvmpipe ends loops silently after 65,535 */
 };
@@ -64,12 +64,21 @@ static bool of_cores(const tdm_device *device) {
     return (device->info.capabilities & TDM_CAP_CPU_CORES) != 0;
 }
 
+static int vectors_per_pass(const probe_case *item, const probe_run *run) {
+    return item->kind == PROBE_LADDER ? run->chains : VECTORS_PER_PASS;
+}
+
+static bool reads_memory(const probe_case *item) {
+    return item->kind == PROBE_READ || item->kind == PROBE_LADDER;
+}
+
 /* An item reads a run of its own. */
 static tdm_status grid_of_runs(const probe_case *item, probe_run *run) {
-    const int64_t step = (int64_t)VECTORS_PER_PASS * run->width;
+    const int64_t step = (int64_t)vectors_per_pass(item, run) * run->width;
     run->gap = run->width;
     run->step = step;
-    run->passes = (int)(CORE_READ_BYTES / 4 / step);
+    run->passes =
+        (int)((item->kind == PROBE_LADDER ? CORE_LADDER_BYTES : CORE_READ_BYTES) / 4 / step);
     run->first = run->passes * step;
     const int64_t groups = tdm_ceil_div(item->bytes, 4 * run->first * run->group);
     if (groups > INT32_MAX)
@@ -85,7 +94,7 @@ static tdm_status grid_of_strides(const probe_case *item, const tdm_device *devi
     const int64_t items = (int64_t)run->groups * run->group;
     run->first = run->width;
     run->gap = items * run->width;
-    run->step = VECTORS_PER_PASS * run->gap;
+    run->step = vectors_per_pass(item, run) * run->gap;
     const int64_t passes = tdm_ceil_div(item->bytes, 4 * run->step);
     if (passes > MAX_PASSES)
         return tdm_fail(TDM_UNSUPPORTED, "probe: %lld bytes are too many", (long long)item->bytes);
@@ -98,7 +107,9 @@ static tdm_status choose_grid(const tdm_device *device, const probe_case *item, 
     run->groups = 1;
     if (item->kind == PROBE_LAUNCH)
         return TDM_OK;
-    if (item->kind == PROBE_READ)
+    if (item->kind == PROBE_LADDER && item->steps > MAX_PASSES)
+        return tdm_fail(TDM_UNSUPPORTED, "probe: %lld steps are too many", (long long)item->steps);
+    if (reads_memory(item))
         return row[P_GRID] == GRID_OF_RUNS ? grid_of_runs(item, run)
                                            : grid_of_strides(item, device, run);
     if (item->steps > MAX_PASSES)
@@ -107,20 +118,26 @@ static tdm_status choose_grid(const tdm_device *device, const probe_case *item, 
     return TDM_OK;
 }
 
-static int64_t words_read(const probe_run *run) {
-    return (int64_t)run->groups * run->group * run->passes * VECTORS_PER_PASS * run->width;
+static int64_t words_read(const probe_run *run, const probe_case *item) {
+    return (int64_t)run->groups * run->group * run->passes * vectors_per_pass(item, run) *
+           run->width;
 }
 
 static size_t input_bytes(const probe_run *run, const probe_case *item) {
     const size_t starts = (size_t)run->width * (size_t)run->chains;
-    if (item->kind == PROBE_READ)
-        return 4 * (size_t)words_read(run);
+    if (reads_memory(item))
+        return 4 * (size_t)words_read(run, item);
     return 4 * (starts + (item->kind == PROBE_DOT ? (size_t)run->width : 0));
 }
 
 static void fill_input(const probe_run *run, const probe_case *item, void *data) {
+    if (item->kind == PROBE_LADDER) {
+        for (int64_t i = 0; i < words_read(run, item); i++)
+            ((float *)data)[i] = probe_ladder_element(item, (uint64_t)i);
+        return;
+    }
     if (item->kind == PROBE_READ) {
-        for (int64_t i = 0; i < words_read(run); i++)
+        for (int64_t i = 0; i < words_read(run, item); i++)
             ((uint32_t *)data)[i] = probe_read_word(item, (uint64_t)i);
         return;
     }
@@ -172,8 +189,13 @@ void probe_run_release(probe_run *run) {
     memset(run, 0, sizeof *run);
 }
 
+/* Chains of a ladder that take steps. */
+static int32_t chains_stepped(const probe_case *item, const probe_run *run) {
+    return item->share > 0 ? run->chains / (int32_t)item->share : run->chains;
+}
+
 tdm_status probe_run_enqueue(const probe_run *run, const probe_case *item, tdm_stream *stream) {
-    tdm_arg args[6];
+    tdm_arg args[10];
     int count = 0;
     if (run->input != NULL)
         args[count++] = tdm_arg_block(run->input->block, 0, 4);
@@ -186,6 +208,16 @@ tdm_status probe_run_enqueue(const probe_run *run, const probe_case *item, tdm_s
         break;
     case PROBE_DOT:
         args[count++] = tdm_arg_s32((int32_t)item->steps);
+        break;
+    case PROBE_LADDER:
+        args[count++] = tdm_arg_f32(probe_fma_a);
+        args[count++] = tdm_arg_f32(probe_fma_b);
+        args[count++] = tdm_arg_s64(run->first);
+        args[count++] = tdm_arg_s64(run->step);
+        args[count++] = tdm_arg_s64(run->gap);
+        args[count++] = tdm_arg_s32(run->passes);
+        args[count++] = tdm_arg_s32((int32_t)item->steps);
+        args[count++] = tdm_arg_s32(chains_stepped(item, run));
         break;
     case PROBE_READ:
         args[count++] = tdm_arg_s64(run->first);
@@ -208,20 +240,35 @@ int64_t probe_run_work(const probe_run *run, const probe_case *item) {
     if (item->kind == PROBE_LAUNCH)
         return 0;
     if (item->kind == PROBE_READ)
-        return 4 * words_read(run);
+        return 4 * words_read(run, item);
+    if (item->kind == PROBE_LADDER)
+        return (int64_t)(probe_ladder_intensity(item) * 4 * (double)words_read(run, item));
     const int64_t operations = item->kind == PROBE_DOT ? DOT_OPERATIONS : FMA_OPERATIONS;
     return operations * item->steps * run->chains * run->width * run->group * run->groups;
 }
 
+static size_t head_bytes(const probe_run *run) {
+    const int walks = run->kernel->variant->op == TDM_OP_PROBE_LADDER;
+    return sizeof(uint32_t) * (PROBE_HEAD_WORDS + (walks ? PROBE_WALK_WORDS : 0));
+}
+
 size_t probe_run_output_bytes(const probe_run *run) {
-    return run->output == NULL ? 0 : PROBE_HEAD_WORDS * sizeof(uint32_t) + value_bytes(run);
+    return run->output == NULL ? 0 : head_bytes(run) + value_bytes(run);
 }
 
 tdm_status probe_run_output(const probe_run *run, const probe_case *item, tdm_stream *stream,
                             void *bytes) {
-    const int64_t second = item->kind == PROBE_READ ? words_read(run) : run->chains;
-    const uint32_t head[PROBE_HEAD_WORDS] = {(uint32_t)run->width, (uint32_t)second};
-    memcpy(bytes, head, sizeof head);
-    TDM_TRY(tdm_buffer_read(stream, run->output, 0, (char *)bytes + sizeof head, value_bytes(run)));
+    const int64_t second = reads_memory(item) ? words_read(run, item) : run->chains;
+    uint32_t head[PROBE_HEAD_WORDS + PROBE_WALK_WORDS] = {(uint32_t)run->width, (uint32_t)second};
+    uint32_t *const walk = head + PROBE_HEAD_WORDS;
+    walk[PROBE_WALK_FIRST] = (uint32_t)(run->first % PROBE_LADDER_PERIOD);
+    walk[PROBE_WALK_STEP] = (uint32_t)(run->step % PROBE_LADDER_PERIOD);
+    walk[PROBE_WALK_GAP] = (uint32_t)(run->gap % PROBE_LADDER_PERIOD);
+    walk[PROBE_WALK_PASSES] = (uint32_t)run->passes;
+    walk[PROBE_WALK_CHAINS] = (uint32_t)run->chains;
+    walk[PROBE_WALK_STEPPED] = (uint32_t)chains_stepped(item, run);
+    memcpy(bytes, head, head_bytes(run));
+    TDM_TRY(
+        tdm_buffer_read(stream, run->output, 0, (char *)bytes + head_bytes(run), value_bytes(run)));
     return tdm_stream_synchronize(stream);
 }

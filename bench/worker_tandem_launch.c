@@ -12,6 +12,7 @@ typedef struct launch_state {
     launch_case item;
     probe_run probe;
     tdm_tensor *operands[OP_GEMM_OPERANDS];
+    tdm_graph *list;
     tdm_gemm_plan *plan;
     tdm_buffer *workspace;
 } launch_state;
@@ -20,6 +21,7 @@ static void release(void *state) {
     launch_state *const own = state;
     if (own->device.stream != NULL)
         tdm_stream_synchronize(own->device.stream);
+    tdm_graph_destroy(own->list);
     probe_run_release(&own->probe);
     tdm_buffer_destroy(own->workspace);
     tdm_gemm_plan_destroy(own->plan);
@@ -55,10 +57,23 @@ static tdm_status create_plan(launch_state *own) {
     return bytes == 0 ? TDM_OK : tdm_buffer_create(own->device.device, bytes, &own->workspace);
 }
 
+static tdm_status record_list(launch_state *own) {
+    tdm_stream *const stream = own->device.stream;
+    tdm_status status = tdm_stream_begin_recording(stream);
+    if (status != TDM_OK)
+        return status;
+    for (int i = 0; i < LAUNCH_LIST_COMMANDS && status == TDM_OK; i++)
+        status = probe_run_enqueue(&own->probe, &own->item.probe, stream);
+    const tdm_status ended = tdm_stream_end_recording(stream, &own->list);
+    return status == TDM_OK ? ended : status;
+}
+
 static tdm_status prepare(launch_state *own) {
-    if (own->item.way == LAUNCH_KERNEL)
-        return probe_run_create(own->device.device, own->device.stream, &own->item.probe, NULL,
-                                &own->probe);
+    if (launch_way_is_kernel(own->item.way)) {
+        TDM_TRY(probe_run_create(own->device.device, own->device.stream, &own->item.probe, NULL,
+                                 &own->probe));
+        return own->item.way == LAUNCH_LIST ? record_list(own) : TDM_OK;
+    }
     TDM_TRY(create_operand(own, OP_GEMM_A));
     TDM_TRY(create_operand(own, OP_GEMM_B));
     TDM_TRY(create_operand(own, OP_GEMM_D));
@@ -78,8 +93,8 @@ static worker_answer describe(void *state, const char *request, worker_text *rep
     if (status != TDM_OK)
         return worker_library_answer("launch", status, reply);
     worker_field_add(reply, "variant",
-                     own->item.way == LAUNCH_KERNEL ? own->probe.kernel->variant->name
-                                                    : tdm_gemm_plan_variant(own->plan));
+                     launch_way_is_kernel(own->item.way) ? own->probe.kernel->variant->name
+                                                         : tdm_gemm_plan_variant(own->plan));
     return WORKER_OK;
 }
 
@@ -96,6 +111,8 @@ static tdm_status run(const launch_state *own) {
     switch (own->item.way) {
     case LAUNCH_KERNEL:
         return probe_run_enqueue(&own->probe, &own->item.probe, own->device.stream);
+    case LAUNCH_LIST:
+        return tdm_graph_launch(own->list, own->device.stream);
     case LAUNCH_PLAN:
         return run_plan(own);
     case LAUNCH_CALL:
@@ -112,14 +129,14 @@ static worker_answer enqueue(void *state, worker_text *reply) {
 
 static size_t output_bytes(void *state) {
     const launch_state *const own = state;
-    return own->item.way == LAUNCH_KERNEL ? probe_run_output_bytes(&own->probe)
-                                          : gemm_case_bytes(&own->item.gemm, OP_GEMM_D);
+    return launch_way_is_kernel(own->item.way) ? probe_run_output_bytes(&own->probe)
+                                               : gemm_case_bytes(&own->item.gemm, OP_GEMM_D);
 }
 
 static worker_answer output(void *state, void *bytes, worker_text *reply) {
     launch_state *const own = state;
     const tdm_status status =
-        own->item.way == LAUNCH_KERNEL
+        launch_way_is_kernel(own->item.way)
             ? probe_run_output(&own->probe, &own->item.probe, own->device.stream, bytes)
             : tdm_copy_to_host(own->device.stream, own->operands[OP_GEMM_D], bytes,
                                output_bytes(state), NULL);

@@ -176,6 +176,39 @@ static void compute_measures_the_limits(void **state) {
     cJSON_Delete(root);
 }
 
+/* One rung of the ladder is the fastest; types of storage alone are said to be such. */
+static void the_ladder_has_a_top(void **state) {
+    (void)state;
+    cJSON *const root =
+        run_json("bench compute --quick --samples 1 --bytes 4K --steps 4 --operation ladder");
+    const cJSON *row;
+    int rungs = 0;
+    int peaks = 0;
+    double top = 0;
+    double peak = 0;
+    cJSON_ArrayForEach(row, member(root, "results")) {
+        if (strcmp(text(row, "status"), "skipped") == 0) {
+            assert_non_null(strstr(text(row, "reason"), "storage"));
+            continue;
+        }
+        assert_string_equal(text(row, "status"), "ok");
+        assert_true(cJSON_IsTrue(member(row, "verified")));
+        const double intensity = number(member(row, "shape"), "intensity");
+        assert_true(fabs(number(row, "flops") / number(row, "bytes") / intensity - 1) < 1e-9);
+        assert_true(number(member(row, "metrics"), "of_peak") > 0);
+        top = fmax(top, number(row, "gflops"));
+        if (cJSON_HasObjectItem(member(row, "metrics"), "peak")) {
+            peak = number(row, "gflops");
+            peaks++;
+        }
+        rungs++;
+    }
+    assert_int_equal(rungs, 15);
+    assert_int_equal(peaks, 1);
+    assert_true(peak == top);
+    cJSON_Delete(root);
+}
+
 /* Beside integers stands what the device does with integers, or nothing where there is no probe of that. */
 static void integers_have_a_roof_of_their_own(void **state) {
     (void)state;
@@ -209,7 +242,7 @@ static void launches_are_measured_beside_bare_ones(void **state) {
         run_json("bench launch --quick --samples 1 --mode pipelined,waited --shape 8x9x7");
     const cJSON *row;
     int measured = 0;
-    assert_int_equal(cJSON_GetArraySize(member(root, "results")), 12);
+    assert_int_equal(cJSON_GetArraySize(member(root, "results")), 16);
     cJSON_ArrayForEach(row, member(root, "results")) {
         assert_string_equal(text(row, "suite"), "launch");
         if (strcmp(text(row, "impl"), "opencl") == 0 && strcmp(text(row, "status"), "ok") != 0)
@@ -218,8 +251,11 @@ static void launches_are_measured_beside_bare_ones(void **state) {
         assert_true(cJSON_IsTrue(member(row, "verified")));
         measured++;
     }
-    assert_true(measured >= 10);
-    row = cJSON_GetArrayItem(member(root, "results"), 5);
+    assert_true(measured >= 14);
+    row = cJSON_GetArrayItem(member(root, "results"), 3);
+    assert_string_equal(text(row, "case"), "command list of 64 kernels");
+    assert_true(number(member(row, "metrics"), "command_s") == number(row, "median_s") / 64);
+    row = cJSON_GetArrayItem(member(root, "results"), 7);
     assert_string_equal(text(row, "impl"), "tandem-plan");
     assert_true(number(member(row, "metrics"), "reference_s") == number(row, "median_s"));
     assert_true(isfinite(number(member(row, "metrics"), "extra_s")));
@@ -305,6 +341,7 @@ int main(void) {
         cmocka_unit_test(quantization_is_measured_beside_a_copy),
         cmocka_unit_test(the_copy_moves_as_many_bytes),
         cmocka_unit_test(compute_measures_the_limits),
+        cmocka_unit_test(the_ladder_has_a_top),
         cmocka_unit_test(integers_have_a_roof_of_their_own),
         cmocka_unit_test(launches_are_measured_beside_bare_ones),
         cmocka_unit_test(allocation_is_measured_beside_malloc_and_the_driver),

@@ -128,7 +128,7 @@ static void misuse_is_refused_with_a_sentence(void **state) {
         {"bench compute --operation sqrt", "fma|dot|read"},
         {"bench compute --steps 99999999", "--steps does not take '99999999'"},
         {"bench launch --shape 8x8", "--shape does not take '8x8': give MxNxK"},
-        {"bench launch --operation copy", "kernel|gemm"},
+        {"bench launch --operation copy", "kernel|list|gemm"},
         {"bench gemm --variant nonsense", "there is no such variant: 'nonsense'; choose one of"},
         {"bench gemm --timeout 0", "--timeout does not take '0'"},
         {"bench memory --bytes 0", "--bytes does not take '0'"},

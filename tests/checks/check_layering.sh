@@ -21,7 +21,7 @@ rules='
 ^kernels/                      | ^<tandem/(dtype|status|device)\.h>|^kernels/|^[a-z0-9_]+\.(h|cl)$
 ^quant/                        | ^<tandem/(dtype|status)\.h>|^quant/
 ^bench/peers/                  | ^<tandem/|^bench/|^tests/op_[a-z0-9_]+\.h$|^<CL/|^<cuda
-^bench/                        | ^<tandem/|^bench/|^api/|^quant/|^kernels/kernel_index\.h$|^tests/op_[a-z0-9_]+\.h$|^build_info\.h$
+^bench/                        | ^<tandem/|^bench/|^api/|^quant/|^kernels/(kernel_index|[a-z_]+_args)\.h$|^tests/op_[a-z0-9_]+\.h$|^build_info\.h$
 ^examples/                     | ^<tandem/
 ^tests/consumer/               | ^<tandem/
 ^tests/checks/cuda_decl        | ^backend_cuda/|^tests/|^<cuda
