@@ -162,6 +162,32 @@ static void take_roofs(const bench_report *report, const bench_entrant *roofs,
     }
 }
 
+static void add_metric(bench_result *row, const char *key, double value) {
+    int place = 0;
+    while (place < RESULT_MAX_NUMBERS && row->metrics[place].key != NULL)
+        place++;
+    if (place < RESULT_MAX_NUMBERS && isfinite(value))
+        row->metrics[place] = (result_number){key, value};
+}
+
+/* What the sensors told, of one call. */
+static void add_energy(const bench_energy *energy, bench_result *row) {
+    const double joules = energy->calls > 0 ? energy->joules / energy->calls : NAN;
+    add_metric(row, "joules", joules);
+    add_metric(row, "pj_per_byte", row->bytes > 0 ? 1e12 * joules / row->bytes : NAN);
+    add_metric(row, "pj_per_flop", row->flops > 0 ? 1e12 * joules / row->flops : NAN);
+    add_metric(row, "power_w", energy->power_w);
+    add_metric(row, "temperature_c", energy->temperature_c);
+    add_metric(row, "throttled", energy->throttled);
+}
+
+/* Few samples tell nothing of noise. */
+static void mark_noise(bench_result *row) {
+    const sample_summary summary = summarize_samples(row->raw_s, row->samples);
+    if (row->samples >= stopping_rule_full.minimum_samples && summary.middle > noisy_middle)
+        add_metric(row, "noisy", summary.middle);
+}
+
 static void add_row(bench_report *report, const bench_result *row, const bench_entrant *entrant,
                     const row_ratios *ratios) {
     bench_result each = *row;
@@ -173,6 +199,10 @@ static void add_row(bench_report *report, const bench_result *row, const bench_e
     each.max_error = entrant->max_error;
     each.status = entrant->status;
     each.reason = entrant->reason.text;
+    if (each.status == RESULT_OK) {
+        add_energy(&entrant->energy, &each);
+        mark_noise(&each);
+    }
     results_add(report->document, &each);
     add_table_row(report, &each, bench_entrant_median(entrant), ratios);
     add_identity(report, entrant);

@@ -65,6 +65,7 @@ static void begin_case(bench_entrant *entrant) {
     entrant->of_base = NAN;
     entrant->work = 0;
     entrant->calls = 1;
+    entrant->energy = (bench_energy){0, 0, NAN, NAN, NAN};
     if (entrant->missing != NULL) {
         worker_text_set(&entrant->reason, "%s", entrant->missing);
         entrant->status = RESULT_SKIPPED;
@@ -154,17 +155,30 @@ static int64_t samples_per_turn(const bench_plan *plan, const bench_entrant *ent
     return entrant->calls < MAX_SAMPLES_PER_TURN ? entrant->calls : MAX_SAMPLES_PER_TURN;
 }
 
+static void note_energy(const sensor_reading *before, const sensor_reading *after, double calls,
+                        bench_energy *energy) {
+    energy->joules += sensors_joules(before, after);
+    energy->calls += calls;
+    energy->power_w = after->power_w;
+    energy->temperature_c = after->temperature_c;
+    if (!(energy->throttled > 0))
+        energy->throttled = after->throttled;
+}
+
 static void take_turn(const bench_plan *plan, bench_entrant *entrant) {
     double seconds[MAX_SAMPLES_PER_TURN];
     const int64_t samples = samples_per_turn(plan, entrant);
     const int waited = task_of(plan, entrant)->waited;
     const int64_t calls = waited ? 1 : entrant->calls;
+    const sensor_reading before = sensors_read(plan->sensors);
     const worker_answer answer = worker_run(entrant->worker, samples, calls, waited,
                                             plan->timeout_s, seconds, &entrant->reason);
+    const sensor_reading after = sensors_read(plan->sensors);
     if (answer != WORKER_OK) {
         drop_out(entrant, answer, "run");
         return;
     }
+    note_energy(&before, &after, (double)(samples * calls), &entrant->energy);
     for (int64_t i = 0; i < samples; i++) {
         if (series_add(&entrant->series, seconds[i], seconds[i] * (double)calls) != 0) {
             worker_text_set(&entrant->reason, "out of memory");

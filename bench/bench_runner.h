@@ -7,6 +7,7 @@
 
 #include "bench/bench_statistics.h"
 #include "bench/results_json.h"
+#include "bench/sensors.h"
 #include "bench/worker_process.h"
 
 enum {
@@ -27,6 +28,14 @@ typedef struct bench_task {
     const void *user; /* for verify */
     int waited;       /* each call is waited for */
 } bench_task;
+
+/* What the sensors told around an entrant's turns; NaN: nothing. */
+typedef struct bench_energy {
+    double joules; /* of all calls together */
+    double calls;
+    double power_w, temperature_c; /* after the last turn */
+    double throttled;              /* 1: after any turn */
+} bench_energy;
 
 typedef struct bench_entrant {
     const char *impl; /* name of its rows */
@@ -52,15 +61,17 @@ typedef struct bench_entrant {
     double work; /* of a call: field "work" of its answer, 0 when it has none */
     int64_t calls; /* per sample */
     sample_series series;
+    bench_energy energy;
 } bench_entrant;
 
 typedef struct bench_plan {
     bench_task task;
     const stopping_rule *rule;
-    size_t max_samples;    /* of each entrant; 0: as many as the rule says */
-    double sample_seconds; /* a pipelined sample has enough calls to take about this long */
-    double timeout_s;      /* for an answer; building kernels may take several times as long */
-    const char *label;     /* for the progress line */
+    size_t max_samples;     /* of each entrant; 0: as many as the rule says */
+    double sample_seconds;  /* a pipelined sample has enough calls to take about this long */
+    double timeout_s;       /* for an answer; building kernels may take several times as long */
+    const sensors *sensors; /* NULL: none */
+    const char *label;      /* for the progress line */
 } bench_plan;
 
 /* Run one case on every entrant; what came out is left in the entrants. */

@@ -1,8 +1,29 @@
 #include "bench/bench_settings.h"
 
+#include <stdio.h>
+
 #include <tandem/tandem.h>
 
 #include "bench/device_pick.h"
+
+/* Of the device that is measured, for the life of the process. */
+static sensors *device_sensors;
+
+static void record_conditions(const bench_settings *settings, results_document *document) {
+    char text[64];
+    const sensor_facts facts = sensors_facts(device_sensors);
+    snprintf(text, sizeof text, "random, seed %lld", (long long)settings->seed);
+    results_add_environment(document, "data", text);
+    results_add_environment(document, "management_driver", facts.driver);
+    results_add_environment_number(document, "power_limit_w", facts.power_limit_w);
+    results_add_environment_number(document, "clock_mhz_now", facts.clock_mhz);
+    results_add_environment_number(document, "clock_mhz_most", facts.most_clock_mhz);
+    results_add_environment_number(document, "memory_clock_mhz_now", facts.memory_clock_mhz);
+    results_add_environment_number(document, "memory_clock_mhz_most", facts.most_memory_clock_mhz);
+    results_add_environment_number(document, "pcie_generation", facts.link_generation);
+    results_add_environment_number(document, "pcie_width", facts.link_width);
+    results_add_environment_number(document, "error_correction", facts.error_correction);
+}
 
 int bench_settings_open(const char *command, const bench_settings *settings, const char *rate_name,
                         const bench_roofs *roofs, bench_device *device, bench_report *report) {
@@ -15,6 +36,9 @@ int bench_settings_open(const char *command, const bench_settings *settings, con
         return code;
     tdm_context_destroy(context);
     const int failed = bench_report_open(report, rate_name, roofs, &device->info);
+    if (device_sensors == NULL)
+        device_sensors = sensors_open(&sensor_places_of_system, &device->info);
+    record_conditions(settings, report->document);
     return failed == 0 ? CLI_EXIT_OK : CLI_EXIT_FAILED;
 }
 
@@ -28,6 +52,7 @@ bench_plan bench_settings_plan(const bench_settings *settings) {
         .rule = settings->quick ? &stopping_rule_quick : &stopping_rule_full,
         .max_samples = (size_t)settings->samples,
         .sample_seconds = settings->quick ? 0.001 : 0.02,
+        .sensors = device_sensors,
         .timeout_s = settings->timeout_s,
     };
 }

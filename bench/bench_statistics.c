@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+const double noisy_middle = 0.05;
+
 const stopping_rule stopping_rule_full = {
     .minimum_samples = 10,
     .maximum_samples = 1000,
@@ -34,7 +36,7 @@ static double percentile(const double *sorted, size_t count, double share) {
 }
 
 sample_summary summarize_samples(const double *samples, size_t count) {
-    sample_summary summary = {NAN, NAN, NAN, NAN, NAN};
+    sample_summary summary = {NAN, NAN, NAN, NAN, NAN, NAN};
     double *const sorted = count == 0 ? NULL : malloc(count * sizeof *sorted);
     if (sorted == NULL)
         return summary;
@@ -45,6 +47,10 @@ sample_summary summarize_samples(const double *samples, size_t count) {
     summary.p5 = percentile(sorted, count, 0.05);
     summary.p95 = percentile(sorted, count, 0.95);
     summary.spread = summary.median > 0 ? (summary.p95 - summary.p5) / summary.median : NAN;
+    summary.middle =
+        summary.median > 0
+            ? (percentile(sorted, count, 0.75) - percentile(sorted, count, 0.25)) / summary.median
+            : NAN;
     free(sorted);
     return summary;
 }

@@ -10,6 +10,7 @@ typedef struct sample_summary {
     double p5;
     double p95;
     double spread; /* (p95 - p5) / median */
+    double middle; /* how wide the middle half of the samples is: (p75 - p25) / median */
 } sample_summary;
 
 /*
@@ -17,6 +18,9 @@ typedef struct sample_summary {
  * when count is 0 or memory is short.
  */
 sample_summary summarize_samples(const double *samples, size_t count);
+
+/* A row is marked as noisy whose middle half is wider than this share of its median. */
+extern const double noisy_middle;
 
 /*
  * When to stop: at least minimum_samples and minimum_seconds, and then as soon as the spread is

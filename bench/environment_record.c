@@ -1,9 +1,12 @@
 #include "bench/environment_record.h"
 
+#include <dirent.h>
+#include <math.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -145,6 +148,51 @@ static cJSON *environment_variables(void) {
     return variables;
 }
 
+static void put_line(cJSON *object, const char *key, const char *path) {
+    char text[256];
+    results_put_text(object, key, read_line(path, text, sizeof text) ? text : NULL);
+}
+
+/* Thousands of a number in a file, as the system tells clocks. */
+static void put_thousands(cJSON *object, const char *key, const char *path) {
+    char text[64];
+    results_put_number(object, key,
+                       read_line(path, text, sizeof text) ? strtod(text, NULL) / 1000 : NAN);
+}
+
+static void add_processor(cJSON *settings) {
+    char text[256];
+    const char *const cpu = "/proc/cpuinfo";
+    struct rlimit locked;
+    results_put_text(settings, "microcode",
+                     find_value(cpu, "microcode", ':', text, sizeof text) ? text : NULL);
+    results_put_number(settings, "cpu_mhz_now",
+                       find_value(cpu, "cpu MHz", ':', text, sizeof text) ? strtod(text, NULL)
+                                                                          : NAN);
+    put_thousands(settings, "cpu_mhz_most",
+                  "/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq");
+    put_line(settings, "smt", "/sys/devices/system/cpu/smt/active");
+    put_line(settings, "numa_nodes", "/sys/devices/system/node/online");
+    results_put_number(settings, "threads", environment_processors());
+    results_put_number(settings, "locked_memory_bytes",
+                       getrlimit(RLIMIT_MEMLOCK, &locked) == 0 && locked.rlim_cur != RLIM_INFINITY
+                           ? (double)locked.rlim_cur
+                           : NAN);
+}
+
+/* The files by which the OpenCL loader finds drivers. */
+static void add_drivers(cJSON *settings) {
+    DIR *const folder = opendir("/etc/OpenCL/vendors");
+    cJSON *const files = cJSON_AddArrayToObject(settings, "icd_files");
+    const struct dirent *entry;
+    while (folder != NULL && (entry = readdir(folder)) != NULL) {
+        if (strstr(entry->d_name, ".icd") != NULL)
+            cJSON_AddItemToArray(files, cJSON_CreateString(entry->d_name));
+    }
+    if (folder != NULL)
+        closedir(folder);
+}
+
 cJSON *environment_settings(void) {
     char text[256];
     struct utsname system;
@@ -165,6 +213,8 @@ cJSON *environment_settings(void) {
         results_put_number(settings, "cpu_cache_bytes", (double)environment_cache_bytes());
     else
         cJSON_AddNullToObject(settings, "cpu_cache_bytes");
+    add_processor(settings);
+    add_drivers(settings);
     cJSON_AddItemToObject(settings, "variables", environment_variables());
     return settings;
 }

@@ -184,6 +184,11 @@ void results_add_environment(results_document *document, const char *key, const 
     results_put_text(document->environment, key, value);
 }
 
+void results_add_environment_number(results_document *document, const char *key, double value) {
+    if (document != NULL && !cJSON_HasObjectItem(document->environment, key))
+        results_put_number(document->environment, key, value);
+}
+
 static cJSON *numbers_object(const result_number *numbers) {
     cJSON *const object = cJSON_CreateObject();
     for (int i = 0; i < RESULT_MAX_NUMBERS && numbers[i].key != NULL; i++)

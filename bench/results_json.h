@@ -75,6 +75,9 @@ void results_add_device(results_document *document, const tdm_device_info *info)
 /* Add a fact to the environment record, e.g. "openblas" → "0.3.21 Haswell". */
 void results_add_environment(results_document *document, const char *key, const char *value);
 
+/* The same with a number; null where it is not finite. */
+void results_add_environment_number(results_document *document, const char *key, double value);
+
 void results_add(results_document *document, const bench_result *result);
 
 /* Rows whose status is RESULT_FAILED so far: a command that has any exits with 1. */

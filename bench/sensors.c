@@ -1,0 +1,214 @@
+#include "bench/sensors.h"
+
+#include <dlfcn.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct nvml_device_object *nvml_device;
+
+typedef struct nvml_functions {
+#define NVML_FUNCTION(member, symbol, parameters) int(*member) parameters;
+#include "bench/nvml_functions.def"
+#undef NVML_FUNCTION
+} nvml_functions;
+
+enum {
+    MAX_PACKAGES = 16,
+    PATH_BYTES = 512,
+    CLOCK_SM = 1,
+    CLOCK_MEMORY = 2,
+    SENSOR_GPU = 0,
+    /* bits of the throttle reasons that are no holding down: idle, clocks that somebody set */
+    NOT_THROTTLED = 0x1 | 0x2
+};
+
+struct sensors {
+    void *library; /* NULL: powercap */
+    nvml_functions nvml;
+    nvml_device device;
+    int packages;
+    char package[MAX_PACKAGES][PATH_BYTES];
+};
+
+const sensor_places sensor_places_of_system = {
+    .nvml = "libnvidia-ml.so.1",
+    .powercap = "/sys/class/powercap",
+};
+
+static const sensor_reading nothing = {NAN, NAN, NAN, NAN, NAN};
+
+static void look_up(void *library, nvml_functions *functions) {
+#define NVML_FUNCTION(member, symbol, parameters)                                                  \
+    *(void **)&functions->member = dlsym(library, #symbol);
+#include "bench/nvml_functions.def"
+#undef NVML_FUNCTION
+}
+
+/* The one device of this name. */
+static int find_device(sensors *own, const char *name) {
+    unsigned count = 0;
+    int found = 0;
+    if (own->nvml.count == NULL || own->nvml.device == NULL || own->nvml.name == NULL ||
+        own->nvml.count(&count) != 0)
+        return 0;
+    for (unsigned i = 0; i < count; i++) {
+        nvml_device device = NULL;
+        char other[128] = "";
+        if (own->nvml.device(i, &device) != 0 || own->nvml.name(device, other, sizeof other) != 0 ||
+            strcmp(other, name) != 0)
+            continue;
+        own->device = device;
+        found++;
+    }
+    return found == 1;
+}
+
+static int open_nvml(sensors *own, const char *path, const char *name) {
+    own->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (own->library == NULL)
+        return 0;
+    look_up(own->library, &own->nvml);
+    if (own->nvml.init != NULL && own->nvml.init() == 0) {
+        if (find_device(own, name))
+            return 1;
+        if (own->nvml.shut_down != NULL)
+            own->nvml.shut_down();
+    }
+    dlclose(own->library);
+    own->library = NULL;
+    return 0;
+}
+
+/* A whole number in a file; NaN when it cannot be read. */
+static double read_number(const char *folder, const char *file) {
+    char path[PATH_BYTES + 32];
+    char line[64];
+    snprintf(path, sizeof path, "%s/%s", folder, file);
+    FILE *const stream = fopen(path, "r");
+    if (stream == NULL)
+        return NAN;
+    char *end = line;
+    const double value = fgets(line, sizeof line, stream) != NULL ? strtod(line, &end) : NAN;
+    fclose(stream);
+    return end == line ? NAN : value;
+}
+
+/* The packages, not their parts, which they contain. */
+static int open_powercap(sensors *own, const char *folder) {
+    for (int i = 0; i < MAX_PACKAGES; i++) {
+        char *const path = own->package[own->packages];
+        snprintf(path, PATH_BYTES, "%s/intel-rapl:%d", folder, i);
+        own->packages += isfinite(read_number(path, "energy_uj"));
+    }
+    return own->packages > 0;
+}
+
+sensors *sensors_open(const sensor_places *places, const tdm_device_info *device) {
+    sensors *const own = calloc(1, sizeof *own);
+    if (own == NULL)
+        return NULL;
+    const int opened = device->type == TDM_DEVICE_CPU ? open_powercap(own, places->powercap)
+                                                      : open_nvml(own, places->nvml, device->name);
+    if (opened)
+        return own;
+    free(own);
+    return NULL;
+}
+
+void sensors_close(sensors *own) {
+    if (own == NULL)
+        return;
+    if (own->library != NULL) {
+        if (own->nvml.shut_down != NULL)
+            own->nvml.shut_down();
+        dlclose(own->library);
+    }
+    free(own);
+}
+
+typedef int (*get_number)(nvml_device device, unsigned *value);
+typedef int (*get_long_number)(nvml_device device, unsigned long long *value);
+typedef int (*get_number_of)(nvml_device device, int which, unsigned *value);
+
+static double number(const sensors *own, get_number get) {
+    unsigned value = 0;
+    return get != NULL && get(own->device, &value) == 0 ? (double)value : NAN;
+}
+
+static double long_number(const sensors *own, get_long_number get) {
+    unsigned long long value = 0;
+    return get != NULL && get(own->device, &value) == 0 ? (double)value : NAN;
+}
+
+static double number_of(const sensors *own, get_number_of get, int which) {
+    unsigned value = 0;
+    return get != NULL && get(own->device, which, &value) == 0 ? (double)value : NAN;
+}
+
+static double throttled(const sensors *own) {
+    unsigned long long reasons = 0;
+    if (own->nvml.throttle == NULL || own->nvml.throttle(own->device, &reasons) != 0)
+        return NAN;
+    return (reasons & ~(unsigned long long)NOT_THROTTLED) != 0;
+}
+
+static sensor_reading read_packages(const sensors *own) {
+    sensor_reading reading = nothing;
+    reading.energy_j = reading.energy_wrap_j = 0;
+    for (int i = 0; i < own->packages; i++) {
+        reading.energy_j += 1e-6 * read_number(own->package[i], "energy_uj");
+        reading.energy_wrap_j += 1e-6 * read_number(own->package[i], "max_energy_range_uj");
+    }
+    if (own->packages > 1) /* each begins again at a time of its own */
+        reading.energy_wrap_j = NAN;
+    return reading;
+}
+
+sensor_reading sensors_read(const sensors *own) {
+    if (own == NULL)
+        return nothing;
+    if (own->library == NULL)
+        return read_packages(own);
+    sensor_reading reading = nothing;
+    reading.energy_j = 1e-3 * long_number(own, own->nvml.energy_mj);
+    reading.power_w = 1e-3 * number(own, own->nvml.power_mw);
+    reading.temperature_c = number_of(own, own->nvml.temperature, SENSOR_GPU);
+    reading.throttled = throttled(own);
+    return reading;
+}
+
+sensor_facts sensors_facts(const sensors *own) {
+    sensor_facts facts = {"", NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN};
+    int current = 0;
+    int pending = 0;
+    if (own == NULL)
+        return facts;
+    if (own->library == NULL) {
+        facts.power_limit_w = 0;
+        for (int i = 0; i < own->packages; i++)
+            facts.power_limit_w +=
+                1e-6 * read_number(own->package[i], "constraint_0_power_limit_uw");
+        return facts;
+    }
+    const nvml_functions *const nvml = &own->nvml;
+    if (nvml->driver == NULL || nvml->driver(facts.driver, sizeof facts.driver) != 0)
+        facts.driver[0] = '\0';
+    facts.power_limit_w = 1e-3 * number(own, nvml->power_limit_mw);
+    facts.clock_mhz = number_of(own, nvml->clock_mhz, CLOCK_SM);
+    facts.memory_clock_mhz = number_of(own, nvml->clock_mhz, CLOCK_MEMORY);
+    facts.most_clock_mhz = number_of(own, nvml->most_clock_mhz, CLOCK_SM);
+    facts.most_memory_clock_mhz = number_of(own, nvml->most_clock_mhz, CLOCK_MEMORY);
+    facts.link_generation = number(own, nvml->link_generation);
+    facts.link_width = number(own, nvml->link_width);
+    if (nvml->error_correction != NULL &&
+        nvml->error_correction(own->device, &current, &pending) == 0)
+        facts.error_correction = current;
+    return facts;
+}
+
+double sensors_joules(const sensor_reading *before, const sensor_reading *after) {
+    const double joules = after->energy_j - before->energy_j;
+    return joules < 0 ? joules + before->energy_wrap_j : joules;
+}

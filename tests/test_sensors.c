@@ -1,0 +1,178 @@
+/* Energy, power and clocks: from a stand-in for NVML in all the ways in which that may be less, and from a folder like powercap's. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "bench/bench_runner.h"
+#include "bench/memory_case.h"
+
+#define LIBRARY(kind) TANDEM_BINARY_DIR "/lib/libtandem_fake_nvml_" kind ".so"
+
+static sensors *open_gpu(const char *library, const char *name) {
+    const sensor_places places = {.nvml = library, .powercap = "/nonexistent"};
+    tdm_device_info device = {.type = TDM_DEVICE_GPU};
+    snprintf(device.name, sizeof device.name, "%s", name);
+    return sensors_open(&places, &device);
+}
+
+static void all_of_a_gpu_is_read(void **state) {
+    (void)state;
+    sensors *const own = open_gpu(LIBRARY("whole"), "Fake GPU 1");
+    assert_non_null(own);
+    const sensor_reading before = sensors_read(own);
+    const sensor_reading after = sensors_read(own);
+    assert_true(fabs(sensors_joules(&before, &after) - 0.5) < 1e-9);
+    assert_true(fabs(after.power_w - 150.001) < 1e-9);
+    assert_true(after.temperature_c == 61);
+    assert_true(before.throttled + after.throttled == 1); /* idle is none */
+    const sensor_facts facts = sensors_facts(own);
+    assert_string_equal(facts.driver, "555.1");
+    assert_true(fabs(facts.power_limit_w - 350.001) < 1e-9);
+    assert_true(facts.clock_mhz == 1001 && facts.memory_clock_mhz == 2001);
+    assert_true(facts.most_clock_mhz == 1101 && facts.most_memory_clock_mhz == 2201);
+    assert_true(facts.link_generation == 5 && facts.link_width == 16);
+    assert_true(facts.error_correction == 1);
+    sensors_close(own);
+}
+
+static void missing_functions_are_nulls(void **state) {
+    (void)state;
+    sensors *const own = open_gpu(LIBRARY("poor"), "Fake GPU 0");
+    assert_non_null(own);
+    const sensor_reading reading = sensors_read(own);
+    assert_true(isnan(reading.energy_j));
+    assert_true(fabs(reading.power_w - 150) < 1e-9);
+    assert_true(reading.throttled == 0);
+    assert_true(isnan(sensors_facts(own).error_correction));
+    assert_true(isnan(sensors_joules(&reading, &reading)));
+    sensors_close(own);
+}
+
+static void failing_calls_are_nulls(void **state) {
+    (void)state;
+    sensors *const own = open_gpu(LIBRARY("failing"), "Fake GPU 0");
+    assert_non_null(own);
+    const sensor_reading reading = sensors_read(own);
+    const sensor_facts facts = sensors_facts(own);
+    assert_true(isnan(reading.energy_j) && isnan(reading.power_w));
+    assert_true(isnan(reading.temperature_c) && isnan(reading.throttled));
+    assert_string_equal(facts.driver, "");
+    assert_true(isnan(facts.power_limit_w) && isnan(facts.clock_mhz));
+    assert_true(isnan(facts.link_width) && isnan(facts.error_correction));
+    sensors_close(own);
+}
+
+/* Another device's figures would be worse than none. */
+static void a_device_that_is_not_certain_has_no_sensors(void **state) {
+    (void)state;
+    assert_null(open_gpu(LIBRARY("twins"), "Fake GPU 0"));
+    assert_null(open_gpu(LIBRARY("whole"), "Fake GPU 7"));
+    assert_null(open_gpu("/nonexistent/libnvidia-ml.so", "Fake GPU 0"));
+    assert_null(open_gpu(TANDEM_COUNTING_DRIVER, "Fake GPU 0")); /* no NVML at all */
+    assert_true(isnan(sensors_read(NULL).energy_j));
+    assert_true(isnan(sensors_facts(NULL).power_limit_w));
+    sensors_close(NULL);
+}
+
+static void write_number(const char *folder, const char *file, const char *text) {
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", folder, file);
+    FILE *const stream = fopen(path, "w");
+    assert_non_null(stream);
+    fputs(text, stream);
+    fclose(stream);
+}
+
+static void remove_file(const char *folder, const char *file) {
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", folder, file);
+    unlink(path);
+}
+
+static void powercap_counts_packages(void **state) {
+    (void)state;
+    char folder[] = "/tmp/tandem-powercap-XXXXXX";
+    char package[64];
+    assert_non_null(mkdtemp(folder));
+    const sensor_places places = {.nvml = "/nonexistent", .powercap = folder};
+    const tdm_device_info device = {.type = TDM_DEVICE_CPU};
+    assert_null(sensors_open(&places, &device));
+    snprintf(package, sizeof package, "%s/intel-rapl:0", folder);
+    assert_int_equal(mkdir(package, 0700), 0);
+    assert_null(sensors_open(&places, &device));
+    write_number(package, "energy_uj", "9000000\n");
+    write_number(package, "max_energy_range_uj", "10000000\n");
+    write_number(package, "constraint_0_power_limit_uw", "120000000\n");
+    sensors *const own = sensors_open(&places, &device);
+    assert_non_null(own);
+    const sensor_reading before = sensors_read(own);
+    write_number(package, "energy_uj", "9500000\n");
+    const sensor_reading after = sensors_read(own);
+    write_number(package, "energy_uj", "250000\n");
+    const sensor_reading around = sensors_read(own);
+    remove_file(package, "energy_uj");
+    const sensor_reading gone = sensors_read(own);
+    assert_true(fabs(sensors_joules(&before, &after) - 0.5) < 1e-9);
+    assert_true(fabs(sensors_joules(&after, &around) - 0.75) < 1e-9);
+    assert_true(isnan(sensors_joules(&around, &gone)));
+    assert_true(isnan(before.power_w) && isnan(before.temperature_c) && isnan(before.throttled));
+    assert_true(fabs(sensors_facts(own).power_limit_w - 120) < 1e-9);
+    sensors_close(own);
+    remove_file(package, "max_energy_range_uj");
+    remove_file(package, "constraint_0_power_limit_uw");
+    rmdir(package);
+    rmdir(folder);
+}
+
+/* Half a joule between the readings before and after each turn. */
+static void turns_are_counted(void **state) {
+    (void)state;
+    static bench_entrant entrant;
+    worker_text request = {.length = 0};
+    sensors *const own = open_gpu(LIBRARY("whole"), "Fake GPU 1");
+    const memory_case item = {.operation = MEMORY_BUFFER, .bytes = 4096, .threads = 1, .seed = 1};
+    entrant.impl = "memcpy";
+    entrant.arguments[0] = "_worker";
+    entrant.arguments[1] = "memcpy";
+    snprintf(entrant.program, sizeof entrant.program, "%s", TANDEM_BINARY_DIR "/bin/tandem");
+    memory_case_write(&item, &request);
+    const bench_plan plan = {
+        .task = {.request = request.text, .verify = memory_case_check, .user = &item},
+        .rule = &stopping_rule_quick,
+        .max_samples = 3,
+        .sample_seconds = 0.0001,
+        .timeout_s = 30,
+        .sensors = own,
+        .label = "memcpy",
+    };
+    bench_run_case(&plan, &entrant, 1);
+    assert_int_equal(entrant.status, RESULT_OK);
+    assert_int_equal(entrant.series.count, 3);
+    assert_true(fabs(entrant.energy.joules - 1.5) < 1e-9);
+    assert_true(entrant.energy.calls == 3 * (double)entrant.calls);
+    assert_true(entrant.energy.temperature_c == 61);
+    assert_true(entrant.energy.throttled == 0 || entrant.energy.throttled == 1);
+    bench_entrants_release(&entrant, 1);
+    sensors_close(own);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_of_a_gpu_is_read),
+        cmocka_unit_test(missing_functions_are_nulls),
+        cmocka_unit_test(failing_calls_are_nulls),
+        cmocka_unit_test(a_device_that_is_not_certain_has_no_sensors),
+        cmocka_unit_test(powercap_counts_packages),
+        cmocka_unit_test(turns_are_counted),
+    };
+    return cmocka_run_group_tests_name("sensors", tests, NULL, NULL);
+}
