@@ -14,7 +14,7 @@ static const double price_of_level = 0.35;
 static const double least_step = 0.13;
 
 /* Points of a level are so near to their median on average; those of a slope are not. */
-static const double flat = 0.2;
+static const double flat = 0.12;
 
 static int compare_doubles(const void *left, const void *right) {
     const double a = *(const double *)left;

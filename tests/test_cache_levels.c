@@ -102,6 +102,20 @@ static void levels_are_found(void **state) {
     }
 }
 
+/* Half a dozen points on the way down are three or more at about one rate nowhere. */
+static void a_slope_is_no_level(void **state) {
+    (void)state;
+    cache_point points[POINTS];
+    cache_level levels[CACHE_MAX_LEVELS];
+    for (int i = 0; i < POINTS; i++) {
+        const int down = i < 10 ? 0 : i > 16 ? 6 : i - 10;
+        points[i] = (cache_point){bytes_of(13, i), 300 * exp2(-0.25 * down)};
+    }
+    assert_int_equal(cache_levels_find(points, POINTS, levels), 2);
+    assert_true(fabs(levels[0].rate - 300) < 15);
+    assert_true(fabs(levels[1].rate - 300 * exp2(-1.5)) < 5);
+}
+
 static void points_without_a_rate_count_for_nothing(void **state) {
     (void)state;
     cache_level levels[CACHE_MAX_LEVELS];
@@ -134,6 +148,7 @@ static void levels_are_named(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(levels_are_found),
+        cmocka_unit_test(a_slope_is_no_level),
         cmocka_unit_test(points_without_a_rate_count_for_nothing),
         cmocka_unit_test(levels_are_named),
     };

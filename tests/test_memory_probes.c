@@ -77,7 +77,7 @@ static void run_once(const test_device *device, const memory_case *item, stream_
     TEST_OK(stream_run_output(run, item, device->stream, output));
     require_right(item, output, bytes);
     require_checked(item, output, bytes);
-    if (stream_run_work(run, item) <
+    if ((double)stream_run_work(run, item) <
         (item->operation == MEMORY_CHASE ? 4 : memory_case_traffic(item)))
         test_case_fail("the work is %lld", (long long)stream_run_work(run, item));
     free(output);
