@@ -270,6 +270,8 @@ static void count_moved(tdm_pool *pool, const tdm_slab *slab, uint64_t sign) {
 
 void tdm_slab_move(tdm_slab *slab, tdm_pool *to) {
     tdm_pool *const from = tdm_slab_branch(slab);
+    // What happens to its blocks from now on is noted in the other branch, and must not be told first.
+    tdm_pool_tell_notes(from);
     if (slab->live_blocks == 0)
         idle_remove(from, slab);
     unlist_slab(from, slab);

@@ -218,7 +218,7 @@ typedef struct witness {
     int64_t kinds[TDM_POOL_EVENT_FAILURE + 1];
     int64_t allocated, requested, reserved, slab_live;
     uint64_t pending;
-    uint8_t lives[1 << 16]; /* that have begun */
+    uint8_t lives[1 << 16]; /* 1: begun; 2: ended */
     int late;               /* events that were not told when their operation returned */
     bool wrong;
 } witness;
@@ -234,7 +234,9 @@ static void note(void *user, const tdm_pool_event *event) {
     if (sign)
         own->pending = event->pending;
     if (sign > 0)
-        own->wrong |= event->life >= sizeof own->lives || own->lives[event->life]++ > 0;
+        own->wrong |= event->life >= sizeof own->lives || own->lives[event->life]++ != 0;
+    if (sign < 0)
+        own->wrong |= event->life >= sizeof own->lives || own->lives[event->life]++ != 1;
     if (event->kind == TDM_POOL_EVENT_SLAB_ALLOC)
         own->reserved += (int64_t)event->bytes;
     if (event->kind == TDM_POOL_EVENT_SLAB_FREE)
@@ -284,6 +286,37 @@ static void listeners_are_told_of_everything(void **state) {
     expect_all_told(&w, &own);
     give_all(blocks);
     expect_all_told(&w, &own);
+    tdm_pool_unlisten(w.pool, &own.listener);
+    world_close(&w);
+}
+
+/* What a slab's former branch noted is told before what its new one does to the same blocks. */
+static void slabs_move_with_what_was_noted(void **state) {
+    (void)state;
+    pool_world w;
+    open_branched(&w, 1024 * MIB);
+    witness own = {.listener = {.event = note, .user = &own}};
+    tdm_pool_listen(w.pool, &own.listener);
+    tdm_block *blocks[4];
+    for (int i = 0; i < 4; i++)
+        blocks[i] = world_alloc(&w, MIB, 0);
+    for (int i = 0; i < 4; i++)
+        tdm_block_release(blocks[i]);
+    tdm_pool_catch_up(w.pool);
+    for (int i = 0; i < 4; i++)
+        blocks[i] = world_alloc(&w, 600 * KIB, 0);
+    const tdm_pool *const second = tdm_pool_next_home(w.pool);
+    tdm_block_release(world_alloc(&w, 400 * KIB, 0));
+    int moved = 0;
+    for (int i = 0; i < 4; i++) {
+        moved += tdm_slab_branch(blocks[i]->slab) == second;
+        tdm_block_release(blocks[i]);
+    }
+    assert_true(moved > 0);
+    for (int i = 0; i < TDM_POOL_NOTES; i++)
+        tdm_block_release(world_alloc(&w, KIB, 0));
+    expect_all_told(&w, &own);
+    assert_int_equal(world_stats(&w).allocated_peak, 4 * MIB);
     tdm_pool_unlisten(w.pool, &own.listener);
     world_close(&w);
 }
@@ -432,6 +465,7 @@ int main(void) {
         cmocka_unit_test(pending_memory_of_others_is_waited_for),
         cmocka_unit_test(slabs_move_to_who_needs_them),
         cmocka_unit_test(listeners_are_told_of_everything),
+        cmocka_unit_test(slabs_move_with_what_was_noted),
         cmocka_unit_test(pending_bytes_add_up),
         cmocka_unit_test(timed_listeners_are_told_at_once),
         cmocka_unit_test(peaks_are_exact_within_a_branch),
