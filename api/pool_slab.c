@@ -268,6 +268,18 @@ static void count_moved(tdm_pool *pool, const tdm_slab *slab, uint64_t sign) {
     arena->live_blocks += sign * slab->live_blocks;
 }
 
+/* A header has gone with its range; a spare one comes back, or branches that get slabs would gather headers without end. */
+static void exchange_header(tdm_pool *from, tdm_pool *to) {
+    tdm_block *const spare = to->spare_headers;
+    from->headers_used--;
+    to->headers_used++;
+    if (!spare)
+        return;
+    to->spare_headers = spare->next;
+    spare->next = from->spare_headers;
+    from->spare_headers = spare;
+}
+
 void tdm_slab_move(tdm_slab *slab, tdm_pool *to) {
     tdm_pool *const from = tdm_slab_branch(slab);
     // What happens to its blocks from now on is noted in the other branch, and must not be told first.
@@ -281,6 +293,7 @@ void tdm_slab_move(tdm_slab *slab, tdm_pool *to) {
     if (slab->live_blocks == 0)
         idle_append(to, slab);
     for (tdm_block *range = slab->first; range; range = range->after) {
+        exchange_header(from, to);
         if (range->state == TDM_RANGE_LIVE)
             continue;
         range_unlink(from, range);

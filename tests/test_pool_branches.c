@@ -211,6 +211,45 @@ static void slabs_move_to_who_needs_them(void **state) {
     world_close(&w);
 }
 
+static uint64_t spare_headers(const tdm_pool *pool) {
+    uint64_t count = 0;
+    for (const tdm_block *each = pool->spare_headers; each; each = each->next)
+        count++;
+    return count;
+}
+
+static void go_home(const pool_world *w, const tdm_pool *branch) {
+    while (tdm_pool_next_home(w->pool) != branch) {
+    }
+}
+
+/* Slabs that move one way with blocks, and come back without, take no headers along for good. */
+static void headers_are_exchanged_for_those_that_move(void **state) {
+    (void)state;
+    pool_world w;
+    open_branched(&w, 1024 * MIB);
+    tdm_pool *const second = tdm_pool_next_home(w.pool);
+    go_home(&w, w.pool);
+    tdm_block *blocks[BLOCKS];
+    for (int i = 0; i < 200; i++) {
+        take_all(&w, blocks, 64 * KIB);
+        for (int j = 1; j < BLOCKS; j += 2)
+            tdm_block_release(blocks[j]);
+        go_home(&w, second);
+        tdm_block *more[BLOCKS];
+        take_all(&w, more, 60 * KIB);
+        give_all(more);
+        for (int j = 0; j < BLOCKS; j += 2)
+            tdm_block_release(blocks[j]);
+        go_home(&w, w.pool);
+    }
+    uint64_t spare = 0;
+    for (int i = 0; i < TDM_POOL_BRANCHES; i++)
+        spare += tdm_pool_branch(w.pool, i) ? spare_headers(tdm_pool_branch(w.pool, i)) : 0;
+    assert_true(spare < 4 * BLOCKS);
+    world_close(&w);
+}
+
 /* ---- listeners --------------------------------------------------------------------------------- */
 
 typedef struct witness {
@@ -464,6 +503,7 @@ int main(void) {
         cmocka_unit_test(late_frees_follow_their_slab),
         cmocka_unit_test(pending_memory_of_others_is_waited_for),
         cmocka_unit_test(slabs_move_to_who_needs_them),
+        cmocka_unit_test(headers_are_exchanged_for_those_that_move),
         cmocka_unit_test(listeners_are_told_of_everything),
         cmocka_unit_test(slabs_move_with_what_was_noted),
         cmocka_unit_test(pending_bytes_add_up),
