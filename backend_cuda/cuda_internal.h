@@ -206,7 +206,7 @@ void tdm_cuda_kernel_release(tdm_bk_kernel *kernel);
 tdm_status tdm_cuda_kernel_limits(tdm_bk_kernel *kernel, tdm_kernel_limits *limits);
 tdm_status tdm_cuda_kernel_occupancy(tdm_bk_kernel *kernel, uint32_t group_items,
                                      uint32_t local_bytes, uint32_t *groups);
-/* The map of a tensor at `address`, encoded now or before. */
+/* The map of a tensor at `address`, encoded now or before; in the device's context. */
 tdm_status tdm_cuda_tensor_map(tdm_bk_device *device, const char *operation, CUdeviceptr address,
                                const tdm_bk_box *box, CUtensorMap *map);
 tdm_status tdm_cuda_launch(tdm_bk_stream *stream, const char *operation, tdm_bk_kernel *kernel,

@@ -136,18 +136,23 @@ static tdm_status enqueue(const tdm_bk_stream *stream, const char *operation, td
                     p->local_bytes, tdm_cuda_error_name(code), code);
 }
 
-tdm_status tdm_cuda_launch(tdm_bk_stream *stream, const char *operation, tdm_bk_kernel *kernel,
-                           const tdm_launch *launch) {
+/* In the device's context, which the encoding of tensor maps needs as well. */
+static tdm_status prepare_and_enqueue(const tdm_bk_stream *stream, const char *operation,
+                                      tdm_bk_kernel *kernel, const tdm_launch *launch) {
     launch_parameters parameters;
     parameters.local_bytes = 0;
     parameters.local = 0;
     parameters.map_count = 0;
-    tdm_status status = set_parameters(kernel, operation, launch, &parameters);
-    if (status == TDM_OK)
-        status = tdm_cuda_enter(stream->device, operation);
+    const tdm_status status = set_parameters(kernel, operation, launch, &parameters);
+    return status != TDM_OK ? status : enqueue(stream, operation, kernel, launch, &parameters);
+}
+
+tdm_status tdm_cuda_launch(tdm_bk_stream *stream, const char *operation, tdm_bk_kernel *kernel,
+                           const tdm_launch *launch) {
+    tdm_status status = tdm_cuda_enter(stream->device, operation);
     if (status != TDM_OK)
         return status;
-    status = enqueue(stream, operation, kernel, launch, &parameters);
+    status = prepare_and_enqueue(stream, operation, kernel, launch);
     tdm_cuda_leave(stream->device);
     if (status == TDM_OK)
         tdm_cuda_stream_note(stream, operation);

@@ -41,6 +41,12 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap *to, CUtensorMapDataType type, unsig
                                 const uint32_t *box, const uint32_t *steps,
                                 CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
                                 CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill) {
+    /* The documentation lists the failure of a context that is not there. */
+    CUcontext context = nullptr;
+    const CUresult state = sim_context(&context);
+    if (state != CUDA_SUCCESS) {
+        return state;
+    }
     sim_tensor_map map = {};
     map.element_bytes = static_cast<uint8_t>(element_bytes_of(type));
     if (sim_machine_get().architecture() < 90) {

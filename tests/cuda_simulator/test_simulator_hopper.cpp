@@ -51,6 +51,17 @@ static void fails(const trial &t, const char *part, const Values &...values) {
     }
 }
 
+static int enter_device(void **) {
+    CUcontext context = nullptr;
+    return cuInit(0) != CUDA_SUCCESS || cuDevicePrimaryCtxRetain(&context, 0) != CUDA_SUCCESS ||
+           cuCtxPushCurrent_v2(context) != CUDA_SUCCESS;
+}
+
+static int leave_device(void **) {
+    return cuCtxPopCurrent_v2(nullptr) != CUDA_SUCCESS ||
+           cuDevicePrimaryCtxRelease_v2(0) != CUDA_SUCCESS;
+}
+
 /* ---- mbarriers ---- */
 
 enum {
@@ -319,6 +330,11 @@ static void maps_that_the_hardware_cannot_read(void **) {
     assert_int_equal(encode(192, 72, 3, aligned), CUDA_ERROR_INVALID_VALUE);
     assert_int_equal(encode(192, 4, 0, aligned), CUDA_ERROR_INVALID_VALUE);
     assert_int_equal(encode(192, 64, 3, aligned + 1), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(cuCtxPopCurrent_v2(nullptr), CUDA_SUCCESS);
+    const CUresult without = encode(192, 64, 3, aligned);
+    assert_int_equal(enter_device(nullptr), 0);
+    assert_int_equal(without, CUDA_ERROR_INVALID_CONTEXT);
+    assert_int_equal(cuDevicePrimaryCtxRelease_v2(0), CUDA_SUCCESS);
 }
 
 /* Block r of two copies half r of the box to both; each waits for the whole. */
@@ -668,5 +684,5 @@ int main() {
         cmocka_unit_test(bytes_are_contiguous_along_depth),
         cmocka_unit_test(products_read_at_the_wait),
     };
-    return cmocka_run_group_tests(tests, nullptr, nullptr);
+    return cmocka_run_group_tests(tests, enter_device, leave_device);
 }
