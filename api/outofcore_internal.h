@@ -71,6 +71,8 @@ typedef struct tdm_ooc_problem {
     tdm_ooc_constant constants[TDM_OOC_CONSTANTS];
     char variant
         [96]; /* what tiles are forced to, so that sums have the order they have in core; "": nothing */
+    char unaligned
+        [96]; /* likewise, where A or B on the device begins where that does not take it; "": it does */
     double operations;
 } tdm_ooc_problem;
 

@@ -76,20 +76,28 @@ static tdm_status take_constants(const tdm_outofcore_desc *desc, tdm_ooc_problem
     return take_constant(&c[TDM_OOC_D_ZERO], "the zero point of D", &g->d_quant.zero_point, d);
 }
 
-/* The kernel of the whole product; for floats with its parts of K, where another number of parts would be another sum. */
+/* The kernel of a product; for floats with its parts of K, where another number of parts would be another sum. */
+static void name_kernel(const tdm_gemm_plan *product, char *text, size_t bytes) {
+    const char *const name = product->kernel->variant->name;
+    if (product->problem.op == TDM_OP_GEMM)
+        snprintf(text, bytes, "%s:split_k=%lld", name,
+                 (long long)(product->split.asked > 1 ? product->split.asked : 1));
+    else
+        snprintf(text, bytes, "%s", name);
+}
+
 static void take_variant(const tdm_gemm_plan *whole, tdm_ooc_problem *p) {
     const tdm_gemm_plan *product = whole;
     while (product->stages.inner) // quantized A, then unpacked B: one within the other
         product = product->stages.inner;
-    const char *const name = product->kernel->variant->name;
     // What is quantized first and then multiplied with weights cannot be named as a whole.
     if (whole->stages.inner && product->problem.op == TDM_OP_GEMM_WEIGHTS)
         return;
-    if (product->problem.op == TDM_OP_GEMM)
-        snprintf(p->variant, sizeof p->variant, "%s:split_k=%lld", name,
-                 (long long)(product->split.asked > 1 ? product->split.asked : 1));
-    else
-        snprintf(p->variant, sizeof p->variant, "%s", name);
+    name_kernel(product, p->variant, sizeof p->variant);
+    // Slots of what is in host memory begin where any kernel takes them.
+    if (product->unaligned &&
+        (p->operands[TDM_OOC_A].on_device || p->operands[TDM_OOC_B].on_device))
+        name_kernel(product->unaligned, p->unaligned, sizeof p->unaligned);
 }
 
 tdm_status tdm_ooc_problem_from(const tdm_outofcore_desc *desc, const tdm_gemm_plan *whole,

@@ -66,6 +66,18 @@ static void extents_of(int64_t whole, int64_t tile, int64_t extents[2]) {
     extents[1] = whole % tile;
 }
 
+/* Beside the plan of a tile the one for operands that begin where its kernel does not take them, as in core. */
+static tdm_status build_unaligned(const tdm_outofcore_plan *plan, tdm_gemm_desc *desc,
+                                  tdm_gemm_plan *product) {
+    if (!plan->problem.unaligned[0])
+        return TDM_OK;
+    desc->variant = plan->problem.unaligned;
+    TDM_TRY(tdm_gemm_plan_build(plan->device, desc, false, &product->unaligned));
+    if (product->workspace_bytes < product->unaligned->workspace_bytes)
+        product->workspace_bytes = product->unaligned->workspace_bytes;
+    return TDM_OK;
+}
+
 tdm_status tdm_ooc_build_products(tdm_outofcore_plan *plan, uint64_t *workspace) {
     const tdm_ooc_choice *const c = &plan->choice;
     tdm_ooc_problem *const p = &plan->problem;
@@ -83,6 +95,7 @@ tdm_status tdm_ooc_build_products(tdm_outofcore_plan *plan, uint64_t *workspace)
                 continue;
             TDM_TRY(tdm_ooc_tile_desc(p, rows[i], columns[j], p->k, false, &desc));
             TDM_TRY(tdm_gemm_plan_build(plan->device, &desc, false, product));
+            TDM_TRY(build_unaligned(plan, &desc, *product));
             if ((*product)->workspace_bytes > *workspace)
                 *workspace = (*product)->workspace_bytes;
         }

@@ -10,6 +10,7 @@
 
 #include "api/gemm_internal.h"
 #include "tests/support/gemm_trial.h"
+#include "tests/support/outofcore_trial.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
 
@@ -169,6 +170,10 @@ static void what_they_take(void **state) {
         expect_row(device, 256, 256, 4096, 4096, "wgmma_128x128");
         expect_row(device, 4096, 4096, 4096, 4104, "wgmma");
         expect_row(device, 4096, 4096, 4096, 4099, "__tensor");
+        tdm_force_variant(
+            "gemm_f16_wgmma_128x128__sm90a"); // of this thread, and no second row beside it
+        expect_row(device, 4096, 8192, 4096, 4104, "wgmma_128x128");
+        tdm_force_variant(NULL);
     }
 }
 
@@ -216,10 +221,7 @@ static float half_at(int64_t i) {
     return i % 5 == 0 ? 1.0f : i % 7 == 0 ? -1.0f : 0.0f;
 }
 
-static void expect_product(const test_device *device, const operands *o, int64_t shift) {
-    static float d[SIDE * SIDE];
-    TEST_OK(tdm_buffer_read(device->stream, o->buffers[2], 0, d, sizeof d));
-    TEST_OK(tdm_stream_synchronize(device->stream));
+static void expect_sums(const float *d, int64_t shift) {
     for (int64_t i = 0; i < SIDE; i++)
         for (int64_t j = 0; j < SIDE; j++) {
             float sum = 0;
@@ -229,6 +231,13 @@ static void expect_product(const test_device *device, const operands *o, int64_t
                 test_case_fail("(%d, %d) is %g, expected %g", (int)i, (int)j,
                                (double)d[i * SIDE + j], (double)sum);
         }
+}
+
+static void expect_product(const test_device *device, const operands *o, int64_t shift) {
+    static float d[SIDE * SIDE];
+    TEST_OK(tdm_buffer_read(device->stream, o->buffers[2], 0, d, sizeof d));
+    TEST_OK(tdm_stream_synchronize(device->stream));
+    expect_sums(d, shift);
 }
 
 /* One plan takes operands that begin anywhere; where a row is forced, it says what it takes. */
@@ -265,6 +274,44 @@ static void operands_begin_anywhere(void **state) {
                 !test_case_begin(device, NULL, "shifted by %d elements", (int)shift))
                 continue;
             run_shifted(device, shift);
+            test_case_end();
+        }
+}
+
+/* Tiles of a product out of core are forced to the kernel of the whole: of operands on the device that begin anywhere, too. */
+static void run_in_tiles(const test_device *device, int64_t shift) {
+    static float d[SIDE * SIDE];
+    operands o;
+    tdm_outofcore_desc desc = TDM_OUTOFCORE_DESC_INIT;
+    tdm_outofcore_args args = TDM_OUTOFCORE_ARGS_INIT;
+    tdm_outofcore_plan *plan;
+    make_operands(&o, device, shift);
+    desc.gemm = desc_of(&o);
+    desc.on_device = TDM_OUTOFCORE_A | TDM_OUTOFCORE_B;
+    desc.tile_rows = desc.tile_columns = 128;
+    desc.budget_bytes = 1 << 20;
+    desc.rates = outofcore_trial_rates;
+    args.a.tensor = o.tensors[0];
+    args.b.tensor = o.tensors[1];
+    args.d_memory = d;
+    args.d_bytes = sizeof d;
+    TEST_OK(tdm_outofcore_plan_create(device->device, &desc, &plan));
+    TEST_OK(tdm_outofcore_plan_run(plan, device->stream, &args));
+    TEST_OK(tdm_stream_synchronize(device->stream));
+    expect_sums(d, shift);
+    tdm_outofcore_plan_destroy(plan);
+    destroy_operands(&o);
+}
+
+static void tiles_begin_anywhere(void **state) {
+    (void)state;
+    for (int d = 0; d < test_device_count(); d++)
+        for (int64_t shift = 0; shift < 10; shift += shift == 0 ? 1 : 7) {
+            const test_device *const device = test_device_at(d);
+            if (!has_wgmma(device) ||
+                !test_case_begin(device, NULL, "tiles shifted by %d elements", (int)shift))
+                continue;
+            run_in_tiles(device, shift);
             test_case_end();
         }
 }
@@ -341,6 +388,7 @@ int main(void) {
         cmocka_unit_test(local_memory_is_what_the_text_needs),
         cmocka_unit_test(what_they_take),
         cmocka_unit_test(operands_begin_anywhere),
+        cmocka_unit_test(tiles_begin_anywhere),
         cmocka_unit_test(recorded_and_kept),
     };
     return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
