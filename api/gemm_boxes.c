@@ -20,12 +20,17 @@ static bool is_unit(int64_t stride, int bytes) {
     return stride >= 0 && stride < MOST_STRIDE / bytes && stride * bytes % UNIT_BYTES == 0;
 }
 
+/* From row to row of a box, of which there are `rows` of `length` elements: NVIDIA documents no map whose rows overlap. */
+static bool is_pitch(int64_t stride, int64_t rows, int64_t length, int bytes) {
+    return rows == 1 || (is_unit(stride, bytes) && stride >= length);
+}
+
 /* Contiguous along K, and any stride that is used from line to line is whole. */
 static bool runs_along_depth(const operand *o, int bytes) {
-    return (o->depth == 1 || o->depths == 1) && (o->lines == 1 || is_unit(o->line, bytes));
+    return (o->depth == 1 || o->depths == 1) && is_pitch(o->line, o->lines, o->depths, bytes);
 }
 static bool runs_along_lines(const operand *o, int bytes) {
-    return (o->line == 1 || o->lines == 1) && (o->depths == 1 || is_unit(o->depth, bytes));
+    return (o->line == 1 || o->lines == 1) && is_pitch(o->depth, o->depths, o->lines, bytes);
 }
 
 static const char *refuse_operand(const char *name, const tdm_gemm_problem *p, const operand *o,
@@ -36,10 +41,10 @@ static const char *refuse_operand(const char *name, const tdm_gemm_problem *p, c
         whole = whole && is_unit(matrix->batch[i], bytes);
     if (whole)
         return NULL;
-    snprintf(
-        reason, TDM_REASON_TEXT,
-        "%s is not contiguous along a dimension with other strides that are multiples of %d bytes",
-        name, UNIT_BYTES);
+    snprintf(reason, TDM_REASON_TEXT,
+             "%s is not contiguous along a dimension with other strides that are multiples of %d "
+             "bytes and rows that do not overlap",
+             name, UNIT_BYTES);
     return reason;
 }
 

@@ -170,6 +170,8 @@ static void what_they_take(void **state) {
         expect_row(device, 256, 256, 4096, 4096, "wgmma_128x128");
         expect_row(device, 4096, 4096, 4096, 4104, "wgmma");
         expect_row(device, 4096, 4096, 4096, 4099, "__tensor");
+        expect_row(device, 4096, 4096, 4096, 8, "__tensor"); // rows that overlap
+        expect_row(device, 4096, 4096, 4096, 0, "__tensor");
         tdm_force_variant(
             "gemm_f16_wgmma_128x128__sm90a"); // of this thread, and no second row beside it
         expect_row(device, 4096, 8192, 4096, 4104, "wgmma_128x128");

@@ -31,7 +31,8 @@ bool fits(const sim_tensor_map &map, const uint64_t *sizes, const uint64_t *stri
                steps[d] >= 1 && steps[d] <= 8;
         good = good && (d == 0 || (strides[d - 1] % 16 == 0 && strides[d - 1] < 1ull << 40));
     }
-    return good;
+    /* "globalStrides[0] = globalDim[0] * elementSizeInBytes(tensorDataType) + padding[0]" */
+    return good && (map.rank < 2 || strides[0] >= sizes[0] * map.element_bytes);
 }
 
 } // namespace

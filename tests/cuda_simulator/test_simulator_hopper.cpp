@@ -327,6 +327,7 @@ static void maps_that_the_hardware_cannot_read(void **) {
     const size_t aligned = (16 - reinterpret_cast<uintptr_t>(data.data()) % 16) % 16 / 2;
     assert_int_equal(encode(192, 64, 3, aligned), CUDA_SUCCESS);
     assert_int_equal(encode(190, 64, 3, aligned), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(encode(160, 64, 3, aligned), CUDA_ERROR_INVALID_VALUE); // rows that overlap
     assert_int_equal(encode(192, 72, 3, aligned), CUDA_ERROR_INVALID_VALUE);
     assert_int_equal(encode(192, 4, 0, aligned), CUDA_ERROR_INVALID_VALUE);
     assert_int_equal(encode(192, 64, 3, aligned + 1), CUDA_ERROR_INVALID_VALUE);
