@@ -23,8 +23,9 @@ typedef struct trace_reader {
     size_t number;           /* of the present line, from 1 */
     uint64_t checksum;       /* of the lines before it */
     uint64_t live_bytes;
-    uint64_t *lives; /* of the trace's blocks, rising */
-    size_t life_capacity;
+    uint64_t *lives;      /* of the trace's blocks */
+    uint32_t *life_slots; /* block i + 1 in the slot of a table by its life */
+    size_t life_slot_count;
     uint32_t *
         stream_ids; /* of the file; stream i + 1 of the trace. Slots of a table by their remainder follow */
     uint32_t *stream_slots;
@@ -134,42 +135,58 @@ static int take_stream(trace_reader *reader, uint32_t *stream) {
     return 0;
 }
 
+static size_t life_slot(const trace_reader *reader, uint64_t life) {
+    size_t slot =
+        (size_t)(life * UINT64_C(0x9E3779B97F4A7C15) >> 20) & (reader->life_slot_count - 1);
+    while (reader->life_slots[slot] != 0 && reader->lives[reader->life_slots[slot] - 1] != life)
+        slot = (slot + 1) & (reader->life_slot_count - 1);
+    return slot;
+}
+
+/* Tables for twice as many lives; a table is never more than half full. */
+static int grow_lives(trace_reader *reader) {
+    const size_t count = reader->life_slot_count == 0 ? 512 : 2 * reader->life_slot_count;
+    uint64_t *const lives = realloc(reader->lives, count / 2 * sizeof *lives);
+    if (lives == NULL)
+        return out_of_memory(reader);
+    reader->lives = lives;
+    uint32_t *const slots = calloc(count, sizeof *slots);
+    if (slots == NULL)
+        return out_of_memory(reader);
+    free(reader->life_slots);
+    reader->life_slots = slots;
+    reader->life_slot_count = count;
+    for (size_t i = 0; i < reader->trace->block_count; i++)
+        slots[life_slot(reader, lives[i])] = (uint32_t)i + 1;
+    return 0;
+}
+
 /* The live block of the next number on the line, a life. */
 static int take_live(trace_reader *reader, uint32_t *block) {
     uint64_t life = 0;
     if (take_number(reader, "the life", UINT64_MAX, &life) != 0)
         return -1;
-    size_t low = 0;
-    size_t high = reader->trace->block_count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (reader->lives[middle] < life)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low == reader->trace->block_count || reader->lives[low] != life)
+    const uint32_t known = reader->life_slots ? reader->life_slots[life_slot(reader, life)] : 0;
+    if (known == 0)
         return refuse(reader, "life %" PRIu64 " was never allocated", life);
-    if (!reader->trace->blocks[low].live)
+    if (!reader->trace->blocks[known - 1].live)
         return refuse(reader, "life %" PRIu64 " has ended before", life);
-    *block = (uint32_t)low;
+    *block = known - 1;
     return 0;
 }
 
+/* Of the block that comes next. */
 static int note_life(trace_reader *reader, uint64_t life) {
     const size_t count = reader->trace->block_count;
-    if (life == 0 || (count > 0 && life <= reader->lives[count - 1]))
-        return refuse(reader, "life %" PRIu64 " does not follow %" PRIu64, life,
-                      count > 0 ? reader->lives[count - 1] : 0);
-    if (count == reader->life_capacity) {
-        const size_t capacity = count == 0 ? 256 : 2 * count;
-        uint64_t *const lives = realloc(reader->lives, capacity * sizeof *lives);
-        if (lives == NULL)
-            return out_of_memory(reader);
-        reader->lives = lives;
-        reader->life_capacity = capacity;
-    }
+    if (life == 0)
+        return refuse(reader, "life 0 is none");
+    if (count >= reader->life_slot_count / 2 && grow_lives(reader) != 0)
+        return -1;
+    uint32_t *const slot = &reader->life_slots[life_slot(reader, life)];
+    if (*slot != 0)
+        return refuse(reader, "life %" PRIu64 " was allocated before", life);
     reader->lives[count] = life;
+    *slot = (uint32_t)count + 1;
     return 0;
 }
 
@@ -350,6 +367,7 @@ int trace_parse(const void *bytes, size_t size, int unfinished, trace_data *trac
         .next = bytes, .checksum = TDM_TRACE_HASH_START, .trace = trace, .error = error};
     const int failed = read_lines(&reader, (const char *)bytes + size, unfinished);
     free(reader.lives);
+    free(reader.life_slots);
     free(reader.stream_ids);
     free(reader.stream_slots);
     if (failed)

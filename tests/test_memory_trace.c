@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "api/memory_trace.h"
+#include "api/pool_internal.h"
 #include "bench/trace_file.h"
 #include "bench/trace_replay.h"
 #include "tests/support/test_data.h"
@@ -368,6 +369,31 @@ static void threads_record_together(void **state) {
     tdm_pool_destroy(own.pool);
 }
 
+/* Lives are not in order where threads have branches of the pool. */
+static void branches_are_recorded_together(void **state) {
+    (void)state;
+    world own;
+    text_sink sink = {.text = NULL};
+    trace_data trace;
+    tdm_block *blocks[20];
+    world_open(&own);
+    tdm_memory_trace *const recorder = start(&own, &sink, 0);
+    for (int i = 0; i < 20; i++) {
+        blocks[i] = take(&own, (size_t)i + 1, 1);
+        tdm_pool_next_home(own.pool);
+    }
+    assert_true(blocks[TDM_POOL_BRANCHES]->life < blocks[TDM_POOL_BRANCHES - 1]->life);
+    for (int i = 0; i < 20; i++)
+        tdm_block_release(blocks[i]);
+    assert_int_equal(tdm_memory_trace_stop(recorder), TDM_OK);
+    parse(&sink, &trace);
+    assert_int_equal(trace.block_count, 20);
+    for (uint32_t i = 0; i < 20; i++)
+        assert_int_equal(trace.blocks[i].bytes, i + 1);
+    trace_release(&trace);
+    tdm_pool_destroy(own.pool);
+}
+
 static void a_trace_may_start_and_stop_among_threads(void **state) {
     (void)state;
     world own;
@@ -540,6 +566,7 @@ int main(void) {
         cmocka_unit_test(many_tags_are_told_apart),
         cmocka_unit_test(many_live_blocks_are_told_apart),
         cmocka_unit_test(threads_record_together),
+        cmocka_unit_test(branches_are_recorded_together),
         cmocka_unit_test(a_trace_may_start_and_stop_among_threads),
         cmocka_unit_test(a_ring_that_is_full_ends_the_trace),
         cmocka_unit_test(a_full_disk_is_told_at_the_end),

@@ -311,6 +311,30 @@ static void a_file_says_what_it_says(void **state) {
     trace_release(&trace);
 }
 
+/* A pool of several threads numbers lives by the dozen for each. */
+static void lives_come_in_any_order(void **state) {
+    (void)state;
+    enum {
+        LIVES = 3000
+    };
+    static char text[64 * LIVES];
+    trace_data trace;
+    file_error error;
+    size_t size = (size_t)snprintf(text, sizeof text, "%s", TDM_TRACE_MAGIC);
+    for (int i = 0; i < LIVES; i++)
+        size += (size_t)snprintf(text + size, sizeof text - size, "a 1 %d %d 0 0\n",
+                                 1 + i * 1009 % LIVES, 1 + i);
+    for (int i = 0; i < LIVES; i++)
+        size += (size_t)snprintf(text + size, sizeof text - size, "f 1 %d\n", 1 + i * 1009 % LIVES);
+    assert_int_equal(trace_parse(text, size, 1, &trace, &error), 0);
+    assert_int_equal(trace.block_count, LIVES);
+    for (uint32_t i = 0; i < LIVES; i++) {
+        assert_int_equal(trace.blocks[i].bytes, 1 + i);
+        assert_int_equal(trace.events[LIVES + i].block, i);
+    }
+    trace_release(&trace);
+}
+
 static void a_changed_or_cut_file_is_refused(void **state) {
     (void)state;
     char text[400];
@@ -344,8 +368,8 @@ static void what_is_wrong_is_said_with_the_line(void **state) {
         {"\n", "line 2: no kind of line begins like this"},
         {"a\n", "line 2: no kind of line"},
         {"a \n", "line 2: the time is missing or no number"},
-        {"a 1 1 64 0 0\na 1 1 64 0 0\n", "line 3: life 1 does not follow 1"},
-        {"a 1 0 64 0 0\n", "line 2: life 0 does not follow 0"},
+        {"a 1 1 64 0 0\na 1 1 64 0 0\n", "line 3: life 1 was allocated before"},
+        {"a 1 0 64 0 0\n", "line 2: life 0 is none"},
         {"a 1 1 64 0 1\n", "line 2: there is no tag 1 yet"},
         {"a 1 1 64 0\n", "line 2: the tag is missing"},
         {"a 1 1 64 0 0 0\n", "line 2: there is more on the line"},
@@ -670,6 +694,7 @@ int main(void) {
         cmocka_unit_test(settings_without_sense_are_refused),
         cmocka_unit_test(a_file_gives_the_trace_back),
         cmocka_unit_test(a_file_says_what_it_says),
+        cmocka_unit_test(lives_come_in_any_order),
         cmocka_unit_test(a_changed_or_cut_file_is_refused),
         cmocka_unit_test(what_is_wrong_is_said_with_the_line),
         cmocka_unit_test(random_lines_do_no_harm),
