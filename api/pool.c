@@ -655,12 +655,11 @@ void tdm_pool_set_throttle(tdm_pool *pool, uint32_t share, uint64_t patience_ns)
 }
 
 uint64_t tdm_pool_trim(tdm_pool *pool) {
+    // Nothing is just being taken then, so that what counts as leaving leaves.
+    tdm_pool_lock_all(pool);
     const uint64_t others = tdm_pool_leaving(pool);
+    tdm_pool_unlock_all(pool);
     const uint64_t released = others + shrink(pool, 0, true);
-    uint64_t seen = 0;
-    tdm_pool_lock(pool);
-    while (tdm_pool_await_release(pool, &seen)) {
-    }
-    tdm_pool_unlock(pool);
+    tdm_pool_await_releases(pool);
     return released;
 }

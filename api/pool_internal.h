@@ -297,6 +297,8 @@ uint64_t tdm_pool_releases(const tdm_pool *pool);
 /* Wait until it did more often than *seen, which is brought up to date, unlocking the pool meanwhile; false when nothing is on
  * its way. */
 bool tdm_pool_await_release(tdm_pool *pool, uint64_t *seen);
+/* Wait until memory went back as often as it is on its way now, by whomever. Nothing is locked. */
+void tdm_pool_await_releases(tdm_pool *pool);
 
 /* ---- pool_uses.c ------------------------------------------------------------------------------- */
 

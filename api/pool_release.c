@@ -76,3 +76,15 @@ bool tdm_pool_await_release(tdm_pool *pool, uint64_t *seen) {
     pthread_mutex_unlock(&shared->release_lock);
     return more;
 }
+
+void tdm_pool_await_releases(tdm_pool *pool) {
+    tdm_pool_shared *const shared = pool->shared;
+    pthread_mutex_lock(&shared->release_lock);
+    const uint64_t last = shared->releases + (uint64_t)shared->releasing;
+    uint64_t seen = shared->releases;
+    pthread_mutex_unlock(&shared->release_lock);
+    tdm_pool_lock(pool);
+    while (seen < last && tdm_pool_await_release(pool, &seen)) {
+    }
+    tdm_pool_unlock(pool);
+}

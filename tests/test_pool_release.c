@@ -29,6 +29,10 @@ typedef struct slow_driver {
     uint64_t bytes;    /* that the driver holds, those being released among them */
     uint64_t peak;     /* of them */
     uint64_t capacity; /* where the driver itself refuses */
+    bool tardy;        /* releases take a while */
+    bool slow_to_take; /* allocations take longer */
+    atomic_long asked, released;
+    atomic_bool stop;
     tdm_memory_account account;
 } slow_driver;
 
@@ -41,6 +45,9 @@ static tdm_status slow_allocate(void *user, size_t bytes, tdm_bk_memory **memory
     native *const made = malloc(sizeof *made);
     assert_non_null(made);
     made->bytes = bytes;
+    atomic_fetch_add(&d->asked, 1);
+    if (d->slow_to_take)
+        nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
     pthread_mutex_lock(&d->lock);
     const bool fits = d->bytes + bytes <= d->capacity;
     d->bytes += fits ? bytes : 0;
@@ -62,6 +69,11 @@ static void slow_release(void *user, tdm_bk_memory *memory) {
     pthread_cond_broadcast(&d->change);
     while (d->shut)
         pthread_cond_wait(&d->change, &d->lock);
+    pthread_mutex_unlock(&d->lock);
+    if (d->tardy)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    pthread_mutex_lock(&d->lock);
+    atomic_fetch_add(&d->released, 1);
     d->waiting--;
     d->bytes -= gone->bytes;
     pthread_cond_broadcast(&d->change);
@@ -276,12 +288,64 @@ static void the_pool_outlives_releases(void **state) {
     slow_close(&d);
 }
 
+static void *run_traffic(void *user) {
+    const helper *const h = user;
+    while (!atomic_load(&h->driver->stop))
+        tdm_block_release(take(h->driver, MIB));
+    return NULL;
+}
+
+/* Whoever trims waits for what is on its way, and not for what others go on giving back. */
+static void a_trim_ends_while_others_release(void **state) {
+    (void)state;
+    slow_driver d;
+    slow_open(&d, PLENTY, PLENTY, true);
+    d.tardy = true;
+    helper traffic[4], trim = {.driver = &d};
+    for (int i = 0; i < 4; i++) {
+        traffic[i] = (helper){.driver = &d};
+        start(&traffic[i], run_traffic);
+    }
+    await_release(&d);
+    start(&trim, run_trim);
+    while (!atomic_load(&trim.done) && atomic_load(&d.released) < 800)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    const bool done = atomic_load(&trim.done);
+    atomic_store(&d.stop, true);
+    for (int i = 0; i < 4; i++)
+        pthread_join(traffic[i].thread, NULL);
+    pthread_join(trim.thread, NULL);
+    assert_true(done);
+    tdm_pool_destroy(d.pool);
+    slow_close(&d);
+}
+
+/* Native memory that is just being taken is none that went back. */
+static void what_is_being_taken_does_not_count_as_trimmed(void **state) {
+    (void)state;
+    slow_driver d;
+    slow_open(&d, PLENTY, PLENTY, false);
+    d.slow_to_take = true;
+    helper need = {.driver = &d, .bytes = MIB};
+    start(&need, run_alloc);
+    while (atomic_load(&d.asked) == 0)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    assert_int_equal(tdm_pool_trim(d.pool), 0);
+    pthread_join(need.thread, NULL);
+    assert_int_equal(need.status, TDM_OK);
+    tdm_block_release(need.block);
+    tdm_pool_destroy(d.pool);
+    slow_close(&d);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(others_are_served),
         cmocka_unit_test(who_needs_the_room_waits),
         cmocka_unit_test(room_is_made_first),
         cmocka_unit_test(the_pool_outlives_releases),
+        cmocka_unit_test(a_trim_ends_while_others_release),
+        cmocka_unit_test(what_is_being_taken_does_not_count_as_trimmed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
