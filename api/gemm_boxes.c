@@ -81,9 +81,10 @@ int tdm_gemm_boxes_turned(const tdm_gemm_shape_arg *shape) {
            (runs_along_depth(&b, bytes) ? 0 : TDM_GEMM_TURNED_B);
 }
 
-/* The stride of a dimension with one element is never used, but the driver looks at it. */
-static uint64_t stride_bytes(int64_t stride, int64_t count, int bytes) {
-    return count > 1 ? (uint64_t)(stride * bytes) : UNIT_BYTES;
+/* The stride of a dimension with one element is never used, but the driver looks at it: then it is that of what lies dense. */
+static uint64_t stride_bytes(int64_t stride, int64_t count, int64_t dense, int bytes) {
+    const int64_t unused = tdm_ceil_div(dense * bytes, UNIT_BYTES) * UNIT_BYTES;
+    return (uint64_t)(count > 1 ? stride * bytes : unused);
 }
 
 static tdm_bk_box box_of(const operand *o, bool turned, tdm_dtype dtype, int64_t tile,
@@ -95,8 +96,8 @@ static tdm_bk_box box_of(const operand *o, bool turned, tdm_dtype dtype, int64_t
     return (tdm_bk_box){.dtype = dtype,
                         .box = {row, turned ? row : (uint32_t)tile, 1},
                         .sizes = {(uint64_t)inner, (uint64_t)outer, (uint64_t)entries},
-                        .strides = {stride_bytes(turned ? o->depth : o->line, outer, bytes),
-                                    stride_bytes(o->batch, entries, bytes)}};
+                        .strides = {stride_bytes(turned ? o->depth : o->line, outer, inner, bytes),
+                                    stride_bytes(o->batch, entries, inner, bytes)}};
 }
 
 void tdm_gemm_boxes(const tdm_gemm_shape_arg *shape, const tdm_variant *row, int64_t count,
