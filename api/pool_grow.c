@@ -46,7 +46,9 @@ uint64_t tdm_pool_room_for(const tdm_pool *pool, uint64_t bytes) {
     uint64_t room = budget > bytes ? budget - bytes : 0;
     tdm_memory_account *const account = pool->upstream.account;
     if (account) {
-        const uint64_t others = atomic_load(&account->reserved) - tdm_pool_held(pool);
+        // Branches that take memory just now count in the pool first.
+        const uint64_t held = tdm_pool_held(pool), all = atomic_load(&account->reserved);
+        const uint64_t others = all > held ? all - held : 0;
         const uint64_t bound = atomic_load(&account->bound);
         const uint64_t rest = bound > others ? bound - others : 0;
         const uint64_t shared = rest > bytes ? rest - bytes : 0;
@@ -97,8 +99,8 @@ static tdm_status new_slab(tdm_pool *pool, tdm_slab form, tdm_block **range) {
         *range = slab->first;
         return TDM_OK;
     }
-    give_reserve(pool, form.bytes);
     pool->upstream.release(pool->upstream.user, form.memory);
+    give_reserve(pool, form.bytes);
     return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "no host memory for a slab");
 }
 

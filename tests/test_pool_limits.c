@@ -275,6 +275,21 @@ static void an_idle_slab_gives_way_to_a_shared_bound(void **state) {
     world_close(&w);
 }
 
+/* A branch that takes memory counts it in the pool before the account. */
+static void memory_on_its_way_leaves_room(void **state) {
+    (void)state;
+    tdm_memory_account account = {.bound = 8 * MIB};
+    pool_world w = {.pool = NULL};
+    tdm_pool_upstream upstream = world_upstream(&w);
+    upstream.account = &account;
+    world_open_on(&w, &upstream);
+    assert_int_equal(tdm_pool_room_for(w.pool, MIB), 7 * MIB);
+    assert_true(tdm_memory_account_take(&w.pool->shared->group, MIB));
+    assert_int_equal(tdm_pool_room_for(w.pool, MIB), 7 * MIB);
+    tdm_memory_account_give(&w.pool->shared->group, MIB);
+    world_close(&w);
+}
+
 /* ---- host memory ------------------------------------------------------------------------------- */
 
 /* Traffic that needs host memory for slabs, headers, uses and edges; counts the refusals. */
@@ -423,6 +438,7 @@ int main(void) {
         cmocka_unit_test(relief_is_asked_for_with_the_pool_unlocked),
         cmocka_unit_test(pools_share_an_account),
         cmocka_unit_test(an_idle_slab_gives_way_to_a_shared_bound),
+        cmocka_unit_test(memory_on_its_way_leaves_room),
         cmocka_unit_test(host_memory_may_end_anywhere),
         cmocka_unit_test(a_throttled_pool_stays_small),
         cmocka_unit_test(a_throttled_allocation_waits_for_room),
