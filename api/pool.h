@@ -9,9 +9,9 @@
  *
  * Thread-safe throughout. Lock order: pool, then the leaf lock of the marks. With the pool locked it
  * calls the upstream's allocate, passed, gone and poll, and the listeners; with nothing locked its
- * release, waits and relieve, and the debug hooks. Threads that work it at the same time get a
- * branch each (pool_internal.h) for requests up to TDM_POOL_SMALL_LIMIT, which then meet no lock of
- * others.
+ * release (but where host memory ends between allocate and it), waits and relieve, and the debug hooks.
+ * Threads that work it at the same time get a branch each (pool_internal.h) for requests up to
+ * TDM_POOL_SMALL_LIMIT, which then meet no lock of others.
  */
 #ifndef TANDEM_API_POOL_H
 #define TANDEM_API_POOL_H
@@ -162,7 +162,7 @@ void tdm_pool_set_budget(tdm_pool *pool, uint64_t bytes);
  * Throttle a host that is far ahead of its streams: while more than 8 MiB, and a `share`-th of the live bytes, are pending, an
  * allocation that nothing is ready for takes a range that other streams' work still uses, behind edges, and where there is none
  * waits for that work rather than grow the pool. A wait that lasts `patience_ns` is the last one until its command has passed.
- * 0: no throttle, as in the beginning.
+ * Each branch counts, and remembers such a wait, for itself. 0: no throttle, as in the beginning.
  */
 void tdm_pool_set_throttle(tdm_pool *pool, uint32_t share, uint64_t patience_ns);
 
@@ -198,7 +198,7 @@ typedef struct tdm_pool_visitor {
     void *user;
 } tdm_pool_visitor;
 
-/* Every slab, the newest first, each followed by its ranges in the order of their addresses, without gaps. */
+/* Every slab, the newest of a branch first, each followed by its ranges in the order of their addresses, without gaps. */
 void tdm_pool_visit(tdm_pool *pool, const tdm_pool_visitor *visitor);
 
 /* Write the tags that hold most of the pool's live bytes into `text`: "weights 1048576 in 3 blocks, ...". */

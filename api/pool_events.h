@@ -38,12 +38,13 @@ typedef struct tdm_pool_event {
  * listener's memory is the caller's, and stays until it was removed.
  *
  * Where several threads work the pool at the same time, events are told some dozens of operations late, unless a listener is
- * `timed`. Those of one block come in their order always, and tdm_pool_catch_up tells what is left.
+ * `timed`. Those of one block come in their order always, but for a USE, which is told at once and then may come before its
+ * ALLOC. tdm_pool_catch_up tells what is left.
  */
 typedef struct tdm_pool_listener {
     void (*event)(void *user, const tdm_pool_event *event);
     void *user;
-    bool timed; /* it takes the time: each event is told at once, by one thread at a time */
+    bool timed; /* it takes the time: each event is told at once, one at a time but for a USE */
     struct tdm_pool_listener *next;
 } tdm_pool_listener;
 

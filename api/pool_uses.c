@@ -260,9 +260,11 @@ bool tdm_pool_wait_briefly(tdm_pool *pool) {
     const bool passed =
         upstream->wait_briefly(upstream->user, use, atomic_load(&pool->shared->patience_ns));
     tdm_pool_lock(pool);
-    pool->stuck = passed ? (tdm_use){.sequence = 0} : use;
+    // What another thread waited for in vain meanwhile stays known.
     if (passed)
         settle_after(pool, use);
+    else
+        pool->stuck = use;
     return passed;
 }
 

@@ -425,6 +425,30 @@ static void a_stuck_stream_is_waited_for_once(void **state) {
     world_close(&w);
 }
 
+static const tdm_use waited_in_vain = {.stream = 3, .sequence = 9};
+
+/* Meanwhile another thread waits in vain. */
+static bool wait_while_another_does(void *user, tdm_use use, uint64_t patience_ns) {
+    pool_world *const w = user;
+    (void)patience_ns;
+    w->pool->stuck = waited_in_vain;
+    w->passed[use.stream] = use.sequence;
+    return true;
+}
+
+static void a_wait_in_vain_is_remembered_beside_others(void **state) {
+    (void)state;
+    pool_world w = {.pool = NULL};
+    long waits;
+    tdm_pool_upstream upstream = world_upstream(&w);
+    upstream.wait_briefly = wait_while_another_does;
+    world_open_on(&w, &upstream);
+    tdm_pool_set_throttle(w.pool, 16, 1);
+    grow_blocks(&w, &waits);
+    assert_int_equal(w.pool->stuck.sequence, waited_in_vain.sequence);
+    world_close(&w);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(budget_is_kept_to_the_byte),
@@ -443,6 +467,7 @@ int main(void) {
         cmocka_unit_test(a_throttled_pool_stays_small),
         cmocka_unit_test(a_throttled_allocation_waits_for_room),
         cmocka_unit_test(a_stuck_stream_is_waited_for_once),
+        cmocka_unit_test(a_wait_in_vain_is_remembered_beside_others),
     };
     return cmocka_run_group_tests_name("pool_limits", tests, NULL, NULL);
 }

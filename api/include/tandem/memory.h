@@ -93,15 +93,16 @@ TDM_API tdm_status tdm_device_reset_peaks(tdm_device *device);
 TDM_API tdm_status tdm_device_set_memory_budget(tdm_device *device, uint64_t bytes);
 
 /*
- * Throttle a program that enqueues far ahead of its streams, so that the device's own pool (not private ones) grows with what lives and not with
- * what waits. While more than 8 MiB, and more than a `share`-th of the live bytes, were freed but are still used by enqueued
- * work, an allocation that finds nothing else takes memory that another stream uses, ordered behind it, and where there is none
+ * Throttle a program that enqueues far ahead of its streams, so that the device's own pool (not private ones) grows with what
+ * lives and not with what waits. While more than 8 MiB, and more than a `share`-th of the live bytes, were freed but are still
+ * used by enqueued work, an allocation that finds nothing else takes memory that another stream uses, ordered behind it, and where there is none
  * waits for work to end. 16 is a good share; 0, as in the beginning: never.
  *
  * The price: an allocation may wait for a long kernel of another stream although the device has memory left. Where that stream
  * itself waits for what the allocating thread has yet to do, nothing would end the wait: after `patience_ms` (at least 1 with a
- * share) the pool grows instead, and no allocation waits again before that work has ended. Statuses: TDM_BAD_ARGUMENT.
- * Thread-safe. Since 0.1.
+ * share) the pool grows instead, and no allocation waits again before that work has ended. Threads that work the pool at the same
+ * time have branches of it, eight at most, each with bytes and a wait of its own. Statuses: TDM_BAD_ARGUMENT. Thread-safe. Since
+ * 0.1.
  */
 TDM_API tdm_status tdm_device_set_memory_throttle(tdm_device *device, uint32_t share,
                                                   uint32_t patience_ms);
