@@ -267,7 +267,8 @@ struct mma_position {
 TDM_DEVICE mma_position mma_here(tdm_gemm_shape_arg s) {
     mma_position at;
     const int group = (int)tdm_group_x(), row_tiles = (int)s.row_tiles;
-    const int square = SQUARE * (int)s.column_tiles, first_row = group / square * SQUARE;
+    const int square = tdm_int_min(row_tiles, SQUARE) * (int)s.column_tiles;
+    const int first_row = group / square * SQUARE;
     const int high = tdm_int_min(row_tiles - first_row, SQUARE);
     at.i0 = (long)(first_row + group % square % high) * TM;
     at.j0 = (long)(group % square / high) * TN;

@@ -54,12 +54,13 @@ static const layout_row layouts[] = {
 /* One tile of K, its neighbours, and more tiles than there are stages, twice over. */
 static const int64_t depths[] = {8, 32, 40, 128, 296};
 
+/* `tiles` of D one below the other, two side by side. */
 static void run_floats(const test_device *device, const tdm_variant *row, const layout_row *layout,
-                       int64_t k, int exact) {
+                       int64_t tiles, int64_t k, int exact) {
     char text[512];
     const int32_t *const p = row->parameters;
     gemm_trial trial = {.variant = row->name};
-    trial.item = (op_gemm_case){.m = p[TDM_GEMM_P_ROWS] - 8,
+    trial.item = (op_gemm_case){.m = tiles * p[TDM_GEMM_P_ROWS] - 8,
                                 .n = p[TDM_GEMM_P_COLUMNS] + 8,
                                 .k = k,
                                 .transpose_a = layout->transpose_a,
@@ -83,10 +84,13 @@ static void floats_on(const test_device *device, const tdm_variant *row) {
     const int longest = COUNT(depths) - 1;
     for (int l = 0; l < COUNT(layouts); l++)
         if (test_part_is_due(device, row, l))
-            run_floats(device, row, &layouts[l], depths[longest], 1);
+            run_floats(device, row, &layouts[l], 1, depths[longest], 1);
     for (int d = 0; d < longest; d++)
         if (test_part_is_due(device, row, d))
-            run_floats(device, row, &layouts[d % 4], depths[d], 0);
+            run_floats(device, row, &layouts[d % 4], 1, depths[d], 0);
+    /* Groups go through D in squares, the last of which is lower. */
+    if (row->parameters[TDM_GEMM_P_ROWS] == 64)
+        run_floats(device, row, &layouts[0], 19, 8, 1);
 }
 
 static void long_sums_of_floats(void **state) {
