@@ -2,7 +2,7 @@
  * Rows for tensor cores beyond what every row is tried with: K of several tiles and their ends, so that all stages of local memory
  * are used and used again; operands that are copied by 16 bytes, turned, by words and by elements; and which row is chosen.
  */
-// ctest: device timeout=120
+// ctest: device cuda timeout=120
 #include <stdio.h>
 #include <string.h>
 
