@@ -148,7 +148,25 @@ static void mark_settings(const bench_entrant *entrants, int same, bench_result 
         best->metrics[0] = is_best;
 }
 
-/* A loop of STREAM: the fastest setting and the default one, beside the loops of OpenMP on a CPU. */
+/* A loop of STREAM as it is without looking for anything faster. */
+static void run_default(memory_run *run, const memory_case *item, int waited) {
+    static found_setting plain;
+    char name[MEMORY_MAX_NAME];
+    worker_text reply = {.length = 0};
+    bench_plan plan = bench_settings_plan(&run->options->settings);
+    plain = (found_setting){.row = memory_row(item, waited, name)};
+    plan.label = name;
+    if (find_setting(run, item, "", waited, &plan, &plain, &reply) != 0) {
+        fail_case(run, &plain.row, &reply);
+        return;
+    }
+    plain.row.metrics[0] = (result_number){"setting_default", 1};
+    plan.task = plain.task;
+    bench_run_case(&plan, run->entrants, 2);
+    bench_report_case(&run->report, &plain.row, run->entrants, 2);
+}
+
+/* The fastest setting and the default one, beside the loops of OpenMP on a CPU. */
 static void run_stream(memory_run *run, const memory_case *item, int waited) {
     static found_setting best, plain;
     char name[MEMORY_MAX_NAME];
@@ -247,7 +265,10 @@ static void run_case(memory_run *run, const memory_case *item, int waited) {
         run_places(run, *item, waited);
         break;
     default:
-        run_stream(run, item, waited);
+        if (strcmp(run->options->setting, "default") == 0)
+            run_default(run, item, waited);
+        else
+            run_stream(run, item, waited);
     }
 }
 
@@ -289,6 +310,7 @@ int bench_memory_command(int argc, char **argv) {
                       "download,both",
         .modes = "pipelined",
         .places = "pinned,pageable",
+        .setting = "best",
         .settings = BENCH_SETTINGS_INIT,
     };
     const cli_option options[] = {
@@ -299,6 +321,9 @@ int bench_memory_command(int argc, char **argv) {
          "size of an array, e.g. 256M; four times the largest cache by default", NULL, 1, 1e12},
         {"host", CLI_CHOICES, &given.places, "LIST", "the host's memory of copies",
          "pinned|pageable", 0, 0},
+        {"setting", CLI_CHOICE, &given.setting, "WORD",
+         "of copy to write: the best beside the default, or the default alone", "best|default", 0,
+         0},
         {"mode", CLI_CHOICES, &given.modes, "LIST", "many calls and one wait, or a wait after each",
          "pipelined|waited", 0, 0},
         BENCH_SETTINGS_OPTIONS(&given.settings),

@@ -12,6 +12,7 @@ enum {
 typedef struct memory_options {
     const char *operations;
     const char *modes;
+    const char *setting; /* "best" or "default" */
     const char *places;
     int64_t bytes; /* 0: chosen by the caches */
     bench_settings settings;

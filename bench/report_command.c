@@ -17,10 +17,6 @@
 
 static const char command_name[] = "tandem report";
 
-enum {
-    SUITE_COUNT = 9
-};
-
 typedef struct report_options {
     const char *device;
     const char *from;
@@ -30,27 +26,53 @@ typedef struct report_options {
     int quick;
 } report_options;
 
+/* Loops within the caches and beyond, for predictions. */
+#define LOOPS(size)                                                                                \
+    {                                                                                              \
+        "loops", {"bench",     "memory",  "--operation", "copy,scale,add,triad,read,write",        \
+                  "--setting", "default", "--samples",   "9",                                      \
+                  "--bytes",   size},                                                              \
+        {                                                                                          \
+            NULL                                                                                   \
+        }                                                                                          \
+    }
+
 /* In the order in which they run; what is nearest to the limits first. */
-static const report_suite suites[SUITE_COUNT] = {
-    {"memory", {"bench", "memory"}, {"bench", "memory", "--quick"}},
-    {"compute", {"bench", "compute"}, {"bench", "compute", "--quick"}},
-    {"launch", {"bench", "launch"}, {"bench", "launch", "--quick"}},
+static const report_suite suites[] = {
+    {"memory",
+     {"bench", "memory", "--samples", "15"},
+     {"bench", "memory", "--quick", "--operation",
+      "copy,triad,read,write,gather,chase,sweep,upload,download", "--host", "pinned", "--setting",
+      "default"}},
+    {"compute", {"bench", "compute", "--samples", "15"}, {"bench", "compute", "--quick"}},
+    {"launch", {"bench", "launch", "--samples", "25"}, {"bench", "launch", "--quick"}},
     {"gemm",
-     {"bench", "gemm", "--dtype", "f32,f16,bf16", "--shapes",
-      "512x512x512,1024x1024x1024,2048x2048x2048,4096x4096x4096"},
-     {"bench", "gemm", "--dtype", "f32,f16", "--shapes", "512x512x512", "--quick"}},
+     {"bench", "gemm", "--samples", "12", "--dtype", "f32,f16,bf16", "--shapes",
+      "512x512x512,1024x1024x1024,2048x2048x2048,4096x4096x4096,128x768x3072,128x3072x768"},
+     {"bench", "gemm", "--quick", "--dtype", "f32,f16", "--shapes", "512x512x512"}},
     {"gemm-quantized",
-     {"bench", "gemm", "--dtype", "u8s8,s8,w8,w4", "--layout", "nt", "--shapes",
-      "1024x1024x1024,2048x2048x2048"},
-     {"bench", "gemm", "--dtype", "u8s8,w8,w4", "--layout", "nt", "--shapes", "512x512x512",
-      "--quick"}},
+     {"bench", "gemm", "--samples", "12", "--dtype", "u8s8,s8,w8,w4", "--layout", "nt", "--shapes",
+      "512x512x512,1024x1024x1024,2048x2048x2048,128x4096x4096"},
+     {"bench", "gemm", "--quick", "--dtype", "u8s8,w8,w4", "--layout", "nt", "--shapes",
+      "512x512x512"}},
     {"gemv",
-     {"bench", "gemv", "--dtype", "f32,f16,w8,w4", "--roof", "memory"},
-     {"bench", "gemv", "--dtype", "f32,w8,w4", "--shapes", "1x4096x4096", "--roof", "memory",
-      "--quick"}},
-    {"quant", {"bench", "quant"}, {"bench", "quant", "--quick"}},
-    {"pool", {"bench", "pool"}, {"bench", "pool", "--quick"}},
-    {"outofcore", {"bench", "outofcore"}, {NULL}},
+     {"bench", "gemv", "--samples", "12", "--dtype", "f32,f16,w8,w4", "--roof", "memory",
+      "--shapes", "1x4096x4096,1x11008x4096,1x4096x11008,8x4096x4096"},
+     {"bench", "gemv", "--quick", "--dtype", "f32,w8,w4", "--roof", "memory", "--shapes",
+      "1x4096x4096"}},
+    {"quant", {"bench", "quant", "--samples", "9"}, {"bench", "quant", "--quick"}},
+    {"pool", {"bench", "pool", "--samples", "9"}, {"bench", "pool", "--quick", "--live", "1000"}},
+    {"outofcore", {"bench", "outofcore", "--samples", "5"}, {NULL}},
+    LOOPS("64K"),
+    LOOPS("256K"),
+    LOOPS("1M"),
+    LOOPS("4M"),
+    LOOPS("16M"),
+    LOOPS("64M"),
+};
+
+enum {
+    SUITE_COUNT = sizeof suites / sizeof suites[0]
 };
 
 typedef struct report_run {
@@ -243,7 +265,7 @@ int report_command(int argc, char **argv) {
     const cli_option options[] = {
         CLI_DEVICE_OPTION(&given.device),
         {"suite", CLI_CHOICES, &given.suites, "LIST", "some of the suites; all by default",
-         "memory|compute|launch|gemm|gemm-quantized|gemv|quant|pool|outofcore", 0, 0},
+         "memory|compute|launch|gemm|gemm-quantized|gemv|quant|pool|outofcore|loops", 0, 0},
         {"from", CLI_TEXT, &given.from, "FILE", "measure nothing: the page of this results file",
          NULL, 0, 0},
         {"json", CLI_TEXT, &given.json, "FILE", "the results; tandem-report.json by default", NULL,

@@ -374,6 +374,23 @@ static void memory_tells_settings_apart(void **state) {
     cJSON_Delete(root);
 }
 
+/* Without the search for a faster setting: one row and its twin, and no peer. */
+static void memory_takes_the_default_setting_alone(void **state) {
+    (void)state;
+    cJSON *const root =
+        run_json("bench memory --quick --operation triad --setting default --bytes 64K", NULL, 0);
+    const cJSON *const rows = member(root, "results");
+    assert_int_equal(cJSON_GetArraySize(rows), 2);
+    for (const cJSON *row = rows->child; row != NULL; row = row->next) {
+        const cJSON *const metrics = member(row, "metrics");
+        assert_string_equal(text(row, "case"), "triad 65536");
+        assert_string_equal(text(row, "status"), "ok");
+        assert_true(cJSON_HasObjectItem(metrics, "setting_default"));
+        assert_false(cJSON_HasObjectItem(metrics, "setting_best"));
+    }
+    cJSON_Delete(root);
+}
+
 static void memory_finds_latencies_and_caches(void **state) {
     (void)state;
     cJSON *const root = run_json("bench memory --quick --samples 2 --bytes 32K --operation "
@@ -635,6 +652,7 @@ int main(void) {
         cmocka_unit_test(onednn_multiplies_integers_or_is_seen_to_fail),
         cmocka_unit_test(memory_moves_bytes),
         cmocka_unit_test(memory_tells_settings_apart),
+        cmocka_unit_test(memory_takes_the_default_setting_alone),
         cmocka_unit_test(memory_finds_latencies_and_caches),
         cmocka_unit_test(the_cache_command_knows_the_librarys_files),
         cmocka_unit_test(peers_of_cuda_are_measured_or_say_why),
