@@ -45,12 +45,19 @@ static int own_batch(const tdm_layout *b, int64_t shape[TDM_GEMM_BATCH_RANK]) {
     return rank;
 }
 
+/* The plan whose form packed weights have: what goes before it may leave them as they are. */
+static const tdm_gemm_plan *reader_of(const tdm_gemm_plan *plan) {
+    const tdm_gemm_plan *const inner = plan->stages.inner;
+    return inner && inner->desc.packed_b ? inner : plan;
+}
+
 tdm_status tdm_packed_check(const tdm_gemm_plan *plan, const tdm_packed *packed) {
     const tdm_gemm_problem *const p = &plan->problem;
+    const char *const layout = reader_of(plan)->packed_layout;
     TDM_TRY(tdm_check_device("gemm", "packed_b", packed->device, "the plan", plan->device));
-    if (strcmp(packed->layout, plan->packed_layout) != 0)
+    if (strcmp(packed->layout, layout) != 0)
         return tdm_fail(TDM_BAD_ARGUMENT, "gemm: packed_b has layout %s but %s reads %s",
-                        packed->layout, plan->kernel->variant->name, plan->packed_layout);
+                        packed->layout, tdm_gemm_plan_variant(plan), layout);
     if (packed->k != p->k || packed->n != p->n)
         return tdm_fail(
             TDM_BAD_SHAPE, "gemm: packed_b is %lld by %lld but B of the plan is %lld by %lld",
@@ -127,8 +134,9 @@ static tdm_status fill_packed(const tdm_gemm_plan *plan, tdm_stream *stream, con
 
 /* Device bytes of all packed entries. */
 tdm_status tdm_gemm_packed_bytes(const tdm_gemm_plan *plan, int64_t *bytes) {
-    const tdm_gemm_problem *const p = &plan->problem;
-    *bytes = (int64_t)plan->pack_b.bytes;
+    const tdm_gemm_plan *const reader = reader_of(plan);
+    const tdm_gemm_problem *const p = &reader->problem;
+    *bytes = (int64_t)reader->pack_b.bytes;
     for (int i = 0; i < p->batch_rank - 1; i++)
         if (p->b.batch[i] != 0 && tdm_mul_overflows(*bytes, p->batch_shape[i], bytes))
             return tdm_fail(TDM_BAD_SHAPE,
@@ -173,18 +181,19 @@ tdm_status tdm_gemm_pack_b(const tdm_gemm_plan *plan, tdm_stream *stream, const 
     *packed = NULL;
     TDM_TRY(check_pack(plan, stream, b));
     TDM_TRY(tdm_gemm_packed_bytes(plan, &bytes));
+    const tdm_gemm_plan *const reader = reader_of(plan);
     tdm_packed *const made = tdm_host_calloc(1, sizeof *made);
     if (!made)
         return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "gemm_pack_b: no host memory");
     TDM_TRY_GOTO(tdm_buffer_create(plan->device, (size_t)bytes, &made->buffer));
-    TDM_TRY_GOTO(fill_packed(plan, stream, b, made));
+    TDM_TRY_GOTO(fill_packed(reader, stream, b, made));
     TDM_TRY_GOTO(copy_parameter(stream, b->scale, &made->scale));
     TDM_TRY_GOTO(copy_parameter(stream, b->zero_point, &made->zero_point));
     TDM_TRY_GOTO(tdm_quant_layout_dense(&plan->desc.b_quant, &made->quant));
     made->n = plan->problem.n;
     made->k = plan->problem.k;
     made->batch_rank = own_batch(&plan->desc.b, made->batch_shape);
-    memcpy(made->layout, plan->packed_layout, sizeof made->layout);
+    memcpy(made->layout, reader->packed_layout, sizeof made->layout);
     made->device = plan->device;
     tdm_device_retain(made->device);
     *packed = made;

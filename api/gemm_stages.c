@@ -80,11 +80,17 @@ static tdm_status keep_codes(const tdm_gemm_plan *plan, tdm_gemm_desc *desc) {
     return tdm_quant_layout_dense(&plan->desc.b_quant, &desc->b_quant);
 }
 
+/* Integer kernels of CPU cores read packed weights in a form of their own; the rest reads the lines. */
+static bool gives_packed(const tdm_gemm_plan *plan) {
+    return plan->desc.packed_b && tdm_gemm_becomes_integer(&plan->problem) &&
+           (plan->device->info.capabilities & TDM_CAP_CPU_CORES) != 0;
+}
+
 /* `unpacks`: a row that takes no codes is wanted. */
 static tdm_status describe_inner(const tdm_gemm_plan *plan, bool unpacks, tdm_gemm_desc *desc) {
     const tdm_gemm_problem *const p = &plan->problem;
     *desc = plan->desc;
-    desc->packed_b = 0;
+    desc->packed_b = gives_packed(plan);
     desc->quantize_a = 0;
     if (tdm_gemm_becomes_integer(p)) {
         TDM_TRY(dense_layout(&plan->desc.a, TDM_S8, p->m, p->k, &desc->a));
@@ -92,7 +98,7 @@ static tdm_status describe_inner(const tdm_gemm_plan *plan, bool unpacks, tdm_ge
         for (int i = 0; i < desc->a.rank - 1; i++)
             desc->a_quant.block[i] = 1;
         desc->transpose_a = 0;
-        return keep_codes(plan, desc);
+        return desc->packed_b ? TDM_OK : keep_codes(plan, desc);
     }
     if (p->quantize_a) {
         TDM_TRY(dense_layout(&plan->desc.a, TDM_F32, p->m, p->k, &desc->a));
@@ -126,6 +132,8 @@ static bool build_tuned(tdm_gemm_plan *plan, const tdm_gemm_desc *unpacked) {
     char text[TDM_CHOICE_TEXT];
     tdm_gemm_desc desc = *unpacked;
     tdm_choice choice;
+    if (unpacked->packed_b) // its arrangement must not depend on a row for one M
+        return false;
     const tdm_tuning_row *const row = tdm_gemm_tuned(plan, &choice);
     if (!row || choice.variant->op == plan->problem.op || tdm_forced_variant(choice.variant->op))
         return false;
@@ -311,8 +319,9 @@ tdm_status tdm_gemm_run_stages(const tdm_gemm_plan *plan, tdm_stream *stream,
     const tdm_gemm_plan *const inner = plan->stages.inner;
     const staging s = {plan, stream, args};
     tdm_gemm_args own = *args;
-    tdm_tensor b;
-    TDM_TRY(view_weights(&s, &b));
+    tdm_tensor b = {0};
+    if (!inner->desc.packed_b)
+        TDM_TRY(view_weights(&s, &b));
     if (tdm_gemm_z_count(&plan->problem) == 0)
         return TDM_OK;
     tdm_tensor a_scale = {.buffer = args->workspace,
@@ -324,8 +333,10 @@ tdm_status tdm_gemm_run_stages(const tdm_gemm_plan *plan, tdm_stream *stream,
     tdm_tensor dense = {.buffer = args->workspace,
                         .layout = inner->desc.b,
                         .offset = (int64_t)(plan->stages.b_at / sizeof(float))};
-    own.packed_b = NULL;
-    own.b = plan->stages.unpack_b ? &dense : &b;
+    if (!inner->desc.packed_b) {
+        own.packed_b = NULL;
+        own.b = plan->stages.unpack_b ? &dense : &b;
+    }
     if (plan->stages.quantize_a && plan->problem.k > 0) {
         own.a = &a;
         for (int64_t entry = 0; entry < count_entries(&plan->desc.a); entry++)

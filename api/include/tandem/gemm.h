@@ -124,7 +124,8 @@ TDM_API const char *tdm_gemm_plan_tuning(const tdm_gemm_plan *plan);
 /*
  * Pack B (layout as the plan's b) once, for any number of runs. Allocates, enqueues on the stream.
  * The object serves every plan of the same device, made with packed_b, whatever its M, its A and D:
- *   - whose kernel reads the same layout id and version (tdm_packed_layout);
+ *   - whose kernel reads the same layout id and version (tdm_packed_layout). With quantize_a and weights of s8 with one scale for
+ *     each column, CPU cores read one for up to 8 rows and another one for more;
  *   - whose B has the same K and N and the same batch: equal extents in the same order, those that
  *     are 1 or have stride 0 left out. Dimensions are not joined: weights packed from a batch of
  *     [2, 2] are refused by a plan whose B has a batch of [4], though both are four matrices; give
