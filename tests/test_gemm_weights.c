@@ -53,30 +53,39 @@ static tdm_dtype type_or_f32(const tdm_variant *row, int parameter) {
     return row && row->parameters[parameter] != 0 ? (tdm_dtype)row->parameters[parameter] : TDM_F32;
 }
 
-/* m×6 by 6×5, batched, B packed, in types that the row takes; row is forced unless it is NULL. */
+/* Tensor maps take rows of whole units of 16 bytes, and no empty D. */
+static bool takes_boxes(const tdm_variant *row) {
+    return row && row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_WGMMA;
+}
+
+/* m×6 by 6×5, or m×8 by 8×8, batched, B packed, in types that the row takes; row is forced unless it is NULL or takes
+ * no such D. */
 static tdm_gemm_desc batched_desc(const batching *batch, int64_t m, const tdm_variant *row) {
     tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
     const tdm_dtype a_type = type_or_f32(row, TDM_GEMM_P_A_TYPE);
     const tdm_dtype b_type = type_or_f32(row, TDM_GEMM_P_B_TYPE);
+    const int64_t k = takes_boxes(row) ? 8 : 6, n = takes_boxes(row) ? 8 : 5;
     int64_t a[5], d[5];
     for (int i = 0; i < batch->rank; i++) {
         a[i] = batch->a[i];
         d[i] = batch->d[i];
     }
     a[batch->rank] = d[batch->rank] = m;
-    a[batch->rank + 1] = 6;
-    d[batch->rank + 1] = 5;
-    const int64_t b[4] = {packed_batch[0], packed_batch[1], 6, 5};
+    a[batch->rank + 1] = k;
+    d[batch->rank + 1] = n;
+    const int64_t b[4] = {packed_batch[0], packed_batch[1], k, n};
     TEST_OK(tdm_layout_contiguous(a_type, batch->rank + 2, a, &desc.a));
     TEST_OK(tdm_layout_contiguous(b_type, 4, b, &desc.b));
     TEST_OK(tdm_layout_contiguous(TDM_F32, batch->rank + 2, d, &desc.d));
     desc.packed_b = 1;
-    desc.variant = row ? row->name : NULL;
+    const bool forced = row && !(takes_boxes(row) && tdm_layout_elements(&desc.d) == 0);
+    desc.variant = forced ? row->name : NULL;
     return desc;
 }
 
 static void expect_batched_product(gemm_table *t, const batching *batch) {
-    const int64_t m = t->d.layout.shape[batch->rank], n = 5, k = 6;
+    const int64_t m = t->d.layout.shape[batch->rank];
+    const int64_t k = t->b.layout.shape[2], n = t->b.layout.shape[3];
     int64_t entries = 1;
     for (int i = 0; i < batch->rank; i++)
         entries *= batch->d[i];
