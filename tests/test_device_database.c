@@ -70,8 +70,7 @@ static void bandwidths_fit_their_bus(void **state) {
 static void finds(const char *device, const char *sheet) {
     const datasheet *const found = datasheet_find(device);
     const char *const name = found == NULL ? "none" : found->name;
-    if (strcmp(name, sheet == NULL ? "none" : sheet) != 0)
-        fail_msg("'%s' gave %s", device, name);
+    assert_string_equal(name, sheet == NULL ? "none" : sheet);
 }
 
 static void names_of_drivers(void **state) {
