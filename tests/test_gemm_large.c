@@ -83,8 +83,12 @@ static void long_k_in_every_variant(void **state) {
     for (int d = 0; d < test_device_count(); d++)
         for (int i = 0; i < tdm_variant_count; i++)
             for (int t = 0; t < 3; t++) {
-                const large_row row = {9, 17, test_is_small() ? 67 : 5003, types[t], TDM_F32, 0,
-                                       0, 0};
+                /* Tensor maps take rows of whole units of 16 bytes. */
+                const int boxes = tdm_variants[i].op == TDM_OP_GEMM &&
+                                  tdm_variants[i].parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_WGMMA;
+                const int n = boxes ? 24 : 17;
+                const int k = (test_is_small() ? 67 : 5003) + (boxes ? 5 : 0);
+                const large_row row = {9, n, k, types[t], TDM_F32, 0, 0, 0};
                 if (takes(test_device_at(d), &tdm_variants[i], &row))
                     run(test_device_at(d), &row, tdm_variants[i].name, 200 + (uint64_t)t);
             }
