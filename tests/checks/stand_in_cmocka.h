@@ -33,15 +33,21 @@ static inline void stand_in_assert(int holds, const char *what, const char *file
 #define assert_in_range(x, low, high)                                                              \
     assert_true((long long)(x) >= (long long)(low) && (long long)(x) <= (long long)(high))
 
-static inline int stand_in_run(const struct CMUnitTest *tests, size_t count) {
+static inline int stand_in_run(const struct CMUnitTest *tests, size_t count, int (*setup)(void **),
+                               int (*teardown)(void **)) {
+    void *group = NULL;
+    if (setup && setup(&group) != 0)
+        return 1;
     for (size_t i = 0; i < count; i++) {
         void *state = NULL;
         tests[i].test(&state);
     }
+    if (teardown && teardown(&group) != 0)
+        return 1;
     printf("[  PASSED  ] %zu test(s).\n", count);
     return count == 0;
 }
 #define cmocka_run_group_tests(tests, setup, teardown)                                             \
-    stand_in_run(tests, sizeof(tests) / sizeof *(tests))
+    stand_in_run(tests, sizeof(tests) / sizeof *(tests), setup, teardown)
 
 #endif
