@@ -344,9 +344,8 @@ tdm_status tdm_gemm_run_stages(const tdm_gemm_plan *plan, tdm_stream *stream,
     } else if (plan->stages.quantize_a) {
         own.a = &a;
     }
-    for (int64_t entry = 0;
-         plan->stages.unpack_b && plan->problem.k > 0 && entry < count_entries(&plan->desc.b);
-         entry++)
+    const bool unpacks = plan->stages.unpack_b && !inner->desc.packed_b && plan->problem.k > 0;
+    for (int64_t entry = 0; unpacks && entry < count_entries(&plan->desc.b); entry++)
         TDM_TRY(unpack_entry(&s, &b, entry));
     return inner->stages.inner ? tdm_gemm_run_stages(inner, stream, &own)
                                : tdm_gemm_run_checked(inner, stream, &own);

@@ -147,7 +147,9 @@ int results_facts_read(const cJSON *object, const json_place *place, results_fac
     if (check_keys(object, place, error) != 0)
         return -1;
     facts->items = calloc(count_values(object) + 1, sizeof *facts->items);
-    if (facts->items != NULL && add_all(facts, object) == 0)
+    if (facts->items == NULL)
+        return json_fail(place, error, "out of memory");
+    if (add_all(facts, object) == 0)
         return 0;
     results_facts_release(facts);
     return json_fail(place, error, "out of memory");
