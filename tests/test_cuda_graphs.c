@@ -263,7 +263,7 @@ static void expect_all(tdm_stream *stream, const tdm_tensor *tensor, float value
  * graph has.
  */
 DEVICE_TEST(a_graph_may_go_while_it_runs) {
-    own_device own = own_device_open(device, 0);
+    own_device own = own_device_open_slabs(device, 0);
     atomic_bool gate = false;
     tdm_stream *other;
     tdm_graph *graph;
@@ -301,7 +301,7 @@ DEVICE_TEST(a_graph_waits_for_former_users) {
     enum {
         MOST = 256
     };
-    own_device own = own_device_open(device, 8 << 20);
+    own_device own = own_device_open_slabs(device, 8 << 20);
     atomic_bool gate = false;
     tdm_stream *other;
     tdm_graph *graph;
@@ -346,7 +346,7 @@ DEVICE_TEST(a_graph_waits_for_former_users) {
 /* ---- failures -------------------------------------------------------------------------------------- */
 
 DEVICE_TEST(failed_graphs_are_named) {
-    own_device own = own_device_open(device, 0);
+    own_device own = own_device_open_slabs(device, 0);
     tdm_graph *graph;
     tdm_tensor *const x = matrix(own.device);
     TEST_OK(tdm_fill(own.stream, x, 1));

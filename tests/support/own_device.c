@@ -1,4 +1,8 @@
 #include "tests/support/own_device.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
 #include "api/device_internal.h"
 #include "api/pool_internal.h"
 
@@ -16,6 +20,17 @@ own_device own_device_open(const test_device *like, uint64_t pool_budget) {
     const tdm_context_options options = {.struct_size = sizeof options,
                                          .pool_budget_bytes = pool_budget};
     return open_with(like, &options);
+}
+
+own_device own_device_open_slabs(const test_device *like, uint64_t pool_budget) {
+    char mode[32];
+    const char *const told = getenv("TANDEM_POOL");
+    snprintf(mode, sizeof mode, "%s", told == NULL ? "" : told);
+    unsetenv("TANDEM_POOL");
+    const own_device own = own_device_open(like, pool_budget);
+    if (told != NULL)
+        setenv("TANDEM_POOL", mode, 1);
+    return own;
 }
 
 own_device own_device_open_staging(const test_device *like, uint64_t staging_budget) {

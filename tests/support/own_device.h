@@ -15,6 +15,8 @@ typedef struct own_device {
 /* The bound is of the device's memory, or of its pinned host memory; 0: none. */
 own_device own_device_open(const test_device *like, uint64_t pool_budget);
 own_device own_device_open_staging(const test_device *like, uint64_t staging_budget);
+/* The same with slabs, whatever TANDEM_POOL says: for what only they do, giving memory on while work is under way. */
+own_device own_device_open_slabs(const test_device *like, uint64_t pool_budget);
 /* Bytes of the red zones of a block: 0 but in debug mode. */
 size_t own_device_zones(const own_device *own);
 void own_device_close(own_device *own);
