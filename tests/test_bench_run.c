@@ -589,7 +589,7 @@ static void a_report_is_a_results_file_and_a_page(void **state) {
     test_folder_path(json, "r.json");
     test_folder_path(html, "r.html");
     snprintf(arguments, sizeof arguments,
-             "report --quick --suite launch,gemm --device %s --json %s --html %s", selector(), json,
+             "report --quick --suite launch,pool --device %s --json %s --html %s", selector(), json,
              html);
     test_program_result result = test_program_run(program, arguments, NULL, PATIENCE_S);
     if (result.exit_code != 0)
@@ -601,12 +601,13 @@ static void a_report_is_a_results_file_and_a_page(void **state) {
     const cJSON *const suites = member(root, "suites");
     assert_int_equal(cJSON_GetArraySize(suites), 2);
     assert_string_equal(member(suites->child, "suite")->valuestring, "launch");
-    assert_string_equal(member(suites->child->next, "suite")->valuestring, "gemm");
+    assert_string_equal(member(suites->child->next, "suite")->valuestring, "pool");
     assert_true(cJSON_GetArraySize(member(root, "results")) >= 6);
     cJSON_Delete(root);
     free(text);
     char *const page = (char *)test_file_read(html, &size);
-    assert_non_null(strstr(page, "<h2>Matrix products</h2>"));
+    assert_non_null(strstr(page, "<h2>What a call costs</h2>"));
+    assert_non_null(strstr(page, "<h2>Allocating</h2>"));
     assert_non_null(strstr(page, "</html>"));
     /* The page of a file is the page that came with it. */
     assert_int_equal(remove(html), 0);
