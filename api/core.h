@@ -99,7 +99,8 @@ typedef struct tdm_kernel {
     tdm_bk_kernel *native;
     tdm_kernel_limits limits;
     const tdm_variant *variant;
-    atomic_uint resident; /* groups of the row's size that a unit holds, plus one; 0: not asked yet */
+    atomic_uint
+        resident; /* groups of the row's size that a unit holds, plus one; 0: not asked yet */
 } tdm_kernel;
 
 struct tdm_device {

@@ -175,7 +175,8 @@ template <typename T> class sim_handles {
 struct CUfunc_st {
     const tandem_sim_kernel *kernel;
     CUcontext context;
-    std::atomic<int> asked_for;    /* bytes of dynamic shared memory that launches were allowed; -1: the usual */
+    std::atomic<int>
+        asked_for; /* bytes of dynamic shared memory that launches were allowed; -1: the usual */
     std::atomic<int> static_bytes; /* declared, as far as runs have shown */
 };
 
