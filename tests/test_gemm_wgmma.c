@@ -107,7 +107,7 @@ static void local_memory_is_what_the_text_needs(void **state) {
                 !test_case_begin(test_device_at(d), row->name, "local memory"))
                 continue;
             const long slots = define_of(row, "-DSTAGES="), tn = define_of(row, "-DTN="),
-                       bytes = 1024 - 16 + slots * (128 + tn) * 64 * 2 + 8 * 16 * 36 * 4 +
+                       bytes = 1024 - 16 + slots * (128 + tn) * 64 * 2 + 8 * 16 * 32 * 4 +
                                2 * slots * 8;
             if (row->parameters[TDM_GEMM_P_LOCAL_BYTES] != bytes)
                 test_case_fail("p%d is %d, the text needs %ld", TDM_GEMM_P_LOCAL_BYTES,
