@@ -41,8 +41,8 @@ typedef enum tdm_range_state {
 
 /*
  * A range of a slab. Holders of a live one read memory, offset, size, requested, life, tag and
- * debug; the rest is the pool's. What finding and joining free ranges needs is in the first cache
- * line.
+ * debug; the rest is the pool's. Headers begin with a cache line, and what finding and joining free
+ * ranges needs is in it.
  */
 typedef struct tdm_block {
     atomic_int references;
@@ -50,10 +50,14 @@ typedef struct tdm_block {
     uint8_t lane;  /* of the index, while free */
     uint16_t edge_count;
     tdm_bk_memory *memory;
-    uint64_t offset;                   /* bytes into the native allocation */
-    uint64_t size;                     /* usable bytes, a multiple of the pool's unit */
-    struct tdm_block *before, *after;  /* neighbours in the slab */
-    struct tdm_block *next, *previous; /* of the index's list, while free */
+    uint64_t offset;                  /* bytes into the native allocation */
+    uint64_t size;                    /* usable bytes, a multiple of the pool's unit */
+    struct tdm_block *before, *after; /* neighbours in the slab */
+    struct tdm_block *next;           /* of the index's list, while free */
+    union {
+        struct tdm_block *previous; /* of that list */
+        void *debug;                /* of the debug hooks, while live */
+    };
 
     struct tdm_slab *slab;
     tdm_pool *pool;
@@ -71,7 +75,6 @@ typedef struct tdm_block {
             struct tdm_block *older, *newer; /* of the pending ranges */
         } queue;
     } as;
-    void *debug; /* of the debug hooks, for this life */
 } tdm_block;
 
 /*

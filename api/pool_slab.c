@@ -15,6 +15,8 @@ typedef struct tdm_header_chunk {
     tdm_block *headers; /* aligned to cache lines, within the chunk */
 } tdm_header_chunk;
 
+_Static_assert(sizeof(tdm_block) % CACHE_LINE == 0, "each header begins with a cache line");
+
 static bool add_chunk(tdm_pool *pool) {
     uint64_t count = pool->chunks ? 2 * pool->chunks->count : FIRST_CHUNK;
     if (count > LARGEST_CHUNK)
