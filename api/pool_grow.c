@@ -1,4 +1,4 @@
-/* How much native memory to take at once, and when to give it back. */
+/* How much native memory to take at once, and when to give it back: idle slabs, budgets, trims. */
 #include "api/pool_internal.h"
 
 /* Slabs for small requests are multiples of it. */
@@ -146,6 +146,50 @@ void tdm_pool_release_idle_nearby(tdm_pool *pool, uint64_t keep) {
         tdm_pool_unlock(other);
     }
 }
+
+/* ---- giving back --------------------------------------------------------------------------------- */
+
+/* Give idle slabs of all branches back while more than `keep` bytes are reserved, the frees that are pending waited for. */
+static uint64_t shrink(tdm_pool *root, uint64_t keep, bool waits) {
+    uint64_t released = 0;
+    tdm_pool_catch_up(root);
+    for (int i = 0; i < TDM_POOL_BRANCHES && tdm_pool_reserved(root) > keep; i++) {
+        tdm_pool *const branch = tdm_pool_branch(root, i);
+        if (!branch)
+            continue;
+        tdm_pool_lock(branch);
+        tdm_pool_take_back(branch);
+        if (waits)
+            tdm_pool_wait_all(branch);
+        released += tdm_pool_release_idle(branch, keep);
+        tdm_pool_unlock(branch);
+    }
+    return released;
+}
+
+void tdm_pool_set_budget(tdm_pool *pool, uint64_t bytes) {
+    const uint64_t budget = bytes ? bytes : pool->upstream.budget;
+    atomic_store(&pool->shared->group.bound, budget);
+    shrink(pool, budget, false);
+    shrink(pool, budget, true);
+}
+
+void tdm_pool_set_throttle(tdm_pool *pool, uint32_t share, uint64_t patience_ns) {
+    atomic_store(&pool->shared->patience_ns, patience_ns);
+    atomic_store(&pool->shared->throttle, share);
+}
+
+uint64_t tdm_pool_trim(tdm_pool *pool) {
+    // Nothing is just being taken then, so that what counts as leaving leaves.
+    tdm_pool_lock_all(pool);
+    const uint64_t others = tdm_pool_leaving(pool);
+    tdm_pool_unlock_all(pool);
+    const uint64_t released = others + shrink(pool, 0, true);
+    tdm_pool_await_releases(pool);
+    return released;
+}
+
+/* ---- accounts ------------------------------------------------------------------------------------ */
 
 bool tdm_memory_account_take(tdm_memory_account *account, uint64_t bytes) {
     uint64_t reserved = atomic_load(&account->reserved);

@@ -1,14 +1,15 @@
 /*
  * What the files of the pool share.
  *
- *     pool.c          allocation and its ladder, release, statistics, create and destroy
+ *     pool.c          allocation and release, create and destroy
+ *     pool_find.c     where an allocation finds its memory: free ranges, other branches, the ladder
  *     pool_branch.c   locks, branches for threads that meet, telling listeners
  *     pool_slab.c     headers, slabs, ranges: split, join, free
- *     pool_grow.c     how much native memory to take, and when to give it back
+ *     pool_grow.c     how much native memory to take, and when to give it back: budgets, trims
  *     pool_release.c  native memory on its way back
  *     pool_uses.c     uses of live blocks, edges of free ranges, waiting
  *     pool_index.c    free ranges by size
- *     pool_visit.c    walking a pool, holders, the sentence of a failure
+ *     pool_visit.c    walking a pool, holders, the sentence of a failure, statistics
  *
  * Functions named *_locked and everything that takes ranges or slabs need the pool's lock.
  *
@@ -238,11 +239,22 @@ static inline bool tdm_pool_told(const tdm_pool *pool) {
 
 /* Free the blocks that threads of other branches gave back. The pool is locked. */
 void tdm_pool_take_back(tdm_pool *pool);
-/* Sums over the branches. */
-tdm_pool_totals tdm_pool_totals_now(tdm_pool *root);
-
 /* An event of a block that lives or did until now; the caller tells it. */
 tdm_pool_event tdm_block_event(const tdm_block *block, tdm_pool_event_kind kind, uint32_t stream);
+
+/* ---- pool_find.c ------------------------------------------------------------------------------- */
+
+/* An allocation under way. */
+typedef struct tdm_pool_request {
+    tdm_pool *pool; /* the branch it asks, locked */
+    uint64_t bytes, units;
+    uint32_t stream;
+    tdm_arena arena;
+    bool slow; /* it waited, trimmed or asked for relief */
+} tdm_pool_request;
+
+/* A free range of enough bytes, of whichever branch: `pool` is it then, and is locked, as `pool` is on failure too. */
+tdm_status tdm_pool_find_memory(tdm_pool_request *request, tdm_block **range);
 
 /* ---- pool_slab.c ------------------------------------------------------------------------------- */
 
@@ -333,5 +345,7 @@ void tdm_pool_wait_all(tdm_pool *pool);
 
 /* Set the detail of a refused allocation: the numbers, the holders, and what was said before. Nothing is locked. */
 tdm_status tdm_pool_refuse(tdm_pool *root, tdm_status status, uint64_t bytes);
+/* Sums over the branches. */
+tdm_pool_totals tdm_pool_totals_now(tdm_pool *root);
 
 #endif

@@ -1,4 +1,4 @@
-/* Walking a pool: every slab and range, who holds most, and the sentence of a refused allocation. */
+/* Looking at a pool: every slab and range, who holds most, the sentence of a refused allocation, and the numbers. */
 #include <stdio.h>
 #include <string.h>
 
@@ -158,4 +158,82 @@ tdm_status tdm_pool_refuse(tdm_pool *root, tdm_status status, uint64_t bytes) {
                     (unsigned long long)budget, (unsigned long long)live,
                     (unsigned long long)(reserved - live), (unsigned long long)largest,
                     *held ? held : "nobody");
+}
+
+/* ---- statistics ---------------------------------------------------------------------------------- */
+
+static uint64_t settle_all(tdm_pool *pool) {
+    uint64_t ranges = 0, bytes = 0;
+    for (int i = 0; i < TDM_ARENAS; i++)
+        ranges += pool->counters[i].pending_ranges;
+    tdm_pool_settle(pool, ranges);
+    for (int i = 0; i < TDM_ARENAS; i++)
+        bytes += pool->counters[i].pending;
+    return bytes;
+}
+
+static void add_stats(tdm_memory_stats *sum, const tdm_memory_stats *of) {
+    sum->requested += of->requested;
+    sum->allocated += of->allocated;
+    sum->reserved += of->reserved;
+    sum->live_blocks += of->live_blocks;
+    sum->allocations += of->allocations;
+    sum->frees += of->frees;
+    sum->reuses += of->reuses;
+    sum->native_allocations += of->native_allocations;
+    sum->native_frees += of->native_frees;
+    sum->retries += of->retries;
+    sum->failures += of->failures;
+}
+
+void tdm_pool_stats(tdm_pool *pool, tdm_memory_stats *stats) {
+    tdm_pool_shared *const shared = pool->shared;
+    tdm_pool_lock_all(pool);
+    pool->upstream.poll(pool->upstream.user);
+    *stats = pool->stats;
+    stats->pending = settle_all(pool);
+    for (int i = 1; i < TDM_POOL_BRANCHES; i++) {
+        tdm_pool *const branch = tdm_pool_branch(pool, i);
+        if (!branch)
+            continue;
+        stats->pending += settle_all(branch);
+        add_stats(stats, &branch->stats);
+    }
+    if (tdm_pool_branched(pool)) {
+        stats->requested_peak = shared->levels.requested_peak;
+        stats->allocated_peak = shared->levels.allocated_peak;
+    }
+    stats->reserved_peak = atomic_load(&shared->reserved_peak);
+    stats->budget = tdm_pool_budget(pool);
+    tdm_pool_unlock_all(pool);
+}
+
+void tdm_pool_reset_peaks(tdm_pool *pool) {
+    tdm_pool_shared *const shared = pool->shared;
+    tdm_pool_lock_all(pool);
+    pool->stats.requested_peak = pool->stats.requested;
+    pool->stats.allocated_peak = pool->stats.allocated;
+    shared->levels.requested_peak = shared->levels.requested;
+    shared->levels.allocated_peak = shared->levels.allocated;
+    atomic_store(&shared->reserved_peak, tdm_pool_reserved(pool));
+    tdm_pool_unlock_all(pool);
+}
+
+tdm_pool_totals tdm_pool_totals_now(tdm_pool *root) {
+    tdm_pool_totals sum = {.operations = 0};
+    tdm_pool_lock_all(root);
+    for (int i = 0; i < TDM_POOL_BRANCHES; i++) {
+        const tdm_pool *const branch = tdm_pool_branch(root, i);
+        const tdm_pool_totals of = branch ? branch->totals : (tdm_pool_totals){.operations = 0};
+        sum.requested_bytes += of.requested_bytes;
+        sum.allocated_bytes += of.allocated_bytes;
+        sum.freed_bytes += of.freed_bytes;
+        sum.splits += of.splits;
+        sum.joins += of.joins;
+        sum.operations += of.operations;
+        sum.visited += of.visited;
+        sum.visited_max = sum.visited_max > of.visited_max ? sum.visited_max : of.visited_max;
+    }
+    tdm_pool_unlock_all(root);
+    return sum;
 }
