@@ -66,17 +66,12 @@ static int write_page(const compare_report *report, const char *path) {
     char *text = NULL;
     size_t size = 0;
     file_error error = {"out of memory"};
-    output_file *file = NULL;
     FILE *const stream = open_memstream(&text, &size);
     int status = stream == NULL ? -1 : compare_page_write(stream, report);
     if (stream != NULL && fclose(stream) != 0)
         status = -1;
     if (status == 0)
-        status = output_file_create(path, &file, &error);
-    if (status == 0 && (status = output_file_put(file, 0, text, size, &error)) != 0)
-        output_file_abandon(file);
-    else if (status == 0)
-        status = output_file_finish(file, &error);
+        status = output_file_write(path, text, size, &error);
     free(text);
     return status == 0 ? CLI_EXIT_OK : fail(error.text);
 }

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -176,4 +177,31 @@ void output_file_abandon(output_file *file) {
         return;
     unlink(file->temporary);
     destroy(file);
+}
+
+int output_file_write(const char *path, const void *bytes, size_t size, file_error *error) {
+    output_file *file = NULL;
+    if (output_file_create(path, &file, error) != 0)
+        return -1;
+    if (output_file_put(file, 0, bytes, size, error) == 0)
+        return output_file_finish(file, error);
+    output_file_abandon(file);
+    return -1;
+}
+
+int output_file_replaces(const char *path) {
+    struct stat status;
+    char folder[PATH_MAX];
+    const char *const slash = strrchr(path, '/');
+    const size_t length = slash == NULL ? 0 : (size_t)(slash - path);
+    if (lstat(path, &status) != 0 ? errno != ENOENT
+                                  : !S_ISREG(status.st_mode) || status.st_nlink != 1)
+        return 0;
+    if (length >= sizeof folder)
+        return 0;
+    snprintf(folder, sizeof folder, "%.*s%s", (int)length, path,
+             length > 0      ? ""
+             : slash == NULL ? "."
+                             : "/");
+    return access(folder, W_OK | X_OK) == 0;
 }

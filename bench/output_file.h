@@ -37,4 +37,13 @@ int output_file_finish(output_file *file, file_error *error);
 /* Remove what was written and destroy `file`. NULL is accepted. */
 void output_file_abandon(output_file *file);
 
+/* All of that with a file of these bytes. 0, or -1 with the reason and nothing left behind. */
+int output_file_write(const char *path, const void *bytes, size_t size, file_error *error);
+
+/*
+ * Whether a new file may take the place of what is at `path`: nothing or a regular file of this one name, in a folder that
+ * takes new files. A pipe, a device or a link has to be written into.
+ */
+int output_file_replaces(const char *path);
+
 #endif

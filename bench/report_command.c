@@ -1,4 +1,5 @@
 /* `tandem report`: everything the program measures of a device, as one results file and one page. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,40 +30,54 @@ typedef struct report_options {
 /* Loops within the caches and beyond, for predictions. */
 #define LOOPS(size)                                                                                \
     {                                                                                              \
-        "loops", {"bench",     "memory",  "--operation", "copy,scale,add,triad,read,write",        \
-                  "--setting", "default", "--samples",   "9",                                      \
-                  "--bytes",   size},                                                              \
+        "loops", 4, 0, {"bench",     "memory",  "--operation", "copy,scale,add,triad,read,write",  \
+                        "--setting", "default", "--samples",   "9",                                \
+                        "--bytes",   size},                                                        \
         {                                                                                          \
             NULL                                                                                   \
         }                                                                                          \
     }
 
-/* In the order in which they run; what is nearest to the limits first. */
+/*
+ * In the order in which they run; what is nearest to the limits first. The seconds are those of PoCL on two cores.
+ */
 static const report_suite suites[] = {
     {"memory",
+     114,
+     2,
      {"bench", "memory", "--samples", "15"},
      {"bench", "memory", "--quick", "--operation",
       "copy,triad,read,write,gather,chase,sweep,upload,download", "--host", "pinned", "--setting",
       "default"}},
-    {"compute", {"bench", "compute", "--samples", "15"}, {"bench", "compute", "--quick"}},
-    {"launch", {"bench", "launch", "--samples", "25"}, {"bench", "launch", "--quick"}},
+    {"compute", 20, 7, {"bench", "compute", "--samples", "15"}, {"bench", "compute", "--quick"}},
+    {"launch", 7, 2, {"bench", "launch", "--samples", "25"}, {"bench", "launch", "--quick"}},
     {"gemm",
+     67,
+     1,
      {"bench", "gemm", "--samples", "12", "--dtype", "f32,f16,bf16", "--shapes",
       "512x512x512,1024x1024x1024,2048x2048x2048,4096x4096x4096,128x768x3072,128x3072x768"},
      {"bench", "gemm", "--quick", "--dtype", "f32,f16", "--shapes", "512x512x512"}},
     {"gemm-quantized",
+     26,
+     1,
      {"bench", "gemm", "--samples", "12", "--dtype", "u8s8,s8,w8,w4", "--layout", "nt", "--shapes",
       "512x512x512,1024x1024x1024,2048x2048x2048,128x4096x4096"},
      {"bench", "gemm", "--quick", "--dtype", "u8s8,w8,w4", "--layout", "nt", "--shapes",
       "512x512x512"}},
     {"gemv",
+     29,
+     2,
      {"bench", "gemv", "--samples", "12", "--dtype", "f32,f16,w8,w4", "--roof", "memory",
       "--shapes", "1x4096x4096,1x11008x4096,1x4096x11008,8x4096x4096"},
      {"bench", "gemv", "--quick", "--dtype", "f32,w8,w4", "--roof", "memory", "--shapes",
       "1x4096x4096"}},
-    {"quant", {"bench", "quant", "--samples", "9"}, {"bench", "quant", "--quick"}},
-    {"pool", {"bench", "pool", "--samples", "9"}, {"bench", "pool", "--quick", "--live", "1000"}},
-    {"outofcore", {"bench", "outofcore", "--samples", "5"}, {NULL}},
+    {"quant", 87, 3, {"bench", "quant", "--samples", "9"}, {"bench", "quant", "--quick"}},
+    {"pool",
+     67,
+     2,
+     {"bench", "pool", "--samples", "9"},
+     {"bench", "pool", "--quick", "--live", "1000"}},
+    {"outofcore", 51, 0, {"bench", "outofcore", "--samples", "5"}, {NULL}},
     LOOPS("64K"),
     LOOPS("256K"),
     LOOPS("1M"),
@@ -80,6 +95,10 @@ typedef struct report_run {
     cJSON *root; /* the first suite's document, with the rows of all */
     cJSON *steps;
     int failures;
+    double expected_s; /* of all suites that are wanted, as their rows say */
+    double done_s;     /* the part of it that is done */
+    double taken_s;    /* what that part took */
+    const report_suite *present;
 } report_run;
 
 /* Facts that an earlier suite's environment lacks. */
@@ -138,19 +157,35 @@ static int is_wanted(const report_run *run, const report_suite *suite) {
            (run->options->suites == NULL || cli_list_has(run->options->suites, suite->name));
 }
 
+static double expected_seconds(const report_run *run, const report_suite *suite) {
+    return run->options->quick ? suite->quick_seconds : suite->seconds;
+}
+
+/* The suites done so far say how fast this machine is beside the one that the rows' seconds are of. */
+static void show_progress(void *user, double seconds) {
+    const report_run *const run = user;
+    const double expected = expected_seconds(run, run->present);
+    const double slowness = run->done_s > 0 ? run->taken_s / run->done_s : 1;
+    const double done = run->done_s + fmin(expected, seconds / slowness);
+    progress_bar(done / run->expected_s, slowness * (run->expected_s - done), run->present->name);
+}
+
+static void run_suite(report_run *run, const report_suite *suite, int device) {
+    suite_outcome outcome;
+    run->present = suite;
+    show_progress(run, 0);
+    report_suite_run(suite, device, run->options->quick, show_progress, run, &outcome);
+    run->done_s += expected_seconds(run, suite);
+    run->taken_s += outcome.seconds;
+    take_outcome(run, suite, &outcome);
+}
+
 static int run_suites(report_run *run, int device) {
-    int wanted = 0;
-    int done = 0;
     for (int i = 0; i < SUITE_COUNT; i++)
-        wanted += is_wanted(run, &suites[i]);
-    for (int i = 0; i < SUITE_COUNT; i++) {
-        suite_outcome outcome;
-        if (!is_wanted(run, &suites[i]))
-            continue;
-        progress_show(++done, wanted, "measuring: %s", suites[i].name);
-        report_suite_run(&suites[i], device, run->options->quick, &outcome);
-        take_outcome(run, &suites[i], &outcome);
-    }
+        run->expected_s += is_wanted(run, &suites[i]) ? expected_seconds(run, &suites[i]) : 0;
+    for (int i = 0; i < SUITE_COUNT; i++)
+        if (is_wanted(run, &suites[i]))
+            run_suite(run, &suites[i], device);
     progress_clear();
     if (run->root != NULL)
         return CLI_EXIT_OK;
@@ -187,23 +222,15 @@ static int write_page(const results_file *results, const char *path) {
     char *text = NULL;
     size_t length = 0;
     file_error error;
-    output_file *output = NULL;
     FILE *const page = open_memstream(&text, &length);
     if (page == NULL)
         return fail("out of memory");
     int failed = report_page_write(page, results) != 0 || ferror(page);
     failed |= fclose(page) != 0;
-    if (failed) {
-        free(text);
-        return fail("out of memory");
-    }
-    failed = output_file_create(path, &output, &error) != 0;
-    if (!failed && output_file_put(output, 0, text, length, &error) != 0) {
-        failed = 1;
-        output_file_abandon(output);
-    } else if (!failed) {
-        failed = output_file_finish(output, &error) != 0;
-    }
+    if (failed)
+        file_error_set(&error, "out of memory");
+    else
+        failed = output_file_write(path, text, length, &error) != 0;
     free(text);
     return failed ? fail(error.text) : CLI_EXIT_OK;
 }

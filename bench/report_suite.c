@@ -2,24 +2,26 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <cjson/cJSON.h>
 
-extern char **environ;
-
 enum {
     ADDED_WORDS = 6, /* the program, the device, the file, the end */
-    MAX_INDEX_TEXT = 16
+    MAX_INDEX_TEXT = 16,
+    NOT_STARTED = 127, /* as a shell says it */
+    WATCH_MILLISECONDS = 1000
 };
 
 /* What a child prints. A report of any suite has a hundredth of the bound. */
@@ -65,26 +67,52 @@ static void keep_last_line(int file, char *line, size_t size) {
     free(text);
 }
 
-/* Returns the exit code, or -1 with the reason in the message. */
-static int run_child(const char *const *words, int output, int messages, suite_outcome *outcome) {
-    posix_spawn_file_actions_t actions;
-    pid_t process = 0;
+/* Put `words` in the place of this process, which fork has just made. Nothing here but what a signal handler may call. */
+static void become(const char *const *words, int output, int messages, pid_t parent) {
+    const int nothing = open("/dev/null", O_RDONLY);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() == parent && dup2(nothing, STDIN_FILENO) >= 0 &&
+        dup2(output, STDOUT_FILENO) >= 0 && dup2(messages, STDERR_FILENO) >= 0) {
+        if (nothing > STDERR_FILENO)
+            close(nothing);
+        /* execv takes non-const pointers for historical reasons and does not write to them. */
+        execv("/proc/self/exe", (char *const *)words);
+    }
+    _exit(NOT_STARTED);
+}
+
+/* Wait for the end of a process, and call the watcher meanwhile where the system lets two things be waited for. */
+static int wait_for(pid_t process, report_watcher watcher, void *user, double start) {
     int status = 0;
-    if (posix_spawn_file_actions_init(&actions) != 0)
-        return -1;
-    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, messages, STDERR_FILENO);
-    /* posix_spawn takes non-const pointers for historical reasons and does not write to them. */
-    const int error =
-        posix_spawn(&process, "/proc/self/exe", &actions, NULL, (char *const *)words, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    if (error != 0) {
-        snprintf(outcome->message, sizeof outcome->message, "cannot start: %s", strerror(error));
-        return -1;
+    const int ending = watcher == NULL ? -1 : (int)syscall(SYS_pidfd_open, process, 0);
+    if (ending >= 0) {
+        struct pollfd end = {.fd = ending, .events = POLLIN};
+        int events = 0;
+        while ((events = poll(&end, 1, WATCH_MILLISECONDS)) == 0 || (events < 0 && errno == EINTR))
+            watcher(user, now_seconds() - start);
+        close(ending);
     }
     while (waitpid(process, &status, 0) < 0 && errno == EINTR) {
     }
+    return status;
+}
+
+/*
+ * Returns the exit code, or -1 with the reason in the message. fork, because posix_spawn cannot ask for a signal when the parent
+ * dies: no suite must go on measuring for a report that was interrupted.
+ */
+static int run_child(const char *const *words, int output, int messages, report_watcher watcher,
+                     void *user, suite_outcome *outcome) {
+    const double start = now_seconds();
+    const pid_t parent = getpid();
+    const pid_t process = fork();
+    if (process == 0)
+        become(words, output, messages, parent);
+    if (process < 0) {
+        snprintf(outcome->message, sizeof outcome->message, "cannot start: %s", strerror(errno));
+        return -1;
+    }
+    const int status = wait_for(process, watcher, user, start);
     keep_last_line(messages, outcome->message, sizeof outcome->message);
     if (WIFEXITED(status))
         return WEXITSTATUS(status);
@@ -100,7 +128,8 @@ static cJSON *parse_document(int output) {
     return document;
 }
 
-void report_suite_run(const report_suite *suite, int device, int quick, suite_outcome *outcome) {
+void report_suite_run(const report_suite *suite, int device, int quick, report_watcher watcher,
+                      void *user, suite_outcome *outcome) {
     const char *words[REPORT_MAX_WORDS + ADDED_WORDS] = {"tandem"};
     const char *const *const given = quick ? suite->quick : suite->words;
     char index[MAX_INDEX_TEXT];
@@ -118,7 +147,7 @@ void report_suite_run(const report_suite *suite, int device, int quick, suite_ou
     const int output = memfd_create("tandem-results", MFD_CLOEXEC);
     const int messages = memfd_create("tandem-messages", MFD_CLOEXEC);
     if (output >= 0 && messages >= 0) {
-        outcome->exit_code = run_child(words, output, messages, outcome);
+        outcome->exit_code = run_child(words, output, messages, watcher, user, outcome);
         outcome->document = parse_document(output);
         if (outcome->document == NULL && outcome->exit_code == 0) {
             outcome->exit_code = -1;

@@ -10,9 +10,14 @@ enum {
 
 typedef struct report_suite {
     const char *name;
+    double seconds; /* about what it takes, to guess the time that is left */
+    double quick_seconds;
     const char *words[REPORT_MAX_WORDS]; /* of the command line behind the program, up to NULL */
     const char *quick[REPORT_MAX_WORDS]; /* the same for --quick; nothing: left out there */
 } report_suite;
+
+/* Called about once a second while a suite runs, with the seconds that it has taken. */
+typedef void (*report_watcher)(void *user, double seconds);
 
 typedef struct suite_outcome {
     struct cJSON *document; /* of schema tandem-bench/1, owned; NULL when there is none */
@@ -24,9 +29,10 @@ typedef struct suite_outcome {
 
 /*
  * Run the suite on the device of this index and wait for it. What goes wrong is in the outcome, which the caller clears with
- * report_suite_release.
+ * report_suite_release. The suite ends with this process, however that ends. `watcher` may be NULL.
  */
-void report_suite_run(const report_suite *suite, int device, int quick, suite_outcome *outcome);
+void report_suite_run(const report_suite *suite, int device, int quick, report_watcher watcher,
+                      void *user, suite_outcome *outcome);
 
 void report_suite_release(suite_outcome *outcome);
 

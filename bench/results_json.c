@@ -15,6 +15,7 @@
 #include "bench/bench_statistics.h"
 #include "bench/device_database.h"
 #include "bench/environment_record.h"
+#include "bench/output_file.h"
 
 #include "build_info.h"
 
@@ -288,7 +289,7 @@ static int write_line(FILE *file, const char *text) {
     return fputs(text, file) == EOF || fputc('\n', file) == EOF ? -1 : 0;
 }
 
-static int write_file(const char *path, const char *text) {
+static int write_into(const char *path, const char *text) {
     FILE *const file = fopen(path, "w");
     if (file == NULL)
         return -1;
@@ -301,6 +302,19 @@ static int write_file(const char *path, const char *text) {
     return -1;
 }
 
+/* Whole or not at all where that can be had. The zero at the end of `text` becomes a line end. */
+static int write_file(const char *command, const char *path, char *text) {
+    file_error error;
+    if (!output_file_replaces(path))
+        return write_into(path, text) == 0 ? 0 : refuse_path(command, path, strerror(errno));
+    const size_t length = strlen(text);
+    text[length] = '\n';
+    if (output_file_write(path, text, length + 1, &error) == 0)
+        return 0;
+    fprintf(stderr, "%s: %s\n", command, error.text);
+    return -1;
+}
+
 int results_write_json(const cJSON *json, const char *command, const char *path) {
     char *const text = cJSON_Print(json);
     int result = 0;
@@ -308,8 +322,8 @@ int results_write_json(const cJSON *json, const char *command, const char *path)
         result = refuse_path(command, path, "out of memory");
     else if (strcmp(path, "-") == 0)
         write_line(stdout, text);
-    else if (write_file(path, text) != 0)
-        result = refuse_path(command, path, strerror(errno));
+    else
+        result = write_file(command, path, text);
     free(text);
     return result;
 }

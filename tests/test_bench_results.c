@@ -1,12 +1,15 @@
 /* The results file: schema tandem-bench/1, statistics, and no number that JSON does not have. */
 #include <math.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -14,19 +17,19 @@
 #include <cjson/cJSON.h>
 
 #include "bench/bench_report.h"
+#include "tests/support/test_folder.h"
 
 /* The file's text, by way of a file, as a script would get it. */
 static char *written(const results_document *document) {
     static char text[1 << 16];
-    char path[] = "/tmp/tandem-test-XXXXXX";
-    const int descriptor = mkstemp(path);
-    assert_true(descriptor >= 0);
-    assert_int_equal(results_write(document, "tandem try", path), 0);
-    const ssize_t bytes = read(descriptor, text, sizeof text - 1);
-    assert_true(bytes > 0);
-    text[bytes] = '\0';
-    close(descriptor);
-    unlink(path);
+    char path[TEST_PATH];
+    size_t size = 0;
+    assert_int_equal(results_write(document, "tandem try", test_folder_path(path, "try.json")), 0);
+    unsigned char *const bytes = test_file_read(path, &size);
+    assert_in_range(size, 1, sizeof text - 1);
+    memcpy(text, bytes, size + 1);
+    free(bytes);
+    assert_int_equal(unlink(path), 0);
     return text;
 }
 
@@ -315,6 +318,56 @@ static void an_unwritable_file_is_an_error(void **state) {
     results_destroy(document);
 }
 
+static void expect_start(const char *path, const char *start) {
+    size_t size = 0;
+    unsigned char *const bytes = test_file_read(path, &size);
+    assert_true(size >= strlen(start));
+    assert_memory_equal(bytes, start, strlen(start));
+    free(bytes);
+}
+
+/* A disk that is full while results are written must not cost those that were there. */
+static void results_are_written_whole_or_not_at_all(void **state) {
+    (void)state;
+    static const char old[] = "what was there";
+    char path[TEST_PATH];
+    struct rlimit limit;
+    results_document *const document = results_create();
+    test_folder_path(path, "results.json");
+    test_text_write(path, old, 0644);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    const struct rlimit small = {.rlim_cur = 100, .rlim_max = limit.rlim_max};
+    signal(SIGXFSZ, SIG_IGN); /* standard error may be a file */
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    const int result = results_write(document, "tandem try", path);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    assert_int_equal(result, -1);
+    expect_start(path, old);
+    assert_int_equal(test_folder_count(test_folder()), 1);
+    assert_int_equal(results_write(document, "tandem try", path), 0);
+    expect_start(path, "{");
+    assert_int_equal(test_folder_count(test_folder()), 1);
+    assert_int_equal(unlink(path), 0);
+    results_destroy(document);
+}
+
+/* A link stays one: its target is what is written. */
+static void a_link_is_written_through(void **state) {
+    (void)state;
+    char path[TEST_PATH];
+    char goal[TEST_PATH];
+    struct stat file;
+    results_document *const document = results_create();
+    assert_int_equal(symlink("goal.json", test_folder_path(path, "link.json")), 0);
+    assert_int_equal(results_write(document, "tandem try", path), 0);
+    assert_int_equal(lstat(path, &file), 0);
+    assert_true(S_ISLNK(file.st_mode));
+    expect_start(test_folder_path(goal, "goal.json"), "{");
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(unlink(goal), 0);
+    results_destroy(document);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_row_has_the_members_of_the_schema),
@@ -324,6 +377,9 @@ int main(void) {
         cmocka_unit_test(a_case_becomes_rows),
         cmocka_unit_test(rows_say_what_they_reach_of_a_roof),
         cmocka_unit_test(an_unwritable_file_is_an_error),
+        cmocka_unit_test(results_are_written_whole_or_not_at_all),
+        cmocka_unit_test(a_link_is_written_through),
     };
-    return cmocka_run_group_tests_name("bench results", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("bench results", tests, test_folder_make,
+                                       test_folder_remove_empty);
 }

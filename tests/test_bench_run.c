@@ -6,13 +6,17 @@
 #include <dirent.h>
 #include <math.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -579,7 +583,6 @@ static void the_log_of_the_worker_is_shown(void **state) {
     test_program_release(&result);
 }
 
-/* A driver opens files of its own: none of them may become the standard output that was closed. */
 static void a_report_is_a_results_file_and_a_page(void **state) {
     (void)state;
     char arguments[1024];
@@ -621,6 +624,54 @@ static void a_report_is_a_results_file_and_a_page(void **state) {
     free(again);
 }
 
+/* Whether a process has started another one. */
+static int has_child(pid_t process) {
+    char path[64];
+    char text[32] = "";
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)process, (int)process);
+    FILE *const file = fopen(path, "r");
+    assert_non_null(file);
+    const int found = fgets(text, sizeof text, file) != NULL;
+    fclose(file);
+    return found;
+}
+
+static pid_t start_report(const char *json, const char *html) {
+    const pid_t process = fork();
+    assert_true(process >= 0);
+    if (process > 0)
+        return process;
+    execl(program, program, "report", "--quick", "--suite", "compute", "--device", selector(),
+          "--json", json, "--html", html, (char *)NULL);
+    _exit(127);
+}
+
+/* Neither files nor processes: what a dead parent leaves would be adopted here. */
+static void an_interrupted_report_leaves_nothing(void **state) {
+    (void)state;
+    char json[TEST_PATH];
+    char html[TEST_PATH];
+    const struct timespec pause = {.tv_nsec = 10000000};
+    const time_t deadline = time(NULL) + PATIENCE_S;
+    int ended = 0;
+    test_folder_path(json, "r.json");
+    test_folder_path(html, "r.html");
+    assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+    const pid_t process = start_report(json, html);
+    while (!has_child(process) && time(NULL) < deadline)
+        nanosleep(&pause, NULL);
+    kill(process, SIGTERM);
+    for (pid_t each = 0; each >= 0 && time(NULL) < deadline; ended += each > 0) {
+        each = waitpid(-1, NULL, WNOHANG);
+        if (each == 0)
+            nanosleep(&pause, NULL);
+    }
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+    assert_true(ended >= 2); /* the report and its suite */
+    assert_int_equal(test_folder_count(test_folder()), 0);
+}
+
+/* A driver opens files of its own: none of them may become the standard output that was closed. */
 static void output_that_cannot_be_written_is_a_failure(void **state) {
     (void)state;
     static const char *const outputs[] = {"/dev/full", NULL};
@@ -661,6 +712,8 @@ int main(void) {
         cmocka_unit_test(a_worker_refuses_a_device_that_is_another_one),
         cmocka_unit_test(the_table_has_a_row_for_each_implementation),
         cmocka_unit_test(the_log_of_the_worker_is_shown),
+        cmocka_unit_test_setup_teardown(an_interrupted_report_leaves_nothing, test_folder_make,
+                                        test_folder_remove_empty),
         cmocka_unit_test_setup_teardown(a_report_is_a_results_file_and_a_page, test_folder_make,
                                         test_folder_remove),
         cmocka_unit_test(output_that_cannot_be_written_is_a_failure),

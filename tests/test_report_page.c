@@ -11,6 +11,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cjson/cJSON.h>
 #include <cmocka.h>
@@ -299,6 +302,17 @@ static void points_stand_where_they_belong(void **state) {
 
 static const char good_document[] = "{\"schema\":\"tandem-bench/1\",\"results\":[]}";
 
+/* A suite that does not end by itself tells its process at the descriptor of this number. */
+static const char process_variable[] = "TANDEM_TEST_DESCRIPTOR";
+
+static void stay(void) {
+    const pid_t own = getpid();
+    const char *const number = getenv(process_variable);
+    if (number != NULL &&
+        write((int)strtol(number, NULL, 10), &own, sizeof own) == (ssize_t)sizeof own)
+        sleep(60);
+}
+
 /* What this program does as a suite: argv[2] says it, argv[3 …] are the device and the file. */
 static int play_suite(int argc, char **argv) {
     const char *const role = argv[2];
@@ -307,6 +321,8 @@ static int play_suite(int argc, char **argv) {
         return 9;
     if (strcmp(role, "dies") == 0)
         raise(SIGKILL);
+    if (strcmp(role, "stays") == 0)
+        stay();
     if (strcmp(role, "fails") == 0)
         fputs("a line before\ntandem bench: this is why\n\n", stderr);
     fputs(strcmp(role, "babbles") == 0 ? "{\"schema\":" : good_document, stdout);
@@ -314,9 +330,9 @@ static int play_suite(int argc, char **argv) {
 }
 
 static suite_outcome run_role(const char *role, int quick) {
-    const report_suite suite = {"test", {"play", role}, {"play", "good"}};
+    const report_suite suite = {"test", 1, 1, {"play", role}, {"play", "good"}};
     suite_outcome outcome;
-    report_suite_run(&suite, 3, quick, &outcome);
+    report_suite_run(&suite, 3, quick, NULL, NULL, &outcome);
     return outcome;
 }
 
@@ -358,6 +374,53 @@ static void a_suite_may_die_or_babble(void **state) {
     report_suite_release(&outcome);
 }
 
+static void end_by_signal(void *user, double seconds) {
+    const int *const number = user;
+    if (seconds > 0.5)
+        raise(*number);
+}
+
+/* In a process of its own, which a signal ends while its suite runs: its own, told by the watcher, or one from outside. */
+static void run_until_ended(int number, int from_outside) {
+    static const report_suite suite = {"test", 1, 1, {"play", "stays"}, {NULL}};
+    suite_outcome outcome;
+    signal(number, SIG_DFL);
+    report_suite_run(&suite, 3, 0, from_outside ? NULL : end_by_signal, &number, &outcome);
+    _exit(1);
+}
+
+static void a_suite_ends_with_its_report(void **state) {
+    (void)state;
+    static const struct {
+        int number;
+        int from_outside;
+    } rows[] = {{SIGINT, 1}, {SIGTERM, 0}, {SIGKILL, 1}};
+    assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        int ends[2];
+        char text[16];
+        pid_t suite = 0;
+        int status = 0;
+        assert_int_equal(pipe(ends), 0);
+        snprintf(text, sizeof text, "%d", ends[1]);
+        assert_int_equal(setenv(process_variable, text, 1), 0);
+        const pid_t report = fork();
+        assert_true(report >= 0);
+        if (report == 0)
+            run_until_ended(rows[i].number, rows[i].from_outside);
+        assert_int_equal(read(ends[0], &suite, sizeof suite), sizeof suite);
+        if (rows[i].from_outside)
+            kill(report, rows[i].number);
+        assert_int_equal(waitpid(report, &status, 0), report);
+        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == rows[i].number);
+        /* The orphan is ours now. Nobody but its parent's death has told it anything. */
+        assert_int_equal(waitpid(suite, &status, 0), suite);
+        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+        close(ends[0]);
+        close(ends[1]);
+    }
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_report_becomes_a_page),
@@ -370,6 +433,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_suite_answers),
         cmocka_unit_test(a_suite_that_fails_says_why),
         cmocka_unit_test(a_suite_may_die_or_babble),
+        cmocka_unit_test(a_suite_ends_with_its_report),
     };
     if (argc > 2 && strcmp(argv[1], "play") == 0)
         return play_suite(argc, argv);
