@@ -1,8 +1,9 @@
 /*
  * Host functions in stream order, each run exactly once.
  *
- * A driver runs none in a context that has failed. What the functions own would leak, so the stream lists those that were
- * accepted and not begun, and runs them itself once it is told that the device is lost.
+ * A driver runs none in a context that has failed. What the functions own would leak, so those that were accepted and not begun
+ * are listed, and a stream runs its own itself once it is told that the device is lost. A driver that calls after that, however
+ * late, names a task by a number that is in the list no more.
  */
 #include "backend_cuda/cuda_internal.h"
 
@@ -11,17 +12,22 @@ typedef struct host_task {
     tdm_cuda_tasks *tasks;
     void (*function)(void *user);
     void *user;
-    bool begun;
+    uintptr_t number; /* none has had it before */
 } host_task;
 
 struct tdm_cuda_tasks {
-    pthread_mutex_t lock;
     pthread_cond_t change; /* of running */
-    host_task *first;      /* accepted and not begun, in order */
-    host_task *abandoned;  /* run by the stream: a driver that calls late finds out here */
+    int listed;            /* accepted and not begun */
     int running;           /* on threads of the driver */
     bool closed;           /* the stream is gone: the last to run frees this */
 };
+
+/* Of all streams, in order. The lock is that of each tdm_cuda_tasks too. */
+static struct {
+    pthread_mutex_t lock;
+    host_task *first, **end;
+    uintptr_t last_number;
+} list = {.lock = PTHREAD_MUTEX_INITIALIZER, .end = &list.first};
 
 static tdm_cuda_tasks *tasks_of(tdm_bk_stream *stream) {
     if (stream->tasks)
@@ -29,56 +35,53 @@ static tdm_cuda_tasks *tasks_of(tdm_bk_stream *stream) {
     tdm_cuda_tasks *const made = tdm_host_calloc(1, sizeof *made);
     if (!made)
         return NULL;
-    pthread_mutex_init(&made->lock, NULL);
     pthread_cond_init(&made->change, NULL);
     stream->tasks = made;
     return made;
 }
 
 static void free_tasks(tdm_cuda_tasks *tasks) {
-    while (tasks->abandoned) {
-        host_task *const task = tasks->abandoned;
-        tasks->abandoned = task->next;
-        tdm_host_free(task);
-    }
     pthread_cond_destroy(&tasks->change);
-    pthread_mutex_destroy(&tasks->lock);
     tdm_host_free(tasks);
 }
 
-static void unlink_task(tdm_cuda_tasks *tasks, const host_task *task) {
-    host_task **link = &tasks->first;
-    while (*link != task)
-        link = &(*link)->next;
-    *link = task->next;
+/* Nobody will come for it any more. */
+static bool is_done(const tdm_cuda_tasks *tasks) {
+    return tasks->closed && tasks->running == 0 && tasks->listed == 0;
 }
 
-static bool begin_task(host_task *task) {
-    tdm_cuda_tasks *const tasks = task->tasks;
-    pthread_mutex_lock(&tasks->lock);
-    const bool begins = !task->begun;
-    if (begins) {
-        task->begun = true;
-        unlink_task(tasks, task);
-        tasks->running++;
-    }
-    pthread_mutex_unlock(&tasks->lock);
-    return begins;
+/* Off the list: the task of that number, or the first of `tasks` where that is given. NULL: there is none. */
+static host_task *take_task(uintptr_t number, const tdm_cuda_tasks *tasks) {
+    host_task **link = &list.first;
+    while (*link && (tasks ? (*link)->tasks != tasks : (*link)->number != number))
+        link = &(*link)->next;
+    host_task *const task = *link;
+    if (!task)
+        return NULL;
+    *link = task->next;
+    if (!task->next)
+        list.end = link;
+    task->tasks->listed--;
+    return task;
 }
 
 /* What the driver calls. */
 static void run_task(void *user) {
-    host_task *const task = user;
-    tdm_cuda_tasks *const tasks = task->tasks;
-    if (!begin_task(task))
+    pthread_mutex_lock(&list.lock);
+    host_task *const task = take_task((uintptr_t)user, NULL);
+    tdm_cuda_tasks *const tasks = task ? task->tasks : NULL;
+    if (tasks)
+        tasks->running++;
+    pthread_mutex_unlock(&list.lock);
+    if (!tasks)
         return;
     task->function(task->user);
     tdm_host_free(task);
-    pthread_mutex_lock(&tasks->lock);
+    pthread_mutex_lock(&list.lock);
     tasks->running--;
     pthread_cond_broadcast(&tasks->change);
-    const bool last = tasks->closed && tasks->running == 0 && !tasks->first;
-    pthread_mutex_unlock(&tasks->lock);
+    const bool last = is_done(tasks);
+    pthread_mutex_unlock(&list.lock);
     if (last)
         free_tasks(tasks);
 }
@@ -86,47 +89,45 @@ static void run_task(void *user) {
 void tdm_cuda_tasks_abandon(tdm_cuda_tasks *tasks) {
     if (!tasks)
         return;
-    pthread_mutex_lock(&tasks->lock);
+    pthread_mutex_lock(&list.lock);
     while (tasks->running > 0)
-        pthread_cond_wait(&tasks->change, &tasks->lock);
-    while (tasks->first) {
-        host_task *const task = tasks->first;
-        tasks->first = task->next;
-        task->begun = true;
-        task->next = tasks->abandoned;
-        tasks->abandoned = task;
-        pthread_mutex_unlock(&tasks->lock);
+        pthread_cond_wait(&tasks->change, &list.lock);
+    for (host_task *task = take_task(0, tasks); task; task = take_task(0, tasks)) {
+        pthread_mutex_unlock(&list.lock);
         task->function(task->user);
-        pthread_mutex_lock(&tasks->lock);
+        tdm_host_free(task);
+        pthread_mutex_lock(&list.lock);
     }
-    pthread_mutex_unlock(&tasks->lock);
+    pthread_mutex_unlock(&list.lock);
 }
 
 void tdm_cuda_tasks_close(tdm_cuda_tasks *tasks) {
     if (!tasks)
         return;
-    pthread_mutex_lock(&tasks->lock);
+    pthread_mutex_lock(&list.lock);
     tasks->closed = true;
-    const bool done = tasks->running == 0 && !tasks->first;
-    pthread_mutex_unlock(&tasks->lock);
+    const bool done = is_done(tasks);
+    pthread_mutex_unlock(&list.lock);
     if (done)
         free_tasks(tasks);
 }
 
-static void append_task(tdm_cuda_tasks *tasks, host_task *task) {
-    pthread_mutex_lock(&tasks->lock);
-    host_task **link = &tasks->first;
-    while (*link)
-        link = &(*link)->next;
-    *link = task;
-    pthread_mutex_unlock(&tasks->lock);
+/* Its number, which is the task's name from now on: the driver may run it, and free it, at once. */
+static uintptr_t append_task(host_task *task) {
+    pthread_mutex_lock(&list.lock);
+    const uintptr_t number = task->number = ++list.last_number;
+    *list.end = task;
+    list.end = &task->next;
+    task->tasks->listed++;
+    pthread_mutex_unlock(&list.lock);
+    return number;
 }
 
 /* The driver refused it, so nobody runs it. */
-static void drop_task(host_task *task) {
-    pthread_mutex_lock(&task->tasks->lock);
-    unlink_task(task->tasks, task);
-    pthread_mutex_unlock(&task->tasks->lock);
+static void drop_task(uintptr_t number) {
+    pthread_mutex_lock(&list.lock);
+    host_task *const task = take_task(number, NULL);
+    pthread_mutex_unlock(&list.lock);
     tdm_host_free(task);
 }
 
@@ -137,17 +138,17 @@ tdm_status tdm_cuda_host_task(tdm_bk_stream *stream, const char *operation,
     if (!task)
         return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "%s: no host memory", operation);
     *task = (host_task){.tasks = tasks, .function = function, .user = user};
-    append_task(tasks, task); // before the driver knows of it, which may run it at once
+    const uintptr_t number = append_task(task); // before the driver knows of it
     const tdm_status status = tdm_cuda_enter(stream->device, operation);
     if (status != TDM_OK) {
-        drop_task(task);
+        drop_task(number);
         return status;
     }
     const CUresult code =
-        CUDA_CALL(stream->device->api, cuLaunchHostFunc, stream->stream, run_task, task);
+        CUDA_CALL(stream->device->api, cuLaunchHostFunc, stream->stream, run_task, (void *)number);
     tdm_cuda_leave(stream->device);
     if (code != CUDA_SUCCESS) {
-        drop_task(task);
+        drop_task(number);
         return tdm_cuda_enqueue_fail(stream, code, operation, "cuLaunchHostFunc");
     }
     tdm_cuda_stream_note(stream, operation);

@@ -126,6 +126,33 @@ DEVICE_TEST(no_task_runs_twice) {
     rig_close(&r);
 }
 
+/* It finds so too where the stream, and what is known of it, are gone. */
+DEVICE_TEST(no_task_runs_after_its_stream) {
+    atomic_bool gate = false;
+    int counter = 0;
+    note notes[3] = {{.counter = &counter}, {.counter = &counter}, {.counter = &counter}};
+    tdm_bk_stream *late;
+    tdm_bk_event *opened, *done;
+    backend_rig r = rig_open(device);
+    TEST_OK(r.api->stream_create(r.native, &late));
+    TEST_OK(r.api->host_task(r.stream, "gate", wait_for_gate, &gate));
+    TEST_OK(r.api->event_record(r.stream, false, &opened));
+    TEST_OK(r.api->stream_wait_event(late, opened));
+    for (int i = 0; i < 3; i++)
+        TEST_OK(r.api->host_task(late, "note", take_note, &notes[i]));
+    TEST_OK(r.api->event_record(late, false, &done));
+    tdm_fault_plant("cuStreamSynchronize", 1, CUDA_ERROR_ECC_UNCORRECTABLE, true);
+    r.api->stream_destroy(late);
+    tdm_fault_clear();
+    check_notes(notes, 3);
+    atomic_store(&gate, true);
+    TEST_OK(r.api->event_wait(done));
+    check_notes(notes, 3);
+    r.api->event_destroy(opened);
+    r.api->event_destroy(done);
+    rig_close(&r);
+}
+
 DEVICE_TEST(host_tasks_run_where_the_device_is_lost) {
     const long before = counted_host_live();
     own_device own = own_device_open(device, 0);
@@ -140,6 +167,7 @@ int main(void) {
         return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_task_runs_twice),
+        cmocka_unit_test(no_task_runs_after_its_stream),
         cmocka_unit_test(host_tasks_run_where_the_device_is_lost),
     };
     return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
