@@ -21,7 +21,26 @@ static code_kinds kinds_taken(const tdm_cuda_images *images, int driver) {
     return driver / 1000 == images->version / 1000 ? MACHINE_CODE : NO_CODE;
 }
 
-/* One of the list: machine code runs on its generation from its own member on, PTX on all that are not older. */
+/* A system on a chip: Orin, Thor as toolkits before and from 13.0 on number it. */
+static bool is_embedded(int architecture) {
+    static const int embedded[] = {87, 101, 110};
+    for (size_t i = 0; i < sizeof embedded / sizeof embedded[0]; i++)
+        if (architecture == embedded[i])
+            return true;
+    return false;
+}
+
+/*
+ * Machine code runs on its generation from its own member on; the "CUDA C++ Programming Guide" (Binary Compatibility) excepts
+ * systems on a chip, which run nothing but their own, and whose code nothing else runs.
+ */
+static bool code_runs(int built, int device) {
+    if (is_embedded(built) || is_embedded(device))
+        return built == device;
+    return built / 10 == device / 10;
+}
+
+/* One of the list, of machine code or of PTX, which all run that are not older. */
 static bool image_reaches(const char *image, code_kinds taken, int device, int least) {
     char *rest;
     const long built = strtol(image, &rest, 10);
@@ -30,7 +49,7 @@ static bool image_reaches(const char *image, code_kinds taken, int device, int l
     const bool ptx = strncmp(rest, "-ptx", 4) == 0;
     if (built < least || built > device || (exact && built != device))
         return false;
-    return ptx ? taken == ALL_CODE : built / 10 == device / 10;
+    return ptx ? taken == ALL_CODE : code_runs((int)built, device);
 }
 
 bool tdm_cuda_images_reach(const tdm_cuda_images *images, int driver, int device, int least) {

@@ -194,7 +194,13 @@ static void test_images_reach(void **state) {
         {"", 75, false},
         {"75;80;86;89;90;90a;75-ptx", 75, false},
         {"75;80;86;89;90;90a;75-ptx", 80, true},
-        {"75;80;86;89;90;90a;75-ptx", 87, true},
+        {"75;80;86;89;90;90a;75-ptx", 88, true},
+        {"75;80;86;89;90;90a;75-ptx", 87, false}, // Orin, PTX for 7.5
+        {"80;87;75-ptx", 87, true},
+        {"80;80-ptx", 87, true},
+        {"87", 89, false},
+        {"100;75-ptx", 101, false}, // Thor
+        {"110;75-ptx", 110, true},
         {"80;90a;75-ptx", 90, true},
         {"80;90a;75-ptx", 100, false},
         {"80;90a;75-ptx", 120, false},
@@ -246,6 +252,7 @@ static void test_images_newer_than_the_driver(void **state) {
          false},
         {"80;90a", 13000, 13000, 120, "kernels are for 80;90a, none for compute capability 12.0",
          false},
+        {"80;86;90a", 13000, 13000, 87, "none for compute capability 8.7", false},
         {"", 0, 11000, 75, NULL, false},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

@@ -17,10 +17,18 @@ template <typename T> T number(const unsigned char *at) {
     return value;
 }
 
+/* Systems on a chip run their own machine code alone. */
+bool is_embedded(int architecture) {
+    return architecture == 87 || architecture == 101 || architecture == 110;
+}
+
 /* Machine code runs on its own major version from its minor version on, text on all later ones. */
 bool fits(uint16_t kind, int built, int architecture) {
     if (kind == kind_ptx) {
         return built <= architecture;
+    }
+    if (is_embedded(built) || is_embedded(architecture)) {
+        return kind == kind_elf && built == architecture;
     }
     return kind == kind_elf && built / 10 == architecture / 10 && built <= architecture;
 }
