@@ -50,16 +50,45 @@ static bool has_whole_units(tdm_dtype dtype, int64_t elements) {
     return elements % tdm_dtype_info(dtype)->elements_per_unit == 0;
 }
 
-/* On CPU cores the driver copies with one of them (PoCL: 18 GB/s against the kernel's 30 on two).
+/* On CPU cores the driver copies with one of them, through the caches (PoCL: 18 GB/s against the kernel's 43 on two).
  * Below a megabyte a launch costs more than it saves. */
 enum {
-    KERNEL_COPY_BYTES = 1 << 20
+    KERNEL_COPY_BYTES = 1 << 20,
+    WORD_BYTES = 4
 };
 
-static bool driver_copies(const tdm_device *device, const tdm_loop *loop, size_t bytes,
-                          int unit_bytes) {
-    const bool cores = (device->info.capabilities & TDM_CAP_CPU_CORES) != 0;
-    return is_one_run(loop) && (!cores || unit_bytes < 4 || bytes < KERNEL_COPY_BYTES);
+static bool driver_copies(const tdm_device *device, size_t bytes) {
+    return (device->info.capabilities & TDM_CAP_CPU_CORES) == 0 || bytes < KERNEL_COPY_BYTES;
+}
+
+/* A run of bytes in elements of `unit_bytes`, both sides at a multiple of it. */
+static tdm_status copy_by_kernel(tdm_stream *stream, const tdm_tensor *target,
+                                 const tdm_tensor *source, const tdm_loop *loop, int unit_bytes) {
+    tdm_kernel *kernel;
+    TDM_TRY(tdm_loop_kernel(stream, TDM_OP_COPY, "copy", unit_bytes, loop, &kernel));
+    const tdm_arg buffers[] = {
+        tdm_arg_block(source->buffer->block, (int64_t)byte_offset(source), unit_bytes),
+        tdm_arg_block(target->buffer->block, (int64_t)byte_offset(target), unit_bytes)};
+    const double bytes = (double)(loop->rows * loop->inner) * unit_bytes;
+    const tdm_arg streams = tdm_arg_s32(tdm_exceeds_caches(stream->device, 2 * bytes));
+    return tdm_loop_enqueue(stream, "copy", kernel, loop, buffers, 2, &streams);
+}
+
+/* One run on both sides: by the driver, or where a kernel is faster in words at least, but for a forced row. */
+static tdm_status copy_run(tdm_stream *stream, const tdm_tensor *target, const tdm_tensor *source,
+                           size_t bytes, int unit_bytes) {
+    const uint64_t to = byte_offset(target), from = byte_offset(source);
+    const int word =
+        unit_bytes < WORD_BYTES && !tdm_forced_variant(TDM_OP_COPY) ? WORD_BYTES : unit_bytes;
+    if (driver_copies(stream->device, bytes) || (to | from | bytes) % (uint64_t)word != 0)
+        return tdm_enqueue_copy(stream, "copy", target->buffer->block, to, source->buffer->block,
+                                from, bytes);
+    tdm_dim_list words = {.operands = 2};
+    tdm_loop loop;
+    tdm_dim_list_add(&words, (int64_t)(bytes / (size_t)word),
+                     (const int64_t[TDM_LOOP_OPERANDS]){1, 1});
+    tdm_loop_of_list(&loop, &words);
+    return copy_by_kernel(stream, target, source, &loop, word);
 }
 
 tdm_status tdm_copy(tdm_stream *stream, tdm_tensor *target, const tdm_tensor *source) {
@@ -74,15 +103,11 @@ tdm_status tdm_copy(tdm_stream *stream, tdm_tensor *target, const tdm_tensor *so
     size_t bytes;
     const int unit_bytes = tdm_dtype_info(dtype)->unit_bytes;
     TDM_TRY(tdm_dtype_bytes(dtype, elements, &bytes));
-    if (has_whole_units(dtype, elements) && driver_copies(stream->device, &loop, bytes, unit_bytes))
-        return tdm_enqueue_copy(stream, "copy", target->buffer->block, byte_offset(target),
-                                source->buffer->block, byte_offset(source), bytes);
+    if (has_whole_units(dtype, elements) && is_one_run(&loop))
+        return copy_run(stream, target, source, bytes, unit_bytes);
     if (is_packed(dtype))
         return tdm_convert_elements(stream, "copy", target, source);
-    tdm_kernel *kernel;
-    TDM_TRY(tdm_loop_kernel(stream, TDM_OP_COPY, "copy", unit_bytes, &loop, &kernel));
-    const tdm_arg buffers[] = {tdm_arg_tensor(source), tdm_arg_tensor(target)};
-    return tdm_loop_enqueue(stream, "copy", kernel, &loop, buffers, 2, NULL);
+    return copy_by_kernel(stream, target, source, &loop, unit_bytes);
 }
 
 tdm_status tdm_fill(tdm_stream *stream, tdm_tensor *target, double value) {

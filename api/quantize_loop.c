@@ -235,6 +235,5 @@ static double bytes_of(const tdm_tensor *tensor) {
 }
 
 int tdm_quant_streams(const tdm_tensor *target, const tdm_tensor *source) {
-    const double cache = (double)target->buffer->device->info.cache_bytes;
-    return cache > 0 && bytes_of(target) + bytes_of(source) > cache;
+    return tdm_exceeds_caches(target->buffer->device, bytes_of(target) + bytes_of(source));
 }

@@ -223,6 +223,10 @@ uint32_t tdm_group_size(const tdm_device *device, const tdm_kernel *kernel, uint
     return size;
 }
 
+bool tdm_exceeds_caches(const tdm_device *device, double bytes) {
+    return device->info.cache_bytes > 0 && bytes > (double)device->info.cache_bytes;
+}
+
 static void grid_clear(tdm_launch *launch) {
     for (int i = 0; i < 3; i++) {
         launch->groups[i] = 1;

@@ -107,6 +107,10 @@ int64_t tdm_worker_count(const tdm_device *device, int64_t work, int64_t grain);
 void tdm_grid_items(const tdm_device *device, const tdm_kernel *kernel, int64_t items,
                     uint32_t widest, tdm_launch *launch);
 
+/* Whether operands of so many bytes together do not fit into the device's caches, where it tells their size: what is
+ * written should go past them then. */
+bool tdm_exceeds_caches(const tdm_device *device, double bytes);
+
 /* Largest power of two that both the device and the kernel allow as a group's size, at most
  * `widest`. */
 uint32_t tdm_group_size(const tdm_device *device, const tdm_kernel *kernel, uint32_t widest);

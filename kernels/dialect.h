@@ -77,6 +77,8 @@
  *               tdm_address(p) the address as a number
  *               TDM_LANE(N, x, l) element l of an f32xN or s32xN, N 1 or 4; l is a number as written in the text
  *               TDM_COPYV(N, to, i, from, j) moves N elements of one storage type, bits unchanged
+ *               TDM_STREAM_COPYV(N, to, i, from, j) the same past the caches, to + i a multiple of its size; not defined where
+ *               a device has no such stores for all types
  *               TDM_LOADV_GLOBAL, TDM_STOREV_GLOBAL, TDM_INT_LOADV_GLOBAL, TDM_INT_STOREV_GLOBAL: as without _GLOBAL, where p is
  *               known to be global: one access where the address allows, and the device does not find that out by itself
  * Copies        tdm_async_copy_16(to, from, bytes_valid) 16 bytes from global to local memory, both aligned to 16, of which

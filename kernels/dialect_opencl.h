@@ -180,7 +180,8 @@ TDM_DEVICE int4 TDM_OPENCL_DOT4_4_(int a, int4 b, int4 c) {
     TDM_OPENCL_WIDE_TYPE_(N, int, 4)                                                               \
     TDM_OPENCL_WIDE_TYPE_(N, ushort, 2)                                                            \
     TDM_OPENCL_WIDE_TYPE_(N, char, 1)                                                              \
-    TDM_OPENCL_WIDE_TYPE_(N, uchar, 1)
+    TDM_OPENCL_WIDE_TYPE_(N, uchar, 1)                                                             \
+    TDM_OPENCL_WIDE_TYPE_(N, long, 8)
 TDM_OPENCL_WIDE_TYPE_(2, uchar, 1)
 TDM_OPENCL_WIDE_TYPES_(4)
 TDM_OPENCL_WIDE_TYPES_(8)
@@ -221,6 +222,26 @@ TDM_OPENCL_KEPT_(uchar16)
 #else
 #define tdm_stream_end() ((void)0)
 #endif
+#define TDM_OPENCL_STREAMED_(N, ELEMENT)                                                           \
+    static inline void __attribute__((overloadable, always_inline))                                \
+    tdm_opencl_stream_##N(ELEMENT##N x, __global ELEMENT *p) {                                     \
+        __builtin_nontemporal_store(x, (__global ELEMENT##N *)p);                                  \
+    }
+#define TDM_OPENCL_STREAMED_TYPES_(N)                                                              \
+    TDM_OPENCL_STREAMED_(N, int)                                                                   \
+    TDM_OPENCL_STREAMED_(N, ushort)                                                                \
+    TDM_OPENCL_STREAMED_(N, uchar)                                                                 \
+    TDM_OPENCL_STREAMED_(N, long)
+TDM_OPENCL_STREAMED_TYPES_(4)
+TDM_OPENCL_STREAMED_TYPES_(8)
+TDM_OPENCL_STREAMED_TYPES_(16)
+#define TDM_STREAM_COPYV(N, to, i, from, j) TDM_CAT2(tdm_stream_copy_, N)(to, i, from, j)
+#define tdm_stream_copy_4(to, i, from, j)                                                          \
+    tdm_opencl_stream_4(tdm_opencl_load_4((from) + (j)), (to) + (i))
+#define tdm_stream_copy_8(to, i, from, j)                                                          \
+    tdm_opencl_stream_8(tdm_opencl_load_8((from) + (j)), (to) + (i))
+#define tdm_stream_copy_16(to, i, from, j)                                                         \
+    tdm_opencl_stream_16(tdm_opencl_load_16((from) + (j)), (to) + (i))
 #else
 #define TDM_STREAMV(N, x, p, i) TDM_STOREV(N, f32, x, p, i)
 #define tdm_stream_end() ((void)0)

@@ -147,12 +147,13 @@ DEVICE_TEST(a_repeated_source_is_spread_out) {
     test_array_destroy(&target);
 }
 
-/* Long enough to be split among cores, and ragged. */
-DEVICE_TEST(a_large_dense_copy) {
+/* Long enough to be split among cores, and ragged; of any size in words, from any element on, in the caches and past them. */
+static void copy_large(const test_device *device, tdm_dtype dtype, test_placement from,
+                       int64_t bytes) {
     test_array source, target;
-    const int64_t count = test_is_small() ? 1003 : (1 << 18) + 1003;
-    test_array_create(&source, device, TDM_F32, 1, DIMS(count), TEST_OFFSET);
-    test_array_create(&target, device, TDM_F32, 1, DIMS(count), TEST_DENSE);
+    const int64_t count = bytes / tdm_dtype_info(dtype)->unit_bytes;
+    test_array_create(&source, device, dtype, 1, DIMS(count), from);
+    test_array_create(&target, device, dtype, 1, DIMS(count), TEST_DENSE);
     test_array_fill(&source, TEST_DATA_ANY_BITS, 3);
     test_array_send(&target);
     TEST_OK(tdm_copy(device->stream, target.tensor, source.tensor));
@@ -160,6 +161,17 @@ DEVICE_TEST(a_large_dense_copy) {
     expect_same_bits(&target, &source);
     test_array_destroy(&source);
     test_array_destroy(&target);
+}
+
+DEVICE_TEST(large_dense_copies) {
+    static const tdm_dtype dtypes[] = {TDM_U8, TDM_F16, TDM_F32, TDM_S64};
+    const int64_t bytes = test_is_small() ? 4012 : (1 << 20) + 4008;
+    for (int i = 0; i < 8; i++) {
+        device->device->info.cache_bytes = i < 4 ? device->info.cache_bytes : 1;
+        copy_large(device, dtypes[i % 4], TEST_DENSE, bytes);
+        copy_large(device, dtypes[i % 4], TEST_OFFSET, bytes - 3);
+    }
+    device->device->info.cache_bytes = device->info.cache_bytes;
 }
 
 DEVICE_TEST(equal_views_are_left_alone) {
@@ -438,7 +450,7 @@ int main(void) {
         cmocka_unit_test(every_copy),
         cmocka_unit_test(every_fill),
         cmocka_unit_test(a_repeated_source_is_spread_out),
-        cmocka_unit_test(a_large_dense_copy),
+        cmocka_unit_test(large_dense_copies),
         cmocka_unit_test(equal_views_are_left_alone),
         cmocka_unit_test(host_copies),
         cmocka_unit_test(host_copies_that_fail_wait_first),
