@@ -15,12 +15,12 @@ CUresult begin(CUstream handle, std::shared_ptr<CUstream_st> *stream) {
 
 /* One side of a copy of rows. */
 struct side {
-    bool device;
+    bool owned; /* by an allocation: memory of the device, and pinned memory */
     char *first;
     size_t pitch;
     bool live(size_t bytes, size_t rows) const {
         const size_t all = (rows - 1) * pitch + bytes;
-        return !device ||
+        return !owned ||
                sim_memory_holds(static_cast<CUdeviceptr>(reinterpret_cast<uintptr_t>(first)), all);
     }
 };
@@ -29,7 +29,7 @@ using bytes_taken = std::shared_ptr<std::vector<char>>;
 
 /* Take what a copy reads of pageable memory, unless a graph will read it each time it is launched. */
 bytes_taken take_pageable(CUstream stream, side *from, size_t bytes, size_t rows) {
-    if (from->device || sim_memory_holds(reinterpret_cast<uintptr_t>(from->first), 1)) {
+    if (from->owned) {
         return nullptr;
     }
     {
@@ -46,6 +46,11 @@ bytes_taken take_pageable(CUstream stream, side *from, size_t bytes, size_t rows
     return taken;
 }
 
+CUresult freed(const char *what) {
+    sim_log("%s: its memory was freed before it was done", what);
+    return CUDA_ERROR_ILLEGAL_ADDRESS;
+}
+
 CUresult enqueue_rows(const std::shared_ptr<CUstream_st> &stream, const char *what, side to,
                       side from, size_t bytes, size_t rows) {
     if (!to.live(bytes, rows) || !from.live(bytes, rows) || to.first == nullptr ||
@@ -59,13 +64,14 @@ CUresult enqueue_rows(const std::shared_ptr<CUstream_st> &stream, const char *wh
                        {[=](sim_worker &) -> CUresult {
                             (void)taken; // lives as long as the command
                             if (!to.live(bytes, rows) || !from.live(bytes, rows)) {
-                                sim_log("%s: its memory was freed before it ran", what);
-                                return CUDA_ERROR_ILLEGAL_ADDRESS;
+                                return freed(what);
                             }
                             for (size_t r = 0; r < rows; r++) {
                                 memcpy(to.first + r * to.pitch, from.first + r * from.pitch, bytes);
                             }
-                            return CUDA_SUCCESS;
+                            return to.live(bytes, rows) && from.live(bytes, rows)
+                                       ? static_cast<CUresult>(CUDA_SUCCESS)
+                                       : freed(what);
                         },
                         false});
 }
@@ -75,7 +81,8 @@ side device_side(CUdeviceptr address) {
 }
 
 side host_side(const void *host) {
-    return side{false, static_cast<char *>(const_cast<void *>(host)), 0};
+    return side{sim_memory_holds(reinterpret_cast<uintptr_t>(host), 1),
+                static_cast<char *>(const_cast<void *>(host)), 0};
 }
 
 CUresult copy(const char *what, side to, side from, size_t bytes, CUstream handle) {
@@ -106,9 +113,7 @@ CUresult fill(const char *what, CUdeviceptr target, size_t pitch, T value, size_
     }
     return sim_enqueue(stream.get(), {[=](sim_worker &) -> CUresult {
                                           if (!sim_memory_holds(target, all)) {
-                                              sim_log("%s: its memory was freed before it ran",
-                                                      what);
-                                              return CUDA_ERROR_ILLEGAL_ADDRESS;
+                                              return freed(what);
                                           }
                                           char *row = static_cast<char *>(pointer(target));
                                           for (size_t r = 0; r < height; r++, row += pitch) {
@@ -116,7 +121,9 @@ CUresult fill(const char *what, CUdeviceptr target, size_t pitch, T value, size_
                                                   memcpy(row + i * sizeof(T), &value, sizeof(T));
                                               }
                                           }
-                                          return CUDA_SUCCESS;
+                                          return sim_memory_holds(target, all)
+                                                     ? static_cast<CUresult>(CUDA_SUCCESS)
+                                                     : freed(what);
                                       },
                                       false});
 }

@@ -299,7 +299,9 @@ CUresult execute(const prepared_launch &prepared, sim_worker &worker) {
         sim_log("%s", worker.message().c_str());
         return code_of(outcome);
     }
-    return each_pointer(prepared, "was written behind its end", sim_memory_unharmed)
+    return each_pointer(prepared, "was freed while it ran",
+                        [](CUdeviceptr at) { return sim_memory_holds(at, 1); }) &&
+                   each_pointer(prepared, "was written behind its end", sim_memory_unharmed)
                ? CUDA_SUCCESS
                : CUDA_ERROR_ILLEGAL_ADDRESS;
 }

@@ -76,6 +76,23 @@ bool fence_stands(CUdeviceptr base, size_t bytes) {
     return memcmp(static_cast<char *>(pointer(base)) + bytes, wanted, SIM_FENCE_BYTES) == 0;
 }
 
+/* Off the map: from here on the address is of nothing. */
+bool take(CUdeviceptr address, bool host, sim_allocation *taken) {
+    memory_map &map = memory();
+    const std::lock_guard<std::mutex> held(map.lock);
+    const auto at = map.allocations.find(address);
+    if (at == map.allocations.end() || at->second.host != host) {
+        return false;
+    }
+    *taken = at->second;
+    map.allocations.erase(at);
+    return true;
+}
+
+/*
+ * A driver frees when all work of the context is done, and the caller waits for that: one that holds up the work itself never
+ * returns. Work that uses the memory would be right by that wait alone, which no document promises, so it fails here.
+ */
 CUresult release(CUdeviceptr address, bool host) {
     CUcontext context = nullptr;
     CUresult state = sim_context(&context);
@@ -83,21 +100,20 @@ CUresult release(CUdeviceptr address, bool host) {
     if (state != CUDA_SUCCESS) {
         return state;
     }
-    memory_map &map = memory();
-    const std::lock_guard<std::mutex> held(map.lock);
-    const auto at = map.allocations.find(address);
-    if (at == map.allocations.end() || at->second.host != host) {
+    sim_allocation taken;
+    if (!take(address, host, &taken)) {
         return CUDA_ERROR_INVALID_VALUE;
     }
-    if (!fence_stands(address, at->second.bytes)) {
-        sim_log("something wrote behind the end of an allocation of %zu bytes", at->second.bytes);
-        state = CUDA_ERROR_ILLEGAL_ADDRESS;
-        context->error = state;
+    sim_streams_drain_all(context);
+    if (!fence_stands(address, taken.bytes)) {
+        sim_log("something wrote behind the end of an allocation of %zu bytes", taken.bytes);
+        context->error = CUDA_ERROR_ILLEGAL_ADDRESS;
     }
-    map.used[context->device] -= host ? 0 : at->second.bytes;
-    map.allocations.erase(at);
+    memory_map &map = memory();
+    const std::lock_guard<std::mutex> held(map.lock);
+    map.used[context->device] -= host ? 0 : taken.bytes;
     free(pointer(address));
-    return state;
+    return context->error.load();
 }
 
 } // namespace

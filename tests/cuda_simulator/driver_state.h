@@ -130,6 +130,8 @@ CUresult sim_enqueue(CUstream stream, sim_command command);
 /* The stream of a handle: NULL stands for the context's own. */
 CUresult sim_stream_of(CUstream handle, CUcontext context, std::shared_ptr<CUstream_st> *stream);
 CUresult sim_stream_open(CUcontext context, unsigned flags, CUstream *stream);
+/* Wait for all work of a context, of streams that were destroyed too. */
+void sim_streams_drain_all(CUcontext context);
 void sim_streams_release_all(CUcontext context);
 
 /* ---- handles ---- */
@@ -191,6 +193,7 @@ struct CUmod_st {
 /* Never destroyed: threads of streams may still run when the process ends. */
 struct sim_objects {
     sim_handles<CUstream_st> streams;
+    sim_handles<CUstream_st> leaving; /* destroyed, with work that is still done */
     sim_handles<CUevent_st> events;
     sim_handles<CUmod_st> modules;
     sim_handles<CUfunc_st> functions;

@@ -11,6 +11,7 @@ static void work(std::shared_ptr<CUstream_st> stream) {
             stream->more.wait(held);
         }
         if (stream->queue.empty()) {
+            sim_get().leaving.take(stream.get());
             return;
         }
         sim_command command = std::move(stream->queue.front());
@@ -59,10 +60,20 @@ static void drain(CUstream_st *stream) {
     }
 }
 
+void sim_streams_drain_all(CUcontext context) {
+    for (sim_handles<CUstream_st> *const streams : {&sim_get().streams, &sim_get().leaving}) {
+        for (const std::shared_ptr<CUstream_st> &stream : streams->all()) {
+            if (stream->context == context) {
+                drain(stream.get());
+            }
+        }
+    }
+}
+
 void sim_streams_release_all(CUcontext context) {
+    sim_streams_drain_all(context);
     for (const std::shared_ptr<CUstream_st> &stream : sim_get().streams.all()) {
         if (stream->context == context) {
-            drain(stream.get());
             close_stream(stream.get());
             sim_get().streams.take(stream.get());
         }
@@ -131,6 +142,7 @@ CUresult cuStreamDestroy_v2(CUstream handle) {
         sim_log("a stream was destroyed that is not one, or for the second time");
         return CUDA_ERROR_INVALID_HANDLE;
     }
+    sim_get().leaving.add(stream);
     close_stream(stream.get());
     return state;
 }

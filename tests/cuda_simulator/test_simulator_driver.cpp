@@ -77,9 +77,19 @@ static void read_words(int *data, long first) {
 }
 TANDEM_SIM_REGISTER(read_words, "read_words", 0, 0, 0, 0);
 
+static std::atomic<bool> spinning, released;
+static void spin(int *data) {
+    spinning = true;
+    while (!released.load()) {
+        std::this_thread::yield();
+    }
+    (void)data;
+}
+TANDEM_SIM_REGISTER(spin, "spin", 0, 0, 0, 0);
+
 static const char stand_in[] =
     "TDM-STAND-IN\nadd\nadd_in_pairs\nonly_on_10\nhang\ntake_blob\nuse_dynamic\n"
-    "declare_a_kilobyte\nread_words\nof_no_text\n";
+    "declare_a_kilobyte\nread_words\nspin\nof_no_text\n";
 
 /* ---- a device for each test ---- */
 
@@ -133,6 +143,13 @@ struct gate {
         while (!static_cast<gate *>(user)->open.load()) {
             std::this_thread::yield();
         }
+    }
+    /* While the caller waits for what the gate holds up. */
+    std::thread open_soon() {
+        return std::thread([this] {
+            std::this_thread::sleep_for(std::chrono::milliseconds(20));
+            open = true;
+        });
     }
 };
 
@@ -262,8 +279,9 @@ static void wrong_pointers_lose_the_device(void **) {
         OK(cuMemAlloc_v2(&fresh, 16));
         OK(cuLaunchHostFunc(r.stream, gate::wait, &g));
         OK(r.launch("add", 1, 1, 0, fresh, 1L, 1));
-        OK(cuMemFree_v2(fresh));
-        g.open = true;
+        std::thread opener = g.open_soon();
+        assert_int_equal(cuMemFree_v2(fresh), CUDA_ERROR_ILLEGAL_ADDRESS);
+        opener.join();
         assert_int_equal(cuStreamSynchronize(r.stream), CUDA_ERROR_ILLEGAL_ADDRESS);
     }
     const rig r; /* a new context is well */
@@ -450,6 +468,21 @@ static void images_must_fit(void **) {
                      CUDA_ERROR_INVALID_IMAGE);
 }
 
+/* What runs on Orin: its own machine code, or what the driver makes of PTX. */
+static void systems_on_chips_run_their_own_code(void **) {
+    const int ptx = 1, elf = 2;
+    const auto runs = [](const std::vector<int> &parts, int architecture) {
+        sim_image image;
+        bool is_image = false;
+        return sim_image_read(fat(parts).data(), architecture, &image, &is_image).empty();
+    };
+    assert_false(runs({elf, 80, elf, 86}, 87));
+    assert_true(runs({elf, 80, elf, 87}, 87));
+    assert_true(runs({elf, 80, ptx, 75}, 87));
+    assert_false(runs({elf, 87}, 89));
+    assert_true(runs({elf, 86}, 89));
+}
+
 /* No image of the library is for a device before compute capability 7.5, so no stand-in is either. */
 static void stand_ins_are_for_devices_of_images(void **) {
     sim_image image;
@@ -492,6 +525,56 @@ static void pinned_memory_is_known(void **) {
     assert_int_equal(cuMemFree_v2(same), CUDA_ERROR_INVALID_VALUE);
     OK(cuMemFreeHost(host));
     assert_int_equal(cuMemFreeHost(host), CUDA_ERROR_INVALID_VALUE);
+}
+
+/* Of streams that were destroyed too; what is freed need not be what they use. */
+static void freeing_waits_for_all_work(void **) {
+    const rig r;
+    for (const bool pinned : {false, true}) {
+        gate g;
+        CUstream other = nullptr;
+        CUdeviceptr fresh = 0;
+        void *host = nullptr;
+        OK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
+        OK(cuMemAlloc_v2(&fresh, 16));
+        OK(cuMemHostAlloc(&host, 16, CU_MEMHOSTALLOC_PORTABLE));
+        OK(cuLaunchHostFunc(other, gate::wait, &g));
+        OK(cuStreamDestroy_v2(other));
+        std::thread opener = g.open_soon();
+        OK(pinned ? cuMemFreeHost(host) : cuMemFree_v2(fresh));
+        assert_true(g.open);
+        opener.join();
+        OK(pinned ? cuMemFree_v2(fresh) : cuMemFreeHost(host));
+    }
+}
+
+static void pinned_memory_in_use_may_not_be_freed(void **) {
+    const rig r;
+    gate g;
+    void *host = nullptr;
+    OK(cuMemHostAlloc(&host, 16, CU_MEMHOSTALLOC_PORTABLE));
+    OK(cuLaunchHostFunc(r.stream, gate::wait, &g));
+    OK(cuMemcpyDtoHAsync_v2(host, r.data, 16, r.stream));
+    std::thread opener = g.open_soon();
+    assert_int_equal(cuMemFreeHost(host), CUDA_ERROR_ILLEGAL_ADDRESS);
+    opener.join();
+}
+
+static void memory_of_a_running_kernel_may_not_be_freed(void **) {
+    const rig r;
+    CUdeviceptr fresh = 0;
+    spinning = released = false;
+    OK(cuMemAlloc_v2(&fresh, 16));
+    OK(r.launch("spin", 1, 1, 0, fresh));
+    while (!spinning) {
+        std::this_thread::yield();
+    }
+    std::thread releaser([] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        released = true;
+    });
+    assert_int_equal(cuMemFree_v2(fresh), CUDA_ERROR_ILLEGAL_ADDRESS);
+    releaser.join();
 }
 
 static CUresult inside;
@@ -585,9 +668,13 @@ int main() {
         cmocka_unit_test(only_living_contexts_are_entered),
         cmocka_unit_test(entries_are_found_where_they_fit),
         cmocka_unit_test(images_must_fit),
+        cmocka_unit_test(systems_on_chips_run_their_own_code),
         cmocka_unit_test(stand_ins_are_for_devices_of_images),
         cmocka_unit_test(memory_runs_out),
         cmocka_unit_test(pinned_memory_is_known),
+        cmocka_unit_test(freeing_waits_for_all_work),
+        cmocka_unit_test(pinned_memory_in_use_may_not_be_freed),
+        cmocka_unit_test(memory_of_a_running_kernel_may_not_be_freed),
         cmocka_unit_test(host_functions_may_not_call),
         cmocka_unit_test(graphs_are_replayed),
         cmocka_unit_test(captures_forbid_what_waits),
