@@ -28,9 +28,7 @@ tdm_pool_event tdm_block_event(const tdm_block *block, tdm_pool_event_kind kind,
 static void tell_in_slab(tdm_pool *pool, tdm_pool_event *event, const tdm_slab *slab) {
     event->slab_bytes = slab->bytes;
     event->slab_live = slab->live_bytes;
-    event->pending = 0;
-    for (int i = 0; i < TDM_ARENAS; i++)
-        event->pending += pool->counters[i].pending;
+    event->pending = tdm_pool_pending(pool);
     tdm_pool_tell_event(pool, event);
 }
 
@@ -59,6 +57,12 @@ static void begin_life(tdm_pool *pool, tdm_block *block, uint64_t requested) {
     block->debug = NULL;
 }
 
+static void raise(int64_t *level, int64_t *peak, uint64_t bytes) {
+    *level += (int64_t)bytes;
+    if (*level > *peak)
+        *peak = *level;
+}
+
 static void count_in(tdm_pool *pool, const tdm_block *block) {
     tdm_memory_stats *const stats = &pool->stats;
     tdm_arena_counters *const arena = &pool->counters[block->slab->arena];
@@ -74,10 +78,8 @@ static void count_in(tdm_pool *pool, const tdm_block *block) {
     stats->allocated += bytes;
     pool->totals.requested_bytes += block->requested;
     pool->totals.allocated_bytes += bytes;
-    if (stats->requested > stats->requested_peak)
-        stats->requested_peak = stats->requested;
-    if (stats->allocated > stats->allocated_peak)
-        stats->allocated_peak = stats->allocated;
+    raise(&pool->rise.requested, &pool->rise.requested_peak, block->requested);
+    raise(&pool->rise.allocated, &pool->rise.allocated_peak, bytes);
 }
 
 static void count_out(tdm_pool *pool, const tdm_block *block) {
@@ -94,6 +96,8 @@ static void count_out(tdm_pool *pool, const tdm_block *block) {
     stats->requested -= block->requested;
     stats->allocated -= bytes;
     pool->totals.freed_bytes += bytes;
+    pool->rise.requested -= (int64_t)block->requested;
+    pool->rise.allocated -= (int64_t)bytes;
 }
 
 static void count_operation(tdm_pool *pool) {
@@ -118,6 +122,8 @@ static tdm_status take(tdm_pool_request *r, size_t requested, tdm_block **block)
         tdm_pool_event local, *const event = tdm_pool_event_place(pool, &local);
         fill_event(event, range, TDM_POOL_EVENT_ALLOC, r->stream);
         tell_in_slab(pool, event, range->slab);
+    } else {
+        tdm_pool_tell_nobody(pool);
     }
     *block = range;
     return TDM_OK;
@@ -195,37 +201,28 @@ static void give_back(tdm_pool *pool, tdm_block *block) {
         tdm_range_free(pool, block);
     if (told)
         tell_in_slab(pool, event, slab);
+    else
+        tdm_pool_tell_nobody(pool);
     if (slab->single)
         tdm_slab_release(pool, slab);
 }
 
-static void free_counted(tdm_pool *pool, tdm_block *block) {
+void tdm_pool_free(tdm_pool *pool, tdm_block *block) {
     pool->visited = 0;
     give_back(pool, block);
     count_operation(pool);
 }
 
-void tdm_pool_take_back(tdm_pool *pool) {
-    tdm_pool_returns *const returns = pool->returns;
-    if (!atomic_load_explicit(&returns->first, memory_order_relaxed))
-        return;
-    const uint64_t visited = pool->visited;
-    atomic_store_explicit(&returns->count, 0, memory_order_relaxed);
-    tdm_block *block = atomic_exchange_explicit(&returns->first, NULL, memory_order_acquire);
-    for (tdm_block *next; block; block = next) {
-        next = block->next;
-        if (tdm_slab_branch(block->slab) == pool)
-            free_counted(pool, block);
-        else
-            tdm_pool_put_back(block);
-    }
-    pool->visited = visited;
+/* Is it the last holder who gives the block back? Where there is one only nobody else counts. */
+static bool is_last(tdm_block *block) {
+    return atomic_load_explicit(&block->references, memory_order_acquire) == 1 ||
+           atomic_fetch_sub(&block->references, 1) == 1;
 }
 
 void tdm_block_release(tdm_block *block) {
-    if (!block || atomic_fetch_sub(&block->references, 1) != 1)
+    if (!block || !is_last(block))
         return;
-    tdm_pool *const pool = block->pool;
+    tdm_pool *const pool = tdm_block_root(block);
     const tdm_pool_debug_hooks *const debug = pool->upstream.debug;
     tdm_uses_end(block);
     if (block->slab->adopted) {
@@ -239,7 +236,7 @@ void tdm_block_release(tdm_block *block) {
     tdm_pool *const branch = tdm_pool_lock_for(block);
     if (!branch)
         return;
-    free_counted(branch, block);
+    tdm_pool_free(branch, block);
     tdm_pool_unlock(branch);
 }
 

@@ -42,15 +42,14 @@ typedef enum tdm_range_state {
 /*
  * A range of a slab. Holders of a live one read memory, offset, size, requested, life, tag and
  * debug; the rest is the pool's. Headers begin with a cache line, and what finding and joining free
- * ranges needs is in it.
+ * ranges needs is in it; also all that a thread needs that gives back what another one took.
  */
 typedef struct tdm_block {
     atomic_int references;
     uint8_t state; /* a tdm_range_state */
     uint8_t lane;  /* of the index, while free */
-    uint16_t edge_count;
-    tdm_bk_memory *memory;
-    uint64_t offset;                  /* bytes into the native allocation */
+    uint16_t edge_count, edge_capacity, use_count, use_capacity;
+    struct tdm_slab *slab;
     uint64_t size;                    /* usable bytes, a multiple of the pool's unit */
     struct tdm_block *before, *after; /* neighbours in the slab */
     struct tdm_block *next;           /* of the index's list, while free */
@@ -59,14 +58,14 @@ typedef struct tdm_block {
         void *debug;                /* of the debug hooks, while live */
     };
 
-    struct tdm_slab *slab;
     tdm_pool *pool;
-    tdm_use *edges; /* unfinished uses of former lives; constant while live */
-    tdm_use *uses;  /* of this life: one entry per stream that used it */
-    uint16_t edge_capacity, use_count, use_capacity;
+    tdm_bk_memory *memory;
+    uint64_t offset; /* bytes into the native allocation */
     uint64_t requested;
     uint64_t life;   /* number of this life in the pool, from 1 */
     const char *tag; /* of this life, or NULL */
+    tdm_use *edges;  /* unfinished uses of former lives; constant while live */
+    tdm_use *uses;   /* of this life: one entry per stream that used it */
 
     tdm_use inline_edges[TDM_INLINE_USES];
     union {

@@ -2,8 +2,8 @@
  * Locks of a pool, the branches of threads that meet at one, and what listeners are told.
  *
  * With branches an operation writes nothing that another branch reads: not even the sums that peaks are of. It notes its event,
- * and every few dozen of them the branch adds them to the sums and tells the listeners, under one lock for all. So events come
- * in an order in which those of one branch, and so of one block, stand as they happened.
+ * where there are listeners, and every few dozen operations the branch adds what changed to the sums and tells the listeners, under
+ * one lock for all. So events come in an order in which those of one branch, and so of one block, stand as they happened.
  */
 #include "api/pool_internal.h"
 
@@ -76,10 +76,10 @@ void tdm_pool_unlock(tdm_pool *pool) {
 
 /* ---- branches ---------------------------------------------------------------------------------- */
 
-/* Blocks on a branch's list of returned ones: from FEW on whoever brings one frees them if he can, from MANY on he must. */
-#define FEW_RETURNED 64
+/* Blocks that were given back to a branch: from FEW on whoever brings one frees them if he can, from MANY on he must. */
+#define FEW_RETURNED TDM_POOL_RETURNS
 #define MANY_RETURNED 256
-/* Operations between looks at that list. */
+/* Operations between looks at them. */
 #define TURNS 32
 
 /* Of this thread, in every pool that has as many; else it uses the root. */
@@ -94,19 +94,6 @@ static tdm_pool *home_of(tdm_pool *root) {
         return root;
     tdm_pool *const home = tdm_pool_branch(root, home_number);
     return home ? home : root;
-}
-
-/* The sums begin with what the root says. It is locked. */
-static void begin_levels(tdm_pool *root) {
-    tdm_pool_levels *const levels = &root->shared->levels;
-    *levels = (tdm_pool_levels){.requested = root->stats.requested,
-                                .requested_peak = root->stats.requested_peak,
-                                .allocated = root->stats.allocated,
-                                .allocated_peak = root->stats.allocated_peak};
-    for (int i = 0; i < TDM_ARENAS; i++)
-        levels->pending += root->counters[i].pending;
-    root->pending_told = levels->pending;
-    atomic_store(&root->shared->branched, true);
 }
 
 static tdm_pool *new_branch(tdm_pool *root, int number) {
@@ -128,9 +115,8 @@ static tdm_pool *make_branch(tdm_pool *root, int number) {
     tdm_pool_lock(root);
     tdm_pool *branch = tdm_pool_branch(root, number);
     if (!branch && (branch = new_branch(root, number)) != NULL) {
-        if (!tdm_pool_branched(root))
-            begin_levels(root);
         atomic_store_explicit(&root->shared->branches[number], branch, memory_order_release);
+        atomic_store(&root->shared->branched, true);
     }
     tdm_pool_unlock(root);
     return branch ? branch : root;
@@ -164,20 +150,10 @@ tdm_pool *tdm_pool_lock_home(tdm_pool *root, tdm_arena arena) {
     return pool;
 }
 
-void tdm_pool_put_back(tdm_block *block) {
-    tdm_pool_returns *const returns = tdm_slab_branch(block->slab)->returns;
-    atomic_fetch_add_explicit(&returns->count, 1, memory_order_relaxed);
-    tdm_block *first = atomic_load_explicit(&returns->first, memory_order_relaxed);
-    do {
-        block->next = first;
-    } while (!atomic_compare_exchange_weak_explicit(&returns->first, &first, block,
-                                                    memory_order_release, memory_order_relaxed));
-}
-
 /* May the block go on the list of another thread's branch? Not where there are many, or enough and the branch can be locked: it
  * is, then. */
 static bool goes_on_list(tdm_pool *branch) {
-    const int count = atomic_load_explicit(&branch->returns->count, memory_order_relaxed);
+    const unsigned count = tdm_pool_returned(branch->returns);
     if (count >= MANY_RETURNED)
         tdm_pool_lock(branch);
     else if (count < FEW_RETURNED || !tdm_pool_trylock(branch))
@@ -198,7 +174,7 @@ static void lock_own(tdm_pool *root, tdm_pool *branch, bool small) {
 }
 
 tdm_pool *tdm_pool_lock_for(tdm_block *block) {
-    tdm_pool *const root = block->pool;
+    tdm_pool *const root = tdm_block_root(block);
     const bool small = block->slab->arena == TDM_ARENA_SMALL;
     for (;;) {
         tdm_pool *const branch = tdm_slab_branch(block->slab);
@@ -226,8 +202,6 @@ static void take_back_all(const tdm_pool *root) {
 
 void tdm_pool_lock_all(tdm_pool *root) {
     tdm_pool_lock(root);
-    if (!tdm_pool_branched(root))
-        return;
     // No branch is made while the root is locked.
     for (int i = 1; i < TDM_POOL_BRANCHES; i++)
         if (tdm_pool_branch(root, i))
@@ -306,43 +280,46 @@ void tdm_pool_tell_use(const tdm_pool *pool, tdm_pool_event event) {
     tell_now(pool, &event);
 }
 
-static void add_level(uint64_t *level, uint64_t *peak, uint64_t bytes) {
-    *level += bytes;
-    if (*level > *peak)
-        *peak = *level;
+/* In a note `pending` is by how much it changed in the branch. `tell_lock` is locked. */
+static void tell_each_note(tdm_pool *pool) {
+    uint64_t *const pending = &pool->shared->levels.pending;
+    for (int i = 0; i < pool->note_count; i++) {
+        *pending += pool->notes[i].pending;
+        pool->notes[i].pending = *pending;
+        tell_now(pool, &pool->notes[i]);
+    }
 }
 
-/* In a note `pending` is by how much it changed in the branch. */
-static void sum_up(tdm_pool_levels *levels, tdm_pool_event *event) {
-    if (event->kind == TDM_POOL_EVENT_ALLOC) {
-        add_level(&levels->requested, &levels->requested_peak, event->requested);
-        add_level(&levels->allocated, &levels->allocated_peak, event->bytes);
-    } else if (event->kind == TDM_POOL_EVENT_FREE) {
-        levels->requested -= event->requested;
-        levels->allocated -= event->bytes;
-    }
-    levels->pending += event->pending;
-    event->pending = levels->pending;
+static void add_level(uint64_t *level, uint64_t *peak, int64_t *change, int64_t *highest) {
+    const uint64_t high = *level + (uint64_t)*highest;
+    *peak = high > *peak ? high : *peak;
+    *level += (uint64_t)*change;
+    *change = *highest = 0;
 }
 
 /* `tell_lock` is locked. */
-static void tell_each_note(tdm_pool *pool) {
-    for (int i = 0; i < pool->note_count; i++) {
-        sum_up(&pool->shared->levels, &pool->notes[i]);
-        tell_now(pool, &pool->notes[i]);
-    }
-    pool->note_count = 0;
+static void sum_up(tdm_pool *pool) {
+    tdm_pool_levels *const levels = &pool->shared->levels;
+    tdm_pool_rise *const rise = &pool->rise;
+    const uint64_t pending = tdm_pool_pending(pool);
+    add_level(&levels->requested, &levels->requested_peak, &rise->requested, &rise->requested_peak);
+    add_level(&levels->allocated, &levels->allocated_peak, &rise->allocated, &rise->allocated_peak);
+    levels->pending += pending - pool->pending_told;
+    pool->pending_told = pending;
 }
 
 void tdm_pool_tell_notes(tdm_pool *pool) {
-    if (pool->note_count == 0)
-        return;
     pthread_mutex_lock(&pool->shared->tell_lock);
-    tell_each_note(pool);
+    if (tdm_pool_told(pool))
+        tell_each_note(pool);
+    pool->note_count = 0;
+    sum_up(pool);
     pthread_mutex_unlock(&pool->shared->tell_lock);
 }
 
 void tdm_pool_tell(tdm_pool *pool, tdm_pool_event event) {
+    if (!tdm_pool_told(pool))
+        return;
     tdm_pool_event local, *const place = tdm_pool_event_place(pool, &local);
     *place = event;
     tdm_pool_tell_event(pool, place);

@@ -4,6 +4,7 @@
  *     pool.c          allocation and release, create and destroy
  *     pool_find.c     where an allocation finds its memory: free ranges, other branches, the ladder
  *     pool_branch.c   locks, branches for threads that meet, telling listeners
+ *     pool_returns.c  blocks on their way back to the branch they are of
  *     pool_slab.c     headers, slabs, ranges: split, join, free
  *     pool_grow.c     how much native memory to take, and when to give it back: budgets, trims
  *     pool_release.c  native memory on its way back
@@ -52,20 +53,24 @@ static inline tdm_arena tdm_arena_of(uint64_t bytes) {
 
 #define TDM_STREAM_SEVERAL UINT32_MAX
 
+/* What threads read that give back blocks of others' slabs lies apart from what changes with each operation. */
 typedef struct tdm_slab {
     _Atomic(tdm_pool *) branch; /* that has it; changes with the locks of both held */
     tdm_bk_memory *memory;
     uint64_t bytes;
     uint64_t number;
     tdm_block *first;
-    uint64_t live_blocks, live_bytes, live_requested, pending_ranges;
-    uint32_t
-        stream; /* that all its pending ranges wait for; 0: none is pending; or TDM_STREAM_SEVERAL */
     tdm_arena arena;
     bool single;  /* one block, never cached */
     bool adopted; /* the memory is the user's: it does not count as the pool's */
+    char apart[64];
+
+    uint64_t live_blocks, live_bytes, live_requested, pending_ranges;
+    uint32_t
+        stream; /* that all its pending ranges wait for; 0: none is pending; or TDM_STREAM_SEVERAL */
     struct tdm_slab *next, *previous;           /* all slabs, the newest first */
     struct tdm_slab *idle_next, *idle_previous; /* without live blocks, the longest idle first */
+    char also_apart[64];                        /* from what lies behind it in host memory */
 } tdm_slab;
 
 /* What one arena holds, in bytes and in numbers, exact after every operation. Adopted memory is not counted. */
@@ -93,18 +98,31 @@ typedef struct tdm_pool_totals {
 /* Events that a branch keeps before it tells them. */
 #define TDM_POOL_NOTES 64
 
-/* Sums over all branches, in the order in which events are told: what the peaks of the statistics are of. */
+/* Sums over all branches, in the order in which they were told: what the peaks of the statistics are of. */
 typedef struct tdm_pool_levels {
     uint64_t requested, requested_peak;
     uint64_t allocated, allocated_peak;
     uint64_t pending;
 } tdm_pool_levels;
 
-/* Blocks that threads of other branches gave back, linked by `next`: to be freed by whoever has the lock. */
+/* What changed in a branch since it added that to the sums; less than 0 where more was freed. */
+typedef struct tdm_pool_rise {
+    int64_t requested, requested_peak;
+    int64_t allocated, allocated_peak;
+} tdm_pool_rise;
+
+#define TDM_POOL_RETURNS 64
+
+/*
+ * Blocks that threads of other branches gave back: to be freed by whoever has the lock. They stand side by side, so that he can
+ * fetch the headers of all before he needs the first, and where no place is free in a list linked by `next`.
+ */
 typedef struct tdm_pool_returns {
+    atomic_uint brought, taken; /* so many blocks so far */
     _Atomic(tdm_block *) first;
-    atomic_int count;
-    char apart[112]; /* from those of the next branch */
+    char apart[112];
+    _Atomic(tdm_block *) slots[TDM_POOL_RETURNS];
+    char also_apart[64]; /* from those of the next branch */
 } tdm_pool_returns;
 
 /* What only a root has. What all operations read is seldom written, and apart from what is. */
@@ -126,8 +144,8 @@ typedef struct tdm_pool_shared {
     _Atomic uint64_t lives, slab_numbers;
     pthread_mutex_t marks_lock; /* leaf: uses of live blocks */
     pthread_mutex_t
-        tell_lock;          /* leaf: where there are branches, the levels and calls of listeners */
-    tdm_pool_levels levels; /* kept where there are branches */
+        tell_lock; /* leaf: where there are branches, the levels and calls of listeners */
+    tdm_pool_levels levels;
     pthread_mutex_t release_lock; /* leaf: what follows */
     pthread_cond_t released;
     int releasing;     /* threads that give slabs back */
@@ -165,6 +183,7 @@ struct tdm_pool {
     tdm_memory_stats stats;
     tdm_arena_counters counters[TDM_ARENAS];
     tdm_pool_totals totals;
+    tdm_pool_rise rise;
     tdm_use stuck;            /* that a throttled allocation waited for in vain; sequence 0: none */
     uint64_t life, lives_end; /* numbers for the next lives */
     tdm_pool_event notes[TDM_POOL_NOTES];
@@ -172,6 +191,14 @@ struct tdm_pool {
 
 static inline uint64_t tdm_pool_budget(const tdm_pool *pool) {
     return atomic_load_explicit(&pool->shared->group.bound, memory_order_relaxed);
+}
+
+/* Bytes of a branch that wait for streams. */
+static inline uint64_t tdm_pool_pending(const tdm_pool *pool) {
+    uint64_t bytes = 0;
+    for (int i = 0; i < TDM_ARENAS; i++)
+        bytes += pool->counters[i].pending;
+    return bytes;
 }
 
 /* Of all branches. */
@@ -205,8 +232,6 @@ void tdm_pool_unlock(tdm_pool *pool);
 tdm_pool *tdm_pool_lock_home(tdm_pool *root, tdm_arena arena);
 /* The branch that has the slab of a block that is given back, locked; NULL: the block was put on that branch's list. */
 tdm_pool *tdm_pool_lock_for(tdm_block *block);
-/* Put a block on the list of the branch that has its slab. */
-void tdm_pool_put_back(tdm_block *block);
 
 /* From now on the calling thread allocates from the next branch, which is made where there is none. Nothing is locked. */
 tdm_pool *tdm_pool_next_home(tdm_pool *root);
@@ -226,21 +251,38 @@ static inline tdm_pool_event *tdm_pool_event_place(tdm_pool *pool, tdm_pool_even
     return tdm_pool_branched(pool) ? &pool->notes[pool->note_count] : local;
 }
 void tdm_pool_tell_event(tdm_pool *pool, tdm_pool_event *event);
-/* Tell what is noted. */
+/* Tell what is noted, and add it to the sums. */
 void tdm_pool_tell_notes(tdm_pool *pool);
 /* Tell a use, with the marks locked. */
 void tdm_pool_tell_use(const tdm_pool *pool, tdm_pool_event event);
-/* Does anybody want to know? */
+/* Does anybody want to know? The pool is locked. */
 static inline bool tdm_pool_told(const tdm_pool *pool) {
-    return tdm_pool_branched(pool) || pool->shared->listeners != NULL;
+    return pool->shared->listeners != NULL;
+}
+/* An event that nobody wants to know of: with branches it is time for the sums now and then. */
+static inline void tdm_pool_tell_nobody(tdm_pool *pool) {
+    if (tdm_pool_branched(pool) && ++pool->note_count == TDM_POOL_NOTES)
+        tdm_pool_tell_notes(pool);
 }
 
 /* ---- pool.c ------------------------------------------------------------------------------------ */
 
-/* Free the blocks that threads of other branches gave back. The pool is locked. */
-void tdm_pool_take_back(tdm_pool *pool);
+/* Free a block that is given back, its edges set, in the branch that has its slab, and is locked. */
+void tdm_pool_free(tdm_pool *pool, tdm_block *block);
 /* An event of a block that lives or did until now; the caller tells it. */
 tdm_pool_event tdm_block_event(const tdm_block *block, tdm_pool_event_kind kind, uint32_t stream);
+
+/* ---- pool_returns.c ---------------------------------------------------------------------------- */
+
+/* How many there are, about. */
+static inline unsigned tdm_pool_returned(const tdm_pool_returns *returns) {
+    return atomic_load_explicit(&returns->brought, memory_order_relaxed) -
+           atomic_load_explicit(&returns->taken, memory_order_relaxed);
+}
+/* Leave a block to the branch that has its slab. */
+void tdm_pool_put_back(tdm_block *block);
+/* Free the blocks that threads of other branches gave back. The pool is locked. */
+void tdm_pool_take_back(tdm_pool *pool);
 
 /* ---- pool_find.c ------------------------------------------------------------------------------- */
 
@@ -267,6 +309,10 @@ void tdm_slab_release(tdm_pool *pool, tdm_slab *slab);
 void tdm_slab_move(tdm_slab *slab, tdm_pool *to);
 static inline tdm_pool *tdm_slab_branch(const tdm_slab *slab) {
     return atomic_load_explicit(&slab->branch, memory_order_acquire);
+}
+/* As its `pool`, without a look at the header's second cache line, which another thread may have written. */
+static inline tdm_pool *tdm_block_root(const tdm_block *block) {
+    return tdm_slab_branch(block->slab)->root;
 }
 
 /* Take a free range out of the lists and cut it to `bytes`. False without host memory: nothing changed. */

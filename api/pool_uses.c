@@ -53,7 +53,7 @@ static bool grow_uses(tdm_block *block) {
 
 /* Nobody else has the block any more, but a visitor may look at it. */
 static void drop_uses(tdm_block *block) {
-    if (block->use_count == 0 && block->uses == block->as.inline_uses)
+    if (block->use_count == 0 && block->use_capacity == TDM_INLINE_USES)
         return;
     pthread_mutex_lock(&block->pool->shared->marks_lock);
     if (block->uses != block->as.inline_uses)
@@ -121,11 +121,12 @@ bool tdm_edges_reserve(tdm_block *range, int capacity) {
 }
 
 void tdm_edges_drop(tdm_block *range) {
-    if (range->edges != range->inline_edges)
-        tdm_host_free(range->edges);
+    range->edge_count = 0;
+    if (range->edge_capacity == TDM_INLINE_USES)
+        return;
+    tdm_host_free(range->edges);
     range->edges = range->inline_edges;
     range->edge_capacity = TDM_INLINE_USES;
-    range->edge_count = 0;
 }
 
 static tdm_use *find_edge(const tdm_block *range, uint32_t stream) {
@@ -154,6 +155,7 @@ void tdm_edges_merge(tdm_block *range, tdm_block *other) {
             range->edges = other->edges;
             range->edge_capacity = other->edge_capacity;
             other->edges = other->inline_edges;
+            other->edge_capacity = TDM_INLINE_USES;
         }
         range->edge_count = other->edge_count;
         return;
@@ -198,7 +200,7 @@ void tdm_edges_wait(tdm_block *block) {
  * The unfinished uses of the life that ends join the unfinished ones of former lives that it never waited for. Where there is
  * no host memory for the list it waits instead.
  */
-void tdm_uses_end(tdm_block *block) {
+static void join_edges(tdm_block *block) {
     const tdm_pool_upstream *const upstream = &block->pool->upstream;
     uint16_t kept = 0;
     for (int i = 0; i < block->edge_count; i++) {
@@ -219,6 +221,11 @@ void tdm_uses_end(tdm_block *block) {
     }
     if (block->edge_count == 0)
         tdm_edges_drop(block);
+}
+
+void tdm_uses_end(tdm_block *block) {
+    if (block->edge_count + block->use_count > 0)
+        join_edges(block);
     drop_uses(block);
 }
 

@@ -163,13 +163,11 @@ tdm_status tdm_pool_refuse(tdm_pool *root, tdm_status status, uint64_t bytes) {
 /* ---- statistics ---------------------------------------------------------------------------------- */
 
 static uint64_t settle_all(tdm_pool *pool) {
-    uint64_t ranges = 0, bytes = 0;
+    uint64_t ranges = 0;
     for (int i = 0; i < TDM_ARENAS; i++)
         ranges += pool->counters[i].pending_ranges;
     tdm_pool_settle(pool, ranges);
-    for (int i = 0; i < TDM_ARENAS; i++)
-        bytes += pool->counters[i].pending;
-    return bytes;
+    return tdm_pool_pending(pool);
 }
 
 static void add_stats(tdm_memory_stats *sum, const tdm_memory_stats *of) {
@@ -199,10 +197,8 @@ void tdm_pool_stats(tdm_pool *pool, tdm_memory_stats *stats) {
         stats->pending += settle_all(branch);
         add_stats(stats, &branch->stats);
     }
-    if (tdm_pool_branched(pool)) {
-        stats->requested_peak = shared->levels.requested_peak;
-        stats->allocated_peak = shared->levels.allocated_peak;
-    }
+    stats->requested_peak = shared->levels.requested_peak;
+    stats->allocated_peak = shared->levels.allocated_peak;
     stats->reserved_peak = atomic_load(&shared->reserved_peak);
     stats->budget = tdm_pool_budget(pool);
     tdm_pool_unlock_all(pool);
@@ -211,8 +207,6 @@ void tdm_pool_stats(tdm_pool *pool, tdm_memory_stats *stats) {
 void tdm_pool_reset_peaks(tdm_pool *pool) {
     tdm_pool_shared *const shared = pool->shared;
     tdm_pool_lock_all(pool);
-    pool->stats.requested_peak = pool->stats.requested;
-    pool->stats.allocated_peak = pool->stats.allocated;
     shared->levels.requested_peak = shared->levels.requested;
     shared->levels.allocated_peak = shared->levels.allocated;
     atomic_store(&shared->reserved_peak, tdm_pool_reserved(pool));

@@ -114,6 +114,33 @@ static void foreign_frees_count_when_read(void **state) {
     world_close(&w);
 }
 
+/* Nobody waits for a branch whose lock is taken, and what has no place among what is given back goes on the list behind. */
+static void foreign_frees_need_no_lock(void **state) {
+    (void)state;
+    enum {
+        MANY = 2 * TDM_POOL_RETURNS + 5
+    };
+    pool_world w;
+    open_branched(&w, 64 * MIB);
+    tdm_block *blocks[MANY];
+    for (int i = 0; i < MANY; i++)
+        blocks[i] = world_alloc(&w, 1000, 0);
+    tdm_pool *const owner = tdm_slab_branch(blocks[0]->slab);
+    tdm_pool_next_home(w.pool);
+    tdm_pool_lock(owner);
+    for (int i = 0; i < MANY; i++)
+        tdm_block_release(blocks[i]);
+    assert_int_equal(tdm_pool_returned(owner->returns), MANY);
+    assert_non_null(atomic_load(&owner->returns->first));
+    assert_int_equal(owner->stats.live_blocks, MANY);
+    tdm_pool_take_back(owner);
+    assert_int_equal(tdm_pool_returned(owner->returns), 0);
+    assert_int_equal(owner->stats.live_blocks, 0);
+    tdm_pool_unlock(owner);
+    assert_null(world_check(&w));
+    world_close(&w);
+}
+
 static void foreign_frees_are_found_when_memory_is_short(void **state) {
     (void)state;
     pool_world w;
@@ -163,6 +190,7 @@ static void late_frees_follow_their_slab(void **state) {
     atomic_store(&block->references, 0);
     block->next = NULL;
     atomic_store(&wrong->returns->first, block);
+    atomic_fetch_add(&wrong->returns->brought, 1);
     assert_int_equal(world_stats(&w).live_blocks, 0);
     assert_null(world_check(&w));
     world_close(&w);
@@ -360,16 +388,17 @@ static void slabs_move_with_what_was_noted(void **state) {
     world_close(&w);
 }
 
-/* Bytes that wait for streams are those of all branches. */
+/* Bytes that wait for streams are those of all branches, also those from before somebody listened. */
 static void pending_bytes_add_up(void **state) {
     (void)state;
     pool_world w;
     tdm_block *kept[6];
     open_branched(&w, 1024 * MIB);
     witness own = {.listener = {.event = note, .user = &own}};
-    tdm_pool_listen(w.pool, &own.listener);
     for (uint32_t i = 1; i <= 3; i++) {
         tdm_block *blocks[4];
+        if (i == 2)
+            tdm_pool_listen(w.pool, &own.listener);
         for (int j = 0; j < 4; j++) {
             blocks[j] = world_alloc(&w, (size_t)1024 << i, i);
             if (j % 2)
@@ -498,6 +527,7 @@ int main(void) {
         cmocka_unit_test(threads_that_meet_get_branches),
         cmocka_unit_test(alone_there_is_none),
         cmocka_unit_test(foreign_frees_count_when_read),
+        cmocka_unit_test(foreign_frees_need_no_lock),
         cmocka_unit_test(foreign_frees_are_found_when_memory_is_short),
         cmocka_unit_test(foreign_frees_make_room_for_large_blocks),
         cmocka_unit_test(late_frees_follow_their_slab),
