@@ -80,17 +80,22 @@ function(tandem_write_cxx_kernels folder texts)
     VERBATIM)
 endfunction()
 
-# Sets `image` to the fat binary of `text`, which nvcc makes; what ptxas says and the parts lie beside it. It depends on that text's
-# unit, which is written where it changes, and not on the stamp, which is with any of them.
+# The headers that a unit includes; the others are inlined in the texts that do, or are OpenCL's.
+set(cuda_dialect dialect.h dialect_cxx.h dialect_cxx_memory.h dialect_cuda.h)
+list(TRANSFORM cuda_dialect PREPEND "${FOLDER}/")
+
+# Sets `image` to the fat binary of `text`, which nvcc makes; what ptxas says and the parts lie beside it, and the options, which
+# check_cuda_architectures.sh reads. It depends on that text's unit, which is written where it changes, and not on the stamp,
+# which is with any of them.
 function(tandem_compile_image folder text options image_name)
   set(image "${folder}/${text}.fatbin")
   set(script "${PROJECT_SOURCE_DIR}/cmake/compile_cuda_image.cmake")
-  file(GLOB dialect CONFIGURE_DEPENDS "${FOLDER}/dialect*.h")
+  file(CONFIGURE OUTPUT "${image}.options" CONTENT "${options}\n" @ONLY)
   add_custom_command(
     OUTPUT "${image}"
     COMMAND "${CMAKE_COMMAND}" "-DNVCC=${TANDEM_NVCC}" "-DUNIT=${folder}/${text}.cpp"
-            "-DSOURCES=${folder}/flat/${text};${dialect}" "-DIMAGE=${image}" "-DINCLUDES=${FOLDER};${folder}" "-DOPTIONS=${options}" -P "${script}"
-    DEPENDS "${folder}/${text}.cpp" "${folder}/flat/${text}" ${dialect} "${script}"
+            "-DSOURCES=${folder}/flat/${text};${cuda_dialect}" "-DIMAGE=${image}" "-DINCLUDES=${FOLDER};${folder}" "-DOPTIONS=${options}" -P "${script}"
+    DEPENDS "${folder}/${text}.cpp" "${folder}/flat/${text}" ${cuda_dialect} "${script}"
     COMMENT "Compiling ${text} for CUDA"
     VERBATIM)
   set(${image_name} "${image}" PARENT_SCOPE)

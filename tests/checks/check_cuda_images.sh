@@ -1,7 +1,9 @@
 #!/bin/sh
 # Looks at the machine code of the CUDA kernels that a build has made: each kernel is there for each architecture, holds
 # the instructions that cuda_images.table says it must, and needs no more stack and spills than the table allows.
-# Usage: check_cuda_images.sh TABLE FOLDER     (FOLDER: a build's kernels/cuda, see cmake/compile_cuda_image.cmake)
+# Usage: check_cuda_images.sh TABLE FOLDER [ALL]     (FOLDER: a build's kernels/cuda, see cmake/compile_cuda_image.cmake)
+#
+# Where FOLDER holds the images of some texts alone, ALL is one with the names of all: rows of the table may be about others.
 #
 # No disassembler is needed: a cubin is an ELF file with a section .text.<kernel> of 16-byte instructions, whose low 12
 # bits name the operation; memory operations have their width in bits 73 to 75 (asynchronous copies from sm_100 on in 74 to 76).
@@ -78,7 +80,8 @@ while read -r cubin; do
     sed "1d; s/^/$architecture /; s/\$/ EXPECTED 1/" "$folder/$text.names" >>"$work/facts"
 done <"$work/cubins"
 
-# What ptxas said: "architecture kernel STACK bytes" and "... SPILL bytes".
+# What there is elsewhere. What ptxas said: "architecture kernel STACK bytes" and "... SPILL bytes".
+[ $# -lt 3 ] || sed '/^TDM-STAND-IN$/d; s/^/- /; s/$/ NAME 1/' "$3"/*.names >>"$work/facts"
 cat "$folder"/*.fatbin.log | awk '
     /Compiling entry function/ { split($0, part, "\047"); kernel = part[2]; architecture = part[4]; sub(/^sm_/, "", architecture) }
     /bytes stack frame/ && kernel != "" {
@@ -102,6 +105,7 @@ awk '
         key = $1 " " $2
         if ($3 == "KERNEL") { there[key] = 1; seen[$1]++ }
         else if ($3 == "EXPECTED") expected[$2] = 1
+        else if ($3 == "NAME") elsewhere[$2] = 1
         else if ($3 == "STACK") used[key] = $4
         else if ($3 == "SPILL") spilled[key] = $4
         else count[key, $3] = $4
@@ -133,6 +137,7 @@ awk '
         for (i = 1; i <= rows; i++) {
             due = 0
             for (name in seen) if (name ~ architectures[i]) due = 1
+            for (name in elsewhere) if (name ~ kernels[i]) due = 0
             if (due && !met[i]) complain("line " line[i] " of the table is about no kernel")
         }
         for (name in seen) told = told " sm_" name ": " seen[name]

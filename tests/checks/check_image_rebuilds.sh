@@ -1,6 +1,6 @@
 #!/bin/sh
-# A change of a kernel text compiles the images of that text anew and no others: a copy of the tree is built with a
-# stand-in for nvcc that notes what it is given.   Usage: check_image_rebuilds.sh SOURCE
+# A change of a kernel text compiles the images of that text anew and no others, and check_cuda_architectures.sh asks for them: a
+# copy of the tree is built with a stand-in for nvcc that notes what it is given.   Usage: check_image_rebuilds.sh SOURCE
 set -eu
 source=$(cd "$1" && pwd)
 work=$(mktemp -d)
@@ -77,4 +77,55 @@ expect 'a remark in variants.def'
 change dialect_cuda.h
 cp "$work/all" "$work/wanted"
 expect 'a change of the dialect'
+change dialect_opencl.h
+: >"$work/wanted"
+expect 'a change of the dialect of OpenCL'
+headers=$(cd "$work/tree/kernels" && sed -n 's/^#include "\(dialect[^"]*\)"$/\1/p' dialect.h dialect_cxx.h dialect_cxx_memory.h dialect_cuda.h |
+    sort -u | tr '\n' ' ')
+if [ "$headers" != 'dialect.h dialect_cuda.h dialect_cxx_memory.h dialect_host.h dialect_opencl.h ' ]; then
+    echo "image rebuilds: units include $headers, which cuda_images.cmake and check_cuda_architectures.sh list"
+    exit 1
+fi
+
+# ---- the table of what was compiled for all architectures; what passes, the stand-in does not say ----
+
+printf '#!/bin/sh\n[ ! -e "%s" ]\n' "$work/refuse" >"$work/tree/tests/checks/check_cuda_images.sh"
+rm "$work/tree/tests/checks/cuda_architectures.table"
+
+# expect_table WHAT STATUS ARGUMENT...: it gives that status, and compiles the texts of the file `wanted`.
+expect_table() {
+    what=$1
+    wanted=$2
+    shift 2
+    : >"$NVCC_NOTES"
+    status=0
+    "$work/tree/tests/checks/check_cuda_architectures.sh" "$@" "$work/build" >"$work/output" 2>&1 || status=$?
+    LC_ALL=C sort "$NVCC_NOTES" >"$work/got"
+    if [ "$status" -ne "$wanted" ] || ! cmp -s "$work/wanted" "$work/got"; then
+        echo "image rebuilds: after $what the table's check gives $status, compiles $(tr '\n' ' ' <"$work/got")and says:"
+        cat "$work/output"
+        exit 1
+    fi
+    cases=$((cases + 1))
+}
+
+expect_table 'nothing' 3
+grep -q 'nothing is compared' "$work/output"
+expect_table 'nothing' 0 --update
+expect_table 'an update' 0
+change copy.cl
+expect_table 'a remark in copy.cl' 0
+echo 'int more;' >>"$work/tree/kernels/copy.cl"
+echo copy.cl >"$work/wanted"
+touch "$work/refuse"
+expect_table 'a change of copy.cl that does not pass' 1 --update
+rm "$work/refuse"
+: >"$work/wanted"
+expect_table 'that' 1
+grep -q 'lacks copy.cl and' "$work/output"
+expect_table 'a change of copy.cl that passes' 0 --update
+expect_table 'that' 0
+echo 'softmax_*  *  BAR:1  0  0' >>"$work/tree/tests/checks/cuda_images.table"
+expect_table 'a new demand on a text' 1
+grep -q 'lacks softmax.cl softmax_group.cl and' "$work/output"
 echo "image rebuilds: $cases cases, as expected"

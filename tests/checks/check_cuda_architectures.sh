@@ -1,0 +1,146 @@
+#!/bin/sh
+# Every CUDA kernel passes check_cuda_images.sh for all architectures. To compile them all takes most of an hour of one core, so it
+# is done once for each change: cuda_architectures.table has a hash of each text that has passed, and of all that its code
+# depends on but comments. A text whose hash is not there is compiled and looked at now, and must be put there.
+#
+# Usage: check_cuda_architectures.sh [--update] [--seconds N] BUILD
+#
+#   BUILD      a folder configured with -G Ninja -DTANDEM_CUDA_ARCHITECTURES=all
+#   --update   write the table; fails where a text does not pass, and leaves that out
+#   --seconds  compile no longer than that: where many texts have changed, the first of them
+#
+# Gives 3 where the table is of another toolkit, whose code is another.
+set -eu
+usage() {
+    sed -n '/^# Usage/,/^set/s/^# \{0,1\}//p' "$0" >&2
+    exit 2
+}
+update=no
+seconds=36000
+while [ $# -gt 1 ]; do
+    case $1 in
+    --update) update=yes ;;
+    --seconds) shift && seconds=$1 ;;
+    *) usage ;;
+    esac
+    shift
+done
+[ $# -eq 1 ] && [ -f "$1/CMakeCache.txt" ] || usage
+build=$(cd "$1" && pwd)
+checks=$(cd "$(dirname "$0")" && pwd)
+table=$checks/cuda_architectures.table
+kernels=$checks/../../kernels
+folder=$build/kernels/cuda
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# The text of files without comments and blanks that mean nothing.
+code_of() {
+    cat "$@" | awk '
+        { source = source $0 "\n" }
+        END {
+            while (match(source, /\/\*|\/\/|"/)) {
+                mark = substr(source, RSTART, RLENGTH)
+                out = out substr(source, 1, RSTART - 1)
+                source = substr(source, RSTART + RLENGTH)
+                if (mark == "\"") {
+                    match(source, /^([^"\\\n]|\\.)*"?/)
+                    out = out mark substr(source, 1, RLENGTH)
+                    source = substr(source, RLENGTH + 1)
+                } else if (mark == "//") {
+                    sub(/^[^\n]*/, "", source)
+                } else {
+                    end = index(source, "*/")
+                    out = out " "
+                    source = end ? substr(source, end + 2) : ""
+                }
+            }
+            gsub(/[ \t]+/, " ", out)
+            gsub(/ ?\n[ \n]*/, "\n", out)
+            print out source
+        }'
+}
+
+# The rows of the gate about a text, whose kernels' names are in a file.
+rows_about() {
+    awk 'function pattern(text) { gsub(/[.]/, "[.]", text); gsub(/[*]/, ".*", text); return "^(" text ")$" }
+        FNR == NR { if (FNR > 1) names[$1]; next }
+        /^[ \t]*(#|$)/ { next }
+        { form = pattern($1); for (name in names) if (name ~ form) { $1 = $1; print; next } }' "$1" "$checks/cuda_images.table"
+}
+
+key_of() {
+    { rows_about "$folder/$1.names"
+        code_of "$folder/$1.cpp" "$folder/flat/$1" "$work/dialect"
+        cat "$folder/$1.fatbin.options"
+        sed -n '/COMMAND "${NVCC}"/,/RESULT_VARIABLE/p' "$checks/../../cmake/compile_cuda_image.cmake"; } | sha256sum | cut -c 1-32
+}
+
+# gate TEXT: the rows of the table that are about it, on what was compiled of it; $work/output says what is wrong.
+gate() {
+    rm -rf "$work/images"
+    mkdir "$work/images"
+    cp -R "$folder/$1.fatbin.parts" "$folder/$1.fatbin.log" "$folder/$1.names" "$work/images/"
+    "$checks/check_cuda_images.sh" "$checks/cuda_images.table" "$work/images" "$folder" >"$work/output" 2>&1
+}
+
+if ! cmake --build "$build" --target tandem_cuda_texts >"$work/output" 2>&1; then
+    cat "$work/output"
+    exit 1
+fi
+nvcc=$(sed -n 's/^TANDEM_NVCC:[^=]*=//p' "$build/CMakeCache.txt")
+toolkit=$("$nvcc" --version | sed -n 's/.*release [0-9.]*, //p')
+[ -f "$table" ] || : >"$table"
+recorded=$(sed -n 's/^toolkit //p' "$table")
+if [ "$recorded" != "$toolkit" ] && [ "$update" = no ]; then
+    echo "cuda architectures: the table is of CUDA ${recorded:-nothing}, this is $toolkit: nothing is compared"
+    exit 3
+fi
+
+for header in dialect.h dialect_cxx.h dialect_cxx_memory.h dialect_cuda.h; do code_of "$kernels/$header"; done >"$work/dialect"
+(cd "$folder" && ls -- *.fatbin.options) | sed 's/\.fatbin\.options$//' | LC_ALL=C sort >"$work/texts"
+while read -r text; do
+    echo "$text $(key_of "$text")"
+done <"$work/texts" | LC_ALL=C sort >"$work/keys"
+if [ "$recorded" = "$toolkit" ]; then sed '/^#/d; /^toolkit /d' "$table" | LC_ALL=C sort >"$work/old"; else : >"$work/old"; fi
+LC_ALL=C comm -12 "$work/keys" "$work/old" >"$work/passed"
+LC_ALL=C comm -23 "$work/keys" "$work/old" | cut -d ' ' -f 1 >"$work/changed"
+LC_ALL=C comm -13 "$work/keys" "$work/old" | cut -d ' ' -f 1 | LC_ALL=C comm -23 - "$work/texts" >"$work/gone"
+
+bad=0
+if [ -s "$work/changed" ]; then
+    echo "cuda architectures: compiling for all:" $(cat "$work/changed")
+    sed "s|.*|kernels/cuda/&.fatbin|" "$work/changed" |
+        (cd "$build" && timeout "$seconds" xargs ninja -k 0 >"$work/log" 2>&1) || bad=1
+    grep -E 'error|Error' "$work/log" | head -n 20 || :
+fi
+while read -r text; do
+    if [ ! -f "$folder/$text.fatbin" ] || [ ! -f "$folder/$text.fatbin.log" ]; then
+        echo "cuda architectures: $text: not compiled"
+        bad=1
+    elif gate "$text"; then
+        grep "^$text " "$work/keys" >>"$work/passed"
+    else
+        echo "cuda architectures: $text:"
+        cat "$work/output"
+        bad=1
+    fi
+done <"$work/changed"
+
+total=$(wc -l <"$work/texts")
+if [ "$update" = yes ]; then
+    {
+        sed '/^#/!d' "$0" | sed '1d; /^#$/,$d'
+        echo '#     tests/checks/check_cuda_architectures.sh --update BUILD'
+        echo "toolkit $toolkit"
+        LC_ALL=C sort "$work/passed"
+    } >"$table"
+    echo "cuda architectures: $(wc -l <"$work/passed") of $total texts are in the table"
+    exit "$bad"
+fi
+if [ -s "$work/changed" ] || [ -s "$work/gone" ]; then
+    echo "cuda architectures: the table lacks" $(cat "$work/changed") "and has too much" $(cat "$work/gone")
+    echo "  run: tests/checks/check_cuda_architectures.sh --update BUILD, and commit tests/checks/cuda_architectures.table"
+    exit 1
+fi
+echo "cuda architectures: $total texts, each compiled for all architectures as it is now"
