@@ -33,18 +33,19 @@ static bool runs_along_lines(const operand *o, int bytes) {
     return (o->line == 1 || o->lines == 1) && is_pitch(o->depth, o->depths, o->lines, bytes);
 }
 
+/* Instructions turn operands of 16 bits, and no smaller ones. */
 static const char *refuse_operand(const char *name, const tdm_gemm_problem *p, const operand *o,
                                   const tdm_gemm_matrix *matrix, char reason[TDM_REASON_TEXT]) {
     const int bytes = tdm_dtype_info(matrix->dtype)->unit_bytes;
-    bool whole = runs_along_depth(o, bytes) || runs_along_lines(o, bytes);
+    bool whole = runs_along_depth(o, bytes) || (bytes > 1 && runs_along_lines(o, bytes));
     for (int i = 0; i < p->batch_rank; i++)
         whole = whole && is_unit(matrix->batch[i], bytes);
     if (whole)
         return NULL;
     snprintf(reason, TDM_REASON_TEXT,
-             "%s is not contiguous along a dimension with other strides that are multiples of %d "
-             "bytes and rows that do not overlap",
-             name, UNIT_BYTES);
+             "%s is not contiguous along %s with other strides that are multiples of %d bytes and "
+             "rows that do not overlap",
+             name, bytes > 1 ? "a dimension" : "K", UNIT_BYTES);
     return reason;
 }
 

@@ -195,7 +195,7 @@ static void plan_workspace(tdm_gemm_plan *plan) {
 /* Where operands begin is known at a run: the plan beside one with tensor maps takes them from anywhere. */
 static tdm_status plan_unaligned(tdm_gemm_plan *plan, const char *forced) {
     if (plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] != TDM_GEMM_WGMMA || forced ||
-        tdm_forced_variant(TDM_OP_GEMM))
+        tdm_forced_variant(plan->problem.op))
         return TDM_OK;
     TDM_TRY(build_plan(plan->device, &plan->desc, false, true, &plan->unaligned));
     if (plan->workspace_bytes < plan->unaligned->workspace_bytes)

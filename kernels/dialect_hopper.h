@@ -23,6 +23,8 @@
  *                               groups, a number as written in the text, are under way: d is not touched before
  *   lane l of warp w of the group, d[i]:   row 16·w + l / 4 + 8·(i / 2 % 2), column 8·(i / 4) + 2·(l % 4) + i % 2
  *
+ * tdm_part_barrier(index, items)  by so many items of a group, whole warps: a barrier of them, one of 15 that do not know each other
+ *
  * tdm_registers_fewer(N), tdm_registers_more(N)  by a warpgroup: how many registers its items have from here on */
 #ifndef TDM_DIALECT_HOPPER_H
 #define TDM_DIALECT_HOPPER_H
@@ -88,6 +90,8 @@ TDM_DEVICE void tdm_mbarrier_wait(tdm_mbarrier *barrier, uint parity) {
 #define tdm_multiply_commit() asm volatile("wgmma.commit_group.sync.aligned;" : : : "memory")
 #define tdm_multiply_wait(pending)                                                                 \
     asm volatile("wgmma.wait_group.sync.aligned %0;" : : "n"(pending) : "memory")
+#define tdm_part_barrier(index, items)                                                             \
+    asm volatile("barrier.sync.aligned %0, %1;" : : "n"(index), "n"(items) : "memory")
 #define tdm_registers_fewer(count)                                                                 \
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" : : "n"(count))
 #define tdm_registers_more(count) asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" : : "n"(count))
@@ -131,16 +135,22 @@ TDM_DEVICE void tdm_mbarrier_wait(tdm_mbarrier *barrier, uint parity) {
 TDM_HOPPER_FLOATS_(tdm_multiply_f16, "f16")
 TDM_HOPPER_FLOATS_(tdm_multiply_bf16, "bf16")
 
-#define TDM_HOPPER_INT_(name, type)                                                                \
-    TDM_DEVICE void name(int(&d)[64], ulong a_descriptor, ulong b_descriptor, int adds) {          \
-        asm volatile("{\n\t.reg .pred p;\n\tsetp.ne.b32 p, %66, 0;\n\t"                            \
-                     "wgmma.mma_async.sync.aligned.m64n128k32.s32." type ".s8 {" TDM_HOPPER_T64_   \
-                     "}, %64, %65, p;\n\t}"                                                        \
-                     : TDM_HOPPER_D64_("+r", 0)                                                    \
+#define TDM_HOPPER_INT_(name, columns, count, text, list, a, b, s, type)                           \
+    TDM_DEVICE void name(int(&d)[count], ulong a_descriptor, ulong b_descriptor, int adds) {       \
+        asm volatile("{\n\t.reg .pred p;\n\tsetp.ne.b32 p, %" s ", 0;\n\t"                         \
+                     "wgmma.mma_async.sync.aligned.m64n" columns "k32.s32." type ".s8 {" text      \
+                     "}, %" a ", %" b ", p;\n\t}"                                                  \
+                     : list                                                                        \
                      : "l"(a_descriptor), "l"(b_descriptor), "r"(adds));                           \
     }
-TDM_HOPPER_INT_(tdm_multiply_s8, "s8")
-TDM_HOPPER_INT_(tdm_multiply_u8, "u8")
+#define TDM_HOPPER_INTS_(name, type)                                                               \
+    TDM_HOPPER_INT_(name, "256", 128, TDM_HOPPER_T128_,                                            \
+                    TDM_HOPPER_LIST_(TDM_HOPPER_D64_("+r", 0), TDM_HOPPER_D64_("+r", 64)), "128",  \
+                    "129", "130", type)                                                            \
+    TDM_HOPPER_INT_(name, "128", 64, TDM_HOPPER_T64_, TDM_HOPPER_LIST_(TDM_HOPPER_D64_("+r", 0)),  \
+                    "64", "65", "66", type)
+TDM_HOPPER_INTS_(tdm_multiply_s8, "s8")
+TDM_HOPPER_INTS_(tdm_multiply_u8, "u8")
 
 #else
 
@@ -162,6 +172,7 @@ TDM_DEVICE void tdm_tensor_load(void *to, const tdm_tensor_map &map, int x, int 
 #define tdm_multiply_fence() tandem_sim_multiply_fence()
 #define tdm_multiply_commit() tandem_sim_multiply_commit()
 #define tdm_multiply_wait(pending) tandem_sim_multiply_wait(pending)
+#define tdm_part_barrier(index, items) tandem_sim_named_barrier(index, items)
 #define tdm_registers_fewer(count) tandem_sim_set_registers(count)
 #define tdm_registers_more(count) tandem_sim_set_registers(count)
 

@@ -20,13 +20,15 @@
 #include "gemm_int_args.h"
 #include "integers.h"
 
-/* The arguments that all integer GEMM kernels begin with. */
+/* The arguments of all integer GEMM kernels, A and B first where they are not tensor maps. */
 #define TDM_INT_ARGUMENTS                                                                          \
     TDM_GLOBAL const void *TDM_RESTRICT a, long a_offset, TDM_GLOBAL const void *TDM_RESTRICT b,   \
-        long b_offset, TDM_GLOBAL const void *a_scale, long a_scale_offset,                        \
-        TDM_GLOBAL const void *a_zero, long a_zero_offset, TDM_GLOBAL const void *b_scale,         \
-        long b_scale_offset, TDM_GLOBAL const void *b_zero, long b_zero_offset,                    \
-        TDM_GLOBAL const void *c, long c_offset, TDM_GLOBAL const void *bias, long bias_offset,    \
+        long b_offset, TDM_INT_OTHER_ARGUMENTS
+#define TDM_INT_OTHER_ARGUMENTS                                                                    \
+    TDM_GLOBAL const void *a_scale, long a_scale_offset, TDM_GLOBAL const void *a_zero,            \
+        long a_zero_offset, TDM_GLOBAL const void *b_scale, long b_scale_offset,                   \
+        TDM_GLOBAL const void *b_zero, long b_zero_offset, TDM_GLOBAL const void *c,               \
+        long c_offset, TDM_GLOBAL const void *bias, long bias_offset,                              \
         TDM_GLOBAL const void *residual, long r_offset, TDM_GLOBAL void *d, long d_offset,         \
         TDM_GLOBAL const void *d_scale, long d_scale_offset, TDM_GLOBAL const void *d_zero,        \
         long d_zero_offset, tdm_gemm_shape_arg s, tdm_gemm_epilogue_arg e, tdm_gemm_quant_arg q

@@ -90,6 +90,14 @@ static tdm_dtype bias_of(int level, tdm_dtype d) {
 }
 
 static gemm_int_trial trial_of(const tdm_variant *row, const int level[FACTORS], uint64_t seed) {
+/* Tensor maps take operands that begin, and whose lines along K are apart, by multiples of 16 elements. */
+static void keep_whole_units(gemm_int_trial *trial) {
+    trial->transpose_a = trial->packed_b = 0;
+    trial->transpose_b = 1;
+    trial->a_place = trial->b_place = TEST_DENSE;
+    trial->k = (trial->k + 16) / 16 * 16;
+}
+
     const int64_t *const k = test_is_small() ? small_depths : depths;
     const int32_t *const p = row->parameters;
     const tdm_dtype d = d_types[level[F_D_TYPE]];
@@ -124,6 +132,8 @@ static gemm_int_trial trial_of(const tdm_variant *row, const int level[FACTORS],
         .variant = row->name,
         .seed = seed};
     return trial;
+    if (p[TDM_GEMM_P_FAMILY] == TDM_GEMM_WGMMA)
+        keep_whole_units(&trial);
 }
 
 static void run_trial(const test_device *device, const tdm_variant *row, const int level[],
@@ -170,20 +180,24 @@ static void longest_k(const test_device *device, const tdm_variant *row, const l
     char text[512];
     /* Past two steps of a tile, or past a block of K where a work-item is alone with its tile. */
     const int64_t small_k = row->parameters[TDM_GEMM_P_ITEMS] > 1 ? 137 : 1009;
-    const gemm_int_trial trial = {.m = 2,
-                                  .n = 3,
-                                  .k = test_is_small() ? small_k : c->k,
-                                  .transpose_b = c->transpose_b,
-                                  .a = c->a,
-                                  .d = TDM_S32,
-                                  .a_zero = c->a_zero,
-                                  .b_zero = c->b_zero,
-                                  .a_quant = GEMM_INT_ONE,
-                                  .b_quant = GEMM_INT_EACH,
-                                  .alpha = 1.0f,
-                                  .data = GEMM_INT_EXTREME,
-                                  .variant = row->name,
-                                  .seed = seed};
+    gemm_int_trial trial = {.m = 2,
+                            .n = 3,
+                            .k = test_is_small() ? small_k : c->k,
+                            .transpose_b = c->transpose_b,
+                            .a = c->a,
+                            .d = TDM_S32,
+                            .a_zero = c->a_zero,
+                            .b_zero = c->b_zero,
+                            .a_quant = GEMM_INT_ONE,
+                            .b_quant = GEMM_INT_EACH,
+                            .alpha = 1.0f,
+                            .data = GEMM_INT_EXTREME,
+                            .variant = row->name,
+                            .seed = seed};
+    if (row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_WGMMA) {
+        keep_whole_units(&trial);
+        trial.k -= trial.k > c->k ? 16 : 0;
+    }
     if (!test_case_begin(device, row->name, "longest K, %s", gemm_int_trial_text(&trial, text)))
         return;
     gemm_int_trial_run(device, &trial);

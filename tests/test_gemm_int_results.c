@@ -109,6 +109,7 @@ static void check_ties(const test_device *device, const tdm_variant *row, const 
                      tie->zero == 0 ? TDM_DTYPE_NONE : TDM_S32);
     desc.activation = tie->activation;
     desc.variant = row->name;
+    gemm_int_suit(row, &desc);
     gemm_int_table_lay(&t, device, &desc);
     fill_tie_columns(&t);
     const double scales[3] = {way % 3 == 0 ? 0.5 : 3, way % 3 == 1 ? 0.5 : 3,
@@ -141,6 +142,7 @@ ROW_TEST(zero_points_and_bias_belong_to_the_sum) {
     gemm_int_arrange(&desc.b_quant, &desc.b, 0, 0, TDM_S8);
     TEST_OK(tdm_layout_contiguous(TDM_S32, 1, (const int64_t[]){2}, &desc.bias));
     desc.variant = row->name;
+    gemm_int_suit(row, &desc);
     gemm_int_table_lay(&t, device, &desc);
     gemm_int_put(&t.a.data, (const double[]){1, 2, 3, 250}, 4);
     gemm_int_put(&t.b.data, (const double[]){5, -128, 0, 127}, 4);
@@ -170,6 +172,7 @@ ROW_TEST(the_bias_wraps) {
         if (cases[i].d == TDM_S8)
             gemm_int_arrange(&desc.d_quant, &desc.d, 0, 0, TDM_DTYPE_NONE);
         desc.variant = row->name;
+        gemm_int_suit(row, &desc);
         gemm_int_table_lay(&t, device, &desc);
         gemm_int_put(&t.a.data, (const double[]){1, -1}, 2);
         gemm_int_put(&t.b.data, (const double[]){1, -1, 1}, 3);
@@ -218,6 +221,7 @@ static void check_scales(const test_device *device, const tdm_variant *row, int 
     gemm_int_arrange(&desc.d_quant, &desc.d, 0, 1, TDM_S8);
     desc.activation = activation;
     desc.variant = row->name;
+    gemm_int_suit(row, &desc);
     for (int i = 0; i < rows; i++) {
         a[i] = data[i % DATA];
         a_scales[i] = scales[each ? i / DATA : a_scale];
@@ -254,6 +258,7 @@ ROW_TEST(floats_keep_infinities_and_nans) {
     gemm_int_arrange(&desc.a_quant, &desc.a, 0, 0, TDM_DTYPE_NONE);
     gemm_int_arrange(&desc.b_quant, &desc.b, 0, 1, TDM_DTYPE_NONE);
     desc.variant = row->name;
+    gemm_int_suit(row, &desc);
     gemm_int_table_lay(&t, device, &desc);
     gemm_int_put(&t.a.data, data, DATA);
     gemm_int_put(&t.a.scale, (const double[]){2}, 1);

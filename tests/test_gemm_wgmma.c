@@ -9,13 +9,14 @@
 #include <string.h>
 
 #include "api/gemm_internal.h"
+#include "tests/support/gemm_int_trial.h"
 #include "tests/support/gemm_trial.h"
 #include "tests/support/outofcore_trial.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
 
-static bool is_wgmma(const tdm_variant *row) {
-    return row->op == TDM_OP_GEMM && row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_WGMMA;
+static bool is_wgmma(const tdm_variant *row, tdm_op op) {
+    return row->op == op && row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_WGMMA;
 }
 
 /* ---- results ------------------------------------------------------------------------------------- */
@@ -82,11 +83,75 @@ static void where_the_kernels_turn(void **state) {
     for (int d = 0; d < test_device_count(); d++)
         for (int i = 0, number = 0; i < tdm_variant_count; i++) {
             const tdm_variant *const row = &tdm_variants[i];
-            if (!is_wgmma(row) || !test_can_run(test_device_at(d), row))
+            if (!is_wgmma(row, TDM_OP_GEMM) || !test_can_run(test_device_at(d), row))
                 continue;
             for (int c = 0; c < COUNT(wgmma_rows); c++)
                 if (!test_is_small() || (c + number) % 4 == 0)
                     run_case(test_device_at(d), row, &wgmma_rows[c]);
+            number++;
+        }
+}
+
+/* Eleven steps of K over the slots, tiles one after the other, batches; sums of lines of both operands, of one, of none. */
+static const gemm_int_trial integer_trials[] = {
+    {.m = 136, .n = 264, .k = 1424, .a = TDM_S8, .d = TDM_S32, .data = GEMM_INT_EXTREME},
+    {.m = 260,
+     .n = 264,
+     .k = 656,
+     .a = TDM_U8,
+     .d = TDM_S32,
+     .a_quant = GEMM_INT_EACH,
+     .b_quant = GEMM_INT_EACH,
+     .a_zero = 1,
+     .b_zero = 1},
+    {.m = 700,
+     .n = 72,
+     .k = 144,
+     .a = TDM_U8,
+     .d = TDM_S8,
+     .a_quant = GEMM_INT_ONE,
+     .b_quant = GEMM_INT_EACH,
+     .d_quant = GEMM_INT_EACH,
+     .a_zero = 1,
+     .d_zero = 1,
+     .bias = TDM_S32,
+     .activation = TDM_ACT_RELU},
+    {.m = 131,
+     .n = 133,
+     .k = 272,
+     .a = TDM_S8,
+     .d = TDM_F16,
+     .a_quant = GEMM_INT_EACH,
+     .b_quant = GEMM_INT_ONE,
+     .b_zero = 1,
+     .has_c = 1,
+     .bias = TDM_F32,
+     .batch = 3,
+     .shares_b = 1},
+};
+
+static void run_integers(const test_device *device, const char *variant, gemm_int_trial trial) {
+    char text[512];
+    trial.variant = variant;
+    trial.alpha = 1;
+    trial.transpose_b = 1;
+    trial.seed = 700 + (uint64_t)trial.k;
+    if (!test_case_begin(device, variant, "%s", gemm_int_trial_text(&trial, text)))
+        return;
+    gemm_int_trial_run(device, &trial);
+    test_case_end();
+}
+
+static void where_the_kernels_of_integers_turn(void **state) {
+    (void)state;
+    for (int d = 0; d < test_device_count(); d++)
+        for (int i = 0, number = 0; i < tdm_variant_count; i++) {
+            if (!is_wgmma(&tdm_variants[i], TDM_OP_GEMM_INT) ||
+                !test_can_run(test_device_at(d), &tdm_variants[i]))
+                continue;
+            for (int t = 0; t < COUNT(integer_trials); t++)
+                if (!test_is_small() || (t + number) % 2 == 0)
+                    run_integers(test_device_at(d), tdm_variants[i].name, integer_trials[t]);
             number++;
         }
 }
@@ -97,18 +162,21 @@ static long define_of(const tdm_variant *row, const char *name) {
     return found ? strtol(found + strlen(name), NULL, 10) : 0;
 }
 
-/* What the launch gives must be what the text lays out: slots on a multiple of 1024, eight strips, two mbarriers a slot. */
+/* What the launch gives must be what the text lays out: slots on a multiple of 1024, eight strips, two mbarriers a slot, of integers
+ * the sums of columns, twice, and of rows. */
 static void local_memory_is_what_the_text_needs(void **state) {
     (void)state;
     for (int d = 0; d < test_device_count(); d++)
         for (int i = 0; i < tdm_variant_count; i++) {
             const tdm_variant *const row = &tdm_variants[i];
-            if (!is_wgmma(row) || !test_can_run(test_device_at(d), row) ||
+            const bool integers = is_wgmma(row, TDM_OP_GEMM_INT);
+            if ((!integers && !is_wgmma(row, TDM_OP_GEMM)) ||
+                !test_can_run(test_device_at(d), row) ||
                 !test_case_begin(test_device_at(d), row->name, "local memory"))
                 continue;
             const long slots = define_of(row, "-DSTAGES="), tn = define_of(row, "-DTN="),
-                       bytes = 1024 - 16 + slots * (128 + tn) * 64 * 2 + 8 * 16 * 32 * 4 +
-                               2 * slots * 8;
+                       bytes = 1024 - 16 + slots * (128 + tn) * 128 + 8 * 16 * 32 * 4 +
+                               2 * slots * 8 + (integers ? 2 * tn + 128 : 0) * (long)sizeof(int);
             if (row->parameters[TDM_GEMM_P_LOCAL_BYTES] != bytes)
                 test_case_fail("p%d is %d, the text needs %ld", TDM_GEMM_P_LOCAL_BYTES,
                                (int)row->parameters[TDM_GEMM_P_LOCAL_BYTES], bytes);
@@ -140,6 +208,16 @@ static bool has_wgmma(const test_device *device) {
     return (device->info.capabilities & TDM_CAP_WGMMA) != 0;
 }
 
+static void expect_row_for(const test_device *device, const tdm_gemm_desc *desc, const char *part) {
+    tdm_gemm_plan *plan;
+    TEST_OK(tdm_gemm_plan_create(device->device, desc, &plan));
+    const char *const name = tdm_gemm_plan_variant(plan);
+    if (!strstr(name, part))
+        test_case_fail("it gets %s, expected is %s; refused: %s", name, part,
+                       tdm_gemm_plan_refusals(plan));
+    tdm_gemm_plan_destroy(plan);
+}
+
 /* The row that a product of m×k by k×n, rows of A `pitch` elements apart, gets. */
 static void expect_row(const test_device *device, int64_t m, int64_t n, int64_t k, int64_t pitch,
                        const char *part) {
@@ -147,16 +225,27 @@ static void expect_row(const test_device *device, int64_t m, int64_t n, int64_t 
                         .b = matrix(TDM_F16, k, n, n),
                         .d = matrix(TDM_F32, m, n, n)};
     const tdm_gemm_desc desc = desc_of(&o);
-    tdm_gemm_plan *plan;
     if (!test_case_begin(device, NULL, "chosen: %lld x %lld x %lld, rows of %lld", (long long)m,
                          (long long)n, (long long)k, (long long)pitch))
         return;
-    TEST_OK(tdm_gemm_plan_create(device->device, &desc, &plan));
-    const char *const name = tdm_gemm_plan_variant(plan);
-    if (!strstr(name, part))
-        test_case_fail("it gets %s, expected is %s; refused: %s", name, part,
-                       tdm_gemm_plan_refusals(plan));
-    tdm_gemm_plan_destroy(plan);
+    expect_row_for(device, &desc, part);
+    test_case_end();
+}
+
+/* The same of s8, B contiguous along K where it is transposed. */
+static void expect_integer_row(const test_device *device, int64_t m, int64_t n, int64_t k,
+                               int transpose_a, int transpose_b, const char *part) {
+    const operands o = {.a = transpose_a ? matrix(TDM_S8, k, m, m) : matrix(TDM_S8, m, k, k),
+                        .b = transpose_b ? matrix(TDM_S8, n, k, k) : matrix(TDM_S8, k, n, n),
+                        .d = matrix(TDM_S32, m, n, n)};
+    tdm_gemm_desc desc = desc_of(&o);
+    desc.transpose_a = transpose_a;
+    desc.transpose_b = transpose_b;
+    if (!test_case_begin(device, NULL, "chosen: integers, %lld x %lld x %lld, %c%c", (long long)m,
+                         (long long)n, (long long)k, transpose_a ? 't' : 'n',
+                         transpose_b ? 't' : 'n'))
+        return;
+    expect_row_for(device, &desc, part);
     test_case_end();
 }
 
@@ -176,6 +265,11 @@ static void what_they_take(void **state) {
             "gemm_f16_wgmma_128x128__sm90a"); // of this thread, and no second row beside it
         expect_row(device, 4096, 8192, 4096, 4104, "wgmma_128x128");
         tdm_force_variant(NULL);
+        expect_integer_row(device, 4096, 8192, 4096, 0, 1, "gemm_int_wgmma_128x256");
+        expect_integer_row(device, 256, 256, 4096, 0, 1, "gemm_int_wgmma_128x128");
+        expect_integer_row(device, 256, 256, 4095, 0, 1, "gemm_int_mma");
+        expect_integer_row(device, 4096, 4096, 4096, 0, 0, "gemm_int_mma");
+        expect_integer_row(device, 4096, 4096, 4096, 1, 1, "gemm_int_mma");
     }
 }
 
@@ -278,6 +372,16 @@ static void operands_begin_anywhere(void **state) {
             run_shifted(device, shift);
             test_case_end();
         }
+    const gemm_int_trial integers = {.m = 136,
+                                     .n = 200,
+                                     .k = 272,
+                                     .a = TDM_S8,
+                                     .d = TDM_S32,
+                                     .a_place = TEST_OFFSET,
+                                     .b_place = TEST_OFFSET};
+    for (int d = 0; d < test_device_count(); d++)
+        if (has_wgmma(test_device_at(d)))
+            run_integers(test_device_at(d), NULL, integers);
 }
 
 /* Tiles of a product out of core are forced to the kernel of the whole: of operands on the device that begin anywhere, too. */
@@ -387,6 +491,7 @@ static void recorded_and_kept(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(where_the_kernels_turn),
+        cmocka_unit_test(where_the_kernels_of_integers_turn),
         cmocka_unit_test(local_memory_is_what_the_text_needs),
         cmocka_unit_test(what_they_take),
         cmocka_unit_test(operands_begin_anywhere),

@@ -2,12 +2,22 @@
 
 #include <math.h>
 
+#include "api/gemm_internal.h"
+
 tdm_gemm_desc gemm_int_desc(tdm_dtype a, tdm_dtype d, int64_t m, int64_t n, int64_t k) {
     tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
     TEST_OK(tdm_layout_contiguous(a, 2, (const int64_t[]){m, k}, &desc.a));
     TEST_OK(tdm_layout_contiguous(TDM_S8, 2, (const int64_t[]){k, n}, &desc.b));
     TEST_OK(tdm_layout_contiguous(d, 2, (const int64_t[]){m, n}, &desc.d));
     return desc;
+}
+
+void gemm_int_suit(const tdm_variant *row, tdm_gemm_desc *desc) {
+    if (row->parameters[TDM_GEMM_P_FAMILY] != TDM_GEMM_WGMMA)
+        return;
+    const int64_t unit = 16, pitch = (desc->a.shape[1] + unit - 1) / unit * unit;
+    desc->a.strides[0] = desc->b.strides[1] = pitch;
+    desc->a.strides[1] = desc->b.strides[0] = 1;
 }
 
 void gemm_int_arrange(tdm_quant_layout *quant, const tdm_layout *matrix, int64_t row_block,

@@ -10,6 +10,9 @@
 /* A of m×k and type a by B of k×n in s8 to D of type d, all dense, none with parameters. */
 tdm_gemm_desc gemm_int_desc(tdm_dtype a, tdm_dtype d, int64_t m, int64_t n, int64_t k);
 
+/* A and B as the row's copies take them, where those are by tensor maps: along K, their lines whole units of 16 bytes apart. */
+void gemm_int_suit(const tdm_variant *row, tdm_gemm_desc *desc);
+
 /* The dense arrangement of a matrix's parameters by blocks; zero: NONE for no zero points. */
 void gemm_int_arrange(tdm_quant_layout *quant, const tdm_layout *matrix, int64_t row_block,
                       int64_t column_block, tdm_dtype zero);
