@@ -17,6 +17,9 @@
 #define BENCH_TWIN_NAME "tandem-again"
 extern const double bench_twin_tolerance;
 
+/* What GLIBC_TUNABLES says to all workers, unless the user has set it. */
+extern const char bench_malloc_tunables[];
+
 /* A worker of this very program: `tandem _worker <suite>`. */
 void bench_entrant_self(bench_entrant *entrant, const char *impl, const char *suite);
 

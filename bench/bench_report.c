@@ -184,7 +184,7 @@ static void add_energy(const bench_energy *energy, bench_result *row) {
 /* Few samples tell nothing of noise. */
 static void mark_noise(bench_result *row) {
     const sample_summary summary = summarize_samples(row->raw_s, row->samples);
-    if (row->samples >= stopping_rule_full.minimum_samples && summary.middle > noisy_middle)
+    if (row->samples >= NOISY_LEAST_SAMPLES && summary.middle > noisy_middle)
         add_metric(row, "noisy", summary.middle);
 }
 
@@ -201,6 +201,7 @@ static void add_row(bench_report *report, const bench_result *row, const bench_e
     each.reason = entrant->reason.text;
     if (each.status == RESULT_OK) {
         add_energy(&entrant->energy, &each);
+        add_metric(&each, "disturbed", entrant->disturbed);
         mark_noise(&each);
     }
     results_add(report->document, &each);

@@ -10,9 +10,14 @@
 
 enum {
     MAX_CALLS = 10000,
-    MAX_SAMPLES_PER_TURN = 16,
+    MAX_BATCHES = 64, /* of a turn */
     PREPARE_TIMEOUTS = 4
 };
+
+/* A shorter batch would be mostly waiting for its end, a longer one would meet more of what disturbs. */
+static const double batch_seconds = 0.001;
+
+const char bench_sampling[] = "shortest of batches of 1 ms that are dealt out to the samples";
 
 /*
  * Between two turns: threads that spin for work after a call (OpenMP, OpenBLAS) go to sleep before
@@ -64,7 +69,8 @@ static void begin_case(bench_entrant *entrant) {
     entrant->max_error = NAN;
     entrant->of_base = NAN;
     entrant->work = 0;
-    entrant->calls = 1;
+    entrant->calls = entrant->batches = 1;
+    entrant->disturbed = NAN;
     entrant->energy = (bench_energy){0, 0, NAN, NAN, NAN};
     if (entrant->missing != NULL) {
         worker_text_set(&entrant->reason, "%s", entrant->missing);
@@ -93,16 +99,22 @@ static void verify(const bench_plan *plan, bench_entrant *entrant) {
         drop_out(entrant, WORKER_FAIL, "wrong result");
 }
 
-static int64_t calls_for(const bench_plan *plan, double seconds_per_call) {
-    const double wanted =
-        seconds_per_call > 0 ? ceil(plan->sample_seconds / seconds_per_call) : MAX_CALLS;
-    return wanted < 1 ? 1 : wanted > MAX_CALLS ? MAX_CALLS : (int64_t)wanted;
+static int64_t at_least_one(double wanted, int64_t most) {
+    return !(wanted > 1) ? 1 : wanted > (double)most ? most : (int64_t)wanted;
+}
+
+/* How many calls make a batch, and how many batches a turn. */
+static void divide_turn(const bench_plan *plan, double seconds_per_call, bench_entrant *entrant) {
+    const double batch = fmin(batch_seconds, plan->turn_seconds);
+    const double call = fmax(seconds_per_call, 1e-9);
+    entrant->calls = at_least_one(ceil(batch / call), MAX_CALLS);
+    entrant->batches =
+        at_least_one(round(plan->turn_seconds / ((double)entrant->calls * call)), MAX_BATCHES);
 }
 
 /*
- * How many calls make a sample. The first call paid for warming up; the time of a single one is
- * mostly waiting where calls are short, so pipelined calls are asked for again with as many as it
- * suggests.
+ * The first call paid for warming up; the time of a single one is mostly waiting where calls are short, so pipelined calls are
+ * asked for again with as many as it suggests.
  */
 static void choose_calls(const bench_plan *plan, bench_entrant *entrant) {
     const int waited = task_of(plan, entrant)->waited;
@@ -115,7 +127,7 @@ static void choose_calls(const bench_plan *plan, bench_entrant *entrant) {
             drop_out(entrant, answer, "run");
             return;
         }
-        entrant->calls = calls_for(plan, seconds);
+        divide_turn(plan, seconds, entrant);
     }
 }
 
@@ -146,15 +158,6 @@ static void prepare(const bench_plan *plan, bench_entrant *entrant) {
     settle();
 }
 
-/*
- * Waited samples are single calls: several of them make a turn, so that a turn is not all settling.
- */
-static int64_t samples_per_turn(const bench_plan *plan, const bench_entrant *entrant) {
-    if (!task_of(plan, entrant)->waited)
-        return 1;
-    return entrant->calls < MAX_SAMPLES_PER_TURN ? entrant->calls : MAX_SAMPLES_PER_TURN;
-}
-
 static void note_energy(const sensor_reading *before, const sensor_reading *after, double calls,
                         bench_energy *energy) {
     energy->joules += sensors_joules(before, after);
@@ -166,31 +169,28 @@ static void note_energy(const sensor_reading *before, const sensor_reading *afte
 }
 
 static void take_turn(const bench_plan *plan, bench_entrant *entrant) {
-    double seconds[MAX_SAMPLES_PER_TURN];
-    const int64_t samples = samples_per_turn(plan, entrant);
-    const int waited = task_of(plan, entrant)->waited;
-    const int64_t calls = waited ? 1 : entrant->calls;
+    double seconds[MAX_BATCHES];
+    const int64_t left = (int64_t)sample_deal_left(&entrant->deal, &plan->rule);
+    const int64_t batches = entrant->batches < left ? entrant->batches : left;
+    const int64_t calls = entrant->calls;
     const sensor_reading before = sensors_read(plan->sensors);
-    const worker_answer answer = worker_run(entrant->worker, samples, calls, waited,
-                                            plan->timeout_s, seconds, &entrant->reason);
+    const worker_answer answer =
+        worker_run(entrant->worker, batches, calls, task_of(plan, entrant)->waited, plan->timeout_s,
+                   seconds, &entrant->reason);
     const sensor_reading after = sensors_read(plan->sensors);
     if (answer != WORKER_OK) {
         drop_out(entrant, answer, "run");
         return;
     }
-    note_energy(&before, &after, (double)(samples * calls), &entrant->energy);
-    for (int64_t i = 0; i < samples; i++) {
-        if (series_add(&entrant->series, seconds[i], seconds[i] * (double)calls) != 0) {
+    note_energy(&before, &after, (double)(batches * calls), &entrant->energy);
+    for (int64_t i = 0; i < batches; i++) {
+        if (sample_deal_add(&entrant->deal, &plan->rule, seconds[i], seconds[i] * (double)calls,
+                            &entrant->series) != 0) {
             worker_text_set(&entrant->reason, "out of memory");
             drop_out(entrant, WORKER_FAIL, "samples");
             return;
         }
     }
-}
-
-static int has_enough(const bench_plan *plan, sample_series *series) {
-    return (plan->max_samples > 0 && series->count >= plan->max_samples) ||
-           series_done(series, plan->rule);
 }
 
 /* In turn until each has enough, so that a slower moment of the machine meets everyone. */
@@ -207,7 +207,8 @@ static void take_samples(const bench_plan *plan, bench_entrant *entrants, int co
                 continue;
             take_turn(plan, &entrants[i]);
             settle();
-            running[i] = entrants[i].status == RESULT_OK && !has_enough(plan, &entrants[i].series);
+            running[i] = entrants[i].status == RESULT_OK &&
+                         !sample_deal_done(&entrants[i].deal, &plan->rule, &entrants[i].series);
             left += running[i];
         }
     }
@@ -223,6 +224,8 @@ void bench_run_case(const bench_plan *plan, bench_entrant *entrants, int count) 
     progress_show(0, 0, "%s: measuring", plan->label);
     take_samples(plan, entrants, count);
     for (int i = 0; i < count; i++) {
+        entrants[i].disturbed = sample_deal_disturbed(&entrants[i].deal, &entrants[i].series);
+        sample_deal_release(&entrants[i].deal);
         if (entrants[i].status == RESULT_OK)
             worker_text_set(&entrants[i].reason, "%s", "");
     }

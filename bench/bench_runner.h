@@ -5,8 +5,8 @@
 #ifndef BENCH_BENCH_RUNNER_H
 #define BENCH_BENCH_RUNNER_H
 
-#include "bench/bench_statistics.h"
 #include "bench/results_json.h"
+#include "bench/sample_deal.h"
 #include "bench/sensors.h"
 #include "bench/worker_process.h"
 
@@ -59,20 +59,25 @@ typedef struct bench_entrant {
     double
         of_base; /* set by the suite after the case: share of the speed of its base case; or NaN */
     double work; /* of a call: field "work" of its answer, 0 when it has none */
-    int64_t calls; /* per sample */
+    int64_t calls;   /* of a batch */
+    int64_t batches; /* of a turn */
     sample_series series;
+    sample_deal deal;
+    double disturbed; /* of sample_deal_disturbed */
     bench_energy energy;
 } bench_entrant;
 
 typedef struct bench_plan {
     bench_task task;
-    const stopping_rule *rule;
-    size_t max_samples;     /* of each entrant; 0: as many as the rule says */
-    double sample_seconds;  /* a pipelined sample has enough calls to take about this long */
+    sampling_rule rule;
+    double turn_seconds;    /* calls of a turn take about this long */
     double timeout_s;       /* for an answer; building kernels may take several times as long */
     const sensors *sensors; /* NULL: none */
     const char *label;      /* for the progress line */
 } bench_plan;
+
+/* What a pipelined sample is, for the environment record. */
+extern const char bench_sampling[];
 
 /* Run one case on every entrant; what came out is left in the entrants. */
 void bench_run_case(const bench_plan *plan, bench_entrant *entrants, int count);

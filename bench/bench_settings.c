@@ -1,9 +1,11 @@
 #include "bench/bench_settings.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include <tandem/tandem.h>
 
+#include "bench/bench_peers.h"
 #include "bench/device_pick.h"
 
 /* Of the device that is measured, for the life of the process. */
@@ -14,6 +16,10 @@ static void record_conditions(const bench_settings *settings, results_document *
     const sensor_facts facts = sensors_facts(device_sensors);
     snprintf(text, sizeof text, "random, seed %lld", (long long)settings->seed);
     results_add_environment(document, "data", text);
+    results_add_environment(document, "sample", bench_sampling);
+    results_add_environment(document, "malloc",
+                            getenv("GLIBC_TUNABLES") == NULL ? bench_malloc_tunables
+                                                             : "as GLIBC_TUNABLES says");
     results_add_environment(document, "management_driver", facts.driver);
     results_add_environment_number(document, "power_limit_w", facts.power_limit_w);
     results_add_environment_number(document, "clock_mhz_now", facts.clock_mhz);
@@ -48,10 +54,12 @@ void bench_device_write(const bench_device *device, worker_text *request) {
 }
 
 bench_plan bench_settings_plan(const bench_settings *settings) {
+    sampling_rule rule = settings->quick ? sampling_rule_quick : sampling_rule_full;
+    if (settings->samples > 0)
+        rule.samples = (size_t)settings->samples;
     return (bench_plan){
-        .rule = settings->quick ? &stopping_rule_quick : &stopping_rule_full,
-        .max_samples = (size_t)settings->samples,
-        .sample_seconds = settings->quick ? 0.001 : 0.02,
+        .rule = rule,
+        .turn_seconds = settings->quick ? 0.001 : 0.02,
         .sensors = device_sensors,
         .timeout_s = settings->timeout_s,
     };

@@ -9,7 +9,7 @@ typedef struct bench_settings {
     const char *device;
     const char *json;
     int64_t seed;
-    int64_t samples; /* at most so many of a row; 0: as many as its spread asks for */
+    int64_t samples; /* at most so many of a row; 0: the default */
     double timeout_s;
     int quick;
 } bench_settings;
@@ -30,7 +30,7 @@ typedef struct bench_settings {
 #define BENCH_SAMPLES_OPTION(target)                                                               \
     {                                                                                              \
         "samples", CLI_COUNT, target, "N",                                                         \
-            "at most so many of each row; as many as its spread asks for by default", NULL, 1,     \
+            "at most so many of each row; 10 by default", NULL, 1,     \
             100000                                                                                 \
     }
 #define BENCH_SEED_OPTION(target)                                                                  \

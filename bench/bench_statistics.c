@@ -6,22 +6,6 @@
 
 const double noisy_middle = 0.05;
 
-const stopping_rule stopping_rule_full = {
-    .minimum_samples = 10,
-    .maximum_samples = 1000,
-    .minimum_seconds = 0.5,
-    .maximum_seconds = 3.0,
-    .small_spread = 0.005,
-};
-
-const stopping_rule stopping_rule_quick = {
-    .minimum_samples = 3,
-    .maximum_samples = 10,
-    .minimum_seconds = 0.0,
-    .maximum_seconds = 0.2,
-    .small_spread = 0.05,
-};
-
 static int compare_doubles(const void *left, const void *right) {
     const double a = *(const double *)left;
     const double b = *(const double *)right;

@@ -19,8 +19,12 @@ typedef struct sample_summary {
  */
 sample_summary summarize_samples(const double *samples, size_t count);
 
-/* A row is marked as noisy whose middle half is wider than this share of its median. */
+/* A row of so many samples is marked as noisy whose middle half is wider than this share of its median. */
 extern const double noisy_middle;
+
+enum {
+    NOISY_LEAST_SAMPLES = 10
+};
 
 /*
  * When to stop: at least minimum_samples and minimum_seconds, and then as soon as the spread is
@@ -34,9 +38,6 @@ typedef struct stopping_rule {
     double maximum_seconds;
     double small_spread;
 } stopping_rule;
-
-extern const stopping_rule stopping_rule_full;
-extern const stopping_rule stopping_rule_quick;
 
 /* The growing samples of one implementation. */
 typedef struct sample_series {

@@ -154,11 +154,29 @@ static void print_means(const compare_report *report, FILE *file) {
             RATIO_RESAMPLES, 100 * report->margin);
 }
 
+static double percent(size_t part, size_t whole) {
+    return whole == 0 ? 0 : 100 * (double)part / (double)whole;
+}
+
+static void print_agreement(const compare_report *report, FILE *file) {
+    for (size_t c = 0; c < report->table->column_count; c++) {
+        const compare_agreement own = compare_agree(report->table, c, report->margin);
+        fprintf(file, "%c: %zu of %zu rows are marked noisy (%.1f %%)",
+                report->table->columns[c].label, own.noisy, own.rows, percent(own.noisy, own.rows));
+        if (c > 0)
+            fprintf(file,
+                    "; medians of %zu of %zu cases are within %.3g %% of those of A (%.1f %%)",
+                    own.within, own.cases, 100 * report->margin, percent(own.within, own.cases));
+        fputc('\n', file);
+    }
+}
+
 void compare_print(const compare_report *report, FILE *file) {
     print_columns(report, file);
     print_differences(report, file);
     print_cases(report, file);
     print_means(report, file);
+    print_agreement(report, file);
 }
 
 /* ---- for programs ---------------------------------------------------------------------------------- */
@@ -188,7 +206,16 @@ static cJSON *sheet_json(const datasheet *sheet) {
     return json;
 }
 
-static void add_columns_json(cJSON *root, const compare_table *table) {
+static void add_agreement_json(cJSON *item, const compare_report *report, size_t column) {
+    const compare_agreement own = compare_agree(report->table, column, report->margin);
+    cJSON_AddNumberToObject(item, "rows", (double)own.rows);
+    cJSON_AddNumberToObject(item, "noisy_rows", (double)own.noisy);
+    results_put_number(item, "cases_compared", column == 0 ? NAN : (double)own.cases);
+    results_put_number(item, "cases_within_margin", column == 0 ? NAN : (double)own.within);
+}
+
+static void add_columns_json(cJSON *root, const compare_report *report) {
+    const compare_table *const table = report->table;
     cJSON *const list = cJSON_AddArrayToObject(root, "devices");
     for (size_t c = 0; c < table->column_count; c++) {
         const compare_column *const column = &table->columns[c];
@@ -201,6 +228,7 @@ static void add_columns_json(cJSON *root, const compare_table *table) {
         results_put_text(item, "created", column->file->created);
         results_put_text(item, "version", results_fact_text(&column->file->library, "version"));
         cJSON_AddItemToObject(item, "datasheet", sheet_json(column->sheet));
+        add_agreement_json(item, report, c);
         cJSON_AddItemToArray(list, item);
     }
 }
@@ -305,7 +333,7 @@ cJSON *compare_json(const compare_report *report) {
     cJSON_AddNumberToObject(root, "confidence", 0.95);
     cJSON_AddNumberToObject(root, "resamples", RATIO_RESAMPLES);
     cJSON_AddNumberToObject(root, "seed", RATIO_SEED);
-    add_columns_json(root, report->table);
+    add_columns_json(root, report);
     add_differences_json(root, report);
     add_cases_json(root, report->table);
     add_means_json(root, report->table);

@@ -363,6 +363,26 @@ int compare_match(compare_table *table, double margin) {
     return status;
 }
 
+compare_agreement compare_agree(const compare_table *table, size_t column, double margin) {
+    const compare_column *const own = &table->columns[column];
+    compare_agreement agreement = {.cases = 0};
+    for (size_t i = 0; i < table->case_count; i++) {
+        const double ratio = table->cases[i].cells[column].ratio.ratio;
+        if (isnan(ratio))
+            continue;
+        agreement.cases++;
+        agreement.within += ratio <= 1 + margin && ratio >= 1 / (1 + margin);
+    }
+    for (size_t i = 0; i < own->file->row_count; i++) {
+        const results_row *const row = &own->file->rows[i];
+        if (row->device != own->device || row->status != RESULT_OK)
+            continue;
+        agreement.rows++;
+        agreement.noisy += results_row_is_noisy(row) != 0;
+    }
+    return agreement;
+}
+
 void compare_release(compare_table *table) {
     for (size_t i = 0; i < table->case_count; i++) {
         for (size_t c = 0; c < COMPARE_MAX_COLUMNS; c++)

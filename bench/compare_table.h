@@ -62,6 +62,14 @@ typedef struct compare_mean {
     size_t verdicts[VERDICT_AMBIGUOUS + 1];
 } compare_mean;
 
+/* How well a column repeats the first one, where both are of one device: two runs of one machine should agree. */
+typedef struct compare_agreement {
+    size_t cases;  /* with a ratio */
+    size_t within; /* whose ratio is within the margin */
+    size_t noisy;  /* rows of the column that are marked so, of `rows` that are ok */
+    size_t rows;
+} compare_agreement;
+
 typedef struct compare_table {
     compare_column columns[COMPARE_MAX_COLUMNS];
     size_t column_count;
@@ -82,6 +90,9 @@ int compare_add_columns(compare_table *table, const results_file *file);
 int compare_match(compare_table *table, double margin);
 
 void compare_release(compare_table *table);
+
+/* Of a column, with the margin that it was matched with; of the first, the rows alone. */
+compare_agreement compare_agree(const compare_table *table, size_t column, double margin);
 
 /* Whether a cell reaches more than its datasheet promises. */
 int compare_above_sheet(const compare_cell *cell);

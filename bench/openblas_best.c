@@ -56,8 +56,8 @@ void bench_entrant_openblas_best(bench_entrant *entrant, int one_row) {
     gemm_case_write(&probe, &request);
     const bench_plan plan = {
         .task = {.request = request.text, .verify = gemm_oracle_check, .user = &oracle},
-        .rule = &stopping_rule_quick,
-        .sample_seconds = 0.005,
+        .rule = sampling_rule_quick,
+        .turn_seconds = 0.005,
         .timeout_s = 10,
         .label = "openblas-best",
     };

@@ -31,8 +31,7 @@ typedef struct report_options {
 #define LOOPS(size)                                                                                \
     {                                                                                              \
         "loops", 4, 0, {"bench",     "memory",  "--operation", "copy,scale,add,triad,read,write",  \
-                        "--setting", "default", "--samples",   "9",                                \
-                        "--bytes",   size},                                                        \
+                        "--setting", "default", "--bytes",     size},                              \
         {                                                                                          \
             NULL                                                                                   \
         }                                                                                          \
@@ -45,38 +44,34 @@ static const report_suite suites[] = {
     {"memory",
      114,
      2,
-     {"bench", "memory", "--samples", "15"},
+     {"bench", "memory"},
      {"bench", "memory", "--quick", "--operation",
       "copy,triad,read,write,gather,chase,sweep,upload,download", "--host", "pinned", "--setting",
       "default"}},
-    {"compute", 20, 7, {"bench", "compute", "--samples", "15"}, {"bench", "compute", "--quick"}},
-    {"launch", 7, 2, {"bench", "launch", "--samples", "25"}, {"bench", "launch", "--quick"}},
+    {"compute", 20, 7, {"bench", "compute"}, {"bench", "compute", "--quick"}},
+    {"launch", 7, 2, {"bench", "launch"}, {"bench", "launch", "--quick"}},
     {"gemm",
      67,
      1,
-     {"bench", "gemm", "--samples", "12", "--dtype", "f32,f16,bf16", "--shapes",
+     {"bench", "gemm", "--dtype", "f32,f16,bf16", "--shapes",
       "512x512x512,1024x1024x1024,2048x2048x2048,4096x4096x4096,128x768x3072,128x3072x768"},
      {"bench", "gemm", "--quick", "--dtype", "f32,f16", "--shapes", "512x512x512"}},
     {"gemm-quantized",
      26,
      1,
-     {"bench", "gemm", "--samples", "12", "--dtype", "u8s8,s8,w8,w4", "--layout", "nt", "--shapes",
+     {"bench", "gemm", "--dtype", "u8s8,s8,w8,w4", "--layout", "nt", "--shapes",
       "512x512x512,1024x1024x1024,2048x2048x2048,128x4096x4096"},
      {"bench", "gemm", "--quick", "--dtype", "u8s8,w8,w4", "--layout", "nt", "--shapes",
       "512x512x512"}},
     {"gemv",
      29,
      2,
-     {"bench", "gemv", "--samples", "12", "--dtype", "f32,f16,w8,w4", "--roof", "memory",
-      "--shapes", "1x4096x4096,1x11008x4096,1x4096x11008,8x4096x4096"},
+     {"bench", "gemv", "--dtype", "f32,f16,w8,w4", "--roof", "memory", "--shapes",
+      "1x4096x4096,1x11008x4096,1x4096x11008,8x4096x4096"},
      {"bench", "gemv", "--quick", "--dtype", "f32,w8,w4", "--roof", "memory", "--shapes",
       "1x4096x4096"}},
-    {"quant", 87, 3, {"bench", "quant", "--samples", "9"}, {"bench", "quant", "--quick"}},
-    {"pool",
-     67,
-     2,
-     {"bench", "pool", "--samples", "9"},
-     {"bench", "pool", "--quick", "--live", "1000"}},
+    {"quant", 87, 3, {"bench", "quant"}, {"bench", "quant", "--quick"}},
+    {"pool", 67, 2, {"bench", "pool"}, {"bench", "pool", "--quick", "--live", "1000"}},
     {"outofcore", 51, 0, {"bench", "outofcore", "--samples", "5"}, {NULL}},
     LOOPS("64K"),
     LOOPS("256K"),

@@ -71,7 +71,7 @@ static row_counts count_rows(const results_file *results) {
         const results_row *const row = &results->rows[i];
         counts.rows++;
         counts.verified += row->verified == 1;
-        counts.noisy += row->note != NULL && strncmp(row->note, "noisy", 5) == 0;
+        counts.noisy += results_row_is_noisy(row) != 0;
         counts.skipped += row->status == RESULT_SKIPPED;
         counts.failed += row->status == RESULT_FAILED;
     }

@@ -30,6 +30,11 @@ double results_fact_number(const results_facts *facts, const char *key) {
     return NAN;
 }
 
+int results_row_is_noisy(const results_row *row) {
+    return !isnan(results_figure_value(&row->metrics, "noisy")) ||
+           (row->note != NULL && strncmp(row->note, "noisy", strlen("noisy")) == 0);
+}
+
 double results_figure_value(const results_figures *figures, const char *key) {
     for (size_t i = 0; i < figures->count; i++) {
         if (strcmp(figures->items[i].key, key) == 0)

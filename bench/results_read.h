@@ -90,6 +90,9 @@ void results_file_release(results_file *file);
 const char *results_fact_text(const results_facts *facts, const char *key);
 double results_fact_number(const results_facts *facts, const char *key);
 
+/* Whether its samples, or Tandem's two runs, tell that the machine was disturbed. */
+int results_row_is_noisy(const results_row *row);
+
 /* NaN where there is none. */
 double results_figure_value(const results_figures *figures, const char *key);
 

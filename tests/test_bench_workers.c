@@ -58,8 +58,12 @@ static int verify_ok(const void *user, const void *bytes, size_t size, double *m
 
 static const bench_plan plan = {
     .task = {.request = "suite=fake", .verify = verify_ok},
-    .rule = &stopping_rule_quick,
-    .sample_seconds = 0.004,
+    .rule = {.samples = 3,
+             .least_passes = 2,
+             .most_passes = 2,
+             .patience_seconds = 1,
+             .maximum_seconds = 1},
+    .turn_seconds = 0.004,
     .timeout_s = 20, /* a loaded machine takes its time to start a shell */
     .label = "fake",
 };
@@ -79,10 +83,12 @@ static void a_healthy_worker_is_measured(void **state) {
     assert_int_equal(entrant.check, RESULT_VERIFIED);
     assert_true(entrant.max_error == 0.25);
     assert_string_equal(entrant.variant, "kernel one");
-    assert_int_equal(entrant.calls, 4);
+    assert_int_equal(entrant.calls, 1);
+    assert_int_equal(entrant.batches, 4);
     assert_int_equal(entrant.series.count, 3);
     assert_true(entrant.series.values[2] == 1e-3);
-    assert_true(fabs(entrant.series.seconds - 3 * 4e-3) < 1e-9);
+    assert_true(fabs(entrant.series.seconds - 2 * 3e-3) < 1e-9); /* two batches of each sample */
+    assert_true(entrant.disturbed == 1);
     remove_scripts(&entrant, 1);
 }
 
@@ -114,7 +120,7 @@ static void samples_can_be_bounded(void **state) {
     (void)state;
     bench_entrant entrant = make_entrant("healthy", greeting, healthy_loop);
     bench_plan bounded = plan;
-    bounded.max_samples = 2;
+    bounded.rule.samples = 2;
     bench_run_case(&bounded, &entrant, 1);
     assert_int_equal(entrant.status, RESULT_OK);
     assert_int_equal(entrant.series.count, 2);

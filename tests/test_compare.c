@@ -243,6 +243,31 @@ static const char *verdict_of(const cJSON *root, int index) {
     return cJSON_GetStringValue(cJSON_GetObjectItem(ratio_of(root, index), "verdict"));
 }
 
+/* Of the second file: cases that have a ratio, and those within the margin. */
+static void expect_agreement(const cJSON *root, double compared, double within) {
+    const cJSON *const devices = cJSON_GetObjectItem(root, "devices");
+    const cJSON *const first = cJSON_GetArrayItem(devices, 0);
+    const cJSON *const second = cJSON_GetArrayItem(devices, 1);
+    assert_true(cJSON_GetObjectItem(second, "cases_compared")->valuedouble == compared);
+    assert_true(cJSON_GetObjectItem(second, "cases_within_margin")->valuedouble == within);
+    assert_true(cJSON_IsNull(cJSON_GetObjectItem(first, "cases_within_margin")));
+    assert_true(cJSON_GetObjectItem(first, "rows")->valuedouble >= compared);
+    assert_true(cJSON_GetObjectItem(first, "noisy_rows")->valuedouble == 0);
+}
+
+static void noisy_rows_are_those_that_say_so(void **state) {
+    (void)state;
+    results_figure figures[] = {{"throttled", 0}, {"noisy", 0.07}};
+    const results_row rows[] = {
+        {.note = NULL},
+        {.note = "0.9 of the first shape's rate", .metrics = {figures, 1}},
+        {.note = "noisy: two runs of tandem differ by 4.0 %"},
+        {.metrics = {figures, 2}},
+    };
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(results_row_is_noisy(&rows[i]), i >= 2);
+}
+
 static void identical_files_are_the_same(void **state) {
     char path[TEST_PATH];
     file_plan noisy = plain;
@@ -253,6 +278,7 @@ static void identical_files_are_the_same(void **state) {
     cJSON *const root = run_json("");
     for (int i = 0; i < 4; i++)
         assert_string_equal(verdict_of(root, i), "SAME");
+    expect_agreement(root, 4, 4);
     assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(root, "unlike")), 0);
     cJSON_Delete(root);
 }
@@ -270,6 +296,7 @@ static void a_shift_of_five_percent_is_found_where_it_is(void **state) {
     assert_string_equal(verdict_of(root, 1), "FASTER");
     assert_string_equal(verdict_of(root, 2), "SAME");
     assert_string_equal(verdict_of(root, 3), "FASTER");
+    expect_agreement(root, 4, 1);
     const double ratio = cJSON_GetObjectItem(ratio_of(root, 0), "value")->valuedouble;
     assert_true(fabs(ratio - 1.05) < 0.01);
     const cJSON *const mean = cJSON_GetArrayItem(cJSON_GetObjectItem(root, "geometric_means"), 0);
@@ -282,6 +309,7 @@ static void a_shift_of_five_percent_is_found_where_it_is(void **state) {
     cJSON_Delete(root);
     cJSON *const wide = run_json("--margin 10");
     assert_string_equal(verdict_of(wide, 0), "SAME");
+    expect_agreement(wide, 4, 4);
     cJSON_Delete(wide);
 }
 
@@ -488,6 +516,7 @@ int main(void) {
         cmocka_unit_test(one_short_side_decides_nothing),
         cmocka_unit_test(an_even_number_has_its_median_in_the_middle),
         cmocka_unit_test(the_mean_is_geometric_and_surer_than_its_cases),
+        cmocka_unit_test(noisy_rows_are_those_that_say_so),
         cmocka_unit_test(identical_files_are_the_same),
         cmocka_unit_test(a_shift_of_five_percent_is_found_where_it_is),
         cmocka_unit_test(shares_of_the_datasheet),

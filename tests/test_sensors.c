@@ -147,9 +147,8 @@ static void turns_are_counted(void **state) {
     memory_case_write(&item, &request);
     const bench_plan plan = {
         .task = {.request = request.text, .verify = memory_case_check, .user = &item},
-        .rule = &stopping_rule_quick,
-        .max_samples = 3,
-        .sample_seconds = 0.0001,
+        .rule = {.samples = 3, .least_passes = 1, .most_passes = 1, .maximum_seconds = 10},
+        .turn_seconds = 0.0001,
         .timeout_s = 30,
         .sensors = own,
         .label = "memcpy",
