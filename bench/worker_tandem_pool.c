@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "api/pool_internal.h"
+#include "bench/counted_memory.h"
 #include "bench/pool_case.h"
 #include "bench/random_fill.h"
 #include "bench/trace_replay.h"
@@ -28,6 +29,7 @@ typedef struct pool_lane {
     uint64_t drawn; /* sizes */
     uint64_t random;
     int failed;
+    pthread_t thread; /* of all lanes but the first */
 } pool_lane;
 
 /* A header's place in the chain: the size is that of the pool's own. */
@@ -39,60 +41,21 @@ typedef union chain_link {
 struct pool_state {
     worker_device device; /* first, for worker_tandem.h */
     pool_case item;
+    counted_memory memory;
     tdm_pool *pool;
     pool_lane *lanes;
+    pthread_mutex_t lock; /* of what follows, about the lanes' threads */
+    pthread_cond_t change;
+    int64_t started; /* lanes, the first among them; 0: the lock is not made */
+    int64_t working; /* that are not through with this round */
+    uint64_t round;
+    bool quits;
     chain_link *chain, *place;
     trace_data trace;
     replay_result replayed;
 };
 
 /* ---- where memory comes from ----------------------------------------------------------------------- */
-
-static tdm_status counted_allocate(void *user, size_t bytes, tdm_bk_memory **memory) {
-    (void)user;
-    (void)bytes;
-    *memory = malloc(1);
-    return *memory == NULL ? TDM_OUT_OF_HOST_MEMORY : TDM_OK;
-}
-
-static void counted_release(void *user, tdm_bk_memory *memory) {
-    (void)user;
-    free(memory);
-}
-
-static bool has_passed(void *user, tdm_use use) {
-    (void)user;
-    (void)use;
-    return true;
-}
-
-static bool is_gone(void *user, uint32_t stream) {
-    (void)user;
-    (void)stream;
-    return false;
-}
-
-static void poll_nothing(void *user) {
-    (void)user;
-}
-
-static void wait_for_nothing(void *user, tdm_use use) {
-    (void)user;
-    (void)use;
-}
-
-static tdm_status open_pool(pool_state *own) {
-    static const tdm_pool_upstream upstream = {.allocate = counted_allocate,
-                                               .release = counted_release,
-                                               .passed = has_passed,
-                                               .gone = is_gone,
-                                               .poll = poll_nothing,
-                                               .wait = wait_for_nothing,
-                                               .max_allocation = UINT64_C(1) << 62,
-                                               .alignment = 128,
-                                               .budget = UINT64_C(1) << 62};
-    return tdm_pool_create(&upstream, &own->pool);
-}
 
 static void *take(const pool_state *own, size_t bytes) {
     if (own->item.way == POOL_TANDEM) {
@@ -170,27 +133,72 @@ static void run_handover(pool_lane *lane, int64_t row) {
     }
 }
 
-static void *run_lane(void *user) {
+static void run_lane(pool_lane *lane) {
     static void (*const orders[])(pool_lane *, int64_t) = {run_lifo, run_fifo, run_random,
                                                            run_handover};
-    pool_lane *const lane = user;
     const pool_case *const item = &lane->state->item;
     const int64_t row = pool_case_row(item, lane->live);
     for (int64_t done = 0; done < item->pairs; done += row)
         orders[item->order](lane, row);
+}
+
+/* ---- threads: one for each lane, for all rounds ----------------------------------------------------------- */
+
+static void *serve_lane(void *user) {
+    pool_lane *const lane = user;
+    pool_state *const own = lane->state;
+    pthread_mutex_lock(&own->lock);
+    for (uint64_t seen = 0;; seen++) {
+        while (own->round == seen && !own->quits)
+            pthread_cond_wait(&own->change, &own->lock);
+        if (own->quits)
+            break;
+        pthread_mutex_unlock(&own->lock);
+        run_lane(lane);
+        pthread_mutex_lock(&own->lock);
+        if (--own->working == 0)
+            pthread_cond_broadcast(&own->change);
+    }
+    pthread_mutex_unlock(&own->lock);
     return NULL;
 }
 
-static int run_lanes(const pool_state *own) {
-    pthread_t threads[POOL_MAX_THREADS];
-    int64_t started = 1;
-    while (started < own->item.threads &&
-           pthread_create(&threads[started], NULL, run_lane, &own->lanes[started]) == 0)
-        started++;
+static int start_lanes(pool_state *own) {
+    pthread_mutex_init(&own->lock, NULL);
+    pthread_cond_init(&own->change, NULL);
+    for (own->started = 1; own->started < own->item.threads; own->started++) {
+        pool_lane *const lane = &own->lanes[own->started];
+        if (pthread_create(&lane->thread, NULL, serve_lane, lane) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+static void stop_lanes(pool_state *own) {
+    if (own->started == 0)
+        return;
+    pthread_mutex_lock(&own->lock);
+    own->quits = true;
+    pthread_cond_broadcast(&own->change);
+    pthread_mutex_unlock(&own->lock);
+    for (int64_t i = 1; i < own->started; i++)
+        pthread_join(own->lanes[i].thread, NULL);
+    pthread_cond_destroy(&own->change);
+    pthread_mutex_destroy(&own->lock);
+}
+
+static int run_lanes(pool_state *own) {
+    int failed = 0;
+    pthread_mutex_lock(&own->lock);
+    own->round++;
+    own->working = own->started - 1;
+    pthread_cond_broadcast(&own->change);
+    pthread_mutex_unlock(&own->lock);
     run_lane(&own->lanes[0]);
-    for (int64_t i = 1; i < started; i++)
-        pthread_join(threads[i], NULL);
-    int failed = started < own->item.threads;
+    pthread_mutex_lock(&own->lock);
+    while (own->working > 0)
+        pthread_cond_wait(&own->change, &own->lock);
+    pthread_mutex_unlock(&own->lock);
     for (int64_t i = 0; i < own->item.threads; i++)
         failed |= own->lanes[i].failed;
     return failed;
@@ -208,6 +216,7 @@ static void run_chain(pool_state *own) {
 
 static void release(void *state) {
     pool_state *const own = state;
+    stop_lanes(own);
     for (int64_t i = 0; own->lanes != NULL && i < own->item.threads; i++) {
         pool_lane *const lane = &own->lanes[i];
         const bool shared = own->item.order == POOL_HANDOVER && i > 0;
@@ -281,6 +290,13 @@ static int make_chain(pool_state *own) {
     return 0;
 }
 
+static int prepare_lanes(pool_state *own) {
+    const tdm_pool_upstream upstream = counted_upstream(&own->memory);
+    if (own->item.way == POOL_TANDEM && tdm_pool_create(&upstream, &own->pool) != TDM_OK)
+        return -1;
+    return make_lanes(own) == 0 ? start_lanes(own) : -1;
+}
+
 static worker_answer prepare(pool_state *own, const char *request, worker_text *reply) {
     double bar;
     int failed = 0;
@@ -294,14 +310,12 @@ static worker_answer prepare(pool_state *own, const char *request, worker_text *
         const worker_answer answer = worker_device_open(&own->device, request, reply);
         if (answer != WORKER_OK)
             return answer;
-        failed = make_lanes(own);
+        failed = prepare_lanes(own);
         break;
     }
     case POOL_TANDEM:
-        failed = open_pool(own) != TDM_OK || make_lanes(own) != 0;
-        break;
     case POOL_MALLOC:
-        failed = make_lanes(own);
+        failed = prepare_lanes(own);
         break;
     case POOL_TOUCH:
         failed = make_chain(own);
@@ -312,7 +326,7 @@ static worker_answer prepare(pool_state *own, const char *request, worker_text *
     }
     if (!failed)
         return WORKER_OK;
-    worker_text_set(reply, "out of memory");
+    worker_text_set(reply, "out of memory, or of threads");
     return WORKER_FAIL;
 }
 
@@ -350,7 +364,7 @@ static worker_answer enqueue(void *state, worker_text *reply) {
     }
     if (run_lanes(own) == 0)
         return WORKER_OK;
-    worker_text_set(reply, "an allocation was refused, or a thread could not be started");
+    worker_text_set(reply, "an allocation was refused");
     return WORKER_FAIL;
 }
 

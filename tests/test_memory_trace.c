@@ -15,6 +15,7 @@
 
 #include "api/memory_trace.h"
 #include "api/pool_internal.h"
+#include "bench/counted_memory.h"
 #include "bench/trace_file.h"
 #include "bench/trace_replay.h"
 #include "tests/support/test_data.h"
@@ -27,58 +28,13 @@ enum {
 /* ---- a pool over counted memory whose streams are always done ------------------------------------- */
 
 typedef struct world {
+    counted_memory memory;
     tdm_pool *pool;
-    atomic_ullong natives;
 } world;
-
-static tdm_status native_allocate(void *user, size_t bytes, tdm_bk_memory **memory) {
-    world *const own = user;
-    unsigned long long *const number = malloc(sizeof *number);
-    (void)bytes;
-    assert_non_null(number);
-    *number = atomic_fetch_add(&own->natives, 1) + 1;
-    *memory = (tdm_bk_memory *)number;
-    return TDM_OK;
-}
-
-static void native_release(void *user, tdm_bk_memory *memory) {
-    (void)user;
-    free(memory);
-}
-
-static bool always(void *user, tdm_use use) {
-    (void)user;
-    (void)use;
-    return true;
-}
-
-static bool never_gone(void *user, uint32_t stream) {
-    (void)user;
-    (void)stream;
-    return false;
-}
-
-static void nothing(void *user) {
-    (void)user;
-}
-
-static void wait_for_nothing(void *user, tdm_use use) {
-    (void)user;
-    (void)use;
-}
 
 static void world_open(world *own) {
     *own = (world){.pool = NULL};
-    const tdm_pool_upstream upstream = {.user = own,
-                                        .allocate = native_allocate,
-                                        .release = native_release,
-                                        .passed = always,
-                                        .gone = never_gone,
-                                        .poll = nothing,
-                                        .wait = wait_for_nothing,
-                                        .max_allocation = UINT64_C(1) << 62,
-                                        .alignment = 256,
-                                        .budget = UINT64_C(1) << 62};
+    const tdm_pool_upstream upstream = counted_upstream(&own->memory);
     assert_int_equal(tdm_pool_create(&upstream, &own->pool), TDM_OK);
 }
 
@@ -210,7 +166,8 @@ static void what_is_older_or_adopted_is_left_out(void **state) {
     world_open(&own);
     tdm_block *const old = take(&own, 1000, 1);
     tdm_memory_trace *const recorder = start(&own, &sink, 0);
-    assert_int_equal(native_allocate(&own, 512, &memory), TDM_OK);
+    const tdm_pool_upstream upstream = counted_upstream(&own.memory);
+    assert_int_equal(upstream.allocate(upstream.user, 512, &memory), TDM_OK);
     assert_int_equal(tdm_pool_adopt(own.pool, memory, 512, &adopted), TDM_OK);
     tdm_block *const a = take(&own, 2000, 1);
     use(old, 1, 1);
@@ -253,7 +210,7 @@ static void a_replay_decides_as_the_program_did(void **state) {
         const uint32_t stream = (uint32_t)test_random_int(&random, 1, 3);
         *slot = take(&own, (size_t)test_random_int(&random, 0, 3 << 20), stream);
         use(*slot, stream, (uint64_t)i + 1);
-        made[count++] = (replay_decision){.native = *(unsigned long long *)(*slot)->memory,
+        made[count++] = (replay_decision){.native = counted_number((*slot)->memory),
                                           .offset = (*slot)->offset,
                                           .size = (*slot)->size};
     }

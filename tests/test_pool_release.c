@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "api/pool.h"
+#include "bench/counted_memory.h"
 
 #define MIB (UINT64_C(1) << 20)
 #define BUDGET (4 * MIB)
@@ -81,44 +81,18 @@ static void slow_release(void *user, tdm_bk_memory *memory) {
     free(gone);
 }
 
-static bool always(void *user, tdm_use use) {
-    (void)user;
-    (void)use;
-    return true;
-}
-
-static bool never_gone(void *user, uint32_t stream) {
-    (void)user;
-    (void)stream;
-    return false;
-}
-
-static void poll_nothing(void *user) {
-    (void)user;
-}
-
-static void wait_for_nothing(void *user, tdm_use use) {
-    (void)user;
-    (void)use;
-}
-
 static void slow_open(slow_driver *d, uint64_t budget, uint64_t bound, bool direct) {
     *d = (slow_driver){.capacity = UINT64_MAX};
     pthread_mutex_init(&d->lock, NULL);
     pthread_cond_init(&d->change, NULL);
     atomic_store(&d->account.bound, bound);
-    const tdm_pool_upstream upstream = {.user = d,
-                                        .allocate = slow_allocate,
-                                        .release = slow_release,
-                                        .passed = always,
-                                        .gone = never_gone,
-                                        .poll = poll_nothing,
-                                        .wait = wait_for_nothing,
-                                        .max_allocation = UINT64_MAX,
-                                        .alignment = 256,
-                                        .budget = budget,
-                                        .account = &d->account,
-                                        .direct = direct};
+    tdm_pool_upstream upstream = counted_upstream(NULL);
+    upstream.user = d;
+    upstream.allocate = slow_allocate;
+    upstream.release = slow_release;
+    upstream.budget = budget;
+    upstream.account = &d->account;
+    upstream.direct = direct;
     assert_int_equal(tdm_pool_create(&upstream, &d->pool), TDM_OK);
 }
 
