@@ -15,9 +15,10 @@
 static const char command_name[] = "tandem bench pool";
 
 enum {
-    POOL_ENTRANTS = 5,
+    POOL_ENTRANTS = 6,
     TRACE_ENTRANTS = 2,
     TOUCH = 4,          /* the entrant */
+    ALONE = 5,          /* the pool worked by one thread, beside several */
     CALL_PAIRS = 32768, /* of a thread */
     QUICK_PAIRS = 64
 };
@@ -115,10 +116,9 @@ static void write_request(const pool_run *run, const pool_case *item, worker_tex
 }
 
 /* Calls do many operations: rows tell the time of one. */
-static void per_operation(bench_entrant *entrants, int count, uint64_t operations) {
-    for (int i = 0; i < count; i++)
-        for (size_t j = 0; operations > 0 && j < entrants[i].series.count; j++)
-            entrants[i].series.values[j] /= (double)operations;
+static void per_operation(bench_entrant *entrant, uint64_t operations) {
+    for (size_t i = 0; operations > 0 && i < entrant->series.count; i++)
+        entrant->series.values[i] /= (double)operations;
 }
 
 static double median_of(const bench_entrant *entrant) {
@@ -127,61 +127,81 @@ static double median_of(const bench_entrant *entrant) {
                : NAN;
 }
 
-static void report_case(pool_run *run, const pool_case *item, const char *name,
-                        const pool_output *found) {
+static void report_case(pool_run *run, const pool_case *item, int count, const pool_output *found) {
     const double visited =
         found->counted > 0 ? (double)found->visited / (double)found->counted : NAN;
     const double touch = median_of(&run->entrants[TOUCH]);
+    const double alone = count > ALONE ? median_of(&run->entrants[ALONE]) : NAN;
+    char name[64], beside[64] = "";
+    pool_case_name(item, name, sizeof name);
     const bench_result row = {
         .suite = "pool",
         .case_name = name,
         .shape = {{"live", (double)item->live}, {"threads", (double)item->threads}},
         .metrics = {{"visited_per_operation", visited},
                     {"visited_most", found->counted > 0 ? (double)found->visited_most : NAN},
-                    {"touch_s", touch}},
+                    {"touch_s", touch},
+                    {count > ALONE ? "alone_s" : NULL, alone}},
         .mode = "pipelined",
         .packing = "none",
     };
-    bench_report_case(&run->report, &row, run->entrants, POOL_ENTRANTS);
+    bench_report_case(&run->report, &row, run->entrants, count);
+    if (count > ALONE)
+        snprintf(beside, sizeof beside, " (one thread alone: %.0f ns)", 1e9 * alone);
     fprintf(run->summary,
-            "%s: %.0f ns, %.2f ranges visited (at most %llu), a dependent touch takes %.0f ns\n",
-            name, 1e9 * median_of(&run->entrants[0]), visited,
+            "%s: %.0f ns%s, %.2f ranges visited (at most %llu), a dependent touch takes %.0f ns\n",
+            name, 1e9 * median_of(&run->entrants[0]), beside, visited,
             (unsigned long long)found->visited_most, 1e9 * touch);
 }
 
+/* What the entrant does in the case. */
+static pool_case case_of(const pool_case *item, int entrant) {
+    static const pool_way ways[POOL_ENTRANTS] = {POOL_TANDEM, POOL_TANDEM, POOL_MALLOC,
+                                                 POOL_NATIVE, POOL_TOUCH,  POOL_TANDEM};
+    pool_case each = *item;
+    each.way = ways[entrant];
+    if (entrant == ALONE) {
+        each.threads = 1;
+        each.pairs *= item->threads;
+    }
+    return each;
+}
+
 static void run_case(pool_run *run, pool_order order, int64_t live, int64_t threads) {
-    static const pool_way ways[POOL_ENTRANTS] = {POOL_TANDEM, POOL_TANDEM, POOL_MALLOC, POOL_NATIVE,
-                                                 POOL_TOUCH};
     static worker_text requests[POOL_ENTRANTS];
     bench_task tasks[POOL_ENTRANTS];
+    pool_case items[POOL_ENTRANTS];
+    pool_check checks[POOL_ENTRANTS];
+    pool_output found[POOL_ENTRANTS];
     char name[64];
-    pool_output found = {.operations = 0};
+    const int count = threads > 1 ? POOL_ENTRANTS : ALONE;
     const bench_settings *const settings = &run->options->settings;
     pool_case item = {.order = order, .live = live, .threads = threads};
     item.pairs = settings->quick ? QUICK_PAIRS / threads : CALL_PAIRS;
     item.seed = (uint64_t)settings->seed;
     if (!settings->quick && item.pairs < live / threads)
         item.pairs = live / threads;
-    const pool_check expected = {
-        .item = &item, .requested = requested_bytes(&item), .found = &found};
-    for (int i = 0; i < POOL_ENTRANTS; i++) {
-        pool_case each = item;
-        each.way = ways[i];
+    for (int i = 0; i < count; i++) {
+        items[i] = case_of(&item, i);
+        found[i] = (pool_output){.operations = 0};
+        checks[i] = (pool_check){
+            .item = &items[i], .requested = requested_bytes(&items[i]), .found = &found[i]};
         requests[i] = (worker_text){.length = 0};
-        write_request(run, &each, &requests[i]);
+        write_request(run, &items[i], &requests[i]);
         tasks[i] = (bench_task){.request = requests[i].text,
-                                .verify = ways[i] == POOL_TANDEM ? check : check_nothing,
-                                .user = &expected};
+                                .verify = items[i].way == POOL_TANDEM ? check : check_nothing,
+                                .user = &checks[i]};
         run->entrants[i].task = &tasks[i];
     }
     pool_case_name(&item, name, sizeof name);
     bench_plan plan = bench_settings_plan(settings);
     plan.task = tasks[0];
     plan.label = name;
-    bench_run_case(&plan, run->entrants, POOL_ENTRANTS);
-    per_operation(run->entrants, POOL_ENTRANTS, pool_case_operations(&item));
-    report_case(run, &item, name, &found);
-    for (int i = 0; i < POOL_ENTRANTS; i++)
+    bench_run_case(&plan, run->entrants, count);
+    for (int i = 0; i < count; i++)
+        per_operation(&run->entrants[i], pool_case_operations(&items[i]));
+    report_case(run, &item, count, &found[0]);
+    for (int i = 0; i < count; i++)
         run->entrants[i].task = NULL;
 }
 
@@ -223,7 +243,8 @@ static void run_trace(pool_run *run, const char *trace) {
     plan.task = (bench_task){.request = request.text, .verify = check, .user = &expected};
     plan.label = name;
     bench_run_case(&plan, run->entrants, TRACE_ENTRANTS);
-    per_operation(run->entrants, TRACE_ENTRANTS, found.operations);
+    for (int i = 0; i < TRACE_ENTRANTS; i++)
+        per_operation(&run->entrants[i], found.operations);
     report_trace(run, name, &found, bar);
 }
 
@@ -269,8 +290,8 @@ static void run_orders(pool_run *run) {
 }
 
 static int run_on_device(const pool_options *options) {
-    static const char *const names[POOL_ENTRANTS] = {"tandem", BENCH_TWIN_NAME, "malloc", "native",
-                                                     "touch"};
+    static const char *const names[POOL_ENTRANTS] = {"tandem", BENCH_TWIN_NAME, "malloc",
+                                                     "native", "touch",         "alone"};
     static bench_entrant entrants[POOL_ENTRANTS];
     static pool_run run;
     char *summary = NULL;
@@ -335,7 +356,8 @@ int bench_pool_command(int argc, char **argv) {
             "KiB. Beside\n"
             "the pool, over memory that is only counted: malloc, the driver (each block a native\n"
             "allocation of the device), and one load that waits for the one before from as many "
-            "headers.",
+            "headers.\n"
+            "Beside several threads `alone` is one thread on as many blocks.",
     };
     const cli_outcome outcome = cli_parse(&command, argc, argv, NULL);
     if (outcome != CLI_RUN)

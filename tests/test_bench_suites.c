@@ -276,13 +276,13 @@ static void products_within_a_budget(void **state) {
     cJSON_Delete(root);
 }
 
-/* Five rows of each order, number of blocks and number of threads; two of each trace. */
+/* Five rows of each order, number of blocks and number of threads, six where there are several; two of each trace. */
 static void allocation_is_measured_beside_malloc_and_the_driver(void **state) {
     (void)state;
     cJSON *const root = run_json("bench pool --quick --samples 1 --live 7,100 --order "
                                  "lifo,fifo,random --threads 1,3 --trace prefill,bare-decode,log");
     const cJSON *const results = member(root, "results");
-    assert_int_equal(expect_all_measured(root, "pool"), 3 * 2 * 2 * 5 + 3 * 2);
+    assert_int_equal(expect_all_measured(root, "pool"), 3 * 2 * (5 + 6) + 3 * 2);
     const cJSON *row = cJSON_GetArrayItem(results, 0);
     static const char *const names[] = {"tandem", "tandem-again", "malloc", "native", "touch"};
     for (int i = 0; i < 5; i++)
@@ -295,7 +295,12 @@ static void allocation_is_measured_beside_malloc_and_the_driver(void **state) {
     assert_string_equal(text(cJSON_GetArrayItem(results, 3), "variant"), "driver");
     /* Of one operation, not of a call that has some hundreds. */
     assert_true(number(row, "median_s") < 1e-4);
-    row = cJSON_GetArrayItem(results, 3 * 2 * 2 * 5);
+    row = cJSON_GetArrayItem(results, 5);
+    assert_string_equal(text(row, "case"), "lifo 7 live, 3 threads");
+    assert_string_equal(text(cJSON_GetArrayItem(results, 10), "impl"), "alone");
+    assert_true(number(member(row, "metrics"), "alone_s") ==
+                number(cJSON_GetArrayItem(results, 10), "median_s"));
+    row = cJSON_GetArrayItem(results, 3 * 2 * (5 + 6));
     assert_string_equal(text(row, "case"), "trace prefill");
     assert_true(number(member(row, "metrics"), "lower_bound") > 0);
     assert_true(number(member(row, "metrics"), "reserved_over_bound") >= 1);
