@@ -271,6 +271,9 @@ void tdm_pool_unlisten(tdm_pool *pool, tdm_pool_listener *listener) {
     unlock_listeners(pool);
 }
 
+/* From so many notes on a branch tells them where nobody else does. */
+#define SOME_NOTES (TDM_POOL_NOTES * 3 / 4)
+
 static void tell_now(const tdm_pool *pool, const tdm_pool_event *event) {
     for (const tdm_pool_listener *each = pool->shared->listeners; each; each = each->next)
         each->event(each->user, event);
@@ -286,7 +289,12 @@ static void tell_each_note(tdm_pool *pool) {
     for (int i = 0; i < pool->note_count; i++) {
         *pending += pool->notes[i].pending;
         pool->notes[i].pending = *pending;
-        tell_now(pool, &pool->notes[i]);
+    }
+    for (const tdm_pool_listener *each = pool->shared->listeners; each; each = each->next) {
+        if (each->events)
+            each->events(each->user, pool->notes, pool->note_count);
+        for (int i = 0; !each->events && i < pool->note_count; i++)
+            each->event(each->user, &pool->notes[i]);
     }
 }
 
@@ -308,13 +316,18 @@ static void sum_up(tdm_pool *pool) {
     pool->pending_told = pending;
 }
 
-void tdm_pool_tell_notes(tdm_pool *pool) {
-    pthread_mutex_lock(&pool->shared->tell_lock);
+/* `tell_lock` is locked; it is not afterwards. */
+static void tell_and_unlock(tdm_pool *pool) {
     if (tdm_pool_told(pool))
         tell_each_note(pool);
     pool->note_count = 0;
     sum_up(pool);
     pthread_mutex_unlock(&pool->shared->tell_lock);
+}
+
+void tdm_pool_tell_notes(tdm_pool *pool) {
+    pthread_mutex_lock(&pool->shared->tell_lock);
+    tell_and_unlock(pool);
 }
 
 void tdm_pool_tell(tdm_pool *pool, tdm_pool_event event) {
@@ -339,7 +352,8 @@ void tdm_pool_tell_event(tdm_pool *pool, tdm_pool_event *event) {
     }
     pool->note_count++;
     if (pool->note_count == TDM_POOL_NOTES || !waits ||
-        atomic_load_explicit(&shared->timed, memory_order_relaxed)) {
+        atomic_load_explicit(&shared->timed, memory_order_relaxed))
         tdm_pool_tell_notes(pool);
-    }
+    else if (pool->note_count >= SOME_NOTES && pthread_mutex_trylock(&shared->tell_lock) == 0)
+        tell_and_unlock(pool);
 }

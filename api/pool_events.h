@@ -34,7 +34,7 @@ typedef struct tdm_pool_event {
 } tdm_pool_event;
 
 /*
- * `event` runs with the pool locked, or with its marks locked for a USE: it must be short and must not call the pool. The
+ * `event` and `events` run with the pool locked, or with its marks locked for a USE: they must be short and must not call the pool. The
  * listener's memory is the caller's, and stays until it was removed.
  *
  * Where several threads work the pool at the same time, events are told some dozens of operations late, unless a listener is
@@ -43,6 +43,8 @@ typedef struct tdm_pool_event {
  */
 typedef struct tdm_pool_listener {
     void (*event)(void *user, const tdm_pool_event *event);
+    /* Several at once, in their order. Optional. */
+    void (*events)(void *user, const tdm_pool_event *events, int count);
     void *user;
     bool timed; /* it takes the time: each event is told at once, one at a time but for a USE */
     struct tdm_pool_listener *next;

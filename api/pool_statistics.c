@@ -191,9 +191,11 @@ static void tag_subtract(tdm_word *now, uint64_t by) {
     put(now, get(now) - by);
 }
 
-static void count_tag(tdm_pool_statistics *statistics, const tdm_pool_event *event) {
-    tdm_tag_words *const tag = find_tag(statistics, event->tag);
-    const uint64_t next = write_begin(&tag->sequence);
+static bool is_of_block(const tdm_pool_event *event) {
+    return event->kind == TDM_POOL_EVENT_ALLOC || event->kind == TDM_POOL_EVENT_FREE;
+}
+
+static void count_in_tag(tdm_tag_words *tag, const tdm_pool_event *event) {
     if (event->kind == TDM_POOL_EVENT_ALLOC) {
         tag_add(&tag->words[TDM_TAG_BYTES], event->bytes);
         tag_add(&tag->words[TDM_TAG_BLOCKS], 1);
@@ -202,20 +204,38 @@ static void count_tag(tdm_pool_statistics *statistics, const tdm_pool_event *eve
         tag_subtract(&tag->words[TDM_TAG_BYTES], event->bytes);
         tag_subtract(&tag->words[TDM_TAG_BLOCKS], 1);
     }
+}
+
+/* Events of the first one's tag, as many as follow each other. Returns how many. */
+static int count_tag(tdm_pool_statistics *statistics, const tdm_pool_event *events, int count) {
+    int counted = 0;
+    if (!is_of_block(&events[0]))
+        return 1;
+    tdm_tag_words *const tag = find_tag(statistics, events[0].tag);
+    const uint64_t next = write_begin(&tag->sequence);
+    for (; counted < count && is_of_block(&events[counted]) && events[counted].tag == events[0].tag;
+         counted++)
+        count_in_tag(tag, &events[counted]);
     write_end(&tag->sequence, next);
+    return counted;
 }
 
 /* ---- the listener ----------------------------------------------------------------------------------- */
 
-void tdm_pool_statistics_event(tdm_pool_statistics *statistics, const tdm_pool_event *event) {
-    if (event->kind == TDM_POOL_EVENT_USE)
-        return;
+static void heard_some(void *user, const tdm_pool_event *events, int count) {
+    tdm_pool_statistics *const statistics = user;
     tdm_statistic_words *const shared = statistics->shared;
     const uint64_t next = write_begin(&shared->sequence);
-    count_event(shared->words, event);
+    for (int i = 0; i < count; i++)
+        count_event(shared->words, &events[i]);
     write_end(&shared->sequence, next);
-    if (event->kind == TDM_POOL_EVENT_ALLOC || event->kind == TDM_POOL_EVENT_FREE)
-        count_tag(statistics, event);
+    for (int i = 0; i < count;)
+        i += count_tag(statistics, &events[i], count - i);
+}
+
+void tdm_pool_statistics_event(tdm_pool_statistics *statistics, const tdm_pool_event *event) {
+    if (event->kind != TDM_POOL_EVENT_USE)
+        heard_some(statistics, event, 1);
 }
 
 static void heard(void *user, const tdm_pool_event *event) {
@@ -233,7 +253,7 @@ tdm_status tdm_pool_statistics_open(tdm_pool *pool, tdm_statistic_words *words,
             tdm_host_free(shared);
         return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "pool: no host memory for statistics");
     }
-    opened->listener = (tdm_pool_listener){.event = heard, .user = opened};
+    opened->listener = (tdm_pool_listener){.event = heard, .events = heard_some, .user = opened};
     opened->pool = pool;
     opened->shared = shared;
     opened->own_words = !words;

@@ -311,6 +311,11 @@ static void note(void *user, const tdm_pool_event *event) {
     own->wrong |= own->allocated < 0 || own->requested < 0 || own->reserved < 0;
 }
 
+static void note_some(void *user, const tdm_pool_event *events, int count) {
+    for (int i = 0; i < count; i++)
+        note(user, &events[i]);
+}
+
 static void expect_all_told(pool_world *w, const witness *own) {
     const tdm_memory_stats stats = world_stats(w);
     assert_false(own->wrong);
@@ -347,13 +352,17 @@ static void listeners_are_told_of_everything(void **state) {
     pool_world w;
     open_branched(&w, 1024 * MIB);
     witness own = {.listener = {.event = note, .user = &own}};
+    witness other = {.listener = {.event = note, .events = note_some, .user = &other}};
     tdm_block *blocks[BLOCKS] = {NULL};
     tdm_pool_listen(w.pool, &own.listener);
+    tdm_pool_listen(w.pool, &other.listener);
     wander(&w, blocks, 20000, NULL);
     expect_all_told(&w, &own);
     give_all(blocks);
     expect_all_told(&w, &own);
+    expect_all_told(&w, &other);
     tdm_pool_unlisten(w.pool, &own.listener);
+    tdm_pool_unlisten(w.pool, &other.listener);
     world_close(&w);
 }
 

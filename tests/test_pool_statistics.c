@@ -286,6 +286,51 @@ static void split_and_active_bytes_follow_the_slabs(void **state) {
     tdm_pool_statistics_close(statistics);
 }
 
+/* Events of every kind and of several tags, told one by one to one listener and some at a time to another. */
+static void events_at_once_count_as_one_by_one(void **state) {
+    (void)state;
+    static const tdm_pool_event_kind kinds[] = {TDM_POOL_EVENT_ALLOC,      TDM_POOL_EVENT_ALLOC,
+                                                TDM_POOL_EVENT_FREE,       TDM_POOL_EVENT_RETRY,
+                                                TDM_POOL_EVENT_SLAB_ALLOC, TDM_POOL_EVENT_FAILURE};
+    simulated_memory memory[2];
+    tdm_pool_statistics *statistics[2];
+    tdm_pool_event events[40];
+    test_random random = {77};
+    for (int i = 0; i < 2; i++) {
+        simulated_open(&memory[i]);
+        assert_int_equal(tdm_pool_statistics_open(memory[i].pool, NULL, &statistics[i]), TDM_OK);
+    }
+    for (int round = 0; round < 200; round++) {
+        const int count = (int)test_random_int(&random, 1, 40);
+        for (int i = 0; i < count; i++) {
+            const uint64_t bytes = (uint64_t)test_random_int(&random, 1, 9) * 256;
+            events[i] = (tdm_pool_event){.kind = kinds[test_random_int(&random, 0, 5)],
+                                         .requested = bytes - 1,
+                                         .bytes = bytes,
+                                         .tag = tag_names[test_random_int(&random, 1, 2)],
+                                         .slab_bytes = 1024 * KIB,
+                                         .slab_live = 100 * KIB,
+                                         .pending = (uint64_t)round};
+            tdm_pool_statistics_event(statistics[0], &events[i]);
+        }
+        statistics[1]->listener.events(statistics[1]->listener.user, events, count);
+        tdm_statistic_values values[2];
+        tdm_memory_tag_usage usage[2];
+        for (int i = 0; i < 2; i++)
+            assert_true(tdm_statistic_read(statistics[i]->shared, 1, &values[i]));
+        assert_memory_equal(&values[0], &values[1], sizeof values[0]);
+        for (int tag = 0; tag < 2 && round > 10; tag++) {
+            for (int i = 0; i < 2; i++)
+                assert_true(tdm_statistic_read_tag(statistics[i]->shared, tag, 1, &usage[i]));
+            assert_memory_equal(&usage[0], &usage[1], sizeof usage[0]);
+        }
+    }
+    for (int i = 0; i < 2; i++) {
+        tdm_pool_statistics_close(statistics[i]);
+        simulated_close(&memory[i]);
+    }
+}
+
 static void late_tags_count_together(void **state) {
     (void)state;
     static char names[2 * TDM_STATISTIC_TAGS][8];
@@ -408,6 +453,7 @@ int main(void) {
         cmocka_unit_test(counters_follow_every_operation),
         cmocka_unit_test(refusals_and_retries_are_counted),
         cmocka_unit_test(split_and_active_bytes_follow_the_slabs),
+        cmocka_unit_test(events_at_once_count_as_one_by_one),
         cmocka_unit_test(late_tags_count_together),
         cmocka_unit_test(copies_are_of_one_moment),
         cmocka_unit_test(the_ring_keeps_the_last_events),
