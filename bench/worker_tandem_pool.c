@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "api/pool_internal.h"
+#include "api/pool_statistics.h"
 #include "bench/counted_memory.h"
 #include "bench/pool_case.h"
 #include "bench/random_fill.h"
@@ -43,6 +44,7 @@ struct pool_state {
     pool_case item;
     counted_memory memory;
     tdm_pool *pool;
+    tdm_pool_statistics *statistics; /* as a device's pool has them */
     pool_lane *lanes;
     pthread_mutex_t lock; /* of what follows, about the lanes' threads */
     pthread_cond_t change;
@@ -228,6 +230,7 @@ static void release(void *state) {
     }
     free(own->lanes);
     free(own->chain);
+    tdm_pool_statistics_close(own->statistics);
     tdm_pool_destroy(own->pool);
     trace_release(&own->trace);
     replay_release(&own->replayed);
@@ -290,9 +293,14 @@ static int make_chain(pool_state *own) {
     return 0;
 }
 
-static int prepare_lanes(pool_state *own) {
+static tdm_status open_pool(pool_state *own) {
     const tdm_pool_upstream upstream = counted_upstream(&own->memory);
-    if (own->item.way == POOL_TANDEM && tdm_pool_create(&upstream, &own->pool) != TDM_OK)
+    TDM_TRY(tdm_pool_create(&upstream, &own->pool));
+    return tdm_pool_statistics_open(own->pool, NULL, &own->statistics);
+}
+
+static int prepare_lanes(pool_state *own) {
+    if (own->item.way == POOL_TANDEM && open_pool(own) != TDM_OK)
         return -1;
     return make_lanes(own) == 0 ? start_lanes(own) : -1;
 }
