@@ -160,6 +160,30 @@ static void put_thousands(cJSON *object, const char *key, const char *path) {
                        read_line(path, text, sizeof text) ? strtod(text, NULL) / 1000 : NAN);
 }
 
+/* Of the first processor, and whom it shares them with: sweeps measure what all units have together. */
+static void add_caches(cJSON *settings) {
+    enum {
+        MOST = 8
+    };
+    char caches[256] = "";
+    for (int i = 0; i < MOST; i++) {
+        static const char *const files[] = {"type", "level", "size", "shared_cpu_list"};
+        char found[4][32];
+        int known = 1;
+        for (int f = 0; f < 4 && known; f++) {
+            char path[128];
+            snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/%s", i,
+                     files[f]);
+            known = read_line(path, found[f], sizeof found[f]);
+        }
+        const size_t used = strlen(caches);
+        if (known && strcmp(found[0], "Instruction") != 0)
+            snprintf(caches + used, sizeof caches - used, "%sL%s %s of processors %s",
+                     used == 0 ? "" : ", ", found[1], found[2], found[3]);
+    }
+    results_put_text(settings, "cpu_caches", caches);
+}
+
 static void add_processor(cJSON *settings) {
     char text[256];
     const char *const cpu = "/proc/cpuinfo";
@@ -171,6 +195,7 @@ static void add_processor(cJSON *settings) {
                                                                           : NAN);
     put_thousands(settings, "cpu_mhz_most",
                   "/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq");
+    add_caches(settings);
     put_line(settings, "smt", "/sys/devices/system/cpu/smt/active");
     put_line(settings, "numa_nodes", "/sys/devices/system/node/online");
     results_put_number(settings, "threads", environment_processors());

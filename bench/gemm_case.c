@@ -116,11 +116,14 @@ int gemm_case_parse_shape(const char *word, gemm_case *item) {
 
 void gemm_case_name(const gemm_case *item, char *text, size_t size) {
     char batch[24] = "";
+    char copies[24] = "";
     if (gemm_case_batch(item) > 1)
         snprintf(batch, sizeof batch, "%lld*", (long long)gemm_case_batch(item));
-    snprintf(text, size, "%s %s%lldx%lldx%lld %c%c", gemm_types_name(item->types), batch,
+    if (gemm_case_copies(item) > 1)
+        snprintf(copies, sizeof copies, ", %d Bs", gemm_case_copies(item));
+    snprintf(text, size, "%s %s%lldx%lldx%lld %c%c%s", gemm_types_name(item->types), batch,
              (long long)item->m, (long long)item->n, (long long)item->k,
-             item->transpose_a ? 't' : 'n', item->transpose_b ? 't' : 'n');
+             item->transpose_a ? 't' : 'n', item->transpose_b ? 't' : 'n', copies);
 }
 
 size_t gemm_case_matrix(const gemm_case *item, op_gemm_operand operand) {

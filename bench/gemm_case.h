@@ -35,7 +35,7 @@ void gemm_case_write(const gemm_case *item, worker_text *line);
 /* Read a request line; -1 when fields are missing or out of range. */
 int gemm_case_read(const char *line, gemm_case *item);
 
-/* "f32 512x512x512 nn", of a batch "f32 96*512x512x64 nt" */
+/* "f32 512x512x512 nn", of a batch "f32 96*512x512x64 nt", where calls take four copies of B in turn "f32 1x64x64 nn, 4 Bs" */
 void gemm_case_name(const gemm_case *item, char *text, size_t size);
 
 /* Matrices of the batch, at least 1. */

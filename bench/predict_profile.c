@@ -113,6 +113,21 @@ static void fill_equation(const predict_profile *profile, const predict_class *f
     equation->terms[2] = item->work.write_bytes;
 }
 
+/*
+ * Of few rows only what they can tell: with as many unknowns as rows a fit goes through every one of them and misses the next.
+ * What a class leaves out costs nothing there.
+ */
+static void leave_out(fit_equation *equations, size_t count, int bound) {
+    static const size_t least_of_move[PREDICT_MOVES] = {4, 1, 1};
+    static const size_t least_of_term[PREDICT_TERMS] = {1, 7, 7, 7, 4};
+    const size_t *const least = bound == BOUND_BY_ARITHMETIC ? least_of_term : least_of_move;
+    const int terms = bound == BOUND_BY_ARITHMETIC ? PREDICT_TERMS : PREDICT_MOVES;
+    for (int t = 0; t < terms; t++) {
+        for (size_t i = 0; i < count && count < least[t]; i++)
+            equations[i].terms[t] = 0;
+    }
+}
+
 /* Fit what is bound alike: first sort the rows by what binds them, then fit each kind. */
 static void fit_round(const predict_profile *profile, const predict_observations *list, int without,
                       predict_class *fitted, fit_equation *equations) {
@@ -130,6 +145,7 @@ static void fit_round(const predict_profile *profile, const predict_observations
             fitted->moving[bound] = count;
         if (count == 0)
             continue;
+        leave_out(equations, count, bound);
         fit_factors(equations, count, bound == BOUND_BY_ARITHMETIC ? PREDICT_TERMS : PREDICT_MOVES,
                     factors);
         if (bound == BOUND_BY_ARITHMETIC)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "bench/bench_statistics.h"
+#include "bench/gemm_case.h"
 
 static int is_usable(const results_row *row, const char *suite) {
     return row->status == RESULT_OK && strcmp(row->impl, "tandem") == 0 &&
@@ -30,6 +31,22 @@ void predict_product_key(char key[PREDICT_MAX_KEY], double m, double n, const ch
     snprintf(key, PREDICT_MAX_KEY, "%s %s %s", fmin(m, n) <= 16 ? "gemv" : "gemm", dtype, packing);
 }
 
+/* Of those copies of B that a call does not touch, but the calls around it. */
+static double bytes_of_other_copies(const results_row *row, const predict_work *work) {
+    const double copies = results_figure_value(&row->shape, "copies_of_b");
+    const double batch = results_figure_value(&row->shape, "batch");
+    const gemm_case item = {
+        .types = gemm_types_find(row->dtype),
+        .m = (int64_t)work->m,
+        .n = (int64_t)work->n,
+        .k = (int64_t)work->k,
+        .batch = batch > 1 ? (int64_t)batch : 1,
+    };
+    if (!(copies > 1) || item.types == GEMM_NO_TYPES)
+        return 0;
+    return (copies - 1) * (double)gemm_case_bytes(&item, OP_GEMM_B);
+}
+
 static int observe_product(const results_row *row, predict_work *work) {
     if (row->dtype == NULL || row->packing == NULL || isnan(row->flops) || isnan(row->bytes))
         return 0;
@@ -40,7 +57,7 @@ static int observe_product(const results_row *row, predict_work *work) {
         return 0;
     work->flops = row->flops;
     work->read_bytes = row->bytes;
-    work->working_set = row->bytes;
+    work->working_set = row->bytes + bytes_of_other_copies(row, work);
     predict_product_key(work->key, work->m, work->n, row->dtype, row->packing);
     return 1;
 }

@@ -63,8 +63,8 @@ static int write_sweep(FILE *file, const results_file *results) {
         .title = "Speed by working set",
         .description =
             "How fast the device works through a block again and again, by the size of the block. "
-            "Each fall is a cache that the block has outgrown; the band holds nine tenths of the "
-            "samples.",
+            "Each fall is a cache that the block has outgrown, by the sizes of all compute units "
+            "together; the band holds nine tenths of the samples.",
         .x_label = "bytes of the working set",
         .y_label = "GB/s",
         .x_unit = CHART_BYTES,

@@ -61,12 +61,28 @@ static int name_memory(const results_row *row, char name[ROOF_NAME]) {
     return 1;
 }
 
-static void add_memory(roof_limits *roofs, const results_row *row) {
+static int reads_memory(const results_row *row) {
+    return is_suite(row, "memory") &&
+           (report_case_begins(row, "read") || report_case_begins(row, "scan"));
+}
+
+/* Half of the largest array that was read: a smaller one may have come from a cache. */
+static double least_of_memory(const results_file *results) {
+    double largest = 0;
+    for (size_t i = 0; i < results->row_count; i++)
+        if (reads_memory(&results->rows[i]))
+            largest = fmax(largest, results_figure_value(&results->rows[i].shape, "bytes"));
+    return largest / 2;
+}
+
+static void add_memory(roof_limits *roofs, const results_row *row, double least) {
     roof_limit offered = {
         .rate = row->gbs,
         .low = row->bytes / row->p95_s * 1e-9,
         .high = row->bytes / row->p5_s * 1e-9,
     };
+    if (reads_memory(row) && results_figure_value(&row->shape, "bytes") < least)
+        return;
     if (row->gbs > 0 && name_memory(row, offered.name))
         offer_roof(roofs->memory, &roofs->memory_count, &offered);
 }
@@ -85,9 +101,10 @@ static void add_arithmetic(roof_limits *roofs, const results_row *row, int integ
 }
 
 static void find_roofs(const results_file *results, int integers, roof_limits *roofs) {
+    const double least = least_of_memory(results);
     for (size_t i = 0; i < results->row_count; i++) {
         if (is_suite(&results->rows[i], "memory"))
-            add_memory(roofs, &results->rows[i]);
+            add_memory(roofs, &results->rows[i], least);
         if (is_suite(&results->rows[i], "compute"))
             add_arithmetic(roofs, &results->rows[i], integers);
     }

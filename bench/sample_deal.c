@@ -4,8 +4,8 @@
 
 const sampling_rule sampling_rule_full = {
     .samples = 10,
-    .least_passes = 20,
-    .most_passes = 60,
+    .least_passes = 16,
+    .most_passes = 40,
     .settled = 0.01,
     .patience_seconds = 0.5,
     .maximum_seconds = 3.0,

@@ -304,9 +304,14 @@ static void copies_of_b_are_counted(void **state) {
         int copies;
     } rows[] = {{0, 1}, {1, 1}, {4000, 1}, {4001, 2}, {40000, 10}, {INT64_C(1) << 40, 64}};
     gemm_case item = {.types = GEMM_F32, .m = 1, .n = 100, .k = 10};
+    char name[64];
+    char copies[24];
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         item.rotate = rows[i].rotate;
         assert_int_equal(gemm_case_copies(&item), rows[i].copies);
+        gemm_case_name(&item, name, sizeof name);
+        snprintf(copies, sizeof copies, ", %d Bs", rows[i].copies);
+        assert_int_equal(strstr(name, copies) != NULL, rows[i].copies > 1);
     }
 }
 

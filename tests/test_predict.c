@@ -13,6 +13,7 @@
 #include <cjson/cJSON.h>
 
 #include "bench/predict_fit.h"
+#include "bench/predict_rows.h"
 #include "bench/predict_run.h"
 #include "bench/random_fill.h"
 #include "tests/support/test_folder.h"
@@ -120,15 +121,21 @@ static cJSON *add_row(cJSON *rows, const char *suite, const char *name, const ch
     return row;
 }
 
-static void add_product(cJSON *rows, double m, double n, double k) {
+static cJSON *add_product_of(cJSON *rows, const char *dtype, double m, double n, double k,
+                             double seconds) {
     char name[64];
-    snprintf(name, sizeof name, "f32 %.0fx%.0fx%.0f nn", m, n, k);
-    cJSON *const row = add_row(rows, "gemm", name, "f32", product_s(m, n, k), 2 * m * n * k,
-                               4 * (m * k + k * n + m * n));
+    snprintf(name, sizeof name, "%s %.0fx%.0fx%.0f nn", dtype, m, n, k);
+    cJSON *const row =
+        add_row(rows, "gemm", name, dtype, seconds, 2 * m * n * k, 4 * (m * k + k * n + m * n));
     cJSON *const shape = cJSON_AddObjectToObject(row, "shape");
     cJSON_AddNumberToObject(shape, "m", m);
     cJSON_AddNumberToObject(shape, "n", n);
     cJSON_AddNumberToObject(shape, "k", k);
+    return shape;
+}
+
+static void add_product(cJSON *rows, double m, double n, double k) {
+    add_product_of(rows, "f32", m, n, k, product_s(m, n, k));
 }
 
 static void add_sweep(cJSON *rows, double set) {
@@ -251,6 +258,66 @@ static void the_error_is_of_rows_outside_the_fit(void **state) {
     assert_int_equal(predict_profile_fit(&file, &profile, &error), 0);
     const predict_class *const streams = class_of(&profile, "stream");
     assert_true(streams->worst > 0.8 && streams->error > 0.13);
+    results_file_release(&file);
+    free(text);
+    cJSON_Delete(root);
+}
+
+/* Five rows that are wrong by up to a sixth say nothing of sides: a fit through each of them would. */
+static void few_rows_are_not_fitted_through(void **state) {
+    static predict_profile profile;
+    static const double shapes[][4] = {{512, 512, 512, 1.15},
+                                       {1024, 1024, 1024, 0.9},
+                                       {2048, 2048, 2048, 1.15},
+                                       {128, 768, 3072, 0.9},
+                                       {128, 3072, 768, 1.1}};
+    results_file file;
+    file_error error;
+    predict_estimate estimate;
+    (void)state;
+    cJSON *const root = device_json();
+    cJSON *const rows = cJSON_GetObjectItem(root, "results");
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        const double *const at = shapes[i];
+        const double seconds = 2 * at[0] * at[1] * at[2] / RATE * at[3];
+        add_product_of(rows, "bf16", at[0], at[1], at[2], seconds);
+    }
+    char *const text = cJSON_PrintUnformatted(root);
+    assert_int_equal(results_read_text("few", text, strlen(text), &file, &error), 0);
+    assert_int_equal(predict_profile_fit(&file, &profile, &error), 0);
+    const predict_class *const few = class_of(&profile, "gemm bf16 inside");
+    for (int t = 1; t < 4; t++)
+        assert_true(few->terms[t] == 0);
+    assert_true(few->error < 0.3);
+    predict_work work = {.dtype = "bf16", .m = 64, .n = 4096, .k = 4096, .flops = 2147483648.0};
+    work.read_bytes = work.working_set = 4 * 17301504.0;
+    snprintf(work.key, sizeof work.key, "gemm bf16 inside");
+    assert_int_equal(predict_time(&profile, &work, &estimate, &error), 0);
+    is_near(estimate.seconds, work.flops / RATE, 0.2);
+    results_file_release(&file);
+    free(text);
+    cJSON_Delete(root);
+}
+
+/* Copies of B that calls take in turn are touched before the first comes again. */
+static void copies_of_b_are_in_the_working_set(void **state) {
+    results_file file;
+    file_error error;
+    predict_observations list;
+    (void)state;
+    cJSON *const root = cJSON_CreateObject();
+    cJSON_AddStringToObject(root, "schema", "tandem-bench/1");
+    cJSON *const rows = cJSON_AddArrayToObject(root, "results");
+    add_product_of(rows, "f32", 1, 256, 512, 1e-3);
+    cJSON_AddNumberToObject(add_product_of(rows, "f32", 1, 256, 512, 1e-3), "copies_of_b", 5);
+    char *const text = cJSON_PrintUnformatted(root);
+    assert_int_equal(results_read_text("rotating", text, strlen(text), &file, &error), 0);
+    assert_int_equal(predict_observe(&file, &list), 0);
+    assert_int_equal(list.count, 2);
+    is_near(list.items[0].work.working_set, 4 * (512 + 256 * 512 + 256), 0);
+    is_near(list.items[1].work.working_set, 4 * (512 + 5 * 256 * 512 + 256), 0);
+    is_near(list.items[1].work.read_bytes, list.items[0].work.read_bytes, 0);
+    free(list.items);
     results_file_release(&file);
     free(text);
     cJSON_Delete(root);
@@ -533,6 +600,8 @@ int main(void) {
         cmocka_unit_test(a_fit_finds_its_factors_beside_a_disturbed_row),
         cmocka_unit_test(a_device_of_the_model_is_found_again),
         cmocka_unit_test(the_error_is_of_rows_outside_the_fit),
+        cmocka_unit_test(few_rows_are_not_fitted_through),
+        cmocka_unit_test(copies_of_b_are_in_the_working_set),
         cmocka_unit_test(what_was_not_measured_is_refused),
         cmocka_unit_test(the_bandwidth_scale_is_of_main_memory),
         cmocka_unit_test(a_file_without_memory_rows_is_no_profile),

@@ -153,6 +153,10 @@ static void add_limits(void) {
             "\"dtype\":\"f32\",\"shape\":{\"bytes\":1048576,\"width\":4},\"bytes\":1048576,"
             "\"gbs\":10.48576,\"metrics\":{\"setting_best\":1}",
             1e-4);
+    add_row(&maker, "memory", "read 65536", "tandem",
+            "\"dtype\":\"f32\",\"shape\":{\"bytes\":65536},\"bytes\":65536,"
+            "\"gbs\":65.536,\"metrics\":{\"setting_default\":1}",
+            1e-6);
     add_row(&maker, "compute", "fma f32 16 steps", "tandem",
             "\"dtype\":\"f32\",\"shape\":{\"steps\":16},\"flops\":1e8,\"gflops\":100", 1e-3);
 }
@@ -175,13 +179,16 @@ static void a_report_becomes_a_page(void **state) {
     must_have(page, "<h1>A device</h1>");
     must_have(page, "<dt>memory</dt><dd>16 GiB</dd>");
     must_have(page, "A &lt;CPU&gt; &amp; more");
-    must_have(page, "6 rows; the output of 6 was compared");
+    must_have(page, "7 rows; the output of 7 was compared");
     must_have(page, "<td>read 1 MiB</td><td>best</td><td class=\"number\">10.49 GB/s</td>");
     must_have(page, "<td class=\"number\">52.43 GFLOP/s</td><td class=\"number\">0.524</td>");
     must_have(page, "speed of onednn");
     must_have(page, "<td class=\"number\">2 ×</td>");
     must_have(page, "arithmetic, f32");
     must_have(page, "cache level 1, reading");
+    /* What a cache gave is no speed of memory: a sixteenth of 10.49, not of 65.54. */
+    must_have(page, "0.6554");
+    must_not_have(page, "4.096<");
     must_have(page, "<td>governor</td><td>–</td>");
     must_not_have(page, "datasheet");
     must_not_have(page, "dashed s");
