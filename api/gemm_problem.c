@@ -105,7 +105,10 @@ static tdm_status take_addend(const char *name, const tdm_layout *layout, const 
     const operand o = {name, layout, false, matrix};
     int64_t rows, columns;
     TDM_TRY(take_operand(&o, d, &rows, &columns));
-    TDM_TRY(check_float(name, layout->dtype));
+    TDM_TRY(check_dtype(name, layout->dtype));
+    if (layout->dtype != TDM_S32 || d->dtype == TDM_F32 || d->dtype == TDM_F16 ||
+        d->dtype == TDM_BF16)
+        TDM_TRY(check_float(name, layout->dtype));
     TDM_TRY(check_equal("M", name, rows, "D", d->shape[d->rank - 2]));
     return check_equal("N", name, columns, "D", d->shape[d->rank - 1]);
 }

@@ -190,9 +190,13 @@ static tdm_status check_integer_d(const tdm_gemm_desc *desc, const tdm_gemm_prob
     if (p->alpha != 1.0f)
         return tdm_fail(TDM_UNSUPPORTED, "gemm: alpha is %g but D is %s, which takes 1",
                         (double)p->alpha, d);
-    if (p->c.dtype != TDM_DTYPE_NONE || p->residual.dtype != TDM_DTYPE_NONE)
-        return tdm_fail(TDM_UNSUPPORTED, "gemm: there is %s but D is %s, which takes none",
-                        p->c.dtype != TDM_DTYPE_NONE ? "C" : "a residual", d);
+    if (p->residual.dtype != TDM_DTYPE_NONE)
+        return tdm_fail(TDM_UNSUPPORTED, "gemm: there is a residual but D is %s, which takes none",
+                        d);
+    if (p->c.dtype != TDM_DTYPE_NONE && (p->c.dtype != TDM_S32 || p->beta != 1.0f))
+        return tdm_fail(TDM_UNSUPPORTED,
+                        "gemm: beta is %g and C is %s but D is %s, which takes C of s32 with 1",
+                        (double)p->beta, tdm_dtype_name(p->c.dtype), d);
     if (p->bias != TDM_DTYPE_NONE && p->bias != TDM_S32)
         return tdm_fail(TDM_UNSUPPORTED, "gemm: bias is %s but D is %s, which takes s32",
                         tdm_dtype_name(p->bias), d);

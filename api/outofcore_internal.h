@@ -73,6 +73,7 @@ typedef struct tdm_ooc_problem {
         [96]; /* what tiles are forced to, so that sums have the order they have in core; "": nothing */
     char unaligned
         [96]; /* likewise, where A or B on the device begins where that does not take it; "": it does */
+    bool forced; /* the caller named the kernel */
     double operations;
 } tdm_ooc_problem;
 
@@ -112,6 +113,28 @@ tdm_status tdm_ooc_store(tdm_stream *stream, const tdm_ooc_operand *operand, int
 tdm_status tdm_ooc_tile_desc(const tdm_ooc_problem *problem, int64_t rows, int64_t columns,
                              int64_t depth, bool in_slots, tdm_gemm_desc *desc);
 
+/*
+ * Where K is cut, a tile has a product for each step of K. The first takes C and the bias, the last the residual and the activation; what
+ * they pass on lies in the plan's partial tile, in f32, or in s32 where D is of integers.
+ */
+typedef enum tdm_ooc_part {
+    TDM_OOC_WHOLE,
+    TDM_OOC_FIRST = TDM_OOC_WHOLE,
+    TDM_OOC_MIDDLE,
+    TDM_OOC_LAST,
+    TDM_OOC_PARTS
+} tdm_ooc_part;
+
+/* The description of one of several products along K. */
+tdm_status tdm_ooc_part_desc(const tdm_ooc_problem *problem, int64_t rows, int64_t columns,
+                             int64_t depth, tdm_ooc_part part, tdm_gemm_desc *desc);
+/* Sums of integers are exact however K is cut. */
+bool tdm_ooc_gives_integers(const tdm_ooc_problem *problem);
+/* Bytes of an element of the partial tile. */
+#define TDM_OOC_PARTIAL_BYTES 4
+/* Steps of K are multiples of this: whole groups of weights, whole lines of a cache. 0: K cannot be cut. */
+int64_t tdm_ooc_k_unit(const tdm_ooc_problem *problem);
+
 /* Where the operands of one product are: buffers and element offsets, by name; NULL where there is none. */
 typedef struct tdm_ooc_places {
     tdm_buffer *matrix[TDM_OOC_MATRICES];
@@ -125,9 +148,9 @@ typedef struct tdm_ooc_places {
 tdm_status tdm_ooc_multiply(const tdm_gemm_plan *plan, tdm_stream *stream,
                             const tdm_ooc_places *places);
 
-/* Elements from a constant's first one to those of a tile that begins at this row and column of D. */
+/* Elements from a constant's first one to those of a step's tile and of what it takes of K. */
 int64_t tdm_ooc_constant_offset(const tdm_ooc_problem *problem, tdm_ooc_constant_name name,
-                                int64_t entry, int64_t row, int64_t column);
+                                const tdm_ooc_step *step);
 
 /* ---- rates -------------------------------------------------------------------------------------------- */
 
@@ -144,6 +167,7 @@ double tdm_ooc_efficiency(int64_t rows, int64_t columns);
 
 typedef struct tdm_ooc_choice {
     int64_t tile_rows, tile_columns;
+    int64_t depth; /* of K in one product; 0: all */
     bool columns_outside;
     int a_slots, b_slots, d_slots;
 } tdm_ooc_choice;
@@ -155,15 +179,16 @@ typedef struct tdm_ooc_bounds {
     double workspace_per_column;     /* bytes for each column of a tile */
     int64_t tile_rows, tile_columns; /* 0: free */
     int buffers;                     /* 0: free */
+    bool cuts_k;
 } tdm_ooc_bounds;
 
 /* Tiles must look to the choice of kernels as the whole does: few rows or columns are another family's, with other sums. */
 bool tdm_ooc_keeps_family(const tdm_ooc_problem *problem, int64_t rows, int64_t columns);
 
 /*
- * The choice with the least expected time. False when nothing fits: *least is then what the smallest needs,
- * 0 where no tile of the given extent keeps the whole's kernels. The problem's slots are
- * arranged for something else afterwards.
+ * The choice with the least expected time; K is cut in two or more where the bounds say so. False when nothing fits: *least is then
+ * what the smallest needs, 0 where no tile of the given extent keeps the whole's kernels. The problem's slots are arranged for
+ * something else afterwards.
  */
 bool tdm_ooc_choose(tdm_ooc_problem *problem, const tdm_ooc_bounds *bounds,
                     const tdm_outofcore_rates *rates, tdm_ooc_choice *choice, uint64_t *least);
@@ -183,8 +208,9 @@ struct tdm_outofcore_plan {
     tdm_ooc_problem problem;
     tdm_ooc_choice choice;
     tdm_ooc_schedule schedule;
-    tdm_gemm_plan
-        *products[2][2]; /* by whether rows and columns are those of the last, smaller tile */
+    tdm_gemm_plan *products
+        [2][2][TDM_OOC_PARTS]; /* by whether rows and columns are those of the last, smaller tile */
+    tdm_buffer *partial;       /* what products of a tile pass on, where K is cut */
     tdm_buffer *workspace;
     tdm_stream *streams[TDM_OOC_ENGINES];
     tdm_staging_ring *ring_in,
@@ -210,5 +236,27 @@ tdm_status tdm_ooc_run_in_place(tdm_outofcore_plan *plan, tdm_stream *stream,
 /* Seconds that a step is expected to take; `user` is a tdm_outofcore_plan. */
 double tdm_ooc_expected(const void *user, const tdm_ooc_step *step);
 void tdm_ooc_record_release(tdm_outofcore_plan *plan);
+
+/* ---- what a run is given ------------------------------------------------------------------------------- */
+
+/* The operands of a run, by name. */
+typedef struct tdm_ooc_inputs {
+    const tdm_outofcore_source *matrix[TDM_OOC_MATRICES];
+    const tdm_outofcore_source *bias;
+    void *d_memory;
+    size_t d_bytes;
+    bool
+        pageable[TDM_OOC_MATRICES]; /* memory that a device copies faster by way of pinned memory */
+} tdm_ooc_inputs;
+
+tdm_ooc_inputs tdm_ooc_inputs_of(const tdm_outofcore_args *args);
+/* Whether the operands are what the plan was made for, and D lies apart from what is read. */
+tdm_status tdm_ooc_check_run(const tdm_outofcore_plan *plan, tdm_stream *stream,
+                             const tdm_ooc_inputs *in);
+/* Host memory of a matrix, and of a constant. */
+const void *tdm_ooc_memory_of(const tdm_ooc_inputs *in, int name);
+const void *tdm_ooc_constant_memory(const tdm_ooc_inputs *in, int constant, size_t *bytes);
+/* A constant that belongs to a tensor on the device. */
+const tdm_tensor *tdm_ooc_constant_tensor(const tdm_ooc_inputs *in, int constant);
 
 #endif

@@ -110,6 +110,7 @@ tdm_status tdm_ooc_problem_from(const tdm_outofcore_desc *desc, const tdm_gemm_p
     memset(p, 0, sizeof *p);
     p->desc = *g;
     p->desc.variant = NULL;
+    p->forced = g->variant != NULL;
     if (g->beta == 0.0f)
         p->desc.c = none;
     p->op = whole->problem.op;
@@ -198,9 +199,9 @@ tdm_ooc_area tdm_ooc_area_of(const tdm_ooc_problem *p, tdm_ooc_name name,
                              const tdm_ooc_step *step) {
     const int64_t matrix = tdm_ooc_matrix_offset(p, &p->operands[name].whole, step->entry);
     if (name == TDM_OOC_A)
-        return (tdm_ooc_area){matrix, step->row, 0, step->rows, p->k};
+        return (tdm_ooc_area){matrix, step->row, step->k, step->rows, step->depth};
     if (name == TDM_OOC_B)
-        return (tdm_ooc_area){matrix, 0, step->column, p->k, step->columns};
+        return (tdm_ooc_area){matrix, step->k, step->column, step->depth, step->columns};
     return (tdm_ooc_area){matrix, step->row, step->column, step->rows, step->columns};
 }
 

@@ -54,10 +54,12 @@ static tdm_status check_desc(const tdm_device *device, const tdm_outofcore_desc 
 /* ---- choosing ----------------------------------------------------------------------------------------- */
 
 void tdm_ooc_drop_products(tdm_outofcore_plan *plan) {
-    for (int i = 0; i < 4; i++) {
-        tdm_gemm_plan_destroy(plan->products[i / 2][i % 2]);
-        plan->products[i / 2][i % 2] = NULL;
-    }
+    for (int i = 0; i < 4; i++)
+        for (int part = 0; part < TDM_OOC_PARTS; part++) {
+            tdm_gemm_plan **const product = &plan->products[i / 2][i % 2][part];
+            tdm_gemm_plan_destroy(*product);
+            *product = NULL;
+        }
 }
 
 /* Extents of the tiles that are not the last, and of the last where it is smaller (0: it is not). */
@@ -78,27 +80,48 @@ static tdm_status build_unaligned(const tdm_outofcore_plan *plan, tdm_gemm_desc 
     return TDM_OK;
 }
 
+static tdm_status build_product(tdm_outofcore_plan *plan, tdm_gemm_desc *desc, bool whole,
+                                tdm_gemm_plan **product, uint64_t *workspace) {
+    TDM_TRY(tdm_gemm_plan_build(plan->device, desc, false, product));
+    if (whole) // steps of K choose their kernels themselves, and what runs where those cannot
+        TDM_TRY(build_unaligned(plan, desc, *product));
+    if ((*product)->workspace_bytes > *workspace)
+        *workspace = (*product)->workspace_bytes;
+    return TDM_OK;
+}
+
+/* The products of one shape of tile: one of all of K, or the first, those between and the last. */
+static tdm_status build_parts(tdm_outofcore_plan *plan, int64_t rows, int64_t columns,
+                              tdm_gemm_plan *products[TDM_OOC_PARTS], uint64_t *workspace) {
+    const tdm_ooc_problem *const p = &plan->problem;
+    const int64_t depth = plan->choice.depth;
+    tdm_gemm_desc desc;
+    if (depth == 0) {
+        TDM_TRY(tdm_ooc_tile_desc(p, rows, columns, p->k, false, &desc));
+        return build_product(plan, &desc, true, &products[TDM_OOC_WHOLE], workspace);
+    }
+    const int64_t last = p->k - (tdm_ceil_div(p->k, depth) - 1) * depth;
+    for (int part = 0; part < TDM_OOC_PARTS; part++) {
+        TDM_TRY(tdm_ooc_part_desc(p, rows, columns, part == TDM_OOC_LAST ? last : depth,
+                                  (tdm_ooc_part)part, &desc));
+        TDM_TRY(build_product(plan, &desc, false, &products[part], workspace));
+    }
+    return TDM_OK;
+}
+
 tdm_status tdm_ooc_build_products(tdm_outofcore_plan *plan, uint64_t *workspace) {
     const tdm_ooc_choice *const c = &plan->choice;
     tdm_ooc_problem *const p = &plan->problem;
     int64_t rows[2], columns[2];
     *workspace = 0;
     tdm_ooc_drop_products(plan);
-    tdm_ooc_arrange(p, c->tile_rows, c->tile_columns, p->k);
+    tdm_ooc_arrange(p, c->tile_rows, c->tile_columns, c->depth > 0 ? c->depth : p->k);
     extents_of(p->m, c->tile_rows, rows);
     extents_of(p->n, c->tile_columns, columns);
     for (int i = 0; i < 2; i++)
-        for (int j = 0; j < 2; j++) {
-            tdm_gemm_desc desc;
-            tdm_gemm_plan **const product = &plan->products[i][j];
-            if (rows[i] == 0 || columns[j] == 0)
-                continue;
-            TDM_TRY(tdm_ooc_tile_desc(p, rows[i], columns[j], p->k, false, &desc));
-            TDM_TRY(tdm_gemm_plan_build(plan->device, &desc, false, product));
-            TDM_TRY(build_unaligned(plan, &desc, *product));
-            if ((*product)->workspace_bytes > *workspace)
-                *workspace = (*product)->workspace_bytes;
-        }
+        for (int j = 0; j < 2; j++)
+            if (rows[i] > 0 && columns[j] > 0)
+                TDM_TRY(build_parts(plan, rows[i], columns[j], plan->products[i][j], workspace));
     return TDM_OK;
 }
 
@@ -107,6 +130,10 @@ static uint64_t slot_bytes(const tdm_outofcore_plan *plan) {
     for (int i = 0; i < TDM_OOC_MATRICES; i++)
         bytes += (uint64_t)plan->problem.operands[i].slots * plan->problem.operands[i].slot_bytes;
     return bytes;
+}
+
+static uint64_t partial_bytes(const tdm_ooc_choice *c) {
+    return c->depth > 0 ? (uint64_t)(c->tile_rows * c->tile_columns) * TDM_OOC_PARTIAL_BYTES : 0;
 }
 
 static uint64_t constant_bytes(const tdm_ooc_problem *problem) {
@@ -141,9 +168,11 @@ static tdm_status refuse_tile(const tdm_ooc_problem *p, const tdm_ooc_bounds *bo
 static tdm_status over_budget(const tdm_ooc_problem *p, const tdm_ooc_bounds *bounds,
                               uint64_t least) {
     return tdm_fail(TDM_OVER_BUDGET,
-                    "outofcore: the smallest tile needs %llu bytes for all %lld of K, which is "
-                    "never cut; budget_bytes is %llu",
-                    (unsigned long long)least, (long long)p->k, (unsigned long long)bounds->budget);
+                    "outofcore: the smallest tile needs %llu bytes for %s %lld of K, which is %s; "
+                    "budget_bytes is %llu",
+                    (unsigned long long)least, bounds->cuts_k ? "a step of the" : "all",
+                    (long long)p->k, bounds->cuts_k ? "cut as finely as can be" : "not cut here",
+                    (unsigned long long)bounds->budget);
 }
 
 /* Tiles of elements that share a byte begin at one. */
@@ -155,21 +184,17 @@ static int64_t whole_units(const tdm_ooc_problem *p, int64_t tile) {
 /*
  * The workspace of a choice is known once its plans are there. One that is too large makes later choices count with it.
  */
-static tdm_status choose(tdm_outofcore_plan *plan, const tdm_outofcore_desc *desc) {
+static tdm_status choose_within(tdm_outofcore_plan *plan, tdm_ooc_bounds bounds) {
     tdm_ooc_problem *const p = &plan->problem;
     const tdm_outofcore_rates *const rates = &plan->info.rates;
-    tdm_ooc_bounds bounds = {.budget = desc->budget_bytes,
-                             .reserved = constant_bytes(p),
-                             .tile_rows = desc->tile_rows,
-                             .tile_columns = whole_units(p, desc->tile_columns),
-                             .buffers = desc->buffers};
     uint64_t least = 0, workspace = 0;
     for (int try = 0; try < MOST_TRIES; try++) {
         if (!tdm_ooc_choose(p, &bounds, rates, &plan->choice, &least))
             return least == 0 ? refuse_tile(p, &bounds) : over_budget(p, &bounds, least);
         TDM_TRY(tdm_ooc_build_products(plan, &workspace));
         take_slots(plan);
-        plan->info.device_bytes = bounds.reserved + workspace + slot_bytes(plan);
+        plan->info.device_bytes =
+            bounds.reserved + workspace + slot_bytes(plan) + partial_bytes(&plan->choice);
         if (plan->info.device_bytes <= bounds.budget)
             return TDM_OK;
         const double per_column = (double)workspace / (double)plan->choice.tile_columns;
@@ -178,6 +203,22 @@ static tdm_status choose(tdm_outofcore_plan *plan, const tdm_outofcore_desc *des
                                           : GROWTH * bounds.workspace_per_column;
     }
     return over_budget(p, &bounds, plan->info.device_bytes);
+}
+
+/* K is cut only where no tile with all of it fits. */
+static tdm_status choose(tdm_outofcore_plan *plan, const tdm_outofcore_desc *desc) {
+    const tdm_ooc_problem *const p = &plan->problem;
+    tdm_ooc_bounds bounds = {.budget = desc->budget_bytes,
+                             .reserved = constant_bytes(p),
+                             .tile_rows = desc->tile_rows,
+                             .tile_columns = whole_units(p, desc->tile_columns),
+                             .buffers = desc->buffers};
+    const int64_t unit = tdm_ooc_k_unit(p);
+    const tdm_status status = choose_within(plan, bounds);
+    if (status != TDM_OVER_BUDGET || desc->whole_k || unit == 0 || p->k <= unit)
+        return status;
+    bounds.cuts_k = true;
+    return choose_within(plan, bounds);
 }
 
 /* ---- allocating --------------------------------------------------------------------------------------- */
@@ -196,11 +237,14 @@ static tdm_status allocate(tdm_outofcore_plan *plan) {
         if (c->layout.dtype != TDM_DTYPE_NONE && !c->on_device)
             TDM_TRY(tdm_buffer_create_for(plan->device, in, c->bytes, &c->buffer));
     }
-    for (int i = 0; i < 4; i++) {
-        const tdm_gemm_plan *const product = plan->products[i / 2][i % 2];
+    for (int i = 0; i < 4 * TDM_OOC_PARTS; i++) {
+        const tdm_gemm_plan *const product = plan->products[i / 2 % 2][i % 2][i / 4];
         if (product && product->workspace_bytes > workspace)
             workspace = product->workspace_bytes;
     }
+    if (plan->choice.depth > 0)
+        TDM_TRY(tdm_buffer_create_for(plan->device, compute, (size_t)partial_bytes(&plan->choice),
+                                      &plan->partial));
     if (workspace == 0)
         return TDM_OK;
     return tdm_buffer_create_for(plan->device, compute, (size_t)workspace, &plan->workspace);
@@ -220,6 +264,8 @@ tdm_status tdm_ooc_schedule_plan(tdm_outofcore_plan *plan) {
                                .n = p->n,
                                .tile_rows = c->tile_rows,
                                .tile_columns = c->tile_columns,
+                               .k = p->k,
+                               .depth = c->depth,
                                .columns_outside = c->columns_outside,
                                .loads_constants = constant_bytes(p) > 0,
                                .loads_a = p->operands[TDM_OOC_A].slots > 0,
@@ -263,7 +309,7 @@ double tdm_ooc_expected(const void *user, const tdm_ooc_step *step) {
         return rates->step_s + bytes / rates->out_bytes_per_s;
     default:
         return rates->step_s + 2.0 * (double)step->rows * (double)step->columns *
-                                   (double)plan->problem.k / rates->operations_per_s /
+                                   (double)step->depth / rates->operations_per_s /
                                    tdm_ooc_efficiency(step->rows, step->columns);
     }
 }
@@ -278,6 +324,9 @@ static void describe(tdm_outofcore_plan *plan) {
     info->tile_rows = c->tile_rows;
     info->tile_columns = c->tile_columns;
     info->tiles = plan->schedule.tiles;
+    info->k_steps = c->depth > 0 ? tdm_ceil_div(plan->problem.k, c->depth) : 1;
+    info->k_step = c->depth > 0 ? c->depth : plan->problem.k;
+    info->same_bits = c->depth == 0 || tdm_ooc_gives_integers(&plan->problem);
     info->a_buffers = plan->problem.operands[TDM_OOC_A].slots;
     info->b_buffers = plan->problem.operands[TDM_OOC_B].slots;
     info->d_buffers = c->d_slots;
@@ -289,15 +338,17 @@ static void describe(tdm_outofcore_plan *plan) {
     }
     info->predicted = (tdm_outofcore_times){times.busy[TDM_OOC_IN], times.busy[TDM_OOC_COMPUTE],
                                             times.busy[TDM_OOC_OUT], times.total, times.overlap};
-    if (plan->products[0][0])
+    if (plan->products[0][0][TDM_OOC_WHOLE])
         snprintf(info->variant, sizeof info->variant, "%s",
-                 tdm_gemm_plan_variant(plan->products[0][0]));
+                 tdm_gemm_plan_variant(plan->products[0][0][TDM_OOC_WHOLE]));
     tdm_log(TDM_LOG_DEBUG, "dispatch",
-            "outofcore: %lld tiles of %lld by %lld, %d, %d and %d buffers, %s, %llu bytes, %.3g s "
-            "expected",
+            "outofcore: %lld tiles of %lld by %lld, K in %lld steps of %lld%s, %d, %d and %d "
+            "buffers, %s, %llu bytes, %.3g s expected",
             (long long)info->tiles, (long long)info->tile_rows, (long long)info->tile_columns,
-            info->a_buffers, info->b_buffers, info->d_buffers, info->variant,
-            (unsigned long long)info->device_bytes, info->predicted.total_s);
+            (long long)info->k_steps, (long long)info->k_step,
+            info->same_bits ? "" : " (other bits than in core)", info->a_buffers, info->b_buffers,
+            info->d_buffers, info->variant, (unsigned long long)info->device_bytes,
+            info->predicted.total_s);
 }
 
 /* ---- lifetime ----------------------------------------------------------------------------------------- */
@@ -362,6 +413,7 @@ void tdm_outofcore_plan_destroy(tdm_outofcore_plan *plan) {
     for (int i = 0; i < TDM_OOC_CONSTANTS; i++)
         tdm_buffer_destroy(plan->problem.constants[i].buffer);
     tdm_buffer_destroy(plan->workspace);
+    tdm_buffer_destroy(plan->partial);
     tdm_ooc_drop_products(plan);
     tdm_ooc_schedule_release(&plan->schedule);
     pthread_mutex_destroy(&plan->lock);

@@ -11,6 +11,7 @@
 #define TILE_STEP 64
 #define THIN_STEP 16
 #define MOST_CANDIDATES 96
+#define MOST_DEPTHS 32
 /* Below this long side the skinny family would exchange the operands of a tile, and with them the order of its sums. */
 #define SKINNY_EXTENT 32
 
@@ -45,9 +46,9 @@ typedef struct slot_sizes {
     uint64_t a, b, tile;
 } slot_sizes;
 
-static slot_sizes sizes_of(tdm_ooc_problem *p, int64_t rows, int64_t columns) {
+static slot_sizes sizes_of(tdm_ooc_problem *p, int64_t rows, int64_t columns, int64_t depth) {
     uint64_t bytes[TDM_OOC_MATRICES];
-    tdm_ooc_arrange(p, rows, columns, p->k);
+    tdm_ooc_arrange(p, rows, columns, depth > 0 ? depth : p->k);
     for (int i = 0; i < TDM_OOC_MATRICES; i++) {
         const tdm_ooc_operand *const o = &p->operands[i];
         bytes[i] = o->present && !o->on_device ? o->slot_bytes : 0;
@@ -87,17 +88,22 @@ static double passing(double bytes, int64_t lines, int64_t length, int slots) {
 static double expected(const tdm_ooc_problem *p, const volume *v, const tdm_outofcore_rates *rates,
                        const tdm_ooc_choice *c) {
     const int64_t rows = count_of(p->m, c->tile_rows), columns = count_of(p->n, c->tile_columns);
-    const double tiles = (double)rows * (double)columns, entries = (double)p->entries;
-    const double a = c->columns_outside ? passing(v->a, columns, rows, c->a_slots) : v->a,
-                 b = c->columns_outside ? v->b : passing(v->b, rows, columns, c->b_slots);
-    const double a_panel = v->a / (double)rows, b_panel = v->b / (double)columns;
+    const double tiles = (double)rows * (double)columns, entries = (double)p->entries,
+                 steps = c->depth > 0 ? (double)tdm_ceil_div(p->k, c->depth) : 1.0;
+    double a = c->columns_outside ? passing(v->a, columns, rows, c->a_slots) : v->a,
+           b = c->columns_outside ? v->b : passing(v->b, rows, columns, c->b_slots);
+    if (c->depth > 0) { // pieces of a panel pass for every tile
+        a = v->a * (double)columns;
+        b = v->b * (double)rows;
+    }
+    const double a_panel = v->a / (double)rows / steps, b_panel = v->b / (double)columns / steps;
     const double copies = (a_panel > 0.0 ? a / a_panel : 0.0) + (b_panel > 0.0 ? b / b_panel : 0.0);
     const double in = (a + b + v->in) / rates->in_bytes_per_s + copies * rates->step_s,
                  out =
                      v->out / rates->out_bytes_per_s + (v->out > 0.0 ? tiles * rates->step_s : 0.0),
                  compute = p->operations / entries / rates->operations_per_s /
                                tdm_ooc_efficiency(c->tile_rows, c->tile_columns) +
-                           tiles * rates->step_s;
+                           tiles * steps * rates->step_s;
     if (rates->overlap < 0)
         return entries * (in + out + compute);
     double busiest = in > compute ? in : compute;
@@ -148,9 +154,11 @@ bool tdm_ooc_keeps_family(const tdm_ooc_problem *p, int64_t rows, int64_t column
 }
 
 static void consider(search *s, const slot_sizes *sizes, const tdm_ooc_choice *choice) {
+    const int64_t partial = choice->depth > 0 ? choice->tile_rows * choice->tile_columns : 0;
     const uint64_t bytes =
-        (uint64_t)choice->a_slots * sizes->a + (uint64_t)choice->b_slots * sizes->b +
-        (uint64_t)choice->d_slots * sizes->tile + s->bounds->reserved +
+        (uint64_t)partial * TDM_OOC_PARTIAL_BYTES + (uint64_t)choice->a_slots * sizes->a +
+        (uint64_t)choice->b_slots * sizes->b + (uint64_t)choice->d_slots * sizes->tile +
+        s->bounds->reserved +
         (uint64_t)(s->bounds->workspace_per_column * (double)choice->tile_columns);
     if (s->least == 0 || bytes < s->least)
         s->least = bytes;
@@ -163,8 +171,8 @@ static void consider(search *s, const slot_sizes *sizes, const tdm_ooc_choice *c
     *s->choice = *choice;
 }
 
-static void consider_buffers(search *s, int64_t rows, int64_t columns) {
-    const slot_sizes sizes = sizes_of(s->problem, rows, columns);
+static void consider_buffers(search *s, int64_t rows, int64_t columns, int64_t depth) {
+    const slot_sizes sizes = sizes_of(s->problem, rows, columns, depth);
     const int given = s->bounds->buffers;
     const bool many_rows = count_of(s->problem->m, rows) > 1 || s->problem->entries > 1,
                many_columns = count_of(s->problem->n, columns) > 1 || s->problem->entries > 1;
@@ -178,30 +186,58 @@ static void consider_buffers(search *s, int64_t rows, int64_t columns) {
                     // A second buffer of what never changes is of no use.
                     const tdm_ooc_choice choice = {.tile_rows = rows,
                                                    .tile_columns = columns,
+                                                   .depth = depth,
                                                    .columns_outside = outside,
-                                                   .a_slots = many_rows ? a : 1,
-                                                   .b_slots = many_columns ? b : 1,
+                                                   .a_slots = many_rows || depth > 0 ? a : 1,
+                                                   .b_slots = many_columns || depth > 0 ? b : 1,
                                                    .d_slots = many_rows || many_columns ? d : 1};
                     consider(s, &sizes, &choice);
                 }
 }
 
+/* Steps of K worth trying: all of it, or about equal parts of it. Falling. */
+static int depths_of(const tdm_ooc_problem *p, bool cuts_k, int64_t depths[MOST_DEPTHS]) {
+    const int64_t unit = tdm_ooc_k_unit(p);
+    int count = 0;
+    depths[0] = 0;
+    if (!cuts_k || unit == 0)
+        return cuts_k ? 0 : 1;
+    for (int64_t parts = 2; count < MOST_DEPTHS; parts *= 2) {
+        const int64_t depth = tdm_ceil_div(tdm_ceil_div(p->k, parts), unit) * unit;
+        if (depth < p->k)
+            depths[count++] = depth;
+        if (depth <= unit)
+            break;
+    }
+    return count;
+}
+
+/* Where K is cut the sums are others anyhow. */
+static void consider_tiles(search *s, int64_t depth) {
+    const tdm_ooc_problem *const p = s->problem;
+    int64_t rows[MOST_CANDIDATES], columns[MOST_CANDIDATES];
+    const bool thin = depth == 0 && (is_skinny(p) || !p->variant[0]);
+    const int64_t step = thin ? THIN_STEP : TILE_STEP;
+    const int row_count = candidates(p->m, s->bounds->tile_rows, step, rows),
+              column_count = candidates(p->n, s->bounds->tile_columns, step, columns);
+    for (int i = 0; i < row_count; i++)
+        for (int j = 0; j < column_count; j++)
+            if (depth > 0 || tdm_ooc_keeps_family(p, rows[i], columns[j]))
+                consider_buffers(s, rows[i], columns[j], depth);
+}
+
 bool tdm_ooc_choose(tdm_ooc_problem *problem, const tdm_ooc_bounds *bounds,
                     const tdm_outofcore_rates *rates, tdm_ooc_choice *choice, uint64_t *least) {
-    int64_t rows[MOST_CANDIDATES], columns[MOST_CANDIDATES];
+    int64_t depths[MOST_DEPTHS];
     search s = {.problem = problem,
                 .bounds = bounds,
                 .rates = rates,
                 .volume = volume_of(problem),
                 .best = -1.0,
                 .choice = choice};
-    const int64_t step = is_skinny(problem) || !problem->variant[0] ? THIN_STEP : TILE_STEP;
-    const int row_count = candidates(problem->m, bounds->tile_rows, step, rows),
-              column_count = candidates(problem->n, bounds->tile_columns, step, columns);
-    for (int i = 0; i < row_count; i++)
-        for (int j = 0; j < column_count; j++)
-            if (tdm_ooc_keeps_family(problem, rows[i], columns[j]))
-                consider_buffers(&s, rows[i], columns[j]);
+    const int count = depths_of(problem, bounds->cuts_k, depths);
+    for (int i = 0; i < count; i++)
+        consider_tiles(&s, depths[i]);
     *least = s.least;
     return s.best >= 0.0;
 }

@@ -7,195 +7,22 @@
 
 #include "api/outofcore_internal.h"
 
-/* ---- what is given ------------------------------------------------------------------------------------ */
-
-/* The operands of a run, by name. */
-typedef struct inputs {
-    const tdm_outofcore_source *matrix[TDM_OOC_MATRICES];
-    const tdm_outofcore_source *bias;
-    void *d_memory;
-    size_t d_bytes;
-    bool
-        pageable[TDM_OOC_MATRICES]; /* memory that a device copies faster by way of pinned memory */
-} inputs;
-
-static inputs inputs_of(const tdm_outofcore_args *args) {
-    return (inputs){.matrix = {[TDM_OOC_A] = &args->a,
-                               [TDM_OOC_B] = &args->b,
-                               [TDM_OOC_C] = &args->c,
-                               [TDM_OOC_RESIDUAL] = &args->residual,
-                               [TDM_OOC_D] = &args->d},
-                    .bias = &args->bias,
-                    .d_memory = args->d_memory,
-                    .d_bytes = args->d_bytes};
-}
-
-/* Host memory of a matrix. */
-static const void *memory_of(const inputs *in, int name) {
-    return name == TDM_OOC_D ? in->d_memory : in->matrix[name]->memory;
-}
-
-static const tdm_outofcore_source *owner_of(const inputs *in, int constant) {
-    static const tdm_ooc_name owners[TDM_OOC_CONSTANTS] = {
-        [TDM_OOC_A_SCALE] = TDM_OOC_A, [TDM_OOC_A_ZERO] = TDM_OOC_A,  [TDM_OOC_B_SCALE] = TDM_OOC_B,
-        [TDM_OOC_B_ZERO] = TDM_OOC_B,  [TDM_OOC_D_SCALE] = TDM_OOC_D, [TDM_OOC_D_ZERO] = TDM_OOC_D};
-    return constant == TDM_OOC_BIAS ? in->bias : in->matrix[owners[constant]];
-}
-
-static bool is_zero_point(int constant) {
-    return constant == TDM_OOC_A_ZERO || constant == TDM_OOC_B_ZERO || constant == TDM_OOC_D_ZERO;
-}
-
-/* Host memory of a constant. */
-static const void *constant_memory(const inputs *in, int constant, size_t *bytes) {
-    const tdm_outofcore_source *const owner = owner_of(in, constant);
-    if (constant == TDM_OOC_BIAS) {
-        *bytes = owner->bytes;
-        return owner->memory;
-    }
-    *bytes = is_zero_point(constant) ? owner->zero_point_bytes : owner->scale_bytes;
-    return is_zero_point(constant) ? owner->zero_point : owner->scale;
-}
-
-/* A constant that belongs to a tensor on the device. */
-static const tdm_tensor *constant_tensor(const inputs *in, int constant) {
-    const tdm_tensor *const tensor = owner_of(in, constant)->tensor;
-    if (constant == TDM_OOC_BIAS)
-        return tensor;
-    return is_zero_point(constant) ? tensor->zero_point : tensor->scale;
-}
-
-/* ---- checks ------------------------------------------------------------------------------------------- */
-
-static tdm_status check_tensor(const tdm_stream *stream, const char *name, const tdm_tensor *tensor,
-                               const tdm_layout *layout) {
-    char shape[TDM_SHAPE_TEXT], planned[TDM_SHAPE_TEXT];
-    TDM_TRY(tdm_check_tensor("outofcore", name, stream, tensor));
-    if (tdm_layout_equal(&tensor->layout, layout))
-        return TDM_OK;
-    if (tensor->layout.dtype != layout->dtype)
-        return tdm_fail(TDM_BAD_DTYPE, "outofcore: %s is %s but the plan was made for %s", name,
-                        tdm_dtype_name(tensor->layout.dtype), tdm_dtype_name(layout->dtype));
-    return tdm_fail(TDM_BAD_SHAPE, "outofcore: %s is %s but the plan was made for %s%s", name,
-                    tdm_layout_text(&tensor->layout, shape), tdm_layout_text(layout, planned),
-                    tdm_layout_same_shape(&tensor->layout, layout) ? " with other strides" : "");
-}
-
-static tdm_status check_memory(const char *name, const void *memory, size_t bytes, size_t needed) {
-    if (needed > bytes)
-        return tdm_fail(TDM_BAD_SHAPE, "outofcore: %s needs %zu bytes but has %zu", name, needed,
-                        bytes);
-    if (!memory && needed > 0)
-        return tdm_fail(TDM_BAD_ARGUMENT, "outofcore: the memory of %s is NULL", name);
-    return TDM_OK;
-}
-
-static tdm_status check_matrix(const tdm_outofcore_plan *plan, const tdm_stream *stream,
-                               const inputs *in, int name) {
-    const tdm_ooc_operand *const o = &plan->problem.operands[name];
-    const tdm_outofcore_source *const source = in->matrix[name];
-    if (!o->present)
-        return TDM_OK;
-    if (o->on_device) {
-        TDM_TRY(check_tensor(stream, o->name, source->tensor, &o->whole));
-        return tdm_gemm_check_quantization(o->name, source->tensor, &o->quant);
-    }
-    if (source->tensor)
-        return tdm_fail(TDM_BAD_ARGUMENT,
-                        "outofcore: %s is a tensor but the plan was made for host memory", o->name);
-    size_t needed;
-    TDM_TRY(tdm_dtype_bytes(o->whole.dtype, tdm_layout_extent(&o->whole), &needed));
-    return check_memory(o->name, memory_of(in, name),
-                        name == TDM_OOC_D ? in->d_bytes : source->bytes, needed);
-}
-
-static tdm_status check_constant(const tdm_outofcore_plan *plan, const tdm_stream *stream,
-                                 const inputs *in, int name) {
-    const tdm_ooc_constant *const c = &plan->problem.constants[name];
-    size_t bytes;
-    if (c->layout.dtype == TDM_DTYPE_NONE)
-        return TDM_OK;
-    if (c->on_device) // parameters were checked with their tensor
-        return name == TDM_OOC_BIAS ? check_tensor(stream, c->name, in->bias->tensor, &c->layout)
-                                    : TDM_OK;
-    const void *const memory = constant_memory(in, name, &bytes);
-    return check_memory(c->name, memory, bytes, c->bytes);
-}
-
-/* D in host memory must not touch an input, but for the very same matrix where that may be. */
-static tdm_status check_apart(const char *name, const void *d, size_t d_bytes, const void *input,
-                              size_t bytes, bool same) {
-    const uintptr_t d_at = (uintptr_t)d, at = (uintptr_t)input;
-    if (bytes == 0 || d_bytes == 0 || d_at >= at + bytes || at >= d_at + d_bytes ||
-        (same && d_at == at))
-        return TDM_OK;
-    return tdm_fail(TDM_BAD_ARGUMENT, "outofcore: D overlaps %s in host memory", name);
-}
-
-static tdm_status check_overlap_on_host(const tdm_ooc_problem *p, const inputs *in) {
-    const tdm_ooc_operand *const d = &p->operands[TDM_OOC_D];
-    size_t d_bytes, bytes;
-    TDM_TRY(tdm_dtype_bytes(d->whole.dtype, tdm_layout_extent(&d->whole), &d_bytes));
-    for (int i = 0; i < TDM_OOC_D; i++) {
-        const tdm_ooc_operand *const o = &p->operands[i];
-        if (!o->present || o->on_device)
-            continue;
-        TDM_TRY(tdm_dtype_bytes(o->whole.dtype, tdm_layout_extent(&o->whole), &bytes));
-        const bool same =
-            (i == TDM_OOC_C || i == TDM_OOC_RESIDUAL) && tdm_layout_equal(&o->whole, &d->whole);
-        TDM_TRY(check_apart(o->name, in->d_memory, d_bytes, memory_of(in, i), bytes, same));
-    }
-    for (int i = 0; i < TDM_OOC_CONSTANTS; i++) {
-        const tdm_ooc_constant *const c = &p->constants[i];
-        if (c->layout.dtype != TDM_DTYPE_NONE && !c->on_device)
-            TDM_TRY(check_apart(c->name, in->d_memory, d_bytes, constant_memory(in, i, &bytes),
-                                c->bytes, false));
-    }
-    return TDM_OK;
-}
-
-static tdm_status check_overlap_on_device(const tdm_ooc_problem *p, const inputs *in) {
-    const tdm_tensor *const d = in->matrix[TDM_OOC_D]->tensor;
-    for (int i = 0; i < TDM_OOC_D; i++)
-        if (p->operands[i].present && p->operands[i].on_device)
-            TDM_TRY(tdm_check_overlap("outofcore", "D", d, p->operands[i].name,
-                                      in->matrix[i]->tensor,
-                                      i == TDM_OOC_C || i == TDM_OOC_RESIDUAL));
-    for (int i = 0; i < TDM_OOC_CONSTANTS; i++)
-        if (p->constants[i].layout.dtype != TDM_DTYPE_NONE && p->constants[i].on_device)
-            TDM_TRY(tdm_check_overlap("outofcore", "D", d, p->constants[i].name,
-                                      constant_tensor(in, i), false));
-    return TDM_OK;
-}
-
-static tdm_status check_run(const tdm_outofcore_plan *plan, tdm_stream *stream, const inputs *in) {
-    const tdm_ooc_problem *const p = &plan->problem;
-    TDM_TRY(tdm_check_device("outofcore", "the plan", plan->device, "the stream", stream->device));
-    TDM_TRY(tdm_refuse_recording(stream, "outofcore"));
-    for (int i = 0; i < TDM_OOC_MATRICES; i++)
-        TDM_TRY(check_matrix(plan, stream, in, i));
-    for (int i = 0; i < TDM_OOC_CONSTANTS; i++)
-        TDM_TRY(check_constant(plan, stream, in, i));
-    return p->operands[TDM_OOC_D].on_device ? check_overlap_on_device(p, in)
-                                            : check_overlap_on_host(p, in);
-}
-
 /* ---- steps -------------------------------------------------------------------------------------------- */
 
-static tdm_status load_constants(const tdm_outofcore_plan *plan, const inputs *in) {
+static tdm_status load_constants(const tdm_outofcore_plan *plan, const tdm_ooc_inputs *in) {
     for (int i = 0; i < TDM_OOC_CONSTANTS; i++) {
         const tdm_ooc_constant *const c = &plan->problem.constants[i];
         size_t bytes;
         if (c->buffer)
             TDM_TRY(tdm_enqueue_write(plan->streams[TDM_OOC_IN], "outofcore: loading parameters",
-                                      c->buffer->block, 0, constant_memory(in, i, &bytes),
+                                      c->buffer->block, 0, tdm_ooc_constant_memory(in, i, &bytes),
                                       c->bytes));
     }
     return TDM_OK;
 }
 
 /* The operand's tile for the product of a step. */
-static void place_matrix(const tdm_outofcore_plan *plan, const inputs *in, int name,
+static void place_matrix(const tdm_outofcore_plan *plan, const tdm_ooc_inputs *in, int name,
                          const tdm_ooc_step *step, tdm_ooc_places *places) {
     const tdm_ooc_operand *const o = &plan->problem.operands[name];
     const int slot = name == TDM_OOC_A   ? step->a_slot
@@ -212,22 +39,37 @@ static void place_matrix(const tdm_outofcore_plan *plan, const inputs *in, int n
                                   area.row * o->row + area.column * o->column;
 }
 
-static void place_constant(const tdm_outofcore_plan *plan, const inputs *in, int name,
+static void place_constant(const tdm_outofcore_plan *plan, const tdm_ooc_inputs *in, int name,
                            const tdm_ooc_step *step, tdm_ooc_places *places) {
     const tdm_ooc_constant *const c = &plan->problem.constants[name];
     if (c->layout.dtype == TDM_DTYPE_NONE)
         return;
     places->constant[name] = c->buffer;
-    places->constant_offset[name] = tdm_ooc_constant_offset(
-        &plan->problem, (tdm_ooc_constant_name)name, step->entry, step->row, step->column);
+    places->constant_offset[name] =
+        tdm_ooc_constant_offset(&plan->problem, (tdm_ooc_constant_name)name, step);
     if (!c->on_device)
         return;
-    const tdm_tensor *const tensor = constant_tensor(in, name);
+    const tdm_tensor *const tensor = tdm_ooc_constant_tensor(in, name);
     places->constant[name] = tensor->buffer;
     places->constant_offset[name] += tensor->offset;
 }
 
-static tdm_status multiply(const tdm_outofcore_plan *plan, const inputs *in,
+/* What the first and the last product along K alone have; between them the partial tile is C and D. */
+static void place_partial(const tdm_outofcore_plan *plan, const tdm_ooc_step *step,
+                          tdm_ooc_places *places) {
+    if (!step->first) {
+        places->matrix[TDM_OOC_C] = plan->partial;
+        places->matrix_offset[TDM_OOC_C] = 0;
+        places->constant[TDM_OOC_BIAS] = NULL;
+    }
+    if (!step->last) {
+        places->matrix[TDM_OOC_D] = plan->partial;
+        places->matrix_offset[TDM_OOC_D] = 0;
+        places->matrix[TDM_OOC_RESIDUAL] = NULL;
+    }
+}
+
+static tdm_status multiply(const tdm_outofcore_plan *plan, const tdm_ooc_inputs *in,
                            const tdm_ooc_step *step) {
     tdm_ooc_places places;
     memset(&places, 0, sizeof places);
@@ -235,14 +77,18 @@ static tdm_status multiply(const tdm_outofcore_plan *plan, const inputs *in,
         place_matrix(plan, in, i, step, &places);
     for (int i = 0; i < TDM_OOC_CONSTANTS; i++)
         place_constant(plan, in, i, step, &places);
+    place_partial(plan, step, &places);
     places.workspace = plan->workspace;
     const bool last_rows = step->rows != plan->choice.tile_rows,
                last_columns = step->columns != plan->choice.tile_columns;
-    return tdm_ooc_multiply(plan->products[last_rows][last_columns], plan->streams[TDM_OOC_COMPUTE],
-                            &places);
+    const tdm_ooc_part part = step->first  ? TDM_OOC_FIRST
+                              : step->last ? TDM_OOC_LAST
+                                           : TDM_OOC_MIDDLE;
+    return tdm_ooc_multiply(plan->products[last_rows][last_columns][part],
+                            plan->streams[TDM_OOC_COMPUTE], &places);
 }
 
-static tdm_status load(const tdm_outofcore_plan *plan, const inputs *in, tdm_ooc_name name,
+static tdm_status load(const tdm_outofcore_plan *plan, const tdm_ooc_inputs *in, tdm_ooc_name name,
                        const tdm_ooc_step *step) {
     const tdm_ooc_area area = tdm_ooc_area_of(&plan->problem, name, step);
     const int slot = name == TDM_OOC_A   ? step->a_slot
@@ -252,7 +98,7 @@ static tdm_status load(const tdm_outofcore_plan *plan, const inputs *in, tdm_ooc
                         in->matrix[name]->memory, in->pageable[name] ? plan->ring_in : NULL);
 }
 
-static tdm_status enqueue_step(const tdm_outofcore_plan *plan, const inputs *in,
+static tdm_status enqueue_step(const tdm_outofcore_plan *plan, const tdm_ooc_inputs *in,
                                const tdm_ooc_step *step) {
     switch (step->kind) {
     case TDM_OOC_LOAD_CONSTANTS:
@@ -324,7 +170,7 @@ static tdm_status join_ahead(tdm_outofcore_plan *plan, tdm_stream *stream) {
 }
 
 /* One step behind those that it depends on, with events around it where somebody looks at them. */
-static tdm_status run_step(tdm_outofcore_plan *plan, const inputs *in, int number) {
+static tdm_status run_step(tdm_outofcore_plan *plan, const tdm_ooc_inputs *in, int number) {
     const tdm_ooc_step *const step = &plan->schedule.steps[number];
     tdm_stream *const stream = plan->streams[step->engine];
     for (int i = 0; i < step->dependency_count; i++)
@@ -344,13 +190,13 @@ static void close_rings(tdm_outofcore_plan *plan) {
 }
 
 /* Find out which memory is pageable, and have rings for it. Where there is no pinned memory, the driver copies without. */
-static void open_rings(tdm_outofcore_plan *plan, inputs *in) {
+static void open_rings(tdm_outofcore_plan *plan, tdm_ooc_inputs *in) {
     tdm_device *const device = plan->device;
     for (int i = 0; i < TDM_OOC_MATRICES; i++) {
         const tdm_ooc_operand *const o = &plan->problem.operands[i];
         tdm_staging_ring **const ring = i == TDM_OOC_D ? &plan->ring_out : &plan->ring_in;
         in->pageable[i] = o->slots > 0 && tdm_staging_ring_wanted(
-                                              device, memory_of(in, i),
+                                              device, tdm_ooc_memory_of(in, i),
                                               i == TDM_OOC_D ? in->d_bytes : in->matrix[i]->bytes);
         if (in->pageable[i] && !*ring &&
             tdm_staging_ring_open(device, TDM_STAGING_PIECE_BYTES, ring) != TDM_OK)
@@ -358,7 +204,7 @@ static void open_rings(tdm_outofcore_plan *plan, inputs *in) {
     }
 }
 
-static tdm_status run_all(tdm_outofcore_plan *plan, tdm_stream *stream, const inputs *in) {
+static tdm_status run_all(tdm_outofcore_plan *plan, tdm_stream *stream, const tdm_ooc_inputs *in) {
     tdm_stream *streams[MOST_STREAMS];
     const int count = streams_of(plan, streams);
     for (int i = 0; i < count; i++)
@@ -417,8 +263,8 @@ tdm_status tdm_outofcore_plan_run(tdm_outofcore_plan *plan, tdm_stream *stream,
     if (args->struct_size != sizeof *args)
         return tdm_fail(TDM_BAD_ARGUMENT, "outofcore: struct_size of args is %zu, expected %zu",
                         args->struct_size, sizeof *args);
-    inputs in = inputs_of(args);
-    TDM_TRY(check_run(plan, stream, &in));
+    tdm_ooc_inputs in = tdm_ooc_inputs_of(args);
+    TDM_TRY(tdm_ooc_check_run(plan, stream, &in));
     pthread_mutex_lock(&plan->lock);
     open_rings(plan, &in);
     tdm_status status = open_record(plan);
@@ -439,8 +285,8 @@ tdm_status tdm_outofcore_plan_run(tdm_outofcore_plan *plan, tdm_stream *stream,
 
 tdm_status tdm_ooc_run_in_place(tdm_outofcore_plan *plan, tdm_stream *stream,
                                 const tdm_outofcore_args *args) {
-    const inputs in = inputs_of(args);
-    TDM_TRY(check_run(plan, stream, &in));
+    const tdm_ooc_inputs in = tdm_ooc_inputs_of(args);
+    TDM_TRY(tdm_ooc_check_run(plan, stream, &in));
     TDM_TRY(tdm_ooc_schedule_plan(plan));
     for (int i = 0; i < plan->schedule.count; i++)
         TDM_TRY(multiply(plan, &in, &plan->schedule.steps[i]));

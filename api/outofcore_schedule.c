@@ -12,11 +12,11 @@
 
 /* What a slot holds, and who used it last. */
 typedef struct slot {
-    int64_t matrix, line; /* of what was loaded; matrix -1: nothing */
+    int64_t matrix, line, k; /* of what was loaded; matrix -1: nothing */
     int loaded_by;
     int read_by;   /* last product that reads it */
     int stored_by; /* of D: the store of its tile */
-    int64_t used;  /* number of the tile that used it last */
+    int64_t used;  /* number of the use that was the last */
 } slot;
 
 typedef struct maker {
@@ -24,7 +24,7 @@ typedef struct maker {
     tdm_ooc_schedule *schedule;
     slot a[TDM_OOC_MAX_SLOTS], b[TDM_OOC_MAX_SLOTS], d[TDM_OOC_MAX_SLOTS];
     int constants;
-    int64_t tile;
+    int64_t tile, uses;
 } maker;
 
 static int64_t ceil_div(int64_t a, int64_t b) {
@@ -52,10 +52,10 @@ static int append(maker *m, const tdm_ooc_step *tile, tdm_ooc_engine engine, tdm
 }
 
 /* The slot that holds a panel already, or the one that was not used for longest. */
-static int choose_slot(const slot *slots, int count, int64_t matrix, int64_t line) {
+static int choose_slot(const slot *slots, int count, int64_t matrix, int64_t line, int64_t k) {
     int oldest = 0;
     for (int i = 0; i < count; i++) {
-        if (slots[i].matrix == matrix && slots[i].line == line)
+        if (slots[i].matrix == matrix && slots[i].line == line && slots[i].k == k)
             return i;
         if (slots[i].used < slots[oldest].used)
             oldest = i;
@@ -66,21 +66,29 @@ static int choose_slot(const slot *slots, int count, int64_t matrix, int64_t lin
 /* Load a panel unless it is there. */
 static void load_panel(maker *m, const tdm_ooc_step *tile, tdm_ooc_kind kind, slot *target,
                        int64_t matrix, int64_t line) {
-    target->used = m->tile;
-    if (target->matrix == matrix && target->line == line)
+    target->used = m->uses++;
+    if (target->matrix == matrix && target->line == line && target->k == tile->k)
         return;
     const int step = append(m, tile, TDM_OOC_IN, kind);
     depend(m, &m->schedule->steps[step], target->read_by);
     target->matrix = matrix;
     target->line = line;
+    target->k = tile->k;
     target->loaded_by = step;
 }
 
-static void add_tile(maker *m, tdm_ooc_step tile, int64_t a_matrix, int64_t b_matrix) {
+/* C or the residual, into the slot of the tile's D. */
+static int load_addend(maker *m, const tdm_ooc_step *tile, tdm_ooc_kind kind, const slot *d) {
+    const int step = append(m, tile, TDM_OOC_IN, kind);
+    depend(m, &m->schedule->steps[step], d->read_by);
+    return step;
+}
+
+/* One product of a tile, with what it needs. */
+static void add_product(maker *m, tdm_ooc_step tile, int64_t a_matrix, int64_t b_matrix) {
     const tdm_ooc_grid *const grid = m->grid;
-    tile.a_slot = choose_slot(m->a, grid->a_slots, a_matrix, tile.row);
-    tile.b_slot = choose_slot(m->b, grid->b_slots, b_matrix, tile.column);
-    tile.d_slot = (int)(m->tile % grid->d_slots);
+    tile.a_slot = choose_slot(m->a, grid->a_slots, a_matrix, tile.row, tile.k);
+    tile.b_slot = choose_slot(m->b, grid->b_slots, b_matrix, tile.column, tile.k);
     slot *const a = &m->a[tile.a_slot], *const b = &m->b[tile.b_slot],
                 *const d = &m->d[tile.d_slot];
     int c_loaded = NOBODY, residual_loaded = NOBODY;
@@ -88,14 +96,10 @@ static void add_tile(maker *m, tdm_ooc_step tile, int64_t a_matrix, int64_t b_ma
         load_panel(m, &tile, TDM_OOC_LOAD_A, a, a_matrix, tile.row);
     if (grid->loads_b)
         load_panel(m, &tile, TDM_OOC_LOAD_B, b, b_matrix, tile.column);
-    if (grid->loads_c) {
-        c_loaded = append(m, &tile, TDM_OOC_IN, TDM_OOC_LOAD_C);
-        depend(m, &m->schedule->steps[c_loaded], d->read_by);
-    }
-    if (grid->loads_residual) {
-        residual_loaded = append(m, &tile, TDM_OOC_IN, TDM_OOC_LOAD_RESIDUAL);
-        depend(m, &m->schedule->steps[residual_loaded], d->read_by);
-    }
+    if (grid->loads_c && tile.first)
+        c_loaded = load_addend(m, &tile, TDM_OOC_LOAD_C, d);
+    if (grid->loads_residual && tile.last)
+        residual_loaded = load_addend(m, &tile, TDM_OOC_LOAD_RESIDUAL, d);
     const int product = append(m, &tile, TDM_OOC_COMPUTE, TDM_OOC_MULTIPLY);
     tdm_ooc_step *const step = &m->schedule->steps[product];
     depend(m, step, m->constants);
@@ -103,17 +107,39 @@ static void add_tile(maker *m, tdm_ooc_step tile, int64_t a_matrix, int64_t b_ma
     depend(m, step, b->loaded_by);
     depend(m, step, c_loaded);
     depend(m, step, residual_loaded);
-    depend(m, step, d->stored_by);
-    a->read_by = b->read_by = d->read_by = product;
+    if (tile.last)
+        depend(m, step, d->stored_by);
+    a->read_by = b->read_by = product;
+    if (!tile.last)
+        return;
+    d->read_by = product;
     if (grid->stores_d) {
         d->stored_by = append(m, &tile, TDM_OOC_OUT, TDM_OOC_STORE);
         depend(m, &m->schedule->steps[d->stored_by], product);
     }
-    m->tile++;
 }
 
 static int64_t extent_at(int64_t index, int64_t tile, int64_t whole) {
     return whole - index * tile < tile ? whole - index * tile : tile;
+}
+
+/* Products of a tile. */
+static int64_t k_steps(const tdm_ooc_grid *grid) {
+    return grid->depth > 0 && grid->depth < grid->k ? ceil_div(grid->k, grid->depth) : 1;
+}
+
+static void add_tile(maker *m, tdm_ooc_step tile, int64_t a_matrix, int64_t b_matrix) {
+    const tdm_ooc_grid *const grid = m->grid;
+    const int64_t steps = k_steps(grid), depth = steps > 1 ? grid->depth : grid->k;
+    tile.d_slot = (int)(m->tile % grid->d_slots);
+    for (int64_t i = 0; i < steps; i++) {
+        tile.k = i * depth;
+        tile.depth = extent_at(i, depth, grid->k);
+        tile.first = i == 0;
+        tile.last = i == steps - 1;
+        add_product(m, tile, a_matrix, b_matrix);
+    }
+    m->tile++;
 }
 
 /* One entry of the batch; odd lines are walked backwards. */
@@ -155,14 +181,17 @@ tdm_status tdm_ooc_schedule_make(const tdm_ooc_grid *grid, tdm_ooc_schedule *sch
     const double tiles = (double)grid->entries *
                          (double)(grid->m > 0 ? ceil_div(grid->m, grid->tile_rows) : 0) *
                          (double)(grid->n > 0 ? ceil_div(grid->n, grid->tile_columns) : 0);
-    if (tiles > MOST_TILES)
-        return tdm_fail(TDM_UNSUPPORTED,
-                        "outofcore: %.0f tiles of %lld by %lld are too many, at most %d", tiles,
-                        (long long)grid->tile_rows, (long long)grid->tile_columns, MOST_TILES);
+    const int64_t steps = k_steps(grid);
+    if (tiles * (double)steps > MOST_TILES)
+        return tdm_fail(
+            TDM_UNSUPPORTED,
+            "outofcore: %.0f tiles of %lld by %lld in %lld steps of K are too many, at most %d",
+            tiles, (long long)grid->tile_rows, (long long)grid->tile_columns, (long long)steps,
+            MOST_TILES);
     if (tiles == 0.0)
         return TDM_OK;
-    // Loads of four operands, the product, the store.
-    schedule->capacity = 6 * (int)tiles + 1;
+    // Loads of A and B and the product for each step of K; loads of C and the residual, the store.
+    schedule->capacity = 3 * (int)tiles * ((int)steps + 1) + 1;
     schedule->steps = tdm_host_calloc((size_t)schedule->capacity, sizeof *schedule->steps);
     if (!schedule->steps)
         return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "outofcore: no host memory for %d steps",

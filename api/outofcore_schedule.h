@@ -9,6 +9,9 @@
  *                       ┌─◄──◄──◄──┘                            ▼ ▲ ▼ ▲
  *                       └──►──►──►─                             └─┘ └─┘
  *
+ * Where K is cut, a tile has a product for each step of K, in the order of K: each needs a piece of both panels, the first one C
+ * besides and the last one the residual.
+ *
  * Nothing here knows of devices: steps have an engine (loads, products, stores), a place and a size. Steps of one engine run
  * in the order of the list; a step waits besides for those it names.
  */
@@ -45,6 +48,7 @@ typedef enum tdm_ooc_kind {
 typedef struct tdm_ooc_grid {
     int64_t entries, m, n;
     int64_t tile_rows, tile_columns;
+    int64_t k, depth; /* K, and how much of it a product takes; depth 0: all */
     bool columns_outside;
     /* What is copied; an operand that is not is read or written where it is. */
     bool loads_constants, loads_a, loads_b, loads_c, loads_residual, stores_d;
@@ -59,6 +63,8 @@ typedef struct tdm_ooc_step {
     tdm_ooc_kind kind;
     int64_t entry, row, column; /* of the tile, row and column in elements */
     int64_t rows, columns;      /* of the tile */
+    int64_t k, depth;           /* first of K and how much of it */
+    bool first, last;           /* of the tile's products */
     int a_slot, b_slot, d_slot; /* that it uses */
     int dependencies[TDM_OOC_MAX_DEPENDENCIES];
     int dependency_count;

@@ -71,7 +71,63 @@ tdm_status tdm_ooc_tile_desc(const tdm_ooc_problem *p, int64_t rows, int64_t col
     return TDM_OK;
 }
 
+/* ---- steps of K --------------------------------------------------------------------------------------- */
+
+/* Elements of s4 are two to a byte. */
+#define LEAST_UNIT 64
+
+int64_t tdm_ooc_k_unit(const tdm_ooc_problem *p) {
+    const tdm_ooc_operand *const b = &p->operands[TDM_OOC_B];
+    const tdm_layout *const scale = &b->quant.scale;
+    if (p->desc.quantize_a) // rows of A are quantized as a whole
+        return 0;
+    if (scale->dtype == TDM_DTYPE_NONE)
+        return LEAST_UNIT;
+    const int row = scale->rank - (b->transposed ? 1 : 2);
+    const int64_t group = scale->shape[row] > 1 ? b->quant.block[row] : 1;
+    int64_t unit = group;
+    while (unit % 2 != 0 || unit < LEAST_UNIT)
+        unit += group;
+    return unit;
+}
+
+bool tdm_ooc_gives_integers(const tdm_ooc_problem *p) {
+    const tdm_dtype d = p->desc.d.dtype;
+    return d == TDM_S32 || d == TDM_S8 || d == TDM_U8;
+}
+
+static tdm_layout partial_layout(const tdm_ooc_problem *p, int64_t rows, int64_t columns) {
+    return (tdm_layout){.dtype = tdm_ooc_gives_integers(p) ? TDM_S32 : TDM_F32,
+                        .rank = 2,
+                        .shape = {rows, columns},
+                        .strides = {columns, 1}};
+}
+
+tdm_status tdm_ooc_part_desc(const tdm_ooc_problem *p, int64_t rows, int64_t columns, int64_t depth,
+                             tdm_ooc_part part, tdm_gemm_desc *desc) {
+    static const tdm_layout none = {.dtype = TDM_DTYPE_NONE};
+    TDM_TRY(tdm_ooc_tile_desc(p, rows, columns, depth, false, desc));
+    if (!p->forced)
+        desc->variant = NULL;
+    if (part != TDM_OOC_FIRST) {
+        desc->c = partial_layout(p, rows, columns);
+        desc->beta = 1.0f;
+        desc->bias = none;
+    }
+    if (part != TDM_OOC_LAST) {
+        desc->d = partial_layout(p, rows, columns);
+        memset(&desc->d_quant, 0, sizeof desc->d_quant);
+        desc->residual = none;
+        desc->activation = TDM_ACT_NONE;
+    }
+    return TDM_OK;
+}
+
 /* ---- parameters --------------------------------------------------------------------------------------- */
+
+static int64_t index_along(const tdm_quant_layout *quant, int dimension, int64_t element) {
+    return quant->block[dimension] > 1 ? element / quant->block[dimension] : element;
+}
 
 /* The dimensions of an operand's tile begin at these elements. */
 static int64_t parameter_offset(const tdm_ooc_problem *p, const tdm_ooc_operand *o,
@@ -82,25 +138,26 @@ static int64_t parameter_offset(const tdm_ooc_problem *p, const tdm_ooc_operand 
               column_dimension = o->transposed ? last - 1 : last;
     int64_t offset = tdm_ooc_matrix_offset(p, parameter, entry);
     if (parameter->shape[row_dimension] > 1)
-        offset += row * parameter->strides[row_dimension];
+        offset += index_along(&o->quant, row_dimension, row) * parameter->strides[row_dimension];
     if (parameter->shape[column_dimension] > 1)
-        offset += column * parameter->strides[column_dimension];
+        offset +=
+            index_along(&o->quant, column_dimension, column) * parameter->strides[column_dimension];
     return offset;
 }
 
-int64_t tdm_ooc_constant_offset(const tdm_ooc_problem *p, tdm_ooc_constant_name name, int64_t entry,
-                                int64_t row, int64_t column) {
+int64_t tdm_ooc_constant_offset(const tdm_ooc_problem *p, tdm_ooc_constant_name name,
+                                const tdm_ooc_step *step) {
+    const int64_t entry = step->entry, row = step->row, column = step->column;
     const tdm_layout *const layout = &p->constants[name].layout;
     if (layout->dtype == TDM_DTYPE_NONE)
         return 0;
-    // K is whole: what varies along it begins at its start.
     switch (name) {
     case TDM_OOC_A_SCALE:
     case TDM_OOC_A_ZERO:
-        return parameter_offset(p, &p->operands[TDM_OOC_A], layout, entry, row, 0);
+        return parameter_offset(p, &p->operands[TDM_OOC_A], layout, entry, row, step->k);
     case TDM_OOC_B_SCALE:
     case TDM_OOC_B_ZERO:
-        return parameter_offset(p, &p->operands[TDM_OOC_B], layout, entry, 0, column);
+        return parameter_offset(p, &p->operands[TDM_OOC_B], layout, entry, step->k, column);
     case TDM_OOC_D_SCALE:
     case TDM_OOC_D_ZERO:
         return parameter_offset(p, &p->operands[TDM_OOC_D], layout, entry, row, column);

@@ -65,17 +65,16 @@ static void summarize(outofcore_run *run, const char *name, const outofcore_outp
     const tdm_outofcore_info *const info = &found->info;
     const tdm_outofcore_times *const p = &info->predicted, *const m = &found->measured;
     const double took = median_of(&run->entrants[0]);
-    fprintf(
-        run->summary,
-        "%s: %.3f of the speed in core, %.3f with its copies; %lld tiles of %lld x %lld, %d, %d "
-        "and %d buffers, %.1f MiB\n"
-        "    expected %.4g s (in %.3g, compute %.3g, out %.3g, overlap %.2f), %.3f of the "
-        "measured; measured in %.3g, compute %.3g, out %.3g, overlap %.2f\n",
-        name, median_of(&run->entrants[CORE]) / took, median_of(&run->entrants[COPIED]) / took,
-        (long long)info->tiles, (long long)info->tile_rows, (long long)info->tile_columns,
-        info->a_buffers, info->b_buffers, info->d_buffers, (double)info->device_bytes / (1 << 20),
-        p->total_s, p->in_s, p->compute_s, p->out_s, p->overlap, p->total_s / took, m->in_s,
-        m->compute_s, m->out_s, m->overlap);
+    fprintf(run->summary,
+            "%s: %.3f of the speed in core, %.3f with its copies; %lld tiles of %lld x %lld, K in "
+            "%lld, %d, %d and %d buffers, %.1f MiB\n"
+            "    expected %.4g s (in %.3g, compute %.3g, out %.3g, overlap %.2f), %.3f of the "
+            "measured; measured in %.3g, compute %.3g, out %.3g, overlap %.2f\n",
+            name, median_of(&run->entrants[CORE]) / took, median_of(&run->entrants[COPIED]) / took,
+            (long long)info->tiles, (long long)info->tile_rows, (long long)info->tile_columns,
+            (long long)info->k_steps, info->a_buffers, info->b_buffers, info->d_buffers,
+            (double)info->device_bytes / (1 << 20), p->total_s, p->in_s, p->compute_s, p->out_s,
+            p->overlap, p->total_s / took, m->in_s, m->compute_s, m->out_s, m->overlap);
 }
 
 static void report_case(outofcore_run *run, const outofcore_case *item, const char *name,
@@ -102,6 +101,7 @@ static void report_case(outofcore_run *run, const outofcore_case *item, const ch
                     {"overlap", found->measured.overlap},
                     {"tile_rows", (double)info->tile_rows},
                     {"tile_columns", (double)info->tile_columns},
+                    {"k_steps", (double)info->k_steps},
                     {"tiles", (double)info->tiles},
                     {"device_bytes", (double)info->device_bytes},
                     {"bytes_in", (double)info->bytes_in},

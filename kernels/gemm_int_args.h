@@ -1,8 +1,8 @@
 /* What the integer GEMM kernels get besides shape and epilogue (gemm_args.h), one definition for the host and for the kernel
  * texts.
  *
- *   acc(i, j) = Σ_p (A(i, p) − za(i))·(B(p, j) − zb(j)) + bias(j)      in s32, modulo 2^32; bias only where it is s32
- *             = Σ A·B − za·Σ_p B(p, j) − zb·Σ_p A(i, p) + K·za·zb + bias
+ *   acc(i, j) = Σ_p (A(i, p) − za(i))·(B(p, j) − zb(j)) + bias(j) + C(i, j)   modulo 2^32; bias, C: of s32
+ *             = Σ A·B − za·Σ_p B(p, j) − zb·Σ_p A(i, p) + K·za·zb + bias + C
  *
  *   D s32:      acc
  *   D s8, u8:   m = (sa(i)·sb(j)) / sd(j), two roundings; x = float(acc)·m;

@@ -84,7 +84,8 @@ TDM_DEVICE int tdm_int_needs_row_sums(tdm_gemm_quant_arg q) {
 /* Whether D is the raw sums, in s32 and dense. */
 TDM_DEVICE int tdm_int_is_plain(tdm_gemm_epilogue_arg e, tdm_gemm_quant_arg q, int a_shift) {
     return e.d_type == TDM_CODE_S32 && e.d_col == 1 && e.bias_type == TDM_CODE_ABSENT &&
-           !tdm_int_needs_column_sums(q, a_shift) && !tdm_int_needs_row_sums(q);
+           e.c_type == TDM_CODE_ABSENT && !tdm_int_needs_column_sums(q, a_shift) &&
+           !tdm_int_needs_row_sums(q);
 }
 
 TDM_DEVICE int tdm_int_narrows(tdm_gemm_epilogue_arg e) {
@@ -193,6 +194,18 @@ TDM_DEVICE void tdm_int_store(TDM_INT_S32 v, TDM_GLOBAL void *d, int type, long 
     }
 }
 
+/* v and `left` elements or fewer of C of s32, at, at + col … */
+TDM_DEVICE TDM_INT_S32 tdm_int_add_c(TDM_INT_S32 v, TDM_GLOBAL const void *c, long at, long col,
+                                     int left) {
+    int one[TDM_INT_V];
+    if (col == 1 && left >= TDM_INT_V)
+        return tdm_add_wrap(TDM_INT_V, v,
+                            TDM_INT_LOADV(TDM_INT_V, s32, (TDM_GLOBAL const tdm_s32 *)c, at));
+    for (int x = 0; x < TDM_INT_V; x++)
+        one[x] = x < left ? tdm_int_s32((TDM_GLOBAL const tdm_s32 *)c, at + x * col) : 0;
+    return tdm_add_wrap(TDM_INT_V, v, TDM_INT_LOAD(one, 0));
+}
+
 /* `count` elements of row i from column j on, the first of `columns`. `raw` may be read to the next multiple of
  * TDM_EPILOGUE_VECTOR. row_sum: Σ_p of A's row, read only where tdm_int_needs_row_sums. */
 TDM_DEVICE void tdm_int_row(const int *raw, int row_sum, const tdm_int_columns *columns,
@@ -219,6 +232,9 @@ TDM_DEVICE void tdm_int_row(const int *raw, int row_sum, const tdm_int_columns *
                                           TDM_INT_LOAD(columns->zero, x)));
         if (row_bias != 0)
             v = tdm_add_wrap(TDM_INT_V, v, TDM_INT_SPLAT(TDM_INT_V, row_bias));
+        if (e.c_type == TDM_CODE_S32)
+            v = tdm_int_add_c(v, io->out.c, io->out.c_at + i * e.c_row + (j + x) * e.c_col, e.c_col,
+                              count - x);
         if (e.d_type != TDM_CODE_S32) {
             const TDM_EPILOGUE_F32 product =
                 TDM_CAT4(f32x, TDM_INT_V, _from_s32, )(v) * tdm_int_factor(columns, e, q, scale, x);

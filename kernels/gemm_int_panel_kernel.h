@@ -103,8 +103,9 @@ TDM_DEVICE void finish_rows(const int *tile, TDM_LOCAL const int *row_sums, int 
 
 /* Whether all that a row of D has besides its products belongs to columns, and D is s32 and dense. */
 TDM_DEVICE int goes_straight(tdm_gemm_epilogue_arg e, tdm_gemm_quant_arg q) {
-    return e.d_type == TDM_CODE_S32 && e.d_col == 1 && q.a_zero_row == 0 &&
-           !tdm_int_needs_row_sums(q) && (e.bias_type == TDM_CODE_ABSENT || e.bias_row == 0);
+    return e.d_type == TDM_CODE_S32 && e.d_col == 1 && e.c_type == TDM_CODE_ABSENT &&
+           q.a_zero_row == 0 && !tdm_int_needs_row_sums(q) &&
+           (e.bias_type == TDM_CODE_ABSENT || e.bias_row == 0);
 }
 
 /* A's next block, or the next item's first one: the rows that a tile asks for which is followed by `to_come` others

@@ -89,7 +89,6 @@ static tdm_dtype bias_of(int level, tdm_dtype d) {
     return level == 0 ? TDM_DTYPE_NONE : level == 1 || !is_float(d) ? TDM_S32 : TDM_F32;
 }
 
-static gemm_int_trial trial_of(const tdm_variant *row, const int level[FACTORS], uint64_t seed) {
 /* Tensor maps take operands that begin, and whose lines along K are apart, by multiples of 16 elements. */
 static void keep_whole_units(gemm_int_trial *trial) {
     trial->transpose_a = trial->packed_b = 0;
@@ -98,6 +97,7 @@ static void keep_whole_units(gemm_int_trial *trial) {
     trial->k = (trial->k + 16) / 16 * 16;
 }
 
+static gemm_int_trial trial_of(const tdm_variant *row, const int level[FACTORS], uint64_t seed) {
     const int64_t *const k = test_is_small() ? small_depths : depths;
     const int32_t *const p = row->parameters;
     const tdm_dtype d = d_types[level[F_D_TYPE]];
@@ -115,7 +115,7 @@ static void keep_whole_units(gemm_int_trial *trial) {
         .d_zero = level[F_D_ZERO],
         .scale = level[F_SCALE_TYPE] ? TDM_F16 : TDM_F32,
         .alpha = is_float(d) && level[F_C] ? -0.5f : 1.0f,
-        .has_c = is_float(d) && level[F_C],
+        .has_c = level[F_C],
         .bias = bias_of(level[F_BIAS], d),
         .transpose_a = level[F_TRANSPOSE] & 1,
         .transpose_b = level[F_TRANSPOSE] >> 1,
@@ -131,9 +131,9 @@ static void keep_whole_units(gemm_int_trial *trial) {
         .packed_b = level[F_PACKED],
         .variant = row->name,
         .seed = seed};
-    return trial;
     if (p[TDM_GEMM_P_FAMILY] == TDM_GEMM_WGMMA)
         keep_whole_units(&trial);
+    return trial;
 }
 
 static void run_trial(const test_device *device, const tdm_variant *row, const int level[],

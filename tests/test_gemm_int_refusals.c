@@ -197,7 +197,12 @@ DEVICE_TEST(an_integer_d_takes_no_float_epilogue) {
         TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){4, 5}, &desc.c));
         accept_desc(device, &desc); // beta is 0: it is never read
         desc.beta = 1;
-        snprintf(text, sizeof text, "gemm: there is C but D is %s, which takes none", name);
+        snprintf(text, sizeof text, "gemm: beta is 1 and C is f32 but D is %s, which takes", name);
+        refuse_desc(device, &desc, TDM_UNSUPPORTED, text);
+        desc.c.dtype = TDM_S32;
+        accept_desc(device, &desc);
+        desc.beta = 2;
+        snprintf(text, sizeof text, "gemm: beta is 2 and C is s32 but D is %s, which takes", name);
         refuse_desc(device, &desc, TDM_UNSUPPORTED, text);
         desc = good;
         TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){4, 5}, &desc.residual));

@@ -431,10 +431,11 @@ DEVICE_TEST(measuring_keeps_to_the_budget) {
     }
 }
 
-/* K is never cut: one too long for the budget is refused with it and the bytes that would do, which then do. */
+/* Where K must not be cut, one too long for the budget is refused with it and the bytes that would do, which then do. */
 DEVICE_TEST(a_long_k_is_refused_with_its_numbers) {
     tdm_outofcore_desc desc = square(64, 3000, 4096);
     tdm_outofcore_plan *plan = NULL;
+    desc.whole_k = 1;
     desc.rates = outofcore_trial_rates;
     TEST_REFUSED(tdm_outofcore_plan_create(device->device, &desc, &plan), TDM_OVER_BUDGET,
                  "3000 of K");

@@ -17,22 +17,39 @@ static int setup(void **state) {
 
 /* ---- the job ------------------------------------------------------------------------------------------ */
 
-static const outofcore_trial trial = {.m = 70,
-                                      .n = 66,
-                                      .k = 40,
-                                      .a = TDM_F32,
-                                      .b = TDM_S8,
-                                      .d = TDM_F32,
-                                      .b_quant = OUTOFCORE_EACH,
-                                      .c = TDM_F32,
-                                      .bias = TDM_F32,
-                                      .alpha = 1,
-                                      .beta = 0.5f,
-                                      .budget = 0.5,
-                                      .tile_rows = 32,
-                                      .tile_columns = 40,
-                                      .measure = 1,
-                                      .seed = 11};
+/* All of K at once, and K in steps. */
+static const outofcore_trial trials[] = {{.m = 70,
+                                          .n = 66,
+                                          .k = 40,
+                                          .a = TDM_F32,
+                                          .b = TDM_S8,
+                                          .d = TDM_F32,
+                                          .b_quant = OUTOFCORE_EACH,
+                                          .c = TDM_F32,
+                                          .bias = TDM_F32,
+                                          .alpha = 1,
+                                          .beta = 0.5f,
+                                          .budget = 0.5,
+                                          .tile_rows = 32,
+                                          .tile_columns = 40,
+                                          .measure = 1,
+                                          .seed = 11},
+                                         {.m = 30,
+                                          .n = 26,
+                                          .k = 200,
+                                          .a = TDM_U8,
+                                          .b = TDM_S8,
+                                          .d = TDM_S8,
+                                          .a_quant = OUTOFCORE_ONE,
+                                          .b_quant = OUTOFCORE_EACH,
+                                          .d_quant = OUTOFCORE_ONE,
+                                          .bias = TDM_S32,
+                                          .alpha = 1,
+                                          .tile_rows = 15,
+                                          .tile_columns = 26,
+                                          .cuts_k = 1,
+                                          .measure = 1,
+                                          .seed = 12}};
 
 static tdm_status attempt(const test_device *device, const tdm_outofcore_desc *desc,
                           const tdm_outofcore_args *args) {
@@ -84,8 +101,8 @@ typedef struct job {
     tdm_outofcore_args args;
 } job;
 
-static job open_job(const test_device *device) {
-    job j = {.device = device, .operands = outofcore_operands_create(device, &trial)};
+static job open_job(const test_device *device, const outofcore_trial *trial) {
+    job j = {.device = device, .operands = outofcore_operands_create(device, trial)};
     outofcore_operands_describe(j.operands, &j.desc);
     outofcore_operands_args(j.operands, &j.args);
     const uint64_t least = outofcore_least_budget(device, j.desc);
@@ -111,8 +128,9 @@ static long step_for(const test_device *device) {
     return test_is_small() || !(device->info.capabilities & TDM_CAP_CPU_CORES) ? 17 : 1;
 }
 
-static void fail_every_driver_call(const test_device *device, long step) {
-    job j = open_job(device);
+static void fail_every_driver_call(const test_device *device, const outofcore_trial *trial,
+                                   long step) {
+    job j = open_job(device, trial);
     const state_of before = take_state(device);
     outofcore_operands_reset(j.operands);
     tdm_fault_plant(NULL, -1, 0, false);
@@ -144,7 +162,8 @@ static void every_driver_call_fails_once(void **state) {
         if (!test_case_begin(device, NULL, "every_driver_call_fails_once %d", staged))
             continue;
         device->device->stages_copies = staged;
-        fail_every_driver_call(device, step_for(device) * (staged ? 3 : 1));
+        fail_every_driver_call(device, &trials[0], step_for(device) * (staged ? 3 : 1));
+        fail_every_driver_call(device, &trials[1], step_for(device) * (staged ? 11 : 3));
         device->device->stages_copies = given;
         test_case_end();
     }
@@ -152,11 +171,11 @@ static void every_driver_call_fails_once(void **state) {
 
 static void every_host_allocation_fails_once(void **state) {
     (void)state;
-    for (int d = 0; d < test_device_count(); d++) {
-        const test_device *const device = test_device_at(d);
-        if (!test_case_begin(device, NULL, "every_host_allocation_fails_once"))
+    for (int d = 0; d < 2 * test_device_count(); d++) {
+        const test_device *const device = test_device_at(d / 2);
+        if (!test_case_begin(device, NULL, "every_host_allocation_fails_once %d", d % 2))
             continue;
-        job j = open_job(device);
+        job j = open_job(device, &trials[d % 2]);
         const state_of before = take_state(device);
         const long step = step_for(device);
         long nth = 1, failed = 0;

@@ -27,6 +27,8 @@ static tdm_ooc_grid random_grid(test_random *random, unsigned *shared) {
                           .m = test_random_int(random, 1, 40),
                           .n = test_random_int(random, 1, 40),
                           .tile_rows = test_random_int(random, 1, 20),
+                          .k = test_random_int(random, 0, 50),
+                          .depth = test_random_int(random, 0, 30),
                           .tile_columns = test_random_int(random, 1, 20),
                           .columns_outside = test_random_int(random, 0, 1),
                           .loads_constants = test_random_int(random, 0, 1),
@@ -77,6 +79,11 @@ static int64_t tile_number(const tdm_ooc_step *step) {
     return (step->entry * 1000 + step->row) * 1000 + step->column;
 }
 
+/* Of a panel: its first line, and the first of K. */
+static int64_t piece(const tdm_ooc_step *step, int64_t line) {
+    return line * 1000 + step->k;
+}
+
 static void watch_product(const tdm_ooc_grid *grid, const tdm_ooc_step *step, watch *w,
                           interval when) {
     int64_t a, b;
@@ -84,14 +91,14 @@ static void watch_product(const tdm_ooc_grid *grid, const tdm_ooc_step *step, wa
     if (grid->loads_constants)
         assert_true(when.start >= w->constants && w->constants > 0);
     if (grid->loads_a)
-        read_slot(&w->a[step->a_slot], a, step->row, when);
+        read_slot(&w->a[step->a_slot], a, piece(step, step->row), when);
     if (grid->loads_b)
-        read_slot(&w->b[step->b_slot], b, step->column, when);
-    if (grid->loads_c)
+        read_slot(&w->b[step->b_slot], b, piece(step, step->column), when);
+    if (grid->loads_c && step->first)
         read_slot(&w->c[step->d_slot], 0, tile_number(step), when);
-    if (grid->loads_residual)
+    if (grid->loads_residual && step->last)
         read_slot(&w->residual[step->d_slot], 0, tile_number(step), when);
-    if (grid->stores_d)
+    if (grid->stores_d && step->last)
         write_slot(&w->d[step->d_slot], 0, tile_number(step), when);
 }
 
@@ -104,10 +111,10 @@ static void watch_step(const tdm_ooc_grid *grid, const tdm_ooc_step *step, watch
         w->constants = when.end;
         break;
     case TDM_OOC_LOAD_A:
-        write_slot(&w->a[step->a_slot], a, step->row, when);
+        write_slot(&w->a[step->a_slot], a, piece(step, step->row), when);
         break;
     case TDM_OOC_LOAD_B:
-        write_slot(&w->b[step->b_slot], b, step->column, when);
+        write_slot(&w->b[step->b_slot], b, piece(step, step->column), when);
         break;
     case TDM_OOC_LOAD_C:
         write_slot(&w->c[step->d_slot], 0, tile_number(step), when);
@@ -162,16 +169,36 @@ static void check_slots(const tdm_ooc_grid *grid, const tdm_ooc_schedule *schedu
     free(ends);
 }
 
-/* Each element of D belongs to one product and, where tiles are stored, to one store. */
+/* Products of a tile follow each other through all of K, and no other tile's come between them. */
+static void check_k(const tdm_ooc_grid *grid, const tdm_ooc_schedule *schedule) {
+    int64_t done = 0, tile = -1;
+    for (int i = 0; i < schedule->count; i++) {
+        const tdm_ooc_step *const step = &schedule->steps[i];
+        if (step->kind != TDM_OOC_MULTIPLY)
+            continue;
+        assert_int_equal(step->first, step->k == 0);
+        assert_int_equal(step->k, done);
+        assert_true(step->first || tile_number(step) == tile);
+        assert_true(grid->depth == 0 || step->depth <= grid->depth);
+        tile = tile_number(step);
+        done += step->depth;
+        assert_int_equal(step->last, done == grid->k);
+        if (step->last)
+            done = 0;
+    }
+    assert_int_equal(done, 0);
+}
+
+/* Each element of D belongs to one last product and, where tiles are stored, to one store. */
 static void check_cover(const tdm_ooc_grid *grid, const tdm_ooc_schedule *schedule) {
     const int64_t size = grid->entries * grid->m * grid->n;
     unsigned char *const products = calloc((size_t)size, 1), *const stores =
                                                                  calloc((size_t)size, 1);
     for (int i = 0; i < schedule->count; i++) {
         const tdm_ooc_step *const step = &schedule->steps[i];
-        unsigned char *const marks = step->kind == TDM_OOC_MULTIPLY ? products
-                                     : step->kind == TDM_OOC_STORE  ? stores
-                                                                    : NULL;
+        unsigned char *const marks = step->kind == TDM_OOC_MULTIPLY && step->last ? products
+                                     : step->kind == TDM_OOC_STORE                ? stores
+                                                                                  : NULL;
         assert_true(step->rows <= grid->tile_rows && step->columns <= grid->tile_columns);
         for (int64_t r = 0; marks && r < step->rows; r++)
             for (int64_t c = 0; c < step->columns; c++)
@@ -194,6 +221,7 @@ static void no_slot_is_overwritten(void **state) {
         tdm_ooc_schedule schedule;
         assert_int_equal(tdm_ooc_schedule_make(&grid, &schedule), TDM_OK);
         check_cover(&grid, &schedule);
+        check_k(&grid, &schedule);
         check_slots(&grid, &schedule, &random);
         tdm_ooc_schedule_release(&schedule);
     }

@@ -217,8 +217,15 @@ static void create(gemm_int_run *run) {
     if (t->has_c) {
         int64_t shape[TDM_MAX_RANK];
         const int rank = operand_shape(t, &run->d, shape);
-        test_array_create(&run->c, run->device, TDM_F32, rank, shape, t->d_place);
-        test_array_fill(&run->c, TEST_DATA_UNIT, t->seed + 2);
+        const bool sums = tdm_dtype_info(t->d)->kind != TDM_CLASS_FLOAT;
+        test_array_create(&run->c, run->device, sums ? TDM_S32 : TDM_F32, rank, shape, t->d_place);
+        if (!sums) {
+            test_array_fill(&run->c, TEST_DATA_UNIT, t->seed + 2);
+            return;
+        }
+        for (int64_t i = 0; i < (int64_t)tdm_tensor_elements(run->c.tensor); i++)
+            test_array_put(&run->c, i, (double)test_random_int(&run->random, -100000, 100000));
+        test_array_send(&run->c);
     }
 }
 
@@ -277,9 +284,12 @@ static void check(const gemm_int_run *run) {
     for (int64_t z = 0; z < run->d.entries; z++)
         for (int64_t i = 0; i < t->m; i++)
             for (int64_t j = 0; j < t->n; j++) {
-                const int64_t sum = exact_sum(run, z, i, j);
                 const int64_t index = element_index(&run->d, z, i, j);
-                if (tdm_dtype_info(t->d)->kind == TDM_CLASS_FLOAT) {
+                const bool is_float = tdm_dtype_info(t->d)->kind == TDM_CLASS_FLOAT;
+                int64_t sum = exact_sum(run, z, i, j);
+                if (t->has_c && !is_float)
+                    sum += (int64_t)test_array_get(&run->c, index);
+                if (is_float) {
                     check_float(run, index, sum, z, i, j);
                     continue;
                 }
@@ -307,7 +317,7 @@ static void describe(const gemm_int_run *run, tdm_gemm_desc *desc) {
         desc->bias = run->bias.layout;
     if (t->has_c) {
         desc->c = run->c.layout;
-        desc->beta = 0.75f;
+        desc->beta = tdm_dtype_info(t->d)->kind == TDM_CLASS_FLOAT ? 0.75f : 1.0f;
     }
     desc->alpha = t->alpha;
     desc->transpose_a = t->transpose_a;

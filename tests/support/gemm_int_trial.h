@@ -33,8 +33,8 @@ typedef struct gemm_int_trial {
     int transpose_a, transpose_b;
     test_placement a_place, b_place, d_place;
     tdm_activation activation;
-    float alpha; /* and C, of a float D */
-    int has_c;
+    float alpha;   /* of a float D */
+    int has_c;     /* of f32 with 0.75 for a float D, else of s32 with 1 */
     int64_t batch; /* 0: no batch dimension */
     int shares_b;
     gemm_int_data data;

@@ -39,6 +39,7 @@ typedef struct outofcore_trial {
         budget; /* share of the operands' bytes; where that is too little: the smallest that is taken */
     int64_t tile_rows, tile_columns;
     int buffers, measure;
+    int cuts_k; /* where the budget asks for it; D is then compared within a tolerance unless it is of integers */
     const char *variant;
     uint64_t seed;
 } outofcore_trial;

@@ -10,14 +10,15 @@
  * Integer matrices: A of u8 or s8 by B of s8, each with or without quantization parameters (tandem/quant.h; without: scale 1, zero point
  * 0; scales of f32 or f16). A's parameters may vary along its rows and batch, B's along its columns and batch. The sum is exact:
  *
- *     acc = Σ (A − zero_A)·(B − zero_B) + bias                  bias: s32, or absent
+ *     acc = Σ (A − zero_A)·(B − zero_B) + bias + C              bias: s32, or absent; C: likewise, for D of integers alone
  *     D of s32:       acc
  *     D of s8, u8:    zero_D + rint(clamp(float(acc)·m, low − zero_D, high − zero_D)), m = scale_A·scale_B / scale_D;
  *                     D carries its parameters, of the whole tensor or of each column; activation none or relu
  *     D of a float:   act(alpha·scale_A·scale_B·float(acc) + beta·C + bias + residual), a float bias is added here
  *
- * For D of integers alpha is 1 and there is neither C nor residual; their bits are the same on every device. K is limited to where no sum
- * can overflow: 131071 for s8·s8 without zero points, 65793 with u8 or zero points of A, 33025 with zero points of B.
+ * For D of integers alpha is 1, there is no residual, and beta is 1 where there is C; bias and C are added modulo 2^32. Their bits are
+ * the same on every device. K is limited to where no sum of products can overflow: 131071 for s8·s8 without zero points, 65793 with u8
+ * or zero points of A, 33025 with zero points of B.
  *
  * Quantized weights: A of f32, f16 or bf16 by B of s8 or s4 that carries parameters, which may vary along its columns, its batch and, in
  * groups, along K (scales of f32 or f16). D is a float:

@@ -5,8 +5,10 @@
  *
  * exactly as tandem/gemm.h has it, all types and epilogues, where any operand may lie in host memory (plain, pinned, or the address of
  * a mapped file) and a budget bounds the device memory that is used. D is cut into tiles; panels of A and B are copied to the device
- * while others are multiplied, and finished tiles of D are copied back, each in a queue of its own. K is never cut: an element has the
- * bits that tdm_gemm gives it in the device's memory (docs/numerics.md says when).
+ * while others are multiplied, and finished tiles of D are copied back, each in a queue of its own. As long as the budget holds a tile
+ * with all of K, an element has the bits that tdm_gemm gives it in the device's memory (docs/numerics.md says when). Below that K is cut
+ * into steps: D of integers is the same, sums of floats are rounded to f32 between steps, in the order of K, and are within the bound
+ * of docs/numerics.md; tdm_outofcore_info says so.
  */
 #ifndef TANDEM_OUTOFCORE_H
 #define TANDEM_OUTOFCORE_H
@@ -53,6 +55,7 @@ typedef struct tdm_outofcore_desc {
     int buffers;           /* of each panel and tile, 1 to 3; 0: the planner's choice */
     tdm_outofcore_rates rates;
     int measure; /* not 0: note times for tdm_outofcore_plan_measured */
+    int whole_k; /* not 0: never cut K; a budget that is too small for that is refused */
 } tdm_outofcore_desc;
 
 #ifdef __cplusplus
@@ -72,9 +75,9 @@ static inline tdm_outofcore_desc tdm_outofcore_desc_init(void) {
  * Choose tiles and buffers within the budget, allocate them and build the kernels. The caller releases the plan with
  * tdm_outofcore_plan_destroy. Its device memory is held until then. Blocking; the first plan of a device and type measures rates,
  * a fraction of a second, with device memory within the budget, which it gives back (where there is too little, it assumes rates).
- * Statuses: as
- * tdm_gemm_plan_create and tdm_buffer_create, and TDM_OVER_BUDGET (not even the smallest tile fits; the detail says how much does), TDM_UNSUPPORTED also for a given
- * tile whose sums, or those of the last one, would not be the whole's. Thread-safe. Since 0.1.
+ * Statuses: as tdm_gemm_plan_create and tdm_buffer_create, and TDM_OVER_BUDGET (not even the smallest tile fits, K cut as far as
+ * whole_k and quantize_a let it be; the detail says how much does), TDM_UNSUPPORTED also for a given tile whose sums, or those of the
+ * last one, would not be the whole's. Thread-safe. Since 0.1.
  */
 TDM_API tdm_status tdm_outofcore_plan_create(tdm_device *device, const tdm_outofcore_desc *desc,
                                              tdm_outofcore_plan **plan);
@@ -101,6 +104,9 @@ typedef struct tdm_outofcore_info {
     tdm_outofcore_rates rates;    /* that were counted with */
     tdm_outofcore_times predicted;
     char variant[64]; /* of the kernel */
+    int64_t k_steps;  /* products of a tile along K; 1: K is whole */
+    int64_t k_step;   /* what of K one of them takes */
+    int same_bits;    /* 1: D has the bits it has in core; 0: K is cut, D is within the bound */
 } tdm_outofcore_info;
 
 /* Describe a plan. Statuses: TDM_BAD_ARGUMENT. Thread-safe. Since 0.1. */
