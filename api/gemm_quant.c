@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "api/gemm_internal.h"
+#include "quant/float_chunks.h"
 
 /* Steps of K whose sum cannot leave 32 bits, for the largest factors there can be. */
 #define MOST_PRODUCT_S8 (128 * 128)
@@ -136,9 +137,10 @@ static tdm_status take_parameter(const quantized *q, const char *what, const tdm
 static tdm_status check_parameters(const quantized *q) {
     const tdm_dtype zero_type = q->quant->zero_point.dtype;
     const tdm_dtype scale_type = q->quant->scale.dtype;
-    if (is_carried(q->quant) && scale_type != TDM_F32 && scale_type != TDM_F16)
-        return tdm_fail(TDM_UNSUPPORTED, "gemm: the scale of %s is %s; f32 and f16 are supported",
-                        q->name, tdm_dtype_name(scale_type));
+    if (is_carried(q->quant) && !tdm_quant_is_float(scale_type))
+        return tdm_fail(TDM_UNSUPPORTED,
+                        "gemm: the scale of %s is %s; f32, f16 and bf16 are supported", q->name,
+                        tdm_dtype_name(scale_type));
     if (zero_type != TDM_DTYPE_NONE && zero_type != TDM_S32 && zero_type != TDM_S8 &&
         zero_type != TDM_U8)
         return tdm_fail(TDM_UNSUPPORTED,

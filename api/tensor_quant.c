@@ -3,6 +3,7 @@
 
 #include "api/core.h"
 #include "api/handles.h"
+#include "quant/float_chunks.h"
 
 void tdm_tensor_carry(tdm_tensor *tensor, const int64_t *block, tdm_tensor *scale,
                       tdm_tensor *zero_point) {
@@ -18,9 +19,9 @@ static tdm_status check_dtypes(const char *operation, tdm_dtype dtype, tdm_dtype
     if (dtype != TDM_S8 && dtype != TDM_U8 && dtype != TDM_S4 && dtype != TDM_S32)
         return tdm_fail(TDM_BAD_DTYPE, "%s: tensor is %s; s8, u8, s4 and s32 carry parameters",
                         operation, tdm_dtype_name(dtype));
-    if (scale != TDM_F32 && scale != TDM_F16)
-        return tdm_fail(TDM_BAD_DTYPE, "%s: scale is %s; f32 and f16 are supported", operation,
-                        tdm_dtype_name(scale));
+    if (!tdm_quant_is_float(scale))
+        return tdm_fail(TDM_BAD_DTYPE, "%s: scale is %s; f32, f16 and bf16 are supported",
+                        operation, tdm_dtype_name(scale));
     if (zero_point != TDM_DTYPE_NONE && zero_point != TDM_S32 && zero_point != TDM_S8 &&
         zero_point != TDM_U8)
         return tdm_fail(TDM_BAD_DTYPE, "%s: zero_point is %s; s32, s8 and u8 are supported",

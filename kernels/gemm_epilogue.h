@@ -6,6 +6,7 @@
 #ifndef TDM_GEMM_EPILOGUE_H
 #define TDM_GEMM_EPILOGUE_H
 
+#include "any_float.h"
 #include "gemm_args.h"
 
 #define TDM_EPILOGUE_F32 TDM_F32(TDM_EPILOGUE_VECTOR)
@@ -19,29 +20,8 @@ typedef struct {
     long c_at, bias_at, r_at, d_at;
 } tdm_epilogue_io;
 
-TDM_DEVICE float tdm_load_any(TDM_GLOBAL const void *p, int type, long i) {
-    if (type == TDM_CODE_F16)
-        return tdm_load_f16((TDM_GLOBAL const tdm_f16 *)p, i);
-    if (type == TDM_CODE_BF16)
-        return tdm_load_bf16((TDM_GLOBAL const tdm_bf16 *)p, i);
-    return tdm_load_f32((TDM_GLOBAL const tdm_f32 *)p, i);
-}
-
-TDM_DEVICE void tdm_store_any(float x, TDM_GLOBAL void *p, int type, long i) {
-    if (type == TDM_CODE_F16)
-        tdm_store_f16(x, (TDM_GLOBAL tdm_f16 *)p, i);
-    else if (type == TDM_CODE_BF16)
-        tdm_store_bf16(x, (TDM_GLOBAL tdm_bf16 *)p, i);
-    else
-        tdm_store_f32(x, (TDM_GLOBAL tdm_f32 *)p, i);
-}
-
 TDM_DEVICE TDM_EPILOGUE_F32 tdm_loadv_any(TDM_GLOBAL const void *p, int type, long i) {
-    if (type == TDM_CODE_F16)
-        return TDM_LOADV(TDM_EPILOGUE_VECTOR, f16, (TDM_GLOBAL const tdm_f16 *)p, i);
-    if (type == TDM_CODE_BF16)
-        return TDM_LOADV(TDM_EPILOGUE_VECTOR, bf16, (TDM_GLOBAL const tdm_bf16 *)p, i);
-    return TDM_LOADV(TDM_EPILOGUE_VECTOR, f32, (TDM_GLOBAL const tdm_f32 *)p, i);
+    return TDM_LOADV_ANY(TDM_EPILOGUE_VECTOR, p, type, i);
 }
 
 TDM_DEVICE void tdm_storev_any(TDM_EPILOGUE_F32 x, TDM_GLOBAL void *p, int type, long i) {

@@ -40,10 +40,7 @@ typedef struct {
 /* Scales of a column of eight groups. */
 TDM_DEVICE void spread_scales(const coded_panel *c, long at, float *to) {
     float line[8];
-    if (c->w.scale_type == TDM_CODE_F16)
-        f32x8_store_f32(f32x8_load_f16((TDM_GLOBAL const tdm_f16 *)c->scale, at), line, 0);
-    else
-        f32x8_store_f32(f32x8_load_f32((TDM_GLOBAL const tdm_f32 *)c->scale, at), line, 0);
+    f32x8_store_f32(TDM_LOADV_ANY(8, c->scale, c->w.scale_type, at), line, 0);
     TDM_UNROLL for (int g = 0; g < 8; g++) to[g * NR] = line[g];
 }
 

@@ -12,13 +12,8 @@
 TDM_DEVICE f32x16 load_row(TDM_GLOBAL const void *a, int type, long at, long step, long p,
                            long count) {
     float part[16];
-    if (step == 1 && p + 16 <= count) {
-        if (type == TDM_CODE_F16)
-            return f32x16_load_f16((TDM_GLOBAL const tdm_f16 *)a, at + p);
-        if (type == TDM_CODE_BF16)
-            return f32x16_load_bf16((TDM_GLOBAL const tdm_bf16 *)a, at + p);
-        return f32x16_load_f32((TDM_GLOBAL const tdm_f32 *)a, at + p);
-    }
+    if (step == 1 && p + 16 <= count)
+        return TDM_LOADV_ANY(16, a, type, at + p);
     for (int u = 0; u < 16; u++)
         part[u] = p + u < count ? tdm_load_any(a, type, at + (p + u) * step) : 0.0f;
     return f32x16_load_f32(part, 0);
@@ -51,10 +46,7 @@ TDM_DEVICE void load_scales(TDM_GLOBAL const void *scale, int type, long at, lon
     int x = 0;
     if (step == 1)
         for (; x + 16 <= count; x += 16)
-            f32x16_store_f32(type == TDM_CODE_F16
-                                 ? f32x16_load_f16((TDM_GLOBAL const tdm_f16 *)scale, at + x)
-                                 : f32x16_load_f32((TDM_GLOBAL const tdm_f32 *)scale, at + x),
-                             to, x);
+            f32x16_store_f32(TDM_LOADV_ANY(16, scale, type, at + x), to, x);
     for (; x < count; x++)
         to[x] = tdm_load_any(scale, type, at + x * step);
 }

@@ -57,10 +57,8 @@ TDM_DEVICE void unpack_along_k(const line_of_b *l, long x, long past, long scale
 /* Parameters of 16 columns. */
 TDM_DEVICE f32x16 load_factors(const line_of_b *l, long at) {
     float factor[PIECE];
-    if (l->w.scale_col == 1 && l->w.scale_type == TDM_CODE_F16)
-        return f32x16_load_f16((TDM_GLOBAL const tdm_f16 *)l->scale, at);
     if (l->w.scale_col == 1)
-        return f32x16_load_f32((TDM_GLOBAL const tdm_f32 *)l->scale, at);
+        return TDM_LOADV_ANY(16, l->scale, l->w.scale_type, at);
     for (int u = 0; u < PIECE; u++)
         factor[u] = tdm_load_any(l->scale, l->w.scale_type, at + u * l->w.scale_col);
     return f32x16_load_f32(factor, 0);
@@ -80,17 +78,10 @@ TDM_DEVICE void unpack_along_n(const line_of_b *l, long x, long past, long scale
                                TDM_GLOBAL tdm_f32 *target, long to) {
     const int vectors = has_vectors(l);
     for (; x + PIECE <= past && vectors; x += PIECE) {
-        float factor[PIECE];
-        int zero[PIECE];
-        for (int u = 0; u < PIECE; u++) {
-            factor[u] =
-                tdm_load_any(l->scale, l->w.scale_type, scale_at + (x + u) * l->w.scale_col);
-            zero[u] = tdm_int_any(l->zero, l->w.zero_type, zero_at + (x + u) * l->w.zero_col);
-        }
-        f32x16_store_f32(
-            f32x16_load_f32(factor, 0) *
-                f32x16_from_s32(tdm_sub_wrap(16, load_codes(l, x), s32x16_load_s32(zero, 0))),
-            target, to + x);
+        const s32x16 zero = load_zeros(l, zero_at + x * l->w.zero_col);
+        f32x16_store_f32(load_factors(l, scale_at + x * l->w.scale_col) *
+                             f32x16_from_s32(tdm_sub_wrap(16, load_codes(l, x), zero)),
+                         target, to + x);
     }
     for (; x < past; x++)
         target[to + x] =

@@ -5,6 +5,7 @@
 #ifndef TDM_QUANT_STEPS_H
 #define TDM_QUANT_STEPS_H
 
+#include "any_float.h"
 #include "integers.h"
 #include "quant_args.h"
 #include "strided_rows.h"
@@ -25,23 +26,30 @@ TDM_INT_PART_FUNCTIONS(s4)
 
 /* ---- reading parameters ---- */
 
-TDM_INLINE float tdm_scale_one(TDM_GLOBAL const void *p, long i, int type) {
-    return type == TDM_CODE_F16 ? tdm_load_f16((TDM_GLOBAL const tdm_f16 *)p, i)
-                                : tdm_load_f32((TDM_GLOBAL const tdm_f32 *)p, i);
+/* Scales of `left` < N lanes, and 1 for the others. */
+TDM_DEVICE F tdm_scale_part(TDM_GLOBAL const void *p, long i, int left, int type) {
+    float part[N];
+    for (int lane = 0; lane < N; lane++)
+        part[lane] = lane < left ? tdm_load_any(p, type, i + lane) : 1.0f;
+    return TDM_LOADV(N, f32, part, 0);
+}
+
+/* Scales of lanes 0 … left-1, at i and what follows. */
+TDM_INLINE F tdm_scale_lanes(TDM_GLOBAL const void *p, long i, long step, int left, int type) {
+    if (N == 1 || step == 0)
+        return K(tdm_load_any(p, type, i));
+    if (left < N)
+        return tdm_scale_part(p, i, left, type);
+    if (type == TDM_CODE_F16)
+        return TDM_LOADV_GLOBAL(N, f16, (TDM_GLOBAL const tdm_f16 *)p, i);
+    if (type == TDM_CODE_BF16)
+        return TDM_LOADV_GLOBAL(N, bf16, (TDM_GLOBAL const tdm_bf16 *)p, i);
+    return TDM_LOADV_GLOBAL(N, f32, (TDM_GLOBAL const tdm_f32 *)p, i);
 }
 
 #define TDM_QUANT_SOME_(LOADV, DT, p, i, left, filler)                                             \
     (left == N ? LOADV(N, DT, (TDM_GLOBAL const tdm_##DT *)p, i)                                   \
                : TDM_LOAD_PART(DT, (TDM_GLOBAL const tdm_##DT *)p, i, left, filler))
-
-/* Scales of lanes 0 … left-1, at i and what follows. */
-TDM_INLINE F tdm_scale_lanes(TDM_GLOBAL const void *p, long i, long step, int left, int type) {
-    if (N == 1 || step == 0)
-        return K(tdm_scale_one(p, i, type));
-    if (type == TDM_CODE_F16)
-        return TDM_QUANT_SOME_(TDM_LOADV_GLOBAL, f16, p, i, left, 1.0f);
-    return TDM_QUANT_SOME_(TDM_LOADV_GLOBAL, f32, p, i, left, 1.0f);
-}
 
 /* Zero points likewise; one outside of the codes counts as the nearest code. */
 TDM_INLINE I tdm_zero_lanes(TDM_GLOBAL const void *p, long i, long step, int left,

@@ -8,6 +8,7 @@
 #define TDM_SMALLEST_NORMAL 0x1p-126f
 #define TDM_LARGEST_F32 0x1.fffffep127f
 #define TDM_LARGEST_F16 65504.0f
+#define TDM_LARGEST_BF16 0x1.fep127f
 
 /* A range that holds 0. */
 typedef struct {
@@ -44,16 +45,22 @@ TDM_INLINE int tdm_range_is_finite(tdm_range r) {
     return TDM_CAT4(f32x, N, _, hmax)(TDM_SELECT_LT(N, r.high, below, below, r.high)) < INFINITY;
 }
 
-/* Its scale: asymmetric where there are zero points. What a device may flush is 0; one kept in f16 is
- * not infinite. */
+/* The largest scale that a type keeps. */
+TDM_INLINE float tdm_largest_scale(int type) {
+    return type == TDM_CODE_F16    ? TDM_LARGEST_F16
+           : type == TDM_CODE_BF16 ? TDM_LARGEST_BF16
+                                   : TDM_LARGEST_F32;
+}
+
+/* Its scale: asymmetric where there are zero points. What a device may flush is 0; what is kept of it is not infinite. */
 TDM_DEVICE F tdm_derived_scale(tdm_range r, tdm_quant_side side) {
     const F below = K(0.0f) - r.low;
     const F larger = TDM_SELECT_LT(N, r.high, below, below, r.high);
     const F width = tdm_min(r.high - r.low, K(TDM_LARGEST_F32));
     const F scale = side.zero_type == 0 ? tdm_divide(larger, K(tdm_float(side.high)))
                                         : tdm_divide(width, K(tdm_float(side.high - side.low)));
-    const F most = side.scale_type == TDM_CODE_F16 ? K(TDM_LARGEST_F16) : K(TDM_LARGEST_F32);
-    return TDM_SELECT_LT(N, scale, K(TDM_SMALLEST_NORMAL), K(0.0f), tdm_min(scale, most));
+    return TDM_SELECT_LT(N, scale, K(TDM_SMALLEST_NORMAL), K(0.0f),
+                         tdm_min(scale, K(tdm_largest_scale(side.scale_type))));
 }
 
 /* The zero point of a range under a scale, 0 for a scale of 0. */
@@ -65,20 +72,24 @@ TDM_DEVICE I tdm_derived_zero(tdm_range r, F scale, tdm_quant_side side) {
                                : tdm_rounded_code(wanted, TDM_INT_SPLAT(N, 0));
 }
 
-/* x ≥ 0 as f16 has it, by arithmetic: what is stored and read back a compiler may take for the same. */
-TDM_DEVICE float tdm_as_f16(float x) {
+/* A normal x ≥ 0 to nearest even, `dropped` bits of its significand left out. */
+TDM_DEVICE float tdm_shortened(float x, int dropped) {
     const uint bits = tdm_float_bits(x);
-    const uint rounded = (bits + 0xfffu + ((bits >> 13) & 1u)) & 0xffffe000u;
-    return x < 0x1p-14f ? tdm_rint(x * 0x1p24f) * 0x1p-24f : tdm_bits_float(rounded);
+    const uint up = (1u << (dropped - 1)) - 1u + ((bits >> dropped) & 1u);
+    return tdm_bits_float((bits + up) >> dropped << dropped);
+}
+
+/* What a type keeps of a derived scale, by arithmetic: what is stored and read back a compiler may take for the same. */
+TDM_DEVICE float tdm_kept_scale(float scale, int type) {
+    if (type == TDM_CODE_F16)
+        return scale < 0x1p-14f ? tdm_rint(scale * 0x1p24f) * 0x1p-24f : tdm_shortened(scale, 13);
+    return type == TDM_CODE_BF16 ? tdm_shortened(scale, 16) : scale;
 }
 
 /* Store a scale, and give what was kept of it. */
 TDM_DEVICE float tdm_keep_scale(float scale, TDM_GLOBAL void *p, long i, int type) {
-    const float kept = type == TDM_CODE_F16 ? tdm_as_f16(scale) : scale;
-    if (type == TDM_CODE_F16)
-        tdm_store_f16(kept, (TDM_GLOBAL tdm_f16 *)p, i);
-    else
-        tdm_store_f32(kept, (TDM_GLOBAL tdm_f32 *)p, i);
+    const float kept = tdm_kept_scale(scale, type);
+    tdm_store_any(kept, p, type, i);
     return kept;
 }
 

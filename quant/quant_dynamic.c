@@ -113,8 +113,8 @@ void tdm_quant_dynamic_tensor(const tdm_quant_spec *spec, tdm_quant_symmetry sym
     }
     tdm_quant_for_each_run(spec, dynamic_run, &work);
     for (int64_t i = 0; i < count; i++) {
-        const tdm_quant_parameters parameters =
-            tdm_quant_derive(symmetry, bounds_in_parameters(&work, i), spec->range);
+        const tdm_quant_parameters parameters = tdm_quant_derive_kept(
+            symmetry, bounds_in_parameters(&work, i), spec->range, spec->scale_dtype);
         scales[i] = parameters.scale;
         if (zero_points) {
             zero_points[i] = parameters.zero_point;

@@ -6,38 +6,58 @@
 
 #include "quant/number_formats.h"
 #include "quant/quant_reason.h"
+#include "quant/quant_reference.h"
 
 /* The largest finite number for an infinity. */
 static float finite_bound(float x) {
     return x > FLT_MAX ? FLT_MAX : x < -FLT_MAX ? -FLT_MAX : x;
 }
 
-static tdm_quant_parameters derive_symmetric(float lowest, float highest, tdm_quant_range range) {
-    const int32_t middle = tdm_quant_middle(range);
-    const float amax = -lowest > highest ? -lowest : highest;
-    const float scale = amax / (float)(range.high - middle);
-    return (tdm_quant_parameters){scale < FLT_MIN ? 0.0f : scale, middle};
+/* A scale as its dtype keeps it; what a device may flush is 0. */
+static float kept_scale(float scale, tdm_dtype dtype) {
+    if (scale < FLT_MIN) {
+        return 0.0f;
+    }
+    if (dtype != TDM_F16 && dtype != TDM_BF16) {
+        return scale;
+    }
+    const uint16_t bits = tdm_quant_narrow(dtype, scale, true);
+    return dtype == TDM_F16 ? tdm_f32_from_f16(bits) : tdm_f32_from_bf16(bits);
 }
 
-static tdm_quant_parameters derive_asymmetric(float lowest, float highest, tdm_quant_range range) {
+static tdm_quant_parameters derive_symmetric(float lowest, float highest, tdm_quant_range range,
+                                             tdm_dtype dtype) {
+    const int32_t middle = tdm_quant_middle(range);
+    const float amax = -lowest > highest ? -lowest : highest;
+    return (tdm_quant_parameters){kept_scale(amax / (float)(range.high - middle), dtype), middle};
+}
+
+static tdm_quant_parameters derive_asymmetric(float lowest, float highest, tdm_quant_range range,
+                                              tdm_dtype dtype) {
     const float width = highest - lowest;
-    const float scale = (width > FLT_MAX ? FLT_MAX : width) / (float)(range.high - range.low);
-    if (scale < FLT_MIN) {
+    const float scale =
+        kept_scale((width > FLT_MAX ? FLT_MAX : width) / (float)(range.high - range.low), dtype);
+    if (scale == 0.0f) {
         return (tdm_quant_parameters){0.0f, tdm_int_from_f64(0.0, range.low, range.high)};
     }
     const float zero = (float)range.low - lowest / scale;
     return (tdm_quant_parameters){scale, tdm_int_from_f64((double)zero, range.low, range.high)};
 }
 
-tdm_quant_parameters tdm_quant_derive(tdm_quant_symmetry symmetry, tdm_quant_bounds bounds,
-                                      tdm_quant_range range) {
+tdm_quant_parameters tdm_quant_derive_kept(tdm_quant_symmetry symmetry, tdm_quant_bounds bounds,
+                                           tdm_quant_range range, tdm_dtype scale_dtype) {
     const float minimum = finite_bound(bounds.minimum);
     const float maximum = finite_bound(bounds.maximum);
     /* A NaN is neither below nor above 0. */
     const float lowest = minimum < 0 ? minimum : 0.0f;
     const float highest = maximum > 0 ? maximum : 0.0f;
-    return symmetry == TDM_QUANT_SYMMETRIC ? derive_symmetric(lowest, highest, range)
-                                           : derive_asymmetric(lowest, highest, range);
+    return symmetry == TDM_QUANT_SYMMETRIC ? derive_symmetric(lowest, highest, range, scale_dtype)
+                                           : derive_asymmetric(lowest, highest, range, scale_dtype);
+}
+
+tdm_quant_parameters tdm_quant_derive(tdm_quant_symmetry symmetry, tdm_quant_bounds bounds,
+                                      tdm_quant_range range) {
+    return tdm_quant_derive_kept(symmetry, bounds, range, TDM_F32);
 }
 
 tdm_quant_bounds tdm_quant_reach(tdm_quant_parameters parameters, tdm_quant_range range) {

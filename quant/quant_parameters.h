@@ -46,6 +46,13 @@ tdm_quant_parameters tdm_quant_derive(tdm_quant_symmetry symmetry, tdm_quant_bou
                                       tdm_quant_range range);
 
 /*
+ * The same where the scale is kept in f16 or bf16: rounded to nearest even, the largest finite number of the dtype at
+ * most. The zero point follows from what was kept, as from a scale of 0 where that is 0. f32, or TDM_DTYPE_NONE: as above.
+ */
+tdm_quant_parameters tdm_quant_derive_kept(tdm_quant_symmetry symmetry, tdm_quant_bounds bounds,
+                                           tdm_quant_range range, tdm_dtype scale_dtype);
+
+/*
  * Real numbers that the parameters reach: scale * (low - zero_point) and scale * (high -
  * zero_point). Everything beyond them, by more than half a step, saturates.
  */

@@ -99,7 +99,7 @@ void tdm_quant_ranges_tensor(const tdm_quant_spec *spec, tdm_dtype dtype, const 
 /*
  * Dynamic quantization: the parameters of every block from the block itself, then quantize.
  *     bounds = least and greatest finite element and 0 (NaN and infinities count as 0)
- *     parameters = tdm_quant_derive(symmetry, bounds, spec->range)
+ *     parameters = tdm_quant_derive_kept(symmetry, bounds, spec->range, spec->scale_dtype)
  * An infinity saturates, a NaN becomes the zero point. zero_points may be NULL for a symmetric scheme
  * on signed integers; quants may be NULL: parameters only. Nothing is allocated.
  */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "quant/float_chunks.h"
 #include "quant/quant_reason.h"
 
 void tdm_quant_refuse(tdm_quant_reason *reason, const char *format, ...) {
@@ -176,6 +177,11 @@ tdm_status tdm_quant_spec_check(const tdm_quant_spec *spec, tdm_quant_reason *re
         tdm_quant_refuse(reason, "range is [%d, %d], the dtype's own is [%d, %d]", (int)range.low,
                          (int)range.high, (int)widest.low, (int)widest.high);
         return TDM_BAD_ARGUMENT;
+    }
+    if (spec->scale_dtype != TDM_DTYPE_NONE && !tdm_quant_is_float(spec->scale_dtype)) {
+        tdm_quant_refuse(reason, "scale_dtype is %d, scales are f32, f16 or bf16",
+                         (int)spec->scale_dtype);
+        return TDM_BAD_DTYPE;
     }
     return TDM_OK;
 }

@@ -121,6 +121,7 @@ typedef struct tdm_quant_spec {
     int64_t blocks[TDM_QUANT_MAX_RANK]; /* elements that share a scale; 0: the whole dimension */
     tdm_dtype dtype;                    /* of the quants: s8, u8 or s4 */
     tdm_quant_range range;              /* within the dtype's own */
+    tdm_dtype scale_dtype; /* that derived scales are kept in: f16, bf16, or f32 (NONE too) */
 } tdm_quant_spec;
 
 /*
@@ -146,7 +147,7 @@ tdm_status tdm_quant_spec_make(const tdm_quant_scheme *scheme, int rank, const i
 /*
  * Whether every field is in its domain: rank, extents >= 0, blocks >= 0, an element count that fits
  * int64_t, a dtype of s8, u8, s4, a range of at least two integers within the dtype's and with the
- * symmetric zero point in it. Returns TDM_OK, TDM_BAD_SHAPE, TDM_BAD_DTYPE or TDM_BAD_ARGUMENT;
+ * symmetric zero point in it, a scale_dtype of f32, f16, bf16 or none. Returns TDM_OK, TDM_BAD_SHAPE, TDM_BAD_DTYPE or TDM_BAD_ARGUMENT;
  * reason may be NULL. Every function below and in quant_reference.h expects a spec that passed.
  */
 tdm_status tdm_quant_spec_check(const tdm_quant_spec *spec, tdm_quant_reason *reason);

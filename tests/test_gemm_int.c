@@ -39,6 +39,7 @@ enum {
     FACTORS
 };
 
+static const tdm_dtype scale_types[] = {TDM_F32, TDM_F16, TDM_BF16};
 static const tdm_dtype d_types[] = {TDM_S32, TDM_S8, TDM_U8, TDM_F32, TDM_F16, TDM_BF16};
 static const int64_t depths[] = {0, 1, 2, 3, 4, 7, 64, 67, 401, 2051};
 static const int64_t small_depths[] = {0, 1, 7, 17};
@@ -67,7 +68,7 @@ static void count_levels(int levels[FACTORS]) {
                               [F_B_ZERO] = 2,
                               [F_D_QUANT] = 2,
                               [F_D_ZERO] = 2,
-                              [F_SCALE_TYPE] = 2,
+                              [F_SCALE_TYPE] = 3,
                               [F_C] = 2,
                               [F_BIAS] = 3,
                               [F_TRANSPOSE] = 4,
@@ -113,7 +114,7 @@ static gemm_int_trial trial_of(const tdm_variant *row, const int level[FACTORS],
         .b_zero = level[F_B_ZERO],
         .d_quant = level[F_D_QUANT] ? GEMM_INT_EACH : GEMM_INT_ONE,
         .d_zero = level[F_D_ZERO],
-        .scale = level[F_SCALE_TYPE] ? TDM_F16 : TDM_F32,
+        .scale = scale_types[level[F_SCALE_TYPE]],
         .alpha = is_float(d) && level[F_C] ? -0.5f : 1.0f,
         .has_c = level[F_C],
         .bias = bias_of(level[F_BIAS], d),

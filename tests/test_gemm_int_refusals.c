@@ -156,9 +156,9 @@ DEVICE_TEST(groups_along_an_empty_k_are_refused) {
 
 DEVICE_TEST(types_of_parameters_are_refused_by_name) {
     tdm_gemm_desc desc = quantized_desc();
-    desc.a_quant.scale.dtype = TDM_BF16;
+    desc.a_quant.scale.dtype = TDM_F64;
     refuse_desc(device, &desc, TDM_UNSUPPORTED,
-                "gemm: the scale of A is bf16; f32 and f16 are supported");
+                "gemm: the scale of A is f64; f32, f16 and bf16 are supported");
     desc = quantized_desc();
     desc.b_quant.zero_point.dtype = TDM_F32;
     refuse_desc(device, &desc, TDM_UNSUPPORTED,
@@ -342,7 +342,7 @@ DEVICE_TEST(parameters_arranged_otherwise_than_planned_are_refused) {
         other.zero_point.dtype = TDM_U8;
         refuse_arrangement(&t, i, &other, "parameters of another arrangement");
         other = *planned[i];
-        other.scale.dtype = TDM_F16;
+        other.scale.dtype = i == 1 ? TDM_BF16 : TDM_F16;
         refuse_arrangement(&t, i, &other, "parameters of another arrangement");
     }
     other = desc.b_quant; // other strides

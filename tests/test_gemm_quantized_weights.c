@@ -42,7 +42,7 @@ static const int64_t depths[] = {0, 2, 16, 35, 64, 130, 416, 1100};
 static const int64_t groups[] = {0, 16, 32, 64, 128, 256, 96, 24};
 static const tdm_dtype reals[] = {TDM_F32, TDM_F16, TDM_BF16};
 static const tdm_dtype weights[] = {TDM_S8, TDM_S4};
-static const tdm_dtype scales[] = {TDM_F32, TDM_F16};
+static const tdm_dtype scales[] = {TDM_F32, TDM_F16, TDM_BF16};
 static const tdm_dtype zeros[] = {TDM_DTYPE_NONE, TDM_S32, TDM_S8};
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
@@ -505,7 +505,7 @@ static void panels_have_the_bits_of_dequantized_weights(void **state) {
                                             [F_K] = (test_is_small() ? 6 : 7) - layout,
                                             [F_GROUP] = layout ? 0 : 2,
                                             [F_B_TYPE] = is_s4,
-                                            [F_SCALE_TYPE] = layout ^ is_s4,
+                                            [F_SCALE_TYPE] = layout + is_s4,
                                             [F_TRANSPOSE] = 2 * layout,
                                             [F_ZERO_TYPE] = 1 + layout,
                                             [F_EPILOGUE] = 1,

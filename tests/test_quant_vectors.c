@@ -133,14 +133,47 @@ static void test_blocks_decode(void **state) {
     }
 }
 
+static void test_kept(void **state) {
+    (void)state;
+    for (size_t i = 0; i < COUNT(vectors_kept); i++) {
+        const vector_kept *const row = &vectors_kept[i];
+        const tdm_quant_bounds bounds = {f32_of(row->minimum), f32_of(row->maximum)};
+        const tdm_quant_range range = range_of(row->range);
+        const tdm_quant_symmetry symmetry =
+            row->symmetric != 0 ? TDM_QUANT_SYMMETRIC : TDM_QUANT_ASYMMETRIC;
+        const struct {
+            tdm_dtype dtype;
+            uint32_t scale;
+            int zero_point;
+        } formats[] = {{TDM_F16, row->f16_scale, row->f16_zero_point},
+                       {TDM_BF16, row->bf16_scale, row->bf16_zero_point}};
+        for (size_t f = 0; f < COUNT(formats); f++) {
+            const tdm_quant_parameters p =
+                tdm_quant_derive_kept(symmetry, bounds, range, formats[f].dtype);
+            if (bits_of(p.scale) != formats[f].scale || p.zero_point != formats[f].zero_point)
+                fail_msg("row %zu: [%a, %a] to [%d, %d] in %s gives %a, %d, not %a, %d", i,
+                         (double)bounds.minimum, (double)bounds.maximum, range.low, range.high,
+                         tdm_dtype_name(formats[f].dtype), (double)p.scale, p.zero_point,
+                         (double)f32_of(formats[f].scale), formats[f].zero_point);
+        }
+    }
+}
+
+/* What `scale_format` of the rows counts. */
+static const tdm_dtype scale_formats[] = {TDM_F32, TDM_F16, TDM_BF16};
+
 static void test_dynamic_rows(void **state) {
     (void)state;
     for (size_t i = 0; i < COUNT(vectors_dynamic); i++) {
         const vector_dynamic *const row = &vectors_dynamic[i];
         const tdm_quant_range range = range_of(row->range);
         const tdm_dtype dtype = range.high > 127 ? TDM_U8 : range.high > 7 ? TDM_S8 : TDM_S4;
-        const tdm_quant_spec spec = {
-            .rank = 2, .shape = {1, 11}, .blocks = {1, 0}, .dtype = dtype, .range = range};
+        const tdm_quant_spec spec = {.rank = 2,
+                                     .shape = {1, 11},
+                                     .blocks = {1, 0},
+                                     .dtype = dtype,
+                                     .range = range,
+                                     .scale_dtype = scale_formats[row->scale_format]};
         float x[11], scale = NAN;
         int32_t zero_point = 12345;
         uint8_t quants[11];
@@ -148,6 +181,7 @@ static void test_dynamic_rows(void **state) {
         for (int j = 0; j < 11; j++) {
             x[j] = f32_of(row->x[j]);
         }
+        assert_int_equal(tdm_quant_spec_check(&spec, NULL), TDM_OK);
         tdm_quant_dynamic_tensor(&spec,
                                  row->symmetric != 0 ? TDM_QUANT_SYMMETRIC : TDM_QUANT_ASYMMETRIC,
                                  TDM_F32, x, &scale, &zero_point, quants);
@@ -203,6 +237,7 @@ int main(void) {
         cmocka_unit_test(test_derive),
         cmocka_unit_test(test_blocks),
         cmocka_unit_test(test_blocks_decode),
+        cmocka_unit_test(test_kept),
         cmocka_unit_test(test_dynamic_rows),
         cmocka_unit_test(test_narrow),
         cmocka_unit_test(test_pack_s4),

@@ -4,7 +4,6 @@
 #include <math.h>
 
 #include "api/core.h"
-#include "quant/number_formats.h"
 #include "tests/support/device_cases.h"
 #include "tests/support/quant_cases.h"
 
@@ -42,24 +41,13 @@ static tdm_quant_bounds bounds_of(const quant_carrier *carrier, const test_array
     return bounds;
 }
 
-/* A scale that is kept in f16 is rounded first, and the zero point follows from that. */
 static tdm_quant_parameters expected_parameters(const quant_carrier *carrier, const test_array *x,
                                                 int64_t entry) {
-    const tdm_quant_range range = range_of(carrier);
-    const tdm_quant_bounds bounds = bounds_of(carrier, x, entry);
-    tdm_quant_parameters p = tdm_quant_derive(
-        carrier->has_zero ? TDM_QUANT_ASYMMETRIC : TDM_QUANT_SYMMETRIC, bounds, range);
-    if (carrier->scale.layout.dtype != TDM_F16)
-        return p;
-    p.scale = tdm_f32_from_f16(tdm_quant_narrow(TDM_F16, p.scale, true));
-    if (carrier->has_zero && p.scale > 0.0f) {
-        const float zero = rintf((float)range.low - bounds.minimum / p.scale);
-        p.zero_point = zero < (float)range.low    ? range.low
-                       : zero > (float)range.high ? range.high
-                                                  : (int32_t)zero;
-    } else {
+    tdm_quant_parameters p = tdm_quant_derive_kept(
+        carrier->has_zero ? TDM_QUANT_ASYMMETRIC : TDM_QUANT_SYMMETRIC,
+        bounds_of(carrier, x, entry), range_of(carrier), carrier->scale.layout.dtype);
+    if (!carrier->has_zero)
         p.zero_point = 0;
-    }
     return p;
 }
 
@@ -232,7 +220,7 @@ DEVICE_TEST(groups_and_columns) {
     const quant_case cases[] = {
         {.scale = TDM_F32, .zero = TDM_DTYPE_NONE, .codes = TDM_S8, .last = DATA_REALS},
         {.scale = TDM_F16, .zero = TDM_S32, .codes = TDM_U8, .last = DATA_UNIT},
-        {.scale = TDM_F32, .zero = TDM_S8, .codes = TDM_S8, .last = DATA_WIDE, .x = TEST_PADDED},
+        {.scale = TDM_BF16, .zero = TDM_S8, .codes = TDM_S8, .last = DATA_WIDE, .x = TEST_PADDED},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         groups_and_columns_of(device, &cases[i]);

@@ -151,7 +151,9 @@ DEVICE_TEST(codes_next_to_ties) {
             .sharing = sharings[i % 5],
             .codes = code_dtypes[i % 3],
             .reals = reals[i % 4],
-            .scale = i % 4 == 3 ? TDM_F16 : TDM_F32,
+            .scale = i % 4 == 3   ? TDM_F16
+                     : i % 4 == 1 ? TDM_BF16
+                                  : TDM_F32,
             .zero = i % 2 == 0 ? TDM_DTYPE_NONE : TDM_S32,
             .irregular = i >= 15,
         };

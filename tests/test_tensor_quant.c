@@ -100,12 +100,12 @@ static const granularity granularities[] = {
 
 DEVICE_TEST(every_granularity_is_created) {
     static const tdm_dtype types[] = {TDM_S8, TDM_U8, TDM_S4, TDM_S32};
+    static const tdm_dtype scales[] = {TDM_F32, TDM_F16, TDM_BF16};
     static const tdm_dtype zeros[] = {TDM_S32, TDM_S8, TDM_U8, TDM_DTYPE_NONE};
     for (size_t i = 0; i < GRANULARITIES; i++)
         for (size_t type = 0; type < 4; type++) {
             const granularity *const g = &granularities[i];
-            const tdm_dtype scale = (i + type) % 2 ? TDM_F16 : TDM_F32,
-                            zero = zeros[(i + type) % 4];
+            const tdm_dtype scale = scales[(i + type) % 3], zero = zeros[(i + type) % 4];
             tdm_tensor *made, *again;
             TEST_OK(tdm_tensor_create_quantized(device->device, types[type], g->rank, g->shape,
                                                 g->block, scale, zero, &made));
@@ -145,8 +145,8 @@ DEVICE_TEST(creation_refuses) {
             TDM_BAD_DTYPE, "tensor is f32; s8, u8, s4 and s32 carry parameters");
     REFUSED(tdm_tensor_create_quantized(d, (tdm_dtype)99, 1, DIMS(4), NULL, TDM_F32, TDM_S32, &t),
             TDM_BAD_DTYPE, "tensor is unknown");
-    REFUSED(tdm_tensor_create_quantized(d, TDM_S8, 1, DIMS(4), NULL, TDM_BF16, TDM_S32, &t),
-            TDM_BAD_DTYPE, "scale is bf16; f32 and f16 are supported");
+    REFUSED(tdm_tensor_create_quantized(d, TDM_S8, 1, DIMS(4), NULL, TDM_F64, TDM_S32, &t),
+            TDM_BAD_DTYPE, "scale is f64; f32, f16 and bf16 are supported");
     REFUSED(tdm_tensor_create_quantized(d, TDM_S8, 1, DIMS(4), NULL, TDM_DTYPE_NONE, TDM_S32, &t),
             TDM_BAD_DTYPE, "scale is ");
     REFUSED(tdm_tensor_create_quantized(d, TDM_S8, 1, DIMS(4), NULL, TDM_F32, TDM_F32, &t),
@@ -195,7 +195,7 @@ DEVICE_TEST(giving_parameters_refuses) {
     q.scale = NULL;
     REFUSED(TDM_BAD_ARGUMENT, "scale is NULL");
     q.scale = zero;
-    REFUSED(TDM_BAD_DTYPE, "scale is s8; f32 and f16 are supported");
+    REFUSED(TDM_BAD_DTYPE, "scale is s8; f32, f16 and bf16 are supported");
     q.zero_point = scale;
     REFUSED(TDM_BAD_DTYPE, "zero_point is f32; s32, s8 and u8 are supported");
     q.block[0] = -32;

@@ -43,7 +43,10 @@ const char *gemm_int_trial_text(const gemm_int_trial *t, char text[512]) {
         spreads[t->d_quant], t->d_zero ? "+zero" : "", test_placement_name(t->d_place),
         t->bias == TDM_DTYPE_NONE ? "none" : tdm_dtype_name(t->bias), (int)t->activation,
         (double)t->alpha, t->has_c ? " C" : "", (long long)t->batch, t->shares_b ? " B shared" : "",
-        kinds[t->data], t->packed_b ? " packed" : "", t->scale == TDM_F16 ? " f16 scales" : "",
+        kinds[t->data], t->packed_b ? " packed" : "",
+        t->scale == TDM_F16    ? " f16 scales"
+        : t->scale == TDM_BF16 ? " bf16 scales"
+                               : "",
         (unsigned long long)t->seed);
     return text;
 }

@@ -13,7 +13,7 @@ enum {
     FACTORS
 };
 
-static const tdm_dtype scales[] = {TDM_F32, TDM_F16};
+static const tdm_dtype scales[] = {TDM_F32, TDM_F16, TDM_BF16};
 static const tdm_dtype zeros[] = {TDM_DTYPE_NONE, TDM_S32, TDM_S8, TDM_U8};
 
 void quant_every_variant_and(tdm_op op, int types, int own, variant_case *run) {
@@ -24,7 +24,7 @@ void quant_every_variant_and(tdm_op op, int types, int own, variant_case *run) {
                                  TEST_PLACEMENTS,
                                  TEST_PLACEMENTS,
                                  TEST_PLACEMENTS,
-                                 2,
+                                 3,
                                  4,
                                  own};
     test_every_variant(op, FACTORS, levels, run);

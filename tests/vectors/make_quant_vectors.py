@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes quant_vectors.h: expected results of quant/ in exact rational arithmetic.
 
-Shares nothing with the C code but the written rules (docs/numerics.md): every f32 and f16 rounding is
+Shares nothing with the C code but the written rules (docs/numerics.md): every rounding to f32, f16 or bf16 is
 done here on fractions, by the definition of the formats. Python 3.8 or later, no packages.
 
     python3 tests/vectors/make_quant_vectors.py > tests/vectors/quant_vectors.h
@@ -9,6 +9,7 @@ done here on fractions, by the definition of the formats. Python 3.8 or later, n
 import random
 import struct
 from fractions import Fraction
+from itertools import product
 from math import floor
 
 INF, NAN = "inf", "nan"
@@ -225,7 +226,16 @@ def sensitive_rows(rng, count):
 
 # ---- parameters ----------------------------------------------------------------------------------
 
-def derive(symmetric, low_bits, high_bits, limits):
+def kept(scale, fmt):
+    """A scale as a format keeps it: nearest, ties to even, the largest finite number at most."""
+    smallest = Fraction(2) ** -126
+    if scale.magnitude < smallest:
+        return number(0)
+    narrowed = widen(narrow(scale, fmt), fmt)
+    return narrowed if narrowed.finite() else widen(fmt.infinity - 1, fmt)
+
+
+def derive(symmetric, low_bits, high_bits, limits, fmt=F32):
     largest = widen(0x7f7fffff, F32).magnitude
 
     def bound(b):
@@ -236,16 +246,14 @@ def derive(symmetric, low_bits, high_bits, limits):
 
     lowest, highest = min(bound(low_bits), Fraction(0)), max(bound(high_bits), Fraction(0))
     low, high = limits
-    smallest = Fraction(2) ** -126
     if symmetric:
         middle = (low + high + 1) // 2
-        scale = f32(number(max(-lowest, highest) / (high - middle)))
-        return (number(0) if scale.magnitude < smallest else scale), middle
+        return kept(f32(number(max(-lowest, highest) / (high - middle))), fmt), middle
     width = f32(number(highest - lowest))
     if width.magnitude == INF:
         width = number(largest)
-    scale = f32(number(width.magnitude / (high - low)))
-    if scale.magnitude < smallest:
+    scale = kept(f32(number(width.magnitude / (high - low))), fmt)
+    if scale.magnitude == 0:
         return number(0), clamp(0, low, high)
     ratio = f32(number(lowest / scale.magnitude))
     zero = f32(number(low - ratio.value()))
@@ -269,6 +277,32 @@ def derive_rows(rng):
                 scale, zero = derive(symmetric, a, b, RANGES[name])
                 rows.append("{%d,0x%08x,0x%08x,%d,0x%08x,%d}" % (
                     symmetric, a, b, RANGE_IDS.index(name), bits(scale), zero))
+    return rows
+
+
+def kept_rows(rng):
+    """Ranges whose scales are ties of f16 or bf16 and their neighbours, too large, too small, and any."""
+    pairs = [(0xff7fffff, 0x7f7fffff), (0x00000000, 0x7f7fffff), (0x00000000, 0x04000000),
+             (0x00000000, 0x037e0000), (0x00000000, 0x00000001), (0x00000000, 0x7fc00000)]
+    for top in (65504 * 127, 65520 * 127, 65519 * 127, 70000 * 127, 1e9):
+        pairs.append((bits(from_float(-top)), bits(from_float(top / 2))))
+    for exponent in (-26, -25, -20, -14, -3, 0, 5):
+        pairs.append((0, bits(from_float(127 * (1 + 3 * 2.0 ** -11) * 2.0 ** exponent))))
+    for mantissa in (128, 129, 131, 200, 255):
+        for lower in (0x7fff, 0x8000, 0x8001):
+            scale = widen(((120 + mantissa % 9) << 23) + ((mantissa & 127) << 16) + lower, F32)
+            for steps in (127, 255):
+                pairs.append((0, bits(f32(number(scale.value() * steps)))))
+    for _ in range(10):
+        pairs.append((bits(from_float(-rng.expovariate(1.0))), bits(from_float(rng.expovariate(0.2)))))
+    rows = []
+    for turn, (a, b) in enumerate(pairs):
+        for name, symmetric in (("s8w", 1), ("u8", 0), (("s4", 1), ("s4z", 0), ("s8a", 0))[turn % 3]):
+            cells = []
+            for fmt in (F16, BF16):
+                scale, zero = derive(symmetric, a, b, RANGES[name], fmt)
+                cells += ["0x%08x" % bits(scale), str(zero)]
+            rows.append("{%d,0x%08x,0x%08x,%d,%s}" % (symmetric, a, b, RANGE_IDS.index(name), ",".join(cells)))
     return rows
 
 
@@ -335,25 +369,29 @@ def block_rows(rng):
 
 # ---- dynamic quantization of rows ----------------------------------------------------------------
 
-def dynamic_rows(rng):
+def dynamic_inputs(rng):
     inputs = [[rng.gauss(0, 1) for _ in range(11)], [rng.uniform(0, 6) for _ in range(11)],
               [-rng.uniform(1, 2) for _ in range(11)], [0.0] * 11, [1e-42] * 11,
               [3.5] * 11, [rng.gauss(0, 1e37) for _ in range(11)]]
     inputs = [[bits(from_float(x)) for x in row] for row in inputs]
     inputs.append(inputs[0][:5] + [0x7fc00000, 0x7f800000, 0xff800000, 0x00000001, 0x80000000, 0xffc00000])
     inputs.append([0x7fc00000] * 5 + [0x7f800000] * 6)
+    return inputs
+
+
+def dynamic_rows(rng):
     rows = []
-    for row in inputs:
+    for row, (fmt_id, fmt) in product(dynamic_inputs(rng), enumerate((F32, F16, BF16))):
         numbers = [widen(b, F32) for b in row]
         finite = [n.value() for n in numbers if n.finite()]
         low = bits(number(min(finite + [Fraction(0)])))
         high = bits(number(max(finite + [Fraction(0)])))
         for name, symmetric in (("s8w", 1), ("s8a", 0), ("u8", 0), ("u8", 1), ("s4", 1), ("s4z", 0)):
-            scale, zero = derive(symmetric, low, high, RANGES[name])
+            scale, zero = derive(symmetric, low, high, RANGES[name], fmt)
             quants = [quantize(n, scale, zero, RANGES[name]) for n in numbers]
-            rows.append("{%d,%d,{%s},0x%08x,%d,{%s}}" % (
-                symmetric, RANGE_IDS.index(name), ",".join("0x%08x" % b for b in row), bits(scale), zero,
-                ",".join(map(str, quants))))
+            rows.append("{%d,%d,%d,{%s},0x%08x,%d,{%s}}" % (
+                symmetric, RANGE_IDS.index(name), fmt_id, ",".join("0x%08x" % b for b in row), bits(scale),
+                zero, ",".join(map(str, quants))))
     return rows
 
 
@@ -414,8 +452,11 @@ def main():
     table("derive", ["int symmetric", "uint32_t minimum, maximum", "int range", "uint32_t scale",
                      "int zero_point"], derive_rows(rng))
     table("blocks", ["uint32_t x[32]", "uint8_t q8_0[34]", "uint8_t q4_0[18]"], block_rows(rng))
-    table("dynamic", ["int symmetric, range", "uint32_t x[11]", "uint32_t scale", "int zero_point",
+    table("dynamic", ["int symmetric, range", "int scale_format", "uint32_t x[11]", "uint32_t scale", "int zero_point",
                       "int16_t q[11]"], dynamic_rows(rng))
+    table("kept", ["int symmetric", "uint32_t minimum, maximum", "int range", "uint32_t f16_scale",
+                   "int f16_zero_point", "uint32_t bf16_scale", "int bf16_zero_point"],
+          kept_rows(random.Random(25)))
     table("narrow", ["uint32_t x", "uint16_t f16, f16_saturated, bf16, bf16_saturated"], narrow_rows(rng))
     table("pack_s4", ["int count", "int8_t values[6]", "uint8_t packed[3]"], pack_rows())
     print("#endif")

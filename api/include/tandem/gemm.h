@@ -8,7 +8,7 @@
  * Matrices are the last two dimensions; leading dimensions (at most 6) are the batch.
  *
  * Integer matrices: A of u8 or s8 by B of s8, each with or without quantization parameters (tandem/quant.h; without: scale 1, zero point
- * 0; scales of f32 or f16). A's parameters may vary along its rows and batch, B's along its columns and batch. The sum is exact:
+ * 0; scales of f32, f16 or bf16). A's parameters may vary along its rows and batch, B's along its columns and batch. The sum is exact:
  *
  *     acc = Σ (A − zero_A)·(B − zero_B) + bias + C              bias: s32, or absent; C: likewise, for D of integers alone
  *     D of s32:       acc
@@ -21,7 +21,7 @@
  * or zero points of A, 33025 with zero points of B.
  *
  * Quantized weights: A of f32, f16 or bf16 by B of s8 or s4 that carries parameters, which may vary along its columns, its batch and, in
- * groups, along K (scales of f32 or f16). D is a float:
+ * groups, along K (scales of f32, f16 or bf16). D is a float:
  *
  *     D = act(alpha · Σ A·(scale_B·(B − zero_B)) + beta·C + bias + residual)       sums in f32
  *

@@ -27,7 +27,7 @@ extern "C" {
 typedef struct tdm_quantization {
     size_t struct_size;          /* sizeof(tdm_quantization) */
     int64_t block[TDM_MAX_RANK]; /* elements per dimension that share a parameter, 0: all */
-    const tdm_tensor *scale;     /* f32 or f16; required */
+    const tdm_tensor *scale;     /* f32, f16 or bf16; required */
     const tdm_tensor *
         zero_point; /* s32, s8 or u8; NULL: all 0. It must lie in the range of the quantized type */
 } tdm_quantization;
@@ -59,7 +59,7 @@ TDM_API tdm_status tdm_tensor_quantized(const tdm_tensor *tensor,
 
 /*
  * Allocate a contiguous quantized tensor with its parameters' tensors: elements of `dtype` (s8, u8, s4, s32), scales of `scale`
- * (f32, f16), zero points of `zero_point` (s32, s8, u8, or TDM_DTYPE_NONE for none). block has `rank` entries; NULL: one
+ * (f32, f16, bf16), zero points of `zero_point` (s32, s8, u8, or TDM_DTYPE_NONE for none). block has `rank` entries; NULL: one
  * parameter for the whole tensor. All content is undefined until tdm_quantize_dynamic or copies into the parameters fill it. Statuses: as
  * tdm_tensor_create and tdm_tensor_quantized. Thread-safe. Since 0.1.
  */
@@ -97,6 +97,7 @@ TDM_API tdm_status tdm_quantize(tdm_stream *stream, tdm_tensor *target, const td
  *   with zero points      asymmetric: the range is widened to hold 0; scale = (max − min)/(high − low), zero_point = rint(low − min/scale)
  *   without               symmetric: scale = max|x| / high, with codes of −high … high
  * where low and high are the ends of the type's range, high = 7 for s4. Not finite values do not take part in the range. A block of zeros gets the scale 0.
+ * A scale of f16 or bf16 is rounded to nearest even, the largest finite number at most; zero point and codes follow from what is kept.
  * Every element of target's parameters is overwritten: they must not be shared (strides of 0) nor overlap source. Statuses: as tdm_quantize; TDM_UNSUPPORTED also for
  * u8 without zero points, for zero points of a dtype that cannot hold every code, and for blocks that are neither whole tensors, whole rows (the last dimension) nor
  * groups along one dimension; TDM_BAD_STATE for a whole tensor of several dimensions while the stream records: it needs memory. Thread-safe. Since 0.1.
