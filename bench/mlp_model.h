@@ -22,7 +22,7 @@ typedef struct mlp_quantized_layer {
     void *codes; /* NULL: the layer's weights are floats */
     size_t code_bytes;
     float *scales;
-    tdm_dtype scale_dtype; /* f16 where the scales were such, and are such on the device */
+    tdm_dtype scale_dtype; /* as the file has the scales, and the device */
     int8_t *zero_points;   /* as many as scales; NULL: all 0 */
     tdm_dtype input_dtype; /* calibrated inputs: u8 or s8, else TDM_DTYPE_NONE */
     tdm_quant_parameters input;

@@ -23,6 +23,7 @@ typedef struct quantize_options {
     const char *scheme;
     const char *group; /* NULL: the scheme's own */
     int64_t axis;
+    const char *scales; /* NULL: f32 */
     const char *only;
     const char *skip;
     const char *calibrate;
@@ -60,6 +61,8 @@ static cli_outcome parse(int argc, char **argv, quantize_options *options) {
         {"axis", CLI_COUNT, &options->axis, "0|1",
          "dimension of the outputs: 0 as PyTorch's linear layers have it, 1 for matrices K x N",
          NULL, 0, 1},
+        {"scales", CLI_CHOICE, &options->scales, "TYPE",
+         "type that scales of codes are kept in, f32 by default", "f32|f16|bf16", 0, 0},
         {"only", CLI_TEXT, &options->only, "REGEX",
          "quantize the tensors whose names match, whatever their size", NULL, 0, 0},
         {"skip", CLI_TEXT, &options->skip, "REGEX", "leave the tensors whose names match", NULL, 0,
@@ -132,6 +135,9 @@ static int check_options(const quantize_options *options, const quantize_scheme 
     if (options->axis != 0 && (!codes || rules->granularity == TDM_QUANT_PER_TENSOR))
         return cli_refuse(command_name, "--axis is for schemes of channels and groups, not for %s",
                           scheme->name);
+    if (options->scales != NULL && !codes)
+        return cli_refuse(command_name, "--scales is for codes with scales beside them, not for %s",
+                          scheme->name);
     if (codes && quantize_is_gguf(options->output))
         return cli_refuse(command_name,
                           "GGUF files have no %s; choose one of keep, f32, f16, bf16, q8_0, q4_0",
@@ -177,6 +183,8 @@ static int take_options(const quantize_options *options, quantize_state *state) 
     state->choice.scheme = scheme;
     state->choice.group = options->group != NULL ? strtol(options->group, NULL, 10) : 0;
     state->choice.axis = (int)options->axis;
+    state->choice.scale_dtype =
+        options->scales != NULL ? tdm_dtype_from_name(options->scales) : TDM_F32;
     state->choice.to_gguf = quantize_is_gguf(options->output);
     state->choice.activation_dtype =
         options->activations != NULL ? tdm_dtype_from_name(options->activations) : TDM_U8;
@@ -195,6 +203,7 @@ static int take_options(const quantize_options *options, quantize_state *state) 
                  : rules != NULL         ? rules->group
                                          : 0,
         .axis = state->choice.axis,
+        .scales = scheme->kind == QUANTIZE_CODES ? tdm_dtype_name(state->choice.scale_dtype) : NULL,
         .calibration = options->calibrate,
         .observer = observer,
     };

@@ -255,8 +255,9 @@ static int derive_scales(pass_state *state, file_error *error) {
             all.minimum = fminf(all.minimum, each->minimum);
             all.maximum = fmaxf(all.maximum, each->maximum);
         }
+        const tdm_quant_spec *const spec = &state->pass->spec;
         const tdm_quant_parameters parameters =
-            tdm_quant_derive(state->rules->symmetry, all, state->pass->spec.range);
+            tdm_quant_derive_kept(state->rules->symmetry, all, spec->range, spec->scale_dtype);
         state->scales[i] = parameters.scale;
         state->zero_points[i] = parameters.zero_point;
     }
@@ -282,11 +283,23 @@ static int run_slab(pass_state *state, int64_t first, quantize_outcome *outcome,
                             state->bytes, output_bytes(state, count), error);
 }
 
+/* Scales in the type that they are kept in, in the place where they are: never ahead of what is read. Returns their bytes. */
+static size_t store_scales(const pass_state *state) {
+    const tdm_dtype dtype = state->pass->spec.scale_dtype;
+    if (dtype == TDM_F32)
+        return (size_t)state->scales_total * sizeof *state->scales;
+    for (int64_t i = 0; i < state->scales_total; i++) {
+        const uint16_t bits = tdm_quant_narrow(dtype, state->scales[i], false);
+        memcpy((unsigned char *)state->scales + 2 * i, &bits, sizeof bits);
+    }
+    return (size_t)state->scales_total * sizeof(uint16_t);
+}
+
 /* Zero points go out in the type of the codes, s4 in bytes. */
 static int put_parameters(pass_state *state, file_error *error) {
     const quantize_target *const target = &state->pass->target;
-    if (target->put(target->user, target->scale, 0, state->scales,
-                    (size_t)state->scales_total * sizeof *state->scales, error))
+    const size_t scale_bytes = store_scales(state);
+    if (target->put(target->user, target->scale, 0, state->scales, scale_bytes, error))
         return -1;
     if (state->rules->symmetry == TDM_QUANT_SYMMETRIC)
         return 0;

@@ -98,15 +98,19 @@ static int add_copy(quantize_plan *plan, quantize_item *item) {
     return 0;
 }
 
+/* Of floats. */
+static safetensors_dtype stored_as(tdm_dtype dtype) {
+    return dtype == TDM_F32   ? SAFETENSORS_F32
+           : dtype == TDM_F16 ? SAFETENSORS_F16
+                              : SAFETENSORS_BF16;
+}
+
 static int add_floats(quantize_plan *plan, quantize_item *item) {
-    const tdm_dtype dtype = item->scheme->dtype;
     if (add_copy(plan, item))
         return -1;
     quantize_entry *const entry = &plan->entries[item->data];
     entry->storage = QUANTIZE_PLAIN;
-    entry->dtype = dtype == TDM_F32   ? SAFETENSORS_F32
-                   : dtype == TDM_F16 ? SAFETENSORS_F16
-                                      : SAFETENSORS_BF16;
+    entry->dtype = stored_as(item->scheme->dtype);
     entry->bytes =
         (size_t)quantize_element_count(item->tensor) * safetensors_dtype_bytes(entry->dtype);
     return 0;
@@ -168,7 +172,8 @@ static int add_codes(quantize_plan *plan, quantize_item *item) {
     shape_codes(&item->layout, entry);
     const safetensors_dtype zero_point =
         item->layout.dtype == TDM_U8 ? SAFETENSORS_U8 : SAFETENSORS_I8;
-    if (add_parameters(plan, item, QUANTIZE_SCALE_SUFFIX, SAFETENSORS_F32, &item->scale))
+    if (add_parameters(plan, item, QUANTIZE_SCALE_SUFFIX, stored_as(item->spec.scale_dtype),
+                       &item->scale))
         return -1;
     return item->layout.asymmetric
                ? add_parameters(plan, item, QUANTIZE_ZERO_SUFFIX, zero_point, &item->zero_point)
@@ -250,6 +255,7 @@ static int plan_codes(const quantize_choice *choice, quantize_item *item, file_e
     if (tdm_quant_spec_make(rules, 2, shape, axis, group, &item->spec, &reason) != TDM_OK)
         return file_fail(error, "tensor \"%s\": %s", file_printable(tensor->name).text,
                          reason.text);
+    item->spec.scale_dtype = choice->scale_dtype;
     return 0;
 }
 

@@ -21,6 +21,7 @@ typedef struct quantize_choice {
     const quantize_scheme *scheme;
     int64_t group;                      /* 0: the scheme's own */
     int axis;                           /* dimension of the output channels: 0 or 1 */
+    tdm_dtype scale_dtype;              /* of codes: f32, f16 or bf16 */
     const regex_t *only;                /* NULL: by rank, type and size */
     const regex_t *skip;                /* NULL: none */
     const quantize_source *activations; /* NULL: none */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "quant/number_formats.h"
 #include "quant/quant_blocks.h"
 #include "quant/schemes.h"
 
@@ -28,12 +29,13 @@ static tdm_quant_range range_of(tdm_dtype dtype) {
     return dtype == TDM_S8 ? (tdm_quant_range){-128, 127} : (tdm_quant_range){-8, 7};
 }
 
-static int check_parameters(const safetensors_tensor *scales, file_error *error) {
+static int check_scales(const safetensors_tensor *scales, tdm_dtype dtype, int64_t count,
+                        file_error *error) {
     tdm_quant_reason reason;
-    for (size_t i = 0; i < scales->bytes / sizeof(float); i++) {
-        tdm_quant_parameters parameters = {.zero_point = 0};
-        memcpy(&parameters.scale, (const char *)scales->data + i * sizeof(float), sizeof(float));
-        if (!tdm_quant_parameters_check(parameters, range_of(TDM_S8), (int64_t)i, &reason))
+    for (int64_t i = 0; i < count; i++) {
+        const tdm_quant_parameters parameters = {
+            .scale = (float)tdm_number_get(dtype, scales->data, (size_t)i)};
+        if (!tdm_quant_parameters_check(parameters, range_of(TDM_S8), i, &reason))
             return file_fail(error, "tensor \"%s\": %s", file_printable(scales->name).text,
                              reason.text);
     }
@@ -60,6 +62,25 @@ static int check_bytes(const safetensors_tensor *tensor, safetensors_dtype dtype
         return file_fail(error, "tensor \"%s\" has %zu elements, not %lld", name.text,
                          tensor->bytes / safetensors_dtype_bytes(dtype), (long long)count);
     return 0;
+}
+
+static int take_scales(const safetensors_file *file, const char *name, int64_t count,
+                       quantized_weight *weight, file_error *error) {
+    const safetensors_tensor *const scales = find(file, name, QUANTIZE_SCALE_SUFFIX, error);
+    if (!scales)
+        return -1;
+    const quantize_tensor floats = {.dtype = scales->dtype};
+    const tdm_dtype dtype = quantize_float_dtype(&floats);
+    if (dtype == TDM_DTYPE_NONE || dtype == TDM_F64)
+        return file_fail(error, "tensor \"%s\" has the dtype %s, not F32, F16 or BF16",
+                         file_printable(scales->name).text, safetensors_dtype_name(scales->dtype));
+    weight->scale_dtype = dtype;
+    weight->scales = scales->data;
+    weight->scale_bytes = scales->bytes;
+    return check_bytes(scales, scales->dtype, count, error) ||
+                   check_scales(scales, dtype, count, error)
+               ? -1
+               : 0;
 }
 
 static int take_zero_points(const safetensors_file *file, const char *name, int64_t count,
@@ -89,17 +110,12 @@ static int take_codes(const safetensors_file *file, const safetensors_tensor *co
     const int64_t elements = tdm_quant_element_count(&spec);
     const int64_t bytes = layout->dtype == TDM_S4 ? elements / 2 + elements % 2 : elements;
     const int64_t scale_count = tdm_quant_scale_count(&spec);
-    const safetensors_tensor *const scales = find(file, codes->name, QUANTIZE_SCALE_SUFFIX, error);
-    if (!scales ||
-        check_bytes(codes, layout->dtype == TDM_S8 ? SAFETENSORS_I8 : SAFETENSORS_U8, bytes,
+    if (check_bytes(codes, layout->dtype == TDM_S8 ? SAFETENSORS_I8 : SAFETENSORS_U8, bytes,
                     error) ||
-        check_bytes(scales, SAFETENSORS_F32, scale_count, error) || check_parameters(scales, error))
+        take_scales(file, codes->name, scale_count, weight, error))
         return -1;
     weight->codes = codes->data;
     weight->code_bytes = codes->bytes;
-    weight->scale_dtype = TDM_F32;
-    weight->scales = scales->data;
-    weight->scale_bytes = scales->bytes;
     return layout->asymmetric ? take_zero_points(file, codes->name, scale_count, weight, error) : 0;
 }
 

@@ -16,8 +16,9 @@ typedef struct quantized_weight {
     int64_t block[SAFETENSORS_MAX_RANK]; /* as in tdm_quantization */
     const void *codes;                   /* of s4: two to a byte, element 2i in the low nibble */
     size_t code_bytes;
-    tdm_dtype scale_dtype; /* f32, f16 of q8_0 and q4_0; TDM_DTYPE_NONE: not quantized */
-    const void *scales;    /* shape / block each, row-major */
+    tdm_dtype
+        scale_dtype;    /* f32, f16 (also of q8_0 and q4_0), bf16; TDM_DTYPE_NONE: not quantized */
+    const void *scales; /* shape / block each, row-major */
     size_t scale_bytes;
     tdm_dtype zero_point_dtype; /* s8 (also of s4), u8; TDM_DTYPE_NONE: all are 0 */
     const void *zero_points;

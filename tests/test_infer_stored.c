@@ -111,22 +111,23 @@ static void every_scheme_runs_as_it_is_stored(void **state) {
     static const struct {
         const char *scheme, *file;
         double bytes;
+        const char *more;
     } rows[] = {
-        {"s4-group-zero", "model.safetensors", 0.5},
-        {"s8-tensor", "model.safetensors", 1},
-        {"q4_0", "model.gguf", 0.5},
-        {"s8-channel", "model.safetensors", 1},
-        {"s8-group", "model.safetensors", 1},
-        {"u8-tensor", "model.safetensors", 1},
-        {"s4-channel", "model.safetensors", 0.5},
-        {"s4-group", "model.safetensors", 0.5},
-        {"q8_0", "model.safetensors", 1},
-        {"q4_0", "model.safetensors", 0.5},
-        {"q8_0", "model.gguf", 1},
+        {"s4-group-zero", "model.safetensors", 0.5, "--scales bf16"},
+        {"s8-tensor", "model.safetensors", 1, ""},
+        {"q4_0", "model.gguf", 0.5, ""},
+        {"s8-channel", "model.safetensors", 1, "--scales bf16"},
+        {"s8-group", "model.safetensors", 1, "--scales f16"},
+        {"u8-tensor", "model.safetensors", 1, ""},
+        {"s4-channel", "model.safetensors", 0.5, ""},
+        {"s4-group", "model.safetensors", 0.5, ""},
+        {"q8_0", "model.safetensors", 1, ""},
+        {"q4_0", "model.safetensors", 0.5, ""},
+        {"q8_0", "model.gguf", 1, ""},
     };
     const size_t count = is_small() ? 3 : sizeof rows / sizeof *rows;
     for (size_t i = 0; i < count; i++) {
-        quantize(rows[i].scheme, rows[i].file, "");
+        quantize(rows[i].scheme, rows[i].file, rows[i].more);
         cJSON *const root = infer(0, i < 2, "stored,stored-dynamic");
         assert_true(check_rows(root, "stored", rows[i].scheme, rows[i].bytes) > 0);
         assert_true(check_rows(root, "stored-dynamic", rows[i].scheme, rows[i].bytes) > 0);

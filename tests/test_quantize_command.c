@@ -28,23 +28,24 @@ typedef struct scheme_row {
     tdm_dtype dtype;
     tdm_quant_symmetry symmetry;
     tdm_quant_range range;
+    tdm_dtype scales;
 } scheme_row;
 
 static const scheme_row scheme_rows[] = {
-    {"s8-tensor", "", 48, 96, {0, 0}, TDM_S8, TDM_QUANT_SYMMETRIC, {-127, 127}},
-    {"s8-channel", "", 48, 96, {1, 0}, TDM_S8, TDM_QUANT_SYMMETRIC, {-127, 127}},
-    {"s8-channel", "--axis 1", 48, 96, {0, 1}, TDM_S8, TDM_QUANT_SYMMETRIC, {-127, 127}},
-    {"s8-group", "", 48, 96, {1, 32}, TDM_S8, TDM_QUANT_SYMMETRIC, {-127, 127}},
-    {"s8-group", "--group 64", 48, 96, {1, 64}, TDM_S8, TDM_QUANT_SYMMETRIC, {-127, 127}},
-    {"s8-group", "--axis 1", 96, 48, {32, 1}, TDM_S8, TDM_QUANT_SYMMETRIC, {-127, 127}},
-    {"s8-group", "--axis 1", 70, 33, {32, 1}, TDM_S8, TDM_QUANT_SYMMETRIC, {-127, 127}},
-    {"u8-tensor", "", 48, 97, {0, 0}, TDM_U8, TDM_QUANT_ASYMMETRIC, {0, 255}},
-    {"s4-channel", "", 37, 45, {1, 0}, TDM_S4, TDM_QUANT_SYMMETRIC, {-7, 7}},
-    {"s4-channel", "--axis 1", 37, 45, {0, 1}, TDM_S4, TDM_QUANT_SYMMETRIC, {-7, 7}},
-    {"s4-group", "--group 128", 8, 256, {1, 128}, TDM_S4, TDM_QUANT_SYMMETRIC, {-7, 7}},
-    {"s4-group", "", 31, 77, {1, 32}, TDM_S4, TDM_QUANT_SYMMETRIC, {-7, 7}},
-    {"s4-group", "--axis 1", 77, 31, {32, 1}, TDM_S4, TDM_QUANT_SYMMETRIC, {-7, 7}},
-    {"s4-group-zero", "", 48, 96, {1, 32}, TDM_S4, TDM_QUANT_ASYMMETRIC, {-8, 7}},
+    {"s8-tensor", "", 48, 96, {0, 0}, TDM_S8, TDM_QUANT_SYMMETRIC, {-127, 127}, TDM_F32},
+    {"s8-channel", "", 48, 96, {1, 0}, TDM_S8, TDM_QUANT_SYMMETRIC, {-127, 127}, TDM_F32},
+    {"s8-channel", "--axis 1", 48, 96, {0, 1}, TDM_S8, TDM_QUANT_SYMMETRIC, {-127, 127}, TDM_F32},
+    {"s8-group", "", 48, 96, {1, 32}, TDM_S8, TDM_QUANT_SYMMETRIC, {-127, 127}, TDM_F32},
+    {"s8-group", "--group 64", 48, 96, {1, 64}, TDM_S8, TDM_QUANT_SYMMETRIC, {-127, 127}, TDM_F32},
+    {"s8-group", "--axis 1", 96, 48, {32, 1}, TDM_S8, TDM_QUANT_SYMMETRIC, {-127, 127}, TDM_F32},
+    {"s8-group", "--axis 1", 70, 33, {32, 1}, TDM_S8, TDM_QUANT_SYMMETRIC, {-127, 127}, TDM_F32},
+    {"u8-tensor", "", 48, 97, {0, 0}, TDM_U8, TDM_QUANT_ASYMMETRIC, {0, 255}, TDM_F32},
+    {"s4-channel", "", 37, 45, {1, 0}, TDM_S4, TDM_QUANT_SYMMETRIC, {-7, 7}, TDM_F32},
+    {"s4-channel", "--axis 1", 37, 45, {0, 1}, TDM_S4, TDM_QUANT_SYMMETRIC, {-7, 7}, TDM_F32},
+    {"s4-group", "--group 128", 8, 256, {1, 128}, TDM_S4, TDM_QUANT_SYMMETRIC, {-7, 7}, TDM_F32},
+    {"s4-group", "", 31, 77, {1, 32}, TDM_S4, TDM_QUANT_SYMMETRIC, {-7, 7}, TDM_F32},
+    {"s4-group", "--axis 1", 77, 31, {32, 1}, TDM_S4, TDM_QUANT_SYMMETRIC, {-7, 7}, TDM_F32},
+    {"s4-group-zero", "", 48, 96, {1, 32}, TDM_S4, TDM_QUANT_ASYMMETRIC, {-8, 7}, TDM_F32},
     {"s4-group-zero",
      "--group 64 --axis 1",
      100,
@@ -52,15 +53,62 @@ static const scheme_row scheme_rows[] = {
      {64, 1},
      TDM_S4,
      TDM_QUANT_ASYMMETRIC,
-     {-8, 7}},
+     {-8, 7},
+     TDM_F32},
+    {"s8-tensor",
+     "--scales bf16",
+     48,
+     96,
+     {0, 0},
+     TDM_S8,
+     TDM_QUANT_SYMMETRIC,
+     {-127, 127},
+     TDM_BF16},
+    {"s8-channel",
+     "--scales bf16 --axis 1",
+     48,
+     33,
+     {0, 1},
+     TDM_S8,
+     TDM_QUANT_SYMMETRIC,
+     {-127, 127},
+     TDM_BF16},
+    {"s8-channel",
+     "--scales f32",
+     48,
+     33,
+     {1, 0},
+     TDM_S8,
+     TDM_QUANT_SYMMETRIC,
+     {-127, 127},
+     TDM_F32},
+    {"u8-tensor", "--scales f16", 48, 97, {0, 0}, TDM_U8, TDM_QUANT_ASYMMETRIC, {0, 255}, TDM_F16},
+    {"s4-group", "--scales f16", 31, 77, {1, 32}, TDM_S4, TDM_QUANT_SYMMETRIC, {-7, 7}, TDM_F16},
+    {"s4-group-zero",
+     "--scales bf16",
+     701,
+     1001,
+     {1, 32},
+     TDM_S4,
+     TDM_QUANT_ASYMMETRIC,
+     {-8, 7},
+     TDM_BF16},
     /* more than one slab, and rows longer than one */
-    {"s8-channel", "", 700, 1001, {1, 0}, TDM_S8, TDM_QUANT_SYMMETRIC, {-127, 127}},
-    {"s8-channel", "--axis 1", 1001, 700, {0, 1}, TDM_S8, TDM_QUANT_SYMMETRIC, {-127, 127}},
-    {"u8-tensor", "", 700, 1001, {0, 0}, TDM_U8, TDM_QUANT_ASYMMETRIC, {0, 255}},
-    {"s4-group", "", 701, 1001, {1, 32}, TDM_S4, TDM_QUANT_SYMMETRIC, {-7, 7}},
-    {"s4-channel", "", 2, 700001, {1, 0}, TDM_S4, TDM_QUANT_SYMMETRIC, {-7, 7}},
-    {"s4-group", "", 2, 700032, {1, 32}, TDM_S4, TDM_QUANT_SYMMETRIC, {-7, 7}},
-    {"s8-tensor", "", 2, 700032, {0, 0}, TDM_S8, TDM_QUANT_SYMMETRIC, {-127, 127}},
+    {"s8-channel", "", 700, 1001, {1, 0}, TDM_S8, TDM_QUANT_SYMMETRIC, {-127, 127}, TDM_F32},
+    {"s8-channel",
+     "--axis 1",
+     1001,
+     700,
+     {0, 1},
+     TDM_S8,
+     TDM_QUANT_SYMMETRIC,
+     {-127, 127},
+     TDM_F32},
+    {"u8-tensor", "", 700, 1001, {0, 0}, TDM_U8, TDM_QUANT_ASYMMETRIC, {0, 255}, TDM_F32},
+    {"s4-group", "", 701, 1001, {1, 32}, TDM_S4, TDM_QUANT_SYMMETRIC, {-7, 7}, TDM_F32},
+    {"s4-channel", "", 2, 700001, {1, 0}, TDM_S4, TDM_QUANT_SYMMETRIC, {-7, 7}, TDM_F32},
+    {"s4-group", "", 2, 700032, {1, 32}, TDM_S4, TDM_QUANT_SYMMETRIC, {-7, 7}, TDM_F32},
+    {"s8-tensor", "", 2, 700032, {0, 0}, TDM_S8, TDM_QUANT_SYMMETRIC, {-127, 127}, TDM_F32},
 };
 
 /* Codes, scales and zero points are those of the reference over the whole tensor, bit for bit. */
@@ -71,7 +119,8 @@ static void check_weight(const scheme_row *row, const safetensors_tensor *tensor
                                  .shape = {row->rows, row->columns},
                                  .blocks = {row->block[0], row->block[1]},
                                  .dtype = row->dtype,
-                                 .range = row->range};
+                                 .range = row->range,
+                                 .scale_dtype = row->scales};
     const int64_t scales = tdm_quant_scale_count(&spec);
     float *const expected_scales = calloc((size_t)scales, sizeof *expected_scales);
     int32_t *const expected_zeros = calloc((size_t)scales, sizeof *expected_zeros);
@@ -82,8 +131,11 @@ static void check_weight(const scheme_row *row, const safetensors_tensor *tensor
                              : tensor->dtype == SAFETENSORS_BF16 ? TDM_BF16
                                                                  : TDM_F32,
                              tensor->data, expected_scales, expected_zeros, expected_codes);
-    assert_int_equal(weight->scale_bytes, (size_t)scales * sizeof *expected_scales);
-    assert_memory_equal(weight->scales, expected_scales, weight->scale_bytes);
+    assert_int_equal(weight->scale_dtype, row->scales);
+    assert_int_equal(weight->scale_bytes,
+                     (size_t)(scales * tdm_dtype_info(weight->scale_dtype)->unit_bytes));
+    for (int64_t i = 0; i < scales; i++)
+        assert_true(test_weight_scale(weight, i) == expected_scales[i]);
     assert_int_equal(weight->code_bytes, row->dtype == TDM_S4 ? (count + 1) / 2 : count);
     assert_memory_equal(weight->codes, expected_codes, weight->code_bytes);
     for (int64_t i = 0; i < scales; i++)

@@ -50,6 +50,10 @@ static void misuse_is_refused(void **state) {
          "--axis is for schemes of channels"},
         {"in.safetensors out.safetensors --scheme q8_0 --axis 1",
          "--axis is for schemes of channels"},
+        {"in.safetensors out.safetensors --scheme s8-channel --scales s8",
+         "--scales does not take 's8'"},
+        {"in.safetensors out.safetensors --scheme q8_0 --scales bf16",
+         "--scales is for codes with scales beside them, not for q8_0"},
         {"in.safetensors out.gguf --scheme s8-channel", "GGUF files have no s8-channel"},
         {"in.safetensors out.safetensors --scheme f16 --only (", "--only does not take '('"},
         {"in.safetensors out.safetensors --scheme f16 --skip [", "--skip does not take '['"},
@@ -235,6 +239,31 @@ static void what_a_container_does_not_take_is_named(void **state) {
     test_checkpoint_remove("in.safetensors");
 }
 
+/* The codes of two tensors with 32 scales of 16 bits, all alike. */
+static void expect_scales(safetensors_tensor *tensors, safetensors_dtype dtype, uint16_t bits,
+                          const char *sentence) {
+    static const safetensors_pair metadata[] = {
+        {"tandem.quant", "1"},
+        {"tandem.quant.w",
+         "{\"scheme\":\"s8-channel\",\"dtype\":\"s8\",\"shape\":[32,64],\"block\":[1,0]}"}};
+    uint16_t scales[32];
+    quantized_weight weight;
+    file_error error = {""};
+    for (int i = 0; i < 32; i++)
+        scales[i] = bits;
+    tensors[1].dtype = dtype;
+    tensors[1].data = scales;
+    tensors[1].bytes = sizeof scales;
+    assert_int_equal(safetensors_write("in.safetensors", tensors, 2, metadata, 2, &error), 0);
+    safetensors_file *const file = test_checkpoint_open("in.safetensors");
+    assert_int_equal(quantized_weight_read(file, "w", &weight, &error), sentence ? -1 : 0);
+    if (sentence)
+        assert_non_null(strstr(error.text, sentence));
+    else
+        assert_true(test_weight_scale(&weight, 31) == 1.0f);
+    safetensors_close(file);
+}
+
 /* Metadata that lies about tensors: the reader refuses, never reads beyond. */
 static void lying_metadata_is_refused(void **state) {
     (void)state;
@@ -270,18 +299,18 @@ static void lying_metadata_is_refused(void **state) {
     };
     static const signed char codes[32 * 64] = {1};
     float scales[32] = {0.5f};
-    const safetensors_tensor tensors[] = {{.name = "w",
-                                           .dtype = SAFETENSORS_I8,
-                                           .rank = 2,
-                                           .shape = {32, 64},
-                                           .data = codes,
-                                           .bytes = sizeof codes},
-                                          {.name = "w_scale",
-                                           .dtype = SAFETENSORS_F32,
-                                           .rank = 2,
-                                           .shape = {32, 1},
-                                           .data = scales,
-                                           .bytes = sizeof scales}};
+    safetensors_tensor tensors[] = {{.name = "w",
+                                     .dtype = SAFETENSORS_I8,
+                                     .rank = 2,
+                                     .shape = {32, 64},
+                                     .data = codes,
+                                     .bytes = sizeof codes},
+                                    {.name = "w_scale",
+                                     .dtype = SAFETENSORS_F32,
+                                     .rank = 2,
+                                     .shape = {32, 1},
+                                     .data = scales,
+                                     .bytes = sizeof scales}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const safetensors_pair metadata[] = {{"tandem.quant", "1"},
                                              {"tandem.quant.w", rows[i].layout}};
@@ -308,6 +337,11 @@ static void lying_metadata_is_refused(void **state) {
     assert_int_equal(quantized_weight_read(file, "none", &weight, &error), -1);
     assert_string_equal(error.text, "there is no tensor \"none\"");
     safetensors_close(file);
+    expect_scales(tensors, SAFETENSORS_BF16, 0x3f80, NULL);
+    expect_scales(tensors, SAFETENSORS_BF16, 0x7f80, "tensor \"w_scale\": scale 0 is inf");
+    expect_scales(tensors, SAFETENSORS_F16, 0x3c00, NULL);
+    expect_scales(tensors, SAFETENSORS_F16, 0xfe00, "tensor \"w_scale\": scale 0 is ");
+    expect_scales(tensors, SAFETENSORS_I16, 0, "has the dtype I16, not F32, F16 or BF16");
     test_checkpoint_remove("in.safetensors");
 }
 
