@@ -2,7 +2,7 @@
  * `tandem devices` and `tandem bench` on the device of this run, with the peers that are built and
  * with fake ones.
  */
-// ctest: device serial timeout=300
+// ctest: device timeout=300 cost=60
 #include <dirent.h>
 #include <math.h>
 #include <setjmp.h>
