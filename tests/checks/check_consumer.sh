@@ -63,6 +63,17 @@ refuses_another_version() {
         grep -q 'requested version "99.0"' "$work/version.log"
 }
 
+# The simulator comes where its component is asked for, and not otherwise; a program finds it as it would a driver.
+simulator_alone() {
+    cmake --install "$build" --component simulator --prefix "$work/simulator prefix" &&
+        find "$work/simulator prefix" "$prefix" -name 'libtandem_cuda_simulator*' >"$work/simulators" &&
+        [ "$(cat "$work/simulators")" = "$work/simulator prefix/$libdir/libtandem_cuda_simulator.so" ] &&
+        mkdir "$work/no drivers" && OCL_ICD_VENDORS="$work/no drivers" OPENCL_VENDOR_PATH="$work/no drivers" \
+        TANDEM_CUDA_LIBRARY="$work/simulator prefix/$libdir/libtandem_cuda_simulator.so" \
+        LD_LIBRARY_PATH="$prefix/$libdir" "$work/pc_shared" >"$work/simulated" &&
+        grep -q ' on cuda/simulator/' "$work/simulated"
+}
+
 installed_program_runs() { "$prefix/bin/tandem" --version; }
 
 check "install" cmake --install "$build" --prefix "$work/first prefix"
@@ -76,6 +87,7 @@ check "pkg-config, shared" shared_by_pkg_config
 check "pkg-config, static" static_by_pkg_config
 check "pkg-config, C++" cxx_by_pkg_config
 check "another version is refused" refuses_another_version
+check "the simulator in a folder of its own" simulator_alone
 check "the installed program starts" installed_program_runs
 
 echo "consumer: $passed passed, $failed failed"

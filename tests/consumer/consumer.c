@@ -16,6 +16,16 @@ static int initialisers_are_right(void) {
            args.struct_size == sizeof args && args.d == NULL;
 }
 
+static int name_device(tdm_context *context) {
+    tdm_device_info info;
+    info.struct_size = sizeof info;
+    const tdm_status status = tdm_context_device_info(context, 0, &info);
+    if (status != TDM_OK)
+        return failed("tdm_context_device_info", status);
+    printf("consumer of tandem %s: ok on %s\n", tdm_version_text(), info.selector);
+    return 0;
+}
+
 static int fill_and_read(tdm_device *device) {
     const int64_t shape[2] = {3, 4};
     float values[12] = {0};
@@ -55,10 +65,10 @@ int main(void) {
         return 1;
     }
     status = tdm_device_get(context, 0, &device);
-    const int result = status == TDM_OK ? fill_and_read(device) : failed("tdm_device_get", status);
+    int result = status == TDM_OK ? fill_and_read(device) : failed("tdm_device_get", status);
     tdm_device_release(device);
-    tdm_context_destroy(context);
     if (result == 0)
-        printf("consumer of tandem %s: ok\n", tdm_version_text());
+        result = name_device(context);
+    tdm_context_destroy(context);
     return result;
 }
