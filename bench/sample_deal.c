@@ -4,10 +4,10 @@
 
 const sampling_rule sampling_rule_full = {
     .samples = 10,
-    .least_passes = 16,
-    .most_passes = 40,
+    .least_passes = 12,
+    .most_passes = 32,
     .settled = 0.01,
-    .patience_seconds = 0.5,
+    .patience_seconds = 0.3,
     .maximum_seconds = 3.0,
 };
 

@@ -307,6 +307,12 @@ static void a_shift_of_five_percent_is_found_where_it_is(void **state) {
     assert_true(fabs(cJSON_GetObjectItem(cJSON_GetObjectItem(mean, "ratio"), "value")->valuedouble -
                      expected) < 0.005);
     cJSON_Delete(root);
+    write_plan(path, "a.json", &faster);
+    write_plan(path, "b.json", &plain);
+    cJSON *const slower = run_json("");
+    assert_string_equal(verdict_of(slower, 0), "SLOWER");
+    expect_agreement(slower, 4, 1);
+    cJSON_Delete(slower);
     cJSON *const wide = run_json("--margin 10");
     assert_string_equal(verdict_of(wide, 0), "SAME");
     expect_agreement(wide, 4, 4);
