@@ -1,7 +1,8 @@
 #!/bin/sh
 # Every CUDA kernel passes check_cuda_images.sh for all architectures. To compile them all takes most of an hour of one core, so it
 # is done once for each change: cuda_architectures.table has a hash of each text that has passed, and of all that its code
-# depends on but comments. A text whose hash is not there is compiled and looked at now, and must be put there.
+# depends on but comments, and the bytes of its image, whose sum is bounded. A text whose hash is not there is compiled and looked at
+# now, and must be put there.
 #
 # Usage: check_cuda_architectures.sh [--update] [--seconds N] BUILD
 #
@@ -15,6 +16,7 @@ usage() {
     sed -n '/^# Usage/,/^set/s/^# \{0,1\}//p' "$0" >&2
     exit 2
 }
+most_bytes=$((18 << 20)) # 2 MiB for each architecture and the PTX
 update=no
 seconds=36000
 while [ $# -gt 1 ]; do
@@ -103,9 +105,9 @@ while read -r text; do
     echo "$text $(key_of "$text")"
 done <"$work/texts" | LC_ALL=C sort >"$work/keys"
 if [ "$recorded" = "$toolkit" ]; then sed '/^#/d; /^toolkit /d' "$table" | LC_ALL=C sort >"$work/old"; else : >"$work/old"; fi
-LC_ALL=C comm -12 "$work/keys" "$work/old" >"$work/passed"
-LC_ALL=C comm -23 "$work/keys" "$work/old" | cut -d ' ' -f 1 >"$work/changed"
-LC_ALL=C comm -13 "$work/keys" "$work/old" | cut -d ' ' -f 1 | LC_ALL=C comm -23 - "$work/texts" >"$work/gone"
+awk 'FNR == NR { wanted[$1, $2]; next } ($1, $2) in wanted' "$work/keys" "$work/old" >"$work/passed"
+awk 'FILENAME == ARGV[1] { there[$1, $2]; next } !(($1, $2) in there) { print $1 }' "$work/old" "$work/keys" >"$work/changed"
+cut -d ' ' -f 1 "$work/old" | LC_ALL=C comm -23 - "$work/texts" >"$work/gone"
 
 bad=0
 if [ -s "$work/changed" ]; then
@@ -119,7 +121,7 @@ while read -r text; do
         echo "cuda architectures: $text: not compiled"
         bad=1
     elif gate "$text"; then
-        grep "^$text " "$work/keys" >>"$work/passed"
+        echo "$(grep "^$text " "$work/keys") $(wc -c <"$folder/$text.fatbin")" >>"$work/passed"
     else
         echo "cuda architectures: $text:"
         cat "$work/output"
@@ -128,6 +130,11 @@ while read -r text; do
 done <"$work/changed"
 
 total=$(wc -l <"$work/texts")
+bytes=$(awk '{ sum += $3 } END { print sum + 0 }' "$work/passed")
+if [ "$bytes" -gt "$most_bytes" ]; then
+    echo "cuda architectures: the images have $bytes bytes, $most_bytes are allowed"
+    bad=1
+fi
 if [ "$update" = yes ]; then
     {
         sed '/^#/!d' "$0" | sed '1d; /^#$/,$d'
@@ -135,7 +142,7 @@ if [ "$update" = yes ]; then
         echo "toolkit $toolkit"
         LC_ALL=C sort "$work/passed"
     } >"$table"
-    echo "cuda architectures: $(wc -l <"$work/passed") of $total texts are in the table"
+    echo "cuda architectures: $(wc -l <"$work/passed") of $total texts are in the table, with images of $bytes bytes"
     exit "$bad"
 fi
 if [ -s "$work/changed" ] || [ -s "$work/gone" ]; then
@@ -143,4 +150,5 @@ if [ -s "$work/changed" ] || [ -s "$work/gone" ]; then
     echo "  run: tests/checks/check_cuda_architectures.sh --update BUILD, and commit tests/checks/cuda_architectures.table"
     exit 1
 fi
-echo "cuda architectures: $total texts, each compiled for all architectures as it is now"
+echo "cuda architectures: $total texts with images of $bytes bytes, each compiled for all architectures as it is now"
+exit "$bad"
