@@ -203,6 +203,12 @@ static void test_bad_specs_are_refused(void **state) {
     bad.shape[0] = bad.shape[1] = INT64_C(1) << 32;
     assert_int_equal(tdm_quant_spec_check(&bad, &reason), TDM_BAD_SHAPE);
     assert_non_null(strstr(reason.text, "overflow"));
+    bad = good;
+    bad.scale_dtype = TDM_BF16;
+    assert_int_equal(tdm_quant_spec_check(&bad, &reason), TDM_OK);
+    bad.scale_dtype = TDM_S8;
+    assert_int_equal(tdm_quant_spec_check(&bad, &reason), TDM_BAD_DTYPE);
+    assert_non_null(strstr(reason.text, "scales are f32, f16 or bf16"));
 }
 
 int main(void) {
