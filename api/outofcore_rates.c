@@ -16,6 +16,11 @@
 #define SMALL_BYTES 4096
 #define ROUNDS 4
 #define PROBE_EXTENT 512
+/* Where that is over so soon, a larger piece is measured: in one packing and waiting are the share that they are in tiles. */
+#define LARGE_EXTENT 1024
+#define SOON_S 0.02
+/* A round lasts this long at least, unless 64 products do not. */
+#define ROUND_S 0.004
 #define PROBE_DEPTH 2048
 #define LEAST_PROBE_EXTENT 16
 #define PROBE_TRIES 8
@@ -202,11 +207,12 @@ static uint64_t probe_bytes(product_probe *probe) {
     return bytes;
 }
 
-/* The largest piece within so many bytes; false where it would be none to learn from. */
-static bool fit_probe(product_probe *probe, const tdm_ooc_problem *problem, uint64_t bytes) {
+/* The largest piece of an extent, and within so many bytes; false where it would be none to learn from. */
+static bool fit_probe(product_probe *probe, const tdm_ooc_problem *problem, int64_t extent,
+                      uint64_t bytes) {
     probe->problem = *problem;
-    probe->m = at_most(problem->m, PROBE_EXTENT);
-    probe->n = at_most(problem->n, PROBE_EXTENT);
+    probe->m = at_most(problem->m, extent);
+    probe->n = at_most(problem->n, extent);
     probe->k = at_most(problem->k, PROBE_DEPTH);
     while (probe_bytes(probe) > bytes) {
         int64_t *longest = probe->m > probe->n ? &probe->m : &probe->n;
@@ -221,10 +227,10 @@ static bool fit_probe(product_probe *probe, const tdm_ooc_problem *problem, uint
 }
 
 /* Choose the piece and make its plan: its workspace counts too, and is known when the plan is there. */
-static tdm_status plan_probe(tdm_device *device, const tdm_ooc_problem *problem, uint64_t bytes,
-                             product_probe *probe) {
+static tdm_status plan_probe(tdm_device *device, const tdm_ooc_problem *problem, int64_t extent,
+                             uint64_t bytes, product_probe *probe) {
     uint64_t room = bytes;
-    for (int try = 0; try < PROBE_TRIES && fit_probe(probe, problem, room); try++) {
+    for (int try = 0; try < PROBE_TRIES && fit_probe(probe, problem, extent, room); try++) {
         tdm_gemm_desc desc;
         TDM_TRY(tdm_ooc_tile_desc(&probe->problem, probe->m, probe->n, probe->k, true, &desc));
         TDM_TRY(tdm_gemm_plan_build(device, &desc, false, &probe->plan));
@@ -269,18 +275,21 @@ static double time_products(const product_probe *probe, int count) {
 
 /*
  * The fastest of several rounds. Two speeds belong to one kernel on many devices, while it is warm and when it is not: rounds are long
- * enough to be the former.
+ * enough to be the former, and for a wait to be little of them.
  */
 static double measure_products(const product_probe *probe) {
+    const double first = time_products(probe, 1);
+    const int count =
+        first > 0.0 && first < ROUND_S ? (int)at_most((int64_t)(ROUND_S / first), 64) : 1;
     double best = -1.0;
-    for (int round = 0; round <= ROUNDS; round++) {
-        const double took = time_products(probe, 1);
+    for (int round = 0; round < ROUNDS && first >= 0.0; round++) {
+        const double took = time_products(probe, count);
         if (took < 0.0)
             return -1.0;
-        if (round > 0 && (best < 0.0 || took < best))
+        if (best < 0.0 || took < best)
             best = took;
     }
-    return best;
+    return best / count;
 }
 
 /* Copies in one queue beside products in another: do they take as long as one after the other? */
@@ -360,19 +369,26 @@ static void note_product(known_rates *known, const product_key *key, double oper
         (known_product){.key = *key, .operations_per_s = operations_per_s};
 }
 
-/* `link_bytes`: of the copies beside products, which tell whether they overlap; 0: that is not asked. */
-static void learn_product(tdm_device *device, known_rates *known, const product_key *key,
-                          product_probe *probe, size_t link_bytes) {
+/*
+ * Measure a piece: seconds of its product, or a negative number, and the rate. `link_bytes`: of the copies beside products, which tell
+ * whether they overlap; 0: that is not asked.
+ */
+static double measure_piece(tdm_device *device, const tdm_ooc_problem *problem, int64_t extent,
+                            uint64_t bytes, size_t link_bytes, known_rates *known, double *rate) {
     double seconds = -1.0;
-    const tdm_status status = open_probe(device, probe);
-    if (status == TDM_OK)
-        seconds = measure_products(probe);
-    if (status == TDM_OK && link_bytes > 0)
-        known->overlap = measure_overlap(device, probe, seconds, link_bytes,
-                                         (double)link_bytes / known->link.in_bytes_per_s);
-    if (seconds > 0.0 && probe->operations > 0.0)
-        note_product(known, key,
-                     probe->operations / seconds / tdm_ooc_efficiency(probe->m, probe->n));
+    product_probe probe;
+    memset(&probe, 0, sizeof probe);
+    if (plan_probe(device, problem, extent, bytes, &probe) == TDM_OK &&
+        open_probe(device, &probe) == TDM_OK) {
+        seconds = measure_products(&probe);
+        if (link_bytes > 0)
+            known->overlap = measure_overlap(device, &probe, seconds, link_bytes,
+                                             (double)link_bytes / known->link.in_bytes_per_s);
+    }
+    if (seconds > 0.0 && probe.operations > 0.0)
+        *rate = probe.operations / seconds / tdm_ooc_efficiency(probe.m, probe.n);
+    close_probe(&probe);
+    return seconds;
 }
 
 /* The rate of products, and whether copies overlap them. All buffers of a measurement together keep to the budget. */
@@ -382,16 +398,23 @@ static void learn_products(tdm_device *device, const tdm_ooc_problem *problem, u
     const bool asks = rates->overlap == 0 && known->overlap == 0 && known->link_bytes > 0 &&
                       share >= LEAST_LINK_BYTES;
     const size_t link_bytes = asks ? (size_t)share : 0;
-    product_probe probe;
-    memset(&probe, 0, sizeof probe);
-    if (!fit_probe(&probe, problem, budget - link_bytes))
+    const uint64_t bytes = budget - link_bytes;
+    product_probe largest;
+    double rate = 0.0;
+    memset(&largest, 0, sizeof largest);
+    if (!fit_probe(&largest, problem, LARGE_EXTENT, bytes))
         return;
-    const product_key key = key_of(&probe);
+    const product_key key = key_of(&largest);
     const bool wants = rates->operations_per_s <= 0.0;
-    if ((asks || (wants && known_product_rate(known, &key) <= 0.0)) &&
-        plan_probe(device, problem, budget - link_bytes, &probe) == TDM_OK)
-        learn_product(device, known, &key, &probe, link_bytes);
-    close_probe(&probe);
+    if (asks || (wants && known_product_rate(known, &key) <= 0.0)) {
+        const double seconds =
+            measure_piece(device, problem, PROBE_EXTENT, bytes, link_bytes, known, &rate);
+        const bool grows = largest.m > PROBE_EXTENT || largest.n > PROBE_EXTENT;
+        if (grows && seconds > 0.0 && seconds < SOON_S)
+            measure_piece(device, problem, LARGE_EXTENT, bytes, 0, known, &rate);
+        if (rate > 0.0)
+            note_product(known, &key, rate);
+    }
     if (wants)
         rates->operations_per_s = known_product_rate(known, &key);
 }
