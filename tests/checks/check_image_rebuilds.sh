@@ -90,7 +90,7 @@ fi
 # ---- the table of what was compiled for all architectures; what passes, the stand-in does not say ----
 
 printf '#!/bin/sh\n[ ! -e "%s" ]\n' "$work/refuse" >"$work/tree/tests/checks/check_cuda_images.sh"
-rm "$work/tree/tests/checks/cuda_architectures.table"
+rm -f "$work/tree/tests/checks/cuda_architectures.table"
 
 # expect_table WHAT STATUS ARGUMENT...: it gives that status, and compiles the texts of the file `wanted`.
 expect_table() {
@@ -128,4 +128,20 @@ expect_table 'that' 0
 echo 'softmax_*  *  BAR:1  0  0' >>"$work/tree/tests/checks/cuda_images.table"
 expect_table 'a new demand on a text' 1
 grep -q 'lacks softmax.cl softmax_group.cl and' "$work/output"
+# ---- architectures, which the user chooses ----
+
+# expect_architectures CHOSEN WANTED TEXT: what nvcc is to compile of a text, PTX as compute_*.
+expect_architectures() {
+    cmake "-DTANDEM_CUDA_ARCHITECTURES=$1" "$work/build" >"$work/output" 2>&1 || { cat "$work/output"; exit 1; }
+    got=$(tr ';' '\n' <"$work/build/kernels/cuda/$3.fatbin.options" | sed -n 's/.*,code=//p' | tr '\n' ' ')
+    if [ "$got" != "$2 " ]; then
+        echo "image rebuilds: for architectures $1 $3 is compiled for $got, not for $2"
+        exit 1
+    fi
+    cases=$((cases + 1))
+}
+expect_architectures '86' 'sm_86 compute_75' copy.cl
+expect_architectures '75;90a' 'sm_75 sm_90a compute_75' copy.cl
+expect_architectures '80;90a' 'sm_90a' gemm_wgmma.cu
+expect_architectures all 'sm_75 sm_80 sm_86 sm_89 sm_90 sm_90a sm_100 sm_120 compute_75' copy.cl
 echo "image rebuilds: $cases cases, as expected"
