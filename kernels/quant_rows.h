@@ -239,18 +239,19 @@ TDM_INLINE void tdm_alike(tdm_walk w, tdm_place at, tdm_parameters p, long start
 }
 
 #ifdef MANY_AT_ONCE
-/* Parameters of up to STRIP columns or rows, widened; whole vectors are written. */
+/* Parameters of up to STRIP columns or rows, widened. Vectors, because PoCL aligns a stack of anything else to 8 bytes: each
+ * load would then be of two cache lines. */
 typedef struct {
-    float scale[STRIP];
+    F scale[STRIP / N];
 #if PRODUCTS
-    float reciprocal[STRIP];
+    F reciprocal[STRIP / N];
 #endif
 #ifdef BOUNDS
-    float low[STRIP], high[STRIP];
+    F low[STRIP / N], high[STRIP / N];
 #endif
-    int zero[STRIP];
+    I zero[STRIP / N];
 #ifdef TDM_TWO_SIDES
-    int from_zero[STRIP];
+    I from_zero[STRIP / N];
 #endif
 } tdm_widened;
 
@@ -262,18 +263,18 @@ TDM_INLINE int tdm_widen(tdm_walk w, tdm_entries at, tdm_entries step, long coun
         const int left = (int)(count - i < N ? count - i : N);
         tdm_parameters p;
         tdm_parameters_at(&p, w, tdm_entries_on(at, step, i), step, left);
-        TDM_STOREV(N, f32, p.scale, to->scale, i);
-        TDM_INT_STOREV(N, s32, p.zero, to->zero, i);
+        to->scale[i / N] = p.scale;
+        to->zero[i / N] = p.zero;
 #if PRODUCTS
         plain = plain && tdm_scales_are_plain(p.scale);
-        TDM_STOREV(N, f32, tdm_divide(K(1.0f), p.scale), to->reciprocal, i);
+        to->reciprocal[i / N] = tdm_divide(K(1.0f), p.scale);
 #endif
 #ifdef BOUNDS
-        TDM_STOREV(N, f32, p.low, to->low, i);
-        TDM_STOREV(N, f32, p.high, to->high, i);
+        to->low[i / N] = p.low;
+        to->high[i / N] = p.high;
 #endif
 #ifdef TDM_TWO_SIDES
-        TDM_INT_STOREV(N, s32, p.from_zero, to->from_zero, i);
+        to->from_zero[i / N] = p.from_zero;
 #endif
     }
     return plain;
@@ -282,41 +283,43 @@ TDM_INLINE int tdm_widen(tdm_walk w, tdm_entries at, tdm_entries step, long coun
 /* Of lanes i … i + N - 1. */
 TDM_INLINE void tdm_parameters_widened(tdm_parameters *to, const tdm_widened *from, long i) {
     tdm_parameters p;
-    p.scale = TDM_LOADV(N, f32, from->scale, i);
-    p.zero = p.from_zero = TDM_INT_LOADV(N, s32, from->zero, i);
+    p.scale = from->scale[i / N];
+    p.zero = p.from_zero = from->zero[i / N];
     p.reciprocal = p.scale;
     p.products = PRODUCTS;
 #if PRODUCTS
-    p.reciprocal = TDM_LOADV(N, f32, from->reciprocal, i);
+    p.reciprocal = from->reciprocal[i / N];
 #endif
     p.low = p.high = p.scale;
 #ifdef BOUNDS
-    p.low = TDM_LOADV(N, f32, from->low, i);
-    p.high = TDM_LOADV(N, f32, from->high, i);
+    p.low = from->low[i / N];
+    p.high = from->high[i / N];
 #endif
 #ifdef TDM_TWO_SIDES
-    p.from_zero = TDM_INT_LOADV(N, s32, from->from_zero, i);
+    p.from_zero = from->from_zero[i / N];
 #endif
     *to = p;
 }
 
+#define LANE(type, vectors, i) (((const type *)(vectors))[i])
+
 /* Of lane i alone, in all lanes. */
 TDM_INLINE void tdm_parameters_one(tdm_parameters *to, const tdm_widened *from, int i) {
     tdm_parameters p;
-    p.scale = K(from->scale[i]);
-    p.zero = p.from_zero = TDM_INT_SPLAT(N, from->zero[i]);
+    p.scale = K(LANE(float, from->scale, i));
+    p.zero = p.from_zero = TDM_INT_SPLAT(N, LANE(int, from->zero, i));
     p.reciprocal = p.scale;
     p.products = PRODUCTS;
 #if PRODUCTS
-    p.reciprocal = K(from->reciprocal[i]);
+    p.reciprocal = K(LANE(float, from->reciprocal, i));
 #endif
     p.low = p.high = p.scale;
 #ifdef BOUNDS
-    p.low = K(from->low[i]);
-    p.high = K(from->high[i]);
+    p.low = K(LANE(float, from->low, i));
+    p.high = K(LANE(float, from->high, i));
 #endif
 #ifdef TDM_TWO_SIDES
-    p.from_zero = TDM_INT_SPLAT(N, from->from_zero[i]);
+    p.from_zero = TDM_INT_SPLAT(N, LANE(int, from->from_zero, i));
 #endif
     *to = p;
 }

@@ -46,12 +46,12 @@ TDM_KERNEL(TDM_ENTRY)
 
 /* Widen the ranges of columns 0 … count-1 by `rows` rows, one as good as unrolled. */
 TDM_INLINE void tdm_add_rows(TDM_GLOBAL const TDM_TYPE(DT) *x, long from, long x_row, int rows,
-                             long count, float *lows, float *highs) {
+                             long count, F *lows, F *highs) {
     for (long i = 0; i < count; i += N) {
         const int left = (int)(count - i < N ? count - i : N);
         tdm_range range;
-        range.low = TDM_LOADV(N, f32, lows, i);
-        range.high = TDM_LOADV(N, f32, highs, i);
+        range.low = lows[i / N];
+        range.high = highs[i / N];
         if (left == N)
             TDM_UNROLL for (int row = 0; row < rows; row++) {
                 const long at = from + row * x_row + i;
@@ -62,8 +62,8 @@ TDM_INLINE void tdm_add_rows(TDM_GLOBAL const TDM_TYPE(DT) *x, long from, long x
             for (int row = 0; row < rows; row++)
                 range = tdm_range_add(range,
                                       TDM_LOAD_PART(DT, x, from + row * x_row + i, left, 0.0f));
-        TDM_STOREV(N, f32, range.low, lows, i);
-        TDM_STOREV(N, f32, range.high, highs, i);
+        lows[i / N] = range.low;
+        highs[i / N] = range.high;
     }
 }
 
@@ -71,22 +71,20 @@ TDM_KERNEL(TDM_ENTRY)
 (TDM_GLOBAL const TDM_TYPE(DT) *x, long x_offset, TDM_GLOBAL float *ranges, long ranges_offset,
  long rows, long columns, long x_row) {
     TDM_ROW_SHARE(rows, first, last);
-    float lows[STRIP], highs[STRIP];
+    F lows[STRIP / N], highs[STRIP / N]; /* vectors lie at multiples of their size */
     for (long strip = 0; strip < columns; strip += STRIP) {
         const long count = strip + STRIP < columns ? STRIP : columns - strip;
         const long to = ranges_offset + 2 * tdm_global_y() * columns + strip;
-        for (long i = 0; i < count; i += N) {
-            TDM_STOREV(N, f32, K(0.0f), lows, i);
-            TDM_STOREV(N, f32, K(0.0f), highs, i);
-        }
+        for (long i = 0; i < count; i += N)
+            lows[i / N] = highs[i / N] = K(0.0f);
         long row = first;
         for (; row + TOGETHER <= last; row += TOGETHER)
             tdm_add_rows(x, x_offset + row * x_row + strip, x_row, TOGETHER, count, lows, highs);
         for (; row < last; row++)
             tdm_add_rows(x, x_offset + row * x_row + strip, x_row, 1, count, lows, highs);
         for (long i = 0; i < count; i++) {
-            ranges[to + i] = lows[i];
-            ranges[to + columns + i] = highs[i];
+            ranges[to + i] = ((const float *)lows)[i];
+            ranges[to + columns + i] = ((const float *)highs)[i];
         }
     }
 }
