@@ -118,6 +118,8 @@ static void integers(void **state) {
     in_orders(trial, 8);
     trial.bias = TDM_S32;
     trial.a = TDM_U8;
+    trial.c = TDM_S32;
+    trial.beta = 1;
     in_orders(trial, 2);
     trial = of_types(TDM_U8, TDM_S8, TDM_S8, 200);
     trial.bias = TDM_S32;
