@@ -16,6 +16,8 @@
 //             host memory; a release without the lock; uses kept for the next life; streams that are gone kept
 //   branches  blocks of another branch's list not freed before a refusal, or before a read; a slab moved with its live bytes not
 //             counted, or its free ranges left in the other's index; a range of another branch taken without its lock
+//             (test_pool_branches:) a slot not emptied, filled twice or not counted; the list behind the slots forgotten; what
+//             changed in a branch not added to the sums, or added twice, or its peak not
 //   cost      headers never used again; a search that does not give up; growth with the depth of queues
 #include <setjmp.h>
 #include <stdarg.h>
