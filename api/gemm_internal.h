@@ -1,7 +1,7 @@
 /*
  * GEMM inside the library: the checked problem, the variant rows' parameters, the plan.
  *
- * gemm_problem.c turns layouts into a problem, gemm_quant.c what they say of quantization, gemm_select.c finds the rows for it, gemm_plan.c owns the plan,
+ * gemm_problem.c turns layouts into a problem, gemm_quant.c what they say of quantization, gemm_quant_tensor.c which rows for tensor cores take that, gemm_select.c finds the rows for it, gemm_plan.c owns the plan,
  * gemm_stages.c is for quantized weights that no kernel takes as they are, gemm_panel.c divides a launch of the panel family, gemm_int_panel.c of the integer one, both by gemm_division.c, gemm_skinny.c one of the skinny family, gemm_split.c splits a long K, gemm_run.c enqueues it, gemm_packed.c makes packed weights, gemm_call.c is tdm_gemm with its plan cache.
  */
 #ifndef TANDEM_API_GEMM_INTERNAL_H
@@ -179,6 +179,12 @@ const char *tdm_gemm_weights_refuse(const tdm_gemm_problem *problem, const tdm_d
 /* The same for a K that rows whose items work in groups cannot count; those are all of devices without cores. */
 const char *tdm_gemm_weights_refuse_steps(const tdm_gemm_problem *problem,
                                           char reason[TDM_REASON_TEXT]);
+/* Of rows for tensor cores: why another one, or another family, is to be taken, by the model of docs/decisions/weights-on-tensor-cores.md; or
+ * NULL. */
+const char *tdm_gemm_weights_prefer(const tdm_gemm_problem *problem, const tdm_variant *row,
+                                    const tdm_device *device, char reason[TDM_REASON_TEXT]);
+/* Is there a row for tensor cores that takes the problem? */
+bool tdm_gemm_suits_tensor_cores(const tdm_gemm_plan *plan);
 /* Rows of A are quantized and B is s8 with one scale for each column: the integer kernels take it, for a K that is short enough whatever the
  * zero points are. */
 bool tdm_gemm_becomes_integer(const tdm_gemm_problem *problem);
@@ -268,6 +274,8 @@ tdm_status tdm_gemm_find_division(const tdm_gemm_plan *plan, const tdm_gemm_divi
 
 /* Split K where that pays, or as the plan's values say: the problem becomes that of the parts. Its kernel is known. */
 tdm_status tdm_gemm_split_k(tdm_gemm_plan *plan);
+/* The same for rows that take quantized weights to tensor cores: one launch has all parts. */
+tdm_status tdm_gemm_split_weights(tdm_gemm_plan *plan);
 /* Why a K of that length cannot be, or NULL: devices whose loops are short have it split. */
 const char *tdm_gemm_refuse_long_k(const tdm_gemm_problem *problem, const tdm_device *device,
                                    char reason[TDM_REASON_TEXT]);

@@ -139,6 +139,13 @@ static tdm_status check_tiles(const tdm_gemm_plan *plan) {
     return TDM_OK;
 }
 
+static void plan_workspace(tdm_gemm_plan *plan) {
+    if (plan->pack_b.kernel && !plan->desc.packed_b && tdm_gemm_z_count(&plan->problem) != 0)
+        plan->workspace_bytes = align_up(plan->pack_b.bytes);
+    plan->split.workspace_offset = plan->workspace_bytes;
+    plan->workspace_bytes += align_up(plan->split.bytes);
+}
+
 /* Weights are multiplied in place by rows of their own, or brought into a form that another plan takes. */
 static tdm_status plan_weights(tdm_gemm_plan *plan, const char *forced) {
     char reason[TDM_REASON_TEXT];
@@ -154,7 +161,8 @@ static tdm_status plan_weights(tdm_gemm_plan *plan, const char *forced) {
         refusal = "a row for other operands is forced";
     else if (!wanted && !tdm_forced_variant(TDM_OP_GEMM_WEIGHTS) &&
              (tdm_forced_variant(TDM_OP_GEMM) ||
-              tdm_gemm_weights_refuse(p, plan->device, TDM_GEMM_PANEL, reason)))
+              (tdm_gemm_weights_refuse(p, plan->device, TDM_GEMM_PANEL, reason) &&
+               !tdm_gemm_suits_tensor_cores(plan))))
         refusal = tdm_gemm_weights_refuse(p, plan->device, TDM_GEMM_SKINNY, reason);
     if (refusal) {
         tdm_log(TDM_LOG_DEBUG, "dispatch", "gemm: operands get another form first: %s", refusal);
@@ -169,6 +177,10 @@ static tdm_status plan_weights(tdm_gemm_plan *plan, const char *forced) {
     TDM_TRY(check_tiles(plan));
     if (plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY)
         tdm_gemm_skinny_divide(plan, &plan->division);
+    if (plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_TENSOR) {
+        TDM_TRY(tdm_gemm_split_weights(plan));
+        plan_workspace(plan);
+    }
     if (plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] != TDM_GEMM_PANEL)
         return TDM_OK;
     TDM_TRY(tdm_gemm_panel_divide(plan, &plan->division));
@@ -184,13 +196,6 @@ static bool exceeds_cache(const tdm_device *device, const tdm_layout *d) {
 
 static tdm_status build_plan(tdm_device *device, const tdm_gemm_desc *desc, bool counts_device,
                              bool anywhere, tdm_gemm_plan **plan);
-
-static void plan_workspace(tdm_gemm_plan *plan) {
-    if (plan->pack_b.kernel && !plan->desc.packed_b && tdm_gemm_z_count(&plan->problem) != 0)
-        plan->workspace_bytes = align_up(plan->pack_b.bytes);
-    plan->split.workspace_offset = plan->workspace_bytes;
-    plan->workspace_bytes += align_up(plan->split.bytes);
-}
 
 /* Where operands begin is known at a run: the plan beside one with tensor maps takes them from anywhere. */
 static tdm_status plan_unaligned(tdm_gemm_plan *plan, const char *forced) {

@@ -329,6 +329,8 @@ tdm_status tdm_gemm_take_quantization(const tdm_gemm_desc *desc, tdm_gemm_proble
 /* The same where the integer kernels take codes of both. */
 #define SMALL_INTEGER 8
 #define GROUP_STEP 16
+/* Steps of K of which a tile for tensor cores has one scale. */
+#define TENSOR_STEP 32
 /* Steps of K that kernels for groups of items take: they hold K times the bytes of GROUP_STEP steps in 32 bits. */
 #define MOST_STEPS (INT32_MAX / GROUP_STEP)
 
@@ -350,6 +352,20 @@ static int64_t splitting_stride(const tdm_gemm_problem *p) {
     return 0;
 }
 
+/* Of kernels that read B in lines along K. */
+static const char *refuse_place(const tdm_gemm_problem *problem, char reason[TDM_REASON_TEXT]) {
+    if (!problem->packed_b && problem->b.row != 1 && problem->k > 1)
+        return "B is not contiguous along K";
+    // A stride of 1 along N or a batch, as where K is 1.
+    const int64_t splitting = problem->packed_b ? 0 : splitting_stride(problem);
+    if (splitting == 0)
+        return NULL;
+    snprintf(reason, TDM_REASON_TEXT,
+             "lines of B are %lld elements apart, which splits a storage unit",
+             (long long)splitting);
+    return reason;
+}
+
 static const char *refuse_lines(const tdm_gemm_problem *problem, char reason[TDM_REASON_TEXT]) {
     const int small = !problem->forced && tdm_gemm_becomes_integer(problem) ? SMALL_INTEGER : SMALL;
     if (problem->m > small) {
@@ -357,16 +373,9 @@ static const char *refuse_lines(const tdm_gemm_problem *problem, char reason[TDM
                  (long long)problem->m, small);
         return reason;
     }
-    if (!problem->packed_b && problem->b.row != 1 && problem->k > 1)
-        return "B is not contiguous along K";
-    // A stride of 1 along N or a batch, as where K is 1.
-    const int64_t splitting = problem->packed_b ? 0 : splitting_stride(problem);
-    if (splitting != 0) {
-        snprintf(reason, TDM_REASON_TEXT,
-                 "lines of B are %lld elements apart, which splits a storage unit",
-                 (long long)splitting);
-        return reason;
-    }
+    const char *const refusal = refuse_place(problem, reason);
+    if (refusal)
+        return refusal;
     const int64_t step = (int64_t)GROUP_STEP * tdm_dtype_info(problem->b.dtype)->elements_per_unit;
     if (problem->group < problem->k && problem->group % step != 0) {
         snprintf(reason, TDM_REASON_TEXT, "groups of %lld are no multiple of %lld",
@@ -385,11 +394,26 @@ const char *tdm_gemm_weights_refuse_steps(const tdm_gemm_problem *problem,
     return reason;
 }
 
+/* Of tiles for tensor cores, whose blocks of K have a scale each. */
+static const char *refuse_tensor(const tdm_gemm_problem *problem, char reason[TDM_REASON_TEXT]) {
+    if (problem->quantize_a)
+        return rows_are_quantized;
+    if (problem->group < problem->k && problem->group % TENSOR_STEP != 0) {
+        snprintf(reason, TDM_REASON_TEXT, "groups of %lld are no multiple of %d",
+                 (long long)problem->group, TENSOR_STEP);
+        return reason;
+    }
+    const char *const refusal = tdm_gemm_weights_refuse_steps(problem, reason);
+    return refusal ? refusal : refuse_place(problem, reason);
+}
+
 const char *tdm_gemm_weights_refuse(const tdm_gemm_problem *problem, const tdm_device *device,
                                     int32_t family, char reason[TDM_REASON_TEXT]) {
     const bool cores = (device->info.capabilities & TDM_CAP_CPU_CORES) != 0;
     if (problem->k == 0)
         return "K is 0";
+    if (family == TDM_GEMM_TENSOR)
+        return refuse_tensor(problem, reason);
     if (family == TDM_GEMM_PANEL)
         return !cores ? "is for CPU cores" : problem->quantize_a ? rows_are_quantized : NULL;
     if (!cores && problem->quantize_a)

@@ -405,6 +405,9 @@ static void divide_groups(const run *r, tdm_launch *launch) {
     } else if (row[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY ||
                row[TDM_GEMM_P_FAMILY] == TDM_GEMM_TENSOR) {
         launch->group[0] = (uint32_t)row[TDM_GEMM_P_ITEMS];
+        // All parts of a K that is split: of weights, no batch entries.
+        if (r->plan->problem.op == TDM_OP_GEMM_WEIGHTS && r->plan->split.parts)
+            launch->groups[1] = (uint32_t)r->plan->split.parts;
     } else if (row[TDM_GEMM_P_FAMILY] == TDM_GEMM_TILED) {
         launch->group[0] = (uint32_t)row[TDM_GEMM_P_GROUP_X];
         launch->group[1] = (uint32_t)(row[TDM_GEMM_P_ITEMS] / row[TDM_GEMM_P_GROUP_X]);
@@ -489,6 +492,7 @@ static tdm_status launch_piece(run *r, int64_t z, int64_t count) {
 static tdm_status launch_rest(run *r) {
     const tdm_gemm_problem *const p = &r->plan->problem;
     const tdm_gemm_split *const split = &r->plan->split;
+        weights.depth = r->plan->split.parts ? r->plan->split.depth : p->k;
     tdm_gemm_packing packing = r->plan->pack_b;
     r->shape.k = split->rest;
     if (packing.kernel) {

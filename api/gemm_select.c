@@ -36,7 +36,8 @@ bool tdm_gemm_takes(const tdm_variant *row, tdm_tune_parameter parameter) {
                (row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY &&
                 tdm_gemm_skinny_on_cores(row));
     case TDM_TUNE_SPLIT_K:
-        return row->op == TDM_OP_GEMM;
+        return row->op == TDM_OP_GEMM || (row->op == TDM_OP_GEMM_WEIGHTS &&
+                                          row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_TENSOR);
     case TDM_TUNE_PARAMETERS:
         break;
     }
@@ -209,12 +210,16 @@ static const char *supports(const void *context, const tdm_variant *variant,
         refusal = tdm_gemm_refuse_long_k(p, device, reason);
     if (!refusal)
         refusal = check_built(s, variant, reason);
-    if (refusal || variant->op == TDM_OP_GEMM_WEIGHTS)
-        return refusal ? refusal
-               : is_reference(variant)
-                   ? NULL
-                   : tdm_gemm_weights_refuse(p, device, variant->parameters[TDM_GEMM_P_FAMILY],
-                                             reason);
+    if (refusal || (variant->op == TDM_OP_GEMM_WEIGHTS && is_reference(variant)))
+        return refusal;
+    if (variant->op == TDM_OP_GEMM_WEIGHTS) {
+        refusal =
+            tdm_gemm_weights_refuse(p, device, variant->parameters[TDM_GEMM_P_FAMILY], reason);
+        if (!refusal && !p->forced && !s->measured &&
+            variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_TENSOR)
+            refusal = tdm_gemm_weights_prefer(p, variant, device, reason);
+        return refusal;
+    }
     if (variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY)
         refusal = tdm_gemm_skinny_refuse_loops(p, variant, device, reason);
     if (variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_WGMMA)
@@ -340,13 +345,13 @@ static bool is_for_tensor_cores(const tdm_variant *row) {
            row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_WGMMA;
 }
 
-/* Nor do they know of tensor cores. */
-static bool suits_tensor_cores(const tdm_gemm_plan *plan, const selection *s) {
+bool tdm_gemm_suits_tensor_cores(const tdm_gemm_plan *plan) {
     char reason[TDM_REASON_TEXT];
+    const selection s = {.problem = &plan->problem};
     for (const tdm_variant *row = tdm_variants; row < tdm_variants + tdm_variant_count; row++)
         if (row->op == plan->problem.op && is_for_tensor_cores(row) &&
             !(row->requires & ~plan->device->info.capabilities) &&
-            !supports(s, row, plan->device, reason))
+            !supports(&s, row, plan->device, reason))
             return true;
     return false;
 }
@@ -358,7 +363,8 @@ static tdm_status try_tuned(tdm_gemm_plan *plan, selection *s, bool *usable) {
     const tdm_tuning_row *const row = tdm_gemm_tuned(plan, &choice);
     if (!row || choice.variant->op != plan->problem.op)
         return TDM_OK;
-    if (row->line == 0 && row->ns == 0 && (suits_skinny(plan) || suits_tensor_cores(plan, s)))
+    // Nor do they know of tensor cores.
+    if (row->line == 0 && row->ns == 0 && (suits_skinny(plan) || tdm_gemm_suits_tensor_cores(plan)))
         return TDM_OK;
     s->measured = row->ns != 0;
     memcpy(plan->values, choice.values, sizeof plan->values);

@@ -19,12 +19,16 @@
  */
 #define TILES_PER_CORE 4
 #define TILES_PER_UNIT 8
+/* Of the compute units those that must have a tile of quantized weights: reading those, a launch that joins parts takes as long as many. */
+#define LEAST_BUSY 0.5
 /* Tiles for each core and K in multiples of the longer of M and N, between which cores had better share K. */
 #define FEW_TILES 8.0
 #define THIN 64.0
 /* Parts are a multiple of this, so that vectors and cache lines stay whole. */
 #define DEPTH_STEP 16
 #define MOST_PARTS 256
+/* The same for rows that take quantized weights to tensor cores: a tile of theirs has as many steps, or half. */
+#define WEIGHTS_DEPTH_STEP 256
 /* One item of the joining kernel has so many elements. */
 #define PIECE 4
 #define GROUP 64
@@ -86,7 +90,7 @@ static int64_t parts_that_pay(const tdm_gemm_plan *plan) {
                      tiles_of(plan) * (double)tdm_gemm_z_count(p) * (double)tdm_gemm_outer_count(p);
     if (p->k < 2 * LEAST_DEPTH || (double)p->k * ((double)p->m + (double)p->n) < LEAST_ELEMENTS)
         return 1;
-    if (tiles >= units)
+    if (tiles >= units * (p->op == TDM_OP_GEMM_WEIGHTS ? LEAST_BUSY : 1.0))
         return copies_dominate(plan, tiles) ? (int64_t)units : 1;
     int64_t parts = p->k / LEAST_DEPTH;
     if (parts > MOST_PARTS)
@@ -116,21 +120,26 @@ static void place_parts(tdm_gemm_problem *p, const tdm_gemm_split *split, int64_
     }
 }
 
-/* The problem of which one launch computes all whole parts. */
-static void take_parts(tdm_gemm_problem *p, const tdm_gemm_split *split, int64_t entry) {
+/* What the joining kernel does. */
+static void leave_epilogue(tdm_gemm_problem *p) {
     const tdm_gemm_matrix none = {.dtype = TDM_DTYPE_NONE};
-    const int z = p->batch_rank++;
-    p->batch_shape[z] = split->parts;
-    p->batch_axis[z] = TDM_GEMM_BATCH_RANK;
-    p->a.batch[z] = split->depth * p->a.col;
-    p->b.batch[z] = split->depth * p->b.row;
-    p->k = split->depth;
     p->c = p->residual = none;
     p->bias = TDM_DTYPE_NONE;
     p->bias_row = p->bias_col = 0;
     p->alpha = 1.0f;
     p->beta = 0.0f;
     p->activation = TDM_ACT_NONE;
+}
+
+/* The problem of which one launch computes all whole parts. */
+static void take_parts(tdm_gemm_problem *p, const tdm_gemm_split *split, int64_t entry) {
+    const int z = p->batch_rank++;
+    p->batch_shape[z] = split->parts;
+    p->batch_axis[z] = TDM_GEMM_BATCH_RANK;
+    p->a.batch[z] = split->depth * p->a.col;
+    p->b.batch[z] = split->depth * p->b.row;
+    p->k = split->depth;
+    leave_epilogue(p);
     place_parts(p, split, entry);
 }
 
@@ -220,6 +229,39 @@ tdm_status tdm_gemm_split_k(tdm_gemm_plan *plan) {
     log_split(plan, &split, given != 0);
     plan->split = split;
     take_parts(p, &split, entry);
+    return TDM_OK;
+}
+
+/* The sums of all parts of an entry stand together; kernels find their part's by themselves. */
+static void place_sums(tdm_gemm_problem *p, const tdm_gemm_split *split, int64_t entry) {
+    int64_t stride = entry * split->slots;
+    p->d = (tdm_gemm_matrix){.dtype = TDM_F32, .row = p->n, .col = 1};
+    for (int i = p->batch_rank - 1; i >= 0; i--) {
+        p->d.batch[i] = stride;
+        stride *= p->batch_shape[i];
+    }
+}
+
+tdm_status tdm_gemm_split_weights(tdm_gemm_plan *plan) {
+    tdm_gemm_problem *const p = &plan->problem;
+    tdm_gemm_split split = {.whole = *p};
+    int64_t entry, floats;
+    if (tdm_gemm_z_count(p) == 0)
+        return TDM_OK;
+    split.asked = choose_parts(plan);
+    if (split.asked < 2)
+        return TDM_OK;
+    split.depth =
+        tdm_ceil_div(tdm_ceil_div(p->k, split.asked), WEIGHTS_DEPTH_STEP) * WEIGHTS_DEPTH_STEP;
+    split.parts = split.slots = tdm_ceil_div(p->k, split.depth);
+    if (split.parts < 2 || !count_floats(p, &split, &entry, &floats))
+        return TDM_OK;
+    TDM_TRY(tdm_gemm_select_reduce(plan->device, &split.reduce));
+    split.bytes = (uint64_t)floats * sizeof(float);
+    log_split(plan, &split, plan->values[TDM_TUNE_SPLIT_K] != 0);
+    plan->split = split;
+    leave_epilogue(p);
+    place_sums(p, &split, entry);
     return TDM_OK;
 }
 

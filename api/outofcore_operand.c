@@ -76,10 +76,10 @@ static tdm_status take_constants(const tdm_outofcore_desc *desc, tdm_ooc_problem
     return take_constant(&c[TDM_OOC_D_ZERO], "the zero point of D", &g->d_quant.zero_point, d);
 }
 
-/* The kernel of a product; for floats with its parts of K, where another number of parts would be another sum. */
+/* The kernel of a product; for sums of floats with its parts of K, where another number of parts would be another sum. */
 static void name_kernel(const tdm_gemm_plan *product, char *text, size_t bytes) {
     const char *const name = product->kernel->variant->name;
-    if (product->problem.op == TDM_OP_GEMM)
+    if (tdm_gemm_takes(product->kernel->variant, TDM_TUNE_SPLIT_K))
         snprintf(text, bytes, "%s:split_k=%lld", name,
                  (long long)(product->split.asked > 1 ? product->split.asked : 1));
     else

@@ -15,6 +15,9 @@
  * tdm_matrices_f16(d, a, b)     d += A·B in f32, elements f16; _bf16 likewise, from compute capability 8.0 on
  * tdm_matrices_s8(d, a, b)      d += A·B modulo 2^32, A and B of s8; _u8 with A of u8
  *
+ * tdm_bytes_of(a, b, which)     four bytes of a's (0 to 3) and b's (4 to 7), byte n the one that digit n of `which` names
+ * tdm_pair_add_f16(a, b)        two sums of f16 in one register, each rounded once; _bf16 likewise, from 8.0 on
+ *
  * Before 8.0 an instruction takes half of K, and of 8-bit elements half of the rows; the _half words are those, the others are then
  * made of them. How a sum of f32 is ordered and rounded inside one instruction is the hardware's affair (docs/numerics.md). */
 #ifndef TDM_DIALECT_TENSOR_H
@@ -49,7 +52,22 @@ TDM_DEVICE void tdm_matrices_f16_half(float (&d)[4], uint a0, uint a1, uint b) {
 TDM_TENSOR_INT_HALF_(tdm_matrices_s8_half, "s8")
 TDM_TENSOR_INT_HALF_(tdm_matrices_u8_half, "u8")
 
+TDM_DEVICE uint tdm_bytes_of(uint a, uint b, uint which) {
+    return __byte_perm(a, b, which);
+}
+TDM_DEVICE uint tdm_pair_add_f16(uint a, uint b) {
+    uint sum;
+    asm("add.rn.f16x2 %0, %1, %2;" : "=r"(sum) : "r"(a), "r"(b));
+    return sum;
+}
+
 #if __CUDA_ARCH__ >= 800
+/* A sum of bf16 as such is of 9.0. */
+TDM_DEVICE uint tdm_pair_add_bf16(uint a, uint b) {
+    uint sum;
+    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(sum) : "r"(a), "r"(0x3f803f80u), "r"(b));
+    return sum;
+}
 #define TDM_TENSOR_(name, shape, types, T, letter)                                                 \
     TDM_DEVICE void name(T(&d)[4], const uint(&a)[4], uint b0, uint b1) {                          \
         asm("mma.sync.aligned." shape ".row.col." types " {%0, %1, %2, %3}, {%4, %5, %6, %7}, "    \
@@ -67,6 +85,27 @@ TDM_TENSOR_(tdm_matrices_u8, "m16n8k32", "s32.u8.s8.s32", int, "+r")
 
 #else /* the simulator: tests/cuda_simulator/tensor_words.cpp */
 
+TDM_DEVICE uint tdm_bytes_of(uint a, uint b, uint which) {
+    const ulong both = (ulong)b << 32 | a;
+    uint bytes = 0;
+    for (int n = 0; n < 4; n++)
+        bytes |= (uint)(both >> (which >> 4 * n & 7u) * 8 & 0xffu) << 8 * n;
+    return bytes;
+}
+/* Sums of f32 have more than twice the bits: the second rounding is as if it were the first. */
+TDM_DEVICE uint tdm_pair_add_f16(uint a, uint b) {
+    const ushort low =
+        tdm_cxx_f16_narrow(tdm_cxx_f16_widen((ushort)a) + tdm_cxx_f16_widen((ushort)b));
+    const ushort high = tdm_cxx_f16_narrow(tdm_cxx_f16_widen((ushort)(a >> 16)) +
+                                           tdm_cxx_f16_widen((ushort)(b >> 16)));
+    return (uint)low | (uint)high << 16;
+}
+TDM_DEVICE uint tdm_pair_add_bf16(uint a, uint b) {
+    const ushort low = tdm_cxx_bf16_narrow(tdm_bits_float(a << 16) + tdm_bits_float(b << 16));
+    const ushort high =
+        tdm_cxx_bf16_narrow(tdm_bits_float(a & 0xffff0000u) + tdm_bits_float(b & 0xffff0000u));
+    return (uint)low | (uint)high << 16;
+}
 #define tdm_matrices_load(r, row) tandem_sim_matrices_load(r, row, false)
 #define tdm_matrices_load_turned(r, row) tandem_sim_matrices_load(r, row, true)
 #define tdm_matrices_f16(d, a, b0, b1) tandem_sim_matrices_f16(d, a, b0, b1)

@@ -16,6 +16,8 @@ typedef struct {
     tdm_arg_i64 scale_row, scale_col, scale_batch;
     tdm_arg_i64 zero_row, zero_col, zero_batch;
     tdm_arg_i64 group;
+    tdm_arg_i64
+        depth; /* of rows for tensor cores: steps of K in a part, for as many groups along y */
     int scale_type, zero_type; /* f32, f16 or bf16; s32, s8, u8 or TDM_CODE_ABSENT */
     int quantize_a, reserved;
 } tdm_gemm_weights_arg;

@@ -354,11 +354,12 @@ static void fit_levels(const tdm_variant *row, int first, int level[FACTORS]) {
         level[F_QUANTIZE_A] = 0;
         level[F_A_TYPE] = row->parameters[TDM_GEMM_P_A_TYPE] - TDM_F32;
     }
-    if (row && row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY) {
+    if (row && row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY)
         level[F_M] = first ? 4 : level[F_M] % 6; /* more rows than any takes at once */
-        if (!level[F_PACKED])
-            level[F_TRANSPOSE] |= 2;
-    }
+    const bool reads_lines = row && (row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY ||
+                                     row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_TENSOR);
+    if (reads_lines && !level[F_PACKED])
+        level[F_TRANSPOSE] |= 2;
 }
 
 static void run_row(const test_device *device, const tdm_variant *row) {
