@@ -475,6 +475,7 @@ static tdm_status launch_piece(run *r, int64_t z, int64_t count) {
         add(&list, tdm_arg_blob(&quant, sizeof quant));
     } else if (p->op == TDM_OP_GEMM_WEIGHTS) {
         weights = weights_of(p);
+        weights.depth = r->plan->split.parts ? r->plan->split.depth : p->k;
         add(&list, tdm_arg_blob(&weights, sizeof weights));
     }
     const uint32_t local_bytes = argument_local_bytes(r->plan);
@@ -492,7 +493,6 @@ static tdm_status launch_piece(run *r, int64_t z, int64_t count) {
 static tdm_status launch_rest(run *r) {
     const tdm_gemm_problem *const p = &r->plan->problem;
     const tdm_gemm_split *const split = &r->plan->split;
-        weights.depth = r->plan->split.parts ? r->plan->split.depth : p->k;
     tdm_gemm_packing packing = r->plan->pack_b;
     r->shape.k = split->rest;
     if (packing.kernel) {
