@@ -146,6 +146,17 @@ template <class W> TDM_DEVICE W tdm_cxx_load_word(const void *p) {
 template <class W> TDM_DEVICE void tdm_cxx_store_word(void *p, W word) {
     *(W *)p = word;
 }
+/* Of shared memory, aligned to 8. Two floats as a word would have the compiler keep them as bits wherever they come from, and
+ * ptxas wait for every wgmma whose sums they are. */
+TDM_DEVICE void tdm_cxx_store_pair(void *p, float x0, float x1) {
+    asm volatile("st.shared.v2.f32 [%0], {%1, %2};"
+                 :
+                 : "r"((uint)__cvta_generic_to_shared(p)), "f"(x0), "f"(x1)
+                 : "memory");
+}
+TDM_DEVICE void tdm_cxx_store_pair(void *p, int x0, int x1) {
+    tdm_cxx_store_word(p, (ulong)(uint)x0 | (ulong)(uint)x1 << 32);
+}
 
 /* ---- copies that run on; a plain copy before sm_80 ---- */
 

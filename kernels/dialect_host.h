@@ -193,6 +193,11 @@ template <class W> TDM_DEVICE void tdm_cxx_store_word(void *p, W word) {
     tandem_sim_aligned(p, sizeof(W));
     memcpy(p, &word, sizeof word);
 }
+template <class T> TDM_DEVICE void tdm_cxx_store_pair(void *p, T x0, T x1) {
+    const T both[2] = {x0, x1};
+    tandem_sim_aligned(p, sizeof both);
+    memcpy(p, both, sizeof both);
+}
 
 #define tdm_async_copy_16(to, from, bytes_valid) tandem_sim_async_copy(to, from, bytes_valid)
 #define tdm_async_copy_4(to, from, bytes_valid) tandem_sim_async_copy_4(to, from, bytes_valid)

@@ -21,17 +21,10 @@ TDM_DEVICE int tdm_fragment_place(int columns, int row, int column) {
     return row * columns + (column ^ (row % 4 * 8));
 }
 
-TDM_DEVICE uint tdm_fragment_bits(float x) {
-    return tdm_float_bits(x);
-}
-TDM_DEVICE uint tdm_fragment_bits(int x) {
-    return (uint)x;
-}
 /* Columns `column` (an even one) and the next of `row`, floats or integers. */
 template <class T>
 TDM_DEVICE void tdm_fragment_keep(uint *scratch, int columns, int row, int column, T x0, T x1) {
-    tdm_cxx_store_word(scratch + tdm_fragment_place(columns, row, column),
-                       (ulong)tdm_fragment_bits(x0) | (ulong)tdm_fragment_bits(x1) << 32);
+    tdm_cxx_store_pair(scratch + tdm_fragment_place(columns, row, column), x0, x1);
 }
 
 /* A warp's tile, its first element (i0, j0) of D of m×n. */
