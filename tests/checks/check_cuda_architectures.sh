@@ -27,7 +27,7 @@ while [ $# -gt 1 ]; do
     esac
     shift
 done
-[ $# -eq 1 ] && [ -f "$1/CMakeCache.txt" ] || usage
+if [ $# -ne 1 ] || [ ! -f "$1/CMakeCache.txt" ]; then usage; fi
 build=$(cd "$1" && pwd)
 checks=$(cd "$(dirname "$0")" && pwd)
 table=$checks/cuda_architectures.table
@@ -75,6 +75,7 @@ key_of() {
     { rows_about "$folder/$1.names"
         code_of "$folder/$1.cpp" "$folder/flat/$1" "$work/dialect"
         cat "$folder/$1.fatbin.options"
+        # shellcheck disable=SC2016  # CMake's variable
         sed -n '/COMMAND "${NVCC}"/,/RESULT_VARIABLE/p' "$checks/../../cmake/compile_cuda_image.cmake"; } | sha256sum | cut -c 1-32
 }
 
@@ -111,7 +112,7 @@ cut -d ' ' -f 1 "$work/old" | LC_ALL=C comm -23 - "$work/texts" >"$work/gone"
 
 bad=0
 if [ -s "$work/changed" ]; then
-    echo "cuda architectures: compiling for all:" $(cat "$work/changed")
+    echo "cuda architectures: compiling for all: $(tr '\n' ' ' <"$work/changed")"
     sed "s|.*|kernels/cuda/&.fatbin|" "$work/changed" |
         (cd "$build" && timeout "$seconds" xargs ninja -k 0 >"$work/log" 2>&1) || bad=1
     grep -E 'error|Error' "$work/log" | head -n 20 || :
@@ -146,7 +147,7 @@ if [ "$update" = yes ]; then
     exit "$bad"
 fi
 if [ -s "$work/changed" ] || [ -s "$work/gone" ]; then
-    echo "cuda architectures: the table lacks" $(cat "$work/changed") "and has too much" $(cat "$work/gone")
+    echo "cuda architectures: the table lacks $(tr '\n' ' ' <"$work/changed")and has too much: $(tr '\n' ' ' <"$work/gone")"
     echo "  run: tests/checks/check_cuda_architectures.sh --update BUILD, and commit tests/checks/cuda_architectures.table"
     exit 1
 fi
