@@ -326,8 +326,21 @@ static void sums_of_8_bits(void **) {
     }
 }
 
+/* ---- two to a register ---- */
+
+static void bytes_and_pairs(void **) {
+    assert_int_equal(tdm_bytes_of(0x33221100u, 0x77665544u, 0x7150u), 0x77115500u);
+    assert_int_equal(tdm_bytes_of(0x33221100u, 0x77665544u, 0x0123u), 0x00112233u);
+    // 1032 - 1027 and 2048 + 1, a tie to even; -1.5 + 1.5 and the greatest f16 twice.
+    assert_int_equal(tdm_pair_add_f16(0x68006408u, 0x3c00e403u), 0x68004500u);
+    assert_int_equal(tdm_pair_add_f16(0x7bffbe00u, 0x7bff3e00u), 0x7c000000u);
+    // 136 - 129 and 256 + 1, a tie to even.
+    assert_int_equal(tdm_pair_add_bf16(0x43804308u, 0x3f80c301u), 0x438040e0u);
+}
+
 int main() {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bytes_and_pairs),
         cmocka_unit_test(loads_give_each_lane_its_part),
         cmocka_unit_test(wrong_loads_fail),
         cmocka_unit_test(sums_of_16_bits),
