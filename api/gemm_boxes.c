@@ -110,6 +110,25 @@ void tdm_gemm_boxes(const tdm_gemm_shape_arg *shape, const tdm_variant *row, int
                 row->parameters[TDM_GEMM_P_COLUMNS], count);
 }
 
+/* Rows of the box of D that a warp stores. */
+#define STORED_ROWS 16
+
+bool tdm_gemm_box_of_d(const tdm_gemm_shape_arg *shape, const tdm_gemm_epilogue_arg *epilogue,
+                       int64_t count, tdm_bk_box *d) {
+    const tdm_dtype dtype = (tdm_dtype)epilogue->d_type;
+    const operand of_d = {.line = epilogue->d_row,
+                          .depth = epilogue->d_col,
+                          .batch = epilogue->d_batch,
+                          .lines = shape->m,
+                          .depths = shape->n};
+    const int bytes = tdm_dtype_info(dtype)->unit_bytes;
+    if ((dtype != TDM_F16 && dtype != TDM_BF16) || !runs_along_depth(&of_d, bytes) ||
+        (count > 1 && !is_unit(of_d.batch, bytes)))
+        return false;
+    *d = box_of(&of_d, false, dtype, STORED_ROWS, count);
+    return true;
+}
+
 int64_t tdm_gemm_wgmma_groups(const tdm_gemm_plan *plan, int64_t tiles, int64_t batch) {
     const int64_t units = plan->device->info.compute_units, share = tdm_ceil_div(units, batch);
     return tiles < share ? tiles : share;

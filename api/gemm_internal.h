@@ -296,7 +296,8 @@ double tdm_gemm_tensor_cost(const tdm_gemm_problem *problem, const tdm_variant *
 /* Bits of tdm_gemm_shape_arg.turned. */
 enum {
     TDM_GEMM_TURNED_A = 1,
-    TDM_GEMM_TURNED_B = 2
+    TDM_GEMM_TURNED_B = 2,
+    TDM_GEMM_BOX_D = 4
 };
 /* Why tensor maps cannot describe the operands of a problem, or NULL. Where the operands begin is known at a run only. */
 const char *tdm_gemm_boxes_refuse(const tdm_gemm_problem *problem, char reason[TDM_REASON_TEXT]);
@@ -305,6 +306,9 @@ int tdm_gemm_boxes_turned(const tdm_gemm_shape_arg *shape);
 /* A and B as the wgmma family's copies see them: the tiles of `row`, `count` batch entries. */
 void tdm_gemm_boxes(const tdm_gemm_shape_arg *shape, const tdm_variant *row, int64_t count,
                     tdm_bk_box *a, tdm_bk_box *b);
+/* D as its stores see it; false where no map describes it. Where it begins is not looked at. */
+bool tdm_gemm_box_of_d(const tdm_gemm_shape_arg *shape, const tdm_gemm_epilogue_arg *epilogue,
+                       int64_t count, tdm_bk_box *d);
 /* Groups along x of a launch of that family, each of which takes one tile after the other. */
 int64_t tdm_gemm_wgmma_groups(const tdm_gemm_plan *plan, int64_t tiles, int64_t batch);
 

@@ -205,7 +205,7 @@ typedef struct run {
     tdm_gemm_epilogue_arg epilogue;
     tdm_arg a, b;          /* of z = 0 */
     int64_t packed_b_from; /* source offset of what the workspace holds, -1: nothing yet */
-    tdm_bk_box boxes[2];   /* A and B, for tensor maps */
+    tdm_bk_box boxes[3];   /* A, B and D, for tensor maps */
 } run;
 
 static tdm_gemm_epilogue_arg epilogue_of(const tdm_gemm_plan *plan, const tdm_gemm_problem *p) {
@@ -432,6 +432,23 @@ static bool copies_boxes(const tdm_gemm_plan *plan) {
     return plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_WGMMA;
 }
 
+static void make_map(tdm_arg *arg, int unit_bytes, const tdm_bk_box *box) {
+    arg->kind = TDM_ARG_TENSOR_MAP;
+    arg->value.buffer.offset *= unit_bytes;
+    arg->value.buffer.box = box;
+}
+
+/* D by a tensor map where one describes it; else A's stands in, and the items write D. */
+static void add_box_of_d(run *r, argument_list *list, int64_t z, int64_t count) {
+    tdm_arg d = place_result(r, z);
+    const bool described = tdm_gemm_box_of_d(&r->shape, &r->epilogue, count, &r->boxes[2]);
+    if (described)
+        make_map(&d, tdm_dtype_info((tdm_dtype)r->epilogue.d_type)->unit_bytes, &r->boxes[2]);
+    const bool stores = described && d.value.buffer.offset % TDM_GEMM_BOX_ALIGNMENT == 0;
+    r->shape.turned |= stores ? TDM_GEMM_BOX_D : 0;
+    add(list, stores ? d : list->args[0]);
+}
+
 /* A and B become tensors of whole tiles, which are counted in bytes. */
 static tdm_status describe_boxes(run *r, argument_list *list, int64_t count) {
     const int bytes = tdm_dtype_info(r->plan->problem.a.dtype)->unit_bytes;
@@ -439,9 +456,7 @@ static tdm_status describe_boxes(run *r, argument_list *list, int64_t count) {
     tdm_gemm_boxes(&r->shape, r->plan->kernel->variant, count, &r->boxes[0], &r->boxes[1]);
     for (int i = 0; i < 2; i++) {
         tdm_arg *const arg = &list->args[i];
-        arg->kind = TDM_ARG_TENSOR_MAP;
-        arg->value.buffer.offset *= bytes;
-        arg->value.buffer.box = &r->boxes[i];
+        make_map(arg, bytes, &r->boxes[i]);
         if (arg->value.buffer.offset % TDM_GEMM_BOX_ALIGNMENT != 0)
             return tdm_fail(TDM_UNSUPPORTED,
                             "gemm: %s begins %lld bytes into its allocation, and %s takes operands "
@@ -460,6 +475,8 @@ static tdm_status launch_piece(run *r, int64_t z, int64_t count) {
     add_inputs(&list, r, z);
     if (copies_boxes(r->plan))
         TDM_TRY(describe_boxes(r, &list, count));
+    if (copies_boxes(r->plan) && p->op == TDM_OP_GEMM)
+        add_box_of_d(r, &list, z, count);
     add(&list, place_matrix(r, p, r->args->c, &p->c, z));
     add(&list, tdm_arg_tensor(r->args->bias ? r->args->bias : r->args->d));
     add(&list, place_matrix(r, p, r->args->residual, &p->residual, z));

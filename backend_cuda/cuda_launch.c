@@ -3,7 +3,7 @@
 
 /* What a launch may ask for without being allowed it first. */
 #define USUAL_LOCAL_BYTES (48u * 1024)
-#define MOST_MAPS 2
+#define MOST_MAPS 3
 
 /* Parameters as cuLaunchKernel takes them: pointers to values that live until it returns. */
 typedef struct launch_parameters {

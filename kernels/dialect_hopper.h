@@ -7,6 +7,11 @@
  * tdm_tensor_prefetch(map)      asks for the map, not for the tensor
  * tdm_tensor_load(to, map, x, y, z, barrier)  by one item: the box at (x, y, z), what is outside of the tensor being zeros; its bytes
  *                               arrive at `barrier`. `to` is aligned to 1024
+ * tdm_tensor_store(map, x, y, z, from)  by one item: the box from shared memory to (x, y, z), but what is outside of the tensor; from is
+ *                               aligned to 1024
+ * tdm_tensor_store_commit(), tdm_tensor_store_wait(N)  by the same item: until at most N groups of its stores, a number as written in
+ *                               the text, still read shared memory
+ * tdm_tensor_store_fence()      by each item that wrote what a store is to read, before a barrier of them and that item
  *
  * tdm_mbarrier                  eight bytes of shared memory: a phase ends when as many have arrived as tdm_mbarrier_init(b, count)
  *                               said, and all bytes that tdm_mbarrier_expect(b, bytes), an arrival itself, had it wait for
@@ -24,6 +29,8 @@
  *   lane l of warp w of the group, d[i]:   row 16·w + l / 4 + 8·(i / 2 % 2), column 8·(i / 4) + 2·(l % 4) + i % 2
  *
  * tdm_part_barrier(index, items)  by so many items of a group, whole warps: a barrier of them, one of 15 that do not know each other
+ *
+ * tdm_pair_f16(x0, x1), tdm_pair_bf16(x0, x1)  two floats rounded to those, x0 in the low half
  *
  * tdm_registers_fewer(N), tdm_registers_more(N)  by a warpgroup: how many registers its items have from here on */
 #ifndef TDM_DIALECT_HOPPER_H
@@ -53,6 +60,16 @@ TDM_DEVICE void tdm_tensor_load(void *to, const tdm_tensor_map &map, int x, int 
                    "r"(tdm_shared_address(barrier))
                  : "memory");
 }
+TDM_DEVICE void tdm_tensor_store(const tdm_tensor_map &map, int x, int y, int z, const void *from) {
+    asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%1, %2, %3}], [%4];"
+                 :
+                 : "l"(&map), "r"(x), "r"(y), "r"(z), "r"(tdm_shared_address(from))
+                 : "memory");
+}
+#define tdm_tensor_store_commit() asm volatile("cp.async.bulk.commit_group;" : : : "memory")
+#define tdm_tensor_store_wait(pending)                                                             \
+    asm volatile("cp.async.bulk.wait_group.read %0;" : : "n"(pending) : "memory")
+#define tdm_tensor_store_fence() asm volatile("fence.proxy.async.shared::cta;" : : : "memory")
 TDM_DEVICE void tdm_mbarrier_init(tdm_mbarrier *barrier, uint count) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
                  :
@@ -95,6 +112,17 @@ TDM_DEVICE void tdm_mbarrier_wait(tdm_mbarrier *barrier, uint parity) {
 #define tdm_registers_fewer(count)                                                                 \
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" : : "n"(count))
 #define tdm_registers_more(count) asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" : : "n"(count))
+
+TDM_DEVICE uint tdm_pair_f16(float x0, float x1) {
+    uint both;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(x1), "f"(x0));
+    return both;
+}
+TDM_DEVICE uint tdm_pair_bf16(float x0, float x1) {
+    uint both;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(x1), "f"(x0));
+    return both;
+}
 
 /* The registers of D as operands, and their numbers in the instruction's text. */
 #define TDM_HOPPER_D8_(l, i)                                                                       \
@@ -163,6 +191,19 @@ TDM_DEVICE void tdm_tensor_load(void *to, const tdm_tensor_map &map, int x, int 
                                 tdm_mbarrier *barrier) {
     const int at[3] = {x, y, z};
     tandem_sim_tensor_load(to, &map, at, 3, barrier, 0);
+}
+TDM_DEVICE void tdm_tensor_store(const tdm_tensor_map &map, int x, int y, int z, const void *from) {
+    const int at[3] = {x, y, z};
+    tandem_sim_tensor_store(&map, at, 3, from);
+}
+#define tdm_tensor_store_commit() tandem_sim_tensor_store_commit()
+#define tdm_tensor_store_wait(pending) tandem_sim_tensor_store_wait(pending)
+#define tdm_tensor_store_fence() tandem_sim_tensor_store_fence()
+TDM_DEVICE uint tdm_pair_f16(float x0, float x1) {
+    return (uint)tdm_cxx_f16_narrow(x0) | (uint)tdm_cxx_f16_narrow(x1) << 16;
+}
+TDM_DEVICE uint tdm_pair_bf16(float x0, float x1) {
+    return (uint)tdm_cxx_bf16_narrow(x0) | (uint)tdm_cxx_bf16_narrow(x1) << 16;
 }
 #define tdm_mbarrier_init(barrier, count) tandem_sim_mbarrier_init(barrier, count)
 #define tdm_mbarrier_init_fence() tandem_sim_mbarrier_init_fence()

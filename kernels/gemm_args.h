@@ -33,7 +33,7 @@ typedef struct {
     tdm_arg_i64 row_tiles, column_tiles;
     int a_type, b_type;
     int b_packed;
-    int turned; /* of rows with tensor maps: bit 0, A is contiguous along M; bit 1, B along N */
+    int turned; /* of rows with tensor maps: bit 0, A is contiguous along M; bit 1, B along N; bit 2, D has a map too */
 } tdm_gemm_shape_arg;
 
 /* D = act(alpha·acc + beta·C + bias + residual). The bias runs along the columns of D, or along its rows where the

@@ -93,8 +93,9 @@ TDM_DEVICE tdm_epilogue_io tdm_epilogue_begin(TDM_GLOBAL const void *c, long c_o
     return io;
 }
 
-TDM_DEVICE void tdm_epilogue_element(float acc, tdm_epilogue_io io, tdm_gemm_epilogue_arg e, long i,
-                                     long j) {
+/* What D gets at (i, j), before it is narrowed. */
+TDM_DEVICE float tdm_epilogue_value(float acc, tdm_epilogue_io io, tdm_gemm_epilogue_arg e, long i,
+                                    long j) {
     float x = e.alpha * acc;
     if (e.c_type != TDM_CODE_ABSENT)
         x = tdm_mad(e.beta, tdm_load_any(io.c, e.c_type, io.c_at + i * e.c_row + j * e.c_col), x);
@@ -102,7 +103,12 @@ TDM_DEVICE void tdm_epilogue_element(float acc, tdm_epilogue_io io, tdm_gemm_epi
         x += tdm_load_any(io.bias, e.bias_type, io.bias_at + i * e.bias_row + j * e.bias_col);
     if (e.r_type != TDM_CODE_ABSENT)
         x += tdm_load_any(io.residual, e.r_type, io.r_at + i * e.r_row + j * e.r_col);
-    tdm_store_any(tdm_activate(x, e.activation), io.d, e.d_type,
+    return tdm_activate(x, e.activation);
+}
+
+TDM_DEVICE void tdm_epilogue_element(float acc, tdm_epilogue_io io, tdm_gemm_epilogue_arg e, long i,
+                                     long j) {
+    tdm_store_any(tdm_epilogue_value(acc, io, e, i, j), io.d, e.d_type,
                   io.d_at + i * e.d_row + j * e.d_col);
 }
 
@@ -120,8 +126,9 @@ TDM_DEVICE int tdm_epilogue_is_plain(tdm_gemm_epilogue_arg e) {
            e.d_type == TDM_CODE_F32 && e.d_col == 1;
 }
 
-TDM_DEVICE void tdm_epilogue_piece(TDM_EPILOGUE_F32 acc, tdm_epilogue_io io,
-                                   tdm_gemm_epilogue_arg e, long i, long j) {
+/* The same of a row piece, of operands that run along their rows. */
+TDM_DEVICE TDM_EPILOGUE_F32 tdm_epilogue_values(TDM_EPILOGUE_F32 acc, tdm_epilogue_io io,
+                                                tdm_gemm_epilogue_arg e, long i, long j) {
     TDM_EPILOGUE_F32 x = TDM_EPILOGUE_SPLAT(e.alpha) * acc;
     if (e.c_type != TDM_CODE_ABSENT)
         x = tdm_mad(TDM_EPILOGUE_SPLAT(e.beta),
@@ -130,7 +137,13 @@ TDM_DEVICE void tdm_epilogue_piece(TDM_EPILOGUE_F32 acc, tdm_epilogue_io io,
         x = x + tdm_loadv_any(io.bias, e.bias_type, io.bias_at + i * e.bias_row + j);
     if (e.r_type != TDM_CODE_ABSENT)
         x = x + tdm_loadv_any(io.residual, e.r_type, io.r_at + i * e.r_row + j);
-    tdm_storev_any(tdm_activatev(x, e.activation), io.d, e.d_type, io.d_at + i * e.d_row + j);
+    return tdm_activatev(x, e.activation);
+}
+
+TDM_DEVICE void tdm_epilogue_piece(TDM_EPILOGUE_F32 acc, tdm_epilogue_io io,
+                                   tdm_gemm_epilogue_arg e, long i, long j) {
+    tdm_storev_any(tdm_epilogue_values(acc, io, e, i, j), io.d, e.d_type,
+                   io.d_at + i * e.d_row + j);
 }
 
 /* `count` elements of row i from column j on: whole pieces where the operands are dense, single

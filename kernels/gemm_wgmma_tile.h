@@ -15,8 +15,8 @@
  * what they read in the last cache. Sums leave through a strip of local memory, 16×32 of a warp at a time, as
  * gemm_fragment_epilogue.h says: neighbouring items have neighbouring elements of D's rows, whatever the types are.
  *
- * Local memory: the slots, from a multiple of 1024 on │ the strips │ `full` and `empty` of each slot │ what the text adds.
- * A text includes this after defining TN, STAGES and ELEMENT_BYTES (2 or 1). Grid (groups, 1, batch). */
+ * Local memory: the slots, from a multiple of 1024 on │ the strips │ as many boxes, where there are │ `full` and `empty` of each slot │ what the text adds.
+ * A text includes this after defining TN, STAGES and ELEMENT_BYTES (2 or 1), and BOXES where it stores boxes. Grid (groups, 1, batch). */
 #ifndef TDM_GEMM_WGMMA_TILE_H
 #define TDM_GEMM_WGMMA_TILE_H
 
@@ -35,6 +35,7 @@
 #define STRIP_ROWS 16
 #define STRIP_COLUMNS 32
 #define STRIP_WORDS (STRIP_ROWS * STRIP_COLUMNS)
+#define BOX_BYTES (STRIP_ROWS * ROW_BYTES)
 #define ITEMS 384
 /* Row tiles whose groups follow each other before the next column of tiles. */
 #define SQUARE 16
@@ -42,6 +43,7 @@
 typedef struct {
     unsigned char *slots;
     uint *strips;
+    unsigned char *boxes;
     tdm_mbarrier *full, *empty;
     void *rest;
 } tile_memory;
@@ -50,7 +52,12 @@ TDM_DEVICE tile_memory memory_of(unsigned char *local) {
     tile_memory m;
     m.slots = local + (1024 - tdm_shared_address(local) % 1024) % 1024;
     m.strips = (uint *)(m.slots + STAGES * SLOT_BYTES);
-    m.full = (tdm_mbarrier *)(m.strips + WARPS * STRIP_WORDS);
+    m.boxes = (unsigned char *)(m.strips + WARPS * STRIP_WORDS);
+#ifdef BOXES
+    m.full = (tdm_mbarrier *)(m.boxes + WARPS * BOX_BYTES);
+#else
+    m.full = (tdm_mbarrier *)m.boxes;
+#endif
     m.empty = m.full + STAGES;
     m.rest = m.empty + STAGES;
     return m;

@@ -92,6 +92,39 @@ static void where_the_kernels_turn(void **state) {
         }
 }
 
+/* D of 16 bits with addends: whole boxes and parts of them, in batches; D begins where a tensor map cannot, too. */
+static void run_addends(const test_device *device, const tdm_variant *row, test_placement d) {
+    char text[512];
+    const wgmma_row shape = {200, 136, 72, 0, 1, 2, 0, 0, 0};
+    gemm_trial trial = trial_of(row, &shape, row->name);
+    const tdm_dtype type = d == TEST_DENSE ? TDM_BF16 : TDM_F16;
+    trial.item.dtype[OP_GEMM_D] = trial.item.dtype[OP_GEMM_C] = type;
+    trial.item.dtype[OP_GEMM_BIAS] = trial.item.dtype[OP_GEMM_RESIDUAL] = TDM_F32;
+    trial.item.beta = 0.5f;
+    trial.item.activation = TDM_ACT_GELU;
+    trial.c_source = GEMM_SAME;
+    trial.placement[OP_GEMM_C] = trial.placement[OP_GEMM_D] = d;
+    if (!test_case_begin(device, row->name, "%s", gemm_trial_text(&trial, text)))
+        return;
+    gemm_trial_run(device, &trial);
+    test_case_end();
+}
+
+static void narrow_d_with_addends(void **state) {
+    static const test_placement places[] = {TEST_DENSE, TEST_OFFSET, TEST_TRANSPOSED};
+    (void)state;
+    for (int d = 0; d < test_device_count(); d++)
+        for (int i = 0, number = 0; i < tdm_variant_count; i++) {
+            if (!is_wgmma(&tdm_variants[i], TDM_OP_GEMM) ||
+                !test_can_run(test_device_at(d), &tdm_variants[i]))
+                continue;
+            for (int p = 0; p < COUNT(places); p++)
+                if (!test_is_small() || p == 0 || p == number % 2 + 1)
+                    run_addends(test_device_at(d), &tdm_variants[i], places[p]);
+            number++;
+        }
+}
+
 /* Eleven steps of K over the slots, tiles one after the other, batches; sums of lines of both operands, of one, of none. */
 static const gemm_int_trial integer_trials[] = {
     {.m = 136, .n = 264, .k = 1424, .a = TDM_S8, .d = TDM_S32, .data = GEMM_INT_EXTREME},
@@ -163,7 +196,7 @@ static long define_of(const tdm_variant *row, const char *name) {
 }
 
 /* What the launch gives must be what the text lays out: slots on a multiple of 1024, eight strips, two mbarriers a slot, of integers
- * the sums of columns, twice, and of rows. */
+ * the sums of columns, twice, and of rows, of others eight boxes. */
 static void local_memory_is_what_the_text_needs(void **state) {
     (void)state;
     for (int d = 0; d < test_device_count(); d++)
@@ -176,7 +209,7 @@ static void local_memory_is_what_the_text_needs(void **state) {
                 continue;
             const long slots = define_of(row, "-DSTAGES="), tn = define_of(row, "-DTN="),
                        bytes = 1024 - 16 + slots * (128 + tn) * 128 + 8 * 16 * 32 * 4 +
-                               2 * slots * 8 + (integers ? 2 * tn + 128 : 0) * (long)sizeof(int);
+                               2 * slots * 8 + (integers ? (2 * tn + 128) * 4 : 8 * 16 * 128);
             if (row->parameters[TDM_GEMM_P_LOCAL_BYTES] != bytes)
                 test_case_fail("p%d is %d, the text needs %ld", TDM_GEMM_P_LOCAL_BYTES,
                                (int)row->parameters[TDM_GEMM_P_LOCAL_BYTES], bytes);
@@ -492,6 +525,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(where_the_kernels_turn),
         cmocka_unit_test(where_the_kernels_of_integers_turn),
+        cmocka_unit_test(narrow_d_with_addends),
         cmocka_unit_test(local_memory_is_what_the_text_needs),
         cmocka_unit_test(what_they_take),
         cmocka_unit_test(operands_begin_anywhere),

@@ -240,13 +240,21 @@ void sim_bulk_deliver() {
 void tandem_sim_tensor_store(const tandem_sim_tensor_map *map, const int *at, int rank,
                              const void *from) {
     require_box(read_map(map), from, rank);
+    if (!sim_thread_running()->hopper.stores_fenced) {
+        tandem_sim_fail("a bulk store without fence.proxy.async before the first of its group");
+    }
     sim_pending_store store = {*map, {0}, from};
     memcpy(store.at, at, static_cast<size_t>(rank) * sizeof *at);
     sim_thread_running()->hopper.stores.push_back(store);
 }
 
+void tandem_sim_tensor_store_fence() {
+    sim_thread_running()->hopper.stores_fenced = true;
+}
+
 void tandem_sim_tensor_store_commit() {
     sim_thread_hopper &own = sim_thread_running()->hopper;
+    own.stores_fenced = false;
     own.store_groups.push_back(own.stores.size());
 }
 

@@ -61,11 +61,12 @@ struct sim_thread_hopper {
     std::vector<size_t> product_groups; /* ends of groups in products */
     std::vector<sim_held_registers> held;
     bool fenced = false;
+    bool stores_fenced = false;
     std::vector<sim_pending_store> stores;
     std::vector<size_t> store_groups;
     bool is_idle() const {
         return product_groups.empty() && products.empty() && store_groups.empty() &&
-               stores.empty() && !fenced;
+               stores.empty() && !fenced && !stores_fenced;
     }
 };
 

@@ -4,7 +4,8 @@
  *
  * All of it is as late as the hardware may be, and as early where that harms: a bulk copy makes its target NaNs at once and fills
  * it when no thread can go on without; a product reads shared memory at the wait that covers it, and its registers are NaNs until
- * then. What the generic proxy wrote is always seen by the asynchronous one: a missing fence.proxy.async does not show.
+ * then. What the generic proxy wrote is always seen by the asynchronous one: of a missing fence.proxy.async shows only that of
+ * the thread that asks for stores.
  */
 #ifndef TANDEM_SIMULATOR_HOPPER_H
 #define TANDEM_SIMULATOR_HOPPER_H
@@ -47,6 +48,8 @@ void tandem_sim_tensor_load(void *to, const tandem_sim_tensor_map *map, const in
 /* The box from shared memory; what is outside of the tensor is not written. Read and written at the wait that covers it. */
 void tandem_sim_tensor_store(const tandem_sim_tensor_map *map, const int *at, int rank,
                              const void *from);
+/* fence.proxy.async: a group of stores begins with one by the thread that asks for them. */
+void tandem_sim_tensor_store_fence();
 void tandem_sim_tensor_store_commit();
 /* Until at most `pending` of the latest groups of the thread's stores still read shared memory. */
 void tandem_sim_tensor_store_wait(int pending);

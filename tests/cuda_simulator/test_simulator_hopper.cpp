@@ -375,7 +375,7 @@ static void multicast_reaches_all_blocks(void **) {
     }
 }
 
-/* Copies a box in and out again one row lower. `waits`: for the store. */
+/* Copies a box in and out again one row lower. `waits`: 1 for the store, 2 without a fence before it. */
 static void move_box(tandem_sim_tensor_map map, tandem_sim_tensor_map to, int waits) {
     char *const tile = dynamic();
     uint64_t *const barrier = reinterpret_cast<uint64_t *>(tile + 32768);
@@ -388,6 +388,9 @@ static void move_box(tandem_sim_tensor_map map, tandem_sim_tensor_map to, int wa
     tandem_sim_mbarrier_arrive(barrier, 2048);
     tandem_sim_tensor_load(tile, &map, at, 3, barrier, 0);
     tandem_sim_mbarrier_wait(barrier, 0, __LINE__);
+    if (waits != 2) {
+        tandem_sim_tensor_store_fence();
+    }
     tandem_sim_tensor_store(&to, below, 3, tile);
     tandem_sim_tensor_store_commit();
     if (waits != 0) {
@@ -411,6 +414,7 @@ static void stores_stay_inside(void **) {
                          written ? element_at(data, x, y - 1, z) : 7);
     }
     fails(t, "bulk stores under way", map_of(data, c), map_of(target, c), 0);
+    fails(t, "without fence.proxy.async", map_of(data, c), map_of(target, c), 2);
 }
 
 /* ---- products ---- */
