@@ -1,0 +1,67 @@
+#!/bin/sh
+# Shows that the pool's tests find what they are there for: each line of the table plants one fault in a file of the pool, and
+# the named test must fail with that file so, after it has passed on the one of the build.
+# Usage: check_pool_mutants.sh TABLE BUILD CC LIBRARY...      (what the tests are linked with, libtandem.a among them)
+set -eu
+table=$1
+build=$(cd "$2" && pwd)
+cc=$3
+shift 3
+source=$(cd "$(dirname "$0")/../.." && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+bad=0
+count=0
+passed=''
+
+# run_test FILE: seconds enough for a test that hangs on its fault.
+run_test() {
+    timeout 20 "$1" >"$work/output" 2>&1
+}
+
+# Makes the test program with the file as the sed command leaves it: a file of the library that is linked before it takes its
+# place.
+make_mutant() { # FILE PROGRAM COMMAND LIBRARY...
+    file=$1
+    objects=$build/tests/CMakeFiles/$2.dir
+    sed "$3" "$source/api/$file" >"$work/$file"
+    if cmp -s "$source/api/$file" "$work/$file"; then
+        echo "mutants: $file: $3 changes nothing"
+        return 1
+    fi
+    shift 3
+    find "$objects" -name '*.o' >"$work/objects"
+    "$cc" -std=c11 -D_GNU_SOURCE -O1 -w -I"$source" -I"$source/api/include" -c "$work/$file" -o "$work/mutant.o" &&
+        "$cc" -pthread -o "$work/mutant" @"$work/objects" "$work/mutant.o" "$@" -ldl -lm
+}
+
+sed '/^#/d; /^[ \t]*$/d' "$table" >"$work/table"
+while read -r file program rest; do
+    command=s/${rest#*s/}
+    what=${rest%%"$command"}
+    case " $passed " in
+    *" $program "*) ;;
+    *)
+        if ! run_test "$build/bin/$program"; then
+            echo "mutants: $program fails on the pool as it is:"
+            tail -n 20 "$work/output"
+            exit 1
+        fi
+        passed="$passed $program"
+        ;;
+    esac
+    if ! make_mutant "$file" "$program" "$command" "$@"; then
+        bad=1
+    elif run_test "$work/mutant"; then
+        echo "mutants: $file, $what: $program does not fail"
+        bad=1
+    elif ! grep -q '^\[  FAILED  \]' "$work/output"; then
+        echo "mutants: $file, $what: $program fails, but no case of it:"
+        tail -n 20 "$work/output"
+        bad=1
+    else
+        count=$((count + 1))
+    fi
+done <"$work/table"
+echo "mutants: $count found"
+[ "$count" -gt 0 ] && [ "$bad" -eq 0 ]
