@@ -233,11 +233,12 @@ static void fill_table(const probe_case *item, ladder_table *table) {
 }
 
 /* One lane of an item; what the head says of its walk is modulo the period. */
-static float ladder_sum(const ladder_table *table, const uint32_t *walk, uint32_t at) {
+static float ladder_sum(const ladder_table *table, const uint32_t *walk, uint64_t at) {
     float sum = 0;
     for (uint32_t pass = 0; pass < walk[PROBE_WALK_PASSES]; pass++) {
         for (uint32_t chain = 0; chain < walk[PROBE_WALK_CHAINS]; chain++) {
-            const uint32_t place = (at + chain * walk[PROBE_WALK_GAP]) % PROBE_LADDER_PERIOD;
+            const uint64_t place =
+                (at + (uint64_t)chain * walk[PROBE_WALK_GAP]) % PROBE_LADDER_PERIOD;
             sum += chain < walk[PROBE_WALK_STEPPED] ? table->stepped[place] : table->plain[place];
         }
         at += walk[PROBE_WALK_STEP];
@@ -266,7 +267,7 @@ static int check_ladder(const probe_case *item, const uint32_t *head, const void
     for (size_t i = sums - 1; i < sums; i -= apart) {
         float got = 0;
         memcpy(&got, (const char *)values + sizeof walk + i * sizeof got, sizeof got);
-        const uint32_t at = (uint32_t)(i / width) * walk[PROBE_WALK_FIRST] + (uint32_t)(i % width);
+        const uint64_t at = (uint64_t)(i / width) * walk[PROBE_WALK_FIRST] + i % width;
         const double expected = (double)ladder_sum(&table, walk, at);
         const double error = fabs((double)got - expected) / elements;
         if (!(error <= *max_error))

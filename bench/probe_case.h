@@ -40,7 +40,8 @@ int probe_case_read(const char *line, probe_case *item);
 enum {
     PROBE_MAX_WIDTH = 16,
     PROBE_MAX_CHAINS = 16,
-    PROBE_LADDER_PERIOD = 4096,
+    /* A prime: strides of powers of two would meet the same element again, and round each sum the same way. */
+    PROBE_LADDER_PERIOD = 4093,
     /* words before a ladder's values: its walk as probe_ladder.cl names it, and how many of its chains take steps */
     PROBE_WALK_FIRST = 0,
     PROBE_WALK_STEP = 1,
