@@ -126,23 +126,52 @@ static int is_shown(const results_row *row) {
            (!swept || setting_of(row)[0] != '\0');
 }
 
-int report_write_memory(FILE *file, const results_file *results) {
-    size_t rows = 0;
-    fputs("<section>\n<h2>Memory</h2>\n", file);
-    const int failed = write_sweep(file, results);
+/* The most bytes that a kernel with settings worked on: those that show memory, not a cache. */
+static double most_bytes(const results_file *results) {
+    double most = 0;
     for (size_t i = 0; i < results->row_count; i++) {
-        if (!is_shown(&results->rows[i]))
+        const results_row *const row = &results->rows[i];
+        if (is_shown(row) && setting_of(row)[0] != '\0')
+            most = fmax(most, results_figure_value(&row->shape, "bytes"));
+    }
+    return most;
+}
+
+/* What other sections are measured by: kernels at smaller sizes, and readings as long as weights are. */
+static int is_detail(const results_row *row, double most) {
+    return report_case_begins(row, "scan") ||
+           (setting_of(row)[0] != '\0' && results_figure_value(&row->shape, "bytes") < most);
+}
+
+static void write_rows(FILE *file, const results_file *results, int details, double most) {
+    size_t rows = 0;
+    for (size_t i = 0; i < results->row_count; i++) {
+        const results_row *const row = &results->rows[i];
+        if (!is_shown(row) || is_detail(row, most) != details)
             continue;
-        if (rows++ == 0)
+        if (rows++ == 0) {
+            fputs(details ? "<details><summary>Smaller sizes, and readings as long as weights "
+                            "are (scan)</summary>\n"
+                          : "",
+                  file);
             fputs("<div "
                   "class=\"wide\"><table>\n<thead><tr><th>what</th><th>setting</th>"
                   "<th class=\"number\">median</th><th class=\"number\">p5 … "
                   "p95</th><th>kernel</th><th></th></tr></thead>\n<tbody>\n",
                   file);
-        write_row(file, &results->rows[i]);
+        }
+        write_row(file, row);
     }
     if (rows > 0)
-        fputs("</tbody></table></div>\n", file);
+        fputs(details ? "</tbody></table></div></details>\n" : "</tbody></table></div>\n", file);
+}
+
+int report_write_memory(FILE *file, const results_file *results) {
+    const double most = most_bytes(results);
+    fputs("<section>\n<h2>Memory</h2>\n", file);
+    const int failed = write_sweep(file, results);
+    write_rows(file, results, 0, most);
+    write_rows(file, results, 1, most);
     fputs("</section>\n", file);
     return failed;
 }

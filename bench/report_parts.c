@@ -36,9 +36,12 @@ void report_write_case(FILE *file, const results_row *row) {
         html_text(file, row->case_name);
         return;
     }
+    static const char unit[] = " bytes";
+    const char *rest = at + strlen(digits);
+    if (strncmp(rest, unit, strlen(unit)) == 0)
+        rest += strlen(unit);
     report_print_size(size, sizeof size, bytes);
-    html_format(file, "%.*s%s%s", (int)(at - row->case_name), row->case_name, size,
-                at + strlen(digits));
+    html_format(file, "%.*s%s%s", (int)(at - row->case_name), row->case_name, size, rest);
 }
 
 static void write_facts(FILE *file, const results_facts *facts) {

@@ -175,12 +175,20 @@ static void a_report_becomes_a_page(void **state) {
             "\"dtype\":\"f32\",\"shape\":{\"m\":64},\"flops\":524288,\"bytes\":49152,"
             "\"gflops\":26.2144,\"gbs\":2.4576",
             2e-5);
+    add_row(&maker, "memory", "scan 65536 bytes", "tandem",
+            "\"dtype\":\"s32\",\"shape\":{\"bytes\":65536},\"bytes\":65536,\"gbs\":65.536", 1e-6);
     char *const page = make_page(&maker);
     must_have(page, "<h1>A device</h1>");
     must_have(page, "<dt>memory</dt><dd>16 GiB</dd>");
     must_have(page, "A &lt;CPU&gt; &amp; more");
-    must_have(page, "7 rows; the output of 7 was compared");
+    must_have(page, "8 rows; the output of 8 was compared");
     must_have(page, "<td>read 1 MiB</td><td>best</td><td class=\"number\">10.49 GB/s</td>");
+    /* What is not of the largest size, and readings as long as weights, are folded away. */
+    const char *const folded = strstr(page, "<details><summary>Smaller sizes");
+    assert_non_null(folded);
+    must_have(folded, "<td>read 64 KiB</td><td>default</td>");
+    must_have(folded, "<td>scan 64 KiB</td>");
+    must_not_have(folded, "<td>read 1 MiB</td>");
     must_have(page, "<td class=\"number\">52.43 GFLOP/s</td><td class=\"number\">0.524</td>");
     must_have(page, "speed of onednn");
     must_have(page, "<td class=\"number\">2 ×</td>");
