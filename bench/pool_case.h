@@ -12,9 +12,10 @@
 typedef enum pool_way {
     POOL_TANDEM, /* the library's pool over counted memory */
     POOL_MALLOC,
-    POOL_NATIVE, /* the driver, as in direct mode: a native allocation for each block */
-    POOL_TOUCH,  /* nothing: one dependent load after the other from as many headers */
-    POOL_REPLAY  /* the library's pool, replaying a generated trace */
+    POOL_NATIVE,  /* the driver, as in direct mode: a native allocation for each block */
+    POOL_ORDERED, /* the driver's own pool, in the order of one stream */
+    POOL_TOUCH,   /* nothing: one dependent load after the other from as many headers */
+    POOL_REPLAY   /* the library's pool, replaying a generated trace */
 } pool_way;
 
 typedef enum pool_order {
@@ -50,7 +51,7 @@ enum {
 typedef struct pool_output {
     uint64_t operations; /* of a call */
     uint64_t live;       /* blocks */
-    uint64_t requested;  /* bytes of them */
+    uint64_t requested;  /* bytes of them; of the driver's pool, as it tells them */
     uint64_t visited;    /* ranges that the pool looked at, of `counted` operations */
     uint64_t visited_most, counted;
     uint64_t peak_reserved, lower_bound, failures;

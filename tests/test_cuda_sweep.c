@@ -36,6 +36,7 @@ static const char *const quiet_functions[] = {
     "cuEventQuery",
     "cuGraphDestroy",
     "cuGraphExecDestroy",
+    "cuMemFreeAsync",
 };
 
 /* Of the list, but of what the work does not call: clusters' occupancy and the driver's own names of its codes, which nothing calls
@@ -129,8 +130,19 @@ static tdm_status launch_large(const sweep_round *w) {
     return api->launch(w->stream->native, "launch", kernel->native, &launch);
 }
 
+static tdm_status use_ordered(const sweep_round *w) {
+    const tdm_backend *const api = w->device->api;
+    uint64_t address, held = 0;
+    TDM_TRY(api->ordered_open(w->device->native));
+    TDM_TRY(api->ordered_alloc(w->stream->native, 4096, &address));
+    const tdm_status status = api->ordered_held(w->device->native, &held);
+    api->ordered_free(w->stream->native, address);
+    return status;
+}
+
 static tdm_status use_more(const sweep_round *w, float *scratch) {
     TDM_TRY(use_slots(w, scratch));
+    TDM_TRY(use_ordered(w));
     return launch_large(w);
 }
 
