@@ -87,6 +87,14 @@ gate() {
     "$checks/check_cuda_images.sh" "$checks/cuda_images.table" "$work/images" "$folder" >"$work/output" 2>&1
 }
 
+# made TEXT: its image is of the text as it is now, and not left from before: ninja may have been stopped.
+made() {
+    [ -f "$folder/$1.fatbin" ] && [ -f "$folder/$1.fatbin.log" ] || return 1
+    [ -z "$(find "$folder/$1.cpp" "$folder/flat/$1" "$folder/$1.fatbin.options" "$kernels/dialect.h" "$kernels/dialect_cxx.h" \
+        "$kernels/dialect_cxx_memory.h" "$kernels/dialect_cuda.h" "$checks/../../cmake/compile_cuda_image.cmake" \
+        -newer "$folder/$1.fatbin")" ]
+}
+
 if ! cmake --build "$build" --target tandem_cuda_texts >"$work/output" 2>&1; then
     cat "$work/output"
     exit 1
@@ -118,7 +126,7 @@ if [ -s "$work/changed" ]; then
     grep -E 'error|Error' "$work/log" | head -n 20 || :
 fi
 while read -r text; do
-    if [ ! -f "$folder/$text.fatbin" ] || [ ! -f "$folder/$text.fatbin.log" ]; then
+    if ! made "$text"; then
         echo "cuda architectures: $text: not compiled"
         bad=1
     elif gate "$text"; then

@@ -18,6 +18,7 @@ while [ $# -gt 1 ]; do
     esac
     shift
 done
+[ ! -e "$NVCC_NOTES.slow" ] || { sleep 20; exit 1; }
 echo stands in >"$image"
 basename "$1" .cpp >>"$NVCC_NOTES"
 EOF
@@ -125,6 +126,14 @@ expect_table 'that' 1
 grep -q 'lacks copy.cl and' "$work/output"
 expect_table 'a change of copy.cl that passes' 0 --update
 expect_table 'that' 0
+echo '#define STILL 1' >>"$work/tree/kernels/dialect_cuda.h"
+touch "$NVCC_NOTES.slow"
+expect_table 'a change of the dialect for whose texts there is no time' 1 --update --seconds 1
+rm "$NVCC_NOTES.slow"
+cp "$work/all" "$work/wanted"
+expect_table 'that' 1
+: >"$work/wanted"
+expect_table 'that' 0 --update
 echo 'softmax_*  *  BAR:1  0  0' >>"$work/tree/tests/checks/cuda_images.table"
 expect_table 'a new demand on a text' 1
 grep -q 'lacks softmax.cl softmax_group.cl and' "$work/output"
