@@ -86,13 +86,18 @@ static void run_task(void *user) {
         free_tasks(tasks);
 }
 
+/* The next one in order: none is begun while the driver, which may still call, has one running. */
+static host_task *take_in_order(tdm_cuda_tasks *tasks) {
+    while (tasks->running > 0)
+        pthread_cond_wait(&tasks->change, &list.lock);
+    return take_task(0, tasks);
+}
+
 void tdm_cuda_tasks_abandon(tdm_cuda_tasks *tasks) {
     if (!tasks)
         return;
     pthread_mutex_lock(&list.lock);
-    while (tasks->running > 0)
-        pthread_cond_wait(&tasks->change, &list.lock);
-    for (host_task *task = take_task(0, tasks); task; task = take_task(0, tasks)) {
+    for (host_task *task = take_in_order(tasks); task; task = take_in_order(tasks)) {
         pthread_mutex_unlock(&list.lock);
         task->function(task->user);
         tdm_host_free(task);

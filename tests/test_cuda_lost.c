@@ -153,6 +153,51 @@ DEVICE_TEST(no_task_runs_after_its_stream) {
     rig_close(&r);
 }
 
+/* What a late driver and the stream, which runs its tasks itself, share. */
+typedef struct late_tasks {
+    atomic_bool gate, begun, done;
+} late_tasks;
+
+static void let_the_driver_begin(void *user) {
+    late_tasks *const t = user;
+    atomic_store(&t->gate, true);
+    wait_for_gate(&t->begun);
+}
+
+static void take_long(void *user) {
+    const struct timespec pause = {.tv_nsec = 50000000};
+    late_tasks *const t = user;
+    atomic_store(&t->begun, true);
+    nanosleep(&pause, NULL);
+    atomic_store(&t->done, true);
+}
+
+/* A driver begins the second task while the stream runs the first: nothing of the stream runs on behind the wait. */
+DEVICE_TEST(a_wait_ends_behind_what_the_driver_began_late) {
+    late_tasks tasks = {false, false, false};
+    const char *failed;
+    tdm_bk_stream *other;
+    tdm_bk_event *event;
+    backend_rig r = rig_open(device);
+    TEST_OK(r.api->stream_create(r.native, &other));
+    TEST_OK(r.api->host_task(other, "gate", wait_for_gate, &tasks.gate));
+    TEST_OK(r.api->event_record(other, false, &event));
+    TEST_OK(r.api->stream_wait_event(r.stream, event));
+    TEST_OK(r.api->host_task(r.stream, "first", let_the_driver_begin, &tasks));
+    TEST_OK(r.api->host_task(r.stream, "second", take_long, &tasks));
+    tdm_fault_plant("cuStreamSynchronize", 1, CUDA_ERROR_ECC_UNCORRECTABLE, false);
+    const tdm_status status = r.api->stream_wait(r.stream, &failed);
+    const bool done = atomic_load(&tasks.done);
+    tdm_fault_clear();
+    TEST_REFUSED(status, TDM_DEVICE_LOST, "CUDA_ERROR_ECC_UNCORRECTABLE (214)");
+    TEST_OK(r.api->stream_wait(r.stream, &failed));
+    if (!done)
+        test_case_fail("the wait is over and a task still runs");
+    r.api->event_destroy(event);
+    r.api->stream_destroy(other);
+    rig_close(&r);
+}
+
 DEVICE_TEST(host_tasks_run_where_the_device_is_lost) {
     const long before = counted_host_live();
     own_device own = own_device_open(device, 0);
@@ -168,6 +213,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_task_runs_twice),
         cmocka_unit_test(no_task_runs_after_its_stream),
+        cmocka_unit_test(a_wait_ends_behind_what_the_driver_began_late),
         cmocka_unit_test(host_tasks_run_where_the_device_is_lost),
     };
     return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
