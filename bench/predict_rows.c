@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "bench/bench_statistics.h"
-#include "bench/gemm_case.h"
+#include "bench/gemm_types.h"
 
 static int is_usable(const results_row *row, const char *suite) {
     return row->status == RESULT_OK && strcmp(row->impl, "tandem") == 0 &&
@@ -31,20 +31,16 @@ void predict_product_key(char key[PREDICT_MAX_KEY], double m, double n, const ch
     snprintf(key, PREDICT_MAX_KEY, "%s %s %s", fmin(m, n) <= 16 ? "gemv" : "gemm", dtype, packing);
 }
 
-/* Of those copies of B that a call does not touch, but the calls around it. */
+/* Of those copies of B that a call does not touch, but the calls around it. In doubles: a file may say any number. */
 static double bytes_of_other_copies(const results_row *row, const predict_work *work) {
     const double copies = results_figure_value(&row->shape, "copies_of_b");
     const double batch = results_figure_value(&row->shape, "batch");
-    const gemm_case item = {
-        .types = gemm_types_find(row->dtype),
-        .m = (int64_t)work->m,
-        .n = (int64_t)work->n,
-        .k = (int64_t)work->k,
-        .batch = batch > 1 ? (int64_t)batch : 1,
-    };
-    if (!(copies > 1) || item.types == GEMM_NO_TYPES)
+    const gemm_types types = gemm_types_find(row->dtype);
+    if (!(copies > 1) || types == GEMM_NO_TYPES)
         return 0;
-    return (copies - 1) * (double)gemm_case_bytes(&item, OP_GEMM_B);
+    const tdm_dtype_traits *const dtype = tdm_dtype_info(gemm_types_dtype(types, OP_GEMM_B));
+    const double element_bytes = (double)dtype->unit_bytes / dtype->elements_per_unit;
+    return (copies - 1) * fmax(batch, 1) * work->k * work->n * element_bytes;
 }
 
 static int observe_product(const results_row *row, predict_work *work) {

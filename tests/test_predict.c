@@ -310,10 +310,12 @@ static void copies_of_b_are_in_the_working_set(void **state) {
     cJSON *const rows = cJSON_AddArrayToObject(root, "results");
     add_product_of(rows, "f32", 1, 256, 512, 1e-3);
     cJSON_AddNumberToObject(add_product_of(rows, "f32", 1, 256, 512, 1e-3), "copies_of_b", 5);
+    cJSON_AddNumberToObject(add_product_of(rows, "f32", 1, 1e12, 1e12, 1e-3), "copies_of_b", 3);
     char *const text = cJSON_PrintUnformatted(root);
     assert_int_equal(results_read_text("rotating", text, strlen(text), &file, &error), 0);
     assert_int_equal(predict_observe(&file, &list), 0);
-    assert_int_equal(list.count, 2);
+    assert_int_equal(list.count, 3);
+    is_near(list.items[2].work.working_set, 3 * 4e24, 1e-9);
     is_near(list.items[0].work.working_set, 4 * (512 + 256 * 512 + 256), 0);
     is_near(list.items[1].work.working_set, 4 * (512 + 5 * 256 * 512 + 256), 0);
     is_near(list.items[1].work.read_bytes, list.items[0].work.read_bytes, 0);
