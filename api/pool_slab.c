@@ -286,6 +286,7 @@ void tdm_slab_move(tdm_slab *slab, tdm_pool *to) {
     tdm_pool *const from = tdm_slab_branch(slab);
     // What happens to its blocks from now on is noted in the other branch, and must not be told first.
     tdm_pool_tell_notes(from);
+    const uint64_t pending = tdm_pool_pending(from);
     if (slab->live_blocks == 0)
         idle_remove(from, slab);
     unlist_slab(from, slab);
@@ -301,6 +302,10 @@ void tdm_slab_move(tdm_slab *slab, tdm_pool *to) {
         range_unlink(from, range);
         range_link(to, range);
     }
+    // What is pending in it was told.
+    const uint64_t moved = pending - tdm_pool_pending(from);
+    from->pending_told -= moved;
+    to->pending_told += moved;
 }
 
 /* ---- split and join ---------------------------------------------------------------------------- */

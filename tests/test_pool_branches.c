@@ -397,6 +397,14 @@ static void slabs_move_with_what_was_noted(void **state) {
     world_close(&w);
 }
 
+static uint64_t pending_of_all(const tdm_pool *pool) {
+    uint64_t pending = 0;
+    for (int i = 0; i < TDM_POOL_BRANCHES; i++)
+        if (tdm_pool_branch(pool, i))
+            pending += tdm_pool_pending(tdm_pool_branch(pool, i));
+    return pending;
+}
+
 /* Bytes that wait for streams are those of all branches, also those from before somebody listened. */
 static void pending_bytes_add_up(void **state) {
     (void)state;
@@ -420,14 +428,40 @@ static void pending_bytes_add_up(void **state) {
         tdm_pool_next_home(w.pool);
     }
     tdm_pool_catch_up(w.pool);
-    uint64_t pending = 0;
-    for (int i = 0; i < TDM_POOL_BRANCHES; i++)
-        if (tdm_pool_branch(w.pool, i))
-            pending += tdm_pool_branch(w.pool, i)->counters[TDM_ARENA_SMALL].pending;
+    const uint64_t pending = pending_of_all(w.pool);
     assert_true(pending >= 2 * 14 * 1024);
     assert_int_equal(own.pending, pending);
     for (int i = 0; i < 6; i++)
         tdm_block_release(kept[i]);
+    tdm_pool_unlisten(w.pool, &own.listener);
+    world_close(&w);
+}
+
+/* They count once where a slab takes them to a branch that tells what it noted before the former one does. */
+static void pending_bytes_move_with_their_slab(void **state) {
+    (void)state;
+    pool_world w;
+    open_branched(&w, 1024 * MIB);
+    witness own = {.listener = {.event = note, .user = &own}};
+    tdm_pool_listen(w.pool, &own.listener);
+    tdm_block *const kept = world_alloc(&w, KIB, 1), *const used = world_alloc(&w, 100 * KIB, 1);
+    world_use(used, 1, 1, NULL);
+    tdm_block_release(used);
+    tdm_pool *const second = tdm_pool_next_home(w.pool);
+    tdm_pool *const first = tdm_slab_branch(kept->slab);
+    assert_ptr_not_equal(first, second);
+    tdm_pool_lock(first);
+    assert_true(tdm_pool_trylock(second));
+    tdm_slab_move(kept->slab, second);
+    tdm_pool_unlock(second);
+    tdm_pool_unlock(first);
+    tdm_block_release(world_alloc(&w, KIB, 0));
+    tdm_pool_lock(second);
+    tdm_pool_tell_notes(second);
+    tdm_pool_unlock(second);
+    assert_true(own.pending >= 100 * KIB);
+    assert_int_equal(own.pending, pending_of_all(w.pool));
+    tdm_block_release(kept);
     tdm_pool_unlisten(w.pool, &own.listener);
     world_close(&w);
 }
@@ -546,6 +580,7 @@ int main(void) {
         cmocka_unit_test(listeners_are_told_of_everything),
         cmocka_unit_test(slabs_move_with_what_was_noted),
         cmocka_unit_test(pending_bytes_add_up),
+        cmocka_unit_test(pending_bytes_move_with_their_slab),
         cmocka_unit_test(timed_listeners_are_told_at_once),
         cmocka_unit_test(peaks_are_exact_within_a_branch),
         cmocka_unit_test(passing_blocks_on_keeps_the_pool_small),
