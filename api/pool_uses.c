@@ -51,9 +51,9 @@ static bool grow_uses(tdm_block *block) {
     return true;
 }
 
-/* Nobody else has the block any more, but a visitor may look at it. */
+/* Nobody else has the block any more, but a visitor may look at it. A list that grew is never empty. */
 static void drop_uses(tdm_block *block) {
-    if (block->use_count == 0 && block->use_capacity == TDM_INLINE_USES)
+    if (block->use_count == 0)
         return;
     pthread_mutex_lock(&block->pool->shared->marks_lock);
     if (block->uses != block->as.inline_uses)

@@ -343,6 +343,28 @@ static void host_memory_may_end_anywhere(void **state) {
     assert_int_equal(tdm_set_host_allocator(NULL), TDM_OK);
 }
 
+/* Where all streams of a list are gone it keeps its room, which goes back with the block. */
+static void a_list_of_gone_streams_goes_back(void **state) {
+    (void)state;
+    assert_true(counted_host_install());
+    pool_world w;
+    world_open(&w);
+    tdm_block *const block = world_alloc(&w, 1000, 0);
+    const long before = counted_host_live();
+    for (uint32_t stream = 1; stream <= 4; stream++)
+        assert_int_equal(tdm_pool_prepare(&block, 1, stream, NULL, 0), 0);
+    assert_int_equal(counted_host_live(), before + 1);
+    w.oldest = WORLD_STREAMS;
+    assert_int_equal(tdm_pool_prepare(&block, 1, WORLD_STREAMS, NULL, 0), 0);
+    assert_int_equal(block->use_count, 1);
+    assert_int_equal(counted_host_live(), before + 1);
+    tdm_block_release(block);
+    assert_int_equal(counted_host_live(), before);
+    world_close(&w);
+    assert_int_equal(counted_host_live(), 0);
+    assert_int_equal(tdm_set_host_allocator(NULL), TDM_OK);
+}
+
 /* ---- the throttle ------------------------------------------------------------------------------ */
 
 #define AHEAD 64
@@ -464,6 +486,7 @@ int main(void) {
         cmocka_unit_test(an_idle_slab_gives_way_to_a_shared_bound),
         cmocka_unit_test(memory_on_its_way_leaves_room),
         cmocka_unit_test(host_memory_may_end_anywhere),
+        cmocka_unit_test(a_list_of_gone_streams_goes_back),
         cmocka_unit_test(a_throttled_pool_stays_small),
         cmocka_unit_test(a_throttled_allocation_waits_for_room),
         cmocka_unit_test(a_stuck_stream_is_waited_for_once),
