@@ -182,15 +182,16 @@ static int64_t whole_units(const tdm_ooc_problem *p, int64_t tile) {
 }
 
 /*
- * The workspace of a choice is known once its plans are there. One that is too large makes later choices count with it.
+ * The workspace of a choice is known once its plans are there. One that is too large makes later choices count with it. *least: what is
+ * needed where that is more than the budget.
  */
-static tdm_status choose_within(tdm_outofcore_plan *plan, tdm_ooc_bounds bounds) {
+static tdm_status choose_within(tdm_outofcore_plan *plan, tdm_ooc_bounds bounds, uint64_t *least) {
     tdm_ooc_problem *const p = &plan->problem;
     const tdm_outofcore_rates *const rates = &plan->info.rates;
-    uint64_t least = 0, workspace = 0;
+    uint64_t workspace = 0;
     for (int try = 0; try < MOST_TRIES; try++) {
-        if (!tdm_ooc_choose(p, &bounds, rates, &plan->choice, &least))
-            return least == 0 ? refuse_tile(p, &bounds) : over_budget(p, &bounds, least);
+        if (!tdm_ooc_choose(p, &bounds, rates, &plan->choice, least))
+            return *least == 0 ? refuse_tile(p, &bounds) : over_budget(p, &bounds, *least);
         TDM_TRY(tdm_ooc_build_products(plan, &workspace));
         take_slots(plan);
         plan->info.device_bytes =
@@ -202,10 +203,11 @@ static tdm_status choose_within(tdm_outofcore_plan *plan, tdm_ooc_bounds bounds)
                                           ? per_column
                                           : GROWTH * bounds.workspace_per_column;
     }
-    return over_budget(p, &bounds, plan->info.device_bytes);
+    *least = plan->info.device_bytes;
+    return over_budget(p, &bounds, *least);
 }
 
-/* K is cut only where no tile with all of it fits. */
+/* K is cut only where no tile with all of it fits. Steps of a short K may need more: they have more buffers, and a partial tile. */
 static tdm_status choose(tdm_outofcore_plan *plan, const tdm_outofcore_desc *desc) {
     const tdm_ooc_problem *const p = &plan->problem;
     tdm_ooc_bounds bounds = {.budget = desc->budget_bytes,
@@ -214,11 +216,14 @@ static tdm_status choose(tdm_outofcore_plan *plan, const tdm_outofcore_desc *des
                              .tile_columns = whole_units(p, desc->tile_columns),
                              .buffers = desc->buffers};
     const int64_t unit = tdm_ooc_k_unit(p);
-    const tdm_status status = choose_within(plan, bounds);
+    uint64_t whole = 0, cut = 0;
+    tdm_status status = choose_within(plan, bounds, &whole);
     if (status != TDM_OVER_BUDGET || desc->whole_k || unit == 0 || p->k <= unit)
         return status;
     bounds.cuts_k = true;
-    return choose_within(plan, bounds);
+    status = choose_within(plan, bounds, &cut);
+    bounds.cuts_k = false;
+    return status == TDM_OVER_BUDGET && whole < cut ? over_budget(p, &bounds, whole) : status;
 }
 
 /* ---- allocating --------------------------------------------------------------------------------------- */

@@ -366,6 +366,29 @@ DEVICE_TEST(dynamic_quantization_keeps_k_whole) {
                  "all 4096 of K");
 }
 
+/* Three buffers of what a step takes can be more than one of all: the refusal tells the smaller budget. */
+static void refusals_tell_the_smaller_need(void **state) {
+    (void)state;
+    outofcore_trial trial = of_types(TDM_S8, TDM_S8, TDM_S32, 500);
+    trial.k = 114;
+    trial.buffers = 3;
+    trial.on_device = TDM_OUTOFCORE_A;
+    char text[512];
+    for (int d = 0; d < test_device_count(); d++) {
+        const test_device *const device = test_device_at(d);
+        if (!test_case_begin(device, NULL, "%s", outofcore_trial_text(&trial, text)))
+            continue;
+        outofcore_operands *const operands = outofcore_operands_create(device, &trial);
+        tdm_outofcore_desc desc;
+        outofcore_operands_describe(operands, &desc);
+        const uint64_t least = outofcore_least_budget(device, desc);
+        desc.whole_k = 1;
+        assert_int_equal(least, outofcore_least_budget(device, desc));
+        outofcore_operands_destroy(operands);
+        test_case_end();
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(integers),
@@ -374,6 +397,7 @@ int main(void) {
         cmocka_unit_test(sums_are_within_the_bound),
         cmocka_unit_test(added_traffic_is_expected),
         cmocka_unit_test(dynamic_quantization_keeps_k_whole),
+        cmocka_unit_test(refusals_tell_the_smaller_need),
     };
     return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
 }
