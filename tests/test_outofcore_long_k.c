@@ -313,6 +313,82 @@ DEVICE_TEST(sums_are_within_the_bound) {
     }
 }
 
+/* A·B of s8 in f32, with one scale; the halves of K cancel each other but for a little. */
+typedef struct cancelling {
+    int8_t a[M * K], b[K * N];
+    float scale, d[M * N];
+} cancelling;
+
+static void fill_cancelling(cancelling *c) {
+    test_random random = {78};
+    c->scale = 0.1f;
+    for (int k = 0; k < K; k++)
+        for (int i = 0; i < M; i++)
+            c->a[i * K + k] = (int8_t)(k <= K / 2 ? test_random_int(&random, 100, 127)
+                                                  : -c->a[i * K + k - K / 2]);
+    for (int k = 0; k < K; k++)
+        for (int j = 0; j < N; j++)
+            c->b[k * N + j] = (int8_t)(k <= K / 2 ? test_random_int(&random, 100, 127)
+                                                  : c->b[(k - K / 2) * N + j]);
+}
+
+/* The sum of steps first … past of K. */
+static double sum_of(const cancelling *c, int i, int j, int64_t first, int64_t past) {
+    int64_t sum = 0;
+    for (int64_t k = first; k < past && k < K; k++)
+        sum += c->a[i * K + k] * c->b[k * N + j];
+    return (double)sum;
+}
+
+static void check_cancelling(const cancelling *c, const tdm_outofcore_info *info) {
+    const double scale = (double)c->scale, roundings = 8.0 + (double)info->k_steps;
+    for (int i = 0; i < M; i++)
+        for (int j = 0; j < N; j++) {
+            const double expected = scale * sum_of(c, i, j, 0, K);
+            const double got = (double)c->d[i * N + j];
+            double sums = 0;
+            for (int64_t k = 0; k < K; k += info->k_step)
+                sums += fabs(sum_of(c, i, j, k, k + info->k_step));
+            const double size = info->k_steps > 1 ? roundings * scale * sums : 8 * fabs(expected);
+            if (!(fabs(got - expected) <= 0x1p-24 * (fabs(expected) + size)))
+                test_case_fail("D[%d, %d] is %.9g, not %.9g, in %lld steps", i, j, got, expected,
+                               (long long)info->k_steps);
+        }
+}
+
+/* In core their sum is exact; each step of K is rounded on its own. */
+DEVICE_TEST(steps_that_cancel_are_within_their_bound) {
+    static cancelling c;
+    tdm_outofcore_desc desc = TDM_OUTOFCORE_DESC_INIT;
+    tdm_outofcore_args args = TDM_OUTOFCORE_ARGS_INIT;
+    fill_cancelling(&c);
+    matrix_of(&desc.gemm.a, TDM_S8, M, K);
+    matrix_of(&desc.gemm.b, TDM_S8, K, N);
+    matrix_of(&desc.gemm.d, TDM_F32, M, N);
+    matrix_of(&desc.gemm.a_quant.scale, TDM_F32, 1, 1);
+    desc.rates = outofcore_trial_rates;
+    desc.tile_rows = 20;
+    desc.tile_columns = 18;
+    args.a = (tdm_outofcore_source){
+        .memory = c.a, .bytes = sizeof c.a, .scale = &c.scale, .scale_bytes = sizeof c.scale};
+    args.b = (tdm_outofcore_source){.memory = c.b, .bytes = sizeof c.b};
+    args.d_memory = c.d;
+    args.d_bytes = sizeof c.d;
+    for (desc.whole_k = 0; desc.whole_k < 2; desc.whole_k++) {
+        tdm_outofcore_info info = {.struct_size = sizeof info};
+        tdm_outofcore_plan *plan = NULL;
+        desc.budget_bytes = outofcore_least_budget(device, desc);
+        TEST_OK(tdm_outofcore_plan_create(device->device, &desc, &plan));
+        TEST_OK(tdm_outofcore_plan_describe(plan, &info));
+        assert_true(info.k_steps > 1 || desc.whole_k);
+        memset(c.d, 0xff, sizeof c.d);
+        TEST_OK(tdm_outofcore_plan_run(plan, device->stream, &args));
+        TEST_OK(tdm_stream_synchronize(device->stream));
+        check_cancelling(&c, &info);
+        tdm_outofcore_plan_destroy(plan);
+    }
+}
+
 /* ---- what is expected --------------------------------------------------------------------------------- */
 
 static tdm_outofcore_info planned(const test_device *device, tdm_outofcore_desc desc,
@@ -395,6 +471,7 @@ int main(void) {
         cmocka_unit_test(floats),
         cmocka_unit_test(quantized),
         cmocka_unit_test(sums_are_within_the_bound),
+        cmocka_unit_test(steps_that_cancel_are_within_their_bound),
         cmocka_unit_test(added_traffic_is_expected),
         cmocka_unit_test(dynamic_quantization_keeps_k_whole),
         cmocka_unit_test(refusals_tell_the_smaller_need),
