@@ -132,7 +132,7 @@ tdm_status tdm_ooc_part_desc(const tdm_ooc_problem *problem, int64_t rows, int64
 bool tdm_ooc_gives_integers(const tdm_ooc_problem *problem);
 /* Bytes of an element of the partial tile. */
 #define TDM_OOC_PARTIAL_BYTES 4
-/* Steps of K are multiples of this: whole groups of weights, whole lines of a cache. 0: K cannot be cut. */
+/* Steps of K are multiples of this: whole lines of a cache, or whole groups of weights. 0: K cannot be cut. */
 int64_t tdm_ooc_k_unit(const tdm_ooc_problem *problem);
 
 /* Where the operands of one product are: buffers and element offsets, by name; NULL where there is none. */

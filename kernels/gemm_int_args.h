@@ -16,14 +16,14 @@
 
 #include "gemm_args.h"
 
-/* Scales are f32; zero points are s32, s8 or u8 by their code. Strides in elements: 0 where one value serves all. */
+/* Scales are f32, f16 or bf16 by their code, zero points s32, s8 or u8. Strides in elements: 0 where one value serves all. */
 typedef struct {
     tdm_arg_i64 a_scale_row, a_scale_batch, a_zero_row, a_zero_batch;
     tdm_arg_i64 b_scale_col, b_scale_batch, b_zero_col, b_zero_batch;
     tdm_arg_i64 d_scale_col, d_zero_col;
     tdm_arg_i64
         sums_at; /* B in panels: bytes from a batch entry's panels to the s32 sums of its columns */
-    int a_scale_type, b_scale_type, d_scale_type; /* TDM_CODE_F32, _F16 or _ABSENT */
+    int a_scale_type, b_scale_type, d_scale_type; /* TDM_CODE_F32, _F16, _BF16 or _ABSENT */
     int a_zero_type, b_zero_type, d_zero_type;    /* TDM_CODE_S32, _S8, _U8 or TDM_CODE_ABSENT */
     int low, high;                                /* range of an 8-bit D */
 } tdm_gemm_quant_arg;
