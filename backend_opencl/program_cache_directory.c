@@ -111,7 +111,9 @@ static bool append(listing *list, const char *name, const struct stat *status) {
         list->capacity = capacity;
     }
     listed_file *const file = &list->files[list->count++];
-    snprintf(file->name, sizeof file->name, "%s", name);
+    const size_t length = strnlen(name, sizeof file->name - 1);
+    memcpy(file->name, name, length);
+    file->name[length] = '\0';
     file->bytes = (uint64_t)status->st_size;
     file->used = status->st_mtim;
     list->bytes += file->bytes;

@@ -333,7 +333,7 @@ static void events_at_once_count_as_one_by_one(void **state) {
 
 static void late_tags_count_together(void **state) {
     (void)state;
-    static char names[2 * TDM_STATISTIC_TAGS][8];
+    static char names[2 * TDM_STATISTIC_TAGS][16];
     tdm_memory_tag_usage usage[TDM_STATISTIC_TAGS + 1];
     tdm_pool_statistics *statistics;
     assert_int_equal(tdm_pool_statistics_open(NULL, NULL, &statistics), TDM_OK);
