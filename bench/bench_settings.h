@@ -29,8 +29,7 @@ typedef struct bench_settings {
     }
 #define BENCH_SAMPLES_OPTION(target)                                                               \
     {                                                                                              \
-        "samples", CLI_COUNT, target, "N",                                                         \
-            "at most so many of each row; 10 by default", NULL, 1,     \
+        "samples", CLI_COUNT, target, "N", "at most so many of each row; 10 by default", NULL, 1,  \
             100000                                                                                 \
     }
 #define BENCH_SEED_OPTION(target)                                                                  \
