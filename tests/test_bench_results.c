@@ -17,6 +17,7 @@
 #include <cjson/cJSON.h>
 
 #include "bench/bench_report.h"
+#include "tests/support/bench_rows.h"
 #include "tests/support/test_folder.h"
 
 /* The file's text, by way of a file, as a script would get it. */
@@ -33,28 +34,21 @@ static char *written(const results_document *document) {
     return text;
 }
 
-static const cJSON *member(const cJSON *object, const char *key) {
-    const cJSON *const item = cJSON_GetObjectItemCaseSensitive(object, key);
-    if (item == NULL)
-        fail_msg("there is no '%s'", key);
-    return item;
-}
-
 static void is_number(const cJSON *object, const char *key, double expected) {
-    const cJSON *const item = member(object, key);
+    const cJSON *const item = json_member(object, key);
     assert_true(cJSON_IsNumber(item));
     if (!(fabs(item->valuedouble - expected) <= 1e-12 * (1 + fabs(expected))))
         fail_msg("%s is %.17g, expected %.17g", key, item->valuedouble, expected);
 }
 
 static void is_text(const cJSON *object, const char *key, const char *expected) {
-    const cJSON *const item = member(object, key);
+    const cJSON *const item = json_member(object, key);
     assert_true(cJSON_IsString(item));
     assert_string_equal(item->valuestring, expected);
 }
 
 static void is_null(const cJSON *object, const char *key) {
-    if (!cJSON_IsNull(member(object, key)))
+    if (!cJSON_IsNull(json_member(object, key)))
         fail_msg("'%s' is not null", key);
 }
 
@@ -96,22 +90,23 @@ static void a_row_has_the_members_of_the_schema(void **state) {
     cJSON *const root = cJSON_Parse(written(document));
     assert_non_null(root);
     is_text(root, "schema", "tandem-bench/1");
-    is_text(member(root, "library"), "version", tdm_version_text());
-    member(member(root, "library"), "commit");
-    assert_int_equal(strlen(member(root, "created")->valuestring), strlen("2026-01-01T00:00:00Z"));
-    assert_true(member(member(root, "host"), "cores")->valuedouble >= 1);
-    assert_true(member(member(root, "host"), "ram_bytes")->valuedouble > 0);
-    member(member(root, "host"), "cpu");
-    member(member(root, "host"), "os");
-    is_text(member(root, "environment"), "peer", "version 1");
-    assert_true(cJSON_IsObject(member(member(root, "environment"), "variables")));
-    const cJSON *const device = member(root, "device");
+    is_text(json_member(root, "library"), "version", tdm_version_text());
+    json_member(json_member(root, "library"), "commit");
+    assert_int_equal(strlen(json_member(root, "created")->valuestring),
+                     strlen("2026-01-01T00:00:00Z"));
+    assert_true(json_member(json_member(root, "host"), "cores")->valuedouble >= 1);
+    assert_true(json_member(json_member(root, "host"), "ram_bytes")->valuedouble > 0);
+    json_member(json_member(root, "host"), "cpu");
+    json_member(json_member(root, "host"), "os");
+    is_text(json_member(root, "environment"), "peer", "version 1");
+    assert_true(cJSON_IsObject(json_member(json_member(root, "environment"), "variables")));
+    const cJSON *const device = json_member(root, "device");
     is_text(device, "name", "one");
     is_number(device, "global_bytes", 3.0 * pow(2, 40));
     is_null(device, "clock_mhz"); /* unknown, not 0 */
     is_null(device, "memory_type");
-    assert_int_equal(cJSON_GetArraySize(member(device, "capabilities")), 2);
-    const cJSON *const first = cJSON_GetArrayItem(member(root, "results"), 0);
+    assert_int_equal(cJSON_GetArraySize(json_member(device, "capabilities")), 2);
+    const cJSON *const first = cJSON_GetArrayItem(json_member(root, "results"), 0);
     is_text(first, "suite", "gemm");
     is_text(first, "case", "gemm f32 2x3x4 nn");
     is_text(first, "impl", "tandem");
@@ -119,9 +114,9 @@ static void a_row_has_the_members_of_the_schema(void **state) {
     is_text(first, "dtype", "f32");
     is_text(first, "mode", "waited");
     is_text(first, "packing", "inside");
-    is_number(member(first, "shape"), "k", 4);
+    is_number(json_member(first, "shape"), "k", 4);
     is_number(first, "samples", 3);
-    assert_int_equal(cJSON_GetArraySize(member(first, "raw_s")), 3);
+    assert_int_equal(cJSON_GetArraySize(json_member(first, "raw_s")), 3);
     is_number(first, "median_s", 0.5);
     is_number(first, "min_s", 0.25);
     is_number(first, "p5_s", 0.275);
@@ -130,7 +125,7 @@ static void a_row_has_the_members_of_the_schema(void **state) {
     is_number(first, "bytes", 100);
     is_number(first, "gflops", 96e-9);
     is_number(first, "gbs", 200e-9);
-    assert_true(cJSON_IsTrue(member(first, "verified")));
+    assert_true(cJSON_IsTrue(json_member(first, "verified")));
     is_number(first, "max_error", 1e-8);
     is_text(first, "status", "ok");
     is_null(first, "reason");
@@ -165,7 +160,7 @@ static void what_is_not_known_is_null(void **state) {
     cJSON *const root = cJSON_Parse(text);
     assert_non_null(root);
     is_null(root, "device");
-    const cJSON *row = cJSON_GetArrayItem(member(root, "results"), 0);
+    const cJSON *row = cJSON_GetArrayItem(json_member(root, "results"), 0);
     static const char *const unknown[] = {
         "case", "impl",  "variant", "dtype", "mode",   "packing", "median_s", "min_s",
         "p5_s", "p95_s", "flops",   "bytes", "gflops", "gbs",     "verified", "max_error"};
@@ -174,12 +169,12 @@ static void what_is_not_known_is_null(void **state) {
     is_number(row, "samples", 0);
     is_text(row, "status", "failed");
     is_text(row, "reason", "wrong result");
-    is_null(member(row, "metrics"), "share");
-    is_number(member(row, "metrics"), "images", 7);
-    row = cJSON_GetArrayItem(member(root, "results"), 1);
-    assert_true(cJSON_IsNull(cJSON_GetArrayItem(member(row, "raw_s"), 0)));
-    assert_true(cJSON_IsNull(cJSON_GetArrayItem(member(row, "raw_s"), 1)));
-    assert_true(cJSON_IsFalse(member(row, "verified")));
+    is_null(json_member(row, "metrics"), "share");
+    is_number(json_member(row, "metrics"), "images", 7);
+    row = cJSON_GetArrayItem(json_member(root, "results"), 1);
+    assert_true(cJSON_IsNull(cJSON_GetArrayItem(json_member(row, "raw_s"), 0)));
+    assert_true(cJSON_IsNull(cJSON_GetArrayItem(json_member(row, "raw_s"), 1)));
+    assert_true(cJSON_IsFalse(json_member(row, "verified")));
     is_null(row, "max_error");
     is_null(row, "gflops");
     cJSON_Delete(root);
@@ -197,10 +192,10 @@ static void several_devices_are_all_listed(void **state) {
     results_add(document, &row);
     cJSON *const root = cJSON_Parse(written(document));
     assert_non_null(root);
-    is_text(member(root, "device"), "name", "one");
-    assert_int_equal(cJSON_GetArraySize(member(root, "devices")), 2);
-    is_text(cJSON_GetArrayItem(member(root, "devices"), 1), "name", "two");
-    is_text(cJSON_GetArrayItem(member(root, "results"), 0), "device", "opencl/some/two");
+    is_text(json_member(root, "device"), "name", "one");
+    assert_int_equal(cJSON_GetArraySize(json_member(root, "devices")), 2);
+    is_text(cJSON_GetArrayItem(json_member(root, "devices"), 1), "name", "two");
+    is_text(cJSON_GetArrayItem(json_member(root, "results"), 0), "device", "opencl/some/two");
     cJSON_Delete(root);
     results_destroy(document);
 }
@@ -247,7 +242,7 @@ static void a_case_becomes_rows(void **state) {
     bench_report_case(&report, &row, entrants, 4);
     cJSON *const root = cJSON_Parse(written(report.document));
     assert_non_null(root);
-    const cJSON *const rows = member(root, "results");
+    const cJSON *const rows = json_member(root, "results");
     assert_int_equal(cJSON_GetArraySize(rows), 4);
     is_number(cJSON_GetArrayItem(rows, 0), "gflops", 1);
     is_null(cJSON_GetArrayItem(rows, 0), "reason");
@@ -261,7 +256,7 @@ static void a_case_becomes_rows(void **state) {
     is_number(cJSON_GetArrayItem(rows, 2), "samples", 0);
     is_null(cJSON_GetArrayItem(rows, 2), "median_s");
     is_text(cJSON_GetArrayItem(rows, 3), "status", "skipped");
-    is_text(member(root, "environment"), "openblas", "version 0 x, threads 2");
+    is_text(json_member(root, "environment"), "openblas", "version 0 x, threads 2");
     cJSON_Delete(root);
     table_destroy(report.table);
     results_destroy(report.document);
@@ -290,15 +285,15 @@ static void rows_say_what_they_reach_of_a_roof(void **state) {
     bench_report_case(&report, &row, entrants, 2);
     cJSON *const root = cJSON_Parse(written(report.document));
     assert_non_null(root);
-    const cJSON *const rows = member(root, "results");
+    const cJSON *const rows = json_member(root, "results");
     assert_int_equal(cJSON_GetArraySize(rows), 4);
-    const cJSON *const metrics = member(cJSON_GetArrayItem(rows, 0), "metrics");
+    const cJSON *const metrics = json_member(cJSON_GetArrayItem(rows, 0), "metrics");
     is_number(metrics, "of_base", 0.5);
     is_number(metrics, "peak_gflops", 4);
     is_number(metrics, "of_peak", 0.25);
     is_null(metrics, "read_gbs");
     is_null(metrics, "of_read");
-    is_null(member(cJSON_GetArrayItem(rows, 1), "metrics"), "of_peak");
+    is_null(json_member(cJSON_GetArrayItem(rows, 1), "metrics"), "of_peak");
     is_text(cJSON_GetArrayItem(rows, 2), "suite", "compute");
     is_number(cJSON_GetArrayItem(rows, 2), "gflops", 4);
     is_text(cJSON_GetArrayItem(rows, 3), "suite", "memory");

@@ -4,121 +4,44 @@
  */
 // ctest: device timeout=300 cost=60
 #include <dirent.h>
-#include <math.h>
 #include <setjmp.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
-#include <cjson/cJSON.h>
-
 #include "bench/worker_process.h"
 #include "kernels/kernel_index.h"
+#include "tests/support/bench_rows.h"
 #include "tests/support/test_folder.h"
 #include "tests/support/test_program.h"
 
-static const char program[] = TANDEM_BINARY_DIR "/bin/tandem";
-static const char peer_folder[] = TANDEM_BINARY_DIR "/libexec/tandem";
-
-enum {
-    PATIENCE_S = 240
-};
-
-/* What --device gets: the first name of TANDEM_TEST_DEVICES. */
-static const char *selector(void) {
-    static char name[128];
-    const char *const wanted = getenv("TANDEM_TEST_DEVICES");
-    snprintf(name, sizeof name, "%s", wanted == NULL || wanted[0] == '\0' ? "0" : wanted);
-    name[strcspn(name, ",")] = '\0';
-    return name;
-}
-
-/* Run with --json - on the device; the parsed standard output. */
-static cJSON *run_json(const char *command, const char *const *variables, int exit_code) {
-    char arguments[512];
-    snprintf(arguments, sizeof arguments, "%s --device %s --json -", command, selector());
-    test_program_result result = test_program_run(program, arguments, variables, PATIENCE_S);
-    cJSON *const root = cJSON_Parse(result.output);
-    if (result.exit_code != exit_code || root == NULL)
-        fail_msg("'%s' gave %d\n-- output:\n%s\n-- errors:\n%s", arguments, result.exit_code,
-                 result.output, result.errors);
-    test_program_release(&result);
-    return root;
-}
-
-static const cJSON *member(const cJSON *object, const char *key) {
-    const cJSON *const item = cJSON_GetObjectItemCaseSensitive(object, key);
-    if (item == NULL)
-        fail_msg("there is no '%s'", key);
-    return item;
-}
-
-static const char *text(const cJSON *object, const char *key) {
-    const cJSON *const item = member(object, key);
-    return cJSON_IsString(item) ? item->valuestring : "";
-}
-
-static double number(const cJSON *object, const char *key) {
-    const cJSON *const item = member(object, key);
-    return cJSON_IsNumber(item) ? item->valuedouble : NAN;
-}
-
-/* Row of an implementation; the only one, or the one of this case. */
-static const cJSON *find_row(const cJSON *root, const char *impl, const char *case_name) {
-    const cJSON *row;
-    cJSON_ArrayForEach(row, member(root, "results")) {
-        if (strcmp(text(row, "impl"), impl) == 0 &&
-            (case_name == NULL || strcmp(text(row, "case"), case_name) == 0))
-            return row;
-    }
-    fail_msg("there is no row of %s", impl);
-    return NULL;
-}
-
-static void expect_measured(const cJSON *row) {
-    if (strcmp(text(row, "status"), "ok") != 0)
-        fail_msg("%s %s: %s, %s", text(row, "impl"), text(row, "case"), text(row, "status"),
-                 text(row, "reason"));
-    assert_true(cJSON_IsTrue(member(row, "verified")));
-    assert_true(number(row, "max_error") >= 0);
-    assert_true(number(row, "samples") >= 1);
-    assert_int_equal(cJSON_GetArraySize(member(row, "raw_s")), (int)number(row, "samples"));
-    assert_true(number(row, "median_s") > 0);
-    assert_true(number(row, "min_s") <= number(row, "median_s"));
-    assert_true(number(row, "gbs") > 0);
-}
-
 static void devices_lists_the_device_of_this_run(void **state) {
     (void)state;
-    cJSON *const root = run_json("devices", NULL, 0);
-    assert_string_equal(text(root, "schema"), "tandem-devices/1");
-    const cJSON *const device = cJSON_GetArrayItem(member(root, "devices"), 0);
+    cJSON *const root = bench_run_json("devices", NULL, 0);
+    assert_string_equal(json_text(root, "schema"), "tandem-devices/1");
+    const cJSON *const device = cJSON_GetArrayItem(json_member(root, "devices"), 0);
     assert_non_null(device);
-    assert_string_not_equal(text(device, "name"), "");
-    assert_true(number(device, "compute_units") >= 1);
-    assert_true(number(device, "global_bytes") > 0);
-    assert_true(cJSON_IsArray(member(device, "capabilities")));
+    assert_string_not_equal(json_text(device, "name"), "");
+    assert_true(json_number(device, "compute_units") >= 1);
+    assert_true(json_number(device, "global_bytes") > 0);
+    assert_true(cJSON_IsArray(json_member(device, "capabilities")));
     /* A backend that is missing is said, and why. */
     const cJSON *note;
     int about_cuda = 0;
-    cJSON_ArrayForEach(note, member(root, "notes")) {
+    cJSON_ArrayForEach(note, json_member(root, "notes")) {
         about_cuda += strncmp(note->valuestring, "cuda", 4) == 0;
     }
-    assert_true(about_cuda >= 1 || strncmp(text(device, "backend"), "cuda", 4) == 0);
-    test_program_result table = test_program_run(program, "devices", NULL, PATIENCE_S);
+    assert_true(about_cuda >= 1 || strncmp(json_text(device, "backend"), "cuda", 4) == 0);
+    test_program_result table = test_program_run(bench_program, "devices", NULL, BENCH_PATIENCE_S);
     assert_int_equal(table.exit_code, 0);
-    assert_non_null(strstr(table.output, text(device, "selector")));
+    assert_non_null(strstr(table.output, json_text(device, "selector")));
     assert_non_null(strstr(table.output, "cuda"));
     test_program_release(&table);
     cJSON_Delete(root);
@@ -139,7 +62,8 @@ static void a_device_that_nothing_matches_has_its_own_exit_code(void **state) {
                                            "bench gemm --device no-such-device",
                                            "bench memory --device 999"};
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
-        test_program_result result = test_program_run(program, commands[i], NULL, PATIENCE_S);
+        test_program_result result =
+            test_program_run(bench_program, commands[i], NULL, BENCH_PATIENCE_S);
         assert_int_equal(result.exit_code, 3);
         assert_string_equal(result.output, "");
         assert_non_null(strstr(result.errors, "no device matches '"));
@@ -149,61 +73,56 @@ static void a_device_that_nothing_matches_has_its_own_exit_code(void **state) {
     }
 }
 
-static int peer_is_built(const char *peer) {
-    char path[4096];
-    snprintf(path, sizeof path, "%s/tandem-peer-%s", peer_folder, peer);
-    return access(path, X_OK) == 0;
-}
-
 static void gemm_runs_beside_every_peer(void **state) {
     (void)state;
-    cJSON *const root = run_json("bench gemm --quick --shapes 33x17x29 --layout nn,tt --vs "
-                                 "openblas,onednn,clblast",
-                                 NULL, 0);
-    assert_string_equal(text(root, "schema"), "tandem-bench/1");
-    assert_int_equal(cJSON_GetArraySize(member(root, "results")), 12); /* 2 of the roof */
+    cJSON *const root = bench_run_json("bench gemm --quick --shapes 33x17x29 --layout nn,tt --vs "
+                                       "openblas,onednn,clblast",
+                                       NULL, 0);
+    assert_string_equal(json_text(root, "schema"), "tandem-bench/1");
+    assert_int_equal(cJSON_GetArraySize(json_member(root, "results")), 12); /* 2 of the roof */
     static const char *const cases[] = {"f32 33x17x29 nn", "f32 33x17x29 tt"};
     for (int i = 0; i < 2; i++) {
-        const cJSON *const row = find_row(root, "tandem", cases[i]);
-        expect_measured(row);
-        expect_measured(find_row(root, "tandem-again", cases[i]));
-        assert_string_equal(text(row, "suite"), "gemm");
-        assert_string_equal(text(row, "dtype"), "f32");
-        assert_string_equal(text(row, "mode"), "pipelined");
-        assert_string_equal(text(row, "packing"), "inside");
-        assert_string_not_equal(text(row, "variant"), "");
-        assert_true(number(member(row, "shape"), "n") == 17);
-        assert_true(number(row, "flops") == 2.0 * 33 * 17 * 29);
-        const cJSON *const metrics = member(row, "metrics");
-        assert_true(number(metrics, "peak_gflops") > 0);
-        assert_true(number(metrics, "of_peak") > 0);
-        if (peer_is_built("openblas"))
-            expect_measured(find_row(root, "openblas", cases[i]));
-        if (peer_is_built("onednn"))
-            expect_measured(find_row(root, "onednn", cases[i]));
+        const cJSON *const row = bench_row(root, "tandem", cases[i]);
+        bench_expect_measured(row);
+        bench_expect_measured(bench_row(root, "tandem-again", cases[i]));
+        assert_string_equal(json_text(row, "suite"), "gemm");
+        assert_string_equal(json_text(row, "dtype"), "f32");
+        assert_string_equal(json_text(row, "mode"), "pipelined");
+        assert_string_equal(json_text(row, "packing"), "inside");
+        assert_string_not_equal(json_text(row, "variant"), "");
+        assert_true(json_number(json_member(row, "shape"), "n") == 17);
+        assert_true(json_number(row, "flops") == 2.0 * 33 * 17 * 29);
+        const cJSON *const metrics = json_member(row, "metrics");
+        assert_true(json_number(metrics, "peak_gflops") > 0);
+        assert_true(json_number(metrics, "of_peak") > 0);
+        if (bench_peer_is_built("openblas"))
+            bench_expect_measured(bench_row(root, "openblas", cases[i]));
+        if (bench_peer_is_built("onednn"))
+            bench_expect_measured(bench_row(root, "onednn", cases[i]));
         /* It sees the devices of the loader only, and not the one that Oclgrind adds. */
-        const cJSON *const clblast = find_row(root, "clblast", cases[i]);
-        if (strcmp(text(clblast, "status"), "skipped") != 0)
-            expect_measured(clblast);
+        const cJSON *const clblast = bench_row(root, "clblast", cases[i]);
+        if (strcmp(json_text(clblast, "status"), "skipped") != 0)
+            bench_expect_measured(clblast);
         else
-            assert_string_not_equal(text(clblast, "reason"), "");
+            assert_string_not_equal(json_text(clblast, "reason"), "");
     }
     cJSON_Delete(root);
 }
 
 static void gemm_runs_in_every_dtype_mode_and_packing(void **state) {
     (void)state;
-    cJSON *const root = run_json("bench gemm --quick --dtype f32,f16,bf16 --shapes 20x24x16 --mode "
-                                 "pipelined,waited --packing inside,prepacked --roof none",
-                                 NULL, 0);
-    assert_int_equal(cJSON_GetArraySize(member(root, "results")), 24);
+    cJSON *const root =
+        bench_run_json("bench gemm --quick --dtype f32,f16,bf16 --shapes 20x24x16 --mode "
+                       "pipelined,waited --packing inside,prepacked --roof none",
+                       NULL, 0);
+    assert_int_equal(cJSON_GetArraySize(json_member(root, "results")), 24);
     const cJSON *row;
     int prepacked = 0;
     int waited = 0;
-    cJSON_ArrayForEach(row, member(root, "results")) {
-        expect_measured(row);
-        prepacked += strcmp(text(row, "packing"), "prepacked") == 0;
-        waited += strcmp(text(row, "mode"), "waited") == 0;
+    cJSON_ArrayForEach(row, json_member(root, "results")) {
+        bench_expect_measured(row);
+        prepacked += strcmp(json_text(row, "packing"), "prepacked") == 0;
+        waited += strcmp(json_text(row, "mode"), "waited") == 0;
     }
     assert_int_equal(prepacked, 12);
     assert_int_equal(waited, 12);
@@ -220,13 +139,13 @@ static void a_forced_variant_is_the_one_that_runs(void **state) {
             last = tdm_variants[i].name;
     }
     assert_non_null(last);
-    cJSON *root = run_json("bench gemm --quick --shapes 16x16x16", NULL, 0);
-    assert_string_not_equal(text(find_row(root, "tandem", NULL), "variant"), last);
+    cJSON *root = bench_run_json("bench gemm --quick --shapes 16x16x16", NULL, 0);
+    assert_string_not_equal(json_text(bench_row(root, "tandem", NULL), "variant"), last);
     cJSON_Delete(root);
     snprintf(command, sizeof command, "bench gemm --quick --shapes 16x16x16 --variant %s", last);
-    root = run_json(command, NULL, 0);
-    assert_string_equal(text(find_row(root, "tandem", NULL), "variant"), last);
-    expect_measured(find_row(root, "tandem", NULL));
+    root = bench_run_json(command, NULL, 0);
+    assert_string_equal(json_text(bench_row(root, "tandem", NULL), "variant"), last);
+    bench_expect_measured(bench_row(root, "tandem", NULL));
     cJSON_Delete(root);
 }
 
@@ -234,27 +153,28 @@ static void a_forced_variant_is_the_one_that_runs(void **state) {
 static void gemm_multiplies_integers(void **state) {
     (void)state;
     cJSON *const root =
-        run_json("bench gemm --quick --dtype u8s8,s8,u8s8f32,u8s8u8 --shapes 33x17x29 "
-                 "--packing inside,prepacked --roof none --vs tandem-f32",
-                 NULL, 0);
+        bench_run_json("bench gemm --quick --dtype u8s8,s8,u8s8f32,u8s8u8 --shapes 33x17x29 "
+                       "--packing inside,prepacked --roof none --vs tandem-f32",
+                       NULL, 0);
     const cJSON *row;
     int exact = 0;
-    assert_int_equal(cJSON_GetArraySize(member(root, "results")), 24);
-    cJSON_ArrayForEach(row, member(root, "results")) {
-        expect_measured(row);
-        const int is_f32 = strcmp(text(row, "impl"), "tandem-f32") == 0;
-        assert_int_equal(strcmp(text(row, "dtype"), "f32") == 0, is_f32);
-        assert_int_equal(strncmp(text(row, "case"), text(row, "dtype"), strlen(text(row, "dtype"))),
+    assert_int_equal(cJSON_GetArraySize(json_member(root, "results")), 24);
+    cJSON_ArrayForEach(row, json_member(root, "results")) {
+        bench_expect_measured(row);
+        const int is_f32 = strcmp(json_text(row, "impl"), "tandem-f32") == 0;
+        assert_int_equal(strcmp(json_text(row, "dtype"), "f32") == 0, is_f32);
+        assert_int_equal(strncmp(json_text(row, "case"), json_text(row, "dtype"),
+                                 strlen(json_text(row, "dtype"))),
                          0);
-        assert_true(number(row, "flops") == 2.0 * 33 * 17 * 29);
-        exact += number(row, "max_error") == 0;
+        assert_true(json_number(row, "flops") == 2.0 * 33 * 17 * 29);
+        exact += json_number(row, "max_error") == 0;
     }
     assert_int_equal(exact, 12); /* whose sums are the output, requantized or not */
-    row = find_row(root, "tandem", "u8s8 33x17x29 nn");
-    assert_true(number(row, "bytes") == 33 * 29 + 29 * 17 + 4 * 33 * 17);
-    assert_non_null(strstr(text(row, "variant"), "gemm_int_"));
-    row = find_row(root, "tandem-f32", "f32 33x17x29 nn");
-    assert_true(number(row, "bytes") == 4 * (33 * 29 + 29 * 17 + 33 * 17));
+    row = bench_row(root, "tandem", "u8s8 33x17x29 nn");
+    assert_true(json_number(row, "bytes") == 33 * 29 + 29 * 17 + 4 * 33 * 17);
+    assert_non_null(strstr(json_text(row, "variant"), "gemm_int_"));
+    row = bench_row(root, "tandem-f32", "f32 33x17x29 nn");
+    assert_true(json_number(row, "bytes") == 4 * (33 * 29 + 29 * 17 + 33 * 17));
     cJSON_Delete(root);
 }
 
@@ -262,17 +182,17 @@ static void gemm_multiplies_integers(void **state) {
 static void gemm_multiplies_by_quantized_weights(void **state) {
     (void)state;
     cJSON *const root =
-        run_json("bench gemm --quick --dtype w8,w4,w8a8,w4a8 --shapes 18x34x70,1x32x64 "
-                 "--layout nt --packing inside,prepacked --roof none "
-                 "--vs onednn",
-                 NULL, 0);
+        bench_run_json("bench gemm --quick --dtype w8,w4,w8a8,w4a8 --shapes 18x34x70,1x32x64 "
+                       "--layout nt --packing inside,prepacked --roof none "
+                       "--vs onednn",
+                       NULL, 0);
     const cJSON *row;
-    assert_int_equal(cJSON_GetArraySize(member(root, "results")), 48);
-    cJSON_ArrayForEach(row, member(root, "results")) {
-        if (strcmp(text(row, "impl"), "onednn") == 0)
-            assert_string_equal(text(row, "status"), "skipped");
+    assert_int_equal(cJSON_GetArraySize(json_member(root, "results")), 48);
+    cJSON_ArrayForEach(row, json_member(root, "results")) {
+        if (strcmp(json_text(row, "impl"), "onednn") == 0)
+            assert_string_equal(json_text(row, "status"), "skipped");
         else
-            expect_measured(row);
+            bench_expect_measured(row);
     }
     cJSON_Delete(root);
 }
@@ -280,15 +200,16 @@ static void gemm_multiplies_by_quantized_weights(void **state) {
 /* Copies of B in turn: as many as have the bytes, each packed where packing is before. */
 static void calls_take_copies_of_b_in_turn(void **state) {
     (void)state;
-    cJSON *const root = run_json("bench gemv --quick --samples 2 --shapes 1x48x32 --dtype f32,w8 "
-                                 "--packing inside,prepacked --rotate 20000 --roof none",
-                                 NULL, 0);
+    cJSON *const root =
+        bench_run_json("bench gemv --quick --samples 2 --shapes 1x48x32 --dtype f32,w8 "
+                       "--packing inside,prepacked --rotate 20000 --roof none",
+                       NULL, 0);
     const cJSON *row;
-    assert_int_equal(cJSON_GetArraySize(member(root, "results")), 8);
-    cJSON_ArrayForEach(row, member(root, "results")) {
-        const int is_f32 = strcmp(text(row, "dtype"), "f32") == 0;
-        expect_measured(row);
-        assert_true(number(member(row, "shape"), "copies_of_b") == (is_f32 ? 4 : 14));
+    assert_int_equal(cJSON_GetArraySize(json_member(root, "results")), 8);
+    cJSON_ArrayForEach(row, json_member(root, "results")) {
+        const int is_f32 = strcmp(json_text(row, "dtype"), "f32") == 0;
+        bench_expect_measured(row);
+        assert_true(json_number(json_member(row, "shape"), "copies_of_b") == (is_f32 ? 4 : 14));
     }
     cJSON_Delete(root);
 }
@@ -301,124 +222,28 @@ static void onednn_multiplies_integers_or_is_seen_to_fail(void **state) {
     (void)state;
     char arguments[512];
     int measured = 0;
-    if (!peer_is_built("onednn"))
+    if (!bench_peer_is_built("onednn"))
         return;
     snprintf(arguments, sizeof arguments,
              "bench gemm --quick --dtype u8s8,s8,u8s8f32,u8s8u8 --shapes 2*33x17x29 --layout nn,tt "
              "--packing inside,prepacked --roof none --vs onednn --device %s --json -",
-             selector());
-    test_program_result result = test_program_run(program, arguments, NULL, PATIENCE_S);
+             bench_selector());
+    test_program_result result = test_program_run(bench_program, arguments, NULL, BENCH_PATIENCE_S);
     cJSON *const root = cJSON_Parse(result.output);
     assert_non_null(root);
     const cJSON *row;
-    cJSON_ArrayForEach(row, member(root, "results")) {
-        if (strcmp(text(row, "impl"), "onednn") != 0)
+    cJSON_ArrayForEach(row, json_member(root, "results")) {
+        if (strcmp(json_text(row, "impl"), "onednn") != 0)
             continue;
         measured++;
-        if (strcmp(text(row, "status"), "ok") == 0)
-            expect_measured(row);
-        else if (strstr(text(row, "reason"), "wrong result: ") == NULL)
-            fail_msg("%s: %s", text(row, "case"), text(row, "reason"));
+        if (strcmp(json_text(row, "status"), "ok") == 0)
+            bench_expect_measured(row);
+        else if (strstr(json_text(row, "reason"), "wrong result: ") == NULL)
+            fail_msg("%s: %s", json_text(row, "case"), json_text(row, "reason"));
     }
     assert_int_equal(measured, 16);
     cJSON_Delete(root);
     test_program_release(&result);
-}
-
-/* The peers' rows are measured where the peer was built. */
-static void memory_moves_bytes(void **state) {
-    (void)state;
-    cJSON *const root = run_json("bench memory --quick --samples 2 --bytes 10001 --operation "
-                                 "triad,buffer,upload,download,both --host pinned",
-                                 NULL, 0);
-    const cJSON *row;
-    cJSON_ArrayForEach(row, member(root, "results")) {
-        if (strcmp(text(row, "impl"), "stream") == 0 && !peer_is_built("stream"))
-            continue;
-        expect_measured(row);
-        assert_string_equal(text(row, "suite"), "memory");
-        assert_true(cJSON_IsNull(member(row, "flops")));
-    }
-    assert_true(number(find_row(root, "tandem", "buffer 10001"), "bytes") == 20002);
-    assert_true(number(find_row(root, "memcpy", "download 10001, pinned"), "bytes") == 10001);
-    assert_true(cJSON_IsNull(member(find_row(root, "tandem", "buffer 10001"), "dtype")));
-    row = find_row(root, "tandem", "upload and download 10001, both ways, pinned");
-    assert_true(number(row, "bytes") == 20002);
-    assert_true(number(find_row(root, "tandem", "triad 10001"), "bytes") == 30003);
-    assert_string_equal(text(find_row(root, "tandem", "triad 10001"), "dtype"), "f32");
-    cJSON_Delete(root);
-}
-
-/* Each loop of STREAM has one row of the default setting and one of the fastest; one may be both. */
-static void memory_tells_settings_apart(void **state) {
-    (void)state;
-    static const char *const operations[] = {"copy", "read", "write"};
-    cJSON *const root = run_json("bench memory --quick --samples 2 --bytes 4000 --operation "
-                                 "copy,read,write",
-                                 NULL, 0);
-    for (size_t i = 0; i < sizeof operations / sizeof operations[0]; i++) {
-        const cJSON *row;
-        int best = 0;
-        int plain = 0;
-        cJSON_ArrayForEach(row, member(root, "results")) {
-            const cJSON *const metrics = cJSON_GetObjectItemCaseSensitive(row, "metrics");
-            if (strncmp(text(row, "case"), operations[i], strlen(operations[i])) != 0 ||
-                strcmp(text(row, "impl"), "tandem") != 0)
-                continue;
-            best += cJSON_HasObjectItem(metrics, "setting_best");
-            plain += cJSON_HasObjectItem(metrics, "setting_default");
-            assert_true(number(member(row, "shape"), "width") >= 1);
-            assert_true(number(member(row, "shape"), "unroll") >= 1);
-            assert_true(number(member(row, "shape"), "items") >= 1);
-        }
-        if (best != 1 || plain != 1)
-            fail_msg("%s: %d rows of the fastest setting, %d of the default one", operations[i],
-                     best, plain);
-    }
-    cJSON_Delete(root);
-}
-
-/* Without the search for a faster setting: one row and its twin, and no peer. */
-static void memory_takes_the_default_setting_alone(void **state) {
-    (void)state;
-    cJSON *const root =
-        run_json("bench memory --quick --operation triad --setting default --bytes 64K", NULL, 0);
-    const cJSON *const rows = member(root, "results");
-    assert_int_equal(cJSON_GetArraySize(rows), 2);
-    for (const cJSON *row = rows->child; row != NULL; row = row->next) {
-        const cJSON *const metrics = member(row, "metrics");
-        assert_string_equal(text(row, "case"), "triad 65536");
-        assert_string_equal(text(row, "status"), "ok");
-        assert_true(cJSON_HasObjectItem(metrics, "setting_default"));
-        assert_false(cJSON_HasObjectItem(metrics, "setting_best"));
-    }
-    cJSON_Delete(root);
-}
-
-static void memory_finds_latencies_and_caches(void **state) {
-    (void)state;
-    cJSON *const root = run_json("bench memory --quick --samples 2 --bytes 32K --operation "
-                                 "strided,gather,chase,sweep",
-                                 NULL, 0);
-    const cJSON *row;
-    cJSON_ArrayForEach(row, member(root, "results")) {
-        expect_measured(row);
-        assert_true(number(row, "gbs") > 0);
-        if (strncmp(text(row, "case"), "chase", 5) == 0)
-            assert_true(number(member(row, "metrics"), "latency_ns") > 0);
-        if (strncmp(text(row, "case"), "sweep", 5) == 0)
-            assert_true(number(member(row, "metrics"), "level") >= 0);
-    }
-    assert_true(number(member(find_row(root, "tandem", "strided 32768, stride 8"), "shape"),
-                       "stride") == 8);
-    find_row(root, "tandem", "gather 32768");
-    find_row(root, "tandem", "chase 16384");
-    find_row(root, "tandem", "sweep read 32768");
-    assert_int_equal(strncmp(text(member(root, "environment"), "cache_levels"), "L1 ", 3) == 0 ||
-                         strncmp(text(member(root, "environment"), "cache_levels"), "memory", 6) ==
-                             0,
-                     1);
-    cJSON_Delete(root);
 }
 
 /* The command must find and count the very files that the library writes. */
@@ -431,18 +256,19 @@ static void the_cache_command_knows_the_librarys_files(void **state) {
     assert_non_null(mkdtemp(folder));
     snprintf(variable, sizeof variable, "TANDEM_CACHE_DIR=%s", folder);
     const char *const variables[] = {variable, NULL};
-    cJSON_Delete(run_json("bench gemm --quick --shapes 8x8x8", variables, 0));
+    cJSON_Delete(bench_run_json("bench gemm --quick --shapes 8x8x8", variables, 0));
     DIR *const entries = opendir(folder);
     assert_non_null(entries);
     for (struct dirent *entry = readdir(entries); entry != NULL; entry = readdir(entries))
         files += entry->d_name[0] != '.';
     closedir(entries);
     snprintf(expected, sizeof expected, ": %d compiled programs", files);
-    test_program_result result = test_program_run(program, "cache", variables, PATIENCE_S);
+    test_program_result result =
+        test_program_run(bench_program, "cache", variables, BENCH_PATIENCE_S);
     if (strstr(result.output, expected) == NULL)
         fail_msg("expected '%s', got '%s'", expected, result.output);
     test_program_release(&result);
-    result = test_program_run(program, "cache clear", variables, PATIENCE_S);
+    result = test_program_run(bench_program, "cache clear", variables, BENCH_PATIENCE_S);
     assert_int_equal(result.exit_code, 0);
     test_program_release(&result);
     assert_int_equal(rmdir(folder), 0);
@@ -451,18 +277,19 @@ static void the_cache_command_knows_the_librarys_files(void **state) {
 /* Built where the toolkit is; what they say where no GPU is is what most people will read. */
 static void peers_of_cuda_are_measured_or_say_why(void **state) {
     (void)state;
-    cJSON *const root =
-        run_json("bench gemm --quick --shapes 32x32x32 --roof none --vs cublas,cublaslt", NULL, 0);
+    cJSON *const root = bench_run_json(
+        "bench gemm --quick --shapes 32x32x32 --roof none --vs cublas,cublaslt", NULL, 0);
     static const char *const peers[] = {"cublas", "cublaslt"};
     for (int i = 0; i < 2; i++) {
-        const cJSON *const row = find_row(root, peers[i], "f32 32x32x32 nn");
-        if (strcmp(text(row, "status"), "skipped") != 0) {
-            expect_measured(row);
+        const cJSON *const row = bench_row(root, peers[i], "f32 32x32x32 nn");
+        if (strcmp(json_text(row, "status"), "skipped") != 0) {
+            bench_expect_measured(row);
             continue;
         }
-        const char *const reason = peer_is_built(peers[i]) ? "no CUDA device" : "no worker program";
-        if (!strstr(text(row, "reason"), reason))
-            fail_msg("%s: '%s'", peers[i], text(row, "reason"));
+        const char *const reason =
+            bench_peer_is_built(peers[i]) ? "no CUDA device" : "no worker program";
+        if (!strstr(json_text(row, "reason"), reason))
+            fail_msg("%s: '%s'", peers[i], json_text(row, "reason"));
     }
     cJSON_Delete(root);
 }
@@ -496,34 +323,35 @@ static void peers_that_fail_do_not_end_the_run(void **state) {
     write_peer(folder, "clblast",
                "echo 'ready protocol=1 impl=clblast'\nread -r l; echo ok; read -r l; echo 'ok 1'\n"
                "read -r l; head -c 256 /dev/zero >/dev/fd/3; echo 'ok bytes=256'; read -r l\n");
-    cJSON *root = run_json("bench gemm --quick --shapes 8x8x8,8x9x7 --timeout 4 --vs "
-                           "openblas,onednn,clblast",
-                           variables, 1);
+    cJSON *root = bench_run_json("bench gemm --quick --shapes 8x8x8,8x9x7 --timeout 4 --vs "
+                                 "openblas,onednn,clblast",
+                                 variables, 1);
     static const char *const cases[] = {"f32 8x8x8 nn", "f32 8x9x7 nn"};
     static const char *const wrong[] = {"wrong result: D[",
                                         "wrong result: the output has 256 bytes"};
     for (int i = 0; i < 2; i++) {
-        expect_measured(find_row(root, "tandem", cases[i]));
-        const cJSON *row = find_row(root, "openblas", cases[i]);
-        assert_string_equal(text(row, "status"), "failed");
-        assert_non_null(strstr(text(row, "reason"), "died of signal 4"));
-        assert_non_null(strstr(text(row, "reason"), "illegal instruction, it says"));
-        row = find_row(root, "onednn", cases[i]);
-        assert_string_equal(text(row, "status"), "failed");
-        assert_non_null(strstr(text(row, "reason"), "no answer within"));
-        row = find_row(root, "clblast", cases[i]);
-        assert_string_equal(text(row, "status"), "failed");
-        assert_non_null(strstr(text(row, "reason"), wrong[i]));
-        assert_true(cJSON_IsFalse(member(row, "verified")));
-        assert_true(cJSON_IsNull(member(row, "median_s")));
+        bench_expect_measured(bench_row(root, "tandem", cases[i]));
+        const cJSON *row = bench_row(root, "openblas", cases[i]);
+        assert_string_equal(json_text(row, "status"), "failed");
+        assert_non_null(strstr(json_text(row, "reason"), "died of signal 4"));
+        assert_non_null(strstr(json_text(row, "reason"), "illegal instruction, it says"));
+        row = bench_row(root, "onednn", cases[i]);
+        assert_string_equal(json_text(row, "status"), "failed");
+        assert_non_null(strstr(json_text(row, "reason"), "no answer within"));
+        row = bench_row(root, "clblast", cases[i]);
+        assert_string_equal(json_text(row, "status"), "failed");
+        assert_non_null(strstr(json_text(row, "reason"), wrong[i]));
+        assert_true(cJSON_IsFalse(json_member(row, "verified")));
+        assert_true(cJSON_IsNull(json_member(row, "median_s")));
     }
     cJSON_Delete(root);
     /* What it writes, zeros, is no product of integers either. */
     write_peer(folder, "onednn", "exec \"$(dirname \"$0\")/tandem-peer-clblast\"\n");
-    root = run_json("bench gemm --quick --shapes 8x8x8 --dtype u8s8 --roof none --vs onednn",
-                    variables, 1);
-    assert_non_null(strstr(text(find_row(root, "onednn", NULL), "reason"), "wrong result: D["));
-    expect_measured(find_row(root, "tandem", NULL));
+    root = bench_run_json("bench gemm --quick --shapes 8x8x8 --dtype u8s8 --roof none --vs onednn",
+                          variables, 1);
+    assert_non_null(
+        strstr(json_text(bench_row(root, "onednn", NULL), "reason"), "wrong result: D["));
+    bench_expect_measured(bench_row(root, "tandem", NULL));
     cJSON_Delete(root);
     remove_peer(folder, "openblas");
     remove_peer(folder, "onednn");
@@ -538,13 +366,13 @@ static void a_worker_refuses_a_device_that_is_another_one(void **state) {
                                          "memory operation=copy bytes=64 threads=1"};
     for (size_t i = 0; i < sizeof suites / sizeof suites[0]; i++) {
         const char *const arguments[] = {"_worker", i == 0 ? "gemm" : "memory", NULL};
-        const worker_launch launch = {.program = program, .arguments = arguments};
+        const worker_launch launch = {.program = bench_program, .arguments = arguments};
         worker_text text = {.length = 0};
         char fields[128];
-        worker_process *const worker = worker_start(&launch, PATIENCE_S, &text);
+        worker_process *const worker = worker_start(&launch, BENCH_PATIENCE_S, &text);
         assert_non_null(worker);
         snprintf(fields, sizeof fields, "suite=%s index=0 selector=another/one", suites[i]);
-        assert_int_equal(worker_describe(worker, fields, PATIENCE_S, &text), WORKER_FAIL);
+        assert_int_equal(worker_describe(worker, fields, BENCH_PATIENCE_S, &text), WORKER_FAIL);
         assert_non_null(strstr(text.text, "not another/one"));
         assert_int_equal(worker_quit(worker, &text), WORKER_OK);
         worker_stop(worker);
@@ -555,8 +383,8 @@ static void the_table_has_a_row_for_each_implementation(void **state) {
     (void)state;
     char arguments[256];
     snprintf(arguments, sizeof arguments, "bench gemm --quick --shapes 16x16x16 --device %s",
-             selector());
-    test_program_result result = test_program_run(program, arguments, NULL, PATIENCE_S);
+             bench_selector());
+    test_program_result result = test_program_run(bench_program, arguments, NULL, BENCH_PATIENCE_S);
     assert_int_equal(result.exit_code, 0);
     assert_non_null(strstr(result.output, "GFLOP/s"));
     assert_non_null(strstr(result.output, "f32 16x16x16 nn"));
@@ -571,8 +399,9 @@ static void the_log_of_the_worker_is_shown(void **state) {
     static const char *const logged[] = {"TANDEM_LOG=dispatch", NULL};
     char arguments[256];
     snprintf(arguments, sizeof arguments, "bench gemm --quick --shapes 16x16x16 --device %s",
-             selector());
-    test_program_result result = test_program_run(program, arguments, logged, PATIENCE_S);
+             bench_selector());
+    test_program_result result =
+        test_program_run(bench_program, arguments, logged, BENCH_PATIENCE_S);
     assert_int_equal(result.exit_code, 0);
     const char *const chosen = strstr(result.errors, "dispatch: gemm: gemm_");
     if (chosen == NULL || strstr(result.errors, " chosen\n") == NULL)
@@ -581,94 +410,6 @@ static void the_log_of_the_worker_is_shown(void **state) {
     snprintf(line, sizeof line, "%.*s", (int)strcspn(chosen, "\n"), chosen);
     assert_null(strstr(chosen + 1, line));
     test_program_release(&result);
-}
-
-static void a_report_is_a_results_file_and_a_page(void **state) {
-    (void)state;
-    char arguments[1024];
-    char json[TEST_PATH];
-    char html[TEST_PATH];
-    size_t size = 0;
-    test_folder_path(json, "r.json");
-    test_folder_path(html, "r.html");
-    snprintf(arguments, sizeof arguments,
-             "report --quick --suite launch,pool --device %s --json %s --html %s", selector(), json,
-             html);
-    test_program_result result = test_program_run(program, arguments, NULL, PATIENCE_S);
-    if (result.exit_code != 0)
-        fail_msg("'%s' gave %d: %s", arguments, result.exit_code, result.errors);
-    test_program_release(&result);
-    unsigned char *const text = test_file_read(json, &size);
-    cJSON *const root = cJSON_Parse((const char *)text);
-    assert_string_equal(member(root, "schema")->valuestring, "tandem-report/1");
-    const cJSON *const suites = member(root, "suites");
-    assert_int_equal(cJSON_GetArraySize(suites), 2);
-    assert_string_equal(member(suites->child, "suite")->valuestring, "launch");
-    assert_string_equal(member(suites->child->next, "suite")->valuestring, "pool");
-    assert_true(cJSON_GetArraySize(member(root, "results")) >= 6);
-    cJSON_Delete(root);
-    free(text);
-    char *const page = (char *)test_file_read(html, &size);
-    assert_non_null(strstr(page, "<h2>What a call costs</h2>"));
-    assert_non_null(strstr(page, "<h2>Allocating</h2>"));
-    assert_non_null(strstr(page, "</html>"));
-    /* The page of a file is the page that came with it. */
-    assert_int_equal(remove(html), 0);
-    snprintf(arguments, sizeof arguments, "report --from %s --html %s", json, html);
-    result = test_program_run(program, arguments, NULL, PATIENCE_S);
-    assert_int_equal(result.exit_code, 0);
-    test_program_release(&result);
-    char *const again = (char *)test_file_read(html, &size);
-    assert_string_equal(again, page);
-    free(page);
-    free(again);
-}
-
-/* Whether a process has started another one. */
-static int has_child(pid_t process) {
-    char path[64];
-    char text[32] = "";
-    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)process, (int)process);
-    FILE *const file = fopen(path, "r");
-    assert_non_null(file);
-    const int found = fgets(text, sizeof text, file) != NULL;
-    fclose(file);
-    return found;
-}
-
-static pid_t start_report(const char *json, const char *html) {
-    const pid_t process = fork();
-    assert_true(process >= 0);
-    if (process > 0)
-        return process;
-    execl(program, program, "report", "--quick", "--suite", "compute", "--device", selector(),
-          "--json", json, "--html", html, (char *)NULL);
-    _exit(127);
-}
-
-/* Neither files nor processes: what a dead parent leaves would be adopted here. */
-static void an_interrupted_report_leaves_nothing(void **state) {
-    (void)state;
-    char json[TEST_PATH];
-    char html[TEST_PATH];
-    const struct timespec pause = {.tv_nsec = 10000000};
-    const time_t deadline = time(NULL) + PATIENCE_S;
-    int ended = 0;
-    test_folder_path(json, "r.json");
-    test_folder_path(html, "r.html");
-    assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
-    const pid_t process = start_report(json, html);
-    while (!has_child(process) && time(NULL) < deadline)
-        nanosleep(&pause, NULL);
-    kill(process, SIGTERM);
-    for (pid_t each = 0; each >= 0 && time(NULL) < deadline; ended += each > 0) {
-        each = waitpid(-1, NULL, WNOHANG);
-        if (each == 0)
-            nanosleep(&pause, NULL);
-    }
-    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
-    assert_true(ended >= 2); /* the report and its suite */
-    assert_int_equal(test_folder_count(test_folder()), 0);
 }
 
 /* A driver opens files of its own: none of them may become the standard output that was closed. */
@@ -681,9 +422,9 @@ static void output_that_cannot_be_written_is_a_failure(void **state) {
                                            "--synthetic none --seconds 0"};
     for (int i = 0; i < 4; i++) {
         char arguments[512];
-        snprintf(arguments, sizeof arguments, "%s --device %s", commands[i / 2], selector());
+        snprintf(arguments, sizeof arguments, "%s --device %s", commands[i / 2], bench_selector());
         test_program_result result =
-            test_program_run_into(outputs[i % 2], program, arguments, NULL, PATIENCE_S);
+            test_program_run_into(outputs[i % 2], bench_program, arguments, NULL, BENCH_PATIENCE_S);
         if (result.exit_code != 1 ||
             strstr(result.errors, "tandem: cannot write standard output: ") == NULL)
             fail_msg("'%s' gave %d: %s", arguments, result.exit_code, result.errors);
@@ -702,20 +443,12 @@ int main(void) {
         cmocka_unit_test(calls_take_copies_of_b_in_turn),
         cmocka_unit_test(gemm_multiplies_by_quantized_weights),
         cmocka_unit_test(onednn_multiplies_integers_or_is_seen_to_fail),
-        cmocka_unit_test(memory_moves_bytes),
-        cmocka_unit_test(memory_tells_settings_apart),
-        cmocka_unit_test(memory_takes_the_default_setting_alone),
-        cmocka_unit_test(memory_finds_latencies_and_caches),
         cmocka_unit_test(the_cache_command_knows_the_librarys_files),
         cmocka_unit_test(peers_of_cuda_are_measured_or_say_why),
         cmocka_unit_test(peers_that_fail_do_not_end_the_run),
         cmocka_unit_test(a_worker_refuses_a_device_that_is_another_one),
         cmocka_unit_test(the_table_has_a_row_for_each_implementation),
         cmocka_unit_test(the_log_of_the_worker_is_shown),
-        cmocka_unit_test_setup_teardown(an_interrupted_report_leaves_nothing, test_folder_make,
-                                        test_folder_remove_empty),
-        cmocka_unit_test_setup_teardown(a_report_is_a_results_file_and_a_page, test_folder_make,
-                                        test_folder_remove),
         cmocka_unit_test(output_that_cannot_be_written_is_a_failure),
     };
     return cmocka_run_group_tests_name("bench run", tests, NULL, NULL);

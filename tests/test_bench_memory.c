@@ -1,0 +1,119 @@
+/* `tandem bench memory` on the device of this run. */
+// ctest: device timeout=300 cost=10
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/bench_rows.h"
+
+/* The peers' rows are measured where the peer was built. */
+static void memory_moves_bytes(void **state) {
+    (void)state;
+    cJSON *const root = bench_run_json("bench memory --quick --samples 2 --bytes 10001 --operation "
+                                       "triad,buffer,upload,download,both --host pinned",
+                                       NULL, 0);
+    const cJSON *row;
+    cJSON_ArrayForEach(row, json_member(root, "results")) {
+        if (strcmp(json_text(row, "impl"), "stream") == 0 && !bench_peer_is_built("stream"))
+            continue;
+        bench_expect_measured(row);
+        assert_string_equal(json_text(row, "suite"), "memory");
+        assert_true(cJSON_IsNull(json_member(row, "flops")));
+    }
+    assert_true(json_number(bench_row(root, "tandem", "buffer 10001"), "bytes") == 20002);
+    assert_true(json_number(bench_row(root, "memcpy", "download 10001, pinned"), "bytes") == 10001);
+    assert_true(cJSON_IsNull(json_member(bench_row(root, "tandem", "buffer 10001"), "dtype")));
+    row = bench_row(root, "tandem", "upload and download 10001, both ways, pinned");
+    assert_true(json_number(row, "bytes") == 20002);
+    assert_true(json_number(bench_row(root, "tandem", "triad 10001"), "bytes") == 30003);
+    assert_string_equal(json_text(bench_row(root, "tandem", "triad 10001"), "dtype"), "f32");
+    cJSON_Delete(root);
+}
+
+/* Each loop of STREAM has one row of the default setting and one of the fastest; one may be both. */
+static void memory_tells_settings_apart(void **state) {
+    (void)state;
+    static const char *const operations[] = {"copy", "read", "write"};
+    cJSON *const root = bench_run_json("bench memory --quick --samples 2 --bytes 4000 --operation "
+                                       "copy,read,write",
+                                       NULL, 0);
+    for (size_t i = 0; i < sizeof operations / sizeof operations[0]; i++) {
+        const cJSON *row;
+        int best = 0;
+        int plain = 0;
+        cJSON_ArrayForEach(row, json_member(root, "results")) {
+            const cJSON *const metrics = cJSON_GetObjectItemCaseSensitive(row, "metrics");
+            if (strncmp(json_text(row, "case"), operations[i], strlen(operations[i])) != 0 ||
+                strcmp(json_text(row, "impl"), "tandem") != 0)
+                continue;
+            best += cJSON_HasObjectItem(metrics, "setting_best");
+            plain += cJSON_HasObjectItem(metrics, "setting_default");
+            assert_true(json_number(json_member(row, "shape"), "width") >= 1);
+            assert_true(json_number(json_member(row, "shape"), "unroll") >= 1);
+            assert_true(json_number(json_member(row, "shape"), "items") >= 1);
+        }
+        if (best != 1 || plain != 1)
+            fail_msg("%s: %d rows of the fastest setting, %d of the default one", operations[i],
+                     best, plain);
+    }
+    cJSON_Delete(root);
+}
+
+/* Without the search for a faster setting: one row and its twin, and no peer. */
+static void memory_takes_the_default_setting_alone(void **state) {
+    (void)state;
+    cJSON *const root = bench_run_json(
+        "bench memory --quick --operation triad --setting default --bytes 64K", NULL, 0);
+    const cJSON *const rows = json_member(root, "results");
+    assert_int_equal(cJSON_GetArraySize(rows), 2);
+    for (const cJSON *row = rows->child; row != NULL; row = row->next) {
+        const cJSON *const metrics = json_member(row, "metrics");
+        assert_string_equal(json_text(row, "case"), "triad 65536");
+        assert_string_equal(json_text(row, "status"), "ok");
+        assert_true(cJSON_HasObjectItem(metrics, "setting_default"));
+        assert_false(cJSON_HasObjectItem(metrics, "setting_best"));
+    }
+    cJSON_Delete(root);
+}
+
+static void memory_finds_latencies_and_caches(void **state) {
+    (void)state;
+    cJSON *const root = bench_run_json("bench memory --quick --samples 2 --bytes 32K --operation "
+                                       "strided,gather,chase,sweep",
+                                       NULL, 0);
+    const cJSON *row;
+    cJSON_ArrayForEach(row, json_member(root, "results")) {
+        bench_expect_measured(row);
+        assert_true(json_number(row, "gbs") > 0);
+        if (strncmp(json_text(row, "case"), "chase", 5) == 0)
+            assert_true(json_number(json_member(row, "metrics"), "latency_ns") > 0);
+        if (strncmp(json_text(row, "case"), "sweep", 5) == 0)
+            assert_true(json_number(json_member(row, "metrics"), "level") >= 0);
+    }
+    assert_true(
+        json_number(json_member(bench_row(root, "tandem", "strided 32768, stride 8"), "shape"),
+                    "stride") == 8);
+    bench_row(root, "tandem", "gather 32768");
+    bench_row(root, "tandem", "chase 16384");
+    bench_row(root, "tandem", "sweep read 32768");
+    assert_int_equal(
+        strncmp(json_text(json_member(root, "environment"), "cache_levels"), "L1 ", 3) == 0 ||
+            strncmp(json_text(json_member(root, "environment"), "cache_levels"), "memory", 6) == 0,
+        1);
+    cJSON_Delete(root);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(memory_moves_bytes),
+        cmocka_unit_test(memory_tells_settings_apart),
+        cmocka_unit_test(memory_takes_the_default_setting_alone),
+        cmocka_unit_test(memory_finds_latencies_and_caches),
+    };
+    return cmocka_run_group_tests_name("bench memory", tests, NULL, NULL);
+}

@@ -1,0 +1,118 @@
+/* `tandem report` on the device of this run: what it writes, and what it leaves where it is interrupted. */
+// ctest: device timeout=300 cost=10
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/support/bench_rows.h"
+#include "tests/support/test_folder.h"
+#include "tests/support/test_program.h"
+
+static void a_report_is_a_results_file_and_a_page(void **state) {
+    (void)state;
+    char arguments[1024];
+    char json[TEST_PATH];
+    char html[TEST_PATH];
+    size_t size = 0;
+    test_folder_path(json, "r.json");
+    test_folder_path(html, "r.html");
+    snprintf(arguments, sizeof arguments,
+             "report --quick --suite launch,pool --device %s --json %s --html %s", bench_selector(),
+             json, html);
+    test_program_result result = test_program_run(bench_program, arguments, NULL, BENCH_PATIENCE_S);
+    if (result.exit_code != 0)
+        fail_msg("'%s' gave %d: %s", arguments, result.exit_code, result.errors);
+    test_program_release(&result);
+    unsigned char *const bytes = test_file_read(json, &size);
+    cJSON *const root = cJSON_Parse((const char *)bytes);
+    assert_string_equal(json_member(root, "schema")->valuestring, "tandem-report/1");
+    const cJSON *const suites = json_member(root, "suites");
+    assert_int_equal(cJSON_GetArraySize(suites), 2);
+    assert_string_equal(json_member(suites->child, "suite")->valuestring, "launch");
+    assert_string_equal(json_member(suites->child->next, "suite")->valuestring, "pool");
+    assert_true(cJSON_GetArraySize(json_member(root, "results")) >= 6);
+    cJSON_Delete(root);
+    free(bytes);
+    char *const page = (char *)test_file_read(html, &size);
+    assert_non_null(strstr(page, "<h2>What a call costs</h2>"));
+    assert_non_null(strstr(page, "<h2>Allocating</h2>"));
+    assert_non_null(strstr(page, "</html>"));
+    /* The page of a file is the page that came with it. */
+    assert_int_equal(remove(html), 0);
+    snprintf(arguments, sizeof arguments, "report --from %s --html %s", json, html);
+    result = test_program_run(bench_program, arguments, NULL, BENCH_PATIENCE_S);
+    assert_int_equal(result.exit_code, 0);
+    test_program_release(&result);
+    char *const again = (char *)test_file_read(html, &size);
+    assert_string_equal(again, page);
+    free(page);
+    free(again);
+}
+
+/* Whether a process has started another one. */
+static int has_child(pid_t process) {
+    char path[64];
+    char line[32] = "";
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)process, (int)process);
+    FILE *const file = fopen(path, "r");
+    assert_non_null(file);
+    const int found = fgets(line, sizeof line, file) != NULL;
+    fclose(file);
+    return found;
+}
+
+static pid_t start_report(const char *json, const char *html) {
+    const pid_t process = fork();
+    assert_true(process >= 0);
+    if (process > 0)
+        return process;
+    execl(bench_program, bench_program, "report", "--quick", "--suite", "compute", "--device",
+          bench_selector(), "--json", json, "--html", html, (char *)NULL);
+    _exit(127);
+}
+
+/* Neither files nor processes: what a dead parent leaves would be adopted here. */
+static void an_interrupted_report_leaves_nothing(void **state) {
+    (void)state;
+    char json[TEST_PATH];
+    char html[TEST_PATH];
+    const struct timespec pause = {.tv_nsec = 10000000};
+    const time_t deadline = time(NULL) + BENCH_PATIENCE_S;
+    int ended = 0;
+    test_folder_path(json, "r.json");
+    test_folder_path(html, "r.html");
+    assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+    const pid_t process = start_report(json, html);
+    while (!has_child(process) && time(NULL) < deadline)
+        nanosleep(&pause, NULL);
+    kill(process, SIGTERM);
+    for (pid_t each = 0; each >= 0 && time(NULL) < deadline; ended += each > 0) {
+        each = waitpid(-1, NULL, WNOHANG);
+        if (each == 0)
+            nanosleep(&pause, NULL);
+    }
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+    assert_true(ended >= 2); /* the report and its suite */
+    assert_int_equal(test_folder_count(test_folder()), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(an_interrupted_report_leaves_nothing, test_folder_make,
+                                        test_folder_remove_empty),
+        cmocka_unit_test_setup_teardown(a_report_is_a_results_file_and_a_page, test_folder_make,
+                                        test_folder_remove),
+    };
+    return cmocka_run_group_tests_name("report run", tests, NULL, NULL);
+}
