@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""Makes quant_vectors.h: expected results of quant/ in exact rational arithmetic.
+"""Makes expected results of quant/ in exact rational arithmetic: headers in a folder.
 
 Shares nothing with the C code but the written rules (docs/numerics.md): every rounding to f32, f16 or bf16 is
 done here on fractions, by the definition of the formats. Python 3.8 or later, no packages.
 
-    python3 tests/vectors/make_quant_vectors.py > tests/vectors/quant_vectors.h
+    python3 tests/vectors/make_quant_vectors.py tests/vectors
 """
+import os
 import random
 import struct
+import sys
 from fractions import Fraction
 from itertools import product
 from math import floor
@@ -426,40 +428,51 @@ def pack_rows():
 
 
 def table(kind, fields, rows):
-    print("typedef struct vector_%s {\n%s} vector_%s;\n" % (
-        kind, "".join("    %s;\n" % f for f in fields), kind))
-    print("static const vector_%s vectors_%s[] = {" % (kind, kind))
+    lines = ["typedef struct vector_%s {\n%s} vector_%s;\n" % (
+        kind, "".join("    %s;\n" % f for f in fields), kind)]
+    lines.append("static const vector_%s vectors_%s[] = {" % (kind, kind))
     line = ""
     for row in rows:
         if line and len(line) + len(row) > 118:
-            print(line)
+            lines.append(line)
             line = ""
         line += row + ","
-    print(line + "\n};\n")
+    return "\n".join(lines + [line + "\n};\n\n"])
+
+
+def write(folder, name, *parts):
+    guard = "TANDEM_TESTS_%s_H" % name.upper()
+    with open(os.path.join(folder, name + ".h"), "w", encoding="ascii") as file:
+        file.write("/* Made by make_quant_vectors.py; floats are bit patterns. Do not edit. */\n"
+                   "/* clang-format off */\n")
+        file.write("#ifndef %s\n#define %s\n\n#include <stdint.h>\n\n" % (guard, guard))
+        file.write("".join(parts) + "#endif\n")
 
 
 def main():
+    folder = sys.argv[1]
     rng = random.Random(20240611)
-    print("/* Made by make_quant_vectors.py; floats are bit patterns. Do not edit. */\n/* clang-format off */")
-    print("#ifndef TANDEM_TESTS_QUANT_VECTORS_H\n#define TANDEM_TESTS_QUANT_VECTORS_H\n")
-    print("#include <stdint.h>\n\n/* What the field `range` of the rows counts. */")
-    print("static const struct { int32_t low, high; } vector_ranges[] = {%s};\n" %
+    write(folder, "vector_ranges", "/* What the field `range` of the rows counts. */\n"
+          "static const struct { int32_t low, high; } vector_ranges[] = {%s};\n\n" %
           ", ".join("{%d, %d}" % RANGES[name] for name in RANGE_IDS))
-    table("quantize", ["uint32_t x, scale", "int16_t zero_point, range, q", "uint32_t dequantized",
-                       "int pass"], quantize_rows(rng))
-    table("requantize", ["int32_t acc", "uint32_t multiplier", "int16_t zero_point, range, q"],
-          requantize_rows(rng) + sensitive_rows(random.Random(24), 24))
-    table("derive", ["int symmetric", "uint32_t minimum, maximum", "int range", "uint32_t scale",
-                     "int zero_point"], derive_rows(rng))
-    table("blocks", ["uint32_t x[32]", "uint8_t q8_0[34]", "uint8_t q4_0[18]"], block_rows(rng))
-    table("dynamic", ["int symmetric, range", "int scale_format", "uint32_t x[11]", "uint32_t scale", "int zero_point",
-                      "int16_t q[11]"], dynamic_rows(rng))
-    table("kept", ["int symmetric", "uint32_t minimum, maximum", "int range", "uint32_t f16_scale",
-                   "int f16_zero_point", "uint32_t bf16_scale", "int bf16_zero_point"],
-          kept_rows(random.Random(25)))
-    table("narrow", ["uint32_t x", "uint16_t f16, f16_saturated, bf16, bf16_saturated"], narrow_rows(rng))
-    table("pack_s4", ["int count", "int8_t values[6]", "uint8_t packed[3]"], pack_rows())
-    print("#endif")
+    write(folder, "quantize_vectors",
+          table("quantize", ["uint32_t x, scale", "int16_t zero_point, range, q", "uint32_t dequantized",
+                             "int pass"], quantize_rows(rng)))
+    write(folder, "requantize_vectors",
+          table("requantize", ["int32_t acc", "uint32_t multiplier", "int16_t zero_point, range, q"],
+                requantize_rows(rng) + sensitive_rows(random.Random(24), 24)))
+    derived = table("derive", ["int symmetric", "uint32_t minimum, maximum", "int range", "uint32_t scale",
+                               "int zero_point"], derive_rows(rng))
+    blocks = table("blocks", ["uint32_t x[32]", "uint8_t q8_0[34]", "uint8_t q4_0[18]"], block_rows(rng))
+    dynamic = table("dynamic", ["int symmetric, range", "int scale_format", "uint32_t x[11]", "uint32_t scale",
+                                "int zero_point", "int16_t q[11]"], dynamic_rows(rng))
+    kept_scales = table("kept", ["int symmetric", "uint32_t minimum, maximum", "int range", "uint32_t f16_scale",
+                                 "int f16_zero_point", "uint32_t bf16_scale", "int bf16_zero_point"],
+                        kept_rows(random.Random(25)))
+    write(folder, "parameter_vectors", derived, dynamic, kept_scales)
+    write(folder, "format_vectors", blocks,
+          table("narrow", ["uint32_t x", "uint16_t f16, f16_saturated, bf16, bf16_saturated"], narrow_rows(rng)),
+          table("pack_s4", ["int count", "int8_t values[6]", "uint8_t packed[3]"], pack_rows()))
 
 
 main()
