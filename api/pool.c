@@ -242,6 +242,39 @@ void tdm_block_release(tdm_block *block) {
 
 /* ---- the pool itself --------------------------------------------------------------------------- */
 
+static bool always_passed(void *user, tdm_use use) {
+    (void)user;
+    (void)use;
+    return true;
+}
+
+static void never_wait(void *user, tdm_use use) {
+    (void)user;
+    (void)use;
+}
+
+static bool never_gone(void *user, uint32_t stream) {
+    (void)user;
+    (void)stream;
+    return false;
+}
+
+static void poll_nothing(void *user) {
+    (void)user;
+}
+
+static tdm_pool_upstream with_defaults(tdm_pool_upstream upstream) {
+    if (!upstream.passed) {
+        upstream.passed = always_passed;
+        upstream.wait = never_wait;
+    }
+    if (!upstream.gone)
+        upstream.gone = never_gone;
+    if (!upstream.poll)
+        upstream.poll = poll_nothing;
+    return upstream;
+}
+
 tdm_status tdm_pool_create(const tdm_pool_upstream *upstream, tdm_pool **pool) {
     *pool = NULL;
     tdm_pool *const created = tdm_host_calloc(1, sizeof *created);
@@ -253,7 +286,7 @@ tdm_status tdm_pool_create(const tdm_pool_upstream *upstream, tdm_pool **pool) {
     created->root = created;
     created->shared = shared;
     created->returns = shared->returns;
-    created->upstream = *upstream;
+    created->upstream = with_defaults(*upstream);
     created->unit_bits = 8;
     while (UINT64_C(1) << created->unit_bits < upstream->alignment)
         created->unit_bits++;

@@ -90,15 +90,15 @@ typedef struct tdm_pool_upstream {
     tdm_status (*allocate)(void *user, size_t bytes, tdm_bk_memory **memory);
     void (*release)(void *user, tdm_bk_memory *memory);
     /* Has the stream passed that command, as far as is known? A stream that is gone has. Must not
-     * block or take a stream's lock. */
+     * block or take a stream's lock. Optional: without it and `wait`, every command has run when its use is marked. */
     bool (*passed)(void *user, tdm_use use);
-    /* Is the stream gone for good? As `passed`, but true for no stream that can still be used. */
+    /* Is the stream gone for good? As `passed`, but true for no stream that can still be used. Optional: none ever is. */
     bool (*gone)(void *user, uint32_t stream);
-    /* Find out how far the streams are, without blocking. */
+    /* Find out how far the streams are, without blocking. Optional: `passed` knows. */
     void (*poll)(void *user);
     /* Wait until it has, but not longer than `patience_ns`; true: it has. Optional: the pool is never throttled without. */
     bool (*wait_briefly)(void *user, tdm_use use, uint64_t patience_ns);
-    /* Wait until it has; afterwards `passed` says so. Failures of the work do not matter here. */
+    /* Wait until it has; afterwards `passed` says so. Failures of the work do not matter here. Goes with `passed`. */
     void (*wait)(void *user, tdm_use use);
     /*
      * Memory for `bytes` is short, and the pool has done what it can alone: make room elsewhere.

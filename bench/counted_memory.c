@@ -18,35 +18,10 @@ static void forget_one(void *user, tdm_bk_memory *memory) {
     free(memory);
 }
 
-static bool has_passed(void *user, tdm_use use) {
-    (void)user;
-    (void)use;
-    return true;
-}
-
-static bool is_gone(void *user, uint32_t stream) {
-    (void)user;
-    (void)stream;
-    return false;
-}
-
-static void poll_nothing(void *user) {
-    (void)user;
-}
-
-static void wait_for_nothing(void *user, tdm_use use) {
-    (void)user;
-    (void)use;
-}
-
 tdm_pool_upstream counted_upstream(counted_memory *memory) {
     return (tdm_pool_upstream){.user = memory,
                                .allocate = count_one,
                                .release = forget_one,
-                               .passed = has_passed,
-                               .gone = is_gone,
-                               .poll = poll_nothing,
-                               .wait = wait_for_nothing,
                                .max_allocation = UINT64_C(1) << 62,
                                .alignment = 128,
                                .budget = UINT64_C(1) << 62};

@@ -80,16 +80,6 @@ static bool has_passed(void *user, tdm_use use) {
     return use.sequence == 0 || done_at(own, use) <= own->now_ns;
 }
 
-static bool is_gone(void *user, uint32_t stream) {
-    (void)user;
-    (void)stream;
-    return false;
-}
-
-static void poll_nothing(void *user) {
-    (void)user;
-}
-
 static void wait_for(void *user, tdm_use use) {
     replay *const own = user;
     if (has_passed(user, use))
@@ -254,8 +244,6 @@ int replay_run(const trace_data *trace, const replay_settings *settings, replay_
         .allocate = native_allocate,
         .release = native_release,
         .passed = has_passed,
-        .gone = is_gone,
-        .poll = poll_nothing,
         .wait = wait_for,
         .wait_briefly = wait_briefly,
         .max_allocation = settings->max_allocation == 0 ? unbounded : settings->max_allocation,

@@ -45,16 +45,6 @@ static bool has_passed(void *user, tdm_use use) {
     return ((world *)user)->passed[use.stream] >= use.sequence;
 }
 
-static bool is_gone(void *user, uint32_t stream) {
-    (void)user;
-    (void)stream;
-    return false;
-}
-
-static void poll_nothing(void *user) {
-    (void)user;
-}
-
 static void wait_for(void *user, tdm_use use) {
     world *const w = user;
     if (w->passed[use.stream] < use.sequence)
@@ -142,8 +132,6 @@ static void run_world(uint64_t seed, uint64_t budget, uint64_t capacity, bool di
                                         .allocate = native_allocate,
                                         .release = native_release,
                                         .passed = has_passed,
-                                        .gone = is_gone,
-                                        .poll = poll_nothing,
                                         .wait = wait_for,
                                         .max_allocation = 8 * MIB,
                                         .alignment = 128,

@@ -51,16 +51,6 @@ static bool has_passed(void *user, tdm_use use) {
     return !m->unfinished || m->passed[use.stream] >= use.sequence;
 }
 
-static bool is_gone(void *user, uint32_t stream) {
-    (void)user;
-    (void)stream;
-    return false;
-}
-
-static void poll_nothing(void *user) {
-    (void)user;
-}
-
 static void wait_for(void *user, tdm_use use) {
     simulated_memory *const m = user;
     if (has_passed(user, use))
@@ -74,8 +64,6 @@ tdm_pool_upstream simulated_upstream(simulated_memory *memory) {
                                .allocate = native_allocate,
                                .release = native_release,
                                .passed = has_passed,
-                               .gone = is_gone,
-                               .poll = poll_nothing,
                                .wait = wait_for,
                                .max_allocation = UINT64_C(256) << 20,
                                .alignment = 128,
