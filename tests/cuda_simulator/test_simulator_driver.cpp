@@ -1,18 +1,6 @@
 // The simulated driver as a user of it sees it: order, asynchrony, limits, and what is refused.
-#include <atomic>
-#include <csetjmp>
-#include <cstdarg>
-#include <cstddef>
-#include <cstdint>
-#include <cstdlib>
-#include <vector>
-
-extern "C" {
-#include <cmocka.h>
-}
-
-#include "tests/cuda_simulator/driver_state.h"
 #include "tests/cuda_simulator/image.h"
+#include "tests/cuda_simulator/simulator_rig.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #define HAS_FENCES 0
@@ -77,86 +65,14 @@ static void read_words(int *data, long first) {
 }
 TANDEM_SIM_REGISTER(read_words, "read_words", 0, 0, 0, 0);
 
-static std::atomic<bool> spinning, released;
-static void spin(int *data) {
-    spinning = true;
-    while (!released.load()) {
-        std::this_thread::yield();
-    }
-    (void)data;
-}
-TANDEM_SIM_REGISTER(spin, "spin", 0, 0, 0, 0);
-
 static const char stand_in[] =
     "TDM-STAND-IN\nadd\nadd_in_pairs\nonly_on_10\nhang\ntake_blob\nuse_dynamic\n"
-    "declare_a_kilobyte\nread_words\nspin\nof_no_text\n";
-
-/* ---- a device for each test ---- */
-
-#define OK(call) assert_int_equal(call, CUDA_SUCCESS)
-
-struct rig {
-    CUcontext context = nullptr;
-    CUmodule module = nullptr;
-    CUstream stream = nullptr;
-    CUdeviceptr data = 0; /* 256 ints, zeros */
-
-    rig() {
-        OK(cuInit(0));
-        OK(cuDevicePrimaryCtxRetain(&context, 0));
-        OK(cuCtxPushCurrent_v2(context));
-        OK(cuModuleLoadDataEx(&module, stand_in, 0, nullptr, nullptr));
-        OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-        OK(cuMemAlloc_v2(&data, 1024));
-        OK(cuMemsetD32Async(data, 0, 256, stream));
-    }
-    ~rig() {
-        cuCtxPopCurrent_v2(nullptr);
-        cuDevicePrimaryCtxRelease_v2(0);
-    }
-    rig(const rig &) = delete;
-    rig &operator=(const rig &) = delete;
-
-    CUfunction function(const char *name) const {
-        CUfunction found = nullptr;
-        OK(cuModuleGetFunction(&found, module, name));
-        return found;
-    }
-    template <typename... Values>
-    CUresult launch(const char *name, unsigned blocks, unsigned threads, unsigned dynamic_bytes,
-                    Values... values) const {
-        void *pointers[] = {static_cast<void *>(&values)..., nullptr};
-        return cuLaunchKernel(function(name), blocks, 1, 1, threads, 1, 1, dynamic_bytes, stream,
-                              pointers, nullptr);
-    }
-    std::vector<int> read() const {
-        std::vector<int> host(256, -1);
-        OK(cuMemcpyDtoHAsync_v2(host.data(), data, 1024, stream));
-        OK(cuStreamSynchronize(stream));
-        return host;
-    }
-};
-
-struct gate {
-    std::atomic<bool> open{false};
-    static void wait(void *user) {
-        while (!static_cast<gate *>(user)->open.load()) {
-            std::this_thread::yield();
-        }
-    }
-    /* While the caller waits for what the gate holds up. */
-    std::thread open_soon() {
-        return std::thread([this] {
-            std::this_thread::sleep_for(std::chrono::milliseconds(20));
-            open = true;
-        });
-    }
-};
+    "declare_a_kilobyte\nread_words\nof_no_text\n";
 
 /* ---- tests ---- */
 
 static void work_runs_in_order(void **) {
-    const rig r;
+    const rig r(stand_in);
     for (int i = 0; i < 5; i++) {
         OK(r.launch("add", 2, 128, 0, r.data, 250L, 1 << i));
     }
@@ -167,7 +83,7 @@ static void work_runs_in_order(void **) {
 }
 
 static void calls_do_not_wait(void **) {
-    const rig r;
+    const rig r(stand_in);
     gate g;
     CUevent event = nullptr;
     std::vector<int> host(256, -1);
@@ -186,7 +102,7 @@ static void calls_do_not_wait(void **) {
 }
 
 static void streams_wait_for_events(void **) {
-    const rig r;
+    const rig r(stand_in);
     gate g;
     CUstream other = nullptr;
     CUevent event = nullptr, later = nullptr;
@@ -212,7 +128,7 @@ static void streams_wait_for_events(void **) {
 }
 
 static void wrong_ranges_are_refused(void **) {
-    const rig r;
+    const rig r(stand_in);
     char host[2048] = {0};
     assert_int_equal(cuMemcpyHtoDAsync_v2(r.data + 4, host, 1024, r.stream),
                      CUDA_ERROR_INVALID_VALUE);
@@ -228,7 +144,7 @@ static void wrong_ranges_are_refused(void **) {
 }
 
 static void rows_are_copied(void **) {
-    const rig r;
+    const rig r(stand_in);
     std::vector<int> host(6 * 5);
     for (size_t i = 0; i < host.size(); i++) {
         host[i] = static_cast<int>(i) + 1;
@@ -260,7 +176,7 @@ static void rows_are_copied(void **) {
 static void wrong_pointers_lose_the_device(void **) {
     int host = 0;
     {
-        const rig r;
+        const rig r(stand_in);
         const CUfunction add_function = r.function("add");
         int *on_host = &host;
         long count = 1;
@@ -273,7 +189,7 @@ static void wrong_pointers_lose_the_device(void **) {
     }
     assert_int_equal(host, 0);
     {
-        const rig r;
+        const rig r(stand_in);
         gate g;
         CUdeviceptr fresh = 0;
         OK(cuMemAlloc_v2(&fresh, 16));
@@ -284,21 +200,21 @@ static void wrong_pointers_lose_the_device(void **) {
         opener.join();
         assert_int_equal(cuStreamSynchronize(r.stream), CUDA_ERROR_ILLEGAL_ADDRESS);
     }
-    const rig r; /* a new context is well */
+    const rig r(stand_in); /* a new context is well */
     OK(r.launch("add", 1, 1, 0, r.data, 1L, 1));
     assert_int_equal(r.read()[0], 1);
 }
 
 static void writes_behind_the_end_lose_the_device(void **) {
 #if HAS_FENCES
-    const rig r;
+    const rig r(stand_in);
     OK(r.launch("add", 1, 1024, 0, r.data, 257L, 1));
     assert_int_equal(cuStreamSynchronize(r.stream), CUDA_ERROR_ILLEGAL_ADDRESS);
 #endif
 }
 
 static void deadlocks_lose_the_device(void **) {
-    const rig r;
+    const rig r(stand_in);
     gate g;
     CUevent event = nullptr;
     OK(cuEventCreate(&event, CU_EVENT_DEFAULT));
@@ -314,7 +230,7 @@ static void deadlocks_lose_the_device(void **) {
 }
 
 static void wrong_shapes_are_refused(void **) {
-    const rig r;
+    const rig r(stand_in);
     const CUfunction f = r.function("add");
     long count = 1;
     int what = 1;
@@ -334,7 +250,7 @@ static void wrong_shapes_are_refused(void **) {
 }
 
 static void parameters_are_taken_at_the_call(void **) {
-    const rig r;
+    const rig r(stand_in);
     gate g;
     blob values = {{1, 2, 3, 40}};
     OK(cuLaunchHostFunc(r.stream, gate::wait, &g));
@@ -345,7 +261,7 @@ static void parameters_are_taken_at_the_call(void **) {
 }
 
 static void dynamic_shared_memory_is_limited(void **) {
-    const rig r;
+    const rig r(stand_in);
     OK(r.launch("use_dynamic", 1, 1, 48 * 1024, r.data, 48L * 1024));
     assert_int_equal(r.launch("use_dynamic", 1, 1, 48 * 1024 + 1, r.data, 1L),
                      CUDA_ERROR_INVALID_VALUE);
@@ -362,11 +278,11 @@ static void dynamic_shared_memory_is_limited(void **) {
 static void declared_shared_memory_counts(void **) {
     const unsigned kilobyte = 1024;
     {
-        const rig r; /* nobody knows of it before the first run */
+        const rig r(stand_in); /* nobody knows of it before the first run */
         OK(r.launch("declare_a_kilobyte", 1, 1, 48 * kilobyte, r.data));
         assert_int_equal(cuStreamSynchronize(r.stream), CUDA_ERROR_LAUNCH_FAILED);
     }
-    const rig r;
+    const rig r(stand_in);
     const CUfunction f = r.function("declare_a_kilobyte");
     const CUfunction_attribute most = CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
     int bytes = 0;
@@ -387,7 +303,7 @@ static void declared_shared_memory_counts(void **) {
 }
 
 static void misaligned_accesses_lose_the_device(void **) {
-    const rig r;
+    const rig r(stand_in);
     OK(r.launch("read_words", 1, 1, 0, r.data, 16L));
     OK(cuStreamSynchronize(r.stream));
     OK(r.launch("read_words", 1, 1, 0, r.data, 8L));
@@ -410,7 +326,7 @@ static void only_living_contexts_are_entered(void **) {
 }
 
 static void entries_are_found_where_they_fit(void **) {
-    const rig r;
+    const rig r(stand_in);
     CUfunction found = nullptr;
     assert_int_equal(cuModuleGetFunction(&found, r.module, "only_on_10"), CUDA_ERROR_NOT_FOUND);
     assert_int_equal(cuModuleGetFunction(&found, r.module, "of_no_text"), CUDA_ERROR_NOT_FOUND);
@@ -445,7 +361,7 @@ static std::vector<unsigned char> fat(const std::vector<int> &kinds_and_architec
 }
 
 static void images_must_fit(void **) {
-    const rig r;
+    const rig r(stand_in);
     CUmodule module = nullptr;
     const int ptx = 1, elf = 2;
     const struct {
@@ -492,133 +408,6 @@ static void stand_ins_are_for_devices_of_images(void **) {
     assert_true(is_image);
 }
 
-static void memory_runs_out(void **) {
-    const rig r;
-    size_t free_before = 0, free_after = 0, total = 0;
-    OK(cuMemGetInfo_v2(&free_before, &total));
-    assert_int_equal(free_before, total - 1024);
-    CUdeviceptr a = 0, b = 0;
-    assert_int_equal(cuMemAlloc_v2(&a, free_before + 1), CUDA_ERROR_OUT_OF_MEMORY);
-    assert_int_equal(cuMemAlloc_v2(&a, 0), CUDA_ERROR_INVALID_VALUE);
-    OK(cuMemAlloc_v2(&a, free_before - 10));
-    assert_int_equal(cuMemAlloc_v2(&b, 11), CUDA_ERROR_OUT_OF_MEMORY);
-    OK(cuMemFree_v2(a));
-    OK(cuMemGetInfo_v2(&free_after, &total));
-    assert_int_equal(free_after, free_before);
-}
-
-/* It leaves where the stream comes to that, is freed once, and is waited for where there is no other. */
-static void memory_in_a_streams_order(void **) {
-    const rig r;
-    gate g;
-    CUdeviceptr a = 0, b = 0, c = 0, plain = 0;
-    CUmemoryPool pool = nullptr;
-    uint64_t used = 0, threshold = 12345;
-    size_t free_bytes = 0, total = 0;
-    const auto used_now = [&] {
-        OK(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used));
-        return used;
-    };
-    OK(cuDeviceGetDefaultMemPool(&pool, 0));
-    OK(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold));
-    threshold = 0;
-    OK(cuMemPoolGetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold));
-    assert_int_equal(threshold, 12345);
-    assert_int_equal(cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used),
-                     CUDA_ERROR_INVALID_VALUE);
-    assert_int_equal(cuDeviceGetDefaultMemPool(&pool, 99), CUDA_ERROR_INVALID_DEVICE);
-    OK(cuMemGetInfo_v2(&free_bytes, &total));
-    OK(cuMemAllocAsync(&a, free_bytes - 100, r.stream));
-    OK(cuMemAllocAsync(&b, 100, r.stream));
-    assert_int_equal(used_now(), free_bytes);
-    OK(cuLaunchHostFunc(r.stream, gate::wait, &g));
-    OK(cuMemsetD8Async(a, 1, 16, r.stream));
-    OK(cuMemFreeAsync(a, r.stream));
-    assert_int_equal(cuMemFreeAsync(a, r.stream), CUDA_ERROR_INVALID_VALUE);
-    assert_int_equal(cuMemFree_v2(a), CUDA_ERROR_INVALID_VALUE);
-    assert_int_equal(used_now(), free_bytes);
-    std::thread opener = g.open_soon();
-    OK(cuMemAllocAsync(&c, 1000, r.stream));
-    opener.join();
-    assert_int_equal(used_now(), 1100);
-    OK(cuMemFree_v2(b));
-    OK(cuMemFreeAsync(c, r.stream));
-    OK(cuMemAlloc_v2(&plain, 16));
-    assert_int_equal(cuMemFreeAsync(plain, r.stream), CUDA_ERROR_INVALID_VALUE);
-    OK(cuStreamSynchronize(r.stream));
-    assert_int_equal(used_now(), 0);
-}
-
-static void pinned_memory_is_known(void **) {
-    const rig r;
-    void *host = nullptr;
-    CUdeviceptr same = 0, base = 0;
-    unsigned type = 0;
-    size_t bytes = 0;
-    OK(cuMemHostAlloc(&host, 100, CU_MEMHOSTALLOC_PORTABLE));
-    OK(cuMemHostGetDevicePointer_v2(&same, host, 0));
-    OK(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, same));
-    assert_int_equal(type, CU_MEMORYTYPE_HOST);
-    OK(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, r.data + 8));
-    assert_int_equal(type, CU_MEMORYTYPE_DEVICE);
-    OK(cuMemGetAddressRange_v2(&base, &bytes, r.data + 8));
-    assert_int_equal(base, r.data);
-    assert_int_equal(bytes, 1024);
-    assert_int_equal(cuMemFree_v2(same), CUDA_ERROR_INVALID_VALUE);
-    OK(cuMemFreeHost(host));
-    assert_int_equal(cuMemFreeHost(host), CUDA_ERROR_INVALID_VALUE);
-}
-
-/* Of streams that were destroyed too; what is freed need not be what they use. */
-static void freeing_waits_for_all_work(void **) {
-    const rig r;
-    for (const bool pinned : {false, true}) {
-        gate g;
-        CUstream other = nullptr;
-        CUdeviceptr fresh = 0;
-        void *host = nullptr;
-        OK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
-        OK(cuMemAlloc_v2(&fresh, 16));
-        OK(cuMemHostAlloc(&host, 16, CU_MEMHOSTALLOC_PORTABLE));
-        OK(cuLaunchHostFunc(other, gate::wait, &g));
-        OK(cuStreamDestroy_v2(other));
-        std::thread opener = g.open_soon();
-        OK(pinned ? cuMemFreeHost(host) : cuMemFree_v2(fresh));
-        assert_true(g.open);
-        opener.join();
-        OK(pinned ? cuMemFree_v2(fresh) : cuMemFreeHost(host));
-    }
-}
-
-static void pinned_memory_in_use_may_not_be_freed(void **) {
-    const rig r;
-    gate g;
-    void *host = nullptr;
-    OK(cuMemHostAlloc(&host, 16, CU_MEMHOSTALLOC_PORTABLE));
-    OK(cuLaunchHostFunc(r.stream, gate::wait, &g));
-    OK(cuMemcpyDtoHAsync_v2(host, r.data, 16, r.stream));
-    std::thread opener = g.open_soon();
-    assert_int_equal(cuMemFreeHost(host), CUDA_ERROR_ILLEGAL_ADDRESS);
-    opener.join();
-}
-
-static void memory_of_a_running_kernel_may_not_be_freed(void **) {
-    const rig r;
-    CUdeviceptr fresh = 0;
-    spinning = released = false;
-    OK(cuMemAlloc_v2(&fresh, 16));
-    OK(r.launch("spin", 1, 1, 0, fresh));
-    while (!spinning) {
-        std::this_thread::yield();
-    }
-    std::thread releaser([] {
-        std::this_thread::sleep_for(std::chrono::milliseconds(20));
-        released = true;
-    });
-    assert_int_equal(cuMemFree_v2(fresh), CUDA_ERROR_ILLEGAL_ADDRESS);
-    releaser.join();
-}
-
 static CUresult inside;
 static void call_the_driver(void *user) {
     CUdeviceptr fresh = 0;
@@ -626,7 +415,7 @@ static void call_the_driver(void *user) {
     inside = cuMemAlloc_v2(&fresh, 16);
 }
 static void host_functions_may_not_call(void **) {
-    const rig r;
+    const rig r(stand_in);
     OK(cuLaunchHostFunc(r.stream, call_the_driver, nullptr));
     OK(cuStreamSynchronize(r.stream));
     assert_int_equal(inside, CUDA_ERROR_NOT_PERMITTED);
@@ -642,7 +431,7 @@ static void calls_need_a_context(void **) {
 }
 
 static void graphs_are_replayed(void **) {
-    const rig r;
+    const rig r(stand_in);
     CUgraph graph = nullptr;
     CUgraphExec executable = nullptr;
     CUstream other = nullptr;
@@ -672,7 +461,7 @@ static void graphs_are_replayed(void **) {
 }
 
 static void captures_forbid_what_waits(void **) {
-    const rig r;
+    const rig r(stand_in);
     CUgraph graph = nullptr;
     CUdeviceptr fresh = 0;
     OK(cuStreamBeginCapture_v2(r.stream, CU_STREAM_CAPTURE_MODE_RELAXED));
@@ -698,9 +487,7 @@ static void captures_forbid_what_waits(void **) {
 }
 
 int main() {
-    setenv("TANDEM_SIMULATOR_ARCHITECTURE", "9.0", 1);
-    setenv("TANDEM_SIMULATOR_MEMORY", "1048576", 1);
-    unsetenv("TANDEM_SIMULATOR_DEVICES");
+    set_device_of_tests();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(calls_need_a_context),
         cmocka_unit_test(work_runs_in_order),
@@ -721,12 +508,6 @@ int main() {
         cmocka_unit_test(images_must_fit),
         cmocka_unit_test(systems_on_chips_run_their_own_code),
         cmocka_unit_test(stand_ins_are_for_devices_of_images),
-        cmocka_unit_test(memory_runs_out),
-        cmocka_unit_test(memory_in_a_streams_order),
-        cmocka_unit_test(pinned_memory_is_known),
-        cmocka_unit_test(freeing_waits_for_all_work),
-        cmocka_unit_test(pinned_memory_in_use_may_not_be_freed),
-        cmocka_unit_test(memory_of_a_running_kernel_may_not_be_freed),
         cmocka_unit_test(host_functions_may_not_call),
         cmocka_unit_test(graphs_are_replayed),
         cmocka_unit_test(captures_forbid_what_waits),
