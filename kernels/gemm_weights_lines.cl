@@ -153,15 +153,17 @@ TDM_DEVICE int line_zero(const lines_of_b *l, long j, long g) {
                 TDM_UNROLL for (int m = 0; m < MT; m++) acc[m][n][0] = acc[m][n][1] =              \
                     TDM_SPLAT(VW, 0.0f);                                                           \
             }                                                                                      \
+            const int begin = p;                                                                   \
             for (; p + 2 * STEPS <= end; p += 2 * STEPS) {                                         \
                 STEP(MT, NT, 0)                                                                    \
                 STEP(MT, NT, 1)                                                                    \
             }                                                                                      \
             for (; p + STEPS <= end; p += STEPS)                                                   \
                 STEP(MT, NT, 0)                                                                    \
-            TDM_UNROLL for (int m = 0; m < MT; m++) TDM_UNROLL for (int n = 0; n < NT; n++)        \
-                total[m][n] =                                                                      \
-                    tdm_fma(TDM_SPLAT(VW, scale[n]), acc[m][n][0] + acc[m][n][1], total[m][n]);    \
+            if (p > begin) /* an infinite scale is not to meet sums of nothing */                  \
+                TDM_UNROLL for (int m = 0; m < MT; m++) TDM_UNROLL for (int n = 0; n < NT; n++)    \
+                    total[m][n] = tdm_fma(TDM_SPLAT(VW, scale[n]), acc[m][n][0] + acc[m][n][1],    \
+                                          total[m][n]);                                            \
             for (; p < end; p++)                                                                   \
                 for (int n = 0; n < NT; n++) {                                                     \
                     const float weight =                                                           \

@@ -7,7 +7,8 @@
  *   first  for each chunk the 16 sums to begin with
  *
  * A lane adds up 4 steps of s8 or 8 of s4. Groups are whole chunks, or chunks whole groups: a chunk's sums are multiplied by the scale of
- * each lane's group. With one scale for all of K the sums stay integers to the end.
+ * each lane's group, those of lanes past K by 0, since 0 times an infinite scale would be NaN. With one scale for all of K the sums
+ * stay integers to the end.
  *
  * PoCL 3.1 compiles for a CPU without VNNI: see gemm_int_panel_x86.cl for the functions with a target of their own. */
 #define TDM_EPILOGUE_VECTOR 8
@@ -159,7 +160,7 @@ typedef struct {
     long b_at, b_col, scale_at, zero_at, k;
     tdm_gemm_weights_arg w;
     int groups; /* of a chunk, 0: one parameter for all of K */
-    ints lane_group;
+    ints lane_group, rest_group; /* of whole chunks, of the last one where that is not whole */
 } lines_of_b;
 
 TDM_DEVICE void store_codes(s32x16 v, char *codes, int p) {
@@ -308,8 +309,8 @@ TDM_DEVICE void multiply_lines(const lines_of_b *l, item_memory *my, long j, int
     const char *const plain = (const char *)(size_t)line;
     const long line_stride = l->b_col / PARTS;
     const int whole = depth / CHUNK, left = (depth % CHUNK + PARTS - 1) / PARTS;
-    const line_groups groups = {my->scale, l->w.zero_type == TDM_CODE_ABSENT ? NULL : my->zero,
-                                l->groups, PITCH, l->lane_group};
+    line_groups groups = {my->scale, l->w.zero_type == TDM_CODE_ABSENT ? NULL : my->zero, l->groups,
+                          PITCH, l->lane_group};
     char rest[NT * LINE_BYTES];
     int sums[ROWS * NT];
     for (int x = 0; x < LINE_BYTES && left > 0; x++)
@@ -322,9 +323,13 @@ TDM_DEVICE void multiply_lines(const lines_of_b *l, item_memory *my, long j, int
                               my->zero + n * PITCH);
         add_grouped(my, plain, line_stride, lines, whole, 0, stride, first_stride, rows, &groups,
                     kept, pitch);
-        if (left > 0)
-            add_grouped(my, rest, LINE_BYTES, lines, 1, whole, stride, first_stride, rows, &groups,
-                        kept, pitch);
+        if (left == 0)
+            return;
+        for (int n = 0; n < lines; n++)
+            my->scale[n * PITCH + (whole + 1) * l->groups] = 0.0f;
+        groups.lane_group = l->rest_group;
+        add_grouped(my, rest, LINE_BYTES, lines, 1, whole, stride, first_stride, rows, &groups,
+                    kept, pitch);
         return;
     }
     for (int x = 0; x < rows * NT; x++)
@@ -335,11 +340,14 @@ TDM_DEVICE void multiply_lines(const lines_of_b *l, item_memory *my, long j, int
     scale_whole(l, my, j, lines, rows, sums, kept, pitch);
 }
 
-TDM_DEVICE ints lane_groups(long group, long k) {
+/* Of a chunk of `steps` steps: lanes past them have what is behind its groups. */
+TDM_DEVICE ints lane_groups(long group, int groups, int steps) {
     ints lanes;
     int of[LANES];
     for (int x = 0; x < LANES; x++)
-        of[x] = group < CHUNK && group < k ? x * (CHUNK / LANES) / (int)group : 0;
+        of[x] = x * (CHUNK / LANES) >= steps ? groups
+                : groups > 1                 ? x * (CHUNK / LANES) / (int)group
+                                             : 0;
     lanes = *(const ints_anywhere *)of;
     return lanes;
 }
@@ -351,6 +359,7 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)(TDM_WEIGHTS_ARGUMENTS) {
     const long begin = item * pieces / s.column_tiles * NR;
     const long past = (item + 1) * pieces / s.column_tiles * NR;
     const long end = past < s.n ? past : s.n;
+    const int groups = w.group >= s.k ? 0 : w.group >= CHUNK ? 1 : CHUNK / (int)w.group;
     const lines_of_b l = {(TDM_GLOBAL const char *)b,
                           scale,
                           zero,
@@ -360,10 +369,9 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)(TDM_WEIGHTS_ARGUMENTS) {
                           zero_offset + z * w.zero_batch,
                           s.k,
                           w,
-                          w.group >= s.k     ? 0
-                          : w.group >= CHUNK ? 1
-                                             : CHUNK / (int)w.group,
-                          lane_groups(w.group, s.k)};
+                          groups,
+                          lane_groups(w.group, groups, CHUNK),
+                          lane_groups(w.group, groups, (int)(s.k % CHUNK))};
     const tdm_epilogue_io io =
         tdm_epilogue_begin(c, c_offset, bias, bias_offset, residual, r_offset, d, d_offset, e, z);
     const int dense = tdm_epilogue_is_dense(e);
