@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "bench/predict_fit.h"
+#include "bench/predict_memory.h"
 #include "bench/predict_rows.h"
 
 /* Rounds of dividing products into those that arithmetic and those that memory binds, and fitting each. */
@@ -13,43 +14,52 @@ enum {
     ROUNDS = 6
 };
 
+/* In the order of predict_class.moves. */
+enum {
+    MOVE_FIXED,
+    MOVE_READ_CACHE,
+    MOVE_WRITE_CACHE,
+    MOVE_READ_MAIN,
+    MOVE_WRITE_MAIN
+};
+
+/* Of so many rows that a level of memory serves, alone or in parts, its costs can be told. */
+#define LEAST_OF_LEVEL 2.0
+
 /* ---- memory ---------------------------------------------------------------------------------------- */
 
-double predict_read_speed(const predict_profile *profile, double working_set, int *level) {
-    const predict_point *const points = profile->points;
-    size_t above = 0;
-    while (above < profile->point_count && points[above].working_set < working_set)
-        above++;
-    const predict_point *const high = &points[above < profile->point_count ? above : above - 1];
-    const predict_point *const low = above == 0 ? high : &points[above - 1];
-    const double span = log(high->working_set / low->working_set);
-    const double share = span > 0 ? log(working_set / low->working_set) / span : 0;
-    const predict_point *const nearer = share > 0.5 ? high : low;
-    const double speed = exp((1 - share) * log(low->bytes_per_s) + share * log(high->bytes_per_s));
-    if (level != NULL)
-        *level = nearer->level;
-    /* A scale of the bandwidth is one of main memory. */
-    return nearer->level == 0 ? speed * profile->bandwidth_scale : speed;
+static predict_regime regime_of(const predict_profile *profile, const predict_class *fitted,
+                                const predict_work *work) {
+    const int level = predict_level(profile, work->working_set);
+    return level == 0 || level == profile->last_cache || fitted->one_cache ? REGIME_OUTER
+                                                                           : REGIME_INNER_CACHES;
 }
 
-static predict_regime regime_of(const predict_profile *profile, const predict_class *fitted,
-                                int level) {
-    int last = 0;
-    for (size_t i = 0; i < profile->point_count; i++)
-        last = profile->points[i].level > last ? profile->points[i].level : last;
-    if (level == 0)
-        return REGIME_MAIN;
-    return level == last || fitted->one_cache ? REGIME_LAST_CACHE : REGIME_INNER_CACHES;
+/* The bytes that each number of a class's moves is for; the first is a fixed time. */
+static void move_terms(const predict_profile *profile, const predict_work *work,
+                       double terms[PREDICT_MOVES]) {
+    const double main_share = predict_main_share(profile, work->working_set);
+    terms[MOVE_FIXED] = 1;
+    terms[MOVE_READ_CACHE] = (1 - main_share) * work->read_bytes;
+    terms[MOVE_WRITE_CACHE] = (1 - main_share) * work->write_bytes;
+    terms[MOVE_READ_MAIN] = main_share * work->read_bytes;
+    terms[MOVE_WRITE_MAIN] = main_share * work->write_bytes;
 }
 
 /* ---- one class ------------------------------------------------------------------------------------- */
 
+/* Whether a class is one of few rows or columns. */
+static int is_of_few_rows(const predict_work *work) {
+    return fmin(work->m, work->n) <= PREDICT_FEW_ROWS;
+}
+
 /* What each term costs a call, in seconds. */
 static void term_costs(const predict_work *work, double peak, double costs[PREDICT_TERMS]) {
     const double plain = work->flops / peak;
+    const int few = is_of_few_rows(work);
     costs[0] = plain;
-    costs[1] = plain / work->m;
-    costs[2] = plain / work->n;
+    costs[1] = plain / (few ? fmin(work->m, work->n) : work->m);
+    costs[2] = plain / (few ? fmax(work->m, work->n) : work->n);
     costs[3] = plain / work->k;
     costs[4] = 1;
 }
@@ -65,22 +75,36 @@ static double compute_time(const predict_class *fitted, const predict_work *work
     return seconds;
 }
 
-static double memory_time(const predict_profile *profile, const predict_class *fitted,
-                          const predict_work *work, int *level) {
-    const double speed = predict_read_speed(profile, work->working_set, level);
-    const predict_regime regime = regime_of(profile, fitted, *level);
-    if (fitted->moving[regime] == 0)
-        return (work->read_bytes + work->write_bytes) / speed;
-    const double *const moves = fitted->moves[regime];
-    const double bytes_s = moves[1] * work->read_bytes + moves[2] * work->write_bytes;
-    return moves[0] + bytes_s / (regime == REGIME_MAIN ? profile->bandwidth_scale : 1);
+/* Fills in memory_s, main_s and level. */
+static void estimate_memory(const predict_profile *profile, const predict_class *fitted,
+                            const predict_work *work, predict_estimate *estimate) {
+    const predict_regime regime = regime_of(profile, fitted, work);
+    const int level = predict_level(profile, work->working_set);
+    if (fitted->moving[regime] == 0) {
+        const double bytes = work->read_bytes + work->write_bytes;
+        estimate->memory_s = bytes / predict_read_speed(profile, work->working_set);
+        estimate->main_s =
+            fmin(estimate->memory_s, predict_main_share(profile, work->working_set) * bytes /
+                                         (profile->main_bytes_per_s * profile->bandwidth_scale));
+    } else {
+        const double *const moves = fitted->moves[regime];
+        double terms[PREDICT_MOVES];
+        move_terms(profile, work, terms);
+        estimate->main_s = (moves[MOVE_READ_MAIN] * terms[MOVE_READ_MAIN] +
+                            moves[MOVE_WRITE_MAIN] * terms[MOVE_WRITE_MAIN]) /
+                           profile->bandwidth_scale;
+        estimate->memory_s = moves[MOVE_FIXED] + moves[MOVE_READ_CACHE] * terms[MOVE_READ_CACHE] +
+                             moves[MOVE_WRITE_CACHE] * terms[MOVE_WRITE_CACHE] + estimate->main_s;
+    }
+    estimate->level =
+        level == 0 && 2 * estimate->main_s < estimate->memory_s ? profile->last_cache : level;
 }
 
 static predict_estimate estimate_work(const predict_profile *profile, const predict_class *fitted,
                                       const predict_work *work) {
     predict_estimate estimate = {.launch_s = profile->launch_s};
     estimate.compute_s = compute_time(fitted, work);
-    estimate.memory_s = memory_time(profile, fitted, work, &estimate.level);
+    estimate_memory(profile, fitted, work, &estimate);
     estimate.seconds = estimate.launch_s + fmax(estimate.compute_s, estimate.memory_s);
     return estimate;
 }
@@ -98,33 +122,67 @@ static int bound_of(const predict_profile *profile, const predict_class *fitted,
                     const predict_work *work) {
     const predict_estimate now = estimate_work(profile, fitted, work);
     return now.compute_s > now.memory_s ? BOUND_BY_ARITHMETIC
-                                        : (int)regime_of(profile, fitted, now.level);
+                                        : (int)regime_of(profile, fitted, work);
 }
 
 static void fill_equation(const predict_profile *profile, const predict_class *fitted,
                           const predict_observation *item, int bound, fit_equation *equation) {
     *equation = (fit_equation){.fixed = profile->launch_s, .target = item->seconds};
-    if (bound == BOUND_BY_ARITHMETIC) {
+    if (bound == BOUND_BY_ARITHMETIC)
         term_costs(&item->work, fitted->peak, equation->terms);
-        return;
-    }
-    equation->terms[0] = 1;
-    equation->terms[1] = item->work.read_bytes;
-    equation->terms[2] = item->work.write_bytes;
+    else
+        move_terms(profile, &item->work, equation->terms);
 }
 
 /*
  * Of few rows only what they can tell: with as many unknowns as rows a fit goes through every one of them and misses the next.
- * What a class leaves out costs nothing there.
+ * What a class leaves out costs nothing there. Where rows are few, what a weight costs comes before what the other sides do.
  */
-static void leave_out(fit_equation *equations, size_t count, int bound) {
-    static const size_t least_of_move[PREDICT_MOVES] = {4, 1, 1};
+static void leave_out(fit_equation *equations, size_t count, int bound, int few_rows) {
+    static const size_t least_of_move[PREDICT_MOVES] = {4, 1, 1, 1, 1};
     static const size_t least_of_term[PREDICT_TERMS] = {1, 7, 7, 7, 4};
-    const size_t *const least = bound == BOUND_BY_ARITHMETIC ? least_of_term : least_of_move;
-    const int terms = bound == BOUND_BY_ARITHMETIC ? PREDICT_TERMS : PREDICT_MOVES;
-    for (int t = 0; t < terms; t++) {
+    static const size_t least_of_few[PREDICT_TERMS] = {1, 3, 9, 9, 4};
+    const size_t *const least = bound < BOUND_BY_ARITHMETIC ? least_of_move
+                                : few_rows                  ? least_of_few
+                                                            : least_of_term;
+    for (int t = 0; t < FIT_MAX_TERMS; t++) {
         for (size_t i = 0; i < count && count < least[t]; i++)
             equations[i].terms[t] = 0;
+    }
+}
+
+/* Whether rows that memory binds tell both what the caches cost and what main memory does: each served so many of them. */
+static int tells_both(const fit_equation *equations, size_t count) {
+    double of_main = 0;
+    for (size_t i = 0; i < count; i++) {
+        const double *const terms = equations[i].terms;
+        const double main_bytes = terms[MOVE_READ_MAIN] + terms[MOVE_WRITE_MAIN];
+        of_main += main_bytes / (main_bytes + terms[MOVE_READ_CACHE] + terms[MOVE_WRITE_CACHE]);
+    }
+    return of_main >= LEAST_OF_LEVEL && (double)count - of_main >= LEAST_OF_LEVEL;
+}
+
+/* Let what a byte costs in main memory be what it costs in the caches, times what the sweep says. */
+static void tie_levels(const predict_profile *profile, fit_equation *equations, size_t count) {
+    const double ratio = profile->cache_bytes_per_s / profile->main_bytes_per_s;
+    for (size_t i = 0; i < count; i++) {
+        double *const terms = equations[i].terms;
+        terms[MOVE_READ_CACHE] += ratio * terms[MOVE_READ_MAIN];
+        terms[MOVE_WRITE_CACHE] += ratio * terms[MOVE_WRITE_MAIN];
+        terms[MOVE_READ_MAIN] = terms[MOVE_WRITE_MAIN] = 0;
+    }
+}
+
+static void fit_moves(const predict_profile *profile, fit_equation *equations, size_t count,
+                      double moves[PREDICT_MOVES]) {
+    const double ratio = profile->cache_bytes_per_s / profile->main_bytes_per_s;
+    const int apart = tells_both(equations, count);
+    if (!apart)
+        tie_levels(profile, equations, count);
+    fit_factors(equations, count, PREDICT_MOVES, moves);
+    if (!apart) {
+        moves[MOVE_READ_MAIN] = ratio * moves[MOVE_READ_CACHE];
+        moves[MOVE_WRITE_MAIN] = ratio * moves[MOVE_WRITE_CACHE];
     }
 }
 
@@ -133,25 +191,25 @@ static void fit_round(const predict_profile *profile, const predict_observations
                       predict_class *fitted, fit_equation *equations) {
     const predict_class before = *fitted;
     for (int bound = 0; bound <= BOUND_BY_ARITHMETIC; bound++) {
-        double factors[FIT_MAX_TERMS];
         size_t count = 0;
+        int few_rows = 0;
         for (size_t i = 0; i < list->count; i++) {
             const predict_observation *const item = &list->items[i];
-            if (is_of(item, fitted->key, without) &&
-                bound_of(profile, &before, &item->work) == bound)
-                fill_equation(profile, &before, item, bound, &equations[count++]);
+            if (!is_of(item, fitted->key, without) ||
+                bound_of(profile, &before, &item->work) != bound)
+                continue;
+            fill_equation(profile, &before, item, bound, &equations[count++]);
+            few_rows = is_of_few_rows(&item->work);
         }
         if (bound < BOUND_BY_ARITHMETIC)
             fitted->moving[bound] = count;
         if (count == 0)
             continue;
-        leave_out(equations, count, bound);
-        fit_factors(equations, count, bound == BOUND_BY_ARITHMETIC ? PREDICT_TERMS : PREDICT_MOVES,
-                    factors);
+        leave_out(equations, count, bound, few_rows);
         if (bound == BOUND_BY_ARITHMETIC)
-            memcpy(fitted->terms, factors, sizeof fitted->terms);
+            fit_factors(equations, count, PREDICT_TERMS, fitted->terms);
         else
-            memcpy(fitted->moves[bound], factors, sizeof fitted->moves[bound]);
+            fit_moves(profile, equations, count, fitted->moves[bound]);
     }
 }
 
@@ -170,20 +228,19 @@ static double dtype_peak(const predict_observations *list, const char *key) {
     return peak;
 }
 
-/* Whether either kind of caches serves so few rows that it cannot be fitted by itself. */
+/* Whether the last cache or those before it serve so few rows that these cannot be fitted by themselves. */
 static int has_one_cache(const predict_profile *profile, const predict_observations *list,
                          int without, const predict_class *fitted) {
-    const predict_class apart = {.one_cache = 0};
-    size_t served[PREDICT_REGIMES] = {0};
+    size_t of_last = 0;
+    size_t of_inner = 0;
     for (size_t i = 0; i < list->count; i++) {
-        int level = 0;
-        if (!is_of(&list->items[i], fitted->key, without))
+        const int level = predict_level(profile, list->items[i].work.working_set);
+        if (level == 0 || !is_of(&list->items[i], fitted->key, without))
             continue;
-        predict_read_speed(profile, list->items[i].work.working_set, &level);
-        served[regime_of(profile, &apart, level)]++;
+        of_last += level == profile->last_cache;
+        of_inner += level != profile->last_cache;
     }
-    return served[REGIME_LAST_CACHE] < PREDICT_LEAST_ROWS ||
-           served[REGIME_INNER_CACHES] < PREDICT_LEAST_ROWS;
+    return of_last < PREDICT_LEAST_ROWS || of_inner < PREDICT_LEAST_ROWS;
 }
 
 /* Fit the class of fitted->key to all rows but those of a fold (-1: to all). */
@@ -314,6 +371,7 @@ int predict_profile_fit(const results_file *file, predict_profile *profile, file
         status = predict_read_points(file, profile->launch_s, profile, error);
     }
     if (status == 0) {
+        predict_find_levels(profile);
         collect_classes(&list, profile);
         fit_classes(&list, profile, equations);
     }
@@ -327,6 +385,7 @@ void predict_profile_from_sheet(const datasheet *sheet, predict_profile *profile
     profile->points[0] = (predict_point){
         .working_set = 1, .bytes_per_s = 1e9 * sheet->values[DATASHEET_DRAM_GBS].value};
     profile->point_count = 1;
+    predict_find_levels(profile);
     profile->capacity_bytes = 1e9 * sheet->values[DATASHEET_CAPACITY_GB].value;
     profile->link_bytes_per_s = NAN;
     profile->watts = sheet->values[DATASHEET_BOARD_WATTS].value;

@@ -1,16 +1,19 @@
 /*
  * What `tandem predict` knows of a device, from its results file or its datasheet, and what follows for one operation:
  *
- *   t = t_launch + max(F / P, V / B(V))     B(V) = V / (a + V / b)
+ *   t = t_launch + max(F / P, V / B(V))     B(V) = V / (a + V · ((1 - h) / b_cache + h / b_main))
  *
  * t_launch  the pipelined launch of an empty kernel, or the fastest call of all where that is less
- * a, b      of the operation's class, in main memory, in the last cache and in those before: fitted to its rows that memory binds.
- *           Streams have a b for what they read and one for what they write. Where a class has no such rows, B is the sweep's.
+ * h         the share of V that main memory serves. A set somewhat larger than the last cache is still met there in part: h is what
+ *           makes the sweep's speed at this working set one between those of the last cache and of main memory
+ * a, b      of the operation's class, in main memory with the last cache and in the caches before: fitted to its rows that memory
+ *           binds. Streams have a b for what they read and one for what they write. Where a class has no such rows, B is the sweep's;
+ *           where it has them almost all from one side, the other side's b follows by the sweep.
  * P         the dtype's greatest rate over c0 + cm / m + cn / n + ck / k: what a small side wastes. The four numbers, and a fixed
- *           time besides, are fitted to the rows of the class that arithmetic binds.
+ *           time besides, are fitted to the rows of the class that arithmetic binds. Of few rows or columns m is their number, which
+ *           shares what each weight costs whatever it is multiplied by, and n the other side.
  *
- * A class is a kind of operation, its dtype, few or many rows, B packed in the call or before. The sweep tells which working sets
- * main memory serves, and which the caches.
+ * A class is a kind of operation, its dtype, few or many rows, B packed in the call or before.
  *
  * Fits are of least absolute relative error, so that a disturbed row moves them little. The error that is told comes from leaving
  * out a fifth of the rows at a time (by a hash of their names, the same every time) and predicting those from the rest.
@@ -26,15 +29,15 @@ enum {
     PREDICT_MAX_CLASSES = 48,
     PREDICT_MAX_KEY = 64,
     PREDICT_FOLDS = 5,
+    PREDICT_FEW_ROWS = 16,  /* or columns: the products that read each weight about once */
     PREDICT_LEAST_ROWS = 4, /* of a class: fewer are no fit */
     PREDICT_TERMS = 5,      /* 1, 1/m, 1/n, 1/k, and a fixed time */
-    PREDICT_MOVES = 3       /* a fixed time, a byte read, a byte written */
+    PREDICT_MOVES = 5       /* a fixed time, a byte read and written in caches, in main memory */
 };
 
 /* What serves a working set. */
 typedef enum predict_regime {
-    REGIME_MAIN,
-    REGIME_LAST_CACHE,
+    REGIME_OUTER, /* main memory, the last cache, or both */
     REGIME_INNER_CACHES,
     PREDICT_REGIMES
 } predict_regime;
@@ -80,6 +83,9 @@ typedef struct predict_profile {
     const datasheet *sheet; /* a bound from a datasheet instead of measurements */
     predict_point points[PREDICT_MAX_POINTS];
     size_t point_count;
+    double main_bytes_per_s;  /* of reading, the scale not included */
+    double cache_bytes_per_s; /* of the last cache; as main memory where there is none */
+    int last_cache;           /* its level; 0: none */
     double launch_s;
     double capacity_bytes;   /* NaN: not known */
     double link_bytes_per_s; /* from the host; NaN: not known */
@@ -95,8 +101,9 @@ typedef struct predict_estimate {
     double seconds;
     double compute_s;
     double memory_s;
+    double main_s; /* of memory_s, what main memory takes */
     double launch_s;
-    int level; /* of memory */
+    int level; /* of memory: what takes most of memory_s */
     const char *
         key; /* of the class that was used: one with B packed otherwise stands in for one without rows; NULL: a datasheet */
 } predict_estimate;
@@ -110,9 +117,6 @@ void predict_profile_from_sheet(const datasheet *sheet, predict_profile *profile
 /* The time of one call. 0, or -1 with the reason: nothing like it was measured. */
 int predict_time(const predict_profile *profile, const predict_work *work,
                  predict_estimate *estimate, file_error *error);
-
-/* Speed of reading with this working set, the scale included, and the level that it comes from (may be NULL). */
-double predict_read_speed(const predict_profile *profile, double working_set, int *level);
 
 /* The greatest arithmetic rate of a dtype, for many rows or for few; NaN where it is not known. */
 double predict_peak(const predict_profile *profile, const char *dtype);

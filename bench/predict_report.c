@@ -4,6 +4,7 @@
 
 #include <cjson/cJSON.h>
 
+#include "bench/predict_memory.h"
 #include "bench/results_json.h"
 #include "bench/table_print.h"
 
@@ -164,7 +165,7 @@ static cJSON *profile_json(const predict_profile *profile) {
     results_put_text(json, "name", profile->name);
     results_put_text(json, "known_from", profile->sheet != NULL ? "datasheet" : "measured");
     results_put_number(json, "launch_s", profile->launch_s);
-    results_put_number(json, "read_gbs", predict_read_speed(profile, INFINITY, NULL) * 1e-9);
+    results_put_number(json, "read_gbs", predict_read_speed(profile, INFINITY) * 1e-9);
     results_put_number(json, "bandwidth_scale", profile->bandwidth_scale);
     results_put_number(json, "error", profile->error);
     cJSON_AddNumberToObject(json, "held_out", (double)profile->held_out);

@@ -28,7 +28,8 @@ static int fold_of(const results_row *row) {
 
 void predict_product_key(char key[PREDICT_MAX_KEY], double m, double n, const char *dtype,
                          const char *packing) {
-    snprintf(key, PREDICT_MAX_KEY, "%s %s %s", fmin(m, n) <= 16 ? "gemv" : "gemm", dtype, packing);
+    snprintf(key, PREDICT_MAX_KEY, "%s %s %s", fmin(m, n) <= PREDICT_FEW_ROWS ? "gemv" : "gemm",
+             dtype, packing);
 }
 
 /* Of those copies of B that a call does not touch, but the calls around it. In doubles: a file may say any number. */
@@ -154,7 +155,7 @@ static int order_points(const void *left, const void *right) {
 #define CACHE_SHARE 0.75
 
 static int level_of(double labelled, double working_set, double cache_bytes) {
-    if (working_set > CACHE_SHARE * cache_bytes)
+    if (cache_bytes > 0 && working_set > CACHE_SHARE * cache_bytes)
         return 0;
     return labelled >= 0 && labelled < 10 ? (int)labelled : cache_bytes > 0;
 }

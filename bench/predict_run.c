@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "bench/predict_memory.h"
+
 #define FURTHEST_RATIO 64.0
 
 const char *predict_limiter_name(predict_limiter limiter) {
@@ -18,27 +20,32 @@ static predict_limiter limiter_of(const predict_estimate *call) {
     return call->level == 0 ? LIMIT_MEMORY : LIMIT_CACHE;
 }
 
-/* One operation: where memory takes twice as long as arithmetic, memory twice as fast is the turn. */
+/*
+ * One operation: where main memory takes twice as long as arithmetic, main memory twice as fast is the turn; what the caches take
+ * meanwhile stays.
+ */
 static double turn_of(const predict_estimate *call) {
-    const double ratio = call->memory_s / fmax(call->compute_s, call->launch_s);
+    const double left = fmax(call->compute_s, call->launch_s) - (call->memory_s - call->main_s);
+    const double ratio = call->main_s / left;
     return call->level == 0 && isfinite(ratio) && ratio > 0 ? ratio : NAN;
 }
 
-/* The times with main memory k times as fast. */
+/* The times with main memory k times as fast; what it takes of a set that a cache serves too is its own. */
 static void add_shares(const predict_run *run, double k, double seconds[PREDICT_LIMITERS]) {
     memset(seconds, 0, PREDICT_LIMITERS * sizeof *seconds);
     for (size_t i = 0; i < run->workload->operation_count; i++) {
         predict_estimate call = run->operations[i].call;
         if (run->operations[i].refusal != NULL)
             continue;
-        call.memory_s /= call.level == 0 ? k : 1;
-        const double work = fmax(call.compute_s, call.memory_s);
-        const predict_limiter limiter = limiter_of(&call);
+        call.memory_s += call.main_s / k - call.main_s;
         const double count = run->workload->operations[i].count;
         seconds[LIMIT_LAUNCH] += count * call.launch_s;
-        seconds[limiter == LIMIT_LAUNCH && call.compute_s >= call.memory_s ? LIMIT_COMPUTE
-                : limiter == LIMIT_LAUNCH ? (call.level == 0 ? LIMIT_MEMORY : LIMIT_CACHE)
-                                          : limiter] += count * work;
+        if (call.compute_s >= call.memory_s) {
+            seconds[LIMIT_COMPUTE] += count * call.compute_s;
+        } else {
+            seconds[LIMIT_MEMORY] += count * call.main_s / k;
+            seconds[LIMIT_CACHE] += count * (call.memory_s - call.main_s / k);
+        }
     }
     seconds[LIMIT_CAPACITY] = run->spill_s;
 }
@@ -105,7 +112,7 @@ static void fill_capacity(predict_run *run, double link_bytes_per_s) {
 
 static void fill_bounds(predict_run *run) {
     const predict_workload *const workload = run->workload;
-    const double speed = predict_read_speed(run->profile, INFINITY, NULL);
+    const double speed = predict_read_speed(run->profile, INFINITY);
     const double peak = predict_peak(run->profile, workload->weights);
     double elements = 0;
     run->tokens_per_s = workload->tokens / run->seconds;
