@@ -75,11 +75,12 @@ TDM_KERNEL(TDM_ENTRY)
  int op) {
     const long start = tdm_global_x() * span;
     const long stop = start + span < inner ? start + span : inner;
-    for (long row = tdm_global_y(); row < rows; row += tdm_global_size_y()) {
-        const long a_row = a_offset + tdm_row_offset(row, rank, &shape, &a_strides);
-        const long b_row = b_offset + tdm_row_offset(row, rank, &shape, &b_strides);
-        const long y_row = y_offset + tdm_row_offset(row, rank, &shape, &y_strides);
-        for (long i = start; i < stop; i += N) {
+    TDM_FEW_PASSES for (long row = tdm_global_y(); row < rows; row += tdm_global_size_y()) {
+        const tdm_dims along = tdm_row_along(row, rank, &shape);
+        const long a_row = a_offset + tdm_offset_along(&along, rank, &a_strides);
+        const long b_row = b_offset + tdm_offset_along(&along, rank, &b_strides);
+        const long y_row = y_offset + tdm_offset_along(&along, rank, &y_strides);
+        TDM_FEW_PASSES for (long i = start; i < stop; i += N) {
             const int left = (int)(stop - i < N ? stop - i : N);
             const V v = tdm_binary(tdm_operand(a, a_row, i, a_step, left),
                                    tdm_operand(b, b_row, i, b_step, left), op);

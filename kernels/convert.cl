@@ -86,11 +86,12 @@ TDM_KERNEL(TDM_ENTRY)
     const long start = tdm_global_x() * span;
     const long stop = start + span < inner ? start + span : inner;
     TDM_ROW_SHARE(rows, first, last);
-    for (long row = first; row < last; row++) {
-        const long from = x_offset + tdm_row_offset(row, rank, &shape, &x_strides);
-        const long to = y_offset + tdm_row_offset(row, rank, &shape, &y_strides);
+    TDM_FEW_PASSES for (long row = first; row < last; row++) {
+        const tdm_dims along = tdm_row_along(row, rank, &shape);
+        const long from = x_offset + tdm_offset_along(&along, rank, &x_strides);
+        const long to = y_offset + tdm_offset_along(&along, rank, &y_strides);
         long i = start;
-#if N > 1
+#if N > 1 && !defined(TDM_DIALECT_CXX) /* there an item has one vector of a row */
         if (x_step == 1)
             switch (type) {
                 WHOLE(TDM_CODE_F32, f32, TDM_STOREV_GLOBAL, TO_F32)
@@ -102,7 +103,7 @@ TDM_KERNEL(TDM_ENTRY)
                 WHOLE(TDM_CODE_S4, s4, TDM_INT_STOREV_GLOBAL, TO_BYTE)
             }
 #endif
-        for (; i < stop; i += N) {
+        TDM_FEW_PASSES for (; i < stop; i += N) {
             const int left = (int)(stop - i < N ? stop - i : N);
             V v;
             if (N > 1 && x_step == 0)

@@ -16,9 +16,10 @@ TDM_KERNEL(TDM_ENTRY)
  long span, int streams) {
     const long start = tdm_global_x() * span;
     const long stop = start + span < inner ? start + span : inner;
-    for (long row = tdm_global_y(); row < rows; row += tdm_global_size_y()) {
-        const long from = x_offset + tdm_row_offset(row, rank, &shape, &x_strides);
-        const long to = y_offset + tdm_row_offset(row, rank, &shape, &y_strides);
+    TDM_FEW_PASSES for (long row = tdm_global_y(); row < rows; row += tdm_global_size_y()) {
+        const tdm_dims along = tdm_row_along(row, rank, &shape);
+        const long from = x_offset + tdm_offset_along(&along, rank, &x_strides);
+        const long to = y_offset + tdm_offset_along(&along, rank, &y_strides);
         long i = start;
 #ifdef STREAMED
         if (streams && x_step == 1) {
@@ -31,9 +32,9 @@ TDM_KERNEL(TDM_ENTRY)
         }
 #endif
         if (N > 1 && x_step == 1)
-            for (; i + N <= stop; i += N)
+            TDM_FEW_PASSES for (; i + N <= stop; i += N)
                 TDM_COPYV(N, y, to + i, x, from + i);
-        for (; i < stop; i++)
+        TDM_FEW_PASSES for (; i < stop; i++)
             y[to + i * y_step] = x[from + i * x_step];
     }
 #ifdef STREAMED

@@ -21,6 +21,7 @@
  * Loops         TDM_UNROLL before a loop of constant bounds; TDM_NO_UNROLL. llvmpipe ends all loops of a
  *               work-item, silently, after 65,535 passes in all: loops over data take several elements a pass.
  *               TDM_UNROLL_PASSES where that alone is why, and a long body is not to be compiled so many times elsewhere.
+ *               TDM_FEW_PASSES before a loop that an item of a GPU passes once or seldom comes to: compiled for CUDA it is not unrolled
  *               TDM_REPEAT(N, M) writes out M(0) M(1) … M(N-1), N a power of two up to 16, where the hint does not do
  *
  * Storage       tdm_f32 tdm_f16 tdm_bf16 tdm_s32 tdm_s8 tdm_u8: element types of buffers. f16 and bf16
@@ -73,7 +74,7 @@
  *               TDM_STREAMV(N, x, p, i) stores an f32xN, N a number or a macro, to a global address that is a multiple of
  *               its size, past the caches where the device can; TDM_INT_STREAMV(N, DT, v, p, i) an s32xN as s8, u8 or s4 likewise,
  *               in a multiple of its size, f32x16_stream_f16(x, p, i) and _bf16 an f32x16; tdm_stream_end() once after the last;
- *               TDM_CAN_STREAM is defined where these go past the caches;
+ *               TDM_CAN_STREAM is defined where those of f32 go past the caches, TDM_CAN_STREAM_NARROW where all do;
  *               tdm_address(p) the address as a number
  *               TDM_LANE(N, x, l) element l of an f32xN or s32xN, N 1 or 4; l is a number as written in the text
  *               TDM_COPYV(N, to, i, from, j) moves N elements of one storage type, bits unchanged

@@ -22,6 +22,8 @@
 #define TDM_UNROLL _Pragma("unroll")
 #define TDM_UNROLL_PASSES _Pragma("unroll 4")
 #define TDM_NO_UNROLL _Pragma("unroll 1")
+#define TDM_FAST_FMA 1
+#define TDM_FEW_PASSES TDM_NO_UNROLL
 
 typedef unsigned short ushort;
 

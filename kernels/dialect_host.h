@@ -36,6 +36,8 @@
 #define TDM_UNROLL
 #define TDM_UNROLL_PASSES
 #define TDM_NO_UNROLL
+#define TDM_FAST_FMA 1
+#define TDM_FEW_PASSES
 
 typedef unsigned short ushort;
 

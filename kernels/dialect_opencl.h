@@ -25,6 +25,7 @@
 #define TDM_UNROLL _Pragma("unroll")
 #define TDM_UNROLL_PASSES TDM_UNROLL
 #define TDM_NO_UNROLL _Pragma("nounroll")
+#define TDM_FEW_PASSES
 
 #define tdm_group_x() ((long)get_group_id(0))
 #define tdm_group_y() ((long)get_group_id(1))
@@ -189,6 +190,7 @@ TDM_OPENCL_WIDE_TYPES_(16)
 #define tdm_prefetch(p) __builtin_prefetch((const void *)(size_t)(p))
 #define tdm_prefetch_far(p) __builtin_prefetch((const void *)(size_t)(p), 0, 2)
 #define TDM_CAN_STREAM 1
+#define TDM_CAN_STREAM_NARROW 1
 #define TDM_STREAMV(N, x, p, i) __builtin_nontemporal_store(x, (__global TDM_F32(N) *)((p) + (i)))
 /* Clang would narrow and store in one instruction, through the caches, were it to see both. */
 #if defined(__x86_64__)

@@ -14,14 +14,14 @@ TDM_INLINE I tdm_passes(F rounded, F low, F high) {
 }
 
 TDM_INLINE void tdm_put_mask(I passes, tdm_walk w, long mask, int left) {
-#if N > 1 && defined(TDM_CAN_STREAM)
+#if N > 1 && defined(TDM_CAN_STREAM_NARROW)
     if (left == N && w.mask_streams) {
         TDM_INT_STREAMV(N, u8, passes, w.mask, mask);
         return;
     }
 #endif
     if (left == N)
-        TDM_INT_STOREV(N, u8, passes, w.mask, mask);
+        TDM_INT_STOREV_GLOBAL(N, u8, passes, w.mask, mask);
     else
         TDM_STORE_PART(u8, passes, w.mask, mask, left);
 }

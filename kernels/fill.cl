@@ -10,9 +10,9 @@ TDM_KERNEL(TDM_ENTRY)
  long y_step, long span, long pattern) {
     const long start = tdm_global_x() * span;
     const long stop = start + span < inner ? start + span : inner;
-    for (long row = tdm_global_y(); row < rows; row += tdm_global_size_y()) {
+    TDM_FEW_PASSES for (long row = tdm_global_y(); row < rows; row += tdm_global_size_y()) {
         const long to = y_offset + tdm_row_offset(row, rank, &shape, &y_strides);
-        for (long i = start; i < stop; i++)
+        TDM_FEW_PASSES for (long i = start; i < stop; i++)
             y[to + i * y_step] = (T)pattern;
     }
 }

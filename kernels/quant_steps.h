@@ -29,8 +29,8 @@ TDM_INT_PART_FUNCTIONS(s4)
 /* Scales of `left` < N lanes, and 1 for the others. */
 TDM_DEVICE F tdm_scale_part(TDM_GLOBAL const void *p, long i, int left, int type) {
     float part[N];
-    for (int lane = 0; lane < N; lane++)
-        part[lane] = lane < left ? tdm_load_any(p, type, i + lane) : 1.0f;
+    TDM_FEW_PASSES for (int lane = 0; lane < N; lane++) part[lane] =
+        lane < left ? tdm_load_any(p, type, i + lane) : 1.0f;
     return TDM_LOADV(N, f32, part, 0);
 }
 
@@ -205,8 +205,10 @@ TDM_INLINE int tdm_store_type(TDM_GLOBAL const void *p, long y, int type, int st
     const int least_width = halves ? 16 : 2;
     if (N < least_width || byte * 8 % (N * bits) != 0)
         return type;
-#ifdef TDM_CAN_STREAM
+#if defined(TDM_CAN_STREAM_NARROW)
     return streams ? type + TDM_STREAMED : type;
+#elif defined(TDM_CAN_STREAM)
+    return streams && type == TDM_CODE_F32 ? type + TDM_STREAMED : type;
 #else
     return type;
 #endif
@@ -217,7 +219,7 @@ TDM_INLINE void tdm_store_codes(int type, I v, TDM_GLOBAL void *y, long i, int l
         TDM_QUANT_STORE_(TDM_CODE_S8, s8, TDM_INT_STOREV_GLOBAL, v)
         TDM_QUANT_STORE_(TDM_CODE_U8, u8, TDM_INT_STOREV_GLOBAL, v)
         TDM_QUANT_STORE_(TDM_CODE_S4, s4, TDM_INT_STOREV_GLOBAL, v)
-#if N > 1 && defined(TDM_CAN_STREAM)
+#if N > 1 && defined(TDM_CAN_STREAM_NARROW)
         TDM_QUANT_STORE_(TDM_STREAMED + TDM_CODE_S8, s8, TDM_INT_STREAMV, v)
         TDM_QUANT_STORE_(TDM_STREAMED + TDM_CODE_U8, u8, TDM_INT_STREAMV, v)
         TDM_QUANT_STORE_(TDM_STREAMED + TDM_CODE_S4, s4, TDM_INT_STREAMV, v)
@@ -236,7 +238,7 @@ TDM_INLINE void tdm_store_reals(int type, F v, TDM_GLOBAL void *y, long i, int l
 #if N > 1 && defined(TDM_CAN_STREAM)
         TDM_QUANT_STORE_(TDM_STREAMED + TDM_CODE_F32, f32, TDM_QUANT_STREAM_, v)
 #endif
-#if N == 16 && defined(TDM_CAN_STREAM)
+#if N == 16 && defined(TDM_CAN_STREAM_NARROW)
         TDM_QUANT_STORE_(TDM_STREAMED + TDM_CODE_F16, f16, TDM_QUANT_STREAM_HALVES_, v)
         TDM_QUANT_STORE_(TDM_STREAMED + TDM_CODE_BF16, bf16, TDM_QUANT_STREAM_HALVES_, v)
 #endif

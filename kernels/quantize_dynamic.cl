@@ -267,10 +267,11 @@ TDM_KERNEL(TDM_ENTRY)
     }
 #endif
     for (long row = first; row < last; row++) {
-        const long from = x_offset + tdm_row_offset(row, rank, &outer, &x_strides);
-        const long to = y_offset + tdm_row_offset(row, rank, &outer, &y_strides);
-        const long s = scale_offset + tdm_row_offset(row, rank, &outer, &scale_strides);
-        const long z = zero_offset + tdm_row_offset(row, rank, &outer, &zero_strides);
+        const tdm_dims along = tdm_row_along(row, rank, &outer);
+        const long from = x_offset + tdm_offset_along(&along, rank, &x_strides);
+        const long to = y_offset + tdm_offset_along(&along, rank, &y_strides);
+        const long s = scale_offset + tdm_offset_along(&along, rank, &scale_strides);
+        const long z = zero_offset + tdm_offset_along(&along, rank, &zero_strides);
 #ifdef TDM_COLUMNS
         for (long i = tdm_global_x() * N; i < inner; i += tdm_global_size_x() * N) {
             place.s = s + i * scale_column;

@@ -47,8 +47,9 @@ TDM_KERNEL(TDM_ENTRY)
     TDM_LOCAL_ARRAY(float, joined, MAX_GROUP);
     const int item = tdm_item_x();
     for (long row = tdm_group_x(); row < rows; row += tdm_groups_x()) {
-        const long from = x_offset + tdm_row_offset(row, rank, &outer, &x_strides);
-        const long to = y_offset + tdm_row_offset(row, rank, &outer, &y_strides);
+        const tdm_dims along = tdm_row_along(row, rank, &outer);
+        const long from = x_offset + tdm_offset_along(&along, rank, &x_strides);
+        const long to = y_offset + tdm_offset_along(&along, rank, &y_strides);
         float mine = -INFINITY;
         for (long k = tdm_item_x(); k < count; k += tdm_group_size_x())
             mine = tdm_max_nan(mine, TDM_LOAD(DT, x, from + k * x_step));

@@ -17,17 +17,16 @@ TDM_DEVICE long tdm_quotient(long a, long b) {
     return (a | b) <= 0x7fffffffL ? (long)((int)a / (int)b) : a / b;
 }
 
-/* Offset of a row, by its index among the outer dimensions. Written out, because blobs may be
+/* A row's place along each outer dimension, from its index among them. Written out, because blobs may be
  * indexed by constants only (rusticl 22.3 crashes on others, and elsewhere they cost a copy per
  * work-item). */
-TDM_DEVICE long tdm_row_offset(long row, int rank, const tdm_dims *shape, const tdm_dims *strides) {
-    long offset = 0;
-    if (rank <= 1)
-        return row * strides->v[0];
+TDM_DEVICE tdm_dims tdm_row_along(long row, int rank, const tdm_dims *shape) {
+    tdm_dims along;
 #define TDM_ROW_DIMENSION(d)                                                                       \
+    along.v[d] = 0;                                                                                \
     if (rank > d) {                                                                                \
         const long next = tdm_quotient(row, shape->v[d]);                                          \
-        offset += (row - next * shape->v[d]) * strides->v[d];                                      \
+        along.v[d] = row - next * shape->v[d];                                                     \
         row = next;                                                                                \
     }
     TDM_ROW_DIMENSION(7)
@@ -38,7 +37,24 @@ TDM_DEVICE long tdm_row_offset(long row, int rank, const tdm_dims *shape, const 
     TDM_ROW_DIMENSION(2)
     TDM_ROW_DIMENSION(1)
 #undef TDM_ROW_DIMENSION
-    return offset + row * strides->v[0];
+    along.v[0] = row;
+    return along;
+}
+
+/* Offset of what is so far along each dimension. */
+TDM_DEVICE long tdm_offset_along(const tdm_dims *along, int rank, const tdm_dims *strides) {
+    const long offset = along->v[0] * strides->v[0];
+    if (rank <= 1)
+        return offset;
+    return offset + along->v[1] * strides->v[1] + along->v[2] * strides->v[2] +
+           along->v[3] * strides->v[3] + along->v[4] * strides->v[4] + along->v[5] * strides->v[5] +
+           along->v[6] * strides->v[6] + along->v[7] * strides->v[7];
+}
+
+/* Offset of a row, by its index among the outer dimensions. */
+TDM_DEVICE long tdm_row_offset(long row, int rank, const tdm_dims *shape, const tdm_dims *strides) {
+    const tdm_dims along = tdm_row_along(row, rank, shape);
+    return tdm_offset_along(&along, rank, strides);
 }
 
 /* The rows of work-item y: as many as every other has, one after the other. */
@@ -53,14 +69,14 @@ TDM_DEVICE long tdm_row_offset(long row, int rank, const tdm_dims *shape, const 
     TDM_DEVICE TDM_F32(N)                                                                          \
         tdm_load_part_##DT(TDM_GLOBAL const tdm_##DT *p, long i, int count, float filler) {        \
         float part[N];                                                                             \
-        for (int lane = 0; lane < N; lane++)                                                       \
-            part[lane] = lane < count ? tdm_load_##DT(p, i + lane) : filler;                       \
+        TDM_FEW_PASSES for (int lane = 0; lane < N; lane++) part[lane] =                           \
+            lane < count ? tdm_load_##DT(p, i + lane) : filler;                                    \
         return TDM_LOADV(N, f32, part, 0);                                                         \
     }                                                                                              \
     TDM_DEVICE void tdm_store_part_##DT(TDM_F32(N) x, TDM_GLOBAL tdm_##DT *p, long i, int count) { \
         float part[N];                                                                             \
         TDM_STOREV(N, f32, x, part, 0);                                                            \
-        for (int lane = 0; lane < count; lane++)                                                   \
+        TDM_FEW_PASSES for (int lane = 0; lane < count; lane++)                                    \
             tdm_store_##DT(part[lane], p, i + lane);                                               \
     }
 
@@ -68,14 +84,14 @@ TDM_DEVICE long tdm_row_offset(long row, int rank, const tdm_dims *shape, const 
     TDM_DEVICE TDM_S32(N)                                                                          \
         tdm_load_part_##DT(TDM_GLOBAL const tdm_##DT *p, long i, int count, int filler) {          \
         int part[N];                                                                               \
-        for (int lane = 0; lane < N; lane++)                                                       \
-            part[lane] = lane < count ? tdm_int_##DT(p, i + lane) : filler;                        \
+        TDM_FEW_PASSES for (int lane = 0; lane < N; lane++) part[lane] =                           \
+            lane < count ? tdm_int_##DT(p, i + lane) : filler;                                     \
         return TDM_INT_LOADV(N, s32, part, 0);                                                     \
     }                                                                                              \
     TDM_DEVICE void tdm_store_part_##DT(TDM_S32(N) v, TDM_GLOBAL tdm_##DT *p, long i, int count) { \
         int part[N];                                                                               \
         TDM_INT_STOREV(N, s32, v, part, 0);                                                        \
-        for (int lane = 0; lane < count; lane++)                                                   \
+        TDM_FEW_PASSES for (int lane = 0; lane < count; lane++)                                    \
             tdm_store_int_##DT(part[lane], p, i + lane);                                           \
     }
 
@@ -84,7 +100,7 @@ TDM_DEVICE long tdm_row_offset(long row, int rank, const tdm_dims *shape, const 
  * choice inside takes twice as long. */
 #define TDM_WHOLE_VECTORS(code, to, STOREV, value, y, at, i, stop)                                 \
     case code:                                                                                     \
-        for (; i + N <= stop; i += N)                                                              \
+        TDM_FEW_PASSES for (; i + N <= stop; i += N)                                               \
             STOREV(N, to, value, (TDM_GLOBAL tdm_##to *)(y), (at) + i);                            \
         break;
 #define TDM_WHOLE_CODES(type, value, y, at, i, stop)                                               \

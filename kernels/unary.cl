@@ -96,10 +96,11 @@ TDM_KERNEL(TDM_ENTRY)
  long y_step, long span, int op) {
     const long start = tdm_global_x() * span;
     const long stop = start + span < inner ? start + span : inner;
-    for (long row = tdm_global_y(); row < rows; row += tdm_global_size_y()) {
-        const long from = x_offset + tdm_row_offset(row, rank, &shape, &x_strides);
-        const long to = y_offset + tdm_row_offset(row, rank, &shape, &y_strides);
-        for (long i = start; i < stop; i += N) {
+    TDM_FEW_PASSES for (long row = tdm_global_y(); row < rows; row += tdm_global_size_y()) {
+        const tdm_dims along = tdm_row_along(row, rank, &shape);
+        const long from = x_offset + tdm_offset_along(&along, rank, &x_strides);
+        const long to = y_offset + tdm_offset_along(&along, rank, &y_strides);
+        TDM_FEW_PASSES for (long i = start; i < stop; i += N) {
             const int left = (int)(stop - i < N ? stop - i : N);
             V v;
             if (N > 1 && x_step == 0)
