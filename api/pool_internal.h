@@ -26,7 +26,6 @@
 #include "api/core.h"
 #include "api/pool_index.h"
 
-#define TDM_POOL_UNIT 256u
 #define TDM_POOL_LARGEST (UINT64_C(1) << 48)
 /* Requests up to these limits are served by slabs of their own, so that they do not cut up what larger ones need. */
 #define TDM_POOL_SMALL_LIMIT (UINT64_C(1) << 20)

@@ -26,8 +26,7 @@ typedef struct trace_block {
 
 enum {
     TRACE_MAX_TAG = 64,
-    TRACE_MAX_COMMENT = 200,
-    TRACE_MAX_STREAMS = 4096
+    TRACE_MAX_COMMENT = 200
 };
 
 /* Start from {.events = NULL}. Streams are 1 … streams. */

@@ -41,8 +41,6 @@ typedef tdm_vector<int, 4> s32x4;
 typedef tdm_vector<int, 8> s32x8;
 typedef tdm_vector<int, 16> s32x16;
 
-#define TDM_CXX_BOTH_(M) M(f32) M(s32)
-
 /* ---- words of a float or int, once more for vectors: results R, operands T ---- */
 
 #define TDM_CXX_WORD_1_(name, R, T)                                                                \

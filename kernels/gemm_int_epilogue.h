@@ -81,13 +81,6 @@ TDM_DEVICE int tdm_int_needs_row_sums(tdm_gemm_quant_arg q) {
     return q.b_zero_type != TDM_CODE_ABSENT;
 }
 
-/* Whether D is the raw sums, in s32 and dense. */
-TDM_DEVICE int tdm_int_is_plain(tdm_gemm_epilogue_arg e, tdm_gemm_quant_arg q, int a_shift) {
-    return e.d_type == TDM_CODE_S32 && e.d_col == 1 && e.bias_type == TDM_CODE_ABSENT &&
-           e.c_type == TDM_CODE_ABSENT && !tdm_int_needs_column_sums(q, a_shift) &&
-           !tdm_int_needs_row_sums(q);
-}
-
 TDM_DEVICE int tdm_int_narrows(tdm_gemm_epilogue_arg e) {
     return e.d_type == TDM_CODE_S8 || e.d_type == TDM_CODE_U8;
 }

@@ -99,14 +99,6 @@ TDM_INLINE tdm_quantizer tdm_quantizer_make(F scale, I zero, int low, int high) 
     return q;
 }
 
-/* The quantizer of lanes 0 … left-1. */
-TDM_INLINE tdm_quantizer tdm_quantizer_lanes(TDM_GLOBAL const void *scale, long s, long scale_step,
-                                             TDM_GLOBAL const void *zero, long z, long zero_step,
-                                             int left, tdm_quant_side side) {
-    return tdm_quantizer_make(tdm_scale_lanes(scale, s, scale_step, left, side.scale_type),
-                              tdm_zero_lanes(zero, z, zero_step, left, side), side.low, side.high);
-}
-
 /* x between both, and 0 for a NaN. */
 TDM_INLINE F tdm_between(F x, F low, F high) {
     const F number = TDM_NUMBER(N, x);
@@ -141,12 +133,7 @@ TDM_INLINE F tdm_real(I code, F scale, I zero) {
 #define TDM_BY_PRODUCTS 0
 #endif
 
-/* Whether tdm_code_by_products takes the scale: nothing in it overflows or underflows then. */
-TDM_INLINE int tdm_scale_is_plain(float scale) {
-    return TDM_BY_PRODUCTS && scale > 0x1p-60f && scale < 0x1p60f;
-}
-
-/* Whether it takes all lanes' scales. */
+/* Whether tdm_code_by_products takes all lanes' scales: nothing in it overflows or underflows then. */
 TDM_INLINE int tdm_scales_are_plain(F scale) {
     const F small = TDM_SELECT_LT(N, K(0x1p-60f), scale, K(0.0f), K(1.0f));
     return TDM_BY_PRODUCTS &&

@@ -109,12 +109,6 @@ TDM_DEVICE long tdm_row_offset(long row, int rank, const tdm_dims *shape, const 
         TDM_WHOLE_VECTORS(TDM_CODE_U8, u8, TDM_INT_STOREV_GLOBAL, value, y, at, i, stop)           \
         TDM_WHOLE_VECTORS(TDM_CODE_S4, s4, TDM_INT_STOREV_GLOBAL, value, y, at, i, stop)           \
     }
-#define TDM_WHOLE_REALS(type, value, y, at, i, stop)                                               \
-    switch (type) {                                                                                \
-        TDM_WHOLE_VECTORS(TDM_CODE_F32, f32, TDM_STOREV_GLOBAL, value, y, at, i, stop)             \
-        TDM_WHOLE_VECTORS(TDM_CODE_F16, f16, TDM_STOREV_GLOBAL, value, y, at, i, stop)             \
-        TDM_WHOLE_VECTORS(TDM_CODE_BF16, bf16, TDM_STOREV_GLOBAL, value, y, at, i, stop)           \
-    }
 
 #define TDM_LOAD_PART(DT, p, i, count, filler) TDM_CAT2(tdm_load_part_, DT)(p, i, count, filler)
 #define TDM_STORE_PART(DT, x, p, i, count) TDM_CAT2(tdm_store_part_, DT)(x, p, i, count)
