@@ -2,7 +2,7 @@
  * GEMM inside the library: the checked problem, the variant rows' parameters, the plan.
  *
  * gemm_problem.c turns layouts into a problem, gemm_quant.c what they say of quantization, gemm_quant_tensor.c which rows for tensor cores take that, gemm_select.c finds the rows for it, gemm_plan.c owns the plan,
- * gemm_stages.c is for quantized weights that no kernel takes as they are, gemm_panel.c divides a launch of the panel family, gemm_int_panel.c of the integer one, both by gemm_division.c, gemm_skinny.c one of the skinny family, gemm_split.c splits a long K, gemm_run.c enqueues it, gemm_packed.c makes packed weights, gemm_call.c is tdm_gemm with its plan cache.
+ * gemm_stages.c is for quantized weights that no kernel takes as they are, gemm_panel.c divides a launch of the panel family, gemm_int_panel.c of the integer one, both by gemm_division.c, gemm_skinny.c one of the skinny family, gemm_split.c splits a long K, gemm_waves.c predicts times of tiles, gemm_run.c enqueues it, gemm_packed.c makes packed weights, gemm_call.c is tdm_gemm with its plan cache.
  */
 #ifndef TANDEM_API_GEMM_INTERNAL_H
 #define TANDEM_API_GEMM_INTERNAL_H
@@ -179,12 +179,12 @@ const char *tdm_gemm_weights_refuse(const tdm_gemm_problem *problem, const tdm_d
 /* The same for a K that rows whose items work in groups cannot count; those are all of devices without cores. */
 const char *tdm_gemm_weights_refuse_steps(const tdm_gemm_problem *problem,
                                           char reason[TDM_REASON_TEXT]);
-/* Of rows for tensor cores: why another one, or another family, is to be taken, by the model of docs/decisions/weights-on-tensor-cores.md; or
+/* Of rows for tensor cores: why another one, or another family, is to be taken, by the model of docs/decisions/occupancy-and-waves.md; or
  * NULL. */
 const char *tdm_gemm_weights_prefer(const tdm_gemm_problem *problem, const tdm_variant *row,
                                     const tdm_device *device, char reason[TDM_REASON_TEXT]);
-/* Is there a row for tensor cores that takes the problem? */
-bool tdm_gemm_suits_tensor_cores(const tdm_gemm_plan *plan);
+/* Is there a row that the model of time knows, for tensor cores as a rule, that takes the problem? */
+bool tdm_gemm_suits_modelled(const tdm_gemm_plan *plan);
 /* Rows of A are quantized and B is s8 with one scale for each column: the integer kernels take it, for a K that is short enough whatever the
  * zero points are. */
 bool tdm_gemm_becomes_integer(const tdm_gemm_problem *problem);
@@ -288,9 +288,36 @@ typedef struct tdm_gemm_reduce_launch {
 } tdm_gemm_reduce_launch;
 void tdm_gemm_reduce_shape(const tdm_gemm_plan *plan, tdm_gemm_reduce_launch *launch);
 
-/* What the model of docs/decisions/tensor-tiles.md makes of a row for tensor cores: time, in no unit. */
-double tdm_gemm_tensor_cost(const tdm_gemm_problem *problem, const tdm_variant *row,
-                            const tdm_device *device);
+/* K as it is cut where so many parts are asked for: whole parts of `depth` steps, and a rest of less than one. */
+typedef struct tdm_gemm_cut {
+    int64_t parts, depth, rest;
+    int64_t slots; /* all parts */
+} tdm_gemm_cut;
+tdm_gemm_cut tdm_gemm_cut_k(const tdm_gemm_problem *problem, int64_t asked);
+/* Why the problem's K cannot be split, or NULL. */
+const char *tdm_gemm_split_refuse(const tdm_gemm_problem *problem);
+
+/*
+ * What the model of docs/decisions/occupancy-and-waves.md says of a row: nothing but a prediction from the device's description. It
+ * is for rows whose groups compute one tile each of a GPU's launch: those for tensor cores, and the tiles of f32 for CUDA.
+ */
+typedef struct tdm_gemm_waves {
+    int64_t asked;     /* parts that K is to be cut into, 1: it stays whole */
+    int64_t parts;     /* whole ones that it has then */
+    int64_t tiles;     /* of the launch, parts and batch entries included */
+    int64_t resident;  /* groups that a unit holds at once */
+    int64_t waves;     /* times that all units are filled */
+    bool memory_bound; /* reading the operands and writing D takes longer than the units do */
+    double ns;         /* of the whole product, launches and the joining of parts included */
+} tdm_gemm_waves;
+bool tdm_gemm_is_modelled(const tdm_variant *row);
+void tdm_gemm_waves_of(const tdm_gemm_problem *problem, const tdm_variant *row,
+                       const tdm_device_info *info, int64_t parts, tdm_gemm_waves *waves);
+/* Reading the operands once and writing D, for rows that do no more: what any row takes at least. */
+double tdm_gemm_stream_ns(const tdm_gemm_problem *problem, const tdm_device_info *info);
+/* As tdm_gemm_waves_of, with as many parts of K as take the least time; whole where they do not save a tenth. */
+void tdm_gemm_waves_best(const tdm_gemm_problem *problem, const tdm_variant *row,
+                         const tdm_device_info *info, tdm_gemm_waves *best);
 /* Where operands that tensor maps describe may begin: at multiples of so many bytes. */
 #define TDM_GEMM_BOX_ALIGNMENT 16
 /* Bits of tdm_gemm_shape_arg.turned. */

@@ -162,7 +162,7 @@ static tdm_status plan_weights(tdm_gemm_plan *plan, const char *forced) {
     else if (!wanted && !tdm_forced_variant(TDM_OP_GEMM_WEIGHTS) &&
              (tdm_forced_variant(TDM_OP_GEMM) ||
               (tdm_gemm_weights_refuse(p, plan->device, TDM_GEMM_PANEL, reason) &&
-               !tdm_gemm_suits_tensor_cores(plan))))
+               !tdm_gemm_suits_modelled(plan))))
         refusal = tdm_gemm_weights_refuse(p, plan->device, TDM_GEMM_SKINNY, reason);
     if (refusal) {
         tdm_log(TDM_LOG_DEBUG, "dispatch", "gemm: operands get another form first: %s", refusal);

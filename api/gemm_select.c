@@ -147,51 +147,58 @@ static const char *check_tile_preference(const tdm_gemm_problem *p, const tdm_va
 /* Sides of a matrix below which most of a fragment's products would be with zeros. */
 #define LEAST_TENSOR_SIDE 8
 
-/* The row for tensor cores whose time the model puts lowest; the first of those that are as good. */
-static const char *check_tensor_preference(const selection *s, const tdm_variant *v,
-                                           const tdm_device *device, char *reason) {
-    const tdm_gemm_problem *const p = s->problem;
-    char ignored[TDM_REASON_TEXT];
-    if (p->m <= LEAST_TENSOR_SIDE || p->n <= LEAST_TENSOR_SIDE)
-        return "the matrix is no wider than a fragment";
-    const double cost = tdm_gemm_tensor_cost(p, v, device);
-    for (const tdm_variant *row = tdm_variants; row < tdm_variants + tdm_variant_count; row++) {
-        if (row->op != v->op || row == v || row->parameters[TDM_GEMM_P_FAMILY] != TDM_GEMM_TENSOR ||
-            (row->requires & ~device->info.capabilities) || check_types(p, row, ignored) ||
-            check_device(row, device, ignored) || check_built(s, row, ignored))
-            continue;
-        const double other = tdm_gemm_tensor_cost(p, row, device);
-        if (other > cost || (other == cost && row > v))
-            continue;
-        snprintf(reason, TDM_REASON_TEXT, "model: %s takes %.0f %% of its time", row->name,
-                 100.0 * other / cost);
-        return reason;
-    }
-    return NULL;
+/* Why a row that the model knows is none for the problem, whatever its time. */
+static const char *refuse_modelled(const tdm_gemm_problem *p, const tdm_variant *v, char *reason) {
+    const int32_t family = v->parameters[TDM_GEMM_P_FAMILY];
+    if (family == TDM_GEMM_WGMMA && p->anywhere)
+        return "A or B begins at no multiple of 16 bytes";
+    return family == TDM_GEMM_WGMMA ? tdm_gemm_boxes_refuse(p, reason) : NULL;
 }
 
-/*
- * Of rows that copy by tensor maps. A tile pays where the problem fills half of it, the wide one where each compute unit has one
- * (model: a unit has one group at a time).
- */
-static const char *check_boxes(const selection *s, const tdm_variant *v, const tdm_device *device,
-                               char *reason) {
+/* The same of rows that nobody asked for. */
+static const char *misses_a_tile(const tdm_gemm_problem *p, const tdm_variant *v) {
+    if (v->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_TILED)
+        return p->m <= v->parameters[TDM_GEMM_P_ROWS] / 2 ||
+                       p->n <= v->parameters[TDM_GEMM_P_COLUMNS] / 2
+                   ? "the matrix is smaller than half a tile"
+                   : NULL;
+    return p->m <= LEAST_TENSOR_SIDE || p->n <= LEAST_TENSOR_SIDE
+               ? "the matrix is no wider than a fragment"
+               : NULL;
+}
+
+/* The row whose time the model puts lowest, the first of those that are as good; NULL where it knows none for the problem. */
+static const tdm_variant *best_modelled(const selection *s, const tdm_device *device, double *ns) {
     const tdm_gemm_problem *const p = s->problem;
-    const int64_t rows = v->parameters[TDM_GEMM_P_ROWS],
-                  columns = v->parameters[TDM_GEMM_P_COLUMNS];
-    const bool wide = columns > rows;
-    const char *const refusal =
-        p->anywhere ? "A or B begins at no multiple of 16 bytes" : tdm_gemm_boxes_refuse(p, reason);
-    if (refusal || p->forced || s->measured)
+    const tdm_variant *best = NULL;
+    char ignored[TDM_REASON_TEXT];
+    for (const tdm_variant *row = tdm_variants; row < tdm_variants + tdm_variant_count; row++) {
+        tdm_gemm_waves waves;
+        if (row->op != p->op || !tdm_gemm_is_modelled(row) ||
+            (row->requires & ~device->info.capabilities) || check_types(p, row, ignored) ||
+            check_device(row, device, ignored) || check_built(s, row, ignored) ||
+            refuse_modelled(p, row, ignored) || misses_a_tile(p, row))
+            continue;
+        tdm_gemm_waves_best(p, row, &device->info, &waves);
+        if (best && waves.ns >= *ns)
+            continue;
+        best = row;
+        *ns = waves.ns;
+    }
+    return best;
+}
+
+static const char *check_modelled_preference(const selection *s, const tdm_variant *v,
+                                             const tdm_device *device, char *reason) {
+    tdm_gemm_waves own;
+    double ns = 0.0;
+    const char *const refusal = misses_a_tile(s->problem, v);
+    const tdm_variant *const best = refusal ? NULL : best_modelled(s, device, &ns);
+    if (!best || best == v)
         return refusal;
-    if (p->m <= rows / 2 || p->n <= columns / 2)
-        return "model: half of a tile would be empty";
-    const double tiles = (double)tdm_ceil_div(p->m, rows) * (double)tdm_ceil_div(p->n, columns) *
-                         (double)tdm_gemm_z_count(p);
-    if (!wide || tiles >= device->info.compute_units)
-        return NULL;
-    snprintf(reason, TDM_REASON_TEXT, "model: %.0f tiles are too few for %u compute units", tiles,
-             device->info.compute_units);
+    tdm_gemm_waves_best(s->problem, v, &device->info, &own);
+    snprintf(reason, TDM_REASON_TEXT, "model: %s takes %.0f %% of its time", best->name,
+             100.0 * ns / own.ns);
     return reason;
 }
 
@@ -222,16 +229,16 @@ static const char *supports(const void *context, const tdm_variant *variant,
     }
     if (variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY)
         refusal = tdm_gemm_skinny_refuse_loops(p, variant, device, reason);
-    if (variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_WGMMA)
-        refusal = check_boxes(s, variant, device, reason);
-    if (!refusal && !p->forced && !s->measured &&
+    const bool modelled = tdm_gemm_is_modelled(variant), preferred = p->forced || s->measured;
+    const bool wanted = preferred || tdm_forced_variant(variant->op);
+    if (!refusal && modelled)
+        refusal = refuse_modelled(p, variant, reason);
+    if (!refusal && modelled && !wanted)
+        refusal = check_modelled_preference(s, variant, device, reason);
+    if (!refusal && !modelled && !preferred &&
         variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_TILED)
         refusal = check_tile_preference(p, variant, device, reason);
-    if (!refusal && !p->forced && !s->measured &&
-        variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_TENSOR)
-        refusal = check_tensor_preference(s, variant, device, reason);
-    if (!refusal && !p->forced && !s->measured &&
-        variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY)
+    if (!refusal && !preferred && variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY)
         refusal = tdm_gemm_skinny_refuse(p, device, reason);
     return refusal;
 }
@@ -340,16 +347,11 @@ static bool suits_skinny(tdm_gemm_plan *plan) {
     return false;
 }
 
-static bool is_for_tensor_cores(const tdm_variant *row) {
-    return row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_TENSOR ||
-           row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_WGMMA;
-}
-
-bool tdm_gemm_suits_tensor_cores(const tdm_gemm_plan *plan) {
+bool tdm_gemm_suits_modelled(const tdm_gemm_plan *plan) {
     char reason[TDM_REASON_TEXT];
     const selection s = {.problem = &plan->problem};
     for (const tdm_variant *row = tdm_variants; row < tdm_variants + tdm_variant_count; row++)
-        if (row->op == plan->problem.op && is_for_tensor_cores(row) &&
+        if (row->op == plan->problem.op && tdm_gemm_is_modelled(row) &&
             !(row->requires & ~plan->device->info.capabilities) &&
             !supports(&s, row, plan->device, reason))
             return true;
@@ -363,8 +365,8 @@ static tdm_status try_tuned(tdm_gemm_plan *plan, selection *s, bool *usable) {
     const tdm_tuning_row *const row = tdm_gemm_tuned(plan, &choice);
     if (!row || choice.variant->op != plan->problem.op)
         return TDM_OK;
-    // Nor do they know of tensor cores.
-    if (row->line == 0 && row->ns == 0 && (suits_skinny(plan) || tdm_gemm_suits_tensor_cores(plan)))
+    // Nor do they know of rows for one maker's devices, whose times the model tells.
+    if (row->line == 0 && row->ns == 0 && (suits_skinny(plan) || tdm_gemm_suits_modelled(plan)))
         return TDM_OK;
     s->measured = row->ns != 0;
     memcpy(plan->values, choice.values, sizeof plan->values);

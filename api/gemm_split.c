@@ -19,8 +19,6 @@
  */
 #define TILES_PER_CORE 4
 #define TILES_PER_UNIT 8
-/* Of the compute units those that must have a tile of quantized weights: reading those, a launch that joins parts takes as long as many. */
-#define LEAST_BUSY 0.5
 /* Tiles for each core and K in multiples of the longer of M and N, between which cores had better share K. */
 #define FEW_TILES 8.0
 #define THIN 64.0
@@ -64,10 +62,6 @@ static bool copies_dominate(const tdm_gemm_plan *plan, double tiles) {
 static uint32_t groups_held(const tdm_gemm_plan *plan) {
     const int32_t *const row = plan->kernel->variant->parameters;
     const bool on_cores = plan->device->info.capabilities & TDM_CAP_CPU_CORES;
-    if (row[TDM_GEMM_P_FAMILY] == TDM_GEMM_TENSOR)
-        return (uint32_t)row[TDM_GEMM_P_GROUPS];
-    if (row[TDM_GEMM_P_FAMILY] == TDM_GEMM_WGMMA)
-        return 1; // its local memory is all that there is
     if (on_cores ||
         (row[TDM_GEMM_P_FAMILY] != TDM_GEMM_TILED && row[TDM_GEMM_P_FAMILY] != TDM_GEMM_SKINNY))
         return 0;
@@ -85,12 +79,17 @@ static double tiles_wanted(const tdm_gemm_plan *plan) {
 /* Parts that pay, 1 for none. */
 static int64_t parts_that_pay(const tdm_gemm_plan *plan) {
     const tdm_gemm_problem *const p = &plan->problem;
+    if (tdm_gemm_is_modelled(plan->kernel->variant)) {
+        tdm_gemm_waves waves;
+        tdm_gemm_waves_best(p, plan->kernel->variant, &plan->device->info, &waves);
+        return waves.asked;
+    }
     const double units = plan->device->info.compute_units,
                  tiles =
                      tiles_of(plan) * (double)tdm_gemm_z_count(p) * (double)tdm_gemm_outer_count(p);
     if (p->k < 2 * LEAST_DEPTH || (double)p->k * ((double)p->m + (double)p->n) < LEAST_ELEMENTS)
         return 1;
-    if (tiles >= units * (p->op == TDM_OP_GEMM_WEIGHTS ? LEAST_BUSY : 1.0))
+    if (tiles >= units)
         return copies_dominate(plan, tiles) ? (int64_t)units : 1;
     int64_t parts = p->k / LEAST_DEPTH;
     if (parts > MOST_PARTS)
@@ -143,7 +142,9 @@ static void take_parts(tdm_gemm_problem *p, const tdm_gemm_split *split, int64_t
     place_parts(p, split, entry);
 }
 
-static const char *why_not(const tdm_gemm_problem *p) {
+const char *tdm_gemm_split_refuse(const tdm_gemm_problem *p) {
+    if (p->op == TDM_OP_GEMM_WEIGHTS) // one launch has all parts: no batch dimension, no panels
+        return NULL;
     if (p->op != TDM_OP_GEMM)
         return "sums of integers are not split along K";
     if (p->packed_b)
@@ -162,7 +163,7 @@ static int64_t least_parts(const tdm_gemm_problem *p, const tdm_device *device) 
 
 const char *tdm_gemm_refuse_long_k(const tdm_gemm_problem *problem, const tdm_device *device,
                                    char reason[TDM_REASON_TEXT]) {
-    if (!why_not(problem) && least_parts(problem, device) <= MOST_PARTS)
+    if (!tdm_gemm_split_refuse(problem) && least_parts(problem, device) <= MOST_PARTS)
         return NULL;
     return tdm_refuse_long_loop(device, problem->k, reason);
 }
@@ -180,8 +181,10 @@ static int64_t choose_parts(const tdm_gemm_plan *plan) {
 static void log_split(const tdm_gemm_plan *plan, const tdm_gemm_split *split, bool given) {
     char reason[96] = "";
     if (!given) {
-        const uint32_t held = groups_held(plan);
-        const int used = snprintf(reason, sizeof reason, ": too few tiles for the compute units");
+        const bool modelled = tdm_gemm_is_modelled(plan->kernel->variant);
+        const uint32_t held = modelled ? 0 : groups_held(plan);
+        const int used = snprintf(reason, sizeof reason, ": %stoo few tiles for the compute units",
+                                  modelled ? "model: " : "");
         if (held != 0)
             snprintf(reason + used, sizeof reason - (size_t)used, ", each of which holds %u groups",
                      held);
@@ -192,31 +195,53 @@ static void log_split(const tdm_gemm_plan *plan, const tdm_gemm_split *split, bo
             (long long)split->rest, reason);
 }
 
+/* Parts of quantized weights are whole tiles of K; those of others leave a rest, which is a launch of its own. */
+tdm_gemm_cut tdm_gemm_cut_k(const tdm_gemm_problem *p, int64_t asked) {
+    tdm_gemm_cut cut = {.parts = 1, .depth = p->k, .slots = 1};
+    if (asked < 2)
+        return cut;
+    if (p->op == TDM_OP_GEMM_WEIGHTS) {
+        cut.depth =
+            tdm_ceil_div(tdm_ceil_div(p->k, asked), WEIGHTS_DEPTH_STEP) * WEIGHTS_DEPTH_STEP;
+        cut.parts = cut.slots = tdm_ceil_div(p->k, cut.depth);
+        return cut;
+    }
+    cut.depth = p->k / asked;
+    if (cut.depth > DEPTH_STEP)
+        cut.depth = cut.depth / DEPTH_STEP * DEPTH_STEP;
+    // A rest as long as a part would be computed alone, after all others.
+    cut.parts = p->k / cut.depth;
+    cut.rest = p->k % cut.depth;
+    cut.slots = cut.parts + (cut.rest > 0);
+    return cut;
+}
+
+static void take_cut(tdm_gemm_split *split, const tdm_gemm_cut *cut) {
+    split->parts = cut->parts;
+    split->depth = cut->depth;
+    split->rest = cut->rest;
+    split->slots = cut->slots;
+}
+
 tdm_status tdm_gemm_split_k(tdm_gemm_plan *plan) {
     tdm_gemm_problem *const p = &plan->problem;
     tdm_gemm_split split = {.whole = *p};
     const int64_t given = plan->values[TDM_TUNE_SPLIT_K];
-    const char *const refusal = why_not(p);
+    const char *const refusal = tdm_gemm_split_refuse(p);
     int64_t entry, floats;
     if (given > 1 && refusal && p->forced)
         return tdm_fail(TDM_UNSUPPORTED, "gemm: split_k is %lld: %s", (long long)given, refusal);
     if (refusal || tdm_gemm_z_count(p) == 0)
         return TDM_OK;
-    split.parts = choose_parts(plan);
-    if (split.parts < 2)
+    split.asked = choose_parts(plan);
+    if (split.asked < 2)
         return TDM_OK;
-    split.asked = split.parts;
-    split.depth = p->k / split.parts;
-    if (split.depth > DEPTH_STEP)
-        split.depth = split.depth / DEPTH_STEP * DEPTH_STEP;
+    const tdm_gemm_cut cut = tdm_gemm_cut_k(p, split.asked);
+    take_cut(&split, &cut);
     // Tensor maps count the parts as a batch, whose entries are whole units apart.
-    else if (plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_WGMMA)
+    if (split.depth % DEPTH_STEP != 0 &&
+        plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_WGMMA)
         return TDM_OK;
-    split.rest = p->k - split.parts * split.depth;
-    // A rest as long as a part would be computed alone, after all others.
-    split.parts += split.rest / split.depth;
-    split.rest %= split.depth;
-    split.slots = split.parts + (split.rest > 0);
     if (!count_floats(p, &split, &entry, &floats)) {
         char reason[TDM_REASON_TEXT];
         if (least_parts(p, plan->device) == 1)
@@ -251,9 +276,8 @@ tdm_status tdm_gemm_split_weights(tdm_gemm_plan *plan) {
     split.asked = choose_parts(plan);
     if (split.asked < 2)
         return TDM_OK;
-    split.depth =
-        tdm_ceil_div(tdm_ceil_div(p->k, split.asked), WEIGHTS_DEPTH_STEP) * WEIGHTS_DEPTH_STEP;
-    split.parts = split.slots = tdm_ceil_div(p->k, split.depth);
+    const tdm_gemm_cut cut = tdm_gemm_cut_k(p, split.asked);
+    take_cut(&split, &cut);
     if (split.parts < 2 || !count_floats(p, &split, &entry, &floats))
         return TDM_OK;
     TDM_TRY(tdm_gemm_select_reduce(plan->device, &split.reduce));

@@ -13,6 +13,7 @@ int bench_outofcore_command(int argc, char **argv);
 int compare_command(int argc, char **argv);
 int predict_command(int argc, char **argv);
 int tune_command(int argc, char **argv);
+int choices_command(int argc, char **argv);
 int quantize_command(int argc, char **argv);
 int devices_command(int argc, char **argv);
 int trace_command(int argc, char **argv);

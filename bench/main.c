@@ -35,6 +35,7 @@ int main(int argc, char **argv) {
         {"compare", "put results of several devices side by side", compare_command},
         {"predict", "predict the time, the limit and the cost of a workload", predict_command},
         {"tune", "find the fastest kernels for a device, for the library to use", tune_command},
+        {"choices", "show which kernels a GPU's products get, without that GPU", choices_command},
         {"quantize", "write a checkpoint with its weights in fewer bits", quantize_command},
         {"infer", "run a classifier on every device and check its answers", tandem_infer_main},
         {"trace", "generate, show and replay traces of a program's memory", trace_command},

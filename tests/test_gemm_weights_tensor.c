@@ -139,8 +139,7 @@ static void multiply(weights_case *c) {
     tdm_packed *packed = NULL;
     tdm_buffer *workspace = NULL;
     size_t bytes;
-    snprintf(variant, sizeof variant, c->t.split ? "%s:split_k=%d" : "%s", c->row->name,
-             c->t.split);
+    snprintf(variant, sizeof variant, "%s:split_k=%d", c->row->name, c->t.split ? c->t.split : 1);
     desc.a = c->a.layout;
     desc.b = c->codes.layout;
     TEST_OK(tdm_tensor_quant_layout(c->b, &desc.b_quant));
@@ -276,7 +275,7 @@ static void exact_sums(void **state) {
 
 /* ---- the choice ---------------------------------------------------------------------------------------- */
 
-/* What docs/decisions/weights-on-tensor-cores.md says: a part of the row's name, or of the way it is reached. */
+/* What docs/decisions/occupancy-and-waves.md says: a part of the row's name, or of the way it is reached. */
 typedef struct choice_row {
     int64_t m, n, k;
     tdm_dtype a;
@@ -321,7 +320,7 @@ static void rows_follow_the_model(void **state) {
                                       {1, 128 * units, 4096, TDM_BF16, 0, "_decode_16x64", false},
                                       {16, 128 * units, 4096, TDM_F16, 0, "_decode_16x64", false},
                                       {8, 8 * units, 65536, TDM_F16, 0, "_decode_16x32", true},
-                                      {17, 64 * units, 4096, TDM_F16, 0, "_mma_64x64", false},
+                                      {17, 64 * units, 4096, TDM_F16, 0, "_mma_64x64", true},
                                       {1024, 128 * units, 4096, TDM_F16, 0, "_mma_128x128", false},
                                       {1024, 128 * units, 4096, TDM_BF16, 1, "_mma_128x128", false},
                                       {4, 32 * units, 4096, TDM_F16, 1, "_group_8", false},

@@ -1,0 +1,340 @@
+/*
+ * The model that chooses tiles and parts of K on CUDA devices, on devices that are on paper only: its terms by hand, what it chooses for
+ * shapes whose tiles fill a device badly or well, and what must hold whatever its constants are.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "api/gemm_internal.h"
+#include "bench/cli_options.h"
+#include "bench/gemm_sets.h"
+#include "bench/paper_device.h"
+
+#define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
+
+static const char *const device_names[] = {"H200", "A100-80", "RTX-4090", "L4"};
+
+/* ---- terms, by hand ---- */
+
+/* Dense f16, B as N×K: all that the model reads of a problem. */
+static tdm_gemm_problem product(int64_t m, int64_t n, int64_t k) {
+    return (tdm_gemm_problem){.op = TDM_OP_GEMM,
+                              .m = m,
+                              .n = n,
+                              .k = k,
+                              .a = {.dtype = TDM_F16, .row = k, .col = 1},
+                              .b = {.dtype = TDM_F16, .row = 1, .col = k},
+                              .d = {.dtype = TDM_F16, .row = n, .col = 1},
+                              .alpha = 1.0f};
+}
+
+/* Ten units at 1 GHz of compute capability 8.0, two groups of the tile each, memory that is never the limit. */
+static const tdm_device_info ten_units = {.compute_units = 10,
+                                          .clock_mhz = 1000,
+                                          .local_bytes = 166912,
+                                          .cache_bytes = 1 << 30,
+                                          .architecture = 80,
+                                          .memory_clock_mhz = 1000000,
+                                          .memory_bus_bits = 100000};
+
+static tdm_gemm_waves predict(const char *row, const tdm_gemm_problem *p,
+                              const tdm_device_info *info, int64_t parts) {
+    tdm_gemm_waves waves;
+    tdm_gemm_waves_of(p, tdm_variant_find(row), info, parts, &waves);
+    return waves;
+}
+
+/* The parts of the time that the formula of docs/decisions/occupancy-and-waves.md has, without memory's. */
+static double wave(double groups, double k, double d_bytes) {
+    const double busy = groups * 4 >= 8 ? 1 : groups * 4 / 8;
+    const double math = 128.0 * 128 / (1024 * 0.85 * busy), cache = 256.0 * 2 / 47,
+                 local = 4 * 128.0 * 2 / 128;
+    return 1000 + groups * (k * fmax(math, fmax(cache, local)) + 128 * 128 * d_bytes / 32);
+}
+
+static void assert_near(double is, double expected) {
+    if (!(fabs(is - expected) <= expected * 1e-3))
+        fail_msg("%.17g in place of %.17g", is, expected);
+}
+
+static void times_are_those_of_the_record(void **state) {
+    static const char row[] = "gemm_f16_mma_128x128__tensor";
+    (void)state;
+    /* one tile; a wave; one tile more; two groups a unit in the last wave; three waves */
+    const struct {
+        int64_t tiles, waves;
+        double cycles;
+    } cases[] = {{1, 1, wave(1, 512, 2)},
+                 {10, 1, wave(1, 512, 2)},
+                 {11, 1, wave(2, 512, 2)},
+                 {20, 1, wave(2, 512, 2)},
+                 {21, 2, wave(2, 512, 2) + wave(1, 512, 2)},
+                 {31, 2, wave(2, 512, 2) + wave(2, 512, 2)},
+                 {41, 3, 2 * wave(2, 512, 2) + wave(1, 512, 2)}};
+    for (int i = 0; i < COUNT(cases); i++) {
+        const tdm_gemm_problem p = product(128 * cases[i].tiles, 128, 512);
+        const tdm_gemm_waves w = predict(row, &p, &ten_units, 1);
+        assert_int_equal(w.tiles, cases[i].tiles);
+        assert_int_equal(w.resident, 2);
+        assert_int_equal(w.waves, cases[i].waves);
+        assert_int_equal(w.asked, 1);
+        assert_near(w.ns, 2000 + cases[i].cycles);
+    }
+}
+
+/* Parts write f32, take one launch to join, and their sums are read from the last cache, or from memory. */
+static void parts_of_k_cost_a_launch(void **state) {
+    static const char row[] = "gemm_f16_mma_128x128__tensor";
+    (void)state;
+    const tdm_gemm_problem p = product(128, 128, 4096);
+    const double sums = 8.0 * 128 * 128 * 4, cache = 47.0 * 10;
+    tdm_gemm_waves w = predict(row, &p, &ten_units, 8);
+    assert_int_equal(w.parts, 8);
+    assert_int_equal(w.tiles, 8);
+    assert_near(w.ns, 4000 + wave(1, 512, 4) + sums / cache);
+    tdm_device_info small = ten_units;
+    small.cache_bytes = 1 << 20;
+    small.memory_clock_mhz = 10000;
+    small.memory_bus_bits = 80; /* 200 bytes in a nanosecond */
+    w = predict(row, &p, &small, 8);
+    const double memory = (2 * 128 * 4096 * 2 + 128 * 128 * 2) / 180.0;
+    assert_false(w.memory_bound);
+    assert_near(w.ns, 4000 + fmax(wave(1, 512, 4), memory) + 0.1 * fmin(wave(1, 512, 4), memory) +
+                          sums / 180);
+    /* 4104 steps in eight parts of 512 and a rest of eight, which is a launch of its own */
+    const tdm_gemm_problem rest = product(128, 128, 4104);
+    w = predict(row, &rest, &ten_units, 8);
+    assert_near(w.ns, 6000 + wave(1, 512, 4) + wave(1, 8, 4) + 9.0 * 128 * 128 * 4 / cache);
+}
+
+/* Registers, as texts are compiled, and shared memory say how many groups a unit has. */
+static void residency_is_what_fits(void **state) {
+    static const struct {
+        const char *row;
+        uint64_t local_bytes;
+        int64_t resident;
+    } cases[] = {{"gemm_f16_mma_128x256__tensor", 166912, 1},
+                 {"gemm_f16_mma_64x64__tensor", 166912, 4},
+                 {"gemm_f16_mma_64x64__tensor", 101376, 3},
+                 {"gemm_f16_mma_128x128__tensor", 101376, 1},
+                 {"gemm_f16_wgmma_128x128__sm90a", 232448, 1},
+                 {"gemm_f32_simt_128x64__async", 166912, 3},
+                 {"gemm_f16s8_decode_16x32__tensor", 232448, 2},
+                 {"gemm_f16s8_decode_16x32__tensor", 166912, 1}};
+    (void)state;
+    const tdm_gemm_problem p = product(1024, 1024, 512);
+    for (int i = 0; i < COUNT(cases); i++) {
+        tdm_device_info info = ten_units;
+        info.local_bytes = cases[i].local_bytes;
+        const tdm_gemm_waves w = predict(cases[i].row, &p, &info, 1);
+        if (w.resident != cases[i].resident)
+            fail_msg("%s in %d bytes: %d groups", cases[i].row, (int)cases[i].local_bytes,
+                     (int)w.resident);
+    }
+}
+
+/* Twice the memory is half the time where that is the limit; an operand that all entries share is read once. */
+static void memory_is_a_floor(void **state) {
+    static const char row[] = "gemm_f16_mma_64x64__tensor";
+    (void)state;
+    tdm_device_info slow = ten_units;
+    slow.memory_clock_mhz = 100;
+    slow.memory_bus_bits = 80; /* 2 bytes in a nanosecond */
+    tdm_gemm_problem p = product(64, 64, 65536);
+    const double bytes = 2.0 * (2 * 64 * 65536 + 64 * 64);
+    tdm_gemm_waves w = predict(row, &p, &slow, 1);
+    assert_true(w.memory_bound);
+    assert_true(w.ns >= 2000 + bytes / 1.8 && w.ns <= 2000 + 1.1 * bytes / 1.8);
+    assert_near(tdm_gemm_stream_ns(&p, &slow), 2000 + bytes / 1.8);
+    p.batch_rank = 1;
+    p.batch_shape[0] = 4;
+    p.a.batch[0] = 64 * 65536;
+    p.d.batch[0] = 64 * 64;
+    assert_near(tdm_gemm_stream_ns(&p, &slow), 2000 + 2.0 * (5 * 64 * 65536 + 4 * 64 * 64) / 1.8);
+    assert_int_equal(predict(row, &p, &slow, 1).tiles, 4);
+}
+
+/* ---- what is chosen ---- */
+
+typedef struct choice_row {
+    const char *device;
+    gemm_types types;
+    int64_t m, n, k;
+    const char *variant; /* a part of its name */
+    int64_t parts;
+} choice_row;
+
+static const choice_row choices[] = {
+    /* 512 tiles of 128×256 are four waves of 132; 1024 halves are eight */
+    {"H200", GEMM_F16, 4096, 4096, 4096, "f16_wgmma_128x256", 1},
+    {"H200", GEMM_BF16, 8192, 8192, 8192, "bf16_wgmma_128x256", 1},
+    {"H200", GEMM_S8, 8192, 8192, 8192, "int_wgmma_128x256", 1},
+    /* 288 wide tiles are three waves, the last a sixth full; 576 narrow ones five, the last a third */
+    {"H200", GEMM_F16, 3072, 3072, 3072, "f16_wgmma_128x128", 1},
+    /* 32 wide tiles, 64 narrow ones, 256 small ones in one wave of 528 */
+    {"H200", GEMM_F16, 1000, 1000, 1000, "f16_mma_64x64", 1},
+    /* odd strides: no tensor maps */
+    {"H200", GEMM_F16, 4095, 4095, 4095, "f16_mma_", 1},
+    /* few tiles and a long K */
+    {"H200", GEMM_F16, 128, 576, 7168, "f16_mma_64x64", 14},
+    {"H200", GEMM_F16, 128, 4096, 14336, "f16_wgmma_128x128", 4},
+    {"H200", GEMM_F16, 2048, 576, 7168, "f16_wgmma_128x128", 1},
+    {"H200", GEMM_F16, 16, 4096, 4096, "f16_skinny_group", 1},
+    {"H200", GEMM_F16, 32, 4096, 4096, "f16_mma_64x64", 2},
+    {"H200", GEMM_F32, 4096, 4096, 4096, "f32_simt_128x128", 1},
+    {"A100-80", GEMM_F16, 4096, 4096, 4096, "f16_mma_128x256", 1},
+    {"A100-80", GEMM_F16, 128, 576, 7168, "f16_mma_64x64", 14},
+    {"A100-80", GEMM_S8, 4096, 4096, 4096, "int_mma_", 1},
+    {"L4", GEMM_F16, 4096, 4096, 4096, "f16_mma_", 1},
+    {"T4", GEMM_BF16, 4096, 4096, 4096, "bf16_tiled_128x128", 1},
+    {"T4", GEMM_F32, 4096, 4096, 4096, "f32_tiled_128x128", 1}};
+
+static gemm_case case_of(const choice_row *c) {
+    return (gemm_case){.types = c->types, .m = c->m, .n = c->n, .k = c->k, .transpose_b = 1};
+}
+
+static void rows_are_chosen_by_shape(void **state) {
+    (void)state;
+    int wrong = 0;
+    for (int i = 0; i < COUNT(choices); i++) {
+        const choice_row *const c = &choices[i];
+        const gemm_case item = case_of(c);
+        paper_device *const device = paper_device_create(c->device);
+        paper_choice choice;
+        assert_non_null(device);
+        if (paper_device_choose(device, &item, &choice) != 0)
+            fail_msg("%s: %s", c->device, tdm_last_detail());
+        if (strstr(choice.variant, c->variant) == NULL || choice.parts != c->parts) {
+            print_error("%s %s %dx%dx%d: %s in %d parts\n", c->device, gemm_types_name(c->types),
+                        (int)c->m, (int)c->n, (int)c->k, choice.variant, (int)choice.parts);
+            wrong++;
+        }
+        paper_device_destroy(device);
+    }
+    assert_int_equal(wrong, 0);
+}
+
+/* ---- whatever the constants are ---- */
+
+/* Every row that the model knows, on every device that can run it. */
+static void more_work_takes_no_less_time(void **state) {
+    static const int64_t sides[] = {16, 64, 65, 128, 192, 256, 257, 1024, 1088, 4096};
+    (void)state;
+    int rows = 0;
+    for (int d = 0; d < COUNT(device_names); d++) {
+        paper_device *const device = paper_device_create(device_names[d]);
+        assert_non_null(device);
+        const tdm_device_info *const info = paper_device_info(device);
+        for (int v = 0; v < tdm_variant_count; v++) {
+            const tdm_variant *const row = &tdm_variants[v];
+            if (row->op != TDM_OP_GEMM || !tdm_gemm_is_modelled(row) ||
+                (row->requires & ~info->capabilities))
+                continue;
+            rows++;
+            for (int i = 1; i < COUNT(sides); i++) {
+                /* of whole chunks: else strides change the way operands are read */
+                const tdm_gemm_problem base = product(sides[i - 1], 256, 1024),
+                                       longer = product(sides[i], 256, 1024),
+                                       wide = product(256, sides[i - 1], 1024),
+                                       wider = product(256, sides[i], 1024),
+                                       flat = product(256, 256, sides[i - 1] * 8),
+                                       deeper = product(256, 256, sides[i] * 8);
+                assert_true(predict(row->name, &longer, info, 1).ns >=
+                            predict(row->name, &base, info, 1).ns);
+                assert_true(predict(row->name, &wider, info, 1).ns >=
+                            predict(row->name, &wide, info, 1).ns);
+                assert_true(predict(row->name, &deeper, info, 1).ns >
+                            predict(row->name, &flat, info, 1).ns);
+            }
+        }
+        paper_device_destroy(device);
+    }
+    assert_true(rows > 20);
+}
+
+/* What is chosen takes no longer than any other row, and a split no longer than none; no device beats its own peak. */
+static void no_choice_is_slower_than_another(void **state) {
+    (void)state;
+    int chosen = 0;
+    for (int d = 0; d < COUNT(device_names); d++) {
+        paper_device *const device = paper_device_create(device_names[d]);
+        assert_non_null(device);
+        const tdm_device_info *const info = paper_device_info(device);
+        for (int s = 0; s < gemm_set_count; s++)
+            for (int i = 0; i < gemm_set_size(&gemm_sets[s]); i++) {
+                gemm_case item = {.types = GEMM_F16, .transpose_b = 1};
+                paper_choice choice;
+                gemm_set_shape(&gemm_sets[s], i, &item);
+                assert_int_equal(paper_device_choose(device, &item, &choice), 0);
+                if (choice.waves == 0 || gemm_case_batch(&item) > 1)
+                    continue;
+                chosen++;
+                const tdm_gemm_problem p = product(item.m, item.n, item.k);
+                tdm_gemm_waves own;
+                tdm_gemm_waves_best(&p, tdm_variant_find(choice.variant), info, &own);
+                assert_near(choice.seconds * 1e9, own.ns);
+                for (int v = 0; v < tdm_variant_count; v++) {
+                    const tdm_variant *const row = &tdm_variants[v];
+                    tdm_gemm_waves other;
+                    if (row->op != TDM_OP_GEMM || row->parameters[TDM_GEMM_P_A_TYPE] != TDM_F16 ||
+                        !tdm_gemm_is_modelled(row) || (row->requires & ~info->capabilities) ||
+                        (uint64_t)row->parameters[TDM_GEMM_P_LOCAL_BYTES] > info->local_bytes ||
+                        (row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_WGMMA && item.k % 8 != 0))
+                        continue;
+                    tdm_gemm_waves_best(&p, row, info, &other);
+                    assert_true(own.ns <= other.ns);
+                    tdm_gemm_waves_of(&p, row, info, 1, &other);
+                    assert_true(own.ns <= other.ns);
+                }
+                assert_true(own.ns >= tdm_gemm_stream_ns(&p, info) - 1e-3 * own.ns);
+            }
+        paper_device_destroy(device);
+    }
+    assert_true(chosen > 100);
+}
+
+static void devices_are_those_of_the_sheets(void **state) {
+    (void)state;
+    const char *names = paper_device_names;
+    char name[64];
+    int count = 0;
+    while (cli_next_word(&names, ',', name, sizeof name) == 1) {
+        paper_device *const device = paper_device_create(name);
+        if (device == NULL)
+            fail_msg("there is no %s", name);
+        const tdm_device_info *const info = paper_device_info(device);
+        assert_true(info->compute_units > 0 && info->memory_clock_mhz > 0 && info->cache_bytes > 0);
+        paper_device_destroy(device);
+        count++;
+    }
+    assert_true(count >= 15);
+    assert_null(paper_device_create("MI300X"));
+    assert_null(paper_device_create("no such device"));
+}
+
+static int without_a_users_file(void **state) {
+    (void)state;
+    return setenv("TANDEM_TUNING_FILE", "off", 1);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(times_are_those_of_the_record),
+        cmocka_unit_test(parts_of_k_cost_a_launch),
+        cmocka_unit_test(residency_is_what_fits),
+        cmocka_unit_test(memory_is_a_floor),
+        cmocka_unit_test(rows_are_chosen_by_shape),
+        cmocka_unit_test(more_work_takes_no_less_time),
+        cmocka_unit_test(no_choice_is_slower_than_another),
+        cmocka_unit_test(devices_are_those_of_the_sheets),
+    };
+    return cmocka_run_group_tests_name("gemm waves", tests, without_a_users_file, NULL);
+}
