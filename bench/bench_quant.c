@@ -13,7 +13,8 @@ static const char command_name[] = "tandem bench quant";
 
 enum {
     COPY = 2,
-    QUANT_ENTRANTS = 3
+    STREAM = 3,
+    QUANT_ENTRANTS = 4
 };
 
 typedef struct quant_options {
@@ -42,20 +43,24 @@ static void write_request(const quant_run *run, const quant_case *item, worker_t
 
 static void run_mode(quant_run *run, int waited) {
     char name[96], types[16];
-    worker_text request, copy_request;
-    quant_case copy = quant_case_copy(&run->item);
+    worker_text request, copy_request, stream_request;
+    quant_case copy = quant_case_copy(&run->item), stream = quant_case_stream(&run->item);
     write_request(run, &run->item, &request);
     write_request(run, &copy, &copy_request);
+    write_request(run, &stream, &stream_request);
     quant_case_name(&run->item, name, sizeof name);
     snprintf(types, sizeof types, "%s%s", tdm_dtype_name(run->item.real),
              tdm_dtype_name(run->item.codes));
     bench_plan plan = bench_settings_plan(&run->options->settings);
     plan.task = (bench_task){
         .request = request.text, .verify = quant_case_check, .user = &run->item, .waited = waited};
-    bench_task of_copy = plan.task;
+    bench_task of_copy = plan.task, of_stream = plan.task;
     of_copy.request = copy_request.text;
     of_copy.user = &copy;
     run->entrants[COPY].task = &of_copy;
+    of_stream.request = stream_request.text;
+    of_stream.user = &stream;
+    run->entrants[STREAM].task = &of_stream;
     plan.label = name;
     bench_run_case(&plan, run->entrants, QUANT_ENTRANTS);
     const bench_result row = {
@@ -69,6 +74,7 @@ static void run_mode(quant_run *run, int waited) {
     };
     bench_report_case(&run->report, &row, run->entrants, QUANT_ENTRANTS);
     run->entrants[COPY].task = NULL;
+    run->entrants[STREAM].task = NULL;
 }
 
 static void run_modes(quant_run *run) {
@@ -125,6 +131,7 @@ static int run_on_device(const quant_options *options) {
     bench_entrant_self(&entrants[0], "tandem", "quant");
     bench_entrant_self(&entrants[1], BENCH_TWIN_NAME, "quant");
     bench_entrant_self(&entrants[COPY], "tandem-copy", "quant");
+    bench_entrant_self(&entrants[STREAM], "tandem-stream", "quant");
     while (cli_next_word(&operations, ',', word, sizeof word) == 1) {
         quant_operation_parse(word, &run.item.operation);
         run_types(&run);
@@ -167,8 +174,10 @@ int bench_quant_command(int argc, char **argv) {
         .notes =
             "Bytes are those that have to be read and written, parameters included: once, but the\n"
             "source twice where 'dynamic' needs the range of a whole tensor or column before its\n"
-            "first code. tandem-copy copies a tensor with as many bytes of traffic, in turn with\n"
-            "the others.",
+            "first code. tandem-copy copies a tensor with as many bytes of traffic, tandem-stream\n"
+            "reads as many bytes and writes as many as the operation does and computes nothing, "
+            "in\n"
+            "turn with the others.",
     };
     const cli_outcome outcome = cli_parse(&command, argc, argv, NULL);
     return outcome == CLI_RUN ? run_on_device(&given) : cli_exit_code(outcome);

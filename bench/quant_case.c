@@ -14,8 +14,9 @@ enum {
     LARGEST_SIDE = 1 << 20
 };
 
-static const char *const operation_names[] = {
-    "copy", "quantize", "dynamic", "dequantize", "convert", "widen", "fake", "mask", "requantize"};
+static const char *const operation_names[] = {"copy",       "quantize", "dynamic", "dequantize",
+                                              "convert",    "widen",    "fake",    "mask",
+                                              "requantize", "stream"};
 static const char *const blocks_names[] = {"tensor", "row", "column", "group", "band"};
 
 static int find_name(const char *const *names, size_t count, const char *name) {
@@ -93,6 +94,8 @@ void quant_case_write(const quant_case *item, worker_text *line) {
     worker_field_add_integer(line, "columns", item->columns);
     worker_field_add_integer(line, "seed", (int64_t)item->seed);
     worker_field_add_integer(line, "copied", item->copied);
+    worker_field_add_integer(line, "reads", item->reads);
+    worker_field_add_integer(line, "writes", item->writes);
 }
 
 int quant_case_from_line(const char *line, quant_case *item) {
@@ -107,6 +110,8 @@ int quant_case_from_line(const char *line, quant_case *item) {
     item->columns = worker_field_integer(line, "columns", 0);
     item->seed = (uint64_t)worker_field_integer(line, "seed", 0);
     item->copied = worker_field_integer(line, "copied", 0);
+    item->reads = (int)worker_field_integer(line, "reads", 0);
+    item->writes = (int)worker_field_integer(line, "writes", 0);
     if (item->real == TDM_DTYPE_NONE || item->codes == TDM_DTYPE_NONE || item->rows < 1 ||
         item->columns < 1)
         return -1;
@@ -161,6 +166,12 @@ size_t quant_case_mask_bytes(const quant_case *item) {
     return item->operation == QUANT_MASK ? elements_of(item) : 0;
 }
 
+/* Whether the range of all is needed before the first code. */
+static int reads_twice(const quant_case *item) {
+    return item->operation == QUANT_DYNAMIC &&
+           (item->blocks == QUANT_TENSOR || item->blocks == QUANT_COLUMN);
+}
+
 double quant_case_traffic(const quant_case *item) {
     const tdm_quant_spec spec = quant_case_spec(item);
     const double each = 4.0 + (quant_case_has_zero(item) ? 1.0 : 0.0);
@@ -168,9 +179,7 @@ double quant_case_traffic(const quant_case *item) {
     const double real = (double)quant_case_real_bytes(item);
     const double code = (double)quant_case_code_bytes(item);
     const int fake = item->operation == QUANT_FAKE || item->operation == QUANT_MASK;
-    const int twice = item->operation == QUANT_DYNAMIC &&
-                      (item->blocks == QUANT_TENSOR || item->blocks == QUANT_COLUMN);
-    return real + parameters + (fake ? real : code) + (twice ? real : 0.0) +
+    return real + parameters + (fake ? real : code) + (reads_twice(item) ? real : 0.0) +
            (double)quant_case_mask_bytes(item);
 }
 
@@ -180,6 +189,38 @@ quant_case quant_case_copy(const quant_case *item) {
     copy.copied =
         (int64_t)(quant_case_traffic(item) / 2.0 / sizeof(float)) * (int64_t)sizeof(float);
     return copy;
+}
+
+static int bits_of(tdm_dtype dtype) {
+    return (int)(bytes_of(dtype, 2) * 4);
+}
+
+quant_case quant_case_stream(const quant_case *item) {
+    quant_case stream = *item;
+    const int real = bits_of(item->real), code = bits_of(item->codes);
+    const int fake = item->operation == QUANT_FAKE || item->operation == QUANT_MASK;
+    const int from_codes = item->operation == QUANT_DEQUANTIZE || item->operation == QUANT_WIDEN;
+    int reads = from_codes ? code : real;
+    int writes = fake || from_codes ? real : code;
+    if (reads_twice(item))
+        reads *= 2;
+    if (item->operation == QUANT_MASK)
+        writes += 8;
+    while (reads % 2 == 0 && writes % 2 == 0) {
+        reads /= 2;
+        writes /= 2;
+    }
+    stream.reads = reads;
+    stream.writes = writes;
+    stream.operation = QUANT_STREAM;
+    stream.copied = (int64_t)quant_case_traffic(item);
+    return stream;
+}
+
+int64_t quant_case_stream_steps(const quant_case *item, int line) {
+    const int64_t step = (int64_t)(item->reads + item->writes) * line * (int64_t)sizeof(int32_t);
+    const int64_t steps = (item->copied + step / 2) / step;
+    return steps > 0 ? steps : 1;
 }
 
 size_t quant_case_output_bytes(const quant_case *item) {
@@ -297,10 +338,41 @@ static int compare(const unsigned char *expected, const unsigned char *output, s
     return 0;
 }
 
+/* Line w of a step is w more than the sum of the lines that the step reads. */
+static int check_stream(const quant_case *item, const uint32_t *output, size_t bytes,
+                        worker_text *reason) {
+    const size_t words = bytes / sizeof *output;
+    if (words == 0 || output[0] == 0 || output[0] > words)
+        return (worker_text_set(reason, "the output has no line"), -1);
+    const size_t line = output[0], reads = (size_t)item->reads, writes = (size_t)item->writes;
+    const size_t steps = (size_t)quant_case_stream_steps(item, (int)line);
+    if (bytes != (1 + steps * writes * line) * sizeof *output)
+        return (worker_text_set(reason, "the output has %zu bytes", bytes), -1);
+    uint32_t *const input = allocate(steps * reads * line * sizeof *input);
+    if (input == NULL)
+        return (worker_text_set(reason, "out of host memory"), -1);
+    random_fill_bytes(item->seed, input, steps * reads * line * sizeof *input);
+    size_t wrong = 0;
+    for (size_t i = 0; i < steps * line; i++) {
+        const size_t step = i / line, word = i % line;
+        uint32_t sum = 0;
+        for (size_t r = 0; r < reads; r++)
+            sum += input[(step * reads + r) * line + word];
+        for (size_t w = 0; w < writes; w++)
+            wrong += output[1 + (step * writes + w) * line + word] != sum + (uint32_t)w;
+    }
+    free(input);
+    if (wrong > 0)
+        worker_text_set(reason, "%zu words of the output are wrong", wrong);
+    return wrong > 0 ? -1 : 0;
+}
+
 int quant_case_check(const void *user, const void *output, size_t bytes, double *max_error,
                      worker_text *reason) {
     const quant_case *const item = user;
     *max_error = 0;
+    if (item->operation == QUANT_STREAM)
+        return check_stream(item, output, bytes, reason);
     if (bytes != quant_case_output_bytes(item)) {
         worker_text_set(reason, "the output has %zu bytes, not %zu", bytes,
                         quant_case_output_bytes(item));

@@ -15,11 +15,12 @@ typedef enum quant_operation {
     QUANT_QUANTIZE,
     QUANT_DYNAMIC,
     QUANT_DEQUANTIZE,
-    QUANT_CONVERT,   /* reals to the integers of the codes' type */
-    QUANT_WIDEN,     /* those integers to reals */
-    QUANT_FAKE,      /* reals to the reals that their codes stand for, without a mask */
-    QUANT_MASK,      /* the same, and which of them were not saturated */
-    QUANT_REQUANTIZE /* sums of s32, which stand where the reals would, to codes */
+    QUANT_CONVERT,    /* reals to the integers of the codes' type */
+    QUANT_WIDEN,      /* those integers to reals */
+    QUANT_FAKE,       /* reals to the reals that their codes stand for, without a mask */
+    QUANT_MASK,       /* the same, and which of them were not saturated */
+    QUANT_REQUANTIZE, /* sums of s32, which stand where the reals would, to codes */
+    QUANT_STREAM      /* their traffic alone: quant_case_stream */
 } quant_operation;
 
 /* Which elements share parameters. */
@@ -37,7 +38,8 @@ typedef struct quant_case {
     quant_blocks blocks;
     int64_t rows, columns;
     uint64_t seed;
-    int64_t copied; /* bytes that QUANT_COPY writes */
+    int64_t copied;    /* bytes that QUANT_COPY writes, that QUANT_STREAM moves */
+    int reads, writes; /* QUANT_STREAM: so many bytes are read for so many written */
 } quant_case;
 
 /* "quantize" … and "row" …; -1 where a name is none. */
@@ -70,6 +72,13 @@ double quant_case_traffic(const quant_case *item);
 
 /* The copy that reads and writes as many bytes, to the nearest whole float below. */
 quant_case quant_case_copy(const quant_case *item);
+
+/*
+ * What reads and writes as many bytes as the operation does, in steps of `reads` and `writes` lines; quant_case_stream_steps
+ * says how many come closest where a line has `line` words.
+ */
+quant_case quant_case_stream(const quant_case *item);
+int64_t quant_case_stream_steps(const quant_case *item, int line);
 
 /* Bytes of the reals, of the codes, of masks, and of what the operation writes, a mask last. */
 size_t quant_case_real_bytes(const quant_case *item);

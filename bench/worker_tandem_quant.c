@@ -1,6 +1,7 @@
 /* Tandem's own worker for the quant suite. */
 #include <stdlib.h>
 
+#include "bench/mix_run.h"
 #include "bench/quant_case.h"
 #include "bench/random_fill.h"
 #include "bench/worker_tandem.h"
@@ -12,6 +13,7 @@ typedef struct quant_state {
     tdm_tensor *target;
     tdm_tensor *like; /* of fake_quantize */
     tdm_tensor *mask; /* of fake_quantize, where it writes one */
+    mix_run mix;      /* of the traffic alone */
 } quant_state;
 
 static void release(void *state) {
@@ -22,6 +24,7 @@ static void release(void *state) {
     tdm_tensor_destroy(own->target);
     tdm_tensor_destroy(own->like);
     tdm_tensor_destroy(own->mask);
+    mix_run_release(&own->mix);
     *own = (quant_state){.device = own->device};
 }
 
@@ -142,6 +145,10 @@ static tdm_status create_fake(quant_state *own) {
 }
 
 static tdm_status create_case(quant_state *own) {
+    if (own->item.operation == QUANT_COPY)
+        return create_copy(own);
+    if (own->item.operation == QUANT_STREAM)
+        return mix_run_create(own->device.device, own->device.stream, &own->item, &own->mix);
     if (own->item.operation == QUANT_REQUANTIZE)
         return create_sums(own);
     if (own->item.operation == QUANT_FAKE || own->item.operation == QUANT_MASK)
@@ -174,9 +181,7 @@ static worker_answer describe(void *state, const char *request, worker_text *rep
     const worker_answer answer = worker_device_open(&own->device, request, reply);
     if (answer != WORKER_OK)
         return answer;
-    const tdm_status status =
-        own->item.operation == QUANT_COPY ? create_copy(own) : create_case(own);
-    return worker_library_answer("tensors", status, reply);
+    return worker_library_answer("tensors", create_case(own), reply);
 }
 
 static tdm_status enqueue_operation(const quant_state *own) {
@@ -198,6 +203,8 @@ static tdm_status enqueue_operation(const quant_state *own) {
         return tdm_fake_quantize(stream, own->target, own->mask, own->source, own->like);
     case QUANT_REQUANTIZE:
         return tdm_requantize(stream, own->target, own->source);
+    case QUANT_STREAM:
+        return mix_run_enqueue(&own->mix, stream);
     }
     return TDM_INTERNAL;
 }
@@ -212,12 +219,16 @@ static size_t bytes_of(const tdm_tensor *tensor) {
 
 static size_t output_bytes(void *state) {
     const quant_state *const own = state;
-    return bytes_of(own->target) + bytes_of(own->mask);
+    return own->item.operation == QUANT_STREAM ? mix_run_output_bytes(&own->mix)
+                                               : bytes_of(own->target) + bytes_of(own->mask);
 }
 
 static worker_answer output(void *state, void *bytes, worker_text *reply) {
     const quant_state *const own = state;
     const size_t target_bytes = bytes_of(own->target);
+    if (own->item.operation == QUANT_STREAM)
+        return worker_library_answer("read", mix_run_output(&own->mix, own->device.stream, bytes),
+                                     reply);
     tdm_status status =
         tdm_copy_to_host(own->device.stream, own->target, bytes, target_bytes, NULL);
     if (status == TDM_OK && own->mask != NULL)

@@ -67,6 +67,7 @@ extern const int tdm_kernel_image_version; /* of CUDA, major * 1000 + minor * 10
     X(PROBE_STREAM)                                                                                \
     X(PROBE_GATHER)                                                                                \
     X(PROBE_CHASE)                                                                                 \
+    X(PROBE_MIX)                                                                                   \
     X(PROBE_LAUNCH)
 
 typedef enum tdm_op {

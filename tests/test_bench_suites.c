@@ -92,8 +92,8 @@ static void quantization_is_measured_beside_a_copy(void **state) {
     (void)state;
     cJSON *const root = run_json("bench quant --quick --samples 1 --shape 40x66 --codes s8,s4 "
                                  "--blocks row,band");
-    /* Three rows of a case: 2 types, 2 blocks for 6 operations, 2 conversions. */
-    assert_int_equal(expect_all_measured(root, "quant"), 3 * 2 * (2 * 6 + 2));
+    /* Four rows of a case: 2 types, 2 blocks for 6 operations, 2 conversions. */
+    assert_int_equal(expect_all_measured(root, "quant"), 4 * 2 * (2 * 6 + 2));
     const cJSON *const row = cJSON_GetArrayItem(json_member(root, "results"), 0);
     assert_string_equal(json_text(row, "case"), "quantize f32 s8 row 40x66");
     assert_string_equal(json_text(row, "dtype"), "f32s8");
@@ -102,21 +102,22 @@ static void quantization_is_measured_beside_a_copy(void **state) {
 }
 
 /* Reads and writes of the copy come to what the case moves. */
-static void the_copy_moves_as_many_bytes(void **state) {
+static void the_copy_and_the_stream_move_as_many_bytes(void **state) {
     (void)state;
     static const struct {
         quant_operation operation;
         quant_blocks blocks;
-        double bytes; /* of 64 x 32 */
+        double bytes;      /* of 64 x 32 */
+        int reads, writes; /* of the stream */
     } rows[] = {
-        {QUANT_QUANTIZE, QUANT_ROW, 5 * 2048 + 4 * 64},
-        {QUANT_DEQUANTIZE, QUANT_GROUP, 5 * 2048 + 4 * 64},
-        {QUANT_DYNAMIC, QUANT_ROW, 5 * 2048 + 4 * 64},
-        {QUANT_DYNAMIC, QUANT_TENSOR, 9 * 2048 + 4},
-        {QUANT_DYNAMIC, QUANT_COLUMN, 9 * 2048 + 4 * 32},
-        {QUANT_FAKE, QUANT_BAND, 8 * 2048 + 4 * 64},
-        {QUANT_MASK, QUANT_COLUMN, 9 * 2048 + 4 * 32},
-        {QUANT_CONVERT, QUANT_TENSOR, 5 * 2048},
+        {QUANT_QUANTIZE, QUANT_ROW, 5 * 2048 + 4 * 64, 4, 1},
+        {QUANT_DEQUANTIZE, QUANT_GROUP, 5 * 2048 + 4 * 64, 1, 4},
+        {QUANT_DYNAMIC, QUANT_ROW, 5 * 2048 + 4 * 64, 4, 1},
+        {QUANT_DYNAMIC, QUANT_TENSOR, 9 * 2048 + 4, 8, 1},
+        {QUANT_DYNAMIC, QUANT_COLUMN, 9 * 2048 + 4 * 32, 8, 1},
+        {QUANT_FAKE, QUANT_BAND, 8 * 2048 + 4 * 64, 1, 1},
+        {QUANT_MASK, QUANT_COLUMN, 9 * 2048 + 4 * 32, 4, 5},
+        {QUANT_CONVERT, QUANT_TENSOR, 5 * 2048, 4, 1},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const quant_case item = {.operation = rows[i].operation,
@@ -131,6 +132,14 @@ static void the_copy_moves_as_many_bytes(void **state) {
         assert_int_equal(quant_case_from_line(line.text, &read), 0);
         assert_true(quant_case_traffic(&item) == rows[i].bytes);
         assert_true(fabs(2.0 * (double)quant_case_output_bytes(&read) - rows[i].bytes) < 8);
+        const quant_case stream = quant_case_stream(&item);
+        line.length = 0;
+        quant_case_write(&stream, &line);
+        assert_int_equal(quant_case_from_line(line.text, &read), 0);
+        assert_int_equal(read.reads, rows[i].reads);
+        assert_int_equal(read.writes, rows[i].writes);
+        const double step = 4.0 * (read.reads + read.writes);
+        assert_true(fabs(step * (double)quant_case_stream_steps(&read, 1) - rows[i].bytes) <= step);
     }
 }
 
@@ -322,7 +331,7 @@ int main(void) {
         cmocka_unit_test(peers_take_batches_and_rows),
         cmocka_unit_test(gemv_is_measured_beside_reading),
         cmocka_unit_test(quantization_is_measured_beside_a_copy),
-        cmocka_unit_test(the_copy_moves_as_many_bytes),
+        cmocka_unit_test(the_copy_and_the_stream_move_as_many_bytes),
         cmocka_unit_test(compute_measures_the_limits),
         cmocka_unit_test(the_ladder_has_a_top),
         cmocka_unit_test(integers_have_a_roof_of_their_own),
