@@ -1,6 +1,6 @@
 #!/bin/sh
 # Looks at the machine code of the CUDA kernels that a build has made: each kernel is there for each architecture, holds
-# the instructions that cuda_images.table says it must, and needs no more stack and spills than the table allows.
+# the instructions that cuda_images.table says it must, and needs no more registers, stack and spills than the table allows.
 # Usage: check_cuda_images.sh TABLE FOLDER [ALL]     (FOLDER: a build's kernels/cuda, see cmake/compile_cuda_image.cmake)
 #
 # Where FOLDER holds the images of some texts alone, ALL is one with the names of all: rows of the table may be about others.
@@ -86,19 +86,32 @@ while read -r cubin; do
     sed "1d; s/^/$architecture /; s/\$/ EXPECTED 1/" "$folder/$text.names" >>"$work/facts"
 done <"$work/cubins"
 
-# What there is elsewhere. What ptxas said: "architecture kernel STACK bytes" and "... SPILL bytes".
+# What there is elsewhere. What ptxas said: "architecture kernel STACK bytes", "... SPILL bytes" and "... REGISTERS count".
 [ $# -lt 3 ] || sed '/^TDM-STAND-IN$/d; s/^/- /; s/$/ NAME 1/' "$3"/*.names >>"$work/facts"
 cat "$folder"/*.fatbin.log | awk '
     /Compiling entry function/ { split($0, part, "\047"); kernel = part[2]; architecture = part[4]; sub(/^sm_/, "", architecture) }
     /bytes stack frame/ && kernel != "" {
         print architecture, kernel, "STACK", $1
         print architecture, kernel, "SPILL", $5 + $9
+    }
+    kernel != "" && match($0, /Used [0-9]+ registers/) {
+        print architecture, kernel, "REGISTERS", substr($0, RSTART + 5, RLENGTH - 15)
         kernel = ""
     }' >>"$work/facts"
 
 awk '
     function pattern(text) { gsub(/[.]/, "[.]", text); gsub(/[*]/, ".*", text); return "^(" text ")$" }
     function complain(text) { print "cuda images: " text; bad++ }
+    # One of what the line wants of the kernel: "OPERATION:at least", "REGISTERS:at most" or "REGISTERS=exactly".
+    function look(key, wanted, line, item) {
+        split(wanted, item, /[:=]/)
+        if (item[1] != "REGISTERS") {
+            if (count[key, item[1]] + 0 < item[2] + 0)
+                complain("sm_" key ": " count[key, item[1]] + 0 " instructions " item[1] ", line " line " wants " item[2])
+        } else if (!((key, "REGISTERS") in count) || count[key, "REGISTERS"] > item[2] + 0 ||
+                   (wanted ~ /=/ && count[key, "REGISTERS"] < item[2] + 0))
+            complain("sm_" key ": " count[key, "REGISTERS"] + 0 " registers, line " line " wants " wanted)
+    }
     FNR == NR {
         if ($0 ~ /^[ \t]*(#|$)/) next
         rows++
@@ -130,11 +143,7 @@ awk '
                 if (stack_limit == "none" && stack[i] != "-") stack_limit = stack[i]
                 if (spill_limit == "none" && spill[i] != "-") spill_limit = spill[i]
                 wanted = needs[i] == "-" ? 0 : split(needs[i], need, ",")
-                for (n = 1; n <= wanted; n++) {
-                    split(need[n], item, ":")
-                    if (count[key, item[1]] + 0 < item[2] + 0)
-                        complain("sm_" key ": " count[key, item[1]] + 0 " instructions " item[1] ", line " line[i] " wants " item[2])
-                }
+                for (n = 1; n <= wanted; n++) look(key, need[n], line[i])
             }
             if (!(key in used)) complain("sm_" key ": ptxas said nothing of it")
             if (used[key] > stack_limit + 0) complain("sm_" key ": a stack of " used[key] " bytes, " stack_limit + 0 " are allowed")
