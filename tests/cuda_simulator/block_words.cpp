@@ -18,6 +18,7 @@ void sim_worker_state::arrive(sim_barrier &barrier, int wanted, int site, sim_wa
     }
     if (++barrier.arrived == wanted) {
         barrier.arrived = 0;
+        barrier.passed++;
         for (sim_thread *const other : barrier.waiting) {
             make_ready(other);
         }
@@ -122,6 +123,10 @@ void *tandem_sim_cluster_shared(void *local, int rank) {
         tandem_sim_fail("block %d of a cluster of %d", rank, own.cluster_size);
     }
     sim_block &other = sim_worker_running->block_of_rank(rank);
+    if (other.left == other.threads) {
+        tandem_sim_fail_address("block %d of the cluster has left, and its shared memory with it",
+                                rank);
+    }
     const char *const place = static_cast<const char *>(local);
     for (const sim_shared &memory : own.shared) {
         if (holds(memory, place)) {

@@ -204,18 +204,30 @@ CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction han
 
 CUresult cuOccupancyMaxActiveClusters(int *clusters, CUfunction handle,
                                       const CUlaunchConfig *launch) {
+    CUcontext context = nullptr;
+    std::shared_ptr<CUfunc_st> function;
     int blocks = 0, size = 1;
-    const CUresult state = cuOccupancyMaxActiveBlocksPerMultiprocessor(
-        &blocks, handle,
-        static_cast<int>(launch->blockDimX * launch->blockDimY * launch->blockDimZ),
-        launch->sharedMemBytes);
+    CUresult state = function_of(handle, &context, &function);
+    if (state == CUDA_SUCCESS && launch->sharedMemBytes > dynamic_limit(*function)) {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    state = state != CUDA_SUCCESS
+                ? state
+                : cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                      &blocks, handle,
+                      static_cast<int>(launch->blockDimX * launch->blockDimY * launch->blockDimZ),
+                      launch->sharedMemBytes);
     for (unsigned i = 0; i < launch->numAttrs; i++) {
         if (launch->attrs[i].id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
             const auto &dim = launch->attrs[i].value.clusterDim;
             size = static_cast<int>(dim.x * dim.y * dim.z);
         }
     }
-    *clusters = blocks * SIM_MULTIPROCESSORS / (size > 0 ? size : 1);
+    if (size < 1) {
+        return CUDA_ERROR_INVALID_CLUSTER_SIZE;
+    }
+    *clusters = blocks * SIM_CLUSTER_REACH / size +
+                blocks * (SIM_MULTIPROCESSORS - SIM_CLUSTER_REACH) / size;
     return state;
 }
 

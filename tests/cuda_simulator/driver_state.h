@@ -47,6 +47,7 @@ const sim_machine &sim_machine_get();
 enum {
     SIM_VERSION = 13000,
     SIM_MULTIPROCESSORS = 4,
+    SIM_CLUSTER_REACH = 3, /* of these a cluster's blocks are on; the fourth stands alone */
     SIM_BLOCK_THREADS = 1024,
     SIM_MULTIPROCESSOR_THREADS = 2048,
     SIM_GRID_YZ = 65535

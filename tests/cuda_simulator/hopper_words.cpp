@@ -1,4 +1,6 @@
 /* mbarriers, bulk copies of tensors, and the other words of compute capability 9.0a but products (matrix_words.cpp). */
+#include <algorithm>
+
 #include "tests/cuda_simulator/scheduler_state.h"
 #include "tests/cuda_simulator/tensor_map.h"
 
@@ -62,7 +64,20 @@ void tandem_sim_mbarrier_init(uint64_t *barrier, uint32_t count) {
     tandem_sim_shared_address(barrier);
     const uint64_t word = static_cast<uint64_t>(MBARRIER_MAGIC) << 32 | all.size();
     memcpy(barrier, &word, sizeof word);
-    all.push_back(sim_mbarrier{barrier, sim_thread_running(), false, count, count, 0, 0, {}});
+    all.push_back(sim_mbarrier{barrier,
+                               sim_thread_running(),
+                               false,
+                               count,
+                               count,
+                               0,
+                               0,
+                               {},
+                               sim_worker_running->cluster_barrier.passed,
+                               1,
+                               0,
+                               0,
+                               0,
+                               0});
 }
 
 void tandem_sim_mbarrier_init_fence() {
@@ -76,6 +91,7 @@ void sim_mbarrier_settle(sim_mbarrier &barrier) {
         return;
     }
     barrier.parity ^= 1u;
+    barrier.phase++;
     barrier.missing = barrier.count;
     for (sim_thread *const thread : barrier.waiting) {
         sim_worker_running->make_ready(thread);
@@ -97,7 +113,7 @@ void tandem_sim_mbarrier_arrive(uint64_t *barrier, uint32_t bytes) {
     arrive_at(mbarrier_of(barrier, "arrival"), bytes);
 }
 
-/* The same mbarrier of another block, whose maker has let others know of it. */
+/* The same mbarrier of a block of the cluster, which the calling one can know of. */
 static size_t remote_mbarrier(uint64_t *barrier, int rank, const char *what) {
     const size_t number =
         find_mbarrier(static_cast<uint64_t *>(tandem_sim_cluster_shared(barrier, rank)), what);
@@ -105,15 +121,47 @@ static size_t remote_mbarrier(uint64_t *barrier, int rank, const char *what) {
         tandem_sim_fail("%s at an mbarrier of block %d without a fence behind its initialisation",
                         what, rank);
     }
+    if (rank != own_block().cluster_rank &&
+        sim_worker_running->mbarriers[number].made == sim_worker_running->cluster_barrier.passed) {
+        tandem_sim_fail("%s at an mbarrier of block %d without a barrier of the cluster behind its "
+                        "initialisation",
+                        what, rank);
+    }
     return number;
 }
 
 void tandem_sim_mbarrier_arrive_rank(uint64_t *barrier, int rank) {
-    arrive_at(sim_worker_running->mbarriers[remote_mbarrier(barrier, rank, "a remote arrival")], 0);
+    sim_mbarrier &there =
+        sim_worker_running->mbarriers[remote_mbarrier(barrier, rank, "a remote arrival")];
+    if (rank != own_block().cluster_rank) {
+        there.reached = there.phase;
+        there.reached_after = sim_worker_running->cluster_barrier.passed;
+    }
+    arrive_at(there, 0);
+}
+
+void sim_mbarriers_require_seen() {
+    const long passed = sim_worker_running->cluster_barrier.passed;
+    for (const sim_mbarrier &barrier : sim_worker_running->mbarriers) {
+        const int rank = barrier.maker->home->cluster_rank;
+        if (barrier.copied > barrier.seen) {
+            tandem_sim_fail("block %d of the cluster left without a wait for a bulk copy to it",
+                            rank);
+        }
+        if (barrier.reached > barrier.seen && barrier.reached_after == passed) {
+            tandem_sim_fail("block %d of the cluster may have left before another's arrival at its "
+                            "mbarrier: there is no wait for it and no barrier of the cluster "
+                            "behind it",
+                            rank);
+        }
+    }
 }
 
 void tandem_sim_mbarrier_wait(uint64_t *barrier, uint32_t parity, int site) {
     const size_t number = find_mbarrier(barrier, "a wait");
+    if (sim_worker_running->mbarriers[number].maker->home != &own_block()) {
+        tandem_sim_fail("a wait at an mbarrier of another block");
+    }
     while (sim_worker_running->mbarriers[number].parity == (parity & 1u)) {
         sim_thread *const thread = sim_thread_running();
         thread->waiting = SIM_AT_MBARRIER;
@@ -121,6 +169,8 @@ void tandem_sim_mbarrier_wait(uint64_t *barrier, uint32_t parity, int site) {
         sim_worker_running->mbarriers[number].waiting.push_back(thread);
         sim_worker_running->wait();
     }
+    sim_mbarrier &own = sim_worker_running->mbarriers[number];
+    own.seen = std::max(own.seen, own.phase - 1);
 }
 
 /* ---- boxes ---- */
@@ -230,6 +280,7 @@ void sim_bulk_deliver() {
     for (size_t i = 0; i < load.targets.size(); i++) {
         deliver_box(map, load.at, load.targets[i]);
         sim_mbarrier &barrier = sim_worker_running->mbarriers[load.barriers[i]];
+        barrier.copied = barrier.phase;
         barrier.bytes -= static_cast<int64_t>(box_bytes(map));
         sim_mbarrier_settle(barrier);
     }

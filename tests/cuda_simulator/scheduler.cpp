@@ -74,6 +74,7 @@ void sim_worker_state::begin_cluster(long number) {
             blocks_[b]->group[d] = cluster[d] * launch.cluster[d] + rank % launch.cluster[d];
             rank /= launch.cluster[d];
         }
+        blocks_[b]->left = 0;
     }
     mbarriers.clear();
     runs_++;
@@ -192,12 +193,14 @@ void sim_worker_state::run_threads() {
             launch.kernel->invoke(launch.values);
             require_idle(thread->hopper);
             thread->waiting = SIM_LEFT;
+            thread->home->left++;
             left_++;
         }
         if (sim_thread *const next = next_ready()) {
             idle_.push_back(running_);
             switch_to(next->fiber);
         } else if (left_ == threads_.size()) {
+            sim_mbarriers_require_seen();
             idle_.push_back(running_);
             switch_to(&own_);
         } else {

@@ -93,6 +93,7 @@ struct sim_exchange {
 
 struct sim_barrier {
     int arrived, site, wanted;
+    long passed; /* how often all have arrived */
     std::vector<sim_thread *> waiting;
 };
 
@@ -103,6 +104,10 @@ struct sim_mbarrier {
     uint32_t count, missing, parity;
     int64_t bytes;
     std::vector<sim_thread *> waiting;
+    long made; /* barriers of the cluster that were passed before */
+    /* Phases are numbered from 1 on. Those that threads of the block have waited for; the last that a bulk copy, and an arrival from
+     * another block, had a part in; barriers of the cluster that were passed before the latter. */
+    long phase, seen, copied, reached, reached_after;
 };
 
 /* A bulk copy under way to one or several blocks. */
@@ -129,6 +134,7 @@ struct sim_block : tandem_sim_block {
     sim_barrier barriers[SIM_BARRIERS];
     std::vector<sim_shared> shared;
     sim_shared dynamic;
+    int left; /* threads that have ended */
     std::vector<std::vector<std::unique_ptr<sim_exchange>>> warps;
 };
 
@@ -198,6 +204,8 @@ static inline sim_thread *sim_thread_running() {
 
 /* The phase of a barrier goes on where nothing is missing; threads that wait for it become ready. */
 void sim_mbarrier_settle(sim_mbarrier &barrier);
+/* When all threads have left: nothing may have come, or come later, to a block that did not wait for it. */
+void sim_mbarriers_require_seen();
 /* The oldest bulk copy, or the newest one, arrives. */
 void sim_bulk_deliver();
 

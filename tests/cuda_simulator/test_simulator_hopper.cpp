@@ -142,26 +142,45 @@ static void phase_that_never_completes_is_a_deadlock(void **) {
     fails(t, "128 at an mbarrier");
 }
 
+enum {
+    WELL,
+    UNFENCED,
+    EARLY,
+    UNAWAITED,
+    UNAWAITED_AND_BARRIER,
+    WAITS_ELSEWHERE
+};
+
 /* Block 1 of a cluster waits for an arrival of every thread of both. */
-static void arrive_from_afar(int *out, int fenced) {
+static void arrive_from_afar(int *out, int how) {
     uint64_t *const barrier = reinterpret_cast<uint64_t *>(dynamic());
     const tandem_sim_block *const block = tandem_sim_self->block;
     int *const box = reinterpret_cast<int *>(barrier + 1);
     if (item() == 0) {
         tandem_sim_mbarrier_init(barrier, static_cast<uint32_t>(2 * block->threads));
-        if (fenced != 0) {
+        if (how != UNFENCED) {
             tandem_sim_mbarrier_init_fence();
         }
     }
-    tandem_sim_cluster_barrier(__LINE__);
+    if (how == EARLY) {
+        tandem_sim_barrier(__LINE__);
+        tandem_sim_barrier(__LINE__); /* the other block has begun */
+    } else {
+        tandem_sim_cluster_barrier(__LINE__);
+    }
     static_cast<int *>(
         tandem_sim_cluster_shared(box, 1))[block->cluster_rank * block->threads + item()] = item();
     tandem_sim_mbarrier_arrive_rank(barrier, 1);
-    if (block->cluster_rank == 1) {
+    if (how == WAITS_ELSEWHERE) {
+        tandem_sim_mbarrier_wait(static_cast<uint64_t *>(tandem_sim_cluster_shared(barrier, 1)), 0,
+                                 __LINE__);
+    } else if (block->cluster_rank == 1 && how != UNAWAITED && how != UNAWAITED_AND_BARRIER) {
         tandem_sim_mbarrier_wait(barrier, 0, __LINE__);
         out[item()] = box[block->threads - 1 - item()] + box[2 * block->threads - 1 - item()];
     }
-    tandem_sim_cluster_barrier(__LINE__);
+    if (how == UNAWAITED_AND_BARRIER) {
+        tandem_sim_cluster_barrier(__LINE__);
+    }
 }
 TANDEM_SIM_REGISTER(arrive_from_afar, "arrive_from_afar", 0, 0, 0, 90);
 
@@ -171,11 +190,42 @@ static void blocks_of_a_cluster_arrive(void **) {
     t.kernel = "arrive_from_afar";
     t.cluster = 2;
     std::vector<int> out(128, -1);
-    assert_int_equal(run(worker, t, out.data(), 1), SIM_DONE);
+    assert_int_equal(run(worker, t, out.data(), static_cast<int>(WELL)), SIM_DONE);
     for (int i = 0; i < 128; i++) {
         assert_int_equal(out[static_cast<size_t>(i)], 2 * (127 - i));
     }
-    fails(t, "without a fence", out.data(), 0);
+    assert_int_equal(run(worker, t, out.data(), static_cast<int>(UNAWAITED_AND_BARRIER)), SIM_DONE);
+    fails(t, "without a fence", out.data(), static_cast<int>(UNFENCED));
+    fails(t, "without a barrier of the cluster", out.data(), static_cast<int>(EARLY));
+    fails(t, "may have left", out.data(), static_cast<int>(UNAWAITED));
+    fails(t, "of another block", out.data(), static_cast<int>(WAITS_ELSEWHERE));
+}
+
+/* Block 0 is left by the time that block 1, which waits for a thread of its own, reaches for it. */
+static void reach_for_the_left() {
+    uint64_t *const barrier = reinterpret_cast<uint64_t *>(dynamic());
+    const tandem_sim_block *const block = tandem_sim_self->block;
+    if (item() == 0) {
+        tandem_sim_mbarrier_init(barrier, 2);
+        tandem_sim_mbarrier_init_fence();
+    }
+    tandem_sim_cluster_barrier(__LINE__);
+    if (block->cluster_rank == 1) {
+        for (int i = 0; i < 4; i++) {
+            tandem_sim_barrier(__LINE__);
+        }
+        if (item() == 0) {
+            tandem_sim_mbarrier_arrive_rank(barrier, 0);
+        }
+    }
+}
+TANDEM_SIM_REGISTER(reach_for_the_left, "reach_for_the_left", 0, 0, 0, 90);
+
+static void blocks_that_have_left_are_out_of_reach(void **) {
+    trial t;
+    t.kernel = "reach_for_the_left";
+    t.cluster = 2;
+    fails(t, "has left");
 }
 
 /* ---- bulk copies ---- */
@@ -338,8 +388,8 @@ static void maps_that_the_hardware_cannot_read(void **) {
     assert_int_equal(cuDevicePrimaryCtxRelease_v2(0), CUDA_SUCCESS);
 }
 
-/* Block r of two copies half r of the box to both; each waits for the whole. */
-static void fetch_for_all(tandem_sim_tensor_map map, uint16_t *out) {
+/* Block r of two copies half r of the box to those of `groups`; each of `waiting` waits for the whole. */
+static void fetch_for_all(tandem_sim_tensor_map map, uint16_t *out, int groups, int waiting) {
     char *const tile = dynamic();
     uint64_t *const barrier = reinterpret_cast<uint64_t *>(tile + 32768);
     const int rank = tandem_sim_self->block->cluster_rank;
@@ -351,9 +401,12 @@ static void fetch_for_all(tandem_sim_tensor_map map, uint16_t *out) {
     tandem_sim_cluster_barrier(__LINE__);
     if (item() == 0) {
         const int at[3] = {0, 8 * rank, 1};
-        tandem_sim_tensor_load(tile + 1024 * rank, &map, at, 3, barrier, 3);
+        tandem_sim_tensor_load(tile + 1024 * rank, &map, at, 3, barrier,
+                               static_cast<uint32_t>(groups));
     }
-    tandem_sim_mbarrier_wait(barrier, 0, __LINE__);
+    if ((waiting >> rank & 1) != 0) {
+        tandem_sim_mbarrier_wait(barrier, 0, __LINE__);
+    }
     if (item() == 5) {
         memcpy(out + 1024 * rank, tile, 2048);
     }
@@ -369,10 +422,16 @@ static void multicast_reaches_all_blocks(void **) {
     t.kernel = "fetch_for_all";
     t.cluster = 2;
     std::vector<uint16_t> out(2048);
-    assert_int_equal(run(worker, t, map_of(data, half), out.data()), SIM_DONE);
+    const tandem_sim_tensor_map map = map_of(data, half);
+    assert_int_equal(run(worker, t, map, out.data(), 3, 3), SIM_DONE);
     for (int rank = 0; rank < 2; rank++) {
         expect_box(data, whole, std::vector<uint16_t>(out.begin() + 1024 * rank, out.end()));
     }
+    fails(t, "64 at an mbarrier", map, out.data(), 0, 3); // each block has its own half
+    fails(t, "32 at an mbarrier", map, out.data(), 1, 3); // block 0 has both
+    fails(t, "block 2 of a cluster of 2", map, out.data(), 7, 3);
+    fails(t, "under way", map, out.data(), 3, 0);
+    fails(t, "without a wait for a bulk copy", map, out.data(), 3, 1);
 }
 
 /* Copies a box in and out again one row lower. `waits`: 1 for the store, 2 without a fence before it. */
@@ -679,6 +738,7 @@ int main() {
         cmocka_unit_test(mbarriers_tell_what_is_wrong),
         cmocka_unit_test(phase_that_never_completes_is_a_deadlock),
         cmocka_unit_test(blocks_of_a_cluster_arrive),
+        cmocka_unit_test(blocks_that_have_left_are_out_of_reach),
         cmocka_unit_test(boxes_arrive_swizzled_and_filled),
         cmocka_unit_test(copies_must_be_waited_for_in_full),
         cmocka_unit_test(maps_that_the_hardware_cannot_read),

@@ -184,6 +184,7 @@ static void ask_neighbour(int *out, int with_barrier) {
     const int rank = (b->cluster_rank + 1) % b->cluster_size;
     const int *const theirs = static_cast<int *>(tandem_sim_cluster_shared(box, rank));
     out[b->group[0] * b->size[0] + item(0)] = *theirs;
+    tandem_sim_cluster_barrier(__LINE__); /* or the neighbour could leave before */
 }
 TANDEM_SIM_REGISTER(ask_neighbour, "ask_neighbour", 0, 0, 0, 90);
 
