@@ -31,9 +31,10 @@ TDM_KERNEL(TDM_ENTRY)
             }
         }
 #endif
-        if (N > 1 && x_step == 1)
+        if (N > 1 && x_step == 1) {
             TDM_FEW_PASSES for (; i + N <= stop; i += N)
                 TDM_COPYV(N, y, to + i, x, from + i);
+        }
         TDM_FEW_PASSES for (; i < stop; i++)
             y[to + i * y_step] = x[from + i * x_step];
     }
