@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <tandem/tandem.h>
+
 #include "bench/bench_commands.h"
 #include "bench/bench_peers.h"
 #include "bench/bench_settings.h"
@@ -21,18 +23,20 @@ enum {
 
 typedef struct compute_options {
     const char *operations;
+    const char *dtypes;
     int64_t bytes;
     int64_t steps;
     bench_settings settings;
 } compute_options;
 
 static void run_case(const compute_options *options, const bench_device *device, probe_kind kind,
-                     bench_entrant *entrants, bench_report *report) {
+                     tdm_dtype dtype, bench_entrant *entrants, bench_report *report) {
     char name[MAX_PROBE_NAME];
     worker_text request;
     worker_text fields = {.length = 0};
     const probe_case item = {
         .kind = kind,
+        .dtype = dtype,
         .bytes = options->bytes,
         .steps = options->steps,
         .seed = (uint64_t)options->settings.seed,
@@ -54,13 +58,18 @@ typedef struct ladder_rung {
     double of_peak; /* share of the multiply-adds from registers measured in turn */
 } ladder_rung;
 
-/* From 1/16 to 1024 flops a byte; the steep ones, which memory does not hold up, read less. */
-static int choose_rungs(const compute_options *options, probe_case *items) {
+/*
+ * From what one chain of eight makes of it, 1/16 of f32, to 1024 operations a byte; the steep ones, which memory does not hold up, read
+ * less.
+ */
+static int choose_rungs(const compute_options *options, tdm_dtype dtype, probe_case *items) {
     int count = 0;
+    const int64_t wanted = 4 * STEEPEST / probe_word_operations(dtype);
+    const int64_t steepest = wanted < options->steps ? wanted : options->steps;
     for (int64_t share = 8; share >= 2; share /= 2)
-        items[count++] = (probe_case){.kind = PROBE_LADDER, .share = share};
-    for (int64_t steps = 1; steps <= 2 * STEEPEST; steps *= 2)
-        items[count++] = (probe_case){.kind = PROBE_LADDER, .steps = steps};
+        items[count++] = (probe_case){.kind = PROBE_LADDER, .dtype = dtype, .share = share};
+    for (int64_t steps = 1; steps <= steepest; steps *= 2)
+        items[count++] = (probe_case){.kind = PROBE_LADDER, .dtype = dtype, .steps = steps};
     for (int i = 0; i < count; i++) {
         const double intensity = probe_ladder_intensity(&items[i]);
         const double kept = intensity > FULL_INTENSITY ? FULL_INTENSITY / intensity : 1;
@@ -71,20 +80,32 @@ static int choose_rungs(const compute_options *options, probe_case *items) {
     return count;
 }
 
+static void name_ladder(const probe_case *item, char name[MAX_PROBE_NAME]) {
+    snprintf(name, MAX_PROBE_NAME, "%s %s", probe_arithmetic_name(item->dtype),
+             tdm_dtype_name(item->dtype));
+}
+
+static void name_rung(const probe_case *item, char name[MAX_PROBE_NAME]) {
+    snprintf(name, MAX_PROBE_NAME, "%s %s intensity %g", probe_arithmetic_name(item->dtype),
+             tdm_dtype_name(item->dtype), probe_ladder_intensity(item));
+}
+
 static void measure_rung(const compute_options *options, const bench_device *device,
                          bench_entrant *entrants, ladder_rung *rung) {
     char name[MAX_PROBE_NAME];
     worker_text request;
     worker_text peak_request;
     worker_text fields = {.length = 0};
-    const probe_case peak = {
-        .kind = PROBE_FMA, .steps = options->steps, .seed = (uint64_t)options->settings.seed};
+    const probe_case peak = {.kind = PROBE_FMA,
+                             .dtype = rung->item.dtype,
+                             .steps = options->steps,
+                             .seed = (uint64_t)options->settings.seed};
     bench_device_write(device, &fields);
     bench_plan plan = bench_settings_plan(&options->settings);
     plan.task = bench_probe_task(&rung->item, &fields, &request);
     const bench_task peak_task = bench_probe_task(&peak, &fields, &peak_request);
     entrants[1].task = &peak_task;
-    snprintf(name, sizeof name, "fma f32 intensity %g", probe_ladder_intensity(&rung->item));
+    name_rung(&rung->item, name);
     plan.label = name;
     bench_run_case(&plan, entrants, 2);
     entrants[1].task = NULL;
@@ -98,11 +119,14 @@ static void measure_rung(const compute_options *options, const bench_device *dev
 static void report_rung(ladder_rung *rung, int is_peak, bench_report *report) {
     char name[MAX_PROBE_NAME];
     const double intensity = probe_ladder_intensity(&rung->item);
-    snprintf(name, sizeof name, "fma f32 intensity %g", intensity);
+    if (rung->entrant.status == RESULT_SKIPPED)
+        name_ladder(&rung->item, name);
+    else
+        name_rung(&rung->item, name);
     const bench_result row = {
         .suite = "compute",
         .case_name = name,
-        .dtype = "f32",
+        .dtype = tdm_dtype_name(rung->item.dtype),
         .shape = {{"intensity", intensity},
                   {"steps", (double)rung->item.steps},
                   {"bytes", (double)rung->item.bytes}},
@@ -116,41 +140,42 @@ static void report_rung(ladder_rung *rung, int is_peak, bench_report *report) {
     series_release(&rung->entrant.series);
 }
 
-/* Types that the kernels have for storage alone. */
-static void report_storage_type(const char *dtype, bench_report *report) {
-    char name[MAX_PROBE_NAME];
-    snprintf(name, sizeof name, "fma %s", dtype);
-    const bench_result row = {
-        .suite = "compute",
-        .case_name = name,
-        .impl = "tandem",
-        .dtype = dtype,
-        .mode = "pipelined",
-        .packing = "none",
-        .max_error = NAN,
-        .status = RESULT_SKIPPED,
-        .reason = "no kernel of this operation computes in the type: it is one of storage",
-    };
-    bench_report_row(report, &row);
-}
-
-static void run_ladder(const compute_options *options, const bench_device *device,
+/* Where the first rung has no kernel no other has, and one row says why. */
+static void run_ladder(const compute_options *options, const bench_device *device, tdm_dtype dtype,
                        bench_entrant *entrants, bench_report *report) {
     probe_case items[MAX_RUNGS];
     int peak = 0;
-    const int count = choose_rungs(options, items);
+    int count = choose_rungs(options, dtype, items);
     ladder_rung *const rungs = calloc(MAX_RUNGS, sizeof *rungs);
     for (int i = 0; rungs != NULL && i < count; i++) {
         rungs[i].item = items[i];
         measure_rung(options, device, entrants, &rungs[i]);
         if (!(rungs[i].rate <= rungs[peak].rate))
             peak = i;
+        if (rungs[i].entrant.status == RESULT_SKIPPED)
+            count = i + 1;
     }
     for (int i = 0; rungs != NULL && i < count; i++)
         report_rung(&rungs[i], i == peak, report);
     free(rungs);
-    report_storage_type("f16", report);
-    report_storage_type("bf16", report);
+}
+
+/* One operation of the list: fma is of real numbers, dot of bytes, ladder of both. */
+static void run_operation(const compute_options *options, const bench_device *device,
+                          const char *operation, bench_entrant *entrants, bench_report *report) {
+    const char *dtypes = options->dtypes;
+    char word[16];
+    if (strcmp(operation, "read") == 0) {
+        run_case(options, device, PROBE_READ, TDM_F32, entrants, report);
+        return;
+    }
+    while (cli_next_word(&dtypes, ',', word, sizeof word) == 1) {
+        const tdm_dtype dtype = tdm_dtype_from_name(word);
+        if (strcmp(operation, "ladder") == 0)
+            run_ladder(options, device, dtype, entrants, report);
+        else if (strcmp(operation, probe_arithmetic_name(dtype)) == 0)
+            run_case(options, device, PROBE_FMA, dtype, entrants, report);
+    }
 }
 
 static int run_on_device(const compute_options *options) {
@@ -165,14 +190,8 @@ static int run_on_device(const compute_options *options) {
         return code;
     bench_entrant_self(&entrants[0], "tandem", "probe");
     bench_entrant_self(&entrants[1], BENCH_TWIN_NAME, "probe");
-    while (cli_next_word(&operations, ',', word, sizeof word) == 1) {
-        probe_kind kind = PROBE_FMA;
-        probe_kind_parse(word, &kind);
-        if (kind == PROBE_LADDER)
-            run_ladder(options, &device, entrants, &report);
-        else
-            run_case(options, &device, kind, entrants, &report);
-    }
+    while (cli_next_word(&operations, ',', word, sizeof word) == 1)
+        run_operation(options, &device, word, entrants, &report);
     bench_entrants_release(entrants, COMPUTE_ENTRANTS);
     return bench_report_close(&report, command_name, options->settings.json);
 }
@@ -180,17 +199,21 @@ static int run_on_device(const compute_options *options) {
 int bench_compute_command(int argc, char **argv) {
     compute_options given = {
         .operations = "fma,dot,read,ladder",
+        .dtypes = "f32,f16,bf16,s8",
         .bytes = 128 << 20,
         .steps = 4096,
         .settings = BENCH_SETTINGS_INIT,
     };
     const cli_option options[] = {
         {"operation", CLI_CHOICES, &given.operations, "LIST",
-         "f32 multiply-adds, dot products of bytes, reading memory, multiply-adds on what is read",
+         "multiply-adds, dot products of bytes, reading memory, either on what is read",
          "fma|dot|read|ladder", 0, 0},
+        {"dtype", CLI_CHOICES, &given.dtypes, "LIST", "types of fma, dot (s8) and ladder",
+         "f32|f16|bf16|s8", 0, 0},
         {"bytes", CLI_BYTES, &given.bytes, "N", "how much is read; 128M by default", NULL, 1, 1e12},
-        {"steps", CLI_COUNT, &given.steps, "N", "steps of a chain of fma or dot; 4096 by default",
-         NULL, 1, 60000},
+        {"steps", CLI_COUNT, &given.steps, "N",
+         "steps of a chain of fma or dot, at most so many of ladder; 4096 by default", NULL, 1,
+         60000},
         BENCH_SETTINGS_OPTIONS(&given.settings),
     };
     const cli_command command = {

@@ -173,7 +173,7 @@ static void measure(gemm_run *run, const gemm_case *item, const char *name) {
     write_request(run, item, &request);
     bench_device_write(&run->device, &fields);
     bench_roofs_prepare(&run->roofs, run->entrants + run->entrant_count,
-                        gemm_types_integer(item->types) ? PROBE_DOT : PROBE_FMA,
+                        gemm_types_integer(item->types) ? TDM_S8 : TDM_F32,
                         (int64_t)gemm_case_bytes(item, OP_GEMM_B) * gemm_case_copies(item),
                         &fields);
     bench_plan plan = bench_settings_plan(&run->options->settings);

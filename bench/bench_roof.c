@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <tandem/dtype.h>
+
 #include "bench/bench_peers.h"
 #include "bench/cli_options.h"
 
@@ -35,12 +37,11 @@ bench_task bench_probe_task(const probe_case *item, const worker_text *device_fi
     return (bench_task){.request = request->text, .verify = probe_case_check, .user = item};
 }
 
-void bench_roofs_prepare(bench_roofs *roofs, bench_entrant *entrants, probe_kind arithmetic,
+void bench_roofs_prepare(bench_roofs *roofs, bench_entrant *entrants, tdm_dtype arithmetic,
                          int64_t read_bytes, const worker_text *device_fields) {
     for (int i = 0; i < roofs->count; i++) {
         bench_roof *const roof = &roofs->roof[i];
-        if (probe_kind_computes(roof->item.kind))
-            roof->item.kind = arithmetic;
+        roof->item.dtype = arithmetic;
         roof->item.steps = roofs->quick ? QUICK_FMA_STEPS : FMA_STEPS;
         roof->item.bytes = read_bytes;
         roof->item.seed = 1;
@@ -58,7 +59,7 @@ double bench_roof_rate(const bench_entrant *entrant) {
 
 bench_result bench_probe_row(const probe_case *item, double work, char name[MAX_PROBE_NAME]) {
     const int computes = probe_kind_computes(item->kind);
-    const char *const dtype = item->kind == PROBE_DOT ? "u8s8" : "f32";
+    const char *const dtype = tdm_dtype_name(item->dtype);
     bench_result row = {
         .suite = computes ? "compute" : "memory",
         .dtype = computes ? dtype : NULL,
@@ -66,8 +67,8 @@ bench_result bench_probe_row(const probe_case *item, double work, char name[MAX_
         .packing = "none",
     };
     if (computes)
-        snprintf(name, MAX_PROBE_NAME, "%s %s %lld steps", probe_kind_name(item->kind), dtype,
-                 (long long)item->steps);
+        snprintf(name, MAX_PROBE_NAME, "%s %s %lld steps", probe_arithmetic_name(item->dtype),
+                 dtype, (long long)item->steps);
     else
         snprintf(name, MAX_PROBE_NAME, "scan %lld bytes", (long long)item->bytes);
     row.case_name = name;

@@ -37,10 +37,10 @@ void bench_roofs_choose(bench_roofs *roofs, const char *list, int quick);
 void bench_roofs_enter(const bench_roofs *roofs, bench_entrant *entrants);
 
 /*
- * What the probes do beside the next case: `arithmetic`, PROBE_FMA or PROBE_DOT, is that of the case, and `read_bytes` the
+ * What the probes do beside the next case: `arithmetic`, f32 or s8, is that of the case, and `read_bytes` the
  * size of what it reads.
  */
-void bench_roofs_prepare(bench_roofs *roofs, bench_entrant *entrants, probe_kind arithmetic,
+void bench_roofs_prepare(bench_roofs *roofs, bench_entrant *entrants, tdm_dtype arithmetic,
                          int64_t read_bytes, const worker_text *device_fields);
 
 /* Flops (compute) or bytes (memory) per second; NaN when the entrant has no result. */

@@ -3,29 +3,35 @@
 #include <math.h>
 #include <string.h>
 
+#include <tandem/tandem.h>
+
 #include "bench/random_fill.h"
+#include "quant/number_formats.h"
 
-const float probe_fma_a = -0.9990234375f;
-const float probe_fma_b = 0.75f;
+/* x ← x·a + b: a step too few is far from the end. As many bits as the dtype has. */
+typedef struct step_numbers {
+    double a, b;
+} step_numbers;
 
-/* A multiply-add may round once or twice; the two drift apart by less than this over thousands of steps. */
-static const double fma_tolerance = 1e-4;
-
-enum {
-    LADDER_CHECKS = 20000000 /* elements */
-};
-
-static const char *const kind_names[] = {"fma", "dot", "ladder", "read", "launch"};
+static const char *const kind_names[] = {"fma", "ladder", "read", "launch"};
 
 const char *probe_kind_name(probe_kind kind) {
     return kind_names[kind];
 }
 
 int probe_kind_computes(probe_kind kind) {
-    return kind == PROBE_FMA || kind == PROBE_DOT;
+    return kind == PROBE_FMA;
 }
 
-int probe_kind_parse(const char *name, probe_kind *kind) {
+const char *probe_arithmetic_name(tdm_dtype dtype) {
+    return dtype == TDM_S8 ? "dot" : "fma";
+}
+
+int probe_word_operations(tdm_dtype dtype) {
+    return dtype == TDM_S8 ? 8 : dtype == TDM_F32 ? 2 : 4;
+}
+
+static int kind_parse(const char *name, probe_kind *kind) {
     for (int i = PROBE_FMA; i <= PROBE_LAUNCH; i++) {
         if (strcmp(name, kind_names[i]) != 0)
             continue;
@@ -35,59 +41,144 @@ int probe_kind_parse(const char *name, probe_kind *kind) {
     return -1;
 }
 
+static int has_steps(tdm_dtype dtype) {
+    return dtype == TDM_F32 || dtype == TDM_F16 || dtype == TDM_BF16 || dtype == TDM_S8;
+}
+
+static int takes_steps(probe_kind kind) {
+    return kind == PROBE_FMA || kind == PROBE_LADDER;
+}
+
 void probe_case_write(const probe_case *item, worker_text *line) {
     worker_field_add(line, "suite", "probe");
     worker_field_add(line, "kind", probe_kind_name(item->kind));
+    if (takes_steps(item->kind))
+        worker_field_add(line, "dtype", tdm_dtype_name(item->dtype));
     worker_field_add_integer(line, "bytes", item->bytes);
     worker_field_add_integer(line, "steps", item->steps);
     worker_field_add_integer(line, "share", item->share);
     worker_field_add_integer(line, "seed", (int64_t)item->seed);
 }
 
+static int is_ladder(const probe_case *item) {
+    const int64_t share = item->share;
+    const int takes_part = item->steps == 0 && (share == 2 || share == 4 || share == 8);
+    return item->bytes >= 1 && (takes_part || (item->steps >= 1 && share == 0)) &&
+           item->steps <= INT32_MAX;
+}
+
 int probe_case_read(const char *line, probe_case *item) {
-    char kind[16];
-    worker_field(line, "kind", kind, sizeof kind);
+    char text[16];
+    *item = (probe_case){.kind = PROBE_FMA};
+    worker_field(line, "kind", text, sizeof text);
     item->bytes = worker_field_integer(line, "bytes", 0);
     item->steps = worker_field_integer(line, "steps", 0);
     item->share = worker_field_integer(line, "share", 0);
     item->seed = (uint64_t)worker_field_integer(line, "seed", 0);
-    if (probe_kind_parse(kind, &item->kind) != 0)
+    if (kind_parse(text, &item->kind) != 0)
         return -1;
-    if (probe_kind_computes(item->kind))
+    worker_field(line, "dtype", text, sizeof text);
+    item->dtype = tdm_dtype_from_name(text);
+    if (takes_steps(item->kind) && !has_steps(item->dtype))
+        return -1;
+    if (item->kind == PROBE_FMA)
         return item->steps >= 1 && item->steps <= INT32_MAX ? 0 : -1;
-    if (item->kind == PROBE_LADDER) {
-        const int64_t share = item->share;
-        const int takes_part = item->steps == 0 && (share == 2 || share == 4 || share == 8);
-        return item->bytes >= 1 && (takes_part || (item->steps >= 1 && share == 0)) &&
-                       item->steps <= INT32_MAX
-                   ? 0
-                   : -1;
-    }
+    if (item->kind == PROBE_LADDER)
+        return is_ladder(item) ? 0 : -1;
     return item->bytes >= (item->kind == PROBE_READ) ? 0 : -1;
 }
 
-float probe_fma_start(const probe_case *item, int width, int chain, int lane) {
-    float value;
-    const int place = chain * width + lane;
-    random_fill_numbers(TDM_F32, item->seed + (uint64_t)place, &value, 1);
-    return value;
+static step_numbers numbers_of(tdm_dtype dtype) {
+    return (step_numbers){dtype == TDM_BF16 ? -0.99609375 : -0.9990234375, 0.75};
 }
 
-uint32_t probe_dot_start(const probe_case *item, int width, int chain, int lane) {
-    const int place = chain * width + lane;
-    return (uint32_t)random_bits(item->seed, (uint64_t)place);
+static uint32_t pair_of(tdm_dtype dtype, double low, double high) {
+    uint16_t halves[2];
+    tdm_number_set(dtype, halves, 0, low);
+    tdm_number_set(dtype, halves, 1, high);
+    return halves[0] | (uint32_t)halves[1] << 16;
 }
 
-uint32_t probe_dot_factor(const probe_case *item, int lane) {
-    return (uint32_t)random_bits(item->seed + 1000, (uint64_t)lane);
+static uint32_t float_word(float value) {
+    uint32_t word;
+    memcpy(&word, &value, sizeof word);
+    return word;
 }
 
-float probe_ladder_element(const probe_case *item, uint64_t index) {
-    return random_number(item->seed, index % PROBE_LADDER_PERIOD);
+int probe_constants(const probe_case *item, uint32_t constants[PROBE_CONSTANTS]) {
+    const step_numbers numbers = numbers_of(item->dtype);
+    if (item->dtype == TDM_S8) {
+        constants[0] = (uint32_t)random_bits(item->seed + 1000, 0) & 0x7f7f7f7f;
+        return 1;
+    }
+    if (item->dtype == TDM_F32) {
+        constants[0] = float_word((float)numbers.a);
+        constants[1] = float_word((float)numbers.b);
+    } else {
+        constants[0] = pair_of(item->dtype, numbers.a, numbers.a);
+        constants[1] = pair_of(item->dtype, numbers.b, numbers.b);
+    }
+    return 2;
+}
+
+uint32_t probe_word(const probe_case *item, uint64_t index) {
+    const uint64_t place = index % PROBE_PERIOD;
+    if (item->dtype == TDM_S8)
+        return (uint32_t)random_bits(item->seed, place);
+    if (item->dtype == TDM_F32)
+        return float_word(random_number(item->seed, place));
+    return pair_of(item->dtype, random_number(item->seed, 2 * place),
+                   random_number(item->seed, 2 * place + 1));
+}
+
+static float stepped_float(uint32_t word, int64_t steps) {
+    const step_numbers numbers = numbers_of(TDM_F32);
+    const float a = (float)numbers.a;
+    const float b = (float)numbers.b;
+    float x;
+    memcpy(&x, &word, sizeof x);
+    for (int64_t step = 0; step < steps; step++)
+        x = fmaf(x, a, b);
+    return x;
+}
+
+/* Such a number's multiply-add is exact in a double, and rounded once behind it. */
+static double stepped_half(tdm_dtype dtype, double x, int64_t steps) {
+    const step_numbers numbers = numbers_of(dtype);
+    for (int64_t step = 0; step < steps; step++) {
+        const double exact = x * numbers.a + numbers.b;
+        x = (double)(dtype == TDM_F16 ? tdm_f32_from_f16(tdm_f16_from_f64(exact))
+                                      : tdm_f32_from_bf16(tdm_bf16_from_f64(exact)));
+    }
+    return x;
+}
+
+static uint32_t stepped_bytes(const probe_case *item, uint32_t x, int64_t steps) {
+    uint32_t factors[PROBE_CONSTANTS] = {0};
+    probe_constants(item, factors);
+    for (int64_t step = 0; step < steps; step++) {
+        int32_t products = 0;
+        for (int byte = 0; byte < 32; byte += 8)
+            products += (int8_t)(uint8_t)(x >> byte) * (int8_t)(uint8_t)(factors[0] >> byte);
+        x += (uint32_t)products;
+    }
+    return x;
+}
+
+uint32_t probe_stepped_word(const probe_case *item, uint32_t word, int64_t steps) {
+    const uint16_t halves[2] = {(uint16_t)word, (uint16_t)(word >> 16)};
+    if (item->dtype == TDM_S8)
+        return stepped_bytes(item, word, steps);
+    if (item->dtype == TDM_F32)
+        return float_word(stepped_float(word, steps));
+    return pair_of(item->dtype,
+                   stepped_half(item->dtype, tdm_number_get(item->dtype, halves, 0), steps),
+                   stepped_half(item->dtype, tdm_number_get(item->dtype, halves, 1), steps));
 }
 
 double probe_ladder_intensity(const probe_case *item) {
-    return item->steps > 0 ? (double)item->steps / 2 : 0.5 / (double)item->share;
+    const double of_step = probe_word_operations(item->dtype) / 4.0;
+    return item->steps > 0 ? of_step * (double)item->steps : of_step / (double)item->share;
 }
 
 uint32_t probe_read_word(const probe_case *item, uint64_t index) {
@@ -97,220 +188,4 @@ uint32_t probe_read_word(const probe_case *item, uint64_t index) {
 
 int32_t probe_launch_value(const probe_case *item) {
     return (int32_t)(random_bits(item->seed, 0) >> 33);
-}
-
-/* The sum of a lane's chains, which is what an item stores for it. */
-static float expected_sum(const probe_case *item, int width, int chains, int lane) {
-    float sum = 0;
-    for (int chain = 0; chain < chains; chain++) {
-        float x = probe_fma_start(item, width, chain, lane);
-        for (int64_t step = 0; step < item->steps; step++)
-            x = fmaf(x, probe_fma_a, probe_fma_b);
-        sum += x;
-    }
-    return sum;
-}
-
-static uint32_t expected_dot_sum(const probe_case *item, int width, int chains, int lane) {
-    const uint32_t factor = probe_dot_factor(item, lane);
-    uint32_t sum = 0;
-    for (int chain = 0; chain < chains; chain++) {
-        uint32_t x = probe_dot_start(item, width, chain, lane);
-        for (int64_t step = 0; step < item->steps; step++) {
-            int32_t products = 0;
-            for (int byte = 0; byte < 32; byte += 8)
-                products += (int32_t)(uint8_t)(x >> byte) * (int8_t)(uint8_t)(factor >> byte);
-            x += (uint32_t)products;
-        }
-        sum += x;
-    }
-    return sum;
-}
-
-static int head_of_chains(const uint32_t *head, size_t count, worker_text *reason) {
-    const int width = (int)head[0];
-    const int chains = (int)head[1];
-    if (width >= 1 && width <= PROBE_MAX_WIDTH && chains >= 1 && chains <= PROBE_MAX_CHAINS &&
-        count > 0 && count % (size_t)width == 0)
-        return 1;
-    worker_text_set(reason, "the output has a head of %d lanes and %d chains", width, chains);
-    return 0;
-}
-
-static int check_dot(const probe_case *item, const uint32_t *head, const void *values, size_t count,
-                     double *max_error, worker_text *reason) {
-    const int width = (int)head[0];
-    uint32_t expected[PROBE_MAX_WIDTH];
-    *max_error = 0;
-    if (!head_of_chains(head, count, reason))
-        return -1;
-    for (int lane = 0; lane < width; lane++)
-        expected[lane] = expected_dot_sum(item, width, (int)head[1], lane);
-    for (size_t i = 0; i < count; i++) {
-        uint32_t got;
-        memcpy(&got, (const char *)values + i * sizeof got, sizeof got);
-        if (got == expected[i % (size_t)width])
-            continue;
-        worker_text_set(reason, "lane %zu ends at %u, should be %u", i, got,
-                        expected[i % (size_t)width]);
-        return -1;
-    }
-    return 0;
-}
-
-static int check_fma(const probe_case *item, const uint32_t *head, const void *values, size_t count,
-                     double *max_error, worker_text *reason) {
-    const int width = (int)head[0];
-    const int chains = (int)head[1];
-    float expected[PROBE_MAX_WIDTH];
-    if (!head_of_chains(head, count, reason))
-        return -1;
-    for (int lane = 0; lane < width; lane++)
-        expected[lane] = expected_sum(item, width, chains, lane);
-    *max_error = 0;
-    for (size_t i = 0; i < count; i++) {
-        float got;
-        memcpy(&got, (const char *)values + i * sizeof got, sizeof got);
-        const double error = fabs((double)got - (double)expected[i % (size_t)width]) / chains;
-        if (!(error <= *max_error))
-            *max_error = error;
-        if (error <= fma_tolerance) /* a NaN is not */
-            continue;
-        worker_text_set(reason, "lane %zu ends at %.9g, should be %.9g", i, (double)got,
-                        (double)expected[i % (size_t)width]);
-        return -1;
-    }
-    return 0;
-}
-
-/*
- * Sums modulo 2^32 in any order are exact, so lane by lane they say that every word was read once: a
- * word's lane is its place modulo the width.
- */
-static int check_read(const probe_case *item, const uint32_t *head, const void *values,
-                      size_t count, double *max_error, worker_text *reason) {
-    const uint64_t width = head[0];
-    const uint64_t words = head[1];
-    uint32_t sums[PROBE_MAX_WIDTH] = {0};
-    *max_error = 0;
-    if (width < 1 || width > PROBE_MAX_WIDTH || count == 0 || 4 * words < (uint64_t)item->bytes) {
-        worker_text_set(reason, "%llu words were read, %lld bytes are asked for",
-                        (unsigned long long)words, (long long)item->bytes);
-        return -1;
-    }
-    for (uint64_t i = 0; i < words; i++)
-        sums[i % width] += probe_read_word(item, i);
-    for (size_t i = 0; i < count; i++) {
-        uint32_t got;
-        memcpy(&got, (const char *)values + i * sizeof got, sizeof got);
-        sums[i % width] -= got;
-    }
-    for (uint64_t lane = 0; lane < width; lane++) {
-        if (sums[lane] == 0)
-            continue;
-        worker_text_set(reason, "the sum of lane %llu is wrong by %u", (unsigned long long)lane,
-                        sums[lane]);
-        return -1;
-    }
-    return 0;
-}
-
-/* Elements after their steps, and as they were. */
-typedef struct ladder_table {
-    float stepped[PROBE_LADDER_PERIOD];
-    float plain[PROBE_LADDER_PERIOD];
-} ladder_table;
-
-static void fill_table(const probe_case *item, ladder_table *table) {
-    const int64_t steps = item->steps > 0 ? item->steps : 1;
-    for (uint64_t i = 0; i < PROBE_LADDER_PERIOD; i++) {
-        float x = probe_ladder_element(item, i);
-        table->plain[i] = x;
-        for (int64_t step = 0; step < steps; step++)
-            x = fmaf(x, probe_fma_a, probe_fma_b);
-        table->stepped[i] = x;
-    }
-}
-
-/* One lane of an item; what the head says of its walk is modulo the period. */
-static float ladder_sum(const ladder_table *table, const uint32_t *walk, uint64_t at) {
-    float sum = 0;
-    for (uint32_t pass = 0; pass < walk[PROBE_WALK_PASSES]; pass++) {
-        for (uint32_t chain = 0; chain < walk[PROBE_WALK_CHAINS]; chain++) {
-            const uint64_t place =
-                (at + (uint64_t)chain * walk[PROBE_WALK_GAP]) % PROBE_LADDER_PERIOD;
-            sum += chain < walk[PROBE_WALK_STEPPED] ? table->stepped[place] : table->plain[place];
-        }
-        at += walk[PROBE_WALK_STEP];
-    }
-    return sum;
-}
-
-/* Of many items some are looked at: the host has no time for all steps of all. */
-static int check_ladder(const probe_case *item, const uint32_t *head, const void *values,
-                        size_t count, double *max_error, worker_text *reason) {
-    static ladder_table table;
-    uint32_t walk[PROBE_WALK_WORDS];
-    const size_t width = head[0];
-    *max_error = 0;
-    if (width < 1 || width > PROBE_MAX_WIDTH || count <= PROBE_WALK_WORDS ||
-        4.0 * head[1] < (double)item->bytes) {
-        worker_text_set(reason, "%u words were read, %lld bytes are asked for", head[1],
-                        (long long)item->bytes);
-        return -1;
-    }
-    memcpy(walk, values, sizeof walk);
-    fill_table(item, &table);
-    const size_t sums = count - PROBE_WALK_WORDS;
-    const double elements = (double)walk[PROBE_WALK_PASSES] * walk[PROBE_WALK_CHAINS];
-    const size_t apart = 1 + (size_t)((double)sums * elements / LADDER_CHECKS);
-    for (size_t i = sums - 1; i < sums; i -= apart) {
-        float got = 0;
-        memcpy(&got, (const char *)values + sizeof walk + i * sizeof got, sizeof got);
-        const uint64_t at = (uint64_t)(i / width) * walk[PROBE_WALK_FIRST] + i % width;
-        const double expected = (double)ladder_sum(&table, walk, at);
-        const double error = fabs((double)got - expected) / elements;
-        if (!(error <= *max_error))
-            *max_error = error;
-        if (error <= fma_tolerance) /* a NaN is not */
-            continue;
-        worker_text_set(reason, "sum %zu is %.9g, should be %.9g", i, (double)got, expected);
-        return -1;
-    }
-    return 0;
-}
-
-static int check_launch(const probe_case *item, const void *values, size_t count, double *max_error,
-                        worker_text *reason) {
-    int32_t got = 0;
-    *max_error = 0;
-    if (count == 1)
-        memcpy(&got, values, sizeof got);
-    if (count == 1 && got == probe_launch_value(item))
-        return 0;
-    worker_text_set(reason, "%zu words, the first is %d, should be %d", count, got,
-                    probe_launch_value(item));
-    return -1;
-}
-
-int probe_case_check(const void *user, const void *output, size_t bytes, double *max_error,
-                     worker_text *reason) {
-    const probe_case *const item = user;
-    uint32_t head[PROBE_HEAD_WORDS];
-    *max_error = NAN;
-    if (bytes < sizeof head || bytes % sizeof head[0] != 0) {
-        worker_text_set(reason, "the output has %zu bytes", bytes);
-        return -1;
-    }
-    memcpy(head, output, sizeof head);
-    const void *const values = (const char *)output + sizeof head;
-    const size_t count = (bytes - sizeof head) / sizeof head[0];
-    if (item->kind == PROBE_LAUNCH)
-        return check_launch(item, values, count, max_error, reason);
-    if (item->kind == PROBE_DOT)
-        return check_dot(item, head, values, count, max_error, reason);
-    if (item->kind == PROBE_LADDER)
-        return check_ladder(item, head, values, count, max_error, reason);
-    return item->kind == PROBE_FMA ? check_fma(item, head, values, count, max_error, reason)
-                                   : check_read(item, head, values, count, max_error, reason);
 }

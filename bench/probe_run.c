@@ -1,5 +1,6 @@
 #include "bench/probe_run.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,15 +9,15 @@ enum {
     P_CHAINS = 1,
     P_GROUP = 2,
     P_GRID = 3,
+    P_DTYPE = 4,
     GRID_OF_RUNS = 1,
-    VECTORS_PER_PASS = 4, /* of probe_read.cl */
-    FMA_OPERATIONS = 2,   /* of a lane in a step */
-    DOT_OPERATIONS = 8
+    VECTORS_PER_PASS = 4 /* of probe_read.cl */
 };
 
 static const tdm_op ops[] = {
-    [PROBE_FMA] = TDM_OP_PROBE_FMA,       [PROBE_DOT] = TDM_OP_PROBE_DOT,
-    [PROBE_LADDER] = TDM_OP_PROBE_LADDER, [PROBE_READ] = TDM_OP_PROBE_READ,
+    [PROBE_FMA] = TDM_OP_PROBE_FMA,
+    [PROBE_LADDER] = TDM_OP_PROBE_LADDER,
+    [PROBE_READ] = TDM_OP_PROBE_READ,
     [PROBE_LAUNCH] = TDM_OP_PROBE_LAUNCH,
 };
 
@@ -32,20 +33,45 @@ enum {
     MAX_PASSES = 60000 /* llvmpipe ends loops silently after 65,535 */
 };
 
-static const char *any_row(const void *problem, const tdm_variant *variant,
-                           const tdm_device *device, char reason[TDM_REASON_TEXT]) {
-    (void)problem;
-    (void)variant;
+static bool computes(const probe_case *item) {
+    return item->kind == PROBE_FMA || item->kind == PROBE_LADDER;
+}
+
+static const char *row_of_dtype(const void *problem, const tdm_variant *variant,
+                                const tdm_device *device, char reason[TDM_REASON_TEXT]) {
+    const probe_case *const item = problem;
     (void)device;
-    (void)reason;
-    return NULL;
+    if (!computes(item) || variant->parameters[P_DTYPE] == (int32_t)item->dtype)
+        return NULL;
+    snprintf(reason, TDM_REASON_TEXT, "not for %s", tdm_dtype_name(item->dtype));
+    return reason;
+}
+
+/* What the rows of the case's dtype need; those of others are no reason. */
+static tdm_status no_arithmetic(const tdm_device *device, const probe_case *item) {
+    worker_text reasons = {.length = 0};
+    for (int i = 0; i < tdm_variant_count; i++) {
+        const tdm_variant *const row = &tdm_variants[i];
+        char text[TDM_REASON_TEXT] = "";
+        if (row->op != ops[item->kind] || row->parameters[P_DTYPE] != (int32_t)item->dtype)
+            continue;
+        const char *const reason =
+            tdm_refuse_variant(device, row, "probe", row_of_dtype, item, NULL, 0, text);
+        if (reason != NULL && strstr(reasons.text, reason) == NULL)
+            worker_text_add(&reasons, "%s%s", reasons.length > 0 ? "; " : "", reason);
+    }
+    return tdm_fail(TDM_UNSUPPORTED, "probe: no row computes in %s: %s",
+                    tdm_dtype_name(item->dtype), reasons.text);
 }
 
 static tdm_status choose_kernel(tdm_device *device, const probe_case *item, const char *forced,
                                 probe_run *run) {
     const tdm_variant *variant;
-    TDM_TRY(tdm_select_variant(device, ops[item->kind], "probe", forced, any_row, item, NULL, 0,
-                               &variant));
+    const tdm_status status = tdm_select_variant(device, ops[item->kind], "probe", forced,
+                                                 row_of_dtype, item, NULL, 0, &variant);
+    if (status == TDM_UNSUPPORTED && forced == NULL && computes(item))
+        return no_arithmetic(device, item);
+    TDM_TRY(status);
     TDM_TRY(tdm_device_kernel(device, variant, &run->kernel));
     run->width = variant->parameters[P_WIDTH];
     run->chains = variant->parameters[P_CHAINS];
@@ -124,33 +150,18 @@ static int64_t words_read(const probe_run *run, const probe_case *item) {
 }
 
 static size_t input_bytes(const probe_run *run, const probe_case *item) {
-    const size_t starts = (size_t)run->width * (size_t)run->chains;
-    if (reads_memory(item))
-        return 4 * (size_t)words_read(run, item);
-    return 4 * (starts + (item->kind == PROBE_DOT ? (size_t)run->width : 0));
+    return 4 * (reads_memory(item) ? (size_t)words_read(run, item)
+                                   : (size_t)run->width * (size_t)run->chains);
 }
 
-static void fill_input(const probe_run *run, const probe_case *item, void *data) {
-    if (item->kind == PROBE_LADDER) {
-        for (int64_t i = 0; i < words_read(run, item); i++)
-            ((float *)data)[i] = probe_ladder_element(item, (uint64_t)i);
-        return;
+/* What steps are taken from repeats itself. */
+static void fill_input(const probe_case *item, uint32_t *words, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        if (item->kind == PROBE_READ)
+            words[i] = probe_read_word(item, i);
+        else
+            words[i] = i < PROBE_PERIOD ? probe_word(item, i) : words[i - PROBE_PERIOD];
     }
-    if (item->kind == PROBE_READ) {
-        for (int64_t i = 0; i < words_read(run, item); i++)
-            ((uint32_t *)data)[i] = probe_read_word(item, (uint64_t)i);
-        return;
-    }
-    for (int chain = 0; chain < run->chains; chain++)
-        for (int lane = 0; lane < run->width; lane++) {
-            const int place = chain * run->width + lane;
-            if (item->kind == PROBE_FMA)
-                ((float *)data)[place] = probe_fma_start(item, run->width, chain, lane);
-            else
-                ((uint32_t *)data)[place] = probe_dot_start(item, run->width, chain, lane);
-        }
-    for (int lane = 0; item->kind == PROBE_DOT && lane < run->width; lane++)
-        ((uint32_t *)data)[run->chains * run->width + lane] = probe_dot_factor(item, lane);
 }
 
 static tdm_status create_input(tdm_device *device, tdm_stream *stream, const probe_case *item,
@@ -159,10 +170,10 @@ static tdm_status create_input(tdm_device *device, tdm_stream *stream, const pro
         return TDM_OK;
     const size_t bytes = input_bytes(run, item);
     TDM_TRY(tdm_buffer_create(device, bytes, &run->input));
-    void *const data = malloc(bytes);
+    uint32_t *const data = malloc(bytes);
     if (data == NULL)
         return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "probe: no host memory for %zu bytes", bytes);
-    fill_input(run, item, data);
+    fill_input(item, data, bytes / sizeof *data);
     tdm_status status = tdm_buffer_write(stream, run->input, 0, data, bytes);
     if (status == TDM_OK)
         status = tdm_stream_synchronize(stream);
@@ -194,41 +205,41 @@ static int32_t chains_stepped(const probe_case *item, const probe_run *run) {
     return item->share > 0 ? run->chains / (int32_t)item->share : run->chains;
 }
 
+static int add_constants(const probe_case *item, tdm_arg *args) {
+    uint32_t words[PROBE_CONSTANTS] = {0};
+    const int count = probe_constants(item, words);
+    for (int i = 0; i < count; i++) {
+        float number;
+        memcpy(&number, &words[i], sizeof number);
+        args[i] = item->dtype == TDM_F32 ? tdm_arg_f32(number) : tdm_arg_s32((int32_t)words[i]);
+    }
+    return count;
+}
+
+static int add_walk(const probe_run *run, tdm_arg *args) {
+    args[0] = tdm_arg_s64(run->first);
+    args[1] = tdm_arg_s64(run->step);
+    args[2] = tdm_arg_s64(run->gap);
+    args[3] = tdm_arg_s32(run->passes);
+    return 4;
+}
+
 tdm_status probe_run_enqueue(const probe_run *run, const probe_case *item, tdm_stream *stream) {
     tdm_arg args[10];
     int count = 0;
     if (run->input != NULL)
         args[count++] = tdm_arg_block(run->input->block, 0, 4);
     args[count++] = tdm_arg_block(run->output->block, 0, 4);
-    switch (item->kind) {
-    case PROBE_FMA:
-        args[count++] = tdm_arg_f32(probe_fma_a);
-        args[count++] = tdm_arg_f32(probe_fma_b);
+    if (computes(item))
+        count += add_constants(item, args + count);
+    if (reads_memory(item))
+        count += add_walk(run, args + count);
+    if (computes(item))
         args[count++] = tdm_arg_s32((int32_t)item->steps);
-        break;
-    case PROBE_DOT:
-        args[count++] = tdm_arg_s32((int32_t)item->steps);
-        break;
-    case PROBE_LADDER:
-        args[count++] = tdm_arg_f32(probe_fma_a);
-        args[count++] = tdm_arg_f32(probe_fma_b);
-        args[count++] = tdm_arg_s64(run->first);
-        args[count++] = tdm_arg_s64(run->step);
-        args[count++] = tdm_arg_s64(run->gap);
-        args[count++] = tdm_arg_s32(run->passes);
-        args[count++] = tdm_arg_s32((int32_t)item->steps);
+    if (item->kind == PROBE_LADDER)
         args[count++] = tdm_arg_s32(chains_stepped(item, run));
-        break;
-    case PROBE_READ:
-        args[count++] = tdm_arg_s64(run->first);
-        args[count++] = tdm_arg_s64(run->step);
-        args[count++] = tdm_arg_s64(run->gap);
-        args[count++] = tdm_arg_s32(run->passes);
-        break;
-    case PROBE_LAUNCH:
+    if (item->kind == PROBE_LAUNCH)
         args[count++] = tdm_arg_s32(probe_launch_value(item));
-        break;
-    }
     const tdm_launch launch = {.args = args,
                                .arg_count = count,
                                .groups = {run->groups, 1, 1},
@@ -243,8 +254,8 @@ int64_t probe_run_work(const probe_run *run, const probe_case *item) {
         return 4 * words_read(run, item);
     if (item->kind == PROBE_LADDER)
         return (int64_t)(probe_ladder_intensity(item) * 4 * (double)words_read(run, item));
-    const int64_t operations = item->kind == PROBE_DOT ? DOT_OPERATIONS : FMA_OPERATIONS;
-    return operations * item->steps * run->chains * run->width * run->group * run->groups;
+    return probe_word_operations(item->dtype) * item->steps * run->chains * run->width *
+           run->group * run->groups;
 }
 
 static size_t head_bytes(const probe_run *run) {
@@ -261,9 +272,9 @@ tdm_status probe_run_output(const probe_run *run, const probe_case *item, tdm_st
     const int64_t second = reads_memory(item) ? words_read(run, item) : run->chains;
     uint32_t head[PROBE_HEAD_WORDS + PROBE_WALK_WORDS] = {(uint32_t)run->width, (uint32_t)second};
     uint32_t *const walk = head + PROBE_HEAD_WORDS;
-    walk[PROBE_WALK_FIRST] = (uint32_t)(run->first % PROBE_LADDER_PERIOD);
-    walk[PROBE_WALK_STEP] = (uint32_t)(run->step % PROBE_LADDER_PERIOD);
-    walk[PROBE_WALK_GAP] = (uint32_t)(run->gap % PROBE_LADDER_PERIOD);
+    walk[PROBE_WALK_FIRST] = (uint32_t)(run->first % PROBE_PERIOD);
+    walk[PROBE_WALK_STEP] = (uint32_t)(run->step % PROBE_PERIOD);
+    walk[PROBE_WALK_GAP] = (uint32_t)(run->gap % PROBE_PERIOD);
     walk[PROBE_WALK_PASSES] = (uint32_t)run->passes;
     walk[PROBE_WALK_CHAINS] = (uint32_t)run->chains;
     walk[PROBE_WALK_STEPPED] = (uint32_t)chains_stepped(item, run);

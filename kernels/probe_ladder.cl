@@ -1,36 +1,41 @@
-/* y = sums of x after so many steps x ← x·a + b on each element: arithmetic for each byte that is read.
+/* y = sums of x after so many steps on each word: arithmetic for each byte that is read.
  *
- * Work-item i takes `passes` passes. Pass p reads CHAINS vectors of N elements, `gap` elements apart, the first at element
+ * Work-item i takes `passes` passes. Pass p reads CHAINS vectors of N words, `gap` words apart, the first at word
  * i·first + p·step, takes `steps` steps with each and adds them up. With no steps, `part` of the vectors take one. The item's sums,
- * N elements, go to its place of y.
+ * N words, go to its place of y.
  *
- * Defines: N vector width; CHAINS a power of two up to 16; MULTIPLY_ADD the dialect's word that the device does fast. */
+ * Defines: N vector width; CHAINS a power of two up to 16; the kind of step, see probe_steps.h. */
 #include "dialect.h"
+#include "probe_steps.h"
 
-#define VECTOR TDM_F32(N)
-#define TAKE(C) VECTOR x##C = TDM_LOADV(N, f32, x, at + C * gap);
-#define STEP(C) x##C = MULTIPLY_ADD(x##C, a_vec, b_vec);
+#define READ(C) VECTOR x##C = TAKE(x, at + C * gap);
+#define STEP_OF(C) x##C = STEP(x##C);
 #define STEP_OF_PART(C)                                                                            \
     if (C < part)                                                                                  \
-        x##C = MULTIPLY_ADD(x##C, a_vec, b_vec);
-#define ADD(C) sum = sum + x##C;
+        x##C = STEP(x##C);
+#define ADD_UP(C) sum = ADD(sum, x##C);
 
-TDM_KERNEL(TDM_ENTRY)
-(TDM_GLOBAL const tdm_f32 *x, long x_offset, TDM_GLOBAL tdm_f32 *y, long y_offset, float a, float b,
- long first, long step, long gap, int passes, int steps, int part) {
-    const VECTOR a_vec = TDM_SPLAT(N, a), b_vec = TDM_SPLAT(N, b);
-    VECTOR sum = TDM_SPLAT(N, 0.0f);
-    long at = x_offset + tdm_global_x() * first;
+FUNCTION void take_passes(FROM x, CONSTANTS, long step, long gap, int passes, int steps, int part, TO y) {
+    HOLD
+    VECTOR sum = ZERO;
+    long at = 0;
     TDM_NO_UNROLL for (int pass = 0; pass < passes; pass++) {
-        TDM_REPEAT(CHAINS, TAKE)
+        TDM_REPEAT(CHAINS, READ)
         if (steps == 0) {
             TDM_REPEAT(CHAINS, STEP_OF_PART)
         }
-        TDM_NO_UNROLL for (int taken = 0; taken < steps; taken++) {
-            TDM_REPEAT(CHAINS, STEP)
+        STEPS for (int taken = 0; taken < steps; taken++) {
+            TDM_REPEAT(CHAINS, STEP_OF)
         }
-        TDM_REPEAT(CHAINS, ADD)
+        TDM_REPEAT(CHAINS, ADD_UP)
         at += step;
     }
-    TDM_STOREV(N, f32, sum, y, y_offset + tdm_global_x() * N);
+    GIVE(sum, y, 0);
+}
+
+TDM_KERNEL(TDM_ENTRY)
+(TDM_GLOBAL const WORD *x, long x_offset, TDM_GLOBAL WORD *y, long y_offset, CONSTANTS, long first, long step, long gap,
+ int passes, int steps, int part) {
+    take_passes(POINTER(FROM, x + x_offset + tdm_global_x() * first), CONSTANT_VALUES, step, gap, passes, steps, part,
+                POINTER(TO, y + y_offset + tdm_global_x() * N));
 }

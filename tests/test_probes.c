@@ -7,21 +7,34 @@
 #include "bench/probe_run.h"
 #include "tests/support/device_cases.h"
 
+#define OF_DTYPE(type)                                                                             \
+    {.kind = PROBE_FMA, .dtype = (type), .steps = 1, .seed = 3},                                   \
+        {.kind = PROBE_FMA, .dtype = (type), .steps = 50, .seed = 4},                              \
+        {.kind = PROBE_LADDER, .dtype = (type), .bytes = 100000, .steps = 1, .seed = 3},           \
+        {.kind = PROBE_LADDER, .dtype = (type), .bytes = 100000, .steps = 20, .seed = 4}, {        \
+        .kind = PROBE_LADDER, .dtype = (type), .bytes = 100000, .share = 8, .seed = 4              \
+    }
+
 static const probe_case cases[] = {
-    {.kind = PROBE_FMA, .steps = 1, .seed = 3},
-    {.kind = PROBE_FMA, .steps = 50, .seed = 4},
-    {.kind = PROBE_DOT, .steps = 1, .seed = 3},
-    {.kind = PROBE_DOT, .steps = 50, .seed = 4},
-    {.kind = PROBE_LADDER, .bytes = 100000, .steps = 1, .seed = 3},
-    {.kind = PROBE_LADDER, .bytes = 100000, .steps = 20, .seed = 4},
-    {.kind = PROBE_LADDER, .bytes = 100000, .share = 8, .seed = 4},
+    OF_DTYPE(TDM_F32),
+    OF_DTYPE(TDM_F16),
+    OF_DTYPE(TDM_BF16),
+    OF_DTYPE(TDM_S8),
     {.kind = PROBE_READ, .bytes = 1, .seed = 5},
     {.kind = PROBE_READ, .bytes = 1000000, .seed = 6},
     {.kind = PROBE_LAUNCH, .seed = 7},
 };
 
-static const tdm_op ops[] = {TDM_OP_PROBE_FMA, TDM_OP_PROBE_DOT, TDM_OP_PROBE_LADDER,
-                             TDM_OP_PROBE_READ, TDM_OP_PROBE_LAUNCH};
+static const tdm_op ops[] = {TDM_OP_PROBE_FMA, TDM_OP_PROBE_LADDER, TDM_OP_PROBE_READ,
+                             TDM_OP_PROBE_LAUNCH};
+
+static int takes_case(const tdm_variant *row, const probe_case *item) {
+    enum {
+        P_DTYPE = 4
+    };
+    return row->op == ops[item->kind] &&
+           (row->parameters[P_DTYPE] == 0 || row->parameters[P_DTYPE] == (int)item->dtype);
+}
 
 static int check(const probe_case *item, const void *output, size_t bytes, worker_text *reason) {
     double max_error = 0;
@@ -79,7 +92,7 @@ static void every_probe(void **state) {
         for (int v = 0; v < tdm_variant_count; v++)
             for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
                 const tdm_variant *const row = &tdm_variants[v];
-                if (row->op != ops[cases[c].kind] || !test_can_run(test_device_at(d), row))
+                if (!takes_case(row, &cases[c]) || !test_can_run(test_device_at(d), row))
                     continue;
                 if (!test_case_begin(test_device_at(d), row->name, "%s %d",
                                      probe_kind_name(cases[c].kind), (int)c))
@@ -94,7 +107,7 @@ static void every_probe(void **state) {
 /* What one call would do wrong silently, or overflow, is refused. */
 DEVICE_TEST(too_much_is_refused) {
     probe_run run;
-    const probe_case long_chain = {.kind = PROBE_FMA, .steps = 100000};
+    const probe_case long_chain = {.kind = PROBE_FMA, .dtype = TDM_F32, .steps = 100000};
     TEST_REFUSED(probe_run_create(device->device, device->stream, &long_chain, NULL, &run),
                  TDM_UNSUPPORTED, "steps are too many");
     probe_run_release(&run);
@@ -112,13 +125,18 @@ DEVICE_TEST(requests_carry_the_case) {
         probe_case_write(&cases[c], &line);
         assert_int_equal(probe_case_read(line.text, &read), 0);
         assert_int_equal(read.kind, cases[c].kind);
+        assert_int_equal(read.dtype, cases[c].dtype);
         assert_int_equal(read.bytes, cases[c].bytes);
         assert_int_equal(read.steps, cases[c].steps);
         assert_int_equal(read.seed, cases[c].seed);
     }
-    static const char *const bad[] = {"kind=fma steps=0",           "kind=dot steps=0",
-                                      "kind=read bytes=0",          "kind=walk bytes=1",
-                                      "kind=fma steps=99999999999", "bytes=1"};
+    static const char *const bad[] = {"kind=fma dtype=f32 steps=0",
+                                      "kind=fma dtype=u8 steps=1",
+                                      "kind=ladder steps=1 bytes=1",
+                                      "kind=read bytes=0",
+                                      "kind=walk bytes=1",
+                                      "kind=fma dtype=f32 steps=99999999999",
+                                      "bytes=1"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         probe_case read;
         if (probe_case_read(bad[i], &read) == 0)
