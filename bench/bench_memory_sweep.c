@@ -103,7 +103,10 @@ void memory_sweep(memory_run *run, const memory_case *item, int waited) {
         curve[i] = (cache_point){(double)points[i].item.bytes, points[i].rate};
     }
     const int level_count = cache_levels_find(curve, count, levels);
-    const int memory = reaches_memory(run, (double)item->bytes);
+    double largest = 0; /* of what was measured */
+    for (int i = 0; i < count; i++)
+        largest = curve[i].rate > 0 ? curve[i].bytes : largest;
+    const int memory = reaches_memory(run, largest);
     report_points(run, waited, points, count, levels, level_count, memory);
     cache_levels_describe(levels, level_count, memory, text, sizeof text);
     if (level_count > 0)

@@ -17,32 +17,66 @@ enum {
 /* A shorter batch would be mostly waiting for its end, a longer one would meet more of what disturbs. */
 static const double batch_seconds = 0.001;
 
+const char bench_time_is_over[] = "the suite's time is over";
+
 const char bench_sampling[] = "shortest of batches of 1 ms that are dealt out to the samples";
 
 /*
- * Between two turns: threads that spin for work after a call (OpenMP, OpenBLAS) go to sleep before
- * the next implementation runs. bench_peers.c bounds their spinning to less than this.
+ * After a turn of a peer: threads that spin for work after a call (OpenMP, OpenBLAS) go to sleep before the next implementation runs.
+ * bench_peers.c bounds their spinning to less than this. Threads of Tandem's own workers sleep at once.
  */
 static const long settle_nanoseconds = 3000000;
 
-static void settle(void) {
+/* An answer that is waited for when the deadline passes may still come within so long. */
+static const double grace_s = 2;
+
+double bench_now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static int is_over(const bench_plan *plan) {
+    return plan->deadline_s > 0 && bench_now() >= plan->deadline_s;
+}
+
+/* How long an answer is waited for: no longer than to the deadline. */
+static double patience_of(const bench_plan *plan, int timeouts) {
+    const double patience = timeouts * plan->timeout_s;
+    if (!(plan->deadline_s > 0))
+        return patience;
+    return fmin(patience, fmax(plan->deadline_s - bench_now(), 0) + grace_s);
+}
+
+static void settle(const bench_entrant *entrants, int turn) {
     const struct timespec pause = {.tv_nsec = settle_nanoseconds};
-    nanosleep(&pause, NULL);
+    if (strcmp(entrants[turn].program, entrants[0].program) != 0)
+        nanosleep(&pause, NULL);
 }
 
 /* A worker that failed is stopped: what it has left behind must not reach the next case. */
-static void drop_out(bench_entrant *entrant, worker_answer answer, const char *step) {
+static void drop_out(const bench_plan *plan, bench_entrant *entrant, worker_answer answer,
+                     const char *step) {
     worker_text with_step = {.length = 0};
-    entrant->status = answer == WORKER_SKIP ? RESULT_SKIPPED : RESULT_FAILED;
+    /* Of one that did not start nothing is left to ask. */
+    const int late = (entrant->worker == NULL || worker_was_late(entrant->worker)) && is_over(plan);
+    entrant->status = answer == WORKER_SKIP || late ? RESULT_SKIPPED : RESULT_FAILED;
     if (answer == WORKER_SKIP)
         return;
-    worker_text_set(&with_step, "%s: %s", step, entrant->reason.text);
+    worker_text_set(&with_step, "%s%s%s: %s", late ? bench_time_is_over : "", late ? ", " : "",
+                    step, entrant->reason.text);
     entrant->reason = with_step;
     worker_stop(entrant->worker);
     entrant->worker = NULL;
 }
 
-static void start_worker(bench_entrant *entrant, double timeout_s) {
+/* What the deadline leaves no time for. */
+static void cut_off(bench_entrant *entrant) {
+    entrant->status = RESULT_SKIPPED;
+    worker_text_set(&entrant->reason, "%s, it was not begun", bench_time_is_over);
+}
+
+static void start_worker(const bench_plan *plan, bench_entrant *entrant) {
     const char *variables[MAX_VARIABLES + 1] = {NULL};
     for (int i = 0; i < MAX_VARIABLES && entrant->variables[i][0] != '\0'; i++)
         variables[i] = entrant->variables[i];
@@ -53,14 +87,14 @@ static void start_worker(bench_entrant *entrant, double timeout_s) {
         .show_messages = entrant->show_messages,
     };
     worker_stop(entrant->worker);
-    entrant->worker = worker_start(&launch, timeout_s, &entrant->greeting);
+    entrant->worker = worker_start(&launch, patience_of(plan, 1), &entrant->greeting);
     if (entrant->worker == NULL) {
         entrant->reason = entrant->greeting;
-        drop_out(entrant, WORKER_FAIL, "start");
+        drop_out(plan, entrant, WORKER_FAIL, "start");
     }
 }
 
-static void begin_case(bench_entrant *entrant) {
+static void begin_case(const bench_plan *plan, bench_entrant *entrant) {
     series_release(&entrant->series);
     entrant->status = RESULT_OK;
     worker_text_set(&entrant->reason, "%s", "");
@@ -75,6 +109,8 @@ static void begin_case(bench_entrant *entrant) {
     if (entrant->missing != NULL) {
         worker_text_set(&entrant->reason, "%s", entrant->missing);
         entrant->status = RESULT_SKIPPED;
+    } else if (is_over(plan)) {
+        cut_off(entrant);
     }
 }
 
@@ -86,17 +122,17 @@ static void verify(const bench_plan *plan, bench_entrant *entrant) {
     const bench_task *const task = task_of(plan, entrant);
     const void *bytes = NULL;
     size_t size = 0;
-    const worker_answer answer = worker_result(entrant->worker, PREPARE_TIMEOUTS * plan->timeout_s,
+    const worker_answer answer = worker_result(entrant->worker, patience_of(plan, PREPARE_TIMEOUTS),
                                                &bytes, &size, &entrant->reason);
     if (answer != WORKER_OK) {
-        drop_out(entrant, answer, "result");
+        drop_out(plan, entrant, answer, "result");
         return;
     }
     worker_text_set(&entrant->reason, "%s", "");
     const int wrong = task->verify(task->user, bytes, size, &entrant->max_error, &entrant->reason);
     entrant->check = wrong ? RESULT_WRONG : RESULT_VERIFIED;
     if (wrong)
-        drop_out(entrant, WORKER_FAIL, "wrong result");
+        drop_out(plan, entrant, WORKER_FAIL, "wrong result");
 }
 
 static int64_t at_least_one(double wanted, int64_t most) {
@@ -122,9 +158,9 @@ static void choose_calls(const bench_plan *plan, bench_entrant *entrant) {
     for (int round = 0; round < rounds; round++) {
         double seconds = 0;
         const worker_answer answer = worker_run(entrant->worker, 1, entrant->calls, waited,
-                                                plan->timeout_s, &seconds, &entrant->reason);
+                                                patience_of(plan, 1), &seconds, &entrant->reason);
         if (answer != WORKER_OK) {
-            drop_out(entrant, answer, "run");
+            drop_out(plan, entrant, answer, "run");
             return;
         }
         divide_turn(plan, seconds, entrant);
@@ -134,28 +170,27 @@ static void choose_calls(const bench_plan *plan, bench_entrant *entrant) {
 /* Describe, run once, compare with the oracle: nothing is timed before its result was right. */
 static void prepare(const bench_plan *plan, bench_entrant *entrant) {
     double seconds = 0;
-    const double patience = PREPARE_TIMEOUTS * plan->timeout_s;
     if (!worker_is_alive(entrant->worker))
-        start_worker(entrant, plan->timeout_s);
+        start_worker(plan, entrant);
     if (entrant->status != RESULT_OK)
         return;
     worker_answer answer = worker_describe(entrant->worker, task_of(plan, entrant)->request,
-                                           patience, &entrant->reason);
+                                           patience_of(plan, PREPARE_TIMEOUTS), &entrant->reason);
     if (answer != WORKER_OK) {
-        drop_out(entrant, answer, "prepare");
+        drop_out(plan, entrant, answer, "prepare");
         return;
     }
     worker_field(entrant->reason.text, "variant", entrant->variant, sizeof entrant->variant);
     entrant->work = (double)worker_field_integer(entrant->reason.text, "work", 0);
-    answer = worker_run(entrant->worker, 1, 1, 1, patience, &seconds, &entrant->reason);
+    answer = worker_run(entrant->worker, 1, 1, 1, patience_of(plan, PREPARE_TIMEOUTS), &seconds,
+                        &entrant->reason);
     if (answer != WORKER_OK) {
-        drop_out(entrant, answer, "first run");
+        drop_out(plan, entrant, answer, "first run");
         return;
     }
     verify(plan, entrant);
     if (entrant->status == RESULT_OK)
         choose_calls(plan, entrant);
-    settle();
 }
 
 static void note_energy(const sensor_reading *before, const sensor_reading *after, double calls,
@@ -175,11 +210,11 @@ static void take_turn(const bench_plan *plan, bench_entrant *entrant) {
     const int64_t calls = entrant->calls;
     const sensor_reading before = sensors_read(plan->sensors);
     const worker_answer answer =
-        worker_run(entrant->worker, batches, calls, task_of(plan, entrant)->waited, plan->timeout_s,
-                   seconds, &entrant->reason);
+        worker_run(entrant->worker, batches, calls, task_of(plan, entrant)->waited,
+                   patience_of(plan, 1), seconds, &entrant->reason);
     const sensor_reading after = sensors_read(plan->sensors);
     if (answer != WORKER_OK) {
-        drop_out(entrant, answer, "run");
+        drop_out(plan, entrant, answer, "run");
         return;
     }
     note_energy(&before, &after, (double)(batches * calls), &entrant->energy);
@@ -187,13 +222,13 @@ static void take_turn(const bench_plan *plan, bench_entrant *entrant) {
         if (sample_deal_add(&entrant->deal, &plan->rule, seconds[i], seconds[i] * (double)calls,
                             &entrant->series) != 0) {
             worker_text_set(&entrant->reason, "out of memory");
-            drop_out(entrant, WORKER_FAIL, "samples");
+            drop_out(plan, entrant, WORKER_FAIL, "samples");
             return;
         }
     }
 }
 
-/* In turn until each has enough, so that a slower moment of the machine meets everyone. */
+/* In turn until each has enough, or one turn where the time is over, so that a slower moment of the machine meets everyone. */
 static void take_samples(const bench_plan *plan, bench_entrant *entrants, int count) {
     int running[MAX_ENTRANTS];
     int left = 1;
@@ -206,8 +241,8 @@ static void take_samples(const bench_plan *plan, bench_entrant *entrants, int co
             if (!running[i])
                 continue;
             take_turn(plan, &entrants[i]);
-            settle();
-            running[i] = entrants[i].status == RESULT_OK &&
+            settle(entrants, i);
+            running[i] = entrants[i].status == RESULT_OK && !is_over(plan) &&
                          !sample_deal_done(&entrants[i].deal, &plan->rule, &entrants[i].series);
             left += running[i];
         }
@@ -216,10 +251,11 @@ static void take_samples(const bench_plan *plan, bench_entrant *entrants, int co
 
 void bench_run_case(const bench_plan *plan, bench_entrant *entrants, int count) {
     for (int i = 0; i < count; i++) {
-        begin_case(&entrants[i]);
+        begin_case(plan, &entrants[i]);
         progress_show(i + 1, count, "%s: preparing %s", plan->label, entrants[i].impl);
         if (entrants[i].status == RESULT_OK)
             prepare(plan, &entrants[i]);
+        settle(entrants, i);
     }
     progress_show(0, 0, "%s: measuring", plan->label);
     take_samples(plan, entrants, count);
@@ -234,16 +270,21 @@ void bench_run_case(const bench_plan *plan, bench_entrant *entrants, int count) 
 
 worker_answer bench_entrant_prepare(const bench_plan *plan, bench_entrant *entrant,
                                     const char *request, worker_text *reply) {
-    begin_case(entrant);
+    begin_case(plan, entrant);
     progress_show(0, 0, "%s: preparing %s", plan->label, entrant->impl);
     if (entrant->status == RESULT_OK && !worker_is_alive(entrant->worker))
-        start_worker(entrant, plan->timeout_s);
+        start_worker(plan, entrant);
     worker_text_set(reply, "%s", entrant->reason.text);
     if (entrant->status != RESULT_OK)
         return entrant->status == RESULT_SKIPPED ? WORKER_SKIP : WORKER_FAIL;
     const worker_answer answer =
-        worker_describe(entrant->worker, request, PREPARE_TIMEOUTS * plan->timeout_s, reply);
+        worker_describe(entrant->worker, request, patience_of(plan, PREPARE_TIMEOUTS), reply);
     progress_clear();
+    if (answer != WORKER_OK) {
+        entrant->reason = *reply;
+        drop_out(plan, entrant, answer, "prepare");
+        *reply = entrant->reason;
+    }
     return answer;
 }
 

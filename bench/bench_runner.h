@@ -70,16 +70,24 @@ typedef struct bench_entrant {
 typedef struct bench_plan {
     bench_task task;
     sampling_rule rule;
-    double turn_seconds;    /* calls of a turn take about this long */
-    double timeout_s;       /* for an answer; building kernels may take several times as long */
+    double turn_seconds; /* calls of a turn take about this long */
+    double timeout_s;    /* for an answer; building kernels may take several times as long */
+    double
+        deadline_s; /* of bench_now: then no case begins, and the one that runs ends with what it has; 0: none */
     const sensors *sensors; /* NULL: none */
     const char *label;      /* for the progress line */
 } bench_plan;
 
+/* Seconds of the monotonic clock. */
+double bench_now(void);
+
+/* How the reason of a row begins that the deadline left no time for. */
+extern const char bench_time_is_over[];
+
 /* What a pipelined sample is, for the environment record. */
 extern const char bench_sampling[];
 
-/* Run one case on every entrant; what came out is left in the entrants. */
+/* Run one case on every entrant; what came out is left in the entrants. What the deadline cuts off is skipped, with the reason. */
 void bench_run_case(const bench_plan *plan, bench_entrant *entrants, int count);
 
 /* Only prepare a task on one entrant, whose worker is started where it is not alive: `reply` gets the fields of an ok, or the reason. */

@@ -11,6 +11,9 @@
 /* Of the device that is measured, for the life of the process. */
 static sensors *device_sensors;
 
+/* When the budget of the suite is over; 0: it has none. */
+static double suite_deadline_s;
+
 static void record_conditions(const bench_settings *settings, results_document *document) {
     char text[64];
     const sensor_facts facts = sensors_facts(device_sensors);
@@ -34,6 +37,7 @@ static void record_conditions(const bench_settings *settings, results_document *
 int bench_settings_open(const char *command, const bench_settings *settings, const char *rate_name,
                         const bench_roofs *roofs, bench_device *device, bench_report *report) {
     tdm_context *context = NULL;
+    suite_deadline_s = settings->budget_s > 0 ? bench_now() + settings->budget_s : 0;
     if (results_check_path(command, settings->json) != 0)
         return CLI_EXIT_FAILED;
     const int code =
@@ -57,10 +61,13 @@ bench_plan bench_settings_plan(const bench_settings *settings) {
     sampling_rule rule = settings->quick ? sampling_rule_quick : sampling_rule_full;
     if (settings->samples > 0)
         rule.samples = (size_t)settings->samples;
+    if (settings->patience_s > 0)
+        rule.patience_seconds = settings->patience_s;
     return (bench_plan){
         .rule = rule,
         .turn_seconds = settings->quick ? 0.001 : 0.02,
         .sensors = device_sensors,
         .timeout_s = settings->timeout_s,
+        .deadline_s = suite_deadline_s,
     };
 }

@@ -11,6 +11,8 @@ typedef struct bench_settings {
     int64_t seed;
     int64_t samples; /* at most so many of a row; 0: the default */
     double timeout_s;
+    double budget_s;   /* after so long no case begins; 0: whatever it takes */
+    double patience_s; /* of the sampling rule; 0: the default */
     int quick;
 } bench_settings;
 
@@ -21,6 +23,17 @@ typedef struct bench_settings {
     {                                                                                              \
         "timeout", CLI_NUMBER, target, "SECONDS", "who does not answer for so long has failed",    \
             NULL, 0.1, 3600                                                                        \
+    }
+#define BENCH_BUDGET_OPTION(target)                                                                \
+    {                                                                                              \
+        "seconds", CLI_NUMBER, target, "SECONDS",                                                  \
+            "skip what has not begun after so long; no end by default", NULL, 0.001, 1e6           \
+    }
+#define BENCH_PATIENCE_OPTION(target)                                                              \
+    {                                                                                              \
+        "patience", CLI_NUMBER, target, "SECONDS",                                                 \
+            "sample a row for so long where that gives each sample its calls; 0.3 by default",     \
+            NULL, 0.001, 1e4                                                                       \
     }
 #define BENCH_QUICK_OPTION(target)                                                                 \
     {                                                                                              \
@@ -38,7 +51,8 @@ typedef struct bench_settings {
 /* The rows of a suite's option table. */
 #define BENCH_SETTINGS_OPTIONS(settings)                                                           \
     CLI_DEVICE_OPTION(&(settings)->device), CLI_JSON_OPTION(&(settings)->json),                    \
-        BENCH_TIMEOUT_OPTION(&(settings)->timeout_s), BENCH_QUICK_OPTION(&(settings)->quick),      \
+        BENCH_TIMEOUT_OPTION(&(settings)->timeout_s), BENCH_BUDGET_OPTION(&(settings)->budget_s),  \
+        BENCH_PATIENCE_OPTION(&(settings)->patience_s), BENCH_QUICK_OPTION(&(settings)->quick),    \
         BENCH_SAMPLES_OPTION(&(settings)->samples), BENCH_SEED_OPTION(&(settings)->seed)
 
 /* The device of a run. Only the workers open it: a context here would keep threads around. */

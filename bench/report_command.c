@@ -24,8 +24,18 @@ typedef struct report_options {
     const char *json;
     const char *html;
     const char *suites;
+    double budget_s; /* of all suites together; 0: the default */
     int quick;
 } report_options;
+
+/* What all suites together may take, and what is left beside them for the page and for the case at hand when time is over. */
+static const double full_budget_s = 300;
+static const double quick_budget_s = 55;
+static const double reserve_s = 3;
+static const double least_budget_s = 1;
+
+/* A suite whose time is over has the case at hand to end, and its rows to print. */
+static const double suite_grace_s = 30;
 
 /* Of several forms each, so that predictions have something to be fitted to and something to be tried on. */
 #define PRODUCTS                                                                                   \
@@ -43,7 +53,7 @@ static const char row_products[] =
 /* Loops within the caches and beyond, for predictions. */
 #define LOOPS(size)                                                                                \
     {                                                                                              \
-        "loops", 4, 0, {"bench",     "memory",  "--operation", "copy,scale,add,triad,read,write",  \
+        "loops", 3, 0, {"bench",     "memory",  "--operation", "copy,scale,add,triad,read,write",  \
                         "--setting", "default", "--bytes",     size},                              \
         {                                                                                          \
             NULL                                                                                   \
@@ -51,40 +61,60 @@ static const char row_products[] =
     }
 
 /*
- * In the order in which they run; what is nearest to the limits first. The seconds are those of PoCL on two cores.
+ * In the order in which they run; what is nearest to the limits first, and within a suite what the page needs most. The seconds are
+ * those of PoCL on two cores.
  */
 static const report_suite suites[] = {
     {"memory",
-     114,
+     52,
      2,
-     {"bench", "memory"},
+     {"bench", "memory", "--operation",
+      "read,triad,sweep,copy,gather,chase,write,scale,add,strided"},
      {"bench", "memory", "--quick", "--operation",
       "copy,triad,read,write,gather,chase,sweep,upload,download", "--host", "pinned", "--setting",
       "default"}},
-    {"compute", 20, 7, {"bench", "compute"}, {"bench", "compute", "--quick"}},
-    {"launch", 7, 2, {"bench", "launch"}, {"bench", "launch", "--quick"}},
+    {"copies",
+     12,
+     0,
+     {"bench", "memory", "--operation", "upload,download,both,buffer", "--bytes", "64M"},
+     {NULL}},
+    {"compute", 22, 7, {"bench", "compute"}, {"bench", "compute", "--quick"}},
+    {"launch", 5, 2, {"bench", "launch"}, {"bench", "launch", "--quick"}},
     {"gemm",
-     60,
+     24,
      1,
      {"bench", "gemm", "--dtype", "f32", "--shapes", f32_products},
      {"bench", "gemm", "--quick", "--dtype", "f32,f16", "--shapes", "512x512x512"}},
-    {"gemm-16bit", 60, 0, {"bench", "gemm", "--dtype", "f16,bf16", "--shapes", products}, {NULL}},
+    {"gemm-16bit", 19, 0, {"bench", "gemm", "--dtype", "f16,bf16", "--shapes", products}, {NULL}},
     {"gemm-quantized",
-     60,
+     23,
      1,
      {"bench", "gemm", "--dtype", "u8s8,s8,w8,w4", "--layout", "nt", "--shapes",
       quantized_products},
      {"bench", "gemm", "--quick", "--dtype", "u8s8,w8,w4", "--layout", "nt", "--shapes",
       "512x512x512"}},
     {"gemv",
-     60,
+     36,
      2,
      {"bench", "gemv", "--dtype", "f32,f16,w8,w4", "--roof", "memory", "--shapes", row_products},
      {"bench", "gemv", "--quick", "--dtype", "f32,w8,w4", "--roof", "memory", "--shapes",
       "1x4096x4096"}},
-    {"quant", 87, 3, {"bench", "quant"}, {"bench", "quant", "--quick"}},
-    {"pool", 67, 2, {"bench", "pool"}, {"bench", "pool", "--quick", "--live", "1000"}},
-    {"outofcore", 51, 0, {"bench", "outofcore", "--samples", "5"}, {NULL}},
+    {"quant",
+     25,
+     3,
+     {"bench", "quant", "--shape", "4096x4096", "--operation",
+      "quantize,dynamic,dequantize,requantize,convert,widen"},
+     {"bench", "quant", "--quick"}},
+    {"pool",
+     29,
+     2,
+     {"bench", "pool", "--order", "lifo,fifo,random", "--live", "1000,100000"},
+     {"bench", "pool", "--quick", "--live", "1000"}},
+    {"outofcore",
+     13,
+     0,
+     {"bench", "outofcore", "--samples", "5", "--shapes", "3072x3072x3072"},
+     {NULL}},
     LOOPS("64K"),
     LOOPS("256K"),
     LOOPS("1M"),
@@ -102,6 +132,8 @@ typedef struct report_run {
     cJSON *root; /* the first suite's document, with the rows of all */
     cJSON *steps;
     int failures;
+    int missing;       /* rows that there was no time for */
+    double deadline_s; /* of bench_now: of all suites */
     double expected_s; /* of all suites that are wanted, as their rows say */
     double done_s;     /* the part of it that is done */
     double taken_s;    /* what that part took */
@@ -130,18 +162,38 @@ static void merge_rows(const cJSON *into, const cJSON *from) {
         cJSON_AddItemToArray(known, cJSON_DetachItemViaPointer(offered, offered->child));
 }
 
-static void add_step(report_run *run, const report_suite *suite, const suite_outcome *outcome) {
+/* Rows that the suite's time was over for. */
+static int count_missing(const suite_outcome *outcome) {
+    const cJSON *const rows = cJSON_GetObjectItemCaseSensitive(outcome->document, "results");
+    const cJSON *row = NULL;
+    int count = 0;
+    cJSON_ArrayForEach(row, rows) {
+        const char *const reason =
+            cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(row, "reason"));
+        count +=
+            reason != NULL && strncmp(reason, bench_time_is_over, strlen(bench_time_is_over)) == 0;
+    }
+    return count;
+}
+
+static void add_step(report_run *run, const report_suite *suite, const suite_task *task,
+                     const suite_outcome *outcome) {
+    const int missing = count_missing(outcome);
     cJSON *const step = cJSON_CreateObject();
     results_put_text(step, "suite", suite->name);
     results_put_text(step, "command", outcome->command);
     cJSON_AddNumberToObject(step, "exit", outcome->exit_code);
     results_put_number(step, "seconds", outcome->seconds);
+    results_put_number(step, "budget_s", task->budget_s);
+    cJSON_AddNumberToObject(step, "rows_without_time", missing);
     results_put_text(step, "message", outcome->exit_code == 0 ? NULL : outcome->message);
     cJSON_AddItemToArray(run->steps, step);
+    run->missing += missing;
 }
 
-static void take_outcome(report_run *run, const report_suite *suite, suite_outcome *outcome) {
-    add_step(run, suite, outcome);
+static void take_outcome(report_run *run, const report_suite *suite, const suite_task *task,
+                         suite_outcome *outcome) {
+    add_step(run, suite, task, outcome);
     if (outcome->exit_code != 0) {
         run->failures++;
         progress_clear();
@@ -177,23 +229,46 @@ static void show_progress(void *user, double seconds) {
     progress_bar(done / run->expected_s, slowness * (run->expected_s - done), run->present->name);
 }
 
+/* A suite's share of the time that is left: by what it and those behind it are expected to take. */
+static double budget_of(const report_run *run, const report_suite *suite) {
+    const double left = run->deadline_s - bench_now();
+    const double share = expected_seconds(run, suite) / (run->expected_s - run->done_s);
+    return fmax(least_budget_s, share * left);
+}
+
 static void run_suite(report_run *run, const report_suite *suite, int device) {
     suite_outcome outcome;
+    const suite_task task = {.device = device,
+                             .quick = run->options->quick,
+                             .budget_s = budget_of(run, suite),
+                             .grace_s = suite_grace_s,
+                             .watcher = show_progress,
+                             .user = run};
     run->present = suite;
     show_progress(run, 0);
-    report_suite_run(suite, device, run->options->quick, show_progress, run, &outcome);
+    report_suite_run(suite, &task, &outcome);
     run->done_s += expected_seconds(run, suite);
     run->taken_s += outcome.seconds;
-    take_outcome(run, suite, &outcome);
+    take_outcome(run, suite, &task, &outcome);
+}
+
+static double whole_budget(const report_options *options) {
+    if (options->budget_s > 0)
+        return options->budget_s;
+    return options->quick ? quick_budget_s : full_budget_s;
 }
 
 static int run_suites(report_run *run, int device) {
+    run->deadline_s = bench_now() + fmax(0, whole_budget(run->options) - reserve_s);
     for (int i = 0; i < SUITE_COUNT; i++)
         run->expected_s += is_wanted(run, &suites[i]) ? expected_seconds(run, &suites[i]) : 0;
     for (int i = 0; i < SUITE_COUNT; i++)
         if (is_wanted(run, &suites[i]))
             run_suite(run, &suites[i], device);
     progress_clear();
+    if (run->missing > 0)
+        fprintf(stderr, "%s: there was no time for %d rows, which say so; --seconds gives more\n",
+                command_name, run->missing);
     if (run->root != NULL)
         return CLI_EXIT_OK;
     fprintf(stderr, "%s: no suite gave a result\n", command_name);
@@ -299,14 +374,17 @@ int report_command(int argc, char **argv) {
     const cli_option options[] = {
         CLI_DEVICE_OPTION(&given.device),
         {"suite", CLI_CHOICES, &given.suites, "LIST", "some of the suites; all by default",
-         "memory|compute|launch|gemm|gemm-16bit|gemm-quantized|gemv|quant|pool|outofcore|loops", 0,
-         0},
+         "memory|copies|compute|launch|gemm|gemm-16bit|gemm-quantized|gemv|quant|pool|outofcore|"
+         "loops",
+         0, 0},
         {"from", CLI_TEXT, &given.from, "FILE", "measure nothing: the page of this results file",
          NULL, 0, 0},
         {"json", CLI_TEXT, &given.json, "FILE", "the results; tandem-report.json by default", NULL,
          0, 0},
         {"html", CLI_TEXT, &given.html, "FILE", "the page; tandem-report.html by default", NULL, 0,
          0},
+        {"seconds", CLI_NUMBER, &given.budget_s, "SECONDS",
+         "what the suites may take together; 300 by default, 55 of --quick", NULL, 1, 1e6},
         BENCH_QUICK_OPTION(&given.quick),
     };
     const cli_command command = {
@@ -317,7 +395,10 @@ int report_command(int argc, char **argv) {
         .notes =
             "The page loads nothing from elsewhere. The suites are those of tandem bench, whose "
             "command\n"
-            "lines stand in the results file; a suite that fails is told, and the others go on.",
+            "lines stand in the results file; a suite that fails is told, and the others go on. On "
+            "a slow\n"
+            "device each has its share of the time, and rows that did not come to their turn say "
+            "so.",
     };
     const cli_outcome outcome = cli_parse(&command, argc, argv, NULL);
     if (outcome != CLI_RUN)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/bench_runner.h"
 #include "bench/chart.h"
 #include "bench/html_text.h"
 #include "bench/report_parts.h"
@@ -110,6 +111,45 @@ static void write_failures(FILE *file, const results_file *results) {
         fputs("</ul>\n</section>\n", file);
 }
 
+static int had_no_time(const results_row *row) {
+    return row->status == RESULT_SKIPPED && row->reason != NULL &&
+           strncmp(row->reason, bench_time_is_over, strlen(bench_time_is_over)) == 0;
+}
+
+/* What a suite left out, from its first row on. */
+static void write_missing_of(FILE *file, const results_file *results, size_t first) {
+    const char *const suite = results->rows[first].suite;
+    size_t missing = 0;
+    size_t all = 0;
+    for (size_t i = 0; i < results->row_count; i++) {
+        const results_row *const row = &results->rows[i];
+        if (strcmp(row->suite, suite) != 0)
+            continue;
+        all++;
+        missing += (size_t)had_no_time(row);
+        if (i < first && had_no_time(row))
+            return; /* it was written there */
+    }
+    fputs("<li>", file);
+    html_format(file, "%s: %zu of %zu rows, the first of them %s", suite, missing, all,
+                results->rows[first].case_name);
+    fputs("</li>\n", file);
+}
+
+/* A report of a slow device ends in time: what that leaves out is not to be taken for what the device cannot do. */
+static void write_missing(FILE *file, const results_file *results) {
+    int written = 0;
+    for (size_t i = 0; i < results->row_count; i++) {
+        if (!had_no_time(&results->rows[i]))
+            continue;
+        if (written++ == 0)
+            fputs("<section>\n<h2>What there was no time for</h2>\n<ul>\n", file);
+        write_missing_of(file, results, i);
+    }
+    if (written > 0)
+        fputs("</ul>\n</section>\n", file);
+}
+
 static void write_card_row(FILE *file, const char *name, const char *text) {
     if (text == NULL)
         return;
@@ -168,6 +208,7 @@ int report_page_write(FILE *file, const results_file *results) {
     write_head(file, results);
     write_counts(file, results);
     write_failures(file, results);
+    write_missing(file, results);
     write_card(file, results);
     const int failed =
         report_write_memory(file, results) != 0 || report_write_rooflines(file, results) != 0;

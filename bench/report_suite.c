@@ -18,11 +18,17 @@
 #include <cjson/cJSON.h>
 
 enum {
-    ADDED_WORDS = 6, /* the program, the device, the file, the end */
-    MAX_INDEX_TEXT = 16,
+    ADDED_WORDS = 10, /* the program, the device, patience, the budget, the file, the end */
+    MAX_NUMBER_TEXT = 32,
     NOT_STARTED = 127, /* as a shell says it */
     WATCH_MILLISECONDS = 1000
 };
+
+/*
+ * Seconds for which a row of longer calls is sampled, of --patience. Less than the default: a report has some 250 rows with their
+ * twins, and is to take a few minutes.
+ */
+static const char full_patience[] = "0.15";
 
 /* What a child prints. A report of any suite has a hundredth of the bound. */
 static const off_t largest_document = (off_t)1 << 28;
@@ -81,15 +87,23 @@ static void become(const char *const *words, int output, int messages, pid_t par
     _exit(NOT_STARTED);
 }
 
-/* Wait for the end of a process, and call the watcher meanwhile where the system lets two things be waited for. */
-static int wait_for(pid_t process, report_watcher watcher, void *user, double start) {
+/*
+ * Wait for the end of a process, call the watcher meanwhile, and stop what is far beyond its budget, where the system lets two things be
+ * waited for. *stopped says whether it was.
+ */
+static int wait_for(pid_t process, const suite_task *task, double start, int *stopped) {
     int status = 0;
-    const int ending = watcher == NULL ? -1 : (int)syscall(SYS_pidfd_open, process, 0);
+    const int ending = (int)syscall(SYS_pidfd_open, process, 0);
     if (ending >= 0) {
         struct pollfd end = {.fd = ending, .events = POLLIN};
         int events = 0;
-        while ((events = poll(&end, 1, WATCH_MILLISECONDS)) == 0 || (events < 0 && errno == EINTR))
-            watcher(user, now_seconds() - start);
+        while (!*stopped && ((events = poll(&end, 1, WATCH_MILLISECONDS)) == 0 ||
+                             (events < 0 && errno == EINTR))) {
+            const double seconds = now_seconds() - start;
+            if (task->watcher != NULL)
+                task->watcher(task->user, seconds);
+            *stopped = seconds > task->budget_s + task->grace_s && kill(process, SIGKILL) == 0;
+        }
         close(ending);
     }
     while (waitpid(process, &status, 0) < 0 && errno == EINTR) {
@@ -101,23 +115,29 @@ static int wait_for(pid_t process, report_watcher watcher, void *user, double st
  * Returns the exit code, or -1 with the reason in the message. fork, because posix_spawn cannot ask for a signal when the parent
  * dies: no suite must go on measuring for a report that was interrupted.
  */
-static int run_child(const char *const *words, int output, int messages, report_watcher watcher,
-                     void *user, suite_outcome *outcome) {
+static int run_child(const char *const *words, int output, int messages, const suite_task *task,
+                     suite_outcome *outcome) {
     const double start = now_seconds();
     const pid_t parent = getpid();
     const pid_t process = fork();
+    int stopped = 0;
     if (process == 0)
         become(words, output, messages, parent);
     if (process < 0) {
         snprintf(outcome->message, sizeof outcome->message, "cannot start: %s", strerror(errno));
         return -1;
     }
-    const int status = wait_for(process, watcher, user, start);
+    const int status = wait_for(process, task, start, &stopped);
     keep_last_line(messages, outcome->message, sizeof outcome->message);
     if (WIFEXITED(status))
         return WEXITSTATUS(status);
-    snprintf(outcome->message, sizeof outcome->message, "died of signal %d (%s)", WTERMSIG(status),
-             strsignal(WTERMSIG(status)));
+    if (stopped)
+        snprintf(outcome->message, sizeof outcome->message,
+                 "stopped: it had %.0f s and did not end in %.0f", task->budget_s,
+                 now_seconds() - start);
+    else
+        snprintf(outcome->message, sizeof outcome->message, "died of signal %d (%s)",
+                 WTERMSIG(status), strsignal(WTERMSIG(status)));
     return -1;
 }
 
@@ -128,26 +148,33 @@ static cJSON *parse_document(int output) {
     return document;
 }
 
-void report_suite_run(const report_suite *suite, int device, int quick, report_watcher watcher,
-                      void *user, suite_outcome *outcome) {
+void report_suite_run(const report_suite *suite, const suite_task *task, suite_outcome *outcome) {
     const char *words[REPORT_MAX_WORDS + ADDED_WORDS] = {"tandem"};
-    const char *const *const given = quick ? suite->quick : suite->words;
-    char index[MAX_INDEX_TEXT];
+    const char *const *const given = task->quick ? suite->quick : suite->words;
+    char index[MAX_NUMBER_TEXT];
+    char budget[MAX_NUMBER_TEXT];
     size_t count = 1;
     const double start = now_seconds();
     *outcome = (suite_outcome){.exit_code = -1};
     for (size_t i = 0; i < REPORT_MAX_WORDS && given[i] != NULL; i++)
         words[count++] = given[i];
-    snprintf(index, sizeof index, "%d", device);
+    snprintf(index, sizeof index, "%d", task->device);
+    snprintf(budget, sizeof budget, "%.3f", task->budget_s);
     words[count++] = "--device";
     words[count++] = index;
+    if (!task->quick) {
+        words[count++] = "--patience";
+        words[count++] = full_patience;
+    }
     write_command(words, outcome->command, sizeof outcome->command);
+    words[count++] = "--seconds";
+    words[count++] = budget;
     words[count++] = "--json";
     words[count] = "-";
     const int output = memfd_create("tandem-results", MFD_CLOEXEC);
     const int messages = memfd_create("tandem-messages", MFD_CLOEXEC);
     if (output >= 0 && messages >= 0) {
-        outcome->exit_code = run_child(words, output, messages, watcher, user, outcome);
+        outcome->exit_code = run_child(words, output, messages, task, outcome);
         outcome->document = parse_document(output);
         if (outcome->document == NULL && outcome->exit_code == 0) {
             outcome->exit_code = -1;

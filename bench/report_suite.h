@@ -10,7 +10,7 @@ enum {
 
 typedef struct report_suite {
     const char *name;
-    double seconds; /* about what it takes, to guess the time that is left */
+    double seconds; /* about what it takes, to share out the time and to guess what is left of it */
     double quick_seconds;
     const char *words[REPORT_MAX_WORDS]; /* of the command line behind the program, up to NULL */
     const char *quick[REPORT_MAX_WORDS]; /* the same for --quick; nothing: left out there */
@@ -27,12 +27,21 @@ typedef struct suite_outcome {
     char message[512]; /* the last line of its messages, "" when there is none */
 } suite_outcome;
 
+/* A run of a suite. */
+typedef struct suite_task {
+    int device; /* its index */
+    int quick;
+    double budget_s;        /* after so long it begins no other case */
+    double grace_s;         /* so long after that it is stopped: what takes longer hangs */
+    report_watcher watcher; /* may be NULL */
+    void *user;             /* for watcher */
+} suite_task;
+
 /*
- * Run the suite on the device of this index and wait for it. What goes wrong is in the outcome, which the caller clears with
- * report_suite_release. The suite ends with this process, however that ends. `watcher` may be NULL.
+ * Run the suite and wait for it. What goes wrong is in the outcome, which the caller clears with report_suite_release. The suite ends
+ * with this process, however that ends.
  */
-void report_suite_run(const report_suite *suite, int device, int quick, report_watcher watcher,
-                      void *user, suite_outcome *outcome);
+void report_suite_run(const report_suite *suite, const suite_task *task, suite_outcome *outcome);
 
 void report_suite_release(suite_outcome *outcome);
 

@@ -16,6 +16,10 @@ enum {
 /* By so much another setting must be faster than the default one to be taken for it. */
 static const double least_gain = 0.02;
 
+/* A setting so many times slower than the slowest finalist is not tried again, be its first call one of warming up or not. */
+static const double hopeless_first = 3;
+static const double hopeless = 1.3;
+
 typedef struct candidate {
     memory_setting setting;
     double seconds; /* of its shortest call */
@@ -36,8 +40,11 @@ static double now_seconds(void) {
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-/* Seconds of the shortest of some calls, infinite where it cannot run; the first of more than one is not looked at. */
-static double time_setting(const field *all, const memory_setting *setting, int tries) {
+/*
+ * Seconds of the shortest of some calls, infinite where it cannot run; the first of more than one is not looked at, unless it takes
+ * so long beside `bar` that the others would not help.
+ */
+static double time_setting(const field *all, const memory_setting *setting, int tries, double bar) {
     double shortest = INFINITY;
     if (stream_run_set(all->device, all->item, setting, all->run) != TDM_OK)
         return INFINITY;
@@ -49,17 +56,19 @@ static double time_setting(const field *all, const memory_setting *setting, int 
         const double seconds = now_seconds() - start;
         if ((attempt > 0 || tries == 1) && seconds < shortest)
             shortest = seconds;
+        if (seconds > (attempt == 0 ? hopeless_first : hopeless) * bar)
+            return fmin(shortest, seconds);
     }
     return shortest;
 }
 
 /* Take the place of the slowest finalist. */
 static void enter(field *all, const memory_setting *setting) {
-    const double seconds = time_setting(all, setting, TRIES);
     candidate *slowest = &all->best[1];
     for (int i = 2; i <= FINALISTS; i++)
         if (all->best[i].seconds > slowest->seconds)
             slowest = &all->best[i];
+    const double seconds = time_setting(all, setting, TRIES, slowest->seconds);
     if (seconds < slowest->seconds)
         *slowest = (candidate){*setting, seconds};
 }
@@ -82,12 +91,12 @@ static void enter_row(field *all, const tdm_variant *row) {
 static void run_final(field *all) {
     for (int i = 0; i <= FINALISTS; i++)
         if (isfinite(all->best[i].seconds))
-            all->best[i].seconds = time_setting(all, &all->best[i].setting, TRIES);
+            all->best[i].seconds = time_setting(all, &all->best[i].setting, TRIES, INFINITY);
     for (int round = 0; round < FINAL_TRIES; round++)
         for (int i = 0; i <= FINALISTS; i++) {
             candidate *const each = &all->best[i];
             if (isfinite(each->seconds))
-                each->seconds = fmin(each->seconds, time_setting(all, &each->setting, 1));
+                each->seconds = fmin(each->seconds, time_setting(all, &each->setting, 1, INFINITY));
         }
 }
 

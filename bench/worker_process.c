@@ -34,6 +34,7 @@ struct worker_process {
     char line[WORKER_MAX_LINE];
     size_t line_length; /* bytes read so far, across replies never more than one line */
     worker_text cause;  /* why it ended */
+    int late;           /* that was an answer which did not come in time */
 };
 
 static double now_seconds(void) {
@@ -239,6 +240,7 @@ static int read_reply(worker_process *worker, double timeout_s, worker_text *rep
         const int ready = left <= 0 ? 0 : poll(&wait, 1, 1 + (int)(left < 1e6 ? 1e3 * left : 1e9));
         if (ready == 0 || (ready < 0 && errno != EINTR)) {
             snprintf(complaint, sizeof complaint, "no answer within %.3g s, stopped", timeout_s);
+            worker->late = 1;
             return give_up(worker, complaint, reply), -1;
         }
         const size_t room = sizeof worker->line - worker->line_length;
@@ -381,6 +383,10 @@ worker_answer worker_result(worker_process *worker, double timeout_s, const void
 
 int worker_is_alive(const worker_process *worker) {
     return worker != NULL && worker->process != 0;
+}
+
+int worker_was_late(const worker_process *worker) {
+    return worker != NULL && worker->late;
 }
 
 worker_answer worker_quit(worker_process *worker, worker_text *reply) {

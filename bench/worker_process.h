@@ -34,6 +34,9 @@ worker_answer worker_result(worker_process *worker, double timeout_s, const void
 
 int worker_is_alive(const worker_process *worker);
 
+/* Whether it was stopped because an answer did not come in time. */
+int worker_was_late(const worker_process *worker);
+
 /*
  * Ask it to quit and wait for its end. WORKER_FAIL with the reason when it had ended before, ends
  * with another exit code than 0, dies on the way, or has to be stopped.

@@ -127,6 +127,53 @@ static void samples_can_be_bounded(void **state) {
     remove_scripts(&entrant, 1);
 }
 
+/* Whoever was measured keeps what there is; the others, and cases that come later, are skipped and say why. */
+static void time_that_is_over_ends_a_case_and_begins_none(void **state) {
+    (void)state;
+    bench_entrant entrants[] = {make_entrant("healthy", greeting, healthy_loop),
+                                make_entrant("lazy", greeting, "sleep 100\n"),
+                                make_entrant("late", greeting, healthy_loop)};
+    bench_plan bounded = plan;
+    const double start = bench_now();
+    bounded.deadline_s = start + 1;
+    bounded.rule.least_passes = bounded.rule.most_passes = 1000;
+    bounded.rule.patience_seconds = bounded.rule.maximum_seconds = 1000;
+    bench_run_case(&bounded, entrants, 3);
+    assert_true(bench_now() - start < plan.timeout_s / 2);
+    assert_int_equal(entrants[0].status, RESULT_OK);
+    assert_int_equal(entrants[0].series.count, 3);
+    assert_true(entrants[0].series.seconds < 5e-3); /* one turn */
+    assert_int_equal(entrants[1].status, RESULT_SKIPPED);
+    assert_non_null(strstr(entrants[1].reason.text, "prepare: no answer within"));
+    assert_string_equal(entrants[2].reason.text, "the suite's time is over, it was not begun");
+    for (int i = 1; i < 3; i++)
+        assert_int_equal(
+            strncmp(entrants[i].reason.text, bench_time_is_over, strlen(bench_time_is_over)), 0);
+    bench_run_case(&bounded, entrants, 3);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(entrants[i].status, RESULT_SKIPPED);
+        assert_int_equal(entrants[i].series.count, 0);
+    }
+    worker_text reply = {.length = 0};
+    assert_int_equal(bench_entrant_prepare(&bounded, entrants, "suite=fake", &reply), WORKER_SKIP);
+    assert_string_equal(reply.text, "the suite's time is over, it was not begun");
+    remove_scripts(entrants, 3);
+}
+
+/* A worker that fails is no less wrong for being the last that there was time for. */
+static void a_failure_is_one_when_the_time_is_over(void **state) {
+    (void)state;
+    bench_entrant entrant = make_entrant("wrong", greeting,
+                                         "read l; echo ok; read l; echo ok 1; read l; sleep 1.2; "
+                                         "printf no >/dev/fd/3; echo 'ok bytes=2'; read l\n");
+    bench_plan bounded = plan;
+    bounded.deadline_s = bench_now() + 1;
+    bench_run_case(&bounded, &entrant, 1);
+    assert_int_equal(entrant.status, RESULT_FAILED);
+    assert_string_equal(entrant.reason.text, "wrong result: not ok");
+    remove_scripts(&entrant, 1);
+}
+
 typedef struct sick_worker {
     const char *name;
     const char *first;
@@ -374,6 +421,8 @@ int main(void) {
         cmocka_unit_test(a_healthy_worker_is_measured),
         cmocka_unit_test(an_entrant_may_have_a_task_of_its_own),
         cmocka_unit_test(samples_can_be_bounded),
+        cmocka_unit_test(time_that_is_over_ends_a_case_and_begins_none),
+        cmocka_unit_test(a_failure_is_one_when_the_time_is_over),
         cmocka_unit_test(a_sick_worker_loses_its_row_and_nothing_else),
         cmocka_unit_test(a_worker_that_hangs_later_is_stopped),
         cmocka_unit_test(a_failed_worker_is_started_afresh_for_the_next_case),

@@ -237,6 +237,30 @@ static void a_failure_stands_on_the_page(void **state) {
     free(page);
 }
 
+/* Two suites were cut off, one of them in two places; a peer that is not there is another matter. */
+static void what_there_was_no_time_for_stands_on_the_page(void **state) {
+    (void)state;
+    static const char *const cases[][3] = {
+        {"gemm", "f32 <2>", "the suite's time is over, it was not begun"},
+        {"gemm", "f32 3", "the suite's time is over, prepare: no answer within 3 s"},
+        {"quant", "mask", "the suite's time is over, it was not begun"},
+        {"quant", "fake", "no worker program"}};
+    begin(&maker, "A device");
+    add_row(&maker, "gemm", "f32 1", "tandem",
+            "\"dtype\":\"f32\",\"shape\":{},\"flops\":1e6,\"gflops\":1", 1e-3);
+    for (size_t i = 0; i < 4; i++)
+        add(&maker,
+            ",{\"suite\":\"%s\",\"case\":\"%s\",\"impl\":\"tandem\",\"raw_s\":[],"
+            "\"shape\":{},\"status\":\"skipped\",\"reason\":\"%s\"}",
+            cases[i][0], cases[i][1], cases[i][2]);
+    char *const page = make_page(&maker);
+    must_have(page, "<h2>What there was no time for</h2>\n<ul>\n"
+                    "<li>gemm: 2 of 3 rows, the first of them f32 &lt;2&gt;</li>\n"
+                    "<li>quant: 1 of 2 rows, the first of them mask</li>\n</ul>");
+    must_not_have(page, "What failed");
+    free(page);
+}
+
 static void other_peoples_texts_cannot_leave_theirs(void **state) {
     (void)state;
     begin(&maker, "x</title><script>alert(1)</script>\\\" onload=\\\"y");
@@ -328,26 +352,38 @@ static void stay(void) {
         sleep(60);
 }
 
-/* What this program does as a suite: argv[2] says it, argv[3 …] are the device and the file. */
+/* What this program does as a suite: argv[2] says it, then come device, patience unless the run is quick, time and file. */
 static int play_suite(int argc, char **argv) {
+    static const char *const full[] = {"--device",  "3",     "--patience", "0.15",
+                                       "--seconds", "2.500", "--json",     "-"};
+    static const char *const quick[] = {"--device", "3", "--seconds", "2.500", "--json", "-"};
     const char *const role = argv[2];
-    if (argc != 7 || strcmp(argv[3], "--device") != 0 || strcmp(argv[4], "3") != 0 ||
-        strcmp(argv[5], "--json") != 0 || strcmp(argv[6], "-") != 0)
+    const char *const *const expected = argc == 9 ? quick : full;
+    for (int i = 3; i < argc; i++)
+        if (argc - 3 != (argc == 9 ? 6 : 8) || strcmp(argv[i], expected[i - 3]) != 0)
+            return 9;
+    if ((argc == 9) != (strcmp(role, "briefly") == 0))
         return 9;
     if (strcmp(role, "dies") == 0)
         raise(SIGKILL);
     if (strcmp(role, "stays") == 0)
         stay();
+    if (strcmp(role, "hangs") == 0)
+        sleep(60);
     if (strcmp(role, "fails") == 0)
         fputs("a line before\ntandem bench: this is why\n\n", stderr);
     fputs(strcmp(role, "babbles") == 0 ? "{\"schema\":" : good_document, stdout);
     return strcmp(role, "fails") == 0 ? 1 : 0;
 }
 
+static const suite_task plain_task = {.device = 3, .budget_s = 2.5, .grace_s = 60};
+
 static suite_outcome run_role(const char *role, int quick) {
-    const report_suite suite = {"test", 1, 1, {"play", role}, {"play", "good"}};
+    const report_suite suite = {"test", 1, 1, {"play", role}, {"play", "briefly"}};
+    suite_task task = plain_task;
     suite_outcome outcome;
-    report_suite_run(&suite, 3, quick, NULL, NULL, &outcome);
+    task.quick = quick;
+    report_suite_run(&suite, &task, &outcome);
     return outcome;
 }
 
@@ -356,7 +392,7 @@ static void a_suite_answers(void **state) {
     suite_outcome outcome = run_role("good", 0);
     assert_int_equal(outcome.exit_code, 0);
     assert_non_null(outcome.document);
-    assert_string_equal(outcome.command, "tandem play good --device 3");
+    assert_string_equal(outcome.command, "tandem play good --device 3 --patience 0.15");
     assert_string_equal(outcome.message, "");
     assert_true(outcome.seconds > 0);
     report_suite_release(&outcome);
@@ -389,6 +425,21 @@ static void a_suite_may_die_or_babble(void **state) {
     report_suite_release(&outcome);
 }
 
+/* A suite is to end by itself when its time is over; one that does not is stopped. */
+static void a_suite_that_does_not_end_is_stopped(void **state) {
+    (void)state;
+    const report_suite suite = {"test", 1, 1, {"play", "hangs"}, {NULL}};
+    suite_task task = plain_task;
+    suite_outcome outcome;
+    task.grace_s = -1.6;
+    report_suite_run(&suite, &task, &outcome);
+    assert_int_equal(outcome.exit_code, -1);
+    assert_null(outcome.document);
+    must_have(outcome.message, "stopped: it had ");
+    assert_true(outcome.seconds > 0.8 && outcome.seconds < 30);
+    report_suite_release(&outcome);
+}
+
 static void end_by_signal(void *user, double seconds) {
     const int *const number = user;
     if (seconds > 0.5)
@@ -398,9 +449,12 @@ static void end_by_signal(void *user, double seconds) {
 /* In a process of its own, which a signal ends while its suite runs: its own, told by the watcher, or one from outside. */
 static void run_until_ended(int number, int from_outside) {
     static const report_suite suite = {"test", 1, 1, {"play", "stays"}, {NULL}};
+    suite_task task = plain_task;
     suite_outcome outcome;
+    task.watcher = from_outside ? NULL : end_by_signal;
+    task.user = &number;
     signal(number, SIG_DFL);
-    report_suite_run(&suite, 3, 0, from_outside ? NULL : end_by_signal, &number, &outcome);
+    report_suite_run(&suite, &task, &outcome);
     _exit(1);
 }
 
@@ -442,12 +496,14 @@ int main(int argc, char **argv) {
         cmocka_unit_test(results_without_rows_are_a_page_too),
         cmocka_unit_test(a_known_device_stands_beside_its_sheet),
         cmocka_unit_test(a_failure_stands_on_the_page),
+        cmocka_unit_test(what_there_was_no_time_for_stands_on_the_page),
         cmocka_unit_test(other_peoples_texts_cannot_leave_theirs),
         cmocka_unit_test(bytes_that_are_no_text_are_replaced),
         cmocka_unit_test(points_stand_where_they_belong),
         cmocka_unit_test(a_suite_answers),
         cmocka_unit_test(a_suite_that_fails_says_why),
         cmocka_unit_test(a_suite_may_die_or_babble),
+        cmocka_unit_test(a_suite_that_does_not_end_is_stopped),
         cmocka_unit_test(a_suite_ends_with_its_report),
     };
     if (argc > 2 && strcmp(argv[1], "play") == 0)
