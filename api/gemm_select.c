@@ -162,7 +162,8 @@ static const char *misses_a_tile(const tdm_gemm_problem *p, const tdm_variant *v
                        p->n <= v->parameters[TDM_GEMM_P_COLUMNS] / 2
                    ? "the matrix is smaller than half a tile"
                    : NULL;
-    return p->m <= LEAST_TENSOR_SIDE || p->n <= LEAST_TENSOR_SIDE
+    // Integers have no family for thin matrices.
+    return p->op == TDM_OP_GEMM && (p->m <= LEAST_TENSOR_SIDE || p->n <= LEAST_TENSOR_SIDE)
                ? "the matrix is no wider than a fragment"
                : NULL;
 }

@@ -29,7 +29,7 @@ static const unit_rates rates[] = {
 /* Shares of a peak: of wgmma, of f32 without tensor cores, of products whose weights are made floats on the way. */
 #define WGMMA_SHARE 0.8
 #define SIMT_SHARE 0.72
-#define WEIGHTS_SHARE 0.75
+#define WEIGHTS_SHARE 0.85
 /* Multiply-adds of 16 bits that 3xTF32 takes for one of f32: three, at half the rate. */
 #define TF32_PRODUCTS 6.0
 /* Warps that keep a unit's pipes busy; wgmma needs no more than its own. */
@@ -39,6 +39,8 @@ static const unit_rates rates[] = {
 #define STORED_BYTES 32.0
 /* Cycles until the first step of K is there and the last sums have left the pipes. */
 #define RAMP_CYCLES 1000.0
+/* Cycles for each code of a weight that each row of warps makes a float. */
+#define CODE_CYCLES (1.0 / 128.0)
 /* Bytes that tensor rows copy at a time, and cycles for each element of an operand that they must read one by one. */
 #define COPIED_BYTES 16
 #define ELEMENT_CYCLES 0.125
@@ -66,7 +68,7 @@ typedef struct wave_terms {
     double area;         /* elements of a tile of D */
     double products;     /* multiply-adds in a cycle */
     double cache, local; /* cycles that reading a step of K takes */
-    double loose;        /* and bringing what is not copied to local memory */
+    double serial;       /* and what the warps do besides: elements that are not copied, codes */
     double warps;        /* of a group */
     int64_t units, resident;
     double clock, memory; /* cycles and bytes in a nanosecond */
@@ -175,8 +177,10 @@ static wave_terms terms_of(const tdm_gemm_problem *p, const tdm_variant *row,
                     .units = info->compute_units > 0 ? info->compute_units : 1,
                     .resident = resident_groups(row, info)};
     if (t.family == TDM_GEMM_TENSOR)
-        t.loose = ((is_copied(p, &p->a) ? 0.0 : rows) + (is_copied(p, &p->b) ? 0.0 : columns)) *
-                  ELEMENT_CYCLES;
+        t.serial = ((is_copied(p, &p->a) ? 0.0 : rows) + (is_copied(p, &p->b) ? 0.0 : columns)) *
+                   ELEMENT_CYCLES;
+    if (p->op == TDM_OP_GEMM_WEIGHTS)
+        t.serial += rows / (double)define_of(row, "WM", (int64_t)rows) * columns * CODE_CYCLES;
     t.clock = clock_of(info);
     t.memory = memory_of(info);
     t.shared = r->cache_bytes * (double)t.units * t.clock;
@@ -193,7 +197,7 @@ static double wave_cycles(const wave_terms *t, int64_t groups, int64_t k, double
     const double busy =
         t->family == TDM_GEMM_WGMMA || warps >= BUSY_WARPS ? 1.0 : warps / BUSY_WARPS;
     const double step =
-        larger(t->area / (t->products * busy), larger(t->cache, t->local)) + t->loose;
+        larger(t->area / (t->products * busy), larger(t->cache, t->local)) + t->serial;
     return RAMP_CYCLES + (double)groups * ((double)k * step + t->area * d_bytes / STORED_BYTES);
 }
 

@@ -28,6 +28,7 @@ typedef struct gemm_options {
     const char *dtypes;
     const char *sets;
     const char *shapes;
+    const char *rows;     /* M of the sets' shapes; NULL: as the set says */
     const char *layouts;  /* NULL: as the set says */
     const char *packings; /* NULL: as the set says */
     const char *modes;
@@ -72,6 +73,10 @@ static int check_shapes(const gemm_options *options) {
     }
     if (options->shapes != NULL && options->sets != NULL)
         return cli_refuse(options->command, "give --set or --shapes, not both");
+    gemm_set any = {.name = ""};
+    if (options->rows != NULL && gemm_set_take_rows(&any, options->rows) != 0)
+        return cli_refuse(options->command, "--m does not take '%s': numbers of rows, 11 at most",
+                          options->rows);
     return CLI_EXIT_OK;
 }
 
@@ -131,10 +136,9 @@ static void write_request(const gemm_run *run, const gemm_case *item, worker_tex
 /* The entrants and the oracle; otherwise the reason is set, and why every row of it is skipped. */
 static int fits(const gemm_run *run, const gemm_case *item, worker_text *reason) {
     /* f32 is the largest type: its entrant and oracle leave the others room enough. */
-    return gemm_case_fits(item, run->entrant_count + 1, run->device.info.max_alloc_bytes, reason) &&
+    return gemm_case_fits(item, run->entrant_count + 1, &run->device.info, reason) &&
            (run->beside.entrant == NULL ||
-            gemm_case_fits(&run->beside.item, run->entrant_count + 1,
-                           run->device.info.max_alloc_bytes, reason));
+            gemm_case_fits(&run->beside.item, run->entrant_count + 1, &run->device.info, reason));
 }
 
 /* The data of a case, and of what stands beside it. Otherwise the reason is set. */
@@ -257,11 +261,14 @@ static void run_ways(gemm_run *run, const gemm_set *set, gemm_case item) {
 static void run_set(gemm_run *run, const gemm_set *set) {
     const char *dtypes = run->options->dtypes;
     char word[MAX_WORD];
+    gemm_set taken = *set;
     gemm_case item = {.rotate = run->options->rotate,
                       .seed = (uint64_t)run->options->settings.seed};
+    if (run->options->rows != NULL)
+        gemm_set_take_rows(&taken, run->options->rows);
     while (cli_next_word(&dtypes, ',', word, sizeof word) == 1) {
         item.types = gemm_types_find(word);
-        run_ways(run, set, item);
+        run_ways(run, run->options->rows != NULL ? &taken : set, item);
     }
 }
 
@@ -376,6 +383,8 @@ int bench_gemm_command(int argc, char **argv) {
     cli_option options[MAX_OPTIONS] = {
         {"set", CLI_CHOICES, &given.sets, "LIST", "shapes, layout and packing of a workload",
          gemm_set_choices, 0, 0},
+        {"m", CLI_TEXT, &given.rows, "LIST", "these M in place of those that a set has", NULL, 0,
+         0},
         {"shapes", CLI_TEXT, &given.shapes, "[BATCH*]MxNxK,...",
          "D is MxN; 512, 1024 and 2048 cubed by default", NULL, 0, 0},
         {"layout", CLI_CHOICES, &given.layouts, "LIST",
@@ -385,7 +394,7 @@ int bench_gemm_command(int argc, char **argv) {
         .name = given.command,
         .summary = "speed of matrix multiplication, verified, side by side",
         .options = options,
-        .option_count = add_shared_options(options, 3, &given),
+        .option_count = add_shared_options(options, 4, &given),
         .notes = notes,
     };
     snprintf(notes, sizeof notes, "%s\n\n%s", gemm_set_help, GEMM_NOTES);

@@ -6,6 +6,7 @@
 #include <tandem/tandem.h>
 
 #include "bench/bench_commands.h"
+#include "bench/choices_page.h"
 #include "bench/cli_options.h"
 #include "bench/gemm_sets.h"
 #include "bench/paper_device.h"
@@ -17,8 +18,10 @@ typedef struct choices_options {
     const char *device;
     const char *sets;
     const char *shapes;
+    const char *rows; /* NULL: as the set says */
     const char *dtypes;
     const char *layouts; /* NULL: as the set says, nt for --shapes */
+    int page;
 } choices_options;
 
 typedef struct choices_run {
@@ -75,6 +78,9 @@ static void add_shapes(choices_run *run, const gemm_set *set, const char *shapes
 static void add_set(choices_run *run, const choices_options *options, const gemm_set *set) {
     const char *dtypes = options->dtypes;
     char type[32], layout[8];
+    gemm_set taken = set != NULL ? *set : (gemm_set){.name = ""};
+    if (options->rows != NULL)
+        gemm_set_take_rows(&taken, options->rows);
     while (cli_next_word(&dtypes, ',', type, sizeof type) == 1) {
         const char *layouts = options->layouts != NULL ? options->layouts
                               : set != NULL            ? set->layouts
@@ -83,7 +89,7 @@ static void add_set(choices_run *run, const choices_options *options, const gemm
             const gemm_case item = {.types = gemm_types_find(type),
                                     .transpose_a = layout[0] == 't',
                                     .transpose_b = layout[1] == 't'};
-            add_shapes(run, set, options->shapes, item);
+            add_shapes(run, set != NULL ? &taken : NULL, options->shapes, item);
         }
     }
 }
@@ -101,8 +107,12 @@ static void add_all(choices_run *run, const choices_options *options) {
         add_set(run, options, gemm_set_find(word));
 }
 
-static int check_shapes(const char *shapes) {
+static int check_shapes(const char *shapes, const char *rows) {
+    gemm_set any = {.name = ""};
     gemm_case item = {.types = GEMM_F32};
+    if (rows != NULL && gemm_set_take_rows(&any, rows) != 0)
+        return cli_refuse(command_name, "--m does not take '%s': numbers of rows, 11 at most",
+                          rows);
     char word[64];
     int found;
     while ((found = cli_next_word(&shapes, ',', word, sizeof word)) != 0) {
@@ -140,12 +150,16 @@ int choices_command(int argc, char **argv) {
          NULL, 0, 0},
         {"set", CLI_CHOICES, &given.sets, "LIST", "shapes and layout of a workload",
          gemm_set_choices, 0, 0},
+        {"m", CLI_TEXT, &given.rows, "LIST", "these M in place of those that a set has", NULL, 0,
+         0},
         {"shapes", CLI_TEXT, &given.shapes, "[BATCH*]MxNxK,...", "these in place of a set", NULL, 0,
          0},
         {"dtype", CLI_CHOICES, &given.dtypes, "LIST", "storage of A, B and, where it differs, D",
          gemm_types_choices, 0, 0},
         {"layout", CLI_CHOICES, &given.layouts, "LIST",
          "A and B as they are or transposed; the set's, or nt, by default", "nn|nt|tn|tt", 0, 0},
+        {"page", CLI_FLAG, &given.page, NULL, "print docs/cuda-choices.md as it should be now",
+         NULL, 0, 0},
     };
     const cli_command command = {
         .name = command_name,
@@ -167,6 +181,8 @@ int choices_command(int argc, char **argv) {
         return cli_refuse(command_name, "give --set or --shapes, not both");
     if (given.sets == NULL && given.shapes == NULL)
         given.sets = "llama8b";
-    const int code = check_shapes(given.shapes);
+    if (given.page)
+        return choices_page_write(stdout) == 0 ? CLI_EXIT_OK : CLI_EXIT_FAILED;
+    const int code = check_shapes(given.shapes, given.rows);
     return code == CLI_EXIT_OK ? print_choices(&given) : code;
 }

@@ -156,12 +156,13 @@ double datasheet_peak_gflops(const datasheet *sheet, const char *dtype) {
         const char *dtype;
         datasheet_field field;
     } rows[] = {
-        {"f32", DATASHEET_FP32_TFLOPS},  {"f16", DATASHEET_FP16_TFLOPS},
-        {"bf16", DATASHEET_FP16_TFLOPS}, {"w8", DATASHEET_FP16_TFLOPS},
-        {"w4", DATASHEET_FP16_TFLOPS},   {"s8", DATASHEET_INT8_TOPS},
-        {"u8s8", DATASHEET_INT8_TOPS},   {"u8s8f32", DATASHEET_INT8_TOPS},
-        {"u8s8u8", DATASHEET_INT8_TOPS}, {"w8a8", DATASHEET_INT8_TOPS},
-        {"w4a8", DATASHEET_INT8_TOPS},
+        {"f32", DATASHEET_FP32_TFLOPS},   {"f16", DATASHEET_FP16_TFLOPS},
+        {"bf16", DATASHEET_FP16_TFLOPS},  {"w8", DATASHEET_FP16_TFLOPS},
+        {"w4", DATASHEET_FP16_TFLOPS},    {"s8", DATASHEET_INT8_TOPS},
+        {"u8s8", DATASHEET_INT8_TOPS},    {"u8s8f32", DATASHEET_INT8_TOPS},
+        {"u8s8u8", DATASHEET_INT8_TOPS},  {"w8a8", DATASHEET_INT8_TOPS},
+        {"w4a8", DATASHEET_INT8_TOPS},    {"f16w8", DATASHEET_FP16_TFLOPS},
+        {"f16w4", DATASHEET_FP16_TFLOPS},
     };
     for (size_t i = 0; sheet != NULL && dtype != NULL && i < sizeof rows / sizeof *rows; i++) {
         if (strcmp(rows[i].dtype, dtype) == 0)

@@ -159,7 +159,7 @@ double gemm_case_operand_bytes(const gemm_case *item) {
            scales * of_scale;
 }
 
-int gemm_case_fits(const gemm_case *item, int processes, uint64_t max_alloc_bytes,
+int gemm_case_fits(const gemm_case *item, int processes, const tdm_device_info *info,
                    worker_text *reason) {
     const double largest = (double)gemm_case_bytes(item, OP_GEMM_B);
     const double copies = gemm_case_copies(item); /* packed as well */
@@ -170,9 +170,16 @@ int gemm_case_fits(const gemm_case *item, int processes, uint64_t max_alloc_byte
                         processes, needed * 1e-9, available * 1e-9);
         return 0;
     }
-    if (max_alloc_bytes > 0 && largest > (double)max_alloc_bytes) {
+    const double memory =
+        info->capabilities & TDM_CAP_CPU_CORES ? 0 : (double)info->global_bytes; /* 0: the host's */
+    if (memory > 0 && needed > memory) {
+        worker_text_set(reason, "%d processes need %.1f GB, the device has %.1f GB", processes,
+                        needed * 1e-9, memory * 1e-9);
+        return 0;
+    }
+    if (info->max_alloc_bytes > 0 && largest > (double)info->max_alloc_bytes) {
         worker_text_set(reason, "B has %.1f GB, the device allocates at most %.1f GB at a time",
-                        largest * 1e-9, (double)max_alloc_bytes * 1e-9);
+                        largest * 1e-9, (double)info->max_alloc_bytes * 1e-9);
         return 0;
     }
     return 1;

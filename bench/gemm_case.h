@@ -8,6 +8,8 @@
 #ifndef BENCH_GEMM_CASE_H
 #define BENCH_GEMM_CASE_H
 
+#include <tandem/device.h>
+
 #include "bench/gemm_types.h"
 #include "bench/worker_protocol.h"
 
@@ -57,10 +59,10 @@ int gemm_case_copies(const gemm_case *item);
 double gemm_case_operand_bytes(const gemm_case *item);
 
 /*
- * Whether the case fits into memory where so many processes keep the operands and a packed B each, and B into one
- * allocation of the device (0: not known). Otherwise 0, and the reason is set.
+ * Whether the case fits into the host's memory, and the device's where that is another, where so many processes keep the operands and a
+ * packed B each, and B into one allocation of the device. What the device does not tell (0) is no limit. Otherwise 0, and the reason is set.
  */
-int gemm_case_fits(const gemm_case *item, int processes, uint64_t max_alloc_bytes,
+int gemm_case_fits(const gemm_case *item, int processes, const tdm_device_info *info,
                    worker_text *reason);
 
 /* An operand's values, the same in every process: floats uniform in [-1, 1), integers over their whole range. */

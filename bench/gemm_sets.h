@@ -6,7 +6,7 @@
 
 enum {
     GEMM_SET_MAX_SHAPES = 12,
-    GEMM_SET_MAX_ROWS = 10
+    GEMM_SET_MAX_ROWS = 12
 };
 
 /* Every row count with every shape. */
@@ -30,6 +30,9 @@ extern const int gemm_set_count;
 
 /* NULL when there is none of that name. */
 const gemm_set *gemm_set_find(const char *name);
+
+/* These row counts ("1,16,512") in place of a set's own, where it has any; -1: it is no such list, and nothing changed. */
+int gemm_set_take_rows(gemm_set *set, const char *list);
 
 /* Shapes of a set; shape `index` into the case's batch, m, n and k. */
 int gemm_set_size(const gemm_set *set);

@@ -26,6 +26,8 @@
     X(GEMM_U8S8U8, "u8s8u8", TDM_U8, TDM_S8, TDM_U8, 1, TDM_F32, 0, 0)                             \
     X(GEMM_W8, "w8", TDM_F32, TDM_S8, TDM_F32, 0, TDM_F32, 0, 0)                                   \
     X(GEMM_W4, "w4", TDM_F32, TDM_S4, TDM_F32, 0, TDM_F16, 32, 0)                                  \
+    X(GEMM_F16W8, "f16w8", TDM_F16, TDM_S8, TDM_F16, 0, TDM_F16, 0, 0)                             \
+    X(GEMM_F16W4, "f16w4", TDM_F16, TDM_S4, TDM_F16, 0, TDM_F16, 32, 0)                            \
     X(GEMM_W8A8, "w8a8", TDM_F32, TDM_S8, TDM_F32, 0, TDM_F32, 0, 1)                               \
     X(GEMM_W4A8, "w4a8", TDM_F32, TDM_S4, TDM_F32, 0, TDM_F16, 32, 1)
 

@@ -139,7 +139,7 @@ int tune_run_case(tune_run *run, const gemm_case *item, int left, tune_outcome *
         return 0;
     }
     worker_text reason = {.length = 0};
-    if (!gemm_case_fits(item, TUNE_PROCESSES, run->info->max_alloc_bytes, &reason)) {
+    if (!gemm_case_fits(item, TUNE_PROCESSES, run->info, &reason)) {
         outcome->status = TUNE_TOO_LARGE;
         snprintf(outcome->reason, sizeof outcome->reason, "%.200s", reason.text);
         return 0;

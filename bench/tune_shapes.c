@@ -18,7 +18,7 @@ const char tune_default_shapes[] =
     "128x768x768,128x3072x768,128x768x3072,512x768x768,512x3072x768,512x768x3072,"
     "1x4096x4096,16x4096x4096,64x4096x4096,96*512x512x64";
 
-const char tune_dtype_choices[] = "f32|f16|bf16|s8|u8s8|w8|w4|w8a8|w4a8";
+const char tune_dtype_choices[] = "f32|f16|bf16|s8|u8s8|w8|w4|f16w8|f16w4|w8a8|w4a8";
 
 static int same_case(const gemm_case *a, const gemm_case *b) {
     return a->m == b->m && a->n == b->n && a->k == b->k &&

@@ -144,11 +144,20 @@ static void what_does_not_fit_is_said(void **state) {
     /* A has 4 MB, B 40 MB, D 400 kB. */
     const gemm_case item = {.types = GEMM_F32, .m = 100, .n = 1000, .k = 10000};
     worker_text reason = {.length = 0};
-    assert_true(gemm_case_fits(&item, 1, 40000000, &reason));
-    assert_true(gemm_case_fits(&item, 1, 0, &reason));
-    assert_false(gemm_case_fits(&item, 1, 39999999, &reason));
+    tdm_device_info info = {.max_alloc_bytes = 40000000, .global_bytes = 170000000};
+    assert_true(gemm_case_fits(&item, 1, &info, &reason));
+    assert_true(gemm_case_fits(&item, 2, &info, &reason)); /* a packed B as well: 84.4 MB each */
+    assert_false(gemm_case_fits(&item, 3, &info, &reason));
+    assert_string_equal(reason.text, "3 processes need 0.3 GB, the device has 0.2 GB");
+    info.capabilities = TDM_CAP_CPU_CORES; /* whose memory is the host's */
+    assert_true(gemm_case_fits(&item, 3, &info, &reason));
+    info = (tdm_device_info){.max_alloc_bytes = 0};
+    assert_true(gemm_case_fits(&item, 1, &info, &reason));
+    info.max_alloc_bytes = 39999999;
+    assert_false(gemm_case_fits(&item, 1, &info, &reason));
     assert_non_null(strstr(reason.text, "the device allocates at most"));
-    assert_false(gemm_case_fits(&item, 1 << 24, 0, &reason));
+    info.max_alloc_bytes = 0;
+    assert_false(gemm_case_fits(&item, 1 << 24, &info, &reason));
     assert_non_null(strstr(reason.text, "of memory are available"));
 }
 

@@ -226,7 +226,8 @@ static void types_are_rows(void **state) {
     assert_int_equal(gemm_types_find("u8s8"), GEMM_U8S8);
     assert_int_equal(gemm_types_find("u8"), GEMM_NO_TYPES);
     assert_int_equal(gemm_types_find(""), GEMM_NO_TYPES);
-    assert_string_equal(gemm_types_choices, "f32|f16|bf16|s8|u8s8|u8s8f32|u8s8u8|w8|w4|w8a8|w4a8");
+    assert_string_equal(gemm_types_choices,
+                        "f32|f16|bf16|s8|u8s8|u8s8f32|u8s8u8|w8|w4|f16w8|f16w4|w8a8|w4a8");
     assert_int_equal(gemm_types_dtype(GEMM_S8, OP_GEMM_D), TDM_S32);
     assert_int_equal(gemm_types_op(GEMM_BF16), TDM_OP_GEMM);
     assert_int_equal(gemm_types_op(GEMM_U8S8F32), TDM_OP_GEMM_INT);

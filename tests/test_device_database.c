@@ -116,6 +116,7 @@ static void peaks_of_types(void **state) {
     assert_true(datasheet_peak_gflops(sheet, "f32") == 82600);
     assert_true(datasheet_peak_gflops(sheet, "bf16") == 165000);
     assert_true(datasheet_peak_gflops(sheet, "w4") == 165000);
+    assert_true(datasheet_peak_gflops(sheet, "f16w4") == 165000);
     assert_true(datasheet_peak_gflops(sheet, "u8s8") == 661000);
     assert_true(isnan(datasheet_peak_gflops(sheet, "f64")));
     assert_true(isnan(datasheet_peak_gflops(sheet, NULL)));

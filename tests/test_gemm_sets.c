@@ -81,11 +81,13 @@ static void sets_hold_what_they_are_named_for(void **state) {
     static const struct {
         const char *set;
         int64_t batch, m, n, k;
-    } wanted[] = {{"squares", 1, 384, 384, 384},    {"squares", 1, 4096, 4096, 4096},
-                  {"tails", 1, 1023, 1023, 1023},   {"bert", 1, 512, 3072, 768},
-                  {"bert", 1, 128, 1024, 4096},     {"llama8b", 1, 1, 28672, 4096},
-                  {"llama8b", 1, 512, 4096, 14336}, {"attention", 96, 512, 512, 64},
-                  {"gemv", 1, 1, 11008, 4096}};
+    } wanted[] = {{"squares", 1, 384, 384, 384},      {"squares", 1, 4096, 4096, 4096},
+                  {"tails", 1, 1023, 1023, 1023},     {"bert", 1, 512, 3072, 768},
+                  {"bert", 1, 128, 1024, 4096},       {"llama8b", 1, 1, 28672, 4096},
+                  {"llama8b", 1, 512, 4096, 14336},   {"attention", 96, 512, 512, 64},
+                  {"llama8b", 1, 4096, 128256, 4096}, {"llama70b", 1, 2048, 57344, 8192},
+                  {"deepseek", 1, 64, 576, 7168},     {"large", 1, 4095, 4095, 4095},
+                  {"bert", 1, 4096, 768, 3072},       {"gemv", 1, 1, 11008, 4096}};
     for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
         const gemm_set *const set = gemm_set_find(wanted[i].set);
         int found = 0;
@@ -98,6 +100,26 @@ static void sets_hold_what_they_are_named_for(void **state) {
         if (found != 1)
             fail_msg("row %zu stands %d times in %s", i, found, wanted[i].set);
     }
+}
+
+static void rows_can_be_others(void **state) {
+    (void)state;
+    gemm_set set = *gemm_set_find("deepseek");
+    gemm_case item = {.types = GEMM_F32};
+    const int shapes = gemm_set_size(&set) / 11;
+    assert_int_equal(gemm_set_take_rows(&set, "3,4096"), 0);
+    assert_int_equal(gemm_set_size(&set), 2 * shapes);
+    gemm_set_shape(&set, 1, &item);
+    assert_int_equal(item.m, 4096);
+    static const char *const bad[] = {
+        "", "0", "1,", "x", "1x", "1,2,3,4,5,6,7,8,9,10,11,12", "99999999999"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_int_equal(gemm_set_take_rows(&set, bad[i]), -1);
+    assert_int_equal(gemm_set_size(&set), 2 * shapes);
+    set = *gemm_set_find("large");
+    assert_int_equal(gemm_set_take_rows(&set, "3"), 0);
+    gemm_set_shape(&set, 0, &item);
+    assert_int_equal(item.m, 512);
 }
 
 static void add_case(gemm_summary *summary, const char *group, const char *name, double tandem,
@@ -137,6 +159,7 @@ int main(void) {
         cmocka_unit_test(every_shape_can_be_read),
         cmocka_unit_test(the_help_lists_every_shape),
         cmocka_unit_test(sets_hold_what_they_are_named_for),
+        cmocka_unit_test(rows_can_be_others),
         cmocka_unit_test(groups_are_summed_up),
     };
     return cmocka_run_group_tests_name("gemm sets", tests, NULL, NULL);

@@ -172,12 +172,14 @@ typedef struct choice_row {
     int64_t m, n, k;
 } choice_row;
 
-/* The first row whose time docs/decisions/occupancy-and-waves.md puts lowest; NULL where a matrix is no wider than a fragment. */
+/* The first row whose time docs/decisions/occupancy-and-waves.md puts lowest; NULL for floats where a matrix is no wider than a fragment. */
 static const char *least_time(const test_device *device, const tdm_gemm_plan *plan) {
     const tdm_gemm_problem *const p = tdm_gemm_whole(plan);
     const tdm_variant *best = NULL;
     double least = 0;
-    for (int i = 0; i < tdm_variant_count && p->m > 8 && p->n > 8; i++) {
+    if (p->op == TDM_OP_GEMM && (p->m <= 8 || p->n <= 8))
+        return NULL;
+    for (int i = 0; i < tdm_variant_count; i++) {
         const tdm_variant *const row = &tdm_variants[i];
         const int32_t family = row->parameters[TDM_GEMM_P_FAMILY],
                       a = row->parameters[TDM_GEMM_P_A_TYPE];

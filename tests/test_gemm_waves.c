@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "api/gemm_internal.h"
+#include "bench/choices_page.h"
 #include "bench/cli_options.h"
 #include "bench/gemm_sets.h"
 #include "bench/paper_device.h"
@@ -87,6 +88,46 @@ static void times_are_those_of_the_record(void **state) {
         assert_int_equal(w.waves, cases[i].waves);
         assert_int_equal(w.asked, 1);
         assert_near(w.ns, 2000 + cases[i].cycles);
+    }
+}
+
+/* Strides of 1028 bytes: 256 lines are read by elements. A GeForce adds in f32 at half the rate. */
+static void some_products_take_longer(void **state) {
+    static const char row[] = "gemm_f16_mma_128x128__tensor";
+    (void)state;
+    const tdm_gemm_problem copied = product(128, 128, 512);
+    tdm_gemm_problem read = product(128, 128, 512);
+    read.a.row = read.b.col = 514;
+    assert_near(predict(row, &read, &ten_units, 1).ns,
+                predict(row, &copied, &ten_units, 1).ns + 512 * 256 / 8.0);
+    read = copied;
+    read.batch_rank = 1;
+    read.batch_shape[0] = 1;
+    read.a.batch[0] = 4;
+    assert_near(predict(row, &read, &ten_units, 1).ns,
+                predict(row, &copied, &ten_units, 1).ns + 512 * 128 / 8.0);
+    tdm_device_info geforce = ten_units;
+    snprintf(geforce.name, sizeof geforce.name, "NVIDIA GeForce X");
+    assert_near(predict(row, &copied, &geforce, 1).ns,
+                predict(row, &copied, &ten_units, 1).ns + 512 * 128 * 128 / (1024 * 0.85 / 2));
+}
+
+/* Codes of weights are made floats by each row of warps: with 64 rows half as often as with 32. */
+static void codes_take_cycles(void **state) {
+    static const struct {
+        const char *row;
+        double rows, warps_high, warps;
+    } cases[] = {{"gemm_f16s8_mma_128x128__tensor", 128, 2, 8},
+                 {"gemm_f16s8_mma_64x64__tensor", 64, 2, 4}};
+    (void)state;
+    for (int i = 0; i < COUNT(cases); i++) {
+        const double side = cases[i].rows, busy = fmin(1, cases[i].warps / 8);
+        tdm_gemm_problem p = product((int64_t)side, (int64_t)side, 512);
+        p.op = TDM_OP_GEMM_WEIGHTS;
+        p.b.dtype = TDM_S8;
+        const double math = side * side / (1024 * 0.85 * 0.85 * busy);
+        assert_near(predict(cases[i].row, &p, &ten_units, 1).ns,
+                    3000 + 512 * (math + cases[i].warps_high * side / 128) + side * side * 2 / 32);
     }
 }
 
@@ -190,6 +231,13 @@ static const choice_row choices[] = {
     {"H200", GEMM_F16, 16, 4096, 4096, "f16_skinny_group", 1},
     {"H200", GEMM_F16, 32, 4096, 4096, "f16_mma_64x64", 2},
     {"H200", GEMM_F32, 4096, 4096, 4096, "f32_simt_128x128", 1},
+    {"H200", GEMM_S8, 1, 4096, 4096, "int_mma_64x64", 1},
+    {"A100-80", GEMM_S8, 8, 4096, 4096, "int_mma_64x64", 1},
+    /* weights: by the rows for few of A, with 32 columns where 64 leave units idle, and by tiles */
+    {"H200", GEMM_F16W4, 1, 4096, 4096, "f16s4_decode_16x32", 1},
+    {"H200", GEMM_F16W8, 16, 28672, 4096, "f16s8_decode_16x64", 1},
+    {"H200", GEMM_F16W4, 64, 4096, 14336, "f16s4_mma_64x64", 4},
+    {"H200", GEMM_F16W8, 4096, 4096, 4096, "f16s8_mma_128x128", 1},
     {"A100-80", GEMM_F16, 4096, 4096, 4096, "f16_mma_128x256", 1},
     {"A100-80", GEMM_F16, 128, 576, 7168, "f16_mma_64x64", 14},
     {"A100-80", GEMM_S8, 4096, 4096, 4096, "int_mma_", 1},
@@ -320,6 +368,31 @@ static void devices_are_those_of_the_sheets(void **state) {
     assert_null(paper_device_create("no such device"));
 }
 
+/* docs/cuda-choices.md, which `tandem choices --page` prints. */
+static void the_page_is_what_the_library_says(void **state) {
+    (void)state;
+    char *page = NULL, line[1024], stored[1024];
+    size_t size = 0;
+    FILE *const written = open_memstream(&page, &size);
+    assert_non_null(written);
+    assert_int_equal(choices_page_write(written), 0);
+    assert_int_equal(fclose(written), 0);
+    FILE *const is = fmemopen(page, size, "r"), *const was =
+                                                    fopen(TANDEM_SOURCE_DIR "/docs/cuda-choices.md",
+                                                          "re");
+    assert_non_null(is);
+    assert_non_null(was);
+    while (fgets(line, sizeof line, is) != NULL) {
+        if (fgets(stored, sizeof stored, was) == NULL || strcmp(line, stored) != 0)
+            fail_msg("make it anew by TANDEM_TUNING_FILE=off tandem choices --page: it lacks\n%s",
+                     line);
+    }
+    assert_null(fgets(stored, sizeof stored, was));
+    fclose(is);
+    fclose(was);
+    free(page);
+}
+
 static int without_a_users_file(void **state) {
     (void)state;
     return setenv("TANDEM_TUNING_FILE", "off", 1);
@@ -328,6 +401,8 @@ static int without_a_users_file(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(times_are_those_of_the_record),
+        cmocka_unit_test(some_products_take_longer),
+        cmocka_unit_test(codes_take_cycles),
         cmocka_unit_test(parts_of_k_cost_a_launch),
         cmocka_unit_test(residency_is_what_fits),
         cmocka_unit_test(memory_is_a_floor),
@@ -335,6 +410,7 @@ int main(void) {
         cmocka_unit_test(more_work_takes_no_less_time),
         cmocka_unit_test(no_choice_is_slower_than_another),
         cmocka_unit_test(devices_are_those_of_the_sheets),
+        cmocka_unit_test(the_page_is_what_the_library_says),
     };
     return cmocka_run_group_tests_name("gemm waves", tests, without_a_users_file, NULL);
 }

@@ -10,7 +10,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/icd" # no OpenCL beside it
 export OCL_ICD_VENDORS="$work/icd" OPENCL_VENDOR_PATH="$work/icd"
-steps='devices tests_cuda tests_opencl memcheck racecheck memory gemm_f32 gemm_f16 gemm_s8 gemv quant launch pool
+steps='devices tests_cuda tests_opencl memcheck racecheck memory gemm_f32 gemm_f16 gemm_s8 gemm_layers gemv quant launch pool
        opencl_gemm_f32 opencl_memory infer_together'
 runs=0
 
