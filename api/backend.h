@@ -316,6 +316,11 @@ typedef struct tdm_backend {
     tdm_status (*kernel_occupancy)(tdm_bk_kernel *kernel, uint32_t group_items,
                                    uint32_t local_bytes, uint32_t *groups);
 
+    /* Clusters of `cluster` such groups along x that the device holds at once; 0: it takes none. TDM_UNSUPPORTED: the driver does
+     * not tell. Optional: only with clusters. */
+    tdm_status (*kernel_clusters)(tdm_bk_kernel *kernel, uint32_t cluster, uint32_t group_items,
+                                  uint32_t local_bytes, uint32_t *clusters);
+
     /* Native handle of the device or of `object`; NULL when there is none. */
     void *(*native)(tdm_bk_device *device, tdm_native_kind kind, void *object);
 } tdm_backend;

@@ -101,6 +101,7 @@ typedef struct tdm_kernel {
     const tdm_variant *variant;
     atomic_uint
         resident; /* groups of the row's size that a unit holds, plus one; 0: not asked yet */
+    atomic_uint clusters; /* of the row's size that the device holds, likewise */
 } tdm_kernel;
 
 struct tdm_device {
@@ -337,6 +338,13 @@ tdm_status tdm_device_kernel(tdm_device *device, const tdm_variant *variant, tdm
  */
 uint32_t tdm_kernel_resident_groups(const tdm_device *device, tdm_kernel *kernel,
                                     uint32_t group_items);
+
+/*
+ * Clusters of `cluster` such groups with so much local memory that the device holds at once, 0: none. As many as its units could
+ * have where the backend does not tell. Asked for once, too.
+ */
+uint32_t tdm_kernel_resident_clusters(const tdm_device *device, tdm_kernel *kernel,
+                                      uint32_t cluster, uint32_t group_items, uint32_t local_bytes);
 
 /* As tdm_device_kernel for an operation on a stream: a kernel to be built while it records is refused. */
 tdm_status tdm_stream_kernel(tdm_stream *stream, const char *operation, const tdm_variant *variant,

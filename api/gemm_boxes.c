@@ -104,10 +104,11 @@ static tdm_bk_box box_of(const operand *o, bool turned, tdm_dtype dtype, int64_t
 void tdm_gemm_boxes(const tdm_gemm_shape_arg *shape, const tdm_variant *row, int64_t count,
                     tdm_bk_box *a, tdm_bk_box *b) {
     const operand of_a = a_of(shape), of_b = b_of(shape);
+    const int64_t cluster = row->parameters[TDM_GEMM_P_CLUSTER]; // each group asks for its part
     *a = box_of(&of_a, shape->turned & TDM_GEMM_TURNED_A, (tdm_dtype)shape->a_type,
-                row->parameters[TDM_GEMM_P_ROWS], count);
+                row->parameters[TDM_GEMM_P_ROWS] / cluster, count);
     *b = box_of(&of_b, shape->turned & TDM_GEMM_TURNED_B, (tdm_dtype)shape->b_type,
-                row->parameters[TDM_GEMM_P_COLUMNS], count);
+                row->parameters[TDM_GEMM_P_COLUMNS] / cluster, count);
 }
 
 /* Rows of the box of D that a warp stores. */
@@ -129,7 +130,17 @@ bool tdm_gemm_box_of_d(const tdm_gemm_shape_arg *shape, const tdm_gemm_epilogue_
     return true;
 }
 
+uint32_t tdm_gemm_wgmma_clusters(const tdm_device *device, tdm_kernel *kernel) {
+    const int32_t *const row = kernel->variant->parameters;
+    if (row[TDM_GEMM_P_CLUSTER] == 1)
+        return device->info.compute_units; // a group's local memory is all that there is
+    return tdm_kernel_resident_clusters(device, kernel, (uint32_t)row[TDM_GEMM_P_CLUSTER],
+                                        (uint32_t)row[TDM_GEMM_P_ITEMS],
+                                        (uint32_t)row[TDM_GEMM_P_LOCAL_BYTES]);
+}
+
 int64_t tdm_gemm_wgmma_groups(const tdm_gemm_plan *plan, int64_t tiles, int64_t batch) {
-    const int64_t units = plan->device->info.compute_units, share = tdm_ceil_div(units, batch);
-    return tiles < share ? tiles : share;
+    const int64_t held = tdm_gemm_wgmma_clusters(plan->device, plan->kernel),
+                  share = tdm_ceil_div(held > 0 ? held : 1, batch);
+    return (tiles < share ? tiles : share) * plan->kernel->variant->parameters[TDM_GEMM_P_CLUSTER];
 }

@@ -85,8 +85,9 @@ enum {
     TDM_GEMM_P_ITEMS,
     TDM_GEMM_P_LOCAL_BYTES,
     TDM_GEMM_P_GROUP_X,
-    TDM_GEMM_P_DEPTH = TDM_GEMM_P_GROUP_X, /* panel family: rows of B in a block of K */
-    TDM_GEMM_P_GROUPS = TDM_GEMM_P_GROUP_X /* tensor cores: groups that a unit has registers for */
+    TDM_GEMM_P_DEPTH = TDM_GEMM_P_GROUP_X,  /* panel family: rows of B in a block of K */
+    TDM_GEMM_P_GROUPS = TDM_GEMM_P_GROUP_X, /* tensor cores: groups that a unit has registers for */
+    TDM_GEMM_P_CLUSTER = TDM_GEMM_P_GROUP_X /* wgmma: groups of a cluster, whose rows P_ROWS are */
 };
 /* In place of a type of A, of GEMM_WEIGHTS: any, whose rows must be quantized. */
 #define TDM_GEMM_QUANTIZED_A (-1)
@@ -336,7 +337,9 @@ void tdm_gemm_boxes(const tdm_gemm_shape_arg *shape, const tdm_variant *row, int
 /* D as its stores see it; false where no map describes it. Where it begins is not looked at. */
 bool tdm_gemm_box_of_d(const tdm_gemm_shape_arg *shape, const tdm_gemm_epilogue_arg *epilogue,
                        int64_t count, tdm_bk_box *d);
-/* Groups along x of a launch of that family, each of which takes one tile after the other. */
+/* Clusters of a row of that family that the device holds at once, 0: none. */
+uint32_t tdm_gemm_wgmma_clusters(const tdm_device *device, tdm_kernel *kernel);
+/* Groups along x of a launch of that family; each, or each cluster, takes one tile after the other. */
 int64_t tdm_gemm_wgmma_groups(const tdm_gemm_plan *plan, int64_t tiles, int64_t batch);
 
 /* Would the skinny family compute D^T = B^T·A^T, since N is the small one? */

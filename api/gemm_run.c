@@ -402,6 +402,10 @@ static void divide_groups(const run *r, tdm_launch *launch) {
     } else if (row[TDM_GEMM_P_FAMILY] == TDM_GEMM_WGMMA) {
         launch->group[0] = (uint32_t)row[TDM_GEMM_P_ITEMS];
         launch->groups[0] = (uint32_t)tdm_gemm_wgmma_groups(r->plan, tiles, launch->groups[2]);
+        if (row[TDM_GEMM_P_CLUSTER] > 1) {
+            launch->cluster[0] = (uint32_t)row[TDM_GEMM_P_CLUSTER];
+            launch->cluster[1] = launch->cluster[2] = 1;
+        }
     } else if (row[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY ||
                row[TDM_GEMM_P_FAMILY] == TDM_GEMM_TENSOR) {
         launch->group[0] = (uint32_t)row[TDM_GEMM_P_ITEMS];

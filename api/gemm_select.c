@@ -108,6 +108,8 @@ static const char *check_built(const selection *s, const tdm_variant *v, char *r
             continue;
         if (s->unusable[i].allowed_items == 0)
             return "its kernel does not build here";
+        if (s->unusable[i].allowed_items >= (uint32_t)v->parameters[TDM_GEMM_P_ITEMS])
+            return "the device has no room for one of its clusters";
         snprintf(reason, TDM_REASON_TEXT, "needs %d items per group, its kernel allows %u",
                  (int)v->parameters[TDM_GEMM_P_ITEMS], s->unusable[i].allowed_items);
         return reason;
@@ -155,6 +157,11 @@ static const char *refuse_modelled(const tdm_gemm_problem *p, const tdm_variant 
     return family == TDM_GEMM_WGMMA ? tdm_gemm_boxes_refuse(p, reason) : NULL;
 }
 
+static bool fills_a_cluster(const tdm_gemm_problem *p, const tdm_variant *v) {
+    return v->parameters[TDM_GEMM_P_FAMILY] != TDM_GEMM_WGMMA ||
+           v->parameters[TDM_GEMM_P_CLUSTER] == 1 || p->m > v->parameters[TDM_GEMM_P_ROWS] / 2;
+}
+
 /* The same of rows that nobody asked for. */
 static const char *misses_a_tile(const tdm_gemm_problem *p, const tdm_variant *v) {
     if (v->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_TILED)
@@ -165,7 +172,8 @@ static const char *misses_a_tile(const tdm_gemm_problem *p, const tdm_variant *v
     // Integers have no family for thin matrices.
     return p->op == TDM_OP_GEMM && (p->m <= LEAST_TENSOR_SIDE || p->n <= LEAST_TENSOR_SIDE)
                ? "the matrix is no wider than a fragment"
-               : NULL;
+           : !fills_a_cluster(p, v) ? "half of its clusters' groups would have no tile"
+                                    : NULL;
 }
 
 /* The row whose time the model puts lowest, the first of those that are as good; NULL where it knows none for the problem. */
@@ -249,7 +257,9 @@ static tdm_status build_row(tdm_device *device, const tdm_variant *variant, sele
                             bool *usable, tdm_kernel **kernel) {
     const tdm_status status = tdm_device_kernel(device, variant, kernel);
     const uint32_t needed = (uint32_t)variant->parameters[TDM_GEMM_P_ITEMS];
-    *usable = status == TDM_OK && (*kernel)->limits.max_group_items >= needed;
+    *usable = status == TDM_OK && (*kernel)->limits.max_group_items >= needed &&
+              (variant->parameters[TDM_GEMM_P_FAMILY] != TDM_GEMM_WGMMA ||
+               tdm_gemm_wgmma_clusters(device, *kernel) > 0);
     if (*usable)
         return TDM_OK;
     const bool forced = s->problem->forced || tdm_forced_variant(variant->op);

@@ -65,13 +65,14 @@ static const unit_rates rates[] = {
 /* What of a problem, a row and a device the model looks at; cycles are those of a unit. */
 typedef struct wave_terms {
     int32_t family;
-    double area;         /* elements of a tile of D */
+    double area;         /* elements of a group's tile of D */
     double products;     /* multiply-adds in a cycle */
     double cache, local; /* cycles that reading a step of K takes */
-    double serial;       /* and what the warps do besides: elements that are not copied, codes */
-    double warps;        /* of a group */
-    int64_t units, resident;
-    double clock, memory; /* cycles and bytes in a nanosecond */
+    double
+        serial; /* and what nothing hides: elements that are not copied, codes, a share of wgmma's copies */
+    double warps;            /* of a group */
+    int64_t units, resident; /* of a cluster of two groups half of them */
+    double clock, memory;    /* cycles and bytes in a nanosecond */
     double shared; /* bytes that all units together read from the last cache in a nanosecond */
 } wave_terms;
 
@@ -118,9 +119,16 @@ static double products_of(const tdm_gemm_problem *p, const tdm_variant *row,
     return p->a.dtype == TDM_F32 ? halves * share / TF32_PRODUCTS : halves * share;
 }
 
+/* Groups that have a row's tile together, each its part of the rows, and read its columns' operand together. */
+static int64_t cluster_of(const tdm_variant *row) {
+    return row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_WGMMA
+               ? row->parameters[TDM_GEMM_P_CLUSTER]
+               : 1;
+}
+
 /* Bytes that a group's warps read from local memory for a step of K. */
 static double local_bytes(const tdm_variant *row, double a, double b) {
-    const double rows = row->parameters[TDM_GEMM_P_ROWS],
+    const double rows = row->parameters[TDM_GEMM_P_ROWS] / (double)cluster_of(row),
                  columns = row->parameters[TDM_GEMM_P_COLUMNS];
     const bool simt = row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_TILED;
     if (row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_WGMMA)
@@ -165,17 +173,21 @@ static bool is_copied(const tdm_gemm_problem *p, const tdm_gemm_matrix *matrix) 
 static wave_terms terms_of(const tdm_gemm_problem *p, const tdm_variant *row,
                            const tdm_device_info *info) {
     const unit_rates *const r = rates_of(info->architecture);
-    const double rows = row->parameters[TDM_GEMM_P_ROWS],
+    const int64_t cluster = cluster_of(row),
+                  units = info->compute_units > 0 ? info->compute_units : 1;
+    const double rows = row->parameters[TDM_GEMM_P_ROWS] / (double)cluster,
                  columns = row->parameters[TDM_GEMM_P_COLUMNS];
     const double a = element_bytes(p->a.dtype), b = element_bytes(p->b.dtype);
     wave_terms t = {.family = row->parameters[TDM_GEMM_P_FAMILY],
                     .area = rows * columns,
                     .products = products_of(p, row, info, r),
-                    .cache = (rows * a + columns * b) / r->cache_bytes,
+                    .cache = (rows * a + columns * b / (double)cluster) / r->cache_bytes,
                     .local = local_bytes(row, a, b) / LOCAL_BYTES,
                     .warps = (double)row->parameters[TDM_GEMM_P_ITEMS] / WARP_ITEMS,
-                    .units = info->compute_units > 0 ? info->compute_units : 1,
+                    .units = units > cluster ? units / cluster : 1,
                     .resident = resident_groups(row, info)};
+    if (t.family == TDM_GEMM_WGMMA)
+        t.serial = UNHIDDEN_SHARE * t.cache;
     if (t.family == TDM_GEMM_TENSOR)
         t.serial = ((is_copied(p, &p->a) ? 0.0 : rows) + (is_copied(p, &p->b) ? 0.0 : columns)) *
                    ELEMENT_CYCLES;
@@ -183,7 +195,7 @@ static wave_terms terms_of(const tdm_gemm_problem *p, const tdm_variant *row,
         t.serial += rows / (double)define_of(row, "WM", (int64_t)rows) * columns * CODE_CYCLES;
     t.clock = clock_of(info);
     t.memory = memory_of(info);
-    t.shared = r->cache_bytes * (double)t.units * t.clock;
+    t.shared = r->cache_bytes * (double)units * t.clock;
     return t;
 }
 
@@ -273,7 +285,8 @@ void tdm_gemm_waves_best(const tdm_gemm_problem *p, const tdm_variant *row,
                          const tdm_device_info *info, tdm_gemm_waves *best) {
     tdm_gemm_waves other;
     tdm_gemm_waves_of(p, row, info, 1, best);
-    if (tdm_gemm_split_refuse(p) || best->tiles >= (int64_t)info->compute_units * best->resident)
+    if (tdm_gemm_split_refuse(p) ||
+        best->tiles * cluster_of(row) >= (int64_t)info->compute_units * best->resident)
         return;
     for (int64_t parts = 2; parts <= p->k / LEAST_PART && parts <= MOST_PARTS; parts++) {
         tdm_gemm_waves_of(p, row, info, parts, &other);

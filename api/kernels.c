@@ -79,3 +79,17 @@ uint32_t tdm_kernel_resident_groups(const tdm_device *device, tdm_kernel *kernel
     atomic_compare_exchange_strong(&kernel->resident, &known, groups + 1);
     return known != 0 ? known - 1 : groups;
 }
+
+uint32_t tdm_kernel_resident_clusters(const tdm_device *device, tdm_kernel *kernel,
+                                      uint32_t cluster, uint32_t group_items,
+                                      uint32_t local_bytes) {
+    uint32_t clusters = 0, known = atomic_load(&kernel->clusters);
+    if (known != 0)
+        return known - 1;
+    if (!device->api->kernel_clusters ||
+        device->api->kernel_clusters(kernel->native, cluster, group_items, local_bytes,
+                                     &clusters) != TDM_OK)
+        clusters = device->info.compute_units / cluster;
+    atomic_compare_exchange_strong(&kernel->clusters, &known, clusters + 1);
+    return known != 0 ? known - 1 : clusters;
+}

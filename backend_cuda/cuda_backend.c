@@ -55,6 +55,7 @@ const tdm_backend tdm_cuda_backend = {
     .kernel_release = tdm_cuda_kernel_release,
     .kernel_limits = tdm_cuda_kernel_limits,
     .kernel_occupancy = tdm_cuda_kernel_occupancy,
+    .kernel_clusters = tdm_cuda_kernel_clusters,
 
     .native = tdm_cuda_native,
 };

@@ -209,6 +209,8 @@ tdm_status tdm_cuda_kernel_build(tdm_bk_device *device, const tdm_kernel_source 
                                  tdm_bk_kernel **kernel);
 void tdm_cuda_kernel_release(tdm_bk_kernel *kernel);
 tdm_status tdm_cuda_kernel_limits(tdm_bk_kernel *kernel, tdm_kernel_limits *limits);
+tdm_status tdm_cuda_kernel_clusters(tdm_bk_kernel *kernel, uint32_t cluster, uint32_t group_items,
+                                    uint32_t local_bytes, uint32_t *clusters);
 tdm_status tdm_cuda_kernel_occupancy(tdm_bk_kernel *kernel, uint32_t group_items,
                                      uint32_t local_bytes, uint32_t *groups);
 /* The map of a tensor at `address`, encoded now or before; in the device's context. */

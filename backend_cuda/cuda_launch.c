@@ -1,4 +1,4 @@
-/* Launches: parameters, local memory beyond what every kernel may have, clusters. */
+/* Launches: parameters, local memory beyond what every kernel may have, clusters and how many a device holds. */
 #include "backend_cuda/cuda_internal.h"
 
 /* What a launch may ask for without being allowed it first. */
@@ -83,6 +83,48 @@ static tdm_status allow_local(tdm_bk_kernel *kernel, const char *operation, uint
         atomic_store(&kernel->dynamic_bytes, bytes);
     pthread_mutex_unlock(&kernel->lock);
     return code == CUDA_SUCCESS ? TDM_OK : tdm_cuda_fail(code, operation, "cuFuncSetAttribute");
+}
+
+/* In the device's context. */
+static tdm_status count_clusters(tdm_bk_kernel *kernel, const CUlaunchConfig *config,
+                                 int *clusters) {
+    const tdm_status status = allow_local(kernel, kernel->entry, config->sharedMemBytes);
+    if (status != TDM_OK)
+        return status;
+    const CUresult code = CUDA_CALL(kernel->device->api, cuOccupancyMaxActiveClusters, clusters,
+                                    kernel->function, config);
+    return code == CUDA_SUCCESS
+               ? TDM_OK
+               : tdm_cuda_fail(code, kernel->entry, "cuOccupancyMaxActiveClusters");
+}
+
+tdm_status tdm_cuda_kernel_clusters(tdm_bk_kernel *kernel, uint32_t cluster, uint32_t group_items,
+                                    uint32_t local_bytes, uint32_t *clusters) {
+    CUlaunchAttribute size = {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION};
+    size.value.clusterDim.x = cluster;
+    size.value.clusterDim.y = size.value.clusterDim.z = 1;
+    const CUlaunchConfig config = {.gridDimX = cluster,
+                                   .gridDimY = 1,
+                                   .gridDimZ = 1,
+                                   .blockDimX = group_items,
+                                   .blockDimY = 1,
+                                   .blockDimZ = 1,
+                                   .sharedMemBytes = local_bytes,
+                                   .attrs = &size,
+                                   .numAttrs = 1};
+    int count = 0;
+    if (!kernel->device->api->cuOccupancyMaxActiveClusters)
+        return tdm_fail(TDM_UNSUPPORTED,
+                        "%s: the driver has no cuOccupancyMaxActiveClusters (CUDA 11.8)",
+                        kernel->entry);
+    tdm_status status = tdm_cuda_enter(kernel->device, kernel->entry);
+    if (status != TDM_OK)
+        return status;
+    status = count_clusters(kernel, &config, &count);
+    tdm_cuda_leave(kernel->device);
+    if (status == TDM_OK)
+        *clusters = (uint32_t)count;
+    return status;
 }
 
 static CUresult launch_clusters(const tdm_bk_stream *stream, const tdm_bk_kernel *kernel,

@@ -7,6 +7,8 @@
  * tdm_tensor_prefetch(map)      asks for the map, not for the tensor
  * tdm_tensor_load(to, map, x, y, z, barrier)  by one item: the box at (x, y, z), what is outside of the tensor being zeros; its bytes
  *                               arrive at `barrier`. `to` is aligned to 1024
+ * tdm_tensor_load_shared(to, map, x, y, z, barrier, groups)  the same for the groups of a cluster whose ranks are bits of `groups`: to
+ *                               that place of each, and to that barrier of each
  * tdm_tensor_store(map, x, y, z, from)  by one item: the box from shared memory to (x, y, z), but what is outside of the tensor; from is
  *                               aligned to 1024
  * tdm_tensor_store_commit(), tdm_tensor_store_wait(N)  by the same item: until at most N groups of its stores, a number as written in
@@ -18,6 +20,11 @@
  * tdm_mbarrier_init_fence()     by the item that made them, before a barrier of the group
  * tdm_mbarrier_arrive(b)        one arrival
  * tdm_mbarrier_wait(b, parity)  until the phase of that parity is over, 0 being that of the first
+ *
+ * tdm_cluster_barrier()         of all items of a cluster's groups: before any reaches for another's memory (the maker of mbarriers has
+ *                               called tdm_mbarrier_init_fence() then), and before one leaves that others may still reach for
+ * tdm_mbarrier_arrive_at(b, rank)  one arrival at that barrier of a group of the cluster, which tells that the item has read something,
+ *                               not that it has written; a group's rank along x is tdm_group_x() modulo their number
  *
  * tdm_multiply_f16<TA, TB>(d, a, b, adds)     by a warpgroup: D = A·B, plus D where `adds`; 64 rows, 2·(elements of d) columns, 32
  *                               bytes of K. A and B are descriptors of shared memory; TA, TB 1: contiguous along M, N in place of K.
@@ -58,6 +65,15 @@ TDM_DEVICE void tdm_tensor_load(void *to, const tdm_tensor_map &map, int x, int 
                  :
                  : "r"(tdm_shared_address(to)), "l"(&map), "r"(x), "r"(y), "r"(z),
                    "r"(tdm_shared_address(barrier))
+                 : "memory");
+}
+TDM_DEVICE void tdm_tensor_load_shared(void *to, const tdm_tensor_map &map, int x, int y, int z,
+                                       tdm_mbarrier *barrier, uint groups) {
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes"
+                 ".multicast::cluster [%0], [%1, {%2, %3, %4}], [%5], %6;"
+                 :
+                 : "r"(tdm_shared_address(to)), "l"(&map), "r"(x), "r"(y), "r"(z),
+                   "r"(tdm_shared_address(barrier)), "h"((ushort)groups)
                  : "memory");
 }
 TDM_DEVICE void tdm_tensor_store(const tdm_tensor_map &map, int x, int y, int z, const void *from) {
@@ -101,6 +117,18 @@ TDM_DEVICE void tdm_mbarrier_wait(tdm_mbarrier *barrier, uint parity) {
                      : "r"(tdm_shared_address(barrier)), "r"(parity)
                      : "memory");
     while (!done);
+}
+/* Without .release.cluster, for which ptxas waits for the item's stores to all of the device: only reads go before. */
+TDM_DEVICE void tdm_mbarrier_arrive_at(tdm_mbarrier *barrier, int rank) {
+    asm volatile("{\n\t.reg .b32 there;\n\t"
+                 "mapa.shared::cluster.u32 there, %0, %1;\n\t"
+                 "mbarrier.arrive.shared::cluster.b64 _, [there];\n\t}"
+                 :
+                 : "r"(tdm_shared_address(barrier)), "r"(rank)
+                 : "memory");
+}
+TDM_DEVICE void tdm_cluster_barrier() {
+    asm volatile("barrier.cluster.arrive.release;\n\tbarrier.cluster.wait.acquire;" : : : "memory");
 }
 
 #define tdm_multiply_fence() asm volatile("wgmma.fence.sync.aligned;" : : : "memory")
@@ -192,6 +220,11 @@ TDM_DEVICE void tdm_tensor_load(void *to, const tdm_tensor_map &map, int x, int 
     const int at[3] = {x, y, z};
     tandem_sim_tensor_load(to, &map, at, 3, barrier, 0);
 }
+TDM_DEVICE void tdm_tensor_load_shared(void *to, const tdm_tensor_map &map, int x, int y, int z,
+                                       tdm_mbarrier *barrier, uint groups) {
+    const int at[3] = {x, y, z};
+    tandem_sim_tensor_load(to, &map, at, 3, barrier, groups);
+}
 TDM_DEVICE void tdm_tensor_store(const tdm_tensor_map &map, int x, int y, int z, const void *from) {
     const int at[3] = {x, y, z};
     tandem_sim_tensor_store(&map, at, 3, from);
@@ -210,6 +243,8 @@ TDM_DEVICE uint tdm_pair_bf16(float x0, float x1) {
 #define tdm_mbarrier_expect(barrier, bytes) tandem_sim_mbarrier_arrive(barrier, bytes)
 #define tdm_mbarrier_arrive(barrier) tandem_sim_mbarrier_arrive(barrier, 0)
 #define tdm_mbarrier_wait(barrier, parity) tandem_sim_mbarrier_wait(barrier, parity, __LINE__)
+#define tdm_mbarrier_arrive_at(barrier, rank) tandem_sim_mbarrier_arrive_rank(barrier, rank)
+#define tdm_cluster_barrier() tandem_sim_cluster_barrier(__LINE__)
 #define tdm_multiply_fence() tandem_sim_multiply_fence()
 #define tdm_multiply_commit() tandem_sim_multiply_commit()
 #define tdm_multiply_wait(pending) tandem_sim_multiply_wait(pending)

@@ -112,8 +112,7 @@ TDM_KERNEL_GROUPS(TDM_ENTRY, ITEMS, 1, 1, 1)
         int *columns = (int *)m.rest, *other = columns + TN;
         int *const rows = (int *)m.rest + 2 * TN + warp * ROW_LINES;
         slot_turn turn = {0, 0};
-        TDM_NO_UNROLL for (int tile = (int)tdm_group_x(); tile < tiles_of(s);
-                           tile += (int)tdm_groups_x()) {
+        TDM_NO_UNROLL for (int tile = first_tile(); tile < tiles_of(s); tile += tiles_apart()) {
             const tile_place at = place_of(tile, s);
             int sums[TN / 2];
             line_sums of_lines;
@@ -137,4 +136,5 @@ TDM_KERNEL_GROUPS(TDM_ENTRY, ITEMS, 1, 1, 1)
             other = last;
         }
     }
+    end_slots();
 }

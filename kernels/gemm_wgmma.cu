@@ -154,8 +154,7 @@ TDM_KERNEL_GROUPS(TDM_ENTRY, ITEMS, 1, 1, 1)
         uint *const strip = m.strips + warp * STRIP_WORDS;
         const int rows_at = warp / 4 * PIECE;
         slot_turn turn = {0, 0};
-        TDM_NO_UNROLL for (int tile = (int)tdm_group_x(); tile < tiles_of(s);
-                           tile += (int)tdm_groups_x()) {
+        TDM_NO_UNROLL for (int tile = first_tile(); tile < tiles_of(s); tile += tiles_apart()) {
             const tile_place at = place_of(tile, s);
             float sums[TN / 2];
             const int orders = s.turned & 3;
@@ -172,4 +171,5 @@ TDM_KERNEL_GROUPS(TDM_ENTRY, ITEMS, 1, 1, 1)
             finish_tile(sums, d_map, strip, m.boxes + warp * BOX_BYTES, io, s, e, own);
         }
     }
+    end_slots();
 }

@@ -15,8 +15,19 @@
  * what they read in the last cache. Sums leave through a strip of local memory, 16×32 of a warp at a time, as
  * gemm_fragment_epilogue.h says: neighbouring items have neighbouring elements of D's rows, whatever the types are.
  *
+ *   B of both, TN                       CLUSTER 2: two groups, neighbours along x, take tiles one below the other. Each asks for its
+ *   ┌────────┬────────┐                 own A, and for its half of B, which one bulk copy brings to the slots of both: B is read once
+ *   │ rank 0 │ rank 1 │ asks            for two tiles. So a slot is empty when the warps of both groups have read it, and each tells both;
+ *   └────────┴────────┘                 `full` awaits the bytes of both. A group whose tile lies past M does the same with zeros for
+ *   ┌─────────────────┐                 A, and stores nothing. None begins before the mbarriers of both are there, and none leaves
+ *   │   D of rank 0   │ 128             before the other has told it of all slots.
+ *   ├─────────────────┤
+ *   │   D of rank 1   │ 128
+ *   └─────────────────┘
+ *
  * Local memory: the slots, from a multiple of 1024 on │ the strips │ as many boxes, where there are │ `full` and `empty` of each slot │ what the text adds.
- * A text includes this after defining TN, STAGES and ELEMENT_BYTES (2 or 1), and BOXES where it stores boxes. Grid (groups, 1, batch). */
+ * A text includes this after defining TN, STAGES, CLUSTER (1 or 2) and ELEMENT_BYTES (2 or 1), and BOXES where it stores boxes.
+ * Grid (groups, 1, batch). */
 #ifndef TDM_GEMM_WGMMA_TILE_H
 #define TDM_GEMM_WGMMA_TILE_H
 
@@ -37,8 +48,8 @@
 #define STRIP_WORDS (STRIP_ROWS * STRIP_COLUMNS)
 #define BOX_BYTES (STRIP_ROWS * ROW_BYTES)
 #define ITEMS 384
-/* Row tiles whose groups follow each other before the next column of tiles. */
-#define SQUARE 16
+/* Row tiles, of clusters, that follow each other before the next column of tiles. */
+#define SQUARE (16 / CLUSTER)
 
 typedef struct {
     unsigned char *slots;
@@ -69,13 +80,26 @@ TDM_DEVICE void begin_slots(const tile_memory &m, const tdm_tensor_map &a, const
     if (item == 0) {
         for (int slot = 0; slot < STAGES; slot++) {
             tdm_mbarrier_init(m.full + slot, 1);
-            tdm_mbarrier_init(m.empty + slot, WARPS);
+            tdm_mbarrier_init(m.empty + slot, WARPS * CLUSTER);
         }
         tdm_mbarrier_init_fence();
         tdm_tensor_prefetch(a);
         tdm_tensor_prefetch(b);
     }
-    tdm_barrier();
+    if (CLUSTER > 1)
+        tdm_cluster_barrier();
+    else
+        tdm_barrier();
+}
+
+/* By all items of a group, last of all. */
+TDM_DEVICE void end_slots() {
+    if (CLUSTER > 1)
+        tdm_cluster_barrier();
+}
+
+TDM_DEVICE int rank_in_cluster() {
+    return (int)tdm_group_x() % CLUSTER;
 }
 
 /* The slot that is next, and the parity of its phase. */
@@ -100,25 +124,42 @@ TDM_DEVICE tile_place place_of(int tile, const tdm_gemm_shape_arg &s) {
     const int first_row = tile / square * SQUARE;
     const int high = tdm_int_min(row_tiles - first_row, SQUARE);
     tile_place place;
-    place.row = (first_row + tile % square % high) * TM;
+    place.row = ((first_row + tile % square % high) * CLUSTER + rank_in_cluster()) * TM;
     place.column = tile % square / high * TN;
     return place;
 }
 
+/* Tiles of clusters, of which a group takes each tiles_apart()th from first_tile() on. */
 TDM_DEVICE int tiles_of(const tdm_gemm_shape_arg &s) {
     return (int)(s.row_tiles * s.column_tiles);
+}
+TDM_DEVICE int first_tile() {
+    return (int)tdm_group_x() / CLUSTER;
+}
+TDM_DEVICE int tiles_apart() {
+    return (int)tdm_groups_x() / CLUSTER;
 }
 
 /* ---- the warpgroup that asks ---- */
 
-/* `lines` lines from `line` on, TK steps from `step` on. */
+template <int GROUPS>
+TDM_DEVICE void load_box(unsigned char *to, const tdm_tensor_map &map, int x, int y, int z,
+                         tdm_mbarrier *full) {
+    if (GROUPS > 1)
+        tdm_tensor_load_shared(to, map, x, y, z, full, (1u << GROUPS) - 1);
+    else
+        tdm_tensor_load(to, map, x, y, z, full);
+}
+
+/* `lines` lines from `line` on, TK steps from `step` on, for GROUPS groups. */
+template <int GROUPS>
 TDM_DEVICE void load_operand(unsigned char *to, const tdm_tensor_map &map, int turned, int lines,
                              int line, int step, int z, tdm_mbarrier *full) {
     if (ELEMENT_BYTES == 2 && turned) {
         for (int piece = 0; piece < lines / 64; piece++)
-            tdm_tensor_load(to + piece * PIECE, map, line + 64 * piece, step, z, full);
+            load_box<GROUPS>(to + piece * PIECE, map, line + 64 * piece, step, z, full);
     } else {
-        tdm_tensor_load(to, map, step, line, z, full);
+        load_box<GROUPS>(to, map, step, line, z, full);
     }
 }
 
@@ -127,22 +168,31 @@ TDM_DEVICE void bring_tiles(const tile_memory &m, const tdm_tensor_map &a, const
                             const tdm_gemm_shape_arg &s) {
     const int z = (int)tdm_group_z(), a_z = s.a_batch != 0 ? z : 0, b_z = s.b_batch != 0 ? z : 0;
     slot_turn turn = {0, 1};
-    TDM_NO_UNROLL for (int tile = (int)tdm_group_x(); tile < tiles_of(s);
-                       tile += (int)tdm_groups_x()) {
+    const int part = TN / CLUSTER, first = rank_in_cluster() * part;
+    TDM_NO_UNROLL for (int tile = first_tile(); tile < tiles_of(s); tile += tiles_apart()) {
         const tile_place at = place_of(tile, s);
         TDM_NO_UNROLL for (int step = 0; step < s.k; step += TK) {
             unsigned char *const slot = m.slots + turn.slot * SLOT_BYTES;
             tdm_mbarrier *const full = m.full + turn.slot;
             tdm_mbarrier_wait(m.empty + turn.slot, turn.parity);
             tdm_mbarrier_expect(full, SLOT_BYTES);
-            load_operand(slot, a, s.turned & 1, TM, at.row, step, a_z, full);
-            load_operand(slot + A_BYTES, b, s.turned & 2, TN, at.column, step, b_z, full);
+            load_operand<1>(slot, a, s.turned & 1, TM, at.row, step, a_z, full);
+            load_operand<CLUSTER>(slot + A_BYTES + first * ROW_BYTES, b, s.turned & 2, part,
+                                  at.column + first, step, b_z, full);
             advance(turn);
         }
     }
 }
 
 /* ---- the warpgroups that multiply ---- */
+
+/* By a warp that has read the slot: one of its lanes tells each group of the cluster. */
+TDM_DEVICE void give_back(tdm_mbarrier *empty, int lane) {
+    if (CLUSTER > 1 && lane < CLUSTER)
+        tdm_mbarrier_arrive_at(empty, lane);
+    else if (CLUSTER == 1 && lane == 0)
+        tdm_mbarrier_arrive(empty);
+}
 
 /* All of K for 64 rows: multiply(a, b, adds) is called with the descriptors of each slot, meanwhile(slot) while its products are
  * under way. A slot is given back when the products of the next one are. */
@@ -160,14 +210,13 @@ TDM_DEVICE void multiply_slots(const tile_memory &m, slot_turn &turn, int rows_a
         tdm_multiply_commit();
         meanwhile(slot);
         tdm_multiply_wait(1);
-        if (step > 0 && lane == 0)
-            tdm_mbarrier_arrive(read);
+        if (step > 0)
+            give_back(read, lane);
         read = m.empty + turn.slot;
         advance(turn);
     }
     tdm_multiply_wait(0);
-    if (lane == 0)
-        tdm_mbarrier_arrive(read);
+    give_back(read, lane);
 }
 
 /* The warp's 16 rows by way of its strip: finish(column) is called when columns `column` … + 31 of them are there. */

@@ -384,6 +384,35 @@ DEVICE_TEST(groups_that_a_unit_holds) {
     rig_close(&r);
 }
 
+/* Of four units of the simulator three can have a cluster's blocks together. */
+DEVICE_TEST(clusters_that_the_device_holds) {
+    static const struct {
+        uint32_t cluster, items, local_bytes, clusters;
+    } rows[] = {{2, 1024, 0, 4}, {2, 384, 200 * 1024, 1}, {4, 384, 200 * 1024, 0}, {1, 512, 0, 16}};
+    tdm_kernel *kernel;
+    uint32_t clusters = 77;
+    if (device->info.architecture < 90)
+        return;
+    backend_rig r = rig_open(device);
+    own_device own = own_device_open(device, 0);
+    TEST_OK(tdm_device_kernel(own.device, tdm_variant_find("probe_launch_s32"), &kernel));
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        TEST_OK(r.api->kernel_clusters(kernel->native, rows[i].cluster, rows[i].items,
+                                       rows[i].local_bytes, &clusters));
+        if (strstr(device->info.selector, "/simulator/"))
+            assert_int_equal(clusters, rows[i].clusters);
+    }
+    TEST_REFUSED(r.api->kernel_clusters(kernel->native, 2, 32, 1u << 20, &clusters),
+                 TDM_UNSUPPORTED, "bytes of local memory");
+    tdm_fault_plant("cuOccupancyMaxActiveClusters", 1, CUDA_ERROR_UNKNOWN, false);
+    const uint32_t held = tdm_kernel_resident_clusters(own.device, kernel, 2, 384, 0);
+    tdm_fault_clear();
+    assert_int_equal(held, device->info.compute_units / 2); // nobody tells
+    assert_int_equal(held, tdm_kernel_resident_clusters(own.device, kernel, 2, 384, 0));
+    own_device_close(&own);
+    rig_close(&r);
+}
+
 /* ---- native handles ------------------------------------------------------------------------------ */
 
 DEVICE_TEST(native_handles) {
@@ -447,6 +476,7 @@ int main(void) {
         cmocka_unit_test(kernels_without_an_image),
         cmocka_unit_test(local_memory_of_a_launch),
         cmocka_unit_test(groups_that_a_unit_holds),
+        cmocka_unit_test(clusters_that_the_device_holds),
         cmocka_unit_test(native_handles),
     };
     return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);

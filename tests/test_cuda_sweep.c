@@ -39,11 +39,10 @@ static const char *const quiet_functions[] = {
     "cuMemFreeAsync",
 };
 
-/* Of the list, but of what the work does not call: clusters' occupancy and the driver's own names of its codes, which nothing calls
- * yet; tensor maps, which test_gemm_wgmma is about. */
+/* Of the list, but of what the work does not call: the driver's own names of its codes, which nothing calls yet; tensor maps, which
+ * test_gemm_wgmma is about. */
 static const char *const uncalled_functions[] = {
     "cuGetErrorName",
-    "cuOccupancyMaxActiveClusters",
     "cuTensorMapEncodeTiled",
 };
 
@@ -127,6 +126,7 @@ static tdm_status launch_large(const sweep_round *w) {
         return TDM_OK;
     launch.cluster[0] = 2;
     launch.cluster[1] = launch.cluster[2] = 1;
+    TDM_TRY(api->kernel_clusters(kernel->native, 2, 1, BIG_LOCAL, &groups));
     return api->launch(w->stream->native, "launch", kernel->native, &launch);
 }
 

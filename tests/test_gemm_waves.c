@@ -214,10 +214,12 @@ typedef struct choice_row {
 } choice_row;
 
 static const choice_row choices[] = {
-    /* 512 tiles of 128×256 are four waves of 132; 1024 halves are eight */
-    {"H200", GEMM_F16, 4096, 4096, 4096, "f16_wgmma_128x256", 1},
-    {"H200", GEMM_BF16, 8192, 8192, 8192, "bf16_wgmma_128x256", 1},
-    {"H200", GEMM_S8, 8192, 8192, 8192, "int_wgmma_128x256", 1},
+    /* 256 tiles of clusters are four waves of 66, as 512 of 128×256 are of 132; 1024 halves are eight */
+    {"H200", GEMM_F16, 4096, 4096, 4096, "f16_wgmma_256x256", 1},
+    {"H200", GEMM_BF16, 8192, 8192, 8192, "bf16_wgmma_256x256", 1},
+    {"H200", GEMM_S8, 8192, 8192, 8192, "int_wgmma_256x256", 1},
+    /* five rows of 26 single tiles are a wave; of clusters they would be three of 26, and two waves */
+    {"H200", GEMM_F16, 640, 6656, 4096, "f16_wgmma_128x256", 1},
     /* 288 wide tiles are three waves, the last a sixth full; 576 narrow ones five, the last a third */
     {"H200", GEMM_F16, 3072, 3072, 3072, "f16_wgmma_128x128", 1},
     /* 32 wide tiles, 64 narrow ones, 256 small ones in one wave of 528 */
@@ -227,7 +229,8 @@ static const choice_row choices[] = {
     /* few tiles and a long K */
     {"H200", GEMM_F16, 128, 576, 7168, "f16_mma_64x64", 14},
     {"H200", GEMM_F16, 128, 4096, 14336, "f16_wgmma_128x128", 4},
-    {"H200", GEMM_F16, 2048, 576, 7168, "f16_wgmma_128x128", 1},
+    /* 80 tiles leave units idle; four times as many are three waves, the last nearly half full */
+    {"H200", GEMM_F16, 2048, 576, 7168, "f16_wgmma_128x128", 4},
     {"H200", GEMM_F16, 16, 4096, 4096, "f16_skinny_group", 1},
     {"H200", GEMM_F16, 32, 4096, 4096, "f16_mma_64x64", 2},
     {"H200", GEMM_F32, 4096, 4096, 4096, "f32_simt_128x128", 1},

@@ -12,6 +12,7 @@
 #include "tests/support/gemm_int_trial.h"
 #include "tests/support/gemm_trial.h"
 #include "tests/support/outofcore_trial.h"
+#include "tests/support/own_device.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
 
@@ -288,8 +289,9 @@ static void what_they_take(void **state) {
         const test_device *const device = test_device_at(d);
         if (!has_wgmma(device))
             continue;
-        expect_row(device, 4096, 8192, 4096, 4096, "wgmma_128x256");
+        expect_row(device, 4096, 8192, 4096, 4096, "wgmma_256x256");
         expect_row(device, 256, 256, 4096, 4096, "wgmma_128x128");
+        expect_row(device, 100, 8192, 4096, 4096, "wgmma_128x256"); // half of a cluster has no tile
         expect_row(device, 4096, 4096, 4096, 4104, "wgmma");
         expect_row(device, 4096, 4096, 4096, 4099, "__tensor");
         expect_row(device, 4096, 4096, 4096, 8, "__tensor"); // rows that overlap
@@ -298,11 +300,73 @@ static void what_they_take(void **state) {
             "gemm_f16_wgmma_128x128__sm90a"); // of this thread, and no second row beside it
         expect_row(device, 4096, 8192, 4096, 4104, "wgmma_128x128");
         tdm_force_variant(NULL);
-        expect_integer_row(device, 4096, 8192, 4096, 0, 1, "gemm_int_wgmma_128x256");
+        expect_integer_row(device, 4096, 8192, 4096, 0, 1, "gemm_int_wgmma_256x256");
         expect_integer_row(device, 256, 256, 4096, 0, 1, "gemm_int_wgmma_128x128");
         expect_integer_row(device, 256, 256, 4095, 0, 1, "gemm_int_mma");
         expect_integer_row(device, 4096, 4096, 4096, 0, 0, "gemm_int_mma");
         expect_integer_row(device, 4096, 4096, 4096, 1, 1, "gemm_int_mma");
+    }
+}
+
+/* Three rows of tiles on four units, each of four: twelve tiles alone take less than the eight of clusters, two at a time. */
+static void clusters_with_empty_tiles_are_passed_over(void **state) {
+    (void)state;
+    for (int d = 0; d < test_device_count(); d++) {
+        const test_device *const device = test_device_at(d);
+        if (has_wgmma(device) && device->info.compute_units == 4)
+            expect_row(device, 384, 1024, 4096, 4096, "wgmma_128x256");
+    }
+}
+
+/* ---- clusters that a device holds ---------------------------------------------------------------- */
+
+static const char clusters_row[] = "gemm_f16_wgmma_256x256__sm90a";
+
+/* A launch has as many clusters as the driver says that there is room for, and no more than tiles or a batch entry's share. */
+static void expect_grid(const test_device *device, const tdm_gemm_desc *desc) {
+    tdm_gemm_plan *plan;
+    TEST_OK(tdm_gemm_plan_create(device->device, desc, &plan));
+    const int64_t held = tdm_gemm_wgmma_clusters(device->device, plan->kernel),
+                  most = device->info.compute_units / 2;
+    if (held < 1 || held > most ||
+        (strstr(device->info.selector, "/simulator/") && held != 1)) /* 3 and 1 units together */
+        test_case_fail("the device is said to hold %lld clusters", (long long)held);
+    assert_int_equal(tdm_gemm_wgmma_groups(plan, 1000, 1), 2 * held);
+    assert_int_equal(tdm_gemm_wgmma_groups(plan, 1, 1), 2);
+    assert_int_equal(tdm_gemm_wgmma_groups(plan, 1000, 2 * held), 2);
+    tdm_gemm_plan_destroy(plan);
+}
+
+/* A device of its own that, so it is told, has no room for a cluster: another row is chosen, and this one refused. */
+static void expect_no_clusters(const test_device *device, tdm_gemm_desc desc) {
+    own_device own = own_device_open(device, 0);
+    tdm_kernel *kernel;
+    tdm_gemm_plan *plan = NULL;
+    TEST_OK(tdm_device_kernel(own.device, tdm_variant_find(clusters_row), &kernel));
+    atomic_store(&kernel->clusters, 1);
+    TEST_REFUSED(tdm_gemm_plan_create(own.device, &desc, &plan), TDM_UNSUPPORTED, "no room for");
+    desc.variant = NULL;
+    TEST_OK(tdm_gemm_plan_create(own.device, &desc, &plan));
+    if (!strstr(tdm_gemm_plan_variant(plan), "wgmma_128x256"))
+        test_case_fail("without clusters it gets %s", tdm_gemm_plan_variant(plan));
+    tdm_gemm_plan_destroy(plan);
+    own_device_close(&own);
+}
+
+static void clusters_are_as_many_as_the_device_holds(void **state) {
+    (void)state;
+    for (int d = 0; d < test_device_count(); d++) {
+        const test_device *const device = test_device_at(d);
+        const operands o = {.a = matrix(TDM_F16, 4096, 4096, 4096),
+                            .b = matrix(TDM_F16, 4096, 8192, 8192),
+                            .d = matrix(TDM_F32, 4096, 8192, 8192)};
+        tdm_gemm_desc desc = desc_of(&o);
+        desc.variant = clusters_row;
+        if (!has_wgmma(device) || !test_case_begin(device, clusters_row, "clusters held"))
+            continue;
+        expect_grid(device, &desc);
+        expect_no_clusters(device, desc);
+        test_case_end();
     }
 }
 
@@ -528,6 +592,8 @@ int main(void) {
         cmocka_unit_test(narrow_d_with_addends),
         cmocka_unit_test(local_memory_is_what_the_text_needs),
         cmocka_unit_test(what_they_take),
+        cmocka_unit_test(clusters_with_empty_tiles_are_passed_over),
+        cmocka_unit_test(clusters_are_as_many_as_the_device_holds),
         cmocka_unit_test(operands_begin_anywhere),
         cmocka_unit_test(tiles_begin_anywhere),
         cmocka_unit_test(recorded_and_kept),

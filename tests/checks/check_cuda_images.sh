@@ -36,7 +36,8 @@ instructions() {
             # Without the bit that tells register operands from constant ones, even and odd digits stay apart.
             split("FFMA:e23 FADD:e21 FMUL:e20 IMAD:e24 IDP:e26 HMMA:e3c IMMA:e37 HFMA2:e31 DFMA:e2b " \
                   "LDG:381 LDG:981 LDS:984 LDL:983 STG:386 STG:986 STS:388 STS:988 STL:387 STL:987 LDGSTS:fae LDSM:83b STSM:844 " \
-                  "SHFL:o89 BAR:b1d HGMMA:9f0 IGMMA:9f1 UTMALDG:5b4 UTMASTG:3b5 USETMAXREG:9c8", rows, " ")
+                  "SHFL:o89 BAR:b1d HGMMA:9f0 IGMMA:9f1 UTMALDG:5b4 UTMASTG:3b5 USETMAXREG:9c8 " \
+                  "UTMALDG_MULTICAST:3b4 UCGABAR_ARV:9c7 UCGABAR_WAIT:dc7", rows, " ")
             for (i in rows) { split(rows[i], row, ":"); names[row[2]] = row[1] }
             split("8 8 16 16 32 64 128 0", widths, " ")
         }
