@@ -42,7 +42,8 @@ tdm_status tdm_convert_elements(tdm_stream *stream, const char *operation, const
     TDM_TRY(tdm_loop_kernel(stream, TDM_OP_CONVERT, operation, (int)source->layout.dtype, &loop,
                             &kernel));
     const tdm_arg buffers[] = {tdm_arg_elements(source, 0), tdm_arg_elements(target, 0)};
-    const tdm_arg type = tdm_arg_s32((int32_t)target->layout.dtype);
+    const tdm_arg type =
+        tdm_arg_code((int)target->layout.dtype, (const tdm_tensor *const[]){target, source}, 2);
     return tdm_loop_enqueue(stream, operation, kernel, &loop, buffers, 2, &type);
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api/strided_loop.h"
+#include "kernels/fill_args.h"
 #include "quant/number_formats.h"
 
 /* Sub-byte elements have no kernel of bits: but for one run, they are converted to what they are. */
@@ -110,6 +111,45 @@ tdm_status tdm_copy(tdm_stream *stream, tdm_tensor *target, const tdm_tensor *so
     return copy_by_kernel(stream, target, source, &loop, unit_bytes);
 }
 
+static tdm_status fill_by_kernel(tdm_stream *stream, const tdm_tensor *target, const tdm_loop *loop,
+                                 int64_t pattern, int unit_bytes) {
+    tdm_kernel *kernel;
+    TDM_TRY(tdm_loop_kernel(stream, TDM_OP_FILL, "fill", unit_bytes, loop, &kernel));
+    const double bytes = (double)(loop->rows * loop->inner) * unit_bytes;
+    const tdm_fill_arg fill = {pattern, tdm_exceeds_caches(stream->device, bytes)};
+    const tdm_arg buffer =
+        tdm_arg_block(target->buffer->block, (int64_t)byte_offset(target), unit_bytes);
+    const tdm_arg arg = tdm_arg_blob(&fill, sizeof fill);
+    return tdm_loop_enqueue(stream, "fill", kernel, loop, &buffer, 1, &arg);
+}
+
+/* One word's bits of elements of `unit_bytes`, or false where they are no repetition of one. */
+static bool word_of(int64_t pattern, int unit_bytes, int64_t *word) {
+    const uint64_t bits = (uint64_t)pattern;
+    const uint64_t byte = bits & 0xFF, half = bits & 0xFFFF, low = bits & 0xFFFFFFFF;
+    const uint64_t of_units = unit_bytes == 1   ? byte * 0x01010101
+                              : unit_bytes == 2 ? half * 0x00010001
+                                                : low;
+    *word = (int64_t)of_units;
+    return unit_bytes <= WORD_BYTES || bits >> 32 == low;
+}
+
+/* One run: by the driver, or where it is long by a kernel, in words. */
+static tdm_status fill_run(tdm_stream *stream, const tdm_tensor *target, size_t bytes,
+                           int64_t pattern, int unit_bytes) {
+    const uint64_t to = byte_offset(target);
+    int64_t word;
+    if (driver_copies(stream->device, bytes) || (to | bytes) % WORD_BYTES != 0 ||
+        !word_of(pattern, unit_bytes, &word))
+        return tdm_enqueue_fill(stream, "fill", target->buffer->block, to, bytes, &pattern,
+                                (size_t)unit_bytes);
+    tdm_dim_list words = {.operands = 1};
+    tdm_loop loop;
+    tdm_dim_list_add(&words, (int64_t)(bytes / WORD_BYTES), (const int64_t[TDM_LOOP_OPERANDS]){1});
+    tdm_loop_of_list(&loop, &words);
+    return fill_by_kernel(stream, target, &loop, word, WORD_BYTES);
+}
+
 tdm_status tdm_fill(tdm_stream *stream, tdm_tensor *target, double value) {
     TDM_TRY(tdm_check_output("fill", "target", stream, target));
     const tdm_dtype dtype = target->layout.dtype;
@@ -129,12 +169,7 @@ tdm_status tdm_fill(tdm_stream *stream, tdm_tensor *target, double value) {
     if (is_one_run(&loop)) {
         size_t bytes;
         TDM_TRY(tdm_dtype_bytes(dtype, elements, &bytes));
-        return tdm_enqueue_fill(stream, "fill", target->buffer->block, byte_offset(target), bytes,
-                                &pattern, (size_t)unit_bytes);
+        return fill_run(stream, target, bytes, pattern, unit_bytes);
     }
-    tdm_kernel *kernel;
-    TDM_TRY(tdm_loop_kernel(stream, TDM_OP_FILL, "fill", unit_bytes, &loop, &kernel));
-    const tdm_arg buffer = tdm_arg_tensor(target);
-    const tdm_arg bits = tdm_arg_s64(pattern);
-    return tdm_loop_enqueue(stream, "fill", kernel, &loop, &buffer, 1, &bits);
+    return fill_by_kernel(stream, target, &loop, pattern, unit_bytes);
 }

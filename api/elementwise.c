@@ -66,7 +66,7 @@ tdm_status tdm_unary_op(tdm_stream *stream, tdm_unary op, const tdm_tensor *x, t
     tdm_loop_make(&loop, &y->layout, (const tdm_layout *const[]){&x->layout}, 1);
     TDM_TRY(tdm_loop_kernel(stream, TDM_OP_UNARY, operation, (int)y->layout.dtype, &loop, &kernel));
     const tdm_arg buffers[] = {tdm_arg_tensor(x), tdm_arg_tensor(y)};
-    const tdm_arg code = tdm_arg_s32((int32_t)op);
+    const tdm_arg code = tdm_arg_code((int)op, (const tdm_tensor *const[]){y, x}, 2);
     return tdm_loop_enqueue(stream, operation, kernel, &loop, buffers, 2, &code);
 }
 
@@ -101,6 +101,6 @@ tdm_status tdm_binary_op(tdm_stream *stream, tdm_binary op, const tdm_tensor *a,
     TDM_TRY(
         tdm_loop_kernel(stream, TDM_OP_BINARY, operation, (int)y->layout.dtype, &loop, &kernel));
     const tdm_arg buffers[] = {tdm_arg_tensor(a), tdm_arg_tensor(b), tdm_arg_tensor(y)};
-    const tdm_arg code = tdm_arg_s32((int32_t)op);
+    const tdm_arg code = tdm_arg_code((int)op, (const tdm_tensor *const[]){y, a, b}, 3);
     return tdm_loop_enqueue(stream, operation, kernel, &loop, buffers, 3, &code);
 }

@@ -228,12 +228,6 @@ tdm_status tdm_quant_check_packing(const char *operation, const tdm_tensor *targ
     return TDM_OK;
 }
 
-static double bytes_of(const tdm_tensor *tensor) {
-    const tdm_dtype_traits *const traits = tdm_dtype_info(tensor->layout.dtype);
-    return (double)tdm_layout_elements(&tensor->layout) * traits->unit_bytes /
-           traits->elements_per_unit;
-}
-
 int tdm_quant_streams(const tdm_tensor *target, const tdm_tensor *source) {
-    return tdm_exceeds_caches(target->buffer->device, bytes_of(target) + bytes_of(source));
+    return tdm_exceed_caches((const tdm_tensor *const[]){target, source}, 2);
 }

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "kernels/op_codes.h"
+
 /* Parameters of the rows of unary, binary, convert, copy and fill. */
 enum {
     P_STORAGE = 0,
@@ -225,6 +227,21 @@ uint32_t tdm_group_size(const tdm_device *device, const tdm_kernel *kernel, uint
 
 bool tdm_exceeds_caches(const tdm_device *device, double bytes) {
     return device->info.cache_bytes > 0 && bytes > (double)device->info.cache_bytes;
+}
+
+bool tdm_exceed_caches(const tdm_tensor *const *tensors, int count) {
+    double bytes = 0;
+    for (int i = 0; i < count; i++) {
+        const tdm_dtype_traits *const traits = tdm_dtype_info(tensors[i]->layout.dtype);
+        bytes += (double)tdm_layout_elements(&tensors[i]->layout) * traits->unit_bytes /
+                 traits->elements_per_unit;
+    }
+    return tdm_exceeds_caches(tensors[0]->buffer->device, bytes);
+}
+
+tdm_arg tdm_arg_code(int code, const tdm_tensor *const *tensors, int count) {
+    const int past = tdm_exceed_caches(tensors, count) ? TDM_CODE_PAST_CACHES : 0;
+    return tdm_arg_s32((int32_t)(code + past));
 }
 
 static void grid_clear(tdm_launch *launch) {

@@ -110,6 +110,11 @@ void tdm_grid_items(const tdm_device *device, const tdm_kernel *kernel, int64_t 
 /* Whether operands of so many bytes together do not fit into the device's caches, where it tells their size: what is
  * written should go past them then. */
 bool tdm_exceeds_caches(const tdm_device *device, double bytes);
+/* The same of tensors, at least one. */
+bool tdm_exceed_caches(const tdm_tensor *const *tensors, int count);
+
+/* The code of an operation or a type as a kernel argument, with what these operands say of the caches. */
+tdm_arg tdm_arg_code(int code, const tdm_tensor *const *tensors, int count);
 
 /* Largest power of two that both the device and the kernel allow as a group's size, at most
  * `widest`. */

@@ -3,18 +3,19 @@
  *
  * Defines: DT storage type, N vector width, TDM_INTEGER for an integer DT, TDM_BUILT_IN_DIVIDE
  * where the built-in division will do (it is correctly rounded, or DT is narrower than f32). Rows
- * as strided_rows.h says; op is one of TDM_CODE_ADD … */
+ * as strided_rows.h says; op is one of TDM_CODE_ADD …, and TDM_CODE_PAST_CACHES. */
 #define TDM_DIVIDE_VECTOR N
 #include "dialect.h"
 #include "divide.h"
 #include "op_codes.h"
+#include "past_caches.h"
 #include "strided_rows.h"
 
 #ifdef TDM_INTEGER
 #define V TDM_S32(N)
 #define LOAD_ONE(p, i) TDM_INT_SPLAT(N, TDM_CAT2(tdm_int_, DT)(p, i))
 #define LOAD_WHOLE(p, i) TDM_INT_LOADV_GLOBAL(N, DT, p, i)
-#define STORE_WHOLE(v, p, i) TDM_INT_STOREV_GLOBAL(N, DT, v, p, i)
+#define STORE_WHOLE(past, v, p, i) TDM_INT_STOREV_PAST(past, DT, v, p, i)
 TDM_INT_PART_FUNCTIONS(s32)
 TDM_INT_PART_FUNCTIONS(s8)
 TDM_INT_PART_FUNCTIONS(u8)
@@ -37,7 +38,7 @@ TDM_DEVICE V tdm_binary(V a, V b, int op) {
 #define V TDM_F32(N)
 #define LOAD_ONE(p, i) TDM_SPLAT(N, TDM_LOAD(DT, p, i))
 #define LOAD_WHOLE(p, i) TDM_LOADV_GLOBAL(N, DT, p, i)
-#define STORE_WHOLE(v, p, i) TDM_STOREV_GLOBAL(N, DT, v, p, i)
+#define STORE_WHOLE(past, v, p, i) TDM_STOREV_PAST(past, DT, v, p, i)
 TDM_PART_FUNCTIONS(f32)
 TDM_PART_FUNCTIONS(f16)
 TDM_PART_FUNCTIONS(bf16)
@@ -75,19 +76,25 @@ TDM_KERNEL(TDM_ENTRY)
  int op) {
     const long start = tdm_global_x() * span;
     const long stop = start + span < inner ? start + span : inner;
+    const int streams = op >= TDM_CODE_PAST_CACHES;
+    op %= TDM_CODE_PAST_CACHES;
     TDM_FEW_PASSES for (long row = tdm_global_y(); row < rows; row += tdm_global_size_y()) {
         const tdm_dims along = tdm_row_along(row, rank, &shape);
         const long a_row = a_offset + tdm_offset_along(&along, rank, &a_strides);
         const long b_row = b_offset + tdm_offset_along(&along, rank, &b_strides);
         const long y_row = y_offset + tdm_offset_along(&along, rank, &y_strides);
+        const int past =
+            tdm_row_past(streams, y, (y_row + start) * (int)sizeof *y, N * (int)sizeof *y);
         TDM_FEW_PASSES for (long i = start; i < stop; i += N) {
             const int left = (int)(stop - i < N ? stop - i : N);
             const V v = tdm_binary(tdm_operand(a, a_row, i, a_step, left),
                                    tdm_operand(b, b_row, i, b_step, left), op);
             if (left == N)
-                STORE_WHOLE(v, y, y_row + i * y_step);
+                STORE_WHOLE(past, v, y, y_row + i * y_step);
             else
                 TDM_STORE_PART(DT, v, y, y_row + i, left);
         }
     }
+    if (streams)
+        tdm_stream_end();
 }

@@ -1,7 +1,7 @@
 /* y = x in another dtype, each element rounded once.
  *
  * Defines: DT the source's type, N vector width, TDM_INTEGER for an integer DT. Rows as
- * strided_rows.h says. The target's type is the launch-time code `type`: the loop over it is
+ * strided_rows.h says. The target's type is the launch-time code `type` (and TDM_CODE_PAST_CACHES): the loop over it is
  * uniform, and one program per source is a sixth of the programs to build.
  *
  * A float source passes through f32, which holds all of f16 and bf16; an integer source through
@@ -10,6 +10,7 @@
  * offsets of s4 count elements. */
 #include "dialect.h"
 #include "op_codes.h"
+#include "past_caches.h"
 #include "strided_rows.h"
 
 TDM_INT_PART_FUNCTIONS(s32)
@@ -64,8 +65,20 @@ TDM_DEVICE TDM_S32(N) tdm_to_byte(V v) {
 #define TO_BYTE(v) tdm_to_byte(v)
 #endif
 
-#define WHOLE(code, to_type, store, convert)                                                       \
-    TDM_WHOLE_VECTORS(code, to_type, store, convert(LOAD_WHOLE(x, from + i)), y, to, i, stop)
+/* The whole vectors of a row in a loop of its own for the target's type, `vector` what `convert` gives. */
+#define WHOLE(code, to_type, vector, store, convert)                                               \
+    case code:                                                                                     \
+        for (; i + N <= stop; i += N) {                                                            \
+            const vector v = convert(LOAD_WHOLE(x, from + i));                                     \
+            store(past, to_type, v, (TDM_GLOBAL tdm_##to_type *)y, to + i);                        \
+        }                                                                                          \
+        break;
+
+TDM_DEVICE int tdm_bits_of(int type) {
+    if (type == TDM_CODE_F32 || type == TDM_CODE_S32)
+        return 32;
+    return type == TDM_CODE_S4 ? 4 : type == TDM_CODE_S8 || type == TDM_CODE_U8 ? 8 : 16;
+}
 
 TDM_DEVICE void tdm_store_as(int type, V v, TDM_GLOBAL void *y, long i, int left) {
     switch (type) {
@@ -85,6 +98,8 @@ TDM_KERNEL(TDM_ENTRY)
  long span, int type) {
     const long start = tdm_global_x() * span;
     const long stop = start + span < inner ? start + span : inner;
+    const int streams = type >= TDM_CODE_PAST_CACHES;
+    type %= TDM_CODE_PAST_CACHES;
     TDM_ROW_SHARE(rows, first, last);
     TDM_FEW_PASSES for (long row = first; row < last; row++) {
         const tdm_dims along = tdm_row_along(row, rank, &shape);
@@ -92,15 +107,17 @@ TDM_KERNEL(TDM_ENTRY)
         const long to = y_offset + tdm_offset_along(&along, rank, &y_strides);
         long i = start;
 #if N > 1 && !defined(TDM_DIALECT_CXX) /* there an item has one vector of a row */
+        const int bits = tdm_bits_of(type);
+        const int past = tdm_row_past(streams, y, (to + start) * bits / 8, N * bits / 8);
         if (x_step == 1)
             switch (type) {
-                WHOLE(TDM_CODE_F32, f32, TDM_STOREV_GLOBAL, TO_F32)
-                WHOLE(TDM_CODE_F16, f16, TDM_STOREV_GLOBAL, TO_F32)
-                WHOLE(TDM_CODE_BF16, bf16, TDM_STOREV_GLOBAL, TO_F32_ODD)
-                WHOLE(TDM_CODE_S32, s32, TDM_INT_STOREV_GLOBAL, TO_S32)
-                WHOLE(TDM_CODE_S8, s8, TDM_INT_STOREV_GLOBAL, TO_BYTE)
-                WHOLE(TDM_CODE_U8, u8, TDM_INT_STOREV_GLOBAL, TO_BYTE)
-                WHOLE(TDM_CODE_S4, s4, TDM_INT_STOREV_GLOBAL, TO_BYTE)
+                WHOLE(TDM_CODE_F32, f32, TDM_F32(N), TDM_STOREV_PAST, TO_F32)
+                WHOLE(TDM_CODE_F16, f16, TDM_F32(N), TDM_STOREV_PAST, TO_F32)
+                WHOLE(TDM_CODE_BF16, bf16, TDM_F32(N), TDM_STOREV_PAST, TO_F32_ODD)
+                WHOLE(TDM_CODE_S32, s32, TDM_S32(N), TDM_INT_STOREV_PAST, TO_S32)
+                WHOLE(TDM_CODE_S8, s8, TDM_S32(N), TDM_INT_STOREV_PAST, TO_BYTE)
+                WHOLE(TDM_CODE_U8, u8, TDM_S32(N), TDM_INT_STOREV_PAST, TO_BYTE)
+                WHOLE(TDM_CODE_S4, s4, TDM_S32(N), TDM_INT_STOREV_PAST, TO_BYTE)
             }
 #endif
         TDM_FEW_PASSES for (; i < stop; i += N) {
@@ -115,4 +132,6 @@ TDM_KERNEL(TDM_ENTRY)
             tdm_store_as(type, v, y, to + i * y_step, left);
         }
     }
+    if (streams)
+        tdm_stream_end();
 }

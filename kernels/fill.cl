@@ -1,18 +1,35 @@
 /* y = one bit pattern, cut to the element.
  *
- * Defines: T the storage type (any of the element's size). Rows as strided_rows.h says, any step. */
+ * Defines: T the storage type (any of the element's size), N vector width: 1, or 16 for elements of 4 bytes. Rows as
+ * strided_rows.h says. */
 #include "dialect.h"
-#define N 1
+#include "fill_args.h"
 #include "strided_rows.h"
 
 TDM_KERNEL(TDM_ENTRY)
 (TDM_GLOBAL T *y, long y_offset, tdm_dims shape, tdm_dims y_strides, int rank, long rows, long inner,
- long y_step, long span, long pattern) {
+ long y_step, long span, tdm_fill_arg arg) {
     const long start = tdm_global_x() * span;
     const long stop = start + span < inner ? start + span : inner;
+#if N == 16
+    const s32x16 v = s32x16_splat((int)arg.pattern);
+#endif
     TDM_FEW_PASSES for (long row = tdm_global_y(); row < rows; row += tdm_global_size_y()) {
         const long to = y_offset + tdm_row_offset(row, rank, &shape, &y_strides);
-        TDM_FEW_PASSES for (long i = start; i < stop; i++)
-            y[to + i * y_step] = (T)pattern;
+        long i = start;
+#if N == 16
+        if (arg.streams) {
+            for (; i < stop && tdm_address(y + to + i) % (N * sizeof *y) != 0; i++)
+                y[to + i] = (T)arg.pattern;
+            for (; i + N <= stop; i += N)
+                TDM_STREAMV(N, s32x16_float(v), (TDM_GLOBAL tdm_f32 *)y, to + i);
+        }
+        for (; i + N <= stop; i += N)
+            TDM_INT_STOREV_GLOBAL(N, s32, v, y, to + i);
+#endif
+        TDM_FEW_PASSES for (; i < stop; i++)
+            y[to + i * y_step] = (T)arg.pattern;
     }
+    if (arg.streams)
+        tdm_stream_end();
 }

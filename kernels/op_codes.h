@@ -36,4 +36,8 @@
 #define TDM_CODE_U8 18
 #define TDM_CODE_S4 19
 
+/* Added to the code of an operation or of an output's type: the operands do not fit into the caches, so that results
+ * go past them where the text can. */
+#define TDM_CODE_PAST_CACHES 256
+
 #endif

@@ -2,9 +2,10 @@
  *
  * Defines: DT storage type, N vector width, TDM_BUILT_IN_DIVIDE where the built-in square root
  * will do (it is correctly rounded, or DT is narrower than f32). Rows as strided_rows.h says; op
- * is TDM_CODE_NEG … */
+ * is TDM_CODE_NEG …, and TDM_CODE_PAST_CACHES. */
 #include "dialect.h"
 #include "op_codes.h"
+#include "past_caches.h"
 #include "strided_rows.h"
 
 #define V TDM_F32(N)
@@ -96,10 +97,14 @@ TDM_KERNEL(TDM_ENTRY)
  long y_step, long span, int op) {
     const long start = tdm_global_x() * span;
     const long stop = start + span < inner ? start + span : inner;
+    const int streams = op >= TDM_CODE_PAST_CACHES;
+    op %= TDM_CODE_PAST_CACHES;
     TDM_FEW_PASSES for (long row = tdm_global_y(); row < rows; row += tdm_global_size_y()) {
         const tdm_dims along = tdm_row_along(row, rank, &shape);
         const long from = x_offset + tdm_offset_along(&along, rank, &x_strides);
         const long to = y_offset + tdm_offset_along(&along, rank, &y_strides);
+        const int past =
+            tdm_row_past(streams, y, (to + start) * (int)sizeof *y, N * (int)sizeof *y);
         TDM_FEW_PASSES for (long i = start; i < stop; i += N) {
             const int left = (int)(stop - i < N ? stop - i : N);
             V v;
@@ -111,9 +116,11 @@ TDM_KERNEL(TDM_ENTRY)
                 v = TDM_LOAD_PART(DT, x, from + i, left, 0.0f);
             v = tdm_unary(v, op);
             if (left == N)
-                TDM_STOREV_GLOBAL(N, DT, v, y, to + i * y_step);
+                TDM_STOREV_PAST(past, DT, v, y, to + i * y_step);
             else
                 TDM_STORE_PART(DT, v, y, to + i, left);
         }
     }
+    if (streams)
+        tdm_stream_end();
 }

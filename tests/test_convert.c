@@ -68,7 +68,9 @@ static void run_case(const test_device *device, const tdm_variant *variant, tdm_
     test_array_fill(&source, kind, 23);
     test_array_send(&target);
     tdm_force_variant(variant->name);
+    test_pass_caches(device, kind == TEST_DATA_ANY_BITS);
     const tdm_status status = tdm_convert(device->stream, target.tensor, source.tensor);
+    test_pass_caches(device, false);
     tdm_force_variant(NULL);
     if (status != TDM_UNSUPPORTED || must_accept(variant, shape, x, y)) {
         TEST_OK(status);

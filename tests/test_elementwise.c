@@ -171,7 +171,9 @@ static void run_and_check(const test_device *device, const tdm_variant *variant,
     test_array_create(&p->y, device, p->dtype, p->shape->rank, p->shape->shape, p->placement);
     test_array_send(&p->y);
     tdm_force_variant(variant->name);
+    test_pass_caches(device, p->data == TEST_DATA_ANY_BITS);
     const tdm_status status = run(device, p);
+    test_pass_caches(device, false);
     tdm_force_variant(NULL);
     if (status != TDM_UNSUPPORTED || must_accept(variant, p, in)) {
         TEST_OK(status);

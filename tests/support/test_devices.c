@@ -298,3 +298,7 @@ void test_expect_refused(tdm_status actual, tdm_status expected, const char *par
                        tdm_last_detail(), part);
     }
 }
+
+void test_pass_caches(const test_device *device, bool pass) {
+    device->device->info.cache_bytes = pass ? 1 : device->info.cache_bytes;
+}

@@ -1,0 +1,38 @@
+/* Whole vectors of results that go past the caches, where the operands do not fit into them: else each line of the output
+ * would be read first. On CPU cores; N is the text's vector width. */
+#ifndef TDM_PAST_CACHES_H
+#define TDM_PAST_CACHES_H
+
+/* Store the vector v at element i of p, past the caches where `past` is set, which tdm_row_past has to allow. */
+#if N == 16 && defined(TDM_CAN_STREAM_NARROW)
+#define TDM_WHOLE_PAST_(past, stream, store)                                                       \
+    do {                                                                                           \
+        if (past)                                                                                  \
+            stream;                                                                                \
+        else                                                                                       \
+            store;                                                                                 \
+    } while (0)
+#define TDM_STREAM_f32_(v, p, i) TDM_STREAMV(N, v, p, i)
+#define TDM_STREAM_f16_(v, p, i) f32x16_stream_f16(v, p, i)
+#define TDM_STREAM_bf16_(v, p, i) f32x16_stream_bf16(v, p, i)
+#define TDM_STREAM_s32_(v, p, i) TDM_STREAMV(N, s32x16_float(v), (TDM_GLOBAL tdm_f32 *)(p), i)
+#define TDM_STREAM_s8_(v, p, i) TDM_INT_STREAMV(N, s8, v, p, i)
+#define TDM_STREAM_u8_(v, p, i) TDM_INT_STREAMV(N, u8, v, p, i)
+#define TDM_STREAM_s4_(v, p, i) TDM_INT_STREAMV(N, s4, v, p, i)
+
+/* Whether a row's whole vectors may go past the caches: they begin at byte `at` of p and have `bytes` each. */
+TDM_DEVICE int tdm_row_past(int wanted, TDM_GLOBAL const void *p, long at, int bytes) {
+    return wanted && ((long)tdm_address((TDM_GLOBAL const tdm_u8 *)p) + at) % bytes == 0;
+}
+#else
+#define TDM_WHOLE_PAST_(past, stream, store) store
+#define tdm_row_past(wanted, p, at, bytes) 0
+#endif
+#define TDM_STOREV_PAST(past, DT, v, p, i)                                                         \
+    TDM_WHOLE_PAST_(past, TDM_CAT4(TDM_STREAM_, DT, _, )(v, p, i),                                 \
+                    TDM_STOREV_GLOBAL(N, DT, v, p, i))
+#define TDM_INT_STOREV_PAST(past, DT, v, p, i)                                                     \
+    TDM_WHOLE_PAST_(past, TDM_CAT4(TDM_STREAM_, DT, _, )(v, p, i),                                 \
+                    TDM_INT_STOREV_GLOBAL(N, DT, v, p, i))
+
+#endif
