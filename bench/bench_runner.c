@@ -142,7 +142,7 @@ static int64_t at_least_one(double wanted, int64_t most) {
 /* How many calls make a batch, and how many batches a turn. */
 static void divide_turn(const bench_plan *plan, double seconds_per_call, bench_entrant *entrant) {
     const double batch = fmin(batch_seconds, plan->turn_seconds);
-    const double call = fmax(seconds_per_call, 1e-9);
+    const double call = entrant->call_s = fmax(seconds_per_call, 1e-9);
     entrant->calls = at_least_one(ceil(batch / call), MAX_CALLS);
     entrant->batches =
         at_least_one(round(plan->turn_seconds / ((double)entrant->calls * call)), MAX_BATCHES);
@@ -150,7 +150,7 @@ static void divide_turn(const bench_plan *plan, double seconds_per_call, bench_e
 
 /*
  * The first call paid for warming up; the time of a single one is mostly waiting where calls are short, so pipelined calls are
- * asked for again with as many as it suggests.
+ * asked for again with as many as it suggests, unless one fills a turn.
  */
 static void choose_calls(const bench_plan *plan, bench_entrant *entrant) {
     const int waited = task_of(plan, entrant)->waited;
@@ -164,6 +164,8 @@ static void choose_calls(const bench_plan *plan, bench_entrant *entrant) {
             return;
         }
         divide_turn(plan, seconds, entrant);
+        if (seconds >= plan->turn_seconds)
+            return;
     }
 }
 
@@ -203,6 +205,13 @@ static void note_energy(const sensor_reading *before, const sensor_reading *afte
         energy->throttled = after->throttled;
 }
 
+/* A turn is given what it needs even when the time is over: whoever was prepared has a sample. */
+static double patience_of_turn(const bench_plan *plan, const bench_entrant *entrant,
+                               int64_t batches) {
+    const double expected = entrant->call_s * (double)(batches * entrant->calls);
+    return fmax(patience_of(plan, 1), fmin(plan->timeout_s, grace_s + 3 * expected));
+}
+
 static void take_turn(const bench_plan *plan, bench_entrant *entrant) {
     double seconds[MAX_BATCHES];
     const int64_t left = (int64_t)sample_deal_left(&entrant->deal, &plan->rule);
@@ -211,7 +220,7 @@ static void take_turn(const bench_plan *plan, bench_entrant *entrant) {
     const sensor_reading before = sensors_read(plan->sensors);
     const worker_answer answer =
         worker_run(entrant->worker, batches, calls, task_of(plan, entrant)->waited,
-                   patience_of(plan, 1), seconds, &entrant->reason);
+                   patience_of_turn(plan, entrant, batches), seconds, &entrant->reason);
     const sensor_reading after = sensors_read(plan->sensors);
     if (answer != WORKER_OK) {
         drop_out(plan, entrant, answer, "run");

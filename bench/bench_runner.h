@@ -59,6 +59,7 @@ typedef struct bench_entrant {
     double
         of_base; /* set by the suite after the case: share of the speed of its base case; or NaN */
     double work; /* of a call: field "work" of its answer, 0 when it has none */
+    double call_s;   /* about what a call takes */
     int64_t calls;   /* of a batch */
     int64_t batches; /* of a turn */
     sample_series series;

@@ -162,23 +162,27 @@ static void merge_rows(const cJSON *into, const cJSON *from) {
         cJSON_AddItemToArray(known, cJSON_DetachItemViaPointer(offered, offered->child));
 }
 
-/* Rows that the suite's time was over for. */
-static int count_missing(const suite_outcome *outcome) {
+/* Rows of a suite with a member that begins so. */
+static int count_rows(const suite_outcome *outcome, const char *name, const char *start) {
     const cJSON *const rows = cJSON_GetObjectItemCaseSensitive(outcome->document, "results");
     const cJSON *row = NULL;
     int count = 0;
     cJSON_ArrayForEach(row, rows) {
-        const char *const reason =
-            cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(row, "reason"));
-        count +=
-            reason != NULL && strncmp(reason, bench_time_is_over, strlen(bench_time_is_over)) == 0;
+        const char *const text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(row, name));
+        count += text != NULL && strncmp(text, start, strlen(start)) == 0;
     }
     return count;
 }
 
+/* A suite that there was no time for has not failed, though it measured nothing of Tandem. */
+static int has_failed(const suite_outcome *outcome) {
+    return outcome->exit_code != 0 && (count_rows(outcome, "reason", bench_time_is_over) == 0 ||
+                                       count_rows(outcome, "status", "failed") > 0);
+}
+
 static void add_step(report_run *run, const report_suite *suite, const suite_task *task,
                      const suite_outcome *outcome) {
-    const int missing = count_missing(outcome);
+    const int missing = count_rows(outcome, "reason", bench_time_is_over);
     cJSON *const step = cJSON_CreateObject();
     results_put_text(step, "suite", suite->name);
     results_put_text(step, "command", outcome->command);
@@ -194,7 +198,7 @@ static void add_step(report_run *run, const report_suite *suite, const suite_tas
 static void take_outcome(report_run *run, const report_suite *suite, const suite_task *task,
                          suite_outcome *outcome) {
     add_step(run, suite, task, outcome);
-    if (outcome->exit_code != 0) {
+    if (has_failed(outcome)) {
         run->failures++;
         progress_clear();
         fprintf(stderr, "%s: %s failed: %s\n", command_name, outcome->command,

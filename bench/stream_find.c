@@ -16,6 +16,10 @@ enum {
 /* By so much another setting must be faster than the default one to be taken for it. */
 static const double least_gain = 0.02;
 
+/* On a slow device the search ends with what it has tried: settings for so long, and finals for so long. */
+static const double search_s = 3;
+static const double final_s = 1.5;
+
 /* A setting so many times slower than the slowest finalist is not tried again, be its first call one of warming up or not. */
 static const double hopeless_first = 3;
 static const double hopeless = 1.3;
@@ -31,6 +35,7 @@ typedef struct field {
     tdm_stream *stream;
     const memory_case *item;
     stream_run *run;
+    double end_s; /* of now_seconds: then nothing else is tried */
     candidate best[1 + FINALISTS];
 } field;
 
@@ -83,7 +88,8 @@ static void enter_row(field *all, const tdm_variant *row) {
         for (setting.occupancy = 1; setting.occupancy <= 3; setting.occupancy++)
             for (setting.ahead = 0; setting.ahead <= most_ahead; setting.ahead += PREFETCH_AHEAD) {
                 setting.unroll = unrolls[u];
-                enter(all, &setting);
+                if (now_seconds() < all->end_s)
+                    enter(all, &setting);
             }
 }
 
@@ -92,7 +98,7 @@ static void run_final(field *all) {
     for (int i = 0; i <= FINALISTS; i++)
         if (isfinite(all->best[i].seconds))
             all->best[i].seconds = time_setting(all, &all->best[i].setting, TRIES, INFINITY);
-    for (int round = 0; round < FINAL_TRIES; round++)
+    for (int round = 0; round < FINAL_TRIES && now_seconds() < all->end_s; round++)
         for (int i = 0; i <= FINALISTS; i++) {
             candidate *const each = &all->best[i];
             if (isfinite(each->seconds))
@@ -103,6 +109,7 @@ static void run_final(field *all) {
 tdm_status stream_run_find(tdm_device *device, tdm_stream *stream, const memory_case *item,
                            memory_setting *best, stream_run *run) {
     field all = {.device = device, .stream = stream, .item = item, .run = run};
+    all.end_s = now_seconds() + search_s;
     int winner = 0;
     for (int i = 1; i <= FINALISTS; i++)
         all.best[i].seconds = INFINITY;
@@ -113,6 +120,7 @@ tdm_status stream_run_find(tdm_device *device, tdm_stream *stream, const memory_
             (row->requires & ~device->info.capabilities) == 0)
             enter_row(&all, row);
     }
+    all.end_s = now_seconds() + final_s;
     run_final(&all);
     for (int i = 1; i <= FINALISTS; i++)
         if (all.best[i].seconds < (1 - least_gain) * all.best[0].seconds &&
