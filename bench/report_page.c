@@ -27,6 +27,8 @@ static void write_style(FILE *file) {
           "figure{margin:.6rem 0}figcaption{font-size:.9rem}\n"
           ".absent,.small{font-size:.875rem;opacity:.8}\n"
           ".bad{color:#b00020;font-weight:600}\n"
+          "@media(max-width:32rem){body{padding:.6rem}table{font-size:.8rem}\n"
+          "th,td{padding:.2rem .35rem}td:first-child{min-width:7.5rem}}\n"
           "@media(prefers-color-scheme:dark){.bad{color:#ff8a80}}\n"
           "@media print{:root{color-scheme:light}body{max-width:none;font-size:10pt;padding:0}\n"
           "details{display:none}figure,tr,dl{break-inside:avoid}h2,h3{break-after:avoid}"
