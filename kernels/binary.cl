@@ -79,7 +79,8 @@ TDM_KERNEL(TDM_ENTRY)
     const int streams = op >= TDM_CODE_PAST_CACHES;
     op %= TDM_CODE_PAST_CACHES;
     TDM_FEW_PASSES for (long row = tdm_global_y(); row < rows; row += tdm_global_size_y()) {
-        const tdm_dims along = tdm_row_along(row, rank, &shape);
+        tdm_dims along;
+        tdm_row_along(&along, row, rank, &shape);
         const long a_row = a_offset + tdm_offset_along(&along, rank, &a_strides);
         const long b_row = b_offset + tdm_offset_along(&along, rank, &b_strides);
         const long y_row = y_offset + tdm_offset_along(&along, rank, &y_strides);

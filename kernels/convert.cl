@@ -102,7 +102,8 @@ TDM_KERNEL(TDM_ENTRY)
     type %= TDM_CODE_PAST_CACHES;
     TDM_ROW_SHARE(rows, first, last);
     TDM_FEW_PASSES for (long row = first; row < last; row++) {
-        const tdm_dims along = tdm_row_along(row, rank, &shape);
+        tdm_dims along;
+        tdm_row_along(&along, row, rank, &shape);
         const long from = x_offset + tdm_offset_along(&along, rank, &x_strides);
         const long to = y_offset + tdm_offset_along(&along, rank, &y_strides);
         long i = start;

@@ -418,7 +418,8 @@ TDM_INLINE void tdm_short_rows(tdm_walk w, tdm_place at, tdm_place strides, int 
 
 #define PLACE(at, row)                                                                             \
     tdm_place at;                                                                                  \
-    const tdm_dims at##_along = tdm_row_along(row, rank, &shape);                                  \
+    tdm_dims at##_along;                                                                           \
+    tdm_row_along(&at##_along, row, rank, &shape);                                                 \
     at.x = x_offset + tdm_offset_along(&at##_along, rank, &x_strides);                             \
     at.entry.scale = scale_offset + tdm_offset_along(&at##_along, rank, &scale_strides);           \
     at.entry.zero = zero_offset + tdm_offset_along(&at##_along, rank, &zero_strides);              \

@@ -267,7 +267,8 @@ TDM_KERNEL(TDM_ENTRY)
     }
 #endif
     for (long row = first; row < last; row++) {
-        const tdm_dims along = tdm_row_along(row, rank, &outer);
+        tdm_dims along;
+        tdm_row_along(&along, row, rank, &outer);
         const long from = x_offset + tdm_offset_along(&along, rank, &x_strides);
         const long to = y_offset + tdm_offset_along(&along, rank, &y_strides);
         const long s = scale_offset + tdm_offset_along(&along, rank, &scale_strides);

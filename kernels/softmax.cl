@@ -122,7 +122,8 @@ TDM_KERNEL(TDM_ENTRY)
  long x_step, long y_step) {
 #ifdef TDM_COLUMNS
     for (long row = tdm_global_y(); row < rows; row += tdm_global_size_y()) {
-        const tdm_dims along = tdm_row_along(row, rank, &outer);
+        tdm_dims along;
+        tdm_row_along(&along, row, rank, &outer);
         const long from = x_offset + tdm_offset_along(&along, rank, &x_strides);
         const long to = y_offset + tdm_offset_along(&along, rank, &y_strides);
         for (long i = tdm_global_x() * N; i < inner; i += tdm_global_size_x() * N)
@@ -131,7 +132,8 @@ TDM_KERNEL(TDM_ENTRY)
     }
 #else
     for (long row = tdm_global_x(); row < rows; row += tdm_global_size_x()) {
-        const tdm_dims along = tdm_row_along(row, rank, &outer);
+        tdm_dims along;
+        tdm_row_along(&along, row, rank, &outer);
         const long from = x_offset + tdm_offset_along(&along, rank, &x_strides);
         const long to = y_offset + tdm_offset_along(&along, rank, &y_strides);
         tdm_softmax_run(x, from, y, to, count, x_step, y_step, N);

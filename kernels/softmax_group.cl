@@ -47,7 +47,8 @@ TDM_KERNEL(TDM_ENTRY)
     TDM_LOCAL_ARRAY(float, joined, MAX_GROUP);
     const int item = tdm_item_x();
     for (long row = tdm_group_x(); row < rows; row += tdm_groups_x()) {
-        const tdm_dims along = tdm_row_along(row, rank, &outer);
+        tdm_dims along;
+        tdm_row_along(&along, row, rank, &outer);
         const long from = x_offset + tdm_offset_along(&along, rank, &x_strides);
         const long to = y_offset + tdm_offset_along(&along, rank, &y_strides);
         float mine = -INFINITY;

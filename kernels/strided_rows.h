@@ -20,13 +20,12 @@ TDM_DEVICE long tdm_quotient(long a, long b) {
 /* A row's place along each outer dimension, from its index among them. Written out, because blobs may be
  * indexed by constants only (rusticl 22.3 crashes on others, and elsewhere they cost a copy per
  * work-item). */
-TDM_DEVICE tdm_dims tdm_row_along(long row, int rank, const tdm_dims *shape) {
-    tdm_dims along;
+TDM_DEVICE void tdm_row_along(tdm_dims *along, long row, int rank, const tdm_dims *shape) {
 #define TDM_ROW_DIMENSION(d)                                                                       \
-    along.v[d] = 0;                                                                                \
+    along->v[d] = 0;                                                                               \
     if (rank > d) {                                                                                \
         const long next = tdm_quotient(row, shape->v[d]);                                          \
-        along.v[d] = row - next * shape->v[d];                                                     \
+        along->v[d] = row - next * shape->v[d];                                                    \
         row = next;                                                                                \
     }
     TDM_ROW_DIMENSION(7)
@@ -37,8 +36,7 @@ TDM_DEVICE tdm_dims tdm_row_along(long row, int rank, const tdm_dims *shape) {
     TDM_ROW_DIMENSION(2)
     TDM_ROW_DIMENSION(1)
 #undef TDM_ROW_DIMENSION
-    along.v[0] = row;
-    return along;
+    along->v[0] = row;
 }
 
 /* Offset of what is so far along each dimension. */
@@ -53,7 +51,8 @@ TDM_DEVICE long tdm_offset_along(const tdm_dims *along, int rank, const tdm_dims
 
 /* Offset of a row, by its index among the outer dimensions. */
 TDM_DEVICE long tdm_row_offset(long row, int rank, const tdm_dims *shape, const tdm_dims *strides) {
-    const tdm_dims along = tdm_row_along(row, rank, shape);
+    tdm_dims along;
+    tdm_row_along(&along, row, rank, shape);
     return tdm_offset_along(&along, rank, strides);
 }
 

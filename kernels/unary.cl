@@ -100,7 +100,8 @@ TDM_KERNEL(TDM_ENTRY)
     const int streams = op >= TDM_CODE_PAST_CACHES;
     op %= TDM_CODE_PAST_CACHES;
     TDM_FEW_PASSES for (long row = tdm_global_y(); row < rows; row += tdm_global_size_y()) {
-        const tdm_dims along = tdm_row_along(row, rank, &shape);
+        tdm_dims along;
+        tdm_row_along(&along, row, rank, &shape);
         const long from = x_offset + tdm_offset_along(&along, rank, &x_strides);
         const long to = y_offset + tdm_offset_along(&along, rank, &y_strides);
         const int past =
