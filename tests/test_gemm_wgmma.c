@@ -521,20 +521,21 @@ static void tiles_begin_anywhere(void **state) {
 
 /* ---- recorded, and kept -------------------------------------------------------------------------- */
 
-static tdm_gemm_plan *forced_plan(const test_device *device, const operands *o) {
+static tdm_gemm_plan *forced_plan(const test_device *device, const operands *o,
+                                  const char *variant) {
     tdm_gemm_plan *plan;
     tdm_gemm_desc desc = desc_of(o);
-    desc.variant = "gemm_f16_wgmma_128x128__sm90a";
+    desc.variant = variant;
     TEST_OK(tdm_gemm_plan_create(device->device, &desc, &plan));
     return plan;
 }
 
-/* The description of the operands outlives the call in a graph. */
-static void replay(const test_device *device) {
+/* The description of the operands outlives the call in a graph; clusters are launched from there, too. */
+static void replay(const test_device *device, const char *variant) {
     operands o;
     tdm_graph *graph;
     make_operands(&o, device, 0);
-    tdm_gemm_plan *const plan = forced_plan(device, &o);
+    tdm_gemm_plan *const plan = forced_plan(device, &o, variant);
     const tdm_gemm_args args = args_of(&o);
     TEST_OK(tdm_stream_begin_recording(device->stream));
     TEST_OK(tdm_gemm_plan_run(plan, device->stream, &args));
@@ -551,7 +552,7 @@ static void keep_maps(const test_device *device) {
     operands o, others;
     make_operands(&o, device, 0);
     make_operands(&others, device, 8);
-    tdm_gemm_plan *const plan = forced_plan(device, &o);
+    tdm_gemm_plan *const plan = forced_plan(device, &o, "gemm_f16_wgmma_128x128__sm90a");
     const tdm_gemm_args args = args_of(&o), other_args = args_of(&others);
     TEST_OK(tdm_gemm_plan_run(plan, device->stream, &args));
     tdm_fault_plant("cuTensorMapEncodeTiled", 1, 999, true);
@@ -575,7 +576,8 @@ static void recorded_and_kept(void **state) {
         if (!has_wgmma(device))
             continue;
         if (test_case_begin(device, NULL, "replayed")) {
-            replay(device);
+            replay(device, "gemm_f16_wgmma_128x128__sm90a");
+            replay(device, clusters_row);
             test_case_end();
         }
         if (test_case_begin(device, NULL, "maps are kept")) {
