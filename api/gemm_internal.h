@@ -43,6 +43,7 @@ typedef struct tdm_gemm_problem {
     int64_t batch_shape[TDM_GEMM_BATCH_RANK];
     int batch_axis[TDM_GEMM_BATCH_RANK]; /* D's dimension that it is, the last one of merged ones */
     bool forced;                         /* a row was named: preferences do not refuse it */
+    bool allows_3xtf32;                  /* A and B are f32, and may be split */
     bool packed_b;                       /* B comes as packed weights */
     bool anywhere;                       /* A and B may begin at any element */
     bool swapped;                        /* it is D^T = B^T·A^T that stands here */
@@ -107,6 +108,9 @@ enum {
 
 /* Is it contiguous along the other dimension than a dense matrix? */
 bool tdm_gemm_is_transposed(const tdm_gemm_matrix *matrix);
+
+/* Does the row multiply f32 as three products of tf32? Then only plans that allow it may take it. */
+bool tdm_gemm_is_3xtf32(const tdm_variant *row);
 
 /* Does the row's family take this launch-time parameter? */
 bool tdm_gemm_takes(const tdm_variant *row, tdm_tune_parameter parameter);

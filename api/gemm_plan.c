@@ -223,14 +223,16 @@ static tdm_status plan_product(tdm_gemm_plan *plan, const char *forced) {
 /* The line that `tandem tune --from-log` reads. */
 static void log_problem(const tdm_gemm_problem *p) {
     const int64_t batch = tdm_gemm_z_count(p) * tdm_gemm_outer_count(p);
-    char weights[64] = "";
+    char more[64] = "";
     if (p->op == TDM_OP_GEMM_WEIGHTS)
-        snprintf(weights, sizeof weights, " group=%lld qa=%d", (long long)p->group, p->quantize_a);
+        snprintf(more, sizeof more, " group=%lld qa=%d", (long long)p->group, p->quantize_a);
+    if (p->allows_3xtf32)
+        snprintf(more, sizeof more, " 3xtf32=1");
     tdm_log(TDM_LOG_DEBUG, "dispatch",
             "gemm: problem m=%lld n=%lld k=%lld batch=%lld a=%s b=%s d=%s ta=%d tb=%d%s",
             (long long)p->m, (long long)p->n, (long long)p->k, (long long)batch,
             tdm_dtype_name(p->a.dtype), tdm_dtype_name(p->b.dtype), tdm_dtype_name(p->d.dtype),
-            tdm_gemm_is_transposed(&p->a), tdm_gemm_is_transposed(&p->b), weights);
+            tdm_gemm_is_transposed(&p->a), tdm_gemm_is_transposed(&p->b), more);
 }
 
 static tdm_status build_plan(tdm_device *device, const tdm_gemm_desc *desc, bool counts_device,

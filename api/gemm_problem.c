@@ -218,6 +218,8 @@ tdm_status tdm_gemm_problem_from(const tdm_gemm_desc *desc, tdm_gemm_problem *pr
     problem->beta = desc->beta;
     problem->activation = desc->activation;
     problem->packed_b = desc->packed_b != 0;
+    problem->allows_3xtf32 =
+        desc->allow_3xtf32 != 0 && desc->a.dtype == TDM_F32 && desc->b.dtype == TDM_F32;
     TDM_TRY(tdm_gemm_take_quantization(desc, problem));
     problem->batch_rank = desc->d.rank - 2;
     memcpy(problem->batch_shape, desc->d.shape,

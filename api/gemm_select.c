@@ -24,6 +24,11 @@ bool tdm_gemm_is_transposed(const tdm_gemm_matrix *matrix) {
     return matrix->col != 1 && matrix->row == 1;
 }
 
+bool tdm_gemm_is_3xtf32(const tdm_variant *row) {
+    return row->op == TDM_OP_GEMM && row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_TENSOR &&
+           row->parameters[TDM_GEMM_P_A_TYPE] == (int32_t)TDM_F32;
+}
+
 bool tdm_gemm_takes(const tdm_variant *row, tdm_tune_parameter parameter) {
     switch (parameter) {
     case TDM_TUNE_ROW_ITEMS:
@@ -75,6 +80,8 @@ static const char *check_types(const tdm_gemm_problem *p, const tdm_variant *v, 
         return NULL;
     if (v->op == TDM_OP_GEMM_WEIGHTS)
         return check_weights(p, v, reason);
+    if (tdm_gemm_is_3xtf32(v) && !p->allows_3xtf32)
+        return "multiplies f32 as three products of tf32, which the description does not allow";
     const bool swaps =
         v->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY && tdm_gemm_skinny_swaps(p);
     const int32_t a = v->parameters[swaps ? TDM_GEMM_P_B_TYPE : TDM_GEMM_P_A_TYPE],
@@ -312,6 +319,7 @@ static tdm_tuning_query query_of(const tdm_gemm_problem *p) {
     return (tdm_tuning_query){
         .op = p->op,
         .quantize_a = p->quantize_a,
+        .allows_3xtf32 = p->allows_3xtf32,
         .a = p->a.dtype,
         .b = p->b.dtype,
         .layout = tdm_tuning_layout(tdm_gemm_is_transposed(&p->a), tdm_gemm_is_transposed(&p->b)),
@@ -328,9 +336,14 @@ static bool is_bound_by_packing(const tdm_gemm_plan *plan) {
 }
 
 const tdm_tuning_row *tdm_gemm_tuned(const tdm_gemm_plan *plan, tdm_choice *choice) {
-    const tdm_tuning_query query = query_of(&plan->problem);
-    const tdm_tuning_row *const row =
-        is_bound_by_packing(plan) ? NULL : tdm_tuning_find(plan->device->tuning, &query);
+    tdm_tuning_query query = query_of(&plan->problem);
+    if (is_bound_by_packing(plan))
+        return NULL;
+    const tdm_tuning_row *row = tdm_tuning_find(plan->device->tuning, &query);
+    if (!row && query.allows_3xtf32) {
+        query.allows_3xtf32 = false;
+        row = tdm_tuning_find(plan->device->tuning, &query);
+    }
     if (!row)
         return NULL;
     *choice = (tdm_choice){.variant = row->choice.variant};
@@ -369,15 +382,33 @@ bool tdm_gemm_suits_modelled(const tdm_gemm_plan *plan) {
     return false;
 }
 
+/* Would a row be taken that multiplies f32 as three products of tf32? */
+static bool suits_3xtf32(const tdm_gemm_plan *plan) {
+    char reason[TDM_REASON_TEXT];
+    const selection s = {.problem = &plan->problem};
+    for (const tdm_variant *row = tdm_variants; row < tdm_variants + tdm_variant_count; row++)
+        if (tdm_gemm_is_3xtf32(row) && !(row->requires & ~plan->device->info.capabilities) &&
+            !supports(&s, row, plan->device, reason))
+            return true;
+    return false;
+}
+
+/*
+ * Starting points that nobody measured know of no rows for one maker's devices, whose times the model tells; what was measured
+ * without the permission to split f32 knows of no rows for that.
+ */
+static bool gives_way(tdm_gemm_plan *plan, const tdm_tuning_row *row) {
+    if (row->line == 0 && row->ns == 0)
+        return suits_skinny(plan) || tdm_gemm_suits_modelled(plan);
+    return plan->problem.allows_3xtf32 && !row->allows_3xtf32 && suits_3xtf32(plan);
+}
+
 /* The row that the tuning data prefers, where it takes the problem. */
 static tdm_status try_tuned(tdm_gemm_plan *plan, selection *s, bool *usable) {
     char reason[TDM_REASON_TEXT];
     tdm_choice choice;
     const tdm_tuning_row *const row = tdm_gemm_tuned(plan, &choice);
-    if (!row || choice.variant->op != plan->problem.op)
-        return TDM_OK;
-    // Nor do they know of rows for one maker's devices, whose times the model tells.
-    if (row->line == 0 && row->ns == 0 && (suits_skinny(plan) || tdm_gemm_suits_modelled(plan)))
+    if (!row || choice.variant->op != plan->problem.op || gives_way(plan, row))
         return TDM_OK;
     s->measured = row->ns != 0;
     memcpy(plan->values, choice.values, sizeof plan->values);

@@ -92,6 +92,7 @@ static tdm_status describe_inner(const tdm_gemm_plan *plan, bool unpacks, tdm_ge
     *desc = plan->desc;
     desc->packed_b = gives_packed(plan);
     desc->quantize_a = 0;
+    desc->allow_3xtf32 = 0;
     if (tdm_gemm_becomes_integer(p)) {
         TDM_TRY(dense_layout(&plan->desc.a, TDM_S8, p->m, p->k, &desc->a));
         TDM_TRY(dense_layout(&plan->desc.a, TDM_F32, p->m, 1, &desc->a_quant.scale));

@@ -34,7 +34,7 @@
 
 /* Types and layout of a product that was measured. */
 typedef struct product_key {
-    int op, a, b, d, quantize_a, activation, a_along, b_along, d_along;
+    int op, a, b, d, quantize_a, allow_3xtf32, activation, a_along, b_along, d_along;
     int deep, large; /* of the piece: powers of two in K, and in rows times columns */
     char variant[96];
 } product_key;
@@ -340,6 +340,7 @@ static product_key key_of(const product_probe *probe) {
     key.b = (int)p->desc.b.dtype;
     key.d = (int)p->desc.d.dtype;
     key.quantize_a = p->desc.quantize_a != 0;
+    key.allow_3xtf32 = p->desc.allow_3xtf32 != 0;
     key.activation = (int)p->desc.activation;
     key.a_along = direction(&p->operands[TDM_OOC_A]);
     key.b_along = direction(&p->operands[TDM_OOC_B]);

@@ -116,8 +116,8 @@ static double distance(const ranked_row *row, const double position[TDM_TUNING_A
 }
 
 static bool is_of_kind(const tdm_tuning_row *row, const tdm_tuning_query *query) {
-    return row->op == query->op && row->quantize_a == query->quantize_a && row->a == query->a &&
-           row->b == query->b &&
+    return row->op == query->op && row->quantize_a == query->quantize_a &&
+           row->allows_3xtf32 == query->allows_3xtf32 && row->a == query->a && row->b == query->b &&
            (row->layout == TDM_TUNING_LAYOUT_ANY || row->layout == query->layout);
 }
 

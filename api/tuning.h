@@ -84,7 +84,8 @@ static inline int tdm_tuning_layout(bool transpose_a, bool transpose_b) {
 typedef struct tdm_tuning_row {
     const char *device; /* class or pattern, as written; see tdm_tuning_device_rank */
     tdm_op op;
-    bool quantize_a; /* of GEMM_WEIGHTS: rows of A are quantized in the call */
+    bool quantize_a;    /* of GEMM_WEIGHTS: rows of A are quantized in the call */
+    bool allows_3xtf32; /* of GEMM: for plans that allow it */
     tdm_dtype a, b;
     int layout;                     /* a place of tdm_tuning_layouts */
     int64_t shape[TDM_TUNING_AXES]; /* 0: any */
@@ -171,7 +172,7 @@ typedef struct tdm_tuning_table tdm_tuning_table;
 
 typedef struct tdm_tuning_query {
     tdm_op op;
-    bool quantize_a;
+    bool quantize_a, allows_3xtf32;
     tdm_dtype a, b;
     int layout;
     int64_t shape[TDM_TUNING_AXES];

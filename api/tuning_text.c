@@ -265,12 +265,13 @@ bool tdm_tuning_device_write(const tdm_device_info *info, char text[TDM_TUNING_D
 static const struct operation_row {
     const char *text;
     tdm_op op;
-    bool quantize_a;
+    bool quantize_a, allows_3xtf32;
 } operation_rows[] = {
-    {"gemm", TDM_OP_GEMM, false},
-    {"gemm-int", TDM_OP_GEMM_INT, false},
-    {"gemm-weights", TDM_OP_GEMM_WEIGHTS, false},
-    {"gemm-weights-a8", TDM_OP_GEMM_WEIGHTS, true},
+    {"gemm", TDM_OP_GEMM, false, false},
+    {"gemm-3xtf32", TDM_OP_GEMM, false, true},
+    {"gemm-int", TDM_OP_GEMM_INT, false, false},
+    {"gemm-weights", TDM_OP_GEMM_WEIGHTS, false, false},
+    {"gemm-weights-a8", TDM_OP_GEMM_WEIGHTS, true, false},
 };
 
 enum {
@@ -284,6 +285,7 @@ static tdm_tuning_outcome read_operation(const char *text, tdm_tuning_row *row,
             continue;
         row->op = operation_rows[i].op;
         row->quantize_a = operation_rows[i].quantize_a;
+        row->allows_3xtf32 = operation_rows[i].allows_3xtf32;
         return TDM_TUNING_OK;
     }
     return refuse(TDM_TUNING_STALE, reason, "nothing is tuned for the operation", text);
@@ -291,7 +293,8 @@ static tdm_tuning_outcome read_operation(const char *text, tdm_tuning_row *row,
 
 static const char *operation_text(const tdm_tuning_row *row) {
     for (int i = 0; i < OPERATION_ROWS; i++)
-        if (operation_rows[i].op == row->op && operation_rows[i].quantize_a == row->quantize_a)
+        if (operation_rows[i].op == row->op && operation_rows[i].quantize_a == row->quantize_a &&
+            operation_rows[i].allows_3xtf32 == row->allows_3xtf32)
             return operation_rows[i].text;
     return NULL;
 }
@@ -310,6 +313,9 @@ static tdm_tuning_outcome read_types(const char *a, const char *b, tdm_tuning_ro
                       row->a == TDM_DTYPE_NONE ? a : b);
     if (is_float(row->a) != (row->op != TDM_OP_GEMM_INT))
         return refuse(TDM_TUNING_STALE, reason, "the operation takes no such A", a);
+    if (row->allows_3xtf32 && (row->a != TDM_F32 || row->b != TDM_F32))
+        return refuse(TDM_TUNING_STALE, reason, "the operation takes f32 alone",
+                      row->a == TDM_F32 ? b : a);
     if (is_float(row->b) != (row->op == TDM_OP_GEMM))
         return refuse(TDM_TUNING_STALE, reason, "the operation takes no such B", b);
     return TDM_TUNING_OK;

@@ -34,6 +34,7 @@ op_gemm_case gemm_case_operation(const gemm_case *item) {
         .alpha = 1,
         .batch_rank = gemm_case_batch(item) > 1,
         .batch = {gemm_case_batch(item)},
+        .allow_3xtf32 = gemm_types_allow_3xtf32(item->types),
         .seed = item->seed,
     };
 }

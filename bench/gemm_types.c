@@ -9,21 +9,23 @@ typedef struct types_row {
     tdm_dtype b_scale;
     int group;
     int dynamic;
+    int allows_3xtf32;
 } types_row;
 
 static const types_row rows[] = {[GEMM_NO_TYPES] = {.name = ""},
-#define TYPES_ROW(id, text, a, b, d, scaled, scale, steps, in_call)                                \
+#define TYPES_ROW(id, text, a, b, d, scaled, scale, steps, in_call, splits)                        \
     [id] = {.name = (text),                                                                        \
             .dtype = {[OP_GEMM_A] = (a), [OP_GEMM_B] = (b), [OP_GEMM_D] = (d)},                    \
             .a_scaled = (scaled),                                                                  \
             .b_scale = (scale),                                                                    \
             .group = (steps),                                                                      \
-            .dynamic = (in_call)},
+            .dynamic = (in_call),                                                                  \
+            .allows_3xtf32 = (splits)},
                                  GEMM_TYPES_LIST(TYPES_ROW)
 #undef TYPES_ROW
 };
 
-#define TYPES_CHOICE(id, text, a, b, d, scaled, scale, steps, in_call) "|" text
+#define TYPES_CHOICE(id, text, a, b, d, scaled, scale, steps, in_call, splits) "|" text
 static const char choices[] = GEMM_TYPES_LIST(TYPES_CHOICE);
 #undef TYPES_CHOICE
 
@@ -66,6 +68,10 @@ int gemm_types_dynamic(gemm_types types) {
     return rows[types].dynamic;
 }
 
+int gemm_types_allow_3xtf32(gemm_types types) {
+    return rows[types].allows_3xtf32;
+}
+
 int gemm_types_exact(gemm_types types) {
     return rows[types].dtype[OP_GEMM_D] == TDM_S32;
 }
@@ -91,10 +97,10 @@ tdm_op gemm_types_op(gemm_types types) {
     return is_integer(dtype[OP_GEMM_A]) ? TDM_OP_GEMM_INT : TDM_OP_GEMM_WEIGHTS;
 }
 
-gemm_types gemm_types_of(tdm_dtype a, tdm_dtype b, int dynamic) {
+gemm_types gemm_types_of(tdm_dtype a, tdm_dtype b, int dynamic, int allows_3xtf32) {
     for (size_t i = GEMM_NO_TYPES + 1; i < sizeof rows / sizeof rows[0]; i++) {
         if (rows[i].dtype[OP_GEMM_A] == a && rows[i].dtype[OP_GEMM_B] == b &&
-            rows[i].dynamic == (dynamic != 0))
+            rows[i].dynamic == (dynamic != 0) && rows[i].allows_3xtf32 == (allows_3xtf32 != 0))
             return (gemm_types)i;
     }
     return GEMM_NO_TYPES;
@@ -102,7 +108,7 @@ gemm_types gemm_types_of(tdm_dtype a, tdm_dtype b, int dynamic) {
 
 gemm_types gemm_types_for_tuning(gemm_types types) {
     const types_row *const row = &rows[types];
-    return types == GEMM_NO_TYPES
-               ? GEMM_NO_TYPES
-               : gemm_types_of(row->dtype[OP_GEMM_A], row->dtype[OP_GEMM_B], row->dynamic);
+    return types == GEMM_NO_TYPES ? GEMM_NO_TYPES
+                                  : gemm_types_of(row->dtype[OP_GEMM_A], row->dtype[OP_GEMM_B],
+                                                  row->dynamic, row->allows_3xtf32);
 }

@@ -13,27 +13,28 @@
 /*
  * id; name (A, B and D where they differ; weights of quantized types, and what rows of A become in the call); dtypes of A, B
  * and D; whether A carries a scale and a zero point; dtype of B's scales, one for each column and, where `group` is not 0, for each group of
- * so many steps along K; whether rows of A are quantized in the call. Without scales, the stored numbers are what is multiplied.
+ * so many steps along K; whether rows of A are quantized in the call; whether the plan allows 3xTF32. Without scales, the stored numbers are what is multiplied.
  * A D of bytes carries a scale and a zero point.
  */
 #define GEMM_TYPES_LIST(X)                                                                         \
-    X(GEMM_F32, "f32", TDM_F32, TDM_F32, TDM_F32, 0, TDM_DTYPE_NONE, 0, 0)                         \
-    X(GEMM_F16, "f16", TDM_F16, TDM_F16, TDM_F16, 0, TDM_DTYPE_NONE, 0, 0)                         \
-    X(GEMM_BF16, "bf16", TDM_BF16, TDM_BF16, TDM_BF16, 0, TDM_DTYPE_NONE, 0, 0)                    \
-    X(GEMM_S8, "s8", TDM_S8, TDM_S8, TDM_S32, 0, TDM_DTYPE_NONE, 0, 0)                             \
-    X(GEMM_U8S8, "u8s8", TDM_U8, TDM_S8, TDM_S32, 0, TDM_DTYPE_NONE, 0, 0)                         \
-    X(GEMM_U8S8F32, "u8s8f32", TDM_U8, TDM_S8, TDM_F32, 1, TDM_F32, 0, 0)                          \
-    X(GEMM_U8S8U8, "u8s8u8", TDM_U8, TDM_S8, TDM_U8, 1, TDM_F32, 0, 0)                             \
-    X(GEMM_W8, "w8", TDM_F32, TDM_S8, TDM_F32, 0, TDM_F32, 0, 0)                                   \
-    X(GEMM_W4, "w4", TDM_F32, TDM_S4, TDM_F32, 0, TDM_F16, 32, 0)                                  \
-    X(GEMM_F16W8, "f16w8", TDM_F16, TDM_S8, TDM_F16, 0, TDM_F16, 0, 0)                             \
-    X(GEMM_F16W4, "f16w4", TDM_F16, TDM_S4, TDM_F16, 0, TDM_F16, 32, 0)                            \
-    X(GEMM_W8A8, "w8a8", TDM_F32, TDM_S8, TDM_F32, 0, TDM_F32, 0, 1)                               \
-    X(GEMM_W4A8, "w4a8", TDM_F32, TDM_S4, TDM_F32, 0, TDM_F16, 32, 1)
+    X(GEMM_F32, "f32", TDM_F32, TDM_F32, TDM_F32, 0, TDM_DTYPE_NONE, 0, 0, 0)                      \
+    X(GEMM_3XTF32, "3xtf32", TDM_F32, TDM_F32, TDM_F32, 0, TDM_DTYPE_NONE, 0, 0, 1)                \
+    X(GEMM_F16, "f16", TDM_F16, TDM_F16, TDM_F16, 0, TDM_DTYPE_NONE, 0, 0, 0)                      \
+    X(GEMM_BF16, "bf16", TDM_BF16, TDM_BF16, TDM_BF16, 0, TDM_DTYPE_NONE, 0, 0, 0)                 \
+    X(GEMM_S8, "s8", TDM_S8, TDM_S8, TDM_S32, 0, TDM_DTYPE_NONE, 0, 0, 0)                          \
+    X(GEMM_U8S8, "u8s8", TDM_U8, TDM_S8, TDM_S32, 0, TDM_DTYPE_NONE, 0, 0, 0)                      \
+    X(GEMM_U8S8F32, "u8s8f32", TDM_U8, TDM_S8, TDM_F32, 1, TDM_F32, 0, 0, 0)                       \
+    X(GEMM_U8S8U8, "u8s8u8", TDM_U8, TDM_S8, TDM_U8, 1, TDM_F32, 0, 0, 0)                          \
+    X(GEMM_W8, "w8", TDM_F32, TDM_S8, TDM_F32, 0, TDM_F32, 0, 0, 0)                                \
+    X(GEMM_W4, "w4", TDM_F32, TDM_S4, TDM_F32, 0, TDM_F16, 32, 0, 0)                               \
+    X(GEMM_F16W8, "f16w8", TDM_F16, TDM_S8, TDM_F16, 0, TDM_F16, 0, 0, 0)                          \
+    X(GEMM_F16W4, "f16w4", TDM_F16, TDM_S4, TDM_F16, 0, TDM_F16, 32, 0, 0)                         \
+    X(GEMM_W8A8, "w8a8", TDM_F32, TDM_S8, TDM_F32, 0, TDM_F32, 0, 1, 0)                            \
+    X(GEMM_W4A8, "w4a8", TDM_F32, TDM_S4, TDM_F32, 0, TDM_F16, 32, 1, 0)
 
 typedef enum gemm_types {
     GEMM_NO_TYPES,
-#define GEMM_TYPES_ENUM(id, name, a, b, d, a_scaled, b_scale, group, dynamic) id,
+#define GEMM_TYPES_ENUM(id, name, a, b, d, a_scaled, b_scale, group, dynamic, allows_3xtf32) id,
     GEMM_TYPES_LIST(GEMM_TYPES_ENUM)
 #undef GEMM_TYPES_ENUM
 } gemm_types;
@@ -58,6 +59,9 @@ int64_t gemm_types_group(gemm_types types);
 /* Rows of A are quantized in the call. */
 int gemm_types_dynamic(gemm_types types);
 
+/* Products of f32 may be made of three of tf32. */
+int gemm_types_allow_3xtf32(gemm_types types);
+
 /* D is the sums themselves, every bit of which must be right. */
 int gemm_types_exact(gemm_types types);
 
@@ -74,7 +78,7 @@ tdm_op gemm_types_op(gemm_types types);
  * The first combination with these operands; with `dynamic`, rows of A are quantized in the call. D does not count: it is a matter
  * of the epilogue. GEMM_NO_TYPES when there is none.
  */
-gemm_types gemm_types_of(tdm_dtype a, tdm_dtype b, int dynamic);
+gemm_types gemm_types_of(tdm_dtype a, tdm_dtype b, int dynamic, int allows_3xtf32);
 
 /* The combination that stands for this one in tuning data, which knows operations, A and B only. */
 gemm_types gemm_types_for_tuning(gemm_types types);

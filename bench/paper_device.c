@@ -201,6 +201,7 @@ static tdm_status describe_case(const gemm_case *item, tdm_gemm_desc *desc) {
     desc->transpose_b = item->transpose_b;
     desc->packed_b = item->prepacked;
     desc->quantize_a = gemm_types_dynamic(item->types);
+    desc->allow_3xtf32 = gemm_types_allow_3xtf32(item->types);
     return TDM_OK;
 }
 

@@ -71,8 +71,9 @@ static int repeats(const char *line, const tdm_tuning_row *row, int only_measure
         (only_measured && (outcome != TDM_TUNING_OK || other.ns == 0)))
         return 0;
     return strcmp(other.device, row->device) == 0 && other.op == row->op &&
-           other.quantize_a == row->quantize_a && other.a == row->a && other.b == row->b &&
-           other.layout == row->layout && memcmp(other.shape, row->shape, sizeof row->shape) == 0;
+           other.quantize_a == row->quantize_a && other.allows_3xtf32 == row->allows_3xtf32 &&
+           other.a == row->a && other.b == row->b && other.layout == row->layout &&
+           memcmp(other.shape, row->shape, sizeof row->shape) == 0;
 }
 
 int tune_file_has(const tune_file *file, const tdm_tuning_row *row) {

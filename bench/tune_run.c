@@ -62,6 +62,7 @@ static tdm_tuning_row row_of(const tune_run *run, const gemm_case *item) {
     return (tdm_tuning_row){.device = run->device,
                             .op = gemm_types_op(item->types),
                             .quantize_a = gemm_types_dynamic(item->types),
+                            .allows_3xtf32 = gemm_types_allow_3xtf32(item->types),
                             .a = gemm_types_dtype(item->types, OP_GEMM_A),
                             .b = gemm_types_dtype(item->types, OP_GEMM_B),
                             .layout = tdm_tuning_layout(item->transpose_a, item->transpose_b),

@@ -18,7 +18,7 @@ const char tune_default_shapes[] =
     "128x768x768,128x3072x768,128x768x3072,512x768x768,512x3072x768,512x768x3072,"
     "1x4096x4096,16x4096x4096,64x4096x4096,96*512x512x64";
 
-const char tune_dtype_choices[] = "f32|f16|bf16|s8|u8s8|w8|w4|f16w8|f16w4|w8a8|w4a8";
+const char tune_dtype_choices[] = "f32|3xtf32|f16|bf16|s8|u8s8|w8|w4|f16w8|f16w4|w8a8|w4a8";
 
 static int same_case(const gemm_case *a, const gemm_case *b) {
     return a->m == b->m && a->n == b->n && a->k == b->k &&
@@ -119,7 +119,7 @@ int tune_cases_add_sets(const char *command, const char *sets, const char *dtype
 
 /* ---- logs ------------------------------------------------------------------------------------------ */
 
-/* The fields of "gemm: problem m=.. n=.. k=.. batch=.. a=.. b=..", of weights with qa=1 where A is quantized. Returns 0 when it is no case of its own. */
+/* The fields of "gemm: problem m=.. n=.. k=.. batch=.. a=.. b=..", of weights with qa=1 where A is quantized, of f32 with 3xtf32=1 where that is allowed. Returns 0 when it is no case of its own. */
 static int read_problem(const char *fields, gemm_case *item) {
     char a[16];
     char b[16];
@@ -132,7 +132,8 @@ static int read_problem(const char *fields, gemm_case *item) {
              (long long)worker_field_integer(fields, "n", 0),
              (long long)worker_field_integer(fields, "k", 0));
     item->types = gemm_types_of(tdm_dtype_from_name(a), tdm_dtype_from_name(b),
-                                worker_field_integer(fields, "qa", 0) != 0);
+                                worker_field_integer(fields, "qa", 0) != 0,
+                                worker_field_integer(fields, "3xtf32", 0) != 0);
     item->transpose_a = worker_field_integer(fields, "ta", 0) != 0;
     item->transpose_b = worker_field_integer(fields, "tb", 0) != 0;
     return item->types != GEMM_NO_TYPES && gemm_case_parse_shape(shape, item) == 0;

@@ -16,13 +16,15 @@ static const int64_t split_depth = 1024;
 typedef struct tune_operands {
     tdm_op op;
     tdm_dtype a, b;
-    int quantize_a;
+    int quantize_a, allows_3xtf32;
 } tune_operands;
 
 static int takes_types(const tdm_variant *row, const tune_operands *given) {
     const int32_t a = row->parameters[TDM_GEMM_P_A_TYPE];
     const int32_t b = row->parameters[TDM_GEMM_P_B_TYPE];
     if (row->op != given->op)
+        return 0;
+    if (tdm_gemm_is_3xtf32(row) && !given->allows_3xtf32)
         return 0;
     if (row->op == TDM_OP_GEMM_INT) /* whose rows take s8 and u8 */
         return 1;
@@ -118,7 +120,8 @@ void tune_space_fill(tune_space *space, const tdm_device_info *device, const gem
     const tune_operands own = {.op = gemm_types_op(item->types),
                                .a = gemm_types_dtype(item->types, OP_GEMM_A),
                                .b = gemm_types_dtype(item->types, OP_GEMM_B),
-                               .quantize_a = gemm_types_dynamic(item->types)};
+                               .quantize_a = gemm_types_dynamic(item->types),
+                               .allows_3xtf32 = gemm_types_allow_3xtf32(item->types)};
     static const tune_operands integers = {.op = TDM_OP_GEMM_INT, .a = TDM_S8, .b = TDM_S8};
     static const tune_operands floats = {.op = TDM_OP_GEMM, .a = TDM_F32, .b = TDM_F32};
     space->row_count = 0;

@@ -160,6 +160,7 @@ static tdm_status create_plan(gemm_state *own, const char *variant) {
     desc.transpose_b = own->item.transpose_b;
     desc.packed_b = own->item.prepacked;
     desc.quantize_a = gemm_types_dynamic(own->item.types);
+    desc.allow_3xtf32 = gemm_types_allow_3xtf32(own->item.types);
     desc.variant = variant[0] == '\0' ? NULL : variant;
     tdm_status status = tdm_tensor_layout(own->a, &desc.a);
     if (status == TDM_OK)

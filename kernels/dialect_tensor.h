@@ -1,7 +1,7 @@
 /* The dialect's words for tensor cores: matrices of a warp, for texts *.cu alone. Part of the texts that include it.
  *
- * All 32 lanes take part. g is lane / 4, t is lane % 4; a register holds two elements of 16 bits or four of 8, the first in its
- * low bits. A tile of A has 16 rows and 32 bytes of K, one of B 32 bytes of K and 8 columns:
+ * All 32 lanes take part. g is lane / 4, t is lane % 4; a register holds an element of 32 bits, two of 16 or four of 8, the first in
+ * its low bits. A tile of A has 16 rows and 32 bytes of K, one of B 32 bytes of K and 8 columns:
  *
  *   A (16×32 bytes)             K bytes 0–15   16–31         B (32 bytes × 8)       column g
  *                  row g            a[0]        a[2]           K bytes 0–15           b[0]
@@ -13,6 +13,7 @@
  *                               matrix l / 8; r[q] is what the lane has of matrix q: bytes 4·t … 4·t + 3 of row g
  * tdm_matrices_load_turned      the same of the transposed matrices of 16-bit elements: elements g of rows 2·t and 2·t + 1
  * tdm_matrices_f16(d, a, b)     d += A·B in f32, elements f16; _bf16 likewise, from compute capability 8.0 on
+ * tdm_matrices_tf32(d, a, b)    d += A·B in f32, elements f32 whose low 13 bits do not count; from 8.0 on
  * tdm_matrices_s8(d, a, b)      d += A·B modulo 2^32, A and B of s8; _u8 with A of u8
  *
  * tdm_bytes_of(a, b, which)     four bytes of a's (0 to 3) and b's (4 to 7), byte n the one that digit n of `which` names
@@ -77,6 +78,7 @@ TDM_DEVICE uint tdm_pair_add_bf16(uint a, uint b) {
     }
 TDM_TENSOR_(tdm_matrices_f16, "m16n8k16", "f32.f16.f16.f32", float, "+f")
 TDM_TENSOR_(tdm_matrices_bf16, "m16n8k16", "f32.bf16.bf16.f32", float, "+f")
+TDM_TENSOR_(tdm_matrices_tf32, "m16n8k8", "f32.tf32.tf32.f32", float, "+f")
 TDM_TENSOR_(tdm_matrices_s8, "m16n8k32", "s32.s8.s8.s32", int, "+r")
 TDM_TENSOR_(tdm_matrices_u8, "m16n8k32", "s32.u8.s8.s32", int, "+r")
 #else
@@ -110,6 +112,7 @@ TDM_DEVICE uint tdm_pair_add_bf16(uint a, uint b) {
 #define tdm_matrices_load_turned(r, row) tandem_sim_matrices_load(r, row, true)
 #define tdm_matrices_f16(d, a, b0, b1) tandem_sim_matrices_f16(d, a, b0, b1)
 #define tdm_matrices_bf16(d, a, b0, b1) tandem_sim_matrices_bf16(d, a, b0, b1)
+#define tdm_matrices_tf32(d, a, b0, b1) tandem_sim_matrices_tf32(d, a, b0, b1)
 #define tdm_matrices_s8(d, a, b0, b1) tandem_sim_matrices_int(d, a, b0, b1, true)
 #define tdm_matrices_u8(d, a, b0, b1) tandem_sim_matrices_int(d, a, b0, b1, false)
 #define tdm_matrices_f16_half(d, a0, a1, b) tandem_sim_matrices_f16_half(d, a0, a1, b)

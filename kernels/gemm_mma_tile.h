@@ -1,4 +1,4 @@
-/* The product of two tiles on tensor cores, shared text of gemm_mma.cu and gemm_int_mma.cu.
+/* The product of two tiles on tensor cores, shared text of gemm_mma.cu, gemm_3xtf32_mma.cu and gemm_int_mma.cu.
  *
  * A group multiplies TM lines of A (rows) by TN lines of B (columns), TK steps of K at a time: 64 bytes of a line. STAGES tiles of
  * each operand are in local memory, or on the way there by copies that no register holds:
@@ -6,14 +6,17 @@
  *     stage:  A, TM lines · 64 bytes │ B, TN lines · 64 bytes           a chunk is 16 bytes
  *
  *   along K    line l, chunk c of its four:   chunk 4·l + (c ^ key(l)),      key(l) = (l / 2 % 4) ^ (l / 8 % 2)
- *   turned     step p, chunk c of its lines:  chunk (LINES / 8)·p + (c ^ p % 8)           16-bit elements alone
+ *   turned     step p, chunk c of its lines:  chunk (LINES / 8)·p + (c ^ p % 8)           16-bit elements
+ *                                             chunk (LINES / 4)·p + (c ^ p % 4 · 2)       of 32 bits; of 8 none stand turned
  *
- * An operand stands turned where its lines are neighbours in memory: it is copied as it lies and turned on the way to registers.
+ * An operand stands turned where its lines are neighbours in memory: it is copied as it lies and turned on the way to registers, of
+ * 32 bits by reading elements one by one.
  *
  * No bank conflicts: eight chunks of 128 bytes, the banks, are what eight lanes read or write at a time.
  *   along K, a fragment's lines 8·n … 8·n + 7 at one c: two neighbours are the halves of 128 bytes, and l / 2 % 4 takes four values,
  *     the other bit of the key one: c ^ key takes all four. Copies: two lines with four c each fill 128 bytes.
  *   turned, steps 8·n … 8·n + 7 at one c: p % 8 takes all eight values. Copies: eight neighbouring c of one p.
+ *   turned, of 32 bits, elements of lines 8·n … 8·n + 7, two c, at four steps: p % 4 · 2 makes them eight different c.
  *   8-bit lines that are turned on the way in: lanes store lines 4·u + i, u of eight: l / 2 % 4 takes two values and l / 8 % 2 joins
  *     them to four; two lanes share a bank there, and nowhere else.
  *
@@ -25,7 +28,7 @@
  * What cannot be copied 16 bytes at a time (addresses, strides) is read by elements and stored by the items, tile for tile: slow,
  * and right. So are 8-bit operands whose lines are neighbours, by words where that goes. What lies outside is zeros.
  *
- * A text includes this after defining TM, TN, WM, WN, STAGES, and ELEMENT_BYTES (2 or 1). */
+ * A text includes this after defining TM, TN, WM, WN, STAGES, and ELEMENT_BYTES (4, 2 or 1). */
 #ifndef TDM_GEMM_MMA_TILE_H
 #define TDM_GEMM_MMA_TILE_H
 
@@ -48,7 +51,8 @@ TDM_DEVICE int mma_place(int line, int chunk) {
     return line * LINE_BYTES + (chunk ^ (line / 2 % 4) ^ (line / 8 % 2)) * 16;
 }
 TDM_DEVICE int mma_place_turned(int lines, int step, int chunk) {
-    return step * lines * ELEMENT_BYTES + (chunk ^ step % 8) * 16;
+    const int key = ELEMENT_BYTES == 4 ? step % 4 * 2 : step % 8;
+    return step * lines * ELEMENT_BYTES + (chunk ^ key) * 16;
 }
 
 /* ---- from global to local memory ---- */
@@ -74,7 +78,7 @@ TDM_DEVICE mma_source mma_source_of(const void *from, long at, long line, long d
     const bool along = depth == 1;
     const long other = along ? line : depth;
     s.from = (const tdm_u8 *)from + at * ELEMENT_BYTES;
-    s.turned = ELEMENT_BYTES == 2 && !along && line == 1;
+    s.turned = ELEMENT_BYTES != 1 && !along && line == 1;
     const bool whole = tdm_address(s.from) % 16 == 0 && other * ELEMENT_BYTES % 16 == 0;
     s.form = (along || s.turned) && whole ? BY_CHUNKS : BY_ELEMENTS;
     if (ELEMENT_BYTES == 1 && !along && line == 1 && tdm_address(s.from) % 4 == 0 && depth % 4 == 0)
@@ -98,7 +102,9 @@ TDM_DEVICE s32x4 mma_gather(const tdm_u8 *from, long stride, int elements) {
     uint word[4] = {0, 0, 0, 0};
     TDM_UNROLL for (int x = 0; x < CHUNK_ELEMENTS; x++) if (x < elements) {
         const tdm_u8 *const p = from + x * stride;
-        const uint bits = ELEMENT_BYTES == 2 ? *(const ushort *)p : *p;
+        const uint bits = ELEMENT_BYTES == 4   ? *(const uint *)p
+                          : ELEMENT_BYTES == 2 ? *(const ushort *)p
+                                               : *p;
         word[x * ELEMENT_BYTES / 4] |= bits << (x * ELEMENT_BYTES % 4 * 8);
     }
     return s32x4_of((int)word[0], (int)word[1], (int)word[2], (int)word[3]);
@@ -134,7 +140,7 @@ TDM_DEVICE void mma_turn_words(const mma_source &s, tdm_u8 *to, int left, int un
 #define ANY 2 /* its mma_source says it */
 
 template <int STANDS> TDM_DEVICE bool mma_is_turned(const mma_source &s) {
-    return ELEMENT_BYTES == 2 && (STANDS == TURNED || (STANDS == ANY && s.turned));
+    return ELEMENT_BYTES != 1 && (STANDS == TURNED || (STANDS == ANY && s.turned));
 }
 
 /* Asks for the next tile of LINES lines, of which `left` steps are in K, none where it is negative. */
@@ -162,20 +168,38 @@ template <int LINES, int STANDS> TDM_DEVICE void mma_ask(mma_source &s, tdm_u8 *
 
 /* ---- from local memory to registers, and multiplied ---- */
 
-/* Where a lane reads: rows of matrices that begin at line `first` of the tile. */
+/* Where a lane reads: rows of matrices that begin at line `first` of the tile; of 32 bits that stand turned its first element. */
+TDM_DEVICE int mma_reads_words(int lines, int lane, int first) {
+    return mma_place_turned(lines, lane % 4, first / 4 + lane / 16) + lane / 4 % 4 * 4;
+}
 TDM_DEVICE int mma_reads_a(int lane, bool turned, int first) {
+    if (turned && ELEMENT_BYTES == 4)
+        return mma_reads_words(TM, lane, first);
     return turned ? mma_place_turned(TM, lane / 16 * 8 + lane % 8, first / 8 + lane / 8 % 2)
                   : mma_place(first + lane % 16, lane / 16);
 }
 TDM_DEVICE int mma_reads_b(int lane, bool turned, int first) {
+    if (turned && ELEMENT_BYTES == 4)
+        return mma_reads_words(TN, lane, first);
     return turned ? mma_place_turned(TN, lane % 16, first / 8 + lane / 16)
                   : mma_place(first + lane / 16 * 8 + lane % 8, lane / 8 % 2);
 }
 
+/* Of 32 bits that stand turned, register q: of A eight lines on by bit 0 and four steps on by bit 1, of B the other way round. */
+template <int LINES, bool OF_A>
+TDM_DEVICE uint mma_read_word(const tdm_u8 *tile, int at, int n, int q, int half) {
+    const int upper = OF_A ? q % 2 : q / 2, later = OF_A ? q / 2 : q % 2;
+    return *(const uint *)(tile + (at ^ (n * 64 + upper * 32)) +
+                           (half * 8 + later * 4) * LINES * ELEMENT_BYTES);
+}
+
 /* Fragments of COUNT times 16 lines, of half `half` of the tile's K. */
-template <int LINES, int COUNT>
+template <int LINES, bool OF_A, int COUNT>
 TDM_DEVICE void mma_read(uint (&to)[COUNT][4], const tdm_u8 *tile, int at, bool turned, int half) {
-    if (turned) {
+    if (turned && ELEMENT_BYTES == 4) {
+        TDM_UNROLL for (int n = 0; n < COUNT; n++) TDM_UNROLL for (int q = 0; q < 4; q++) to[n][q] =
+            mma_read_word<LINES, OF_A>(tile, at, n, q, half);
+    } else if (turned) {
         TDM_UNROLL for (int n = 0; n < COUNT; n++)
             tdm_matrices_load_turned(to[n], tile + (at ^ (n * 32)) + half * 16 * LINES * 2);
     } else {
@@ -204,8 +228,8 @@ TDM_DEVICE void mma_walk_as(mma_source from_a, mma_source from_b, tdm_u8 *tiles,
     }
 #define READ(half, set)                                                                            \
     {                                                                                              \
-        mma_read<TM>(a[set], tiles + slot * STAGE_BYTES, a_at, a_turned, half);                    \
-        mma_read<TN>(b[set], tiles + slot * STAGE_BYTES, b_at, b_turned, half);                    \
+        mma_read<TM, true>(a[set], tiles + slot * STAGE_BYTES, a_at, a_turned, half);              \
+        mma_read<TN, false>(b[set], tiles + slot * STAGE_BYTES, b_at, b_turned, half);             \
     }
     TDM_NO_UNROLL for (int t = 0; t < STAGES - 1; t++) ASK(t, t * TK) tdm_async_wait(STAGES - 2);
     tdm_barrier();
@@ -245,11 +269,11 @@ TDM_DEVICE void mma_walk(const mma_source &from_a, const mma_source &from_b, tdm
                          int warp, int lane, Multiply multiply) {
     if (from_a.form != BY_CHUNKS || from_b.form != BY_CHUNKS)
         mma_walk_as<ANY, ANY>(from_a, from_b, tiles, k, warp, lane, multiply);
-    else if (ELEMENT_BYTES == 2 && from_a.turned && from_b.turned)
+    else if (ELEMENT_BYTES != 1 && from_a.turned && from_b.turned)
         mma_walk_as<TURNED, TURNED>(from_a, from_b, tiles, k, warp, lane, multiply);
-    else if (ELEMENT_BYTES == 2 && from_a.turned)
+    else if (ELEMENT_BYTES != 1 && from_a.turned)
         mma_walk_as<TURNED, ALONG>(from_a, from_b, tiles, k, warp, lane, multiply);
-    else if (ELEMENT_BYTES == 2 && from_b.turned)
+    else if (ELEMENT_BYTES != 1 && from_b.turned)
         mma_walk_as<ALONG, TURNED>(from_a, from_b, tiles, k, warp, lane, multiply);
     else
         mma_walk_as<ALONG, ALONG>(from_a, from_b, tiles, k, warp, lane, multiply);

@@ -36,6 +36,7 @@ typedef struct op_gemm_case {
     int64_t batch[OP_GEMM_MAX_BATCH];
     unsigned shared[OP_GEMM_OPERANDS]; /* bit i: the operand has size 1 in batch dimension i */
     int exact; /* not 0: small integers, sums of which no storage type of D's width rounds before the end */
+    int allow_3xtf32; /* not 0: products of f32 may be made of three of tf32 */
     uint64_t seed;
 } op_gemm_case;
 
@@ -101,14 +102,17 @@ static inline double op_gemm_min_normal(tdm_dtype dtype) {
 /*
  * Bound of |d - d64|: half an ulp of the result, and the accumulated error of f32 sums of random data, which grows with the square
  * root of their length (a bound linear in K would let a dropped pass over k go unseen). `size` is |alpha||A||B| + |beta C| + |bias| + |residual|.
+ * With 3xTF32 each product may be off by OP_GEMM_SPLIT_BOUND of itself, whatever the length (docs/numerics.md).
  */
 #define OP_GEMM_BOUND_FACTOR 4.0
+#define OP_GEMM_SPLIT_BOUND (1.001 * 0x1p-21)
 static inline double op_gemm_bound(const op_gemm_case *item, double d64, double size) {
     const double terms = (double)(item->k > 1 ? item->k : 1);
     return op_gemm_roundoff(item->dtype[OP_GEMM_D]) *
                fmax(fabs(d64), op_gemm_min_normal(item->dtype[OP_GEMM_D])) +
-           op_gemm_lipschitz(item->activation) * OP_GEMM_BOUND_FACTOR * sqrt(terms) * 0x1p-24 *
-               size;
+           op_gemm_lipschitz(item->activation) * size *
+               (OP_GEMM_BOUND_FACTOR * sqrt(terms) * 0x1p-24 +
+                (item->allow_3xtf32 ? OP_GEMM_SPLIT_BOUND : 0.0));
 }
 
 #endif

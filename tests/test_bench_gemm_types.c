@@ -227,15 +227,17 @@ static void types_are_rows(void **state) {
     assert_int_equal(gemm_types_find("u8"), GEMM_NO_TYPES);
     assert_int_equal(gemm_types_find(""), GEMM_NO_TYPES);
     assert_string_equal(gemm_types_choices,
-                        "f32|f16|bf16|s8|u8s8|u8s8f32|u8s8u8|w8|w4|f16w8|f16w4|w8a8|w4a8");
+                        "f32|3xtf32|f16|bf16|s8|u8s8|u8s8f32|u8s8u8|w8|w4|f16w8|f16w4|w8a8|w4a8");
     assert_int_equal(gemm_types_dtype(GEMM_S8, OP_GEMM_D), TDM_S32);
     assert_int_equal(gemm_types_op(GEMM_BF16), TDM_OP_GEMM);
     assert_int_equal(gemm_types_op(GEMM_U8S8F32), TDM_OP_GEMM_INT);
     assert_int_equal(gemm_types_op(GEMM_W4A8), TDM_OP_GEMM_WEIGHTS);
-    assert_int_equal(gemm_types_of(TDM_U8, TDM_S8, 0), GEMM_U8S8);
-    assert_int_equal(gemm_types_of(TDM_F32, TDM_S4, 1), GEMM_W4A8);
-    assert_int_equal(gemm_types_of(TDM_F32, TDM_F16, 0), GEMM_NO_TYPES);
-    assert_int_equal(gemm_types_of(TDM_DTYPE_NONE, TDM_DTYPE_NONE, 0), GEMM_NO_TYPES);
+    assert_int_equal(gemm_types_of(TDM_U8, TDM_S8, 0, 0), GEMM_U8S8);
+    assert_int_equal(gemm_types_of(TDM_F32, TDM_S4, 1, 0), GEMM_W4A8);
+    assert_int_equal(gemm_types_of(TDM_F32, TDM_F16, 0, 0), GEMM_NO_TYPES);
+    assert_int_equal(gemm_types_of(TDM_DTYPE_NONE, TDM_DTYPE_NONE, 0, 0), GEMM_NO_TYPES);
+    assert_int_equal(gemm_types_of(TDM_F32, TDM_F32, 0, 0), GEMM_F32);
+    assert_int_equal(gemm_types_of(TDM_F32, TDM_F32, 0, 1), GEMM_3XTF32);
     assert_int_equal(gemm_types_for_tuning(GEMM_U8S8F32), GEMM_U8S8);
     assert_int_equal(gemm_types_for_tuning(GEMM_W8), GEMM_W8);
     assert_int_equal(gemm_types_for_tuning(GEMM_NO_TYPES), GEMM_NO_TYPES);

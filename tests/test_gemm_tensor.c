@@ -67,6 +67,7 @@ static void run_floats(const test_device *device, const tdm_variant *row, const 
                                 .transpose_b = layout->transpose_b,
                                 .alpha = 1.0f,
                                 .exact = exact,
+                                .allow_3xtf32 = tdm_gemm_is_3xtf32(row),
                                 .seed = (uint64_t)k + 99};
     trial.item.dtype[OP_GEMM_A] = (tdm_dtype)p[TDM_GEMM_P_A_TYPE];
     trial.item.dtype[OP_GEMM_B] = (tdm_dtype)p[TDM_GEMM_P_B_TYPE];

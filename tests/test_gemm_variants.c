@@ -160,6 +160,7 @@ static gemm_trial trial_of(const tdm_variant *row, const int level[FACTORS], uin
                            .beta = betas[level[F_BETA]],
                            .activation = (tdm_activation)level[F_ACTIVATION],
                            .exact = level[F_EXACT],
+                           .allow_3xtf32 = tdm_gemm_is_3xtf32(row),
                            .seed = seed};
     choose_batch(item, &batches[level[F_BATCH]]);
     /* Where N is the small one, a skinny row reads the operands in each other's place. */

@@ -46,6 +46,8 @@ static void every_operation_has_rows(void **state) {
     static const good_row rows[] = {
         {"any gemm f16 f16 nn 1x2x3x1 gemm_any_reference measured=1", TDM_OP_GEMM, 0, TDM_F16,
          TDM_F16},
+        {"any gemm-3xtf32 f32 f32 nn 1x2x3x1 gemm_f32_3xtf32_64x64__tensor:split_k=3 measured=1",
+         TDM_OP_GEMM, 0, TDM_F32, TDM_F32},
         {"any gemm-int u8 s8 nn 1x2x3x1 gemm_int_panel_8x8:row_items=3,pack_b=2 measured=1",
          TDM_OP_GEMM_INT, 0, TDM_U8, TDM_S8},
         {"any gemm-weights f32 s8 nt 1x2x3x1 gemm_s8_lines_8:col_items=3 measured=1",
@@ -86,6 +88,8 @@ static void rows_that_cannot_serve_are_stale(void **state) {
         {"any gemm-int f32 s8 nn 1x1x1 gemm_int_panel_8x8 measured=1", "takes no such A: 'f32'"},
         {"any gemm-int s8 f16 nn 1x1x1 gemm_int_panel_8x8 measured=1", "takes no such B: 'f16'"},
         {"any gemm s8 s8 nn 1x1x1 gemm_int_panel_8x8 measured=1", "takes no such A: 's8'"},
+        {"any gemm-3xtf32 f16 f32 nn 1x1x1 gemm_any_reference measured=1", "f32 alone: 'f16'"},
+        {"any gemm-3xtf32 f32 bf16 nn 1x1x1 gemm_any_reference measured=1", "f32 alone: 'bf16'"},
         {"any gemm f32 s8 nn 1x1x1 gemm_any_reference measured=1", "takes no such B: 's8'"},
         {"any gemm-weights s8 s8 nn 1x1x1 gemm_s8_lines_8 measured=1", "takes no such A: 's8'"},
         {"any gemm-weights f32 f32 nn 1x1x1 gemm_s8_lines_8 measured=1", "takes no such B: 'f32'"},
@@ -181,7 +185,8 @@ static void operations_do_not_share_rows(void **state) {
                            "cpu gemm-int u8 s8 any 8x64x64 gemm_int_panel_8x8 measured=1\n"
                            "cpu gemm-weights f32 s8 any 8x64x64 gemm_s8_lines_8 measured=1\n"
                            "cpu gemm-weights-a8 f32 s8 any 8x64x64 gemm_s8_lines_8 measured=1\n"
-                           "cpu gemm-weights f32 s4 any 8x64x64 gemm_s4_lines_8 measured=1\n",
+                           "cpu gemm-weights f32 s4 any 8x64x64 gemm_s4_lines_8 measured=1\n"
+                           "cpu gemm-3xtf32 f32 f32 any 8x64x64 gemm_any_reference measured=1\n",
                     0600);
     setenv("TANDEM_TUNING_FILE", path, 1);
     assert_int_equal(found_line(TDM_OP_GEMM_INT, 0, TDM_S8, TDM_S8), 2);
@@ -191,6 +196,7 @@ static void operations_do_not_share_rows(void **state) {
     assert_int_equal(found_line(TDM_OP_GEMM_WEIGHTS, 0, TDM_F32, TDM_S4), 6);
     assert_int_equal(found_line(TDM_OP_GEMM_WEIGHTS, 1, TDM_F32, TDM_S4), -1);
     assert_int_equal(found_line(TDM_OP_GEMM_WEIGHTS, 0, TDM_F16, TDM_S8), -1);
+    assert_int_not_equal(found_line(TDM_OP_GEMM, 0, TDM_F32, TDM_F32), 7);
     setenv("TANDEM_TUNING_FILE", "off", 1);
 }
 
@@ -280,6 +286,19 @@ static void integers_try_what_the_device_can_run(void **state) {
     assert_true(space_has(space, "gemm_int_tiled_32x32"));
 }
 
+static void f32_is_split_where_that_is_allowed(void **state) {
+    (void)state;
+    tdm_device_info device = cpu;
+    device.capabilities = TDM_CAP_CUDA | TDM_CAP_TENSOR_CORES | TDM_CAP_ASYNC_COPY;
+    assert_false(space_has(space_for(&device, GEMM_F32, 512), "gemm_f32_3xtf32_64x64__tensor"));
+    assert_false(space_has(space_for(&device, GEMM_W8, 512), "gemm_f32_3xtf32_64x64__tensor"));
+    const tune_space *const space = space_for(&device, GEMM_3XTF32, 512);
+    assert_true(space_has(space, "gemm_f32_3xtf32_64x64__tensor"));
+    assert_true(space_has(space, "gemm_f32_simt_64x64__async"));
+    assert_int_equal(gemm_types_for_tuning(GEMM_3XTF32), GEMM_3XTF32);
+    assert_int_equal(gemm_types_for_tuning(GEMM_F32), GEMM_F32);
+}
+
 static void weights_try_both_ways(void **state) {
     (void)state;
     const tune_space *space = space_for(&cpu, GEMM_W8, 8);
@@ -338,8 +357,8 @@ static void every_type_can_be_asked_for(void **state) {
 
 static void a_log_tells_the_types(void **state) {
     (void)state;
-    static const gemm_types expected[] = {GEMM_U8S8, GEMM_S8,   GEMM_W8,
-                                          GEMM_W4,   GEMM_W8A8, GEMM_W4A8};
+    static const gemm_types expected[] = {GEMM_U8S8, GEMM_S8,     GEMM_W8,  GEMM_W4,
+                                          GEMM_W8A8, GEMM_3XTF32, GEMM_F32, GEMM_W4A8};
     char path[TEST_PATH];
     tune_cases cases = {.items = NULL};
     test_text_write(test_folder_path(path, "log.txt"),
@@ -349,6 +368,8 @@ static void a_log_tells_the_types(void **state) {
                     "gemm: problem m=5 n=6 k=7 batch=1 a=f32 b=s8 d=f32 ta=0 tb=1 group=7 qa=0\n"
                     "gemm: problem m=5 n=6 k=8 batch=1 a=f32 b=s4 d=f32 ta=0 tb=1 group=8 qa=0\n"
                     "gemm: problem m=5 n=6 k=7 batch=1 a=f32 b=s8 d=f32 ta=0 tb=1 group=7 qa=1\n"
+                    "gemm: problem m=5 n=6 k=7 batch=1 a=f32 b=f32 d=f32 ta=0 tb=1 3xtf32=1\n"
+                    "gemm: problem m=5 n=6 k=7 batch=1 a=f32 b=f32 d=f32 ta=0 tb=1\n"
                     "5x6x8 w4a8\n"
                     "gemm: problem m=5 n=6 k=7 batch=1 a=f16 b=s8 d=f32 ta=0 tb=1 group=7 qa=1\n"
                     "gemm: problem m=5 n=6 k=7 batch=1 a=s8 b=u8 d=s32 ta=0 tb=1\n"
@@ -358,12 +379,12 @@ static void a_log_tells_the_types(void **state) {
                     0600);
     assert_int_equal(tune_cases_read_log("test", path, &cases), 0);
     assert_int_equal(cases.left_out, 4);
-    assert_int_equal(cases.count, 7);
+    assert_int_equal(cases.count, 9);
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
         assert_int_equal(cases.items[i].types, expected[i]);
-        assert_int_equal(cases.items[i].transpose_b, i < 5);
+        assert_int_equal(cases.items[i].transpose_b, i < 7);
     }
-    assert_int_equal(cases.items[6].types, GEMM_U8S8); /* in the other layout */
+    assert_int_equal(cases.items[8].types, GEMM_U8S8); /* in the other layout */
     tune_cases_release(&cases);
 }
 
@@ -375,6 +396,7 @@ int main(void) {
         cmocka_unit_test(operations_do_not_share_rows),
         cmocka_unit_test(rows_of_operations_stand_side_by_side),
         cmocka_unit_test(integers_try_what_the_device_can_run),
+        cmocka_unit_test(f32_is_split_where_that_is_allowed),
         cmocka_unit_test(weights_try_both_ways),
         cmocka_unit_test(quantized_rows_of_a_try_integers),
         cmocka_unit_test(every_type_can_be_asked_for),

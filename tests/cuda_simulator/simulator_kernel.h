@@ -155,6 +155,8 @@ void tandem_sim_matrices_load(uint32_t (&r)[4], const void *row, bool turned);
 /* mma.sync, of all lanes of the warp: each sum goes on from d, k ascending, every step a multiplication and an addition in f32. */
 void tandem_sim_matrices_f16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1);
 void tandem_sim_matrices_bf16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1);
+/* Elements are f32 whose low 13 bits count as 0. */
+void tandem_sim_matrices_tf32(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1);
 void tandem_sim_matrices_f16_half(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t b);
 /* a_signed: A is of s8, else of u8. Sums wrap. */
 void tandem_sim_matrices_int(int (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1,

@@ -32,6 +32,10 @@ float bf16_of(uint32_t half) {
     return f32_of(half << 16);
 }
 
+float tf32_of(uint32_t bits) {
+    return f32_of(bits & 0xffffe000u);
+}
+
 struct row_gift {
     unsigned char bytes[16];
 };
@@ -40,14 +44,15 @@ struct matrices_gift {
     uint32_t a[4], b[2];
 };
 
-/* d[c] goes on over the elements that lanes 4·row … of A and 4·column … of B have of 16 bytes of K. */
-template <float (*element)(uint32_t)>
+/* d goes on over the elements of BITS that lanes 4·row … of A and 4·column … of B have of 16 bytes of K. */
+template <float (*element)(uint32_t), int BITS>
 float sum_16_bytes(const tandem_sim_exchange<matrices_gift> &all, float d, int row, int a,
                    int column, int b) {
+    constexpr uint32_t ELEMENT = 0xffffffffu >> (32 - BITS);
     for (int t = 0; t < 4; t++) {
         const uint32_t x = all[row * 4 + t].a[a], y = all[column * 4 + t].b[b];
-        for (int bits = 0; bits < 32; bits += 16) {
-            d += element(x >> bits & 0xffffu) * element(y >> bits & 0xffffu);
+        for (int bits = 0; bits < 32; bits += BITS) {
+            d += element(x >> bits & ELEMENT) * element(y >> bits & ELEMENT);
         }
     }
     return d;
@@ -66,14 +71,14 @@ uint32_t sum_16_bytes(const tandem_sim_exchange<matrices_gift> &all, uint32_t d,
     return d;
 }
 
-template <float (*element)(uint32_t)>
+template <float (*element)(uint32_t), int BITS>
 void multiply(const char *word, float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
     const tandem_sim_exchange<matrices_gift> all(word, ALL_LANES,
                                                  {{a[0], a[1], a[2], a[3]}, {b0, b1}});
     for (int i = 0; i < 4; i++) {
         const int column = lane_t() * 2 + i % 2;
-        d[i] = sum_16_bytes<element>(all, d[i], lane_g(), i / 2, column, 0);
-        d[i] = sum_16_bytes<element>(all, d[i], lane_g(), i / 2 + 2, column, 1);
+        d[i] = sum_16_bytes<element, BITS>(all, d[i], lane_g(), i / 2, column, 0);
+        d[i] = sum_16_bytes<element, BITS>(all, d[i], lane_g(), i / 2 + 2, column, 1);
     }
 }
 
@@ -100,17 +105,20 @@ void tandem_sim_matrices_load(uint32_t (&r)[4], const void *row, bool turned) {
 }
 
 void tandem_sim_matrices_f16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-    multiply<f16_of>("mma.m16n8k16.f16", d, a, b0, b1);
+    multiply<f16_of, 16>("mma.m16n8k16.f16", d, a, b0, b1);
 }
 void tandem_sim_matrices_bf16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-    multiply<bf16_of>("mma.m16n8k16.bf16", d, a, b0, b1);
+    multiply<bf16_of, 16>("mma.m16n8k16.bf16", d, a, b0, b1);
+}
+void tandem_sim_matrices_tf32(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+    multiply<tf32_of, 32>("mma.m16n8k8.tf32", d, a, b0, b1);
 }
 
 void tandem_sim_matrices_f16_half(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t b) {
     const tandem_sim_exchange<matrices_gift> all("mma.m16n8k8.f16", ALL_LANES,
                                                  {{a0, a1, 0, 0}, {b, 0}});
     for (int i = 0; i < 4; i++) {
-        d[i] = sum_16_bytes<f16_of>(all, d[i], lane_g(), i / 2, lane_t() * 2 + i % 2, 0);
+        d[i] = sum_16_bytes<f16_of, 16>(all, d[i], lane_g(), i / 2, lane_t() * 2 + i % 2, 0);
     }
 }
 

@@ -55,6 +55,13 @@ static place a_place_8(int lane, int i) {
 static place b_place_8(int lane, int i) {
     return {in_group(lane) * 4 + (i & 3) + (i < 4 ? 0 : 16), group_of(lane)};
 }
+/* Numbers of tf32: m16n8k8. */
+static place a_place_32(int lane, int i) {
+    return {group_of(lane) + (i == 1 || i == 3 ? 8 : 0), in_group(lane) + (i < 2 ? 0 : 4)};
+}
+static place b_place_32(int lane, int i) {
+    return {in_group(lane) + (i == 0 ? 0 : 4), group_of(lane)};
+}
 /* Sums of all shapes with 16 rows. */
 static place d_place(int lane, int i) {
     return {i < 2 ? group_of(lane) : group_of(lane) + 8, in_group(lane) * 2 + (i & 1)};
@@ -73,6 +80,7 @@ enum word {
     BF16,
     F16_HALF,
     F16_OF_HALVES,
+    TF32,
     S8,
     U8,
     S8_HALF,
@@ -95,6 +103,9 @@ static void multiply(registers *of_lanes, int word) {
         break;
     case F16_OF_HALVES:
         tdm_matrices_f16_of_halves(r.f, r.a, r.b[0], r.b[1]);
+        break;
+    case TF32:
+        tdm_matrices_tf32(r.f, r.a, r.b[0], r.b[1]);
         break;
     case S8:
         tdm_matrices_s8(r.s, r.a, r.b[0], r.b[1]);
@@ -268,6 +279,58 @@ static void sums_of_16_bits(void **) {
     }
 }
 
+/* ---- products of tf32 ---- */
+
+/* A number whose low 13 bits must not count: what tf32 has of it. */
+static float shortened(float x) {
+    return tdm_bits_float(tdm_float_bits(x) & 0xffffe000u);
+}
+static float random_32(int which, int i) {
+    static const uint32_t special[] = {0x00002001u, 0x80001fffu, 0x7f7fffffu, 0x7f801000u,
+                                       0xff800000u, 0x7fc00001u, 0x00000001u, 0x80002000u};
+    if (which % 2 == 1 && random_below(24) == 0)
+        return tdm_bits_float(special[i % 8]);
+    return static_cast<float>(random_below(0x7fffffff) - 0x3fffffff) / 1e8f;
+}
+
+static void check_32(int which) {
+    sim_worker worker;
+    registers lanes[LANES] = {};
+    float a[ROWS][8], b[8][COLUMNS], d[ROWS][COLUMNS];
+    for (int i = 0; i < ROWS * 8; i++)
+        (&a[0][0])[i] = random_32(which, i);
+    for (int i = 0; i < 8 * COLUMNS; i++)
+        (&b[0][0])[i] = random_32(0, i);
+    for (int i = 0; i < ROWS * COLUMNS; i++)
+        (&d[0][0])[i] = random_32(0, i);
+    for (int lane = 0; lane < LANES; lane++)
+        for (int i = 0; i < 4; i++) {
+            const place of_a = a_place_32(lane, i), of_d = d_place(lane, i);
+            lanes[lane].a[i] = tdm_float_bits(a[of_a.row][of_a.column]);
+            lanes[lane].f[i] = d[of_d.row][of_d.column];
+            if (i < 2)
+                lanes[lane].b[i] =
+                    tdm_float_bits(b[b_place_32(lane, i).row][b_place_32(lane, i).column]);
+        }
+    assert_int_equal(run(worker, "multiply", +lanes, TF32), SIM_DONE);
+    for (int lane = 0; lane < LANES; lane++)
+        for (int i = 0; i < 4; i++) {
+            const place at = d_place(lane, i);
+            float sum = d[at.row][at.column];
+            for (int p = 0; p < 8; p++)
+                sum += shortened(a[at.row][p]) * shortened(b[p][at.column]);
+            if (std::isnan(sum))
+                assert_true(std::isnan(lanes[lane].f[i]));
+            else
+                assert_int_equal(tdm_float_bits(lanes[lane].f[i]), tdm_float_bits(sum));
+        }
+}
+
+static void sums_of_tf32(void **) {
+    for (int which = 0; which < 10; which++)
+        check_32(which);
+}
+
 /* ---- products of 8-bit elements ---- */
 
 struct matrices_8 {
@@ -344,6 +407,7 @@ int main() {
         cmocka_unit_test(loads_give_each_lane_its_part),
         cmocka_unit_test(wrong_loads_fail),
         cmocka_unit_test(sums_of_16_bits),
+        cmocka_unit_test(sums_of_tf32),
         cmocka_unit_test(sums_of_8_bits),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);

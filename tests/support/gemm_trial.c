@@ -41,8 +41,8 @@ const char *gemm_trial_text(const gemm_trial *trial, char text[512]) {
             used += (size_t)snprintf(text + used, 512 - used, " %c%s", "ABCDbR"[i],
                                      test_shape_text(rank, shape, shape_text));
     }
-    snprintf(text + used, 512 - used, "%s%s", trial->packed_b ? " packed" : "",
-             item->exact ? " exact" : "");
+    snprintf(text + used, 512 - used, "%s%s%s", trial->packed_b ? " packed" : "",
+             item->exact ? " exact" : "", item->allow_3xtf32 ? " 3xtf32" : "");
     return text;
 }
 
@@ -160,6 +160,7 @@ static tdm_gemm_desc describe(const arena *r) {
     desc.beta = item->beta;
     desc.activation = item->activation;
     desc.packed_b = r->trial->packed_b;
+    desc.allow_3xtf32 = item->allow_3xtf32;
     desc.variant = r->trial->variant;
     return desc;
 }

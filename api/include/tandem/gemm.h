@@ -73,8 +73,10 @@ typedef struct tdm_gemm_desc {
     int quantize_a; /* not 0, for a float A and a quantized B: rows of A are quantized to s8 first */
     int packed_b;   /* not 0: B is given to _run as an object made by tdm_gemm_pack_b */
     const char
-        *variant; /* force this kernel variant by name, with launch-time parameters where they
+        *variant;     /* force this kernel variant by name, with launch-time parameters where they
                             follow: "variant:name=value,..."; NULL: the library chooses */
+    int allow_3xtf32; /* not 0, for A and B of f32: tensor cores may multiply them, as three products of tf32 for each of f32, within a
+                         bound that is wider than that of f32 (docs/numerics.md); 0: never, nor does `variant` name such a kernel */
 } tdm_gemm_desc;
 
 #ifdef __cplusplus

@@ -1,0 +1,106 @@
+/* GEMM of f32 on tensor cores, where the plan allows it: each number is split into two of tf32, three of the four products are added.
+ *
+ *   x (f32)      s eeeeeeee mmmmmmmmmm mmmmmmmmmmmmm
+ *   big          s eeeeeeee mmmmmmmmmm 0000000000000       the nearest with 10 bits, ties away from zero
+ *   small        x − big, exact                            an instruction takes its first 10 bits and drops the rest
+ *
+ *   a·b = small_a·big_b + big_a·small_b + big_a·big_b + what is left out
+ *
+ * They are added in this order. Of 8 steps of K instructions add them, from 0 on; that sum is added to those before as floats are, to
+ * nearest, because an instruction may cut off, and K / 8 of them would add that up. docs/numerics.md derives the bound. Tiles are those of gemm_mma.cu with TK = 16 (gemm_mma_tile.h), and the same fragments of D. A
+ * warp splits what it has read, A's fragments all at once, B's one after the other:
+ *
+ *     registers:  A  WM / 16 · (4 big, 4 small)      B  4 big, 4 small      D  WM / 16 · WN / 8 · 4 sums, WM / 8 · 4 of 8 steps
+ *
+ * An infinity has a small part that is NaN, as a NaN has, and numbers next to the largest become infinite: so sums that are not finite
+ * are computed once more, by all of the group, with numbers split as `split_any` does. Then an infinity is ±1 + ±infinity: by a finite
+ * number not 0 it gives ±infinity + something finite, by 0 NaN, by an infinity ±infinity, as f32 has it.
+ *
+ * GROUPS groups at a time share the registers of a multiprocessor. gemm_mma_floats.h has the kernel. */
+#define ELEMENT_BYTES 4
+#include "gemm_mma_floats.h"
+
+#define TF32_BITS 0xffffe000u /* of f32 */
+#define TF32_HALF 0x1000u     /* half a unit in the last of them */
+/* Magnitudes, as bits: the least that rounds to infinity, and infinity. */
+#define ROUNDS_UP_TO_INFINITY 0x7f7ff000u
+#define INFINITE 0x7f800000u
+
+struct tf32_pair {
+    uint big, small;
+};
+
+TDM_DEVICE tf32_pair split_at(uint x, uint big) {
+    return {big, tdm_float_bits(tdm_bits_float(x) - tdm_bits_float(big))};
+}
+TDM_DEVICE tf32_pair split(uint x) {
+    return split_at(x, (x + TF32_HALF) & TF32_BITS);
+}
+/* Numbers next to the largest are cut off, not rounded. */
+TDM_DEVICE tf32_pair split_any(uint x) {
+    const uint magnitude = x & 0x7fffffffu;
+    if (magnitude >= INFINITE)
+        return split_at(x, (x & 0x80000000u) | 0x3f800000u);
+    return magnitude >= ROUNDS_UP_TO_INFINITY ? split_at(x, x & TF32_BITS) : split(x);
+}
+
+template <bool ANY_NUMBER> TDM_DEVICE tf32_pair split_one(uint x) {
+    return ANY_NUMBER ? split_any(x) : split(x);
+}
+
+/* Adds the products of 8 steps of K. ANY_NUMBER: also of numbers that are not finite. */
+template <bool ANY_NUMBER>
+TDM_DEVICE void add_products(mma_sums &acc, const uint (&x)[A_FRAGMENTS][4],
+                             const uint (&y)[B_PAIRS][4]) {
+    uint big[A_FRAGMENTS][4], small[A_FRAGMENTS][4];
+    TDM_UNROLL for (int i = 0; i < A_FRAGMENTS; i++) TDM_UNROLL for (int q = 0; q < 4; q++) {
+        const tf32_pair part = split_one<ANY_NUMBER>(x[i][q]);
+        big[i][q] = part.big;
+        small[i][q] = part.small;
+    }
+    TDM_UNROLL for (int j = 0; j < B_PAIRS; j++) {
+        float sum[A_FRAGMENTS][2][4] = {};
+        tf32_pair b[4];
+        TDM_UNROLL for (int q = 0; q < 4; q++) b[q] = split_one<ANY_NUMBER>(y[j][q]);
+        TDM_UNROLL for (int i = 0; i < A_FRAGMENTS; i++) TDM_UNROLL for (int h = 0; h < 2; h++)
+            tdm_matrices_tf32(sum[i][h], small[i], b[2 * h].big, b[2 * h + 1].big);
+        TDM_UNROLL for (int i = 0; i < A_FRAGMENTS; i++) TDM_UNROLL for (int h = 0; h < 2; h++)
+            tdm_matrices_tf32(sum[i][h], big[i], b[2 * h].small, b[2 * h + 1].small);
+        TDM_UNROLL for (int i = 0; i < A_FRAGMENTS; i++) TDM_UNROLL for (int h = 0; h < 2; h++)
+            tdm_matrices_tf32(sum[i][h], big[i], b[2 * h].big, b[2 * h + 1].big);
+        TDM_UNROLL for (int i = 0; i < A_FRAGMENTS; i++) TDM_UNROLL for (int h = 0; h < 2; h++)
+            TDM_UNROLL for (int q = 0; q < 4; q++) acc[i][2 * j + h][q] += sum[i][h][q];
+    }
+}
+
+/* Has any warp of the group a sum that is not finite? The tiles are free. */
+TDM_DEVICE bool group_exceeds(const mma_sums &acc, tdm_u8 *tiles, const mma_position &at) {
+    uint *const votes = (uint *)tiles;
+    bool own = false, any = false;
+    TDM_UNROLL for (int i = 0; i < A_FRAGMENTS; i++)
+        TDM_UNROLL for (int j = 0; j < 2 * B_PAIRS; j++) TDM_UNROLL for (int x = 0; x < 4; x++)
+            own |= (tdm_float_bits(acc[i][j][x]) & 0x7fffffffu) >= INFINITE;
+    const uint vote = tdm_warp_ballot(own);
+    if (at.lane == 0)
+        votes[at.warp] = vote;
+    tdm_barrier();
+    TDM_UNROLL for (int w = 0; w < ITEMS / 32; w++) any |= votes[w] != 0;
+    tdm_barrier();
+    return any;
+}
+
+TDM_DEVICE void mma_sum_products(mma_sums &acc, const mma_source &from_a, const mma_source &from_b,
+                                 tdm_u8 *tiles, long k, const mma_position &at) {
+    mma_clear(acc);
+    mma_walk(from_a, from_b, tiles, k, at.warp, at.lane,
+             [&](const uint(&x)[A_FRAGMENTS][4], const uint(&y)[B_PAIRS][4]) {
+                 add_products<false>(acc, x, y);
+             });
+    if (!group_exceeds(acc, tiles, at))
+        return;
+    mma_clear(acc);
+    mma_walk_as<ANY, ANY>(from_a, from_b, tiles, k, at.warp, at.lane,
+                          [&](const uint(&x)[A_FRAGMENTS][4], const uint(&y)[B_PAIRS][4]) {
+                              add_products<true>(acc, x, y);
+                          });
+}
