@@ -240,7 +240,8 @@ void tandem_sim_tensor_load(void *to, const tandem_sim_tensor_map *map, const in
     const sim_tensor_map &read = read_map(map);
     sim_block &own = own_block();
     require_box(read, to, rank);
-    sim_bulk_load load = {*map, {0}, {}, {}};
+    sim_worker_running->bulk_loads.push_back({*map, {0}, {}, {}});
+    sim_bulk_load &load = sim_worker_running->bulk_loads.back();
     memcpy(load.at, at, static_cast<size_t>(rank) * sizeof *at);
     const uint32_t all = blocks != 0 ? blocks : 1u << own.cluster_rank;
     for (int r = 0; r < 32; r++) {
@@ -251,7 +252,6 @@ void tandem_sim_tensor_load(void *to, const tandem_sim_tensor_map *map, const in
             load.barriers.push_back(remote_mbarrier(barrier, r, "a bulk copy"));
         }
     }
-    sim_worker_running->bulk_loads.push_back(load);
 }
 
 static void deliver_box(const sim_tensor_map &map, const int *at, char *target) {
