@@ -8,7 +8,8 @@
  *
  * With 16 lanes on CPU cores what is slow for each vector is done once for many:
  *
- *   parameters along the row    widened to arrays for STRIP columns, then used for all rows
+ *   parameters along the row    widened to arrays for STRIP columns, then used for ROWS_BLOCK rows: what a core fetches by
+ *                               itself past the end of a strip is still in its cache when that strip's turn comes
  *   short rows: groups          parameters of N rows at a time
  *   quotients                   by the reciprocal of the scale, where quant_steps.h has that */
 #ifndef TDM_QUANT_ROWS_H
@@ -20,6 +21,7 @@
 #define SHORT_ROW 256
 #define BYTES_AHEAD 8192
 #define ROWS_AHEAD 2
+#define ROWS_BLOCK 64
 
 #if defined(TDM_SOURCE_CODES) && defined(TDM_TARGET_CODES)
 #define TDM_TWO_SIDES
@@ -471,28 +473,31 @@ TDM_KERNEL(TDM_ENTRY)
     FROM_STRIDE(strides);
     const long apart = tdm_entries_apart(strides.entry);
     if (varies && x_step == 1) {
-        for (long from = start; from < stop; from += STRIP) {
-            const long count = from + STRIP < stop ? STRIP : stop - from;
-            tdm_entries held;
-            int is_held = 0, plain = 0;
-            for (long row = first; row < last; row++) {
-                PLACE(at, row);
-                if (!is_held || tdm_entries_differ(at.entry, held))
-                    plain = tdm_widen(w, tdm_entries_on(at.entry, w.step, from), w.step, count,
-                                      &widened);
-                held = at.entry;
-                is_held = 1;
-                tdm_place on = at;
-                on.x += from;
-                on.y += from;
-                on.mask += from;
+        for (long block = first; block < last; block += ROWS_BLOCK) {
+            const long block_end = block + ROWS_BLOCK < last ? block + ROWS_BLOCK : last;
+            for (long from = start; from < stop; from += STRIP) {
+                const long count = from + STRIP < stop ? STRIP : stop - from;
+                tdm_entries held;
+                int is_held = 0, plain = 0;
+                for (long row = block; row < block_end; row++) {
+                    PLACE(at, row);
+                    if (!is_held || tdm_entries_differ(at.entry, held))
+                        plain = tdm_widen(w, tdm_entries_on(at.entry, w.step, from), w.step, count,
+                                          &widened);
+                    held = at.entry;
+                    is_held = 1;
+                    tdm_place on = at;
+                    on.x += from;
+                    on.y += from;
+                    on.mask += from;
 #define CALL(T) tdm_strip(w, on, ROWS_AHEAD *strides.x, count, &widened, T)
-                if (plain) {
-                    BY_TYPE(tdm_row_type(w, on.y), CALL)
-                } else {
-                    OWN_ROW(at, from, from + count)
-                }
+                    if (plain) {
+                        BY_TYPE(tdm_row_type(w, on.y), CALL)
+                    } else {
+                        OWN_ROW(at, from, from + count)
+                    }
 #undef CALL
+                }
             }
         }
     } else if (!varies && x_step == 1 && rank <= 1 && inner % N == 0 && inner <= SHORT_ROW &&
