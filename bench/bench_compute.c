@@ -9,6 +9,7 @@
 #include "bench/bench_commands.h"
 #include "bench/bench_peers.h"
 #include "bench/bench_settings.h"
+#include "bench/bench_sustained.h"
 
 static const char command_name[] = "tandem bench compute";
 
@@ -48,6 +49,8 @@ static void run_case(const compute_options *options, const bench_device *device,
     bench_run_case(&plan, entrants, COMPUTE_ENTRANTS);
     const bench_result row = bench_probe_row(&item, entrants[0].work, name);
     bench_report_case(report, &row, entrants, COMPUTE_ENTRANTS);
+    if (options->settings.sustained_s > 0)
+        bench_sustain(&plan, &entrants[0], options->settings.sustained_s, &row, report);
 }
 
 /* A rung as the case left it: which is the fastest is known when all are measured. */
@@ -116,10 +119,10 @@ static void measure_rung(const compute_options *options, const bench_device *dev
     entrants[0].series = (sample_series){.count = 0}; /* they are the rung's now */
 }
 
-static void report_rung(ladder_rung *rung, int is_peak, bench_report *report) {
+static void report_rung(ladder_rung *rung, int is_peak, int is_alone, bench_report *report) {
     char name[MAX_PROBE_NAME];
     const double intensity = probe_ladder_intensity(&rung->item);
-    if (rung->entrant.status == RESULT_SKIPPED)
+    if (is_alone)
         name_ladder(&rung->item, name);
     else
         name_rung(&rung->item, name);
@@ -144,19 +147,22 @@ static void report_rung(ladder_rung *rung, int is_peak, bench_report *report) {
 static void run_ladder(const compute_options *options, const bench_device *device, tdm_dtype dtype,
                        bench_entrant *entrants, bench_report *report) {
     probe_case items[MAX_RUNGS];
-    int peak = 0;
+    double most = 0;
+    int peak = -1;
     int count = choose_rungs(options, dtype, items);
     ladder_rung *const rungs = calloc(MAX_RUNGS, sizeof *rungs);
     for (int i = 0; rungs != NULL && i < count; i++) {
         rungs[i].item = items[i];
         measure_rung(options, device, entrants, &rungs[i]);
-        if (!(rungs[i].rate <= rungs[peak].rate))
+        if (rungs[i].rate > most) { /* a NaN is not */
+            most = rungs[i].rate;
             peak = i;
-        if (rungs[i].entrant.status == RESULT_SKIPPED)
-            count = i + 1;
+        }
+        if (rungs[0].entrant.status == RESULT_SKIPPED)
+            count = 1;
     }
     for (int i = 0; rungs != NULL && i < count; i++)
-        report_rung(&rungs[i], i == peak, report);
+        report_rung(&rungs[i], i == peak, count == 1, report);
     free(rungs);
 }
 
@@ -214,6 +220,7 @@ int bench_compute_command(int argc, char **argv) {
         {"steps", CLI_COUNT, &given.steps, "N",
          "steps of a chain of fma or dot, at most so many of ladder; 4096 by default", NULL, 1,
          60000},
+        BENCH_SUSTAINED_OPTION(&given.settings.sustained_s),
         BENCH_SETTINGS_OPTIONS(&given.settings),
     };
     const cli_command command = {
@@ -221,7 +228,8 @@ int bench_compute_command(int argc, char **argv) {
         .summary = "the device's limits: arithmetic and reading, verified",
         .options = options,
         .option_count = sizeof options / sizeof options[0],
-        .notes = "The other suites measure these beside their cases where --roof names them.",
+        .notes = "The other suites measure these beside their cases where --roof names them. "
+                 "--sustained is of fma,\ndot and read.",
     };
     const cli_outcome outcome = cli_parse(&command, argc, argv, NULL);
     return outcome == CLI_RUN ? run_on_device(&given) : cli_exit_code(outcome);

@@ -9,6 +9,7 @@
 
 #include "bench/bench_commands.h"
 #include "bench/bench_peers.h"
+#include "bench/bench_sustained.h"
 #include "bench/environment_record.h"
 
 static const char command_name[] = "tandem bench memory";
@@ -148,6 +149,12 @@ static void mark_settings(const bench_entrant *entrants, int same, bench_result 
         best->metrics[0] = is_best;
 }
 
+static void sustain(memory_run *run, const bench_plan *plan, const bench_result *row) {
+    const double seconds = run->options->settings.sustained_s;
+    if (seconds > 0)
+        bench_sustain(plan, &run->entrants[BEST], seconds, row, &run->report);
+}
+
 /* A loop of STREAM as it is without looking for anything faster. */
 static void run_default(memory_run *run, const memory_case *item, int waited) {
     static found_setting plain;
@@ -164,6 +171,7 @@ static void run_default(memory_run *run, const memory_case *item, int waited) {
     plan.task = plain.task;
     bench_run_case(&plan, run->entrants, 2);
     bench_report_case(&run->report, &plain.row, run->entrants, 2);
+    sustain(run, &plan, &plain.row);
 }
 
 /* The fastest setting and the default one, beside the loops of OpenMP on a CPU. */
@@ -193,6 +201,7 @@ static void run_stream(memory_run *run, const memory_case *item, int waited) {
     bench_run_case(&plan, entrants, count);
     mark_settings(entrants, same, &best.row, &plain.row);
     bench_report_case(&run->report, &row, entrants, count);
+    sustain(run, &plan, &best.row);
     entrants[BEST].row = entrants[TWIN].row = NULL;
     bench_entrants_release(&entrants[PEER], 2);
 }
@@ -326,6 +335,7 @@ int bench_memory_command(int argc, char **argv) {
          0},
         {"mode", CLI_CHOICES, &given.modes, "LIST", "many calls and one wait, or a wait after each",
          "pipelined|waited", 0, 0},
+        BENCH_SUSTAINED_OPTION(&given.settings.sustained_s),
         BENCH_SETTINGS_OPTIONS(&given.settings),
     };
     const cli_command command = {
@@ -340,7 +350,8 @@ int bench_memory_command(int argc, char **argv) {
             "array\n"
             "counts once for being read or written. Peers: the same loops by OpenMP on the host's\n"
             "cores (impl stream), and memcpy, on as many threads as a CPU device has compute "
-            "units.",
+            "units.\n"
+            "--sustained is of copy to write.",
     };
     const cli_outcome outcome = cli_parse(&command, argc, argv, NULL);
     return outcome == CLI_RUN ? run_on_device(&given) : cli_exit_code(outcome);

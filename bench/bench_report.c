@@ -34,6 +34,7 @@ int bench_report_open(bench_report *report, const char *rate_name, const bench_r
         .table = table_create(headings.text),
         .rate_name = rate_name,
         .roofs = roofs != NULL ? roofs : &no_roofs,
+        .opened = processor_time_now(),
     };
     results_add_device(report->document, device);
     return report->document == NULL || report->table == NULL ? -1 : 0;
@@ -202,6 +203,7 @@ static void add_row(bench_report *report, const bench_result *row, const bench_e
     if (each.status == RESULT_OK) {
         add_energy(&entrant->energy, &each);
         add_metric(&each, "disturbed", entrant->disturbed);
+        add_metric(&each, "stolen", entrant->stolen);
         mark_noise(&each);
     }
     results_add(report->document, &each);
@@ -209,10 +211,18 @@ static void add_row(bench_report *report, const bench_result *row, const bench_e
     add_identity(report, entrant);
 }
 
+static const row_ratios no_ratios = {.tandem = NAN, .roofs = {NAN, NAN}};
+
+void bench_report_noted(bench_report *report, const bench_result *row, const bench_entrant *entrant,
+                        const char *note) {
+    bench_result each = *row;
+    each.note = note;
+    add_row(report, &each, entrant, &no_ratios);
+}
+
 void bench_report_row(bench_report *report, const bench_result *row) {
-    const row_ratios none = {.tandem = NAN, .roofs = {NAN, NAN}};
     results_add(report->document, row);
-    add_table_row(report, row, NAN, &none);
+    add_table_row(report, row, NAN, &no_ratios);
 }
 
 void bench_report_case(bench_report *report, const bench_result *row, bench_entrant *entrants,
@@ -245,6 +255,9 @@ void bench_report_case(bench_report *report, const bench_result *row, bench_entr
 int bench_report_close(bench_report *report, const char *command, const char *path) {
     const int to_stdout = path != NULL && strcmp(path, "-") == 0;
     int failed = results_failures(report->document) > 0;
+    const processor_time now = processor_time_now();
+    results_add_environment_number(report->document, "stolen_of_run",
+                                   stolen_share(&report->opened, &now));
     if (!to_stdout)
         table_print(report->table, stdout);
     if (path != NULL && results_write(report->document, command, path) != 0)

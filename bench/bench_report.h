@@ -4,6 +4,7 @@
 
 #include "bench/bench_roof.h"
 #include "bench/bench_runner.h"
+#include "bench/stolen_time.h"
 #include "bench/table_print.h"
 
 typedef struct bench_report {
@@ -12,6 +13,7 @@ typedef struct bench_report {
     const char *rate_name; /* "GFLOP/s", "GB/s" or "calls/s" */
     const bench_roofs *roofs;
     int tandem_rows; /* rows of Tandem that are ok */
+    processor_time opened;
 } bench_report;
 
 /*
@@ -28,6 +30,10 @@ int bench_report_open(bench_report *report, const char *rate_name, const bench_r
  */
 void bench_report_case(bench_report *report, const bench_result *row, bench_entrant *entrants,
                        int count);
+
+/* Add a row of one entrant alone, with a note for people. */
+void bench_report_noted(bench_report *report, const bench_result *row, const bench_entrant *entrant,
+                        const char *note);
 
 /* Add a row that no entrant has, as it is. */
 void bench_report_row(bench_report *report, const bench_result *row);

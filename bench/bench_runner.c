@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "bench/progress.h"
+#include "bench/stolen_time.h"
 
 enum {
     MAX_CALLS = 10000,
@@ -18,6 +19,7 @@ enum {
 static const double batch_seconds = 0.001;
 
 const char bench_time_is_over[] = "the suite's time is over";
+const bench_energy bench_no_energy = {0, 0, NAN, NAN, NAN, 0};
 
 const char bench_sampling[] = "shortest of batches of 1 ms that are dealt out to the samples";
 
@@ -36,7 +38,7 @@ double bench_now(void) {
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-static int is_over(const bench_plan *plan) {
+int bench_is_over(const bench_plan *plan) {
     return plan->deadline_s > 0 && bench_now() >= plan->deadline_s;
 }
 
@@ -59,7 +61,8 @@ static void drop_out(const bench_plan *plan, bench_entrant *entrant, worker_answ
                      const char *step) {
     worker_text with_step = {.length = 0};
     /* Of one that did not start nothing is left to ask. */
-    const int late = (entrant->worker == NULL || worker_was_late(entrant->worker)) && is_over(plan);
+    const int late =
+        (entrant->worker == NULL || worker_was_late(entrant->worker)) && bench_is_over(plan);
     entrant->status = answer == WORKER_SKIP || late ? RESULT_SKIPPED : RESULT_FAILED;
     if (answer == WORKER_SKIP)
         return;
@@ -105,11 +108,12 @@ static void begin_case(const bench_plan *plan, bench_entrant *entrant) {
     entrant->work = 0;
     entrant->calls = entrant->batches = 1;
     entrant->disturbed = NAN;
-    entrant->energy = (bench_energy){0, 0, NAN, NAN, NAN};
+    entrant->stolen = NAN;
+    entrant->energy = bench_no_energy;
     if (entrant->missing != NULL) {
         worker_text_set(&entrant->reason, "%s", entrant->missing);
         entrant->status = RESULT_SKIPPED;
-    } else if (is_over(plan)) {
+    } else if (bench_is_over(plan)) {
         cut_off(entrant);
     }
 }
@@ -195,14 +199,15 @@ static void prepare(const bench_plan *plan, bench_entrant *entrant) {
         choose_calls(plan, entrant);
 }
 
-static void note_energy(const sensor_reading *before, const sensor_reading *after, double calls,
-                        bench_energy *energy) {
+void bench_note_energy(const sensor_reading *before, const sensor_reading *after, double calls,
+                       bench_energy *energy) {
     energy->joules += sensors_joules(before, after);
     energy->calls += calls;
     energy->power_w = after->power_w;
     energy->temperature_c = after->temperature_c;
     if (!(energy->throttled > 0))
         energy->throttled = after->throttled;
+    energy->throttle_reasons |= after->throttle_reasons;
 }
 
 /* A turn is given what it needs even when the time is over: whoever was prepared has a sample. */
@@ -226,7 +231,7 @@ static void take_turn(const bench_plan *plan, bench_entrant *entrant) {
         drop_out(plan, entrant, answer, "run");
         return;
     }
-    note_energy(&before, &after, (double)(batches * calls), &entrant->energy);
+    bench_note_energy(&before, &after, (double)(batches * calls), &entrant->energy);
     for (int64_t i = 0; i < batches; i++) {
         if (sample_deal_add(&entrant->deal, &plan->rule, seconds[i], seconds[i] * (double)calls,
                             &entrant->series) != 0) {
@@ -251,14 +256,14 @@ static void take_samples(const bench_plan *plan, bench_entrant *entrants, int co
                 continue;
             take_turn(plan, &entrants[i]);
             settle(entrants, i);
-            running[i] = entrants[i].status == RESULT_OK && !is_over(plan) &&
+            running[i] = entrants[i].status == RESULT_OK && !bench_is_over(plan) &&
                          !sample_deal_done(&entrants[i].deal, &plan->rule, &entrants[i].series);
             left += running[i];
         }
     }
 }
 
-void bench_run_case(const bench_plan *plan, bench_entrant *entrants, int count) {
+void bench_begin_case(const bench_plan *plan, bench_entrant *entrants, int count) {
     for (int i = 0; i < count; i++) {
         begin_case(plan, &entrants[i]);
         progress_show(i + 1, count, "%s: preparing %s", plan->label, entrants[i].impl);
@@ -266,9 +271,16 @@ void bench_run_case(const bench_plan *plan, bench_entrant *entrants, int count) 
             prepare(plan, &entrants[i]);
         settle(entrants, i);
     }
+}
+
+void bench_run_case(const bench_plan *plan, bench_entrant *entrants, int count) {
+    bench_begin_case(plan, entrants, count);
     progress_show(0, 0, "%s: measuring", plan->label);
+    const processor_time before = processor_time_now();
     take_samples(plan, entrants, count);
+    const processor_time after = processor_time_now();
     for (int i = 0; i < count; i++) {
+        entrants[i].stolen = stolen_share(&before, &after);
         entrants[i].disturbed = sample_deal_disturbed(&entrants[i].deal, &entrants[i].series);
         sample_deal_release(&entrants[i].deal);
         if (entrants[i].status == RESULT_OK)

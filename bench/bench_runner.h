@@ -35,6 +35,7 @@ typedef struct bench_energy {
     double calls;
     double power_w, temperature_c; /* after the last turn */
     double throttled;              /* 1: after any turn */
+    unsigned long long throttle_reasons;
 } bench_energy;
 
 typedef struct bench_entrant {
@@ -65,6 +66,8 @@ typedef struct bench_entrant {
     sample_series series;
     sample_deal deal;
     double disturbed; /* of sample_deal_disturbed */
+    double
+        stolen; /* share of the processors' time that the host of a virtual machine gave to others meanwhile, or NaN */
     bench_energy energy;
 } bench_entrant;
 
@@ -82,6 +85,9 @@ typedef struct bench_plan {
 /* Seconds of the monotonic clock. */
 double bench_now(void);
 
+/* Whether the plan's deadline has passed. */
+int bench_is_over(const bench_plan *plan);
+
 /* How the reason of a row begins that the deadline left no time for. */
 extern const char bench_time_is_over[];
 
@@ -90,6 +96,14 @@ extern const char bench_sampling[];
 
 /* Run one case on every entrant; what came out is left in the entrants. What the deadline cuts off is skipped, with the reason. */
 void bench_run_case(const bench_plan *plan, bench_entrant *entrants, int count);
+
+/* The part of that before the samples: each entrant's task is described, run once, and its result compared. */
+void bench_begin_case(const bench_plan *plan, bench_entrant *entrants, int count);
+
+/* What the sensors told before and after so many calls, added to what they told so far. */
+void bench_note_energy(const sensor_reading *before, const sensor_reading *after, double calls,
+                       bench_energy *energy);
+extern const bench_energy bench_no_energy;
 
 /* Only prepare a task on one entrant, whose worker is started where it is not alive: `reply` gets the fields of an ok, or the reason. */
 worker_answer bench_entrant_prepare(const bench_plan *plan, bench_entrant *entrant,

@@ -14,6 +14,7 @@ typedef struct bench_settings {
     double budget_s;   /* after so long no case begins; 0: whatever it takes */
     double patience_s; /* of the sampling rule; 0: the default */
     int quick;
+    double sustained_s; /* 0: not */
 } bench_settings;
 
 #define BENCH_SETTINGS_INIT                                                                        \

@@ -7,7 +7,8 @@
 static const char *const refusing[] = {"library.version", "environment.data_pattern"};
 static const char *const passing[] = {"environment.load_average", "environment.temperature*",
                                       "environment.*_start",      "environment.*_end",
-                                      "environment.power_w",      "device.selector"};
+                                      "environment.power_w",      "environment.stolen*",
+                                      "device.selector"};
 
 static int matches(const char *pattern, const char *place, const char *key) {
     const size_t length = strlen(place);

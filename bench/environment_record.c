@@ -13,6 +13,7 @@
 #include <cjson/cJSON.h>
 
 #include "bench/results_json.h"
+#include "bench/stolen_time.h"
 
 /*
  * Variables that change what is measured. Values with a '/' are cut to what follows the last one.
@@ -232,6 +233,9 @@ cJSON *environment_settings(void) {
     results_put_text(
         settings, "transparent_hugepage",
         read_line("/sys/kernel/mm/transparent_hugepage/enabled", text, sizeof text) ? text : NULL);
+    const processor_time start = {0, 0};
+    const processor_time now = processor_time_now();
+    results_put_number(settings, "stolen_since_boot", stolen_share(&start, &now));
     results_put_text(settings, "load_average",
                      read_line("/proc/loadavg", text, sizeof text) ? text : NULL);
     if (environment_cache_bytes() > 0)

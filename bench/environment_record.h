@@ -10,7 +10,7 @@ struct cJSON;
 /* {cpu, cores, ram_bytes, os}. NULL when memory is short. */
 struct cJSON *environment_host(void);
 
-/* {kernel, governor, transparent_hugepage, microcode, cpu_mhz_now, threads, icd_files, variables:{…}, …}. NULL when memory is short. */
+/* {kernel, governor, transparent_hugepage, microcode, cpu_mhz_now, threads, stolen_since_boot, icd_files, variables:{…}, …}. NULL when memory is short. */
 struct cJSON *environment_settings(void);
 
 /* Processors this process may run on, at least 1. */

@@ -215,6 +215,23 @@ static void add_samples(cJSON *row, const bench_result *result) {
     put_known(row, "gbs", result->bytes / summary.median * 1e-9);
 }
 
+static void add_windows(cJSON *row, const bench_result *result) {
+    cJSON *const windows = cJSON_AddArrayToObject(row, "windows");
+    for (size_t i = 0; i < result->samples; i++) {
+        const result_window *const window = &result->windows[i];
+        cJSON *const object = cJSON_CreateObject();
+        results_put_number(object, "at_s", window->at_s);
+        results_put_number(object, "seconds", window->seconds);
+        results_put_number(object, "joules", window->joules);
+        results_put_number(object, "power_w", window->power_w);
+        results_put_number(object, "temperature_c", window->temperature_c);
+        results_put_number(object, "stolen", window->stolen);
+        results_put_number(object, "throttled", window->throttled);
+        results_put_text(object, "throttle_reasons", window->throttle_reasons);
+        cJSON_AddItemToArray(windows, object);
+    }
+}
+
 static void add_verdict(cJSON *row, const bench_result *result) {
     static const char *const names[] = {"ok", "skipped", "failed"};
     if (result->check == RESULT_UNCHECKED)
@@ -246,6 +263,10 @@ void results_add(results_document *document, const bench_result *result) {
     add_verdict(row, result);
     if (result->metrics[0].key != NULL)
         cJSON_AddItemToObject(row, "metrics", numbers_object(result->metrics));
+    if (result->windows != NULL)
+        add_windows(row, result);
+    if (result->throttle_reasons != NULL)
+        results_put_text(row, "throttle_reasons", result->throttle_reasons);
     cJSON_AddItemToArray(document->results, row);
     document->failures += result->status == RESULT_FAILED;
 }

@@ -38,8 +38,18 @@ typedef struct result_number {
 } result_number;
 
 enum {
-    RESULT_MAX_NUMBERS = 16
+    RESULT_MAX_NUMBERS = 24
 };
+
+/* A part of a row's time: object of "windows". Numbers that are not known are NaN, and null there. */
+typedef struct result_window {
+    double at_s, seconds;          /* when it began, how long it was */
+    double joules;                 /* of a call */
+    double power_w, temperature_c; /* at its end */
+    double stolen;                 /* share of the processors' time that a host gave to others */
+    double throttled;
+    char throttle_reasons[160]; /* "": none */
+} result_window;
 
 /* One row. Texts are copied; NULL texts are written as null. */
 typedef struct bench_result {
@@ -60,8 +70,10 @@ typedef struct bench_result {
     result_check check;
     double max_error; /* NaN: unknown */
     result_status status;
-    const char *reason; /* why it was skipped or failed; null in a row that is ok */
-    const char *note;   /* what one should know who uses a row that is ok */
+    const char *reason;           /* why it was skipped or failed; null in a row that is ok */
+    const char *note;             /* what one should know who uses a row that is ok */
+    const result_window *windows; /* one for each sample, or NULL: none are written */
+    const char *throttle_reasons; /* NULL: not written */
 } bench_result;
 
 typedef struct results_document results_document;

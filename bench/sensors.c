@@ -37,7 +37,7 @@ const sensor_places sensor_places_of_system = {
     .powercap = "/sys/class/powercap",
 };
 
-static const sensor_reading nothing = {NAN, NAN, NAN, NAN, NAN};
+static const sensor_reading nothing = {NAN, NAN, NAN, NAN, NAN, 0};
 
 static void look_up(void *library, nvml_functions *functions) {
 #define NVML_FUNCTION(member, symbol, parameters)                                                  \
@@ -147,11 +147,33 @@ static double number_of(const sensors *own, get_number_of get, int which) {
     return get != NULL && get(own->device, which, &value) == 0 ? (double)value : NAN;
 }
 
-static double throttled(const sensors *own) {
+static void read_throttle(const sensors *own, sensor_reading *reading) {
     unsigned long long reasons = 0;
     if (own->nvml.throttle == NULL || own->nvml.throttle(own->device, &reasons) != 0)
-        return NAN;
-    return (reasons & ~(unsigned long long)NOT_THROTTLED) != 0;
+        return;
+    reading->throttle_reasons = reasons & ~(unsigned long long)NOT_THROTTLED;
+    reading->throttled = reading->throttle_reasons != 0;
+}
+
+void sensors_name_reasons(unsigned long long reasons, char text[SENSOR_REASONS_TEXT]) {
+    static const struct {
+        unsigned long long bit;
+        const char *name;
+    } names[] = {{0x4, "power-cap"},      {0x8, "hardware-slowdown"}, {0x10, "sync-boost"},
+                 {0x20, "heat"},          {0x40, "hardware-heat"},    {0x80, "power-brake"},
+                 {0x100, "display-clock"}};
+    size_t length = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if ((reasons & names[i].bit) == 0)
+            continue;
+        length += (size_t)snprintf(text + length, SENSOR_REASONS_TEXT - length, "%s%s",
+                                   length > 0 ? ", " : "", names[i].name);
+        reasons &= ~names[i].bit;
+    }
+    if (reasons != 0)
+        snprintf(text + length, SENSOR_REASONS_TEXT - length, "%s%#llx", length > 0 ? ", " : "",
+                 reasons);
 }
 
 static sensor_reading read_packages(const sensors *own) {
@@ -175,7 +197,7 @@ sensor_reading sensors_read(const sensors *own) {
     reading.energy_j = 1e-3 * long_number(own, own->nvml.energy_mj);
     reading.power_w = 1e-3 * number(own, own->nvml.power_mw);
     reading.temperature_c = number_of(own, own->nvml.temperature, SENSOR_GPU);
-    reading.throttled = throttled(own);
+    read_throttle(own, &reading);
     return reading;
 }
 

@@ -15,7 +15,12 @@ typedef struct sensor_reading {
     double power_w;
     double temperature_c;
     double throttled; /* 1: the device holds its clocks down for heat or power; 0: it does not */
+    unsigned long long throttle_reasons; /* of it, NVML's bits; 0: none, or none is told */
 } sensor_reading;
+
+enum {
+    SENSOR_REASONS_TEXT = 160
+};
 
 /* What holds while a program runs, for the environment record. */
 typedef struct sensor_facts {
@@ -44,6 +49,9 @@ void sensors_close(sensors *own);
 /* All NaN for NULL. */
 sensor_reading sensors_read(const sensors *own);
 sensor_facts sensors_facts(const sensors *own);
+
+/* "power-cap, heat"; "" for 0. */
+void sensors_name_reasons(unsigned long long reasons, char text[SENSOR_REASONS_TEXT]);
 
 /* Joules from one reading to a later one; NaN where either is. */
 double sensors_joules(const sensor_reading *before, const sensor_reading *after);

@@ -107,10 +107,34 @@ static void each_ladder_has_a_top(void **state) {
     cJSON_Delete(root);
 }
 
+/* A run of its own stands behind the row of a case, window by window. */
+static void a_sustained_run_has_windows(void **state) {
+    (void)state;
+    cJSON *const root = run_json("bench compute --quick --samples 1 --steps 4 --operation fma "
+                                 "--dtype f32 --sustained 0.2");
+    const cJSON *const results = json_member(root, "results");
+    assert_int_equal(cJSON_GetArraySize(results), 3);
+    const cJSON *const row = cJSON_GetArrayItem(results, 2);
+    const cJSON *const windows = json_member(row, "windows");
+    assert_string_equal(json_text(row, "status"), "ok");
+    assert_string_equal(json_text(row, "suite"), "sustained");
+    assert_string_equal(json_text(row, "case"), "sustained fma f32 4 steps");
+    assert_string_equal(json_text(row, "impl"), "tandem");
+    assert_true(cJSON_IsTrue(json_member(row, "verified")));
+    assert_true(json_number(json_member(row, "shape"), "seconds") == 0.2);
+    assert_true(json_number(row, "samples") == cJSON_GetArraySize(windows));
+    assert_true(json_number(json_member(row, "metrics"), "sustained_of_burst") > 0);
+    const cJSON *const last = cJSON_GetArrayItem(windows, cJSON_GetArraySize(windows) - 1);
+    assert_true(json_number(last, "at_s") + json_number(last, "seconds") >= 0.2);
+    assert_false(cJSON_HasObjectItem(cJSON_GetArrayItem(results, 0), "windows"));
+    cJSON_Delete(root);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_limits_are_measured),
         cmocka_unit_test(each_ladder_has_a_top),
+        cmocka_unit_test(a_sustained_run_has_windows),
     };
     return cmocka_run_group_tests_name("bench compute", tests, NULL, NULL);
 }

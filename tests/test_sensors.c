@@ -44,6 +44,25 @@ static void all_of_a_gpu_is_read(void **state) {
     sensors_close(own);
 }
 
+static void reasons_have_names(void **state) {
+    (void)state;
+    static const struct {
+        unsigned long long reasons;
+        const char *text;
+    } cases[] = {{0, ""},
+                 {0x4, "power-cap"},
+                 {0x20 | 0x40, "heat, hardware-heat"},
+                 {0x4 | 0x1000, "power-cap, 0x1000"},
+                 {0x1fc, "power-cap, hardware-slowdown, sync-boost, heat, hardware-heat, "
+                         "power-brake, display-clock"},
+                 {0x200, "0x200"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[SENSOR_REASONS_TEXT];
+        sensors_name_reasons(cases[i].reasons, text);
+        assert_string_equal(text, cases[i].text);
+    }
+}
+
 static void missing_functions_are_nulls(void **state) {
     (void)state;
     sensors *const own = open_gpu(LIBRARY("poor"), "Fake GPU 0");
@@ -167,6 +186,7 @@ static void turns_are_counted(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_of_a_gpu_is_read),
+        cmocka_unit_test(reasons_have_names),
         cmocka_unit_test(missing_functions_are_nulls),
         cmocka_unit_test(failing_calls_are_nulls),
         cmocka_unit_test(a_device_that_is_not_certain_has_no_sensors),

@@ -1,0 +1,187 @@
+/* What long runs come to, window by window, and the time that a host takes from a virtual machine. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cjson/cJSON.h>
+#include <cmocka.h>
+
+#include "bench/bench_sustained.h"
+#include "bench/json_file.h"
+#include "bench/memory_case.h"
+#include "bench/stolen_time.h"
+
+enum {
+    WINDOWS = 40
+};
+
+/* Windows of a quarter of a second, a call of which takes 1 s in the first, 2 s later and 4 s in the last third. */
+static void fill_windows(double window_s, double *samples, result_window *windows) {
+    for (int i = 0; i < WINDOWS; i++) {
+        const double at = i * window_s;
+        windows[i] = (result_window){.at_s = at, .seconds = window_s, .joules = NAN};
+        samples[i] = i < 4 ? 1 : 3 * (i + 1) <= 2 * WINDOWS ? 2 : 4;
+    }
+}
+
+static void the_first_second_stands_against_the_last_third(void **state) {
+    (void)state;
+    double samples[WINDOWS];
+    result_window windows[WINDOWS];
+    fill_windows(0.25, samples, windows);
+    for (int i = 0; i < WINDOWS; i++)
+        windows[i].joules = i == 1 ? NAN : 10 * samples[i]; /* the others are enough */
+    samples[2] = 100;                                       /* one of four that was disturbed */
+    sustained_summary summary = sustained_summarize(samples, windows, WINDOWS);
+    assert_true(summary.burst_s == 1 && summary.sustained_s == 4);
+    assert_true(summary.burst_j == 10 && summary.sustained_j == 40);
+    fill_windows(0.0125, samples, windows); /* half a second: its first third has 13 windows */
+    summary = sustained_summarize(samples, windows, WINDOWS);
+    assert_true(summary.burst_s == 2 && summary.sustained_s == 4);
+    assert_true(isnan(summary.burst_j) && isnan(summary.sustained_j));
+    summary = sustained_summarize(samples, windows, 0);
+    assert_true(isnan(summary.burst_s) && isnan(summary.sustained_s));
+}
+
+static void the_stolen_share_is_of_what_passed(void **state) {
+    (void)state;
+    static const char *const texts[] = {
+        "cpu  1000 10 200 5000 20 0 30 40 7 7\ncpu0 1 1 1 1 1 1 1 1 1 1\n",
+        "cpu  1050 10 200 5040 20 0 30 50 7 7\n", /* 100 later, 10 of them stolen */
+        "cpu  1 2 3 4\n",                         /* a system that does not tell */
+        "intr 5\n",
+    };
+    processor_time times[4];
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        char path[] = "/tmp/tandem-stat-XXXXXX";
+        const int file = mkstemp(path);
+        assert_true(file >= 0);
+        assert_int_equal(write(file, texts[i], strlen(texts[i])), strlen(texts[i]));
+        close(file);
+        times[i] = processor_time_in(path);
+        unlink(path);
+    }
+    const processor_time boot = {0, 0};
+    assert_true(fabs(stolen_share(&times[0], &times[1]) - 0.1) < 1e-12);
+    assert_true(fabs(stolen_share(&boot, &times[0]) - 40.0 / 6300) < 1e-12);
+    assert_true(isnan(stolen_share(&times[0], &times[0])));
+    assert_true(isnan(stolen_share(&times[0], &times[2])));
+    assert_true(isnan(stolen_share(&times[3], &times[1])));
+    const processor_time none = processor_time_in("/nonexistent");
+    assert_true(isnan(stolen_share(&none, &times[1])));
+}
+
+static sensors *open_fake_gpu(void) {
+    const sensor_places places = {.nvml = TANDEM_BINARY_DIR "/lib/libtandem_fake_nvml_whole.so",
+                                  .powercap = "/nonexistent"};
+    const tdm_device_info device = {.type = TDM_DEVICE_GPU, .name = "Fake GPU 1"};
+    return sensors_open(&places, &device);
+}
+
+/* The row of a run of a tenth of a second, which the caller deletes with its file. */
+static cJSON *sustain(const sensors *meters) {
+    static bench_entrant entrant;
+    bench_report report;
+    char path[] = "/tmp/tandem-sustained-XXXXXX";
+    worker_text request = {.length = 0};
+    file_error error;
+    const memory_case item = {.operation = MEMORY_BUFFER, .bytes = 4096, .threads = 1, .seed = 1};
+    const tdm_device_info device = {.type = TDM_DEVICE_GPU, .name = "Fake GPU 1"};
+    const bench_result row = {.case_name = "buffer 4096", .mode = "pipelined", .bytes = 8192};
+    entrant = (bench_entrant){.impl = "memcpy", .arguments = {"_worker", "memcpy"}};
+    snprintf(entrant.program, sizeof entrant.program, "%s", TANDEM_BINARY_DIR "/bin/tandem");
+    memory_case_write(&item, &request);
+    const bench_plan plan = {
+        .task = {.request = request.text, .verify = memory_case_check, .user = &item},
+        .turn_seconds = 0.001,
+        .timeout_s = 30,
+        .sensors = meters,
+        .label = "buffer",
+    };
+    close(mkstemp(path));
+    assert_int_equal(bench_report_open(&report, "GB/s", NULL, &device), 0);
+    bench_sustain(&plan, &entrant, 0.1, &row, &report);
+    report.tandem_rows = 1;
+    assert_int_equal(bench_report_close(&report, "test", path), 0);
+    bench_entrants_release(&entrant, 1);
+    cJSON *const file = json_file_read(path, &error);
+    unlink(path);
+    assert_non_null(file);
+    return file;
+}
+
+static const cJSON *row_of(const cJSON *file) {
+    const cJSON *const row =
+        cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(file, "results"), 0);
+    assert_non_null(row);
+    return row;
+}
+
+static double number(const cJSON *object, const char *key) {
+    const cJSON *const value = cJSON_GetObjectItemCaseSensitive(object, key);
+    assert_non_null(value); /* null is there, too */
+    return cJSON_IsNumber(value) ? value->valuedouble : NAN;
+}
+
+/* The stand-in holds clocks down for heat at each second question: at the end of each window. */
+static void windows_tell_energy_and_why_clocks_are_held(void **state) {
+    (void)state;
+    sensors *const meters = open_fake_gpu();
+    assert_non_null(meters);
+    cJSON *const file = sustain(meters);
+    const cJSON *const row = row_of(file);
+    const cJSON *const windows = cJSON_GetObjectItemCaseSensitive(row, "windows");
+    const cJSON *const metrics = cJSON_GetObjectItemCaseSensitive(row, "metrics");
+    const cJSON *window;
+    double end = -1;
+    assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(row, "suite")),
+                        "sustained");
+    assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(row, "case")),
+                        "sustained buffer 4096");
+    assert_true(cJSON_GetArraySize(windows) >= 1);
+    assert_true(number(row, "samples") == cJSON_GetArraySize(windows));
+    cJSON_ArrayForEach(window, windows) {
+        const cJSON *const reasons = cJSON_GetObjectItemCaseSensitive(window, "throttle_reasons");
+        assert_true(number(window, "at_s") >= end);
+        end = number(window, "at_s") + number(window, "seconds");
+        assert_true(number(window, "joules") > 0 && number(window, "temperature_c") == 61);
+        assert_true(number(window, "throttled") == 1);
+        assert_string_equal(cJSON_GetStringValue(reasons), "heat");
+    }
+    assert_string_equal(
+        cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(row, "throttle_reasons")), "heat");
+    assert_true(number(metrics, "burst_s") > 0 && number(metrics, "sustained_of_burst") > 0);
+    assert_true(number(metrics, "burst_pj") > 0 && number(metrics, "sustained_pj") > 0);
+    cJSON_Delete(file);
+    sensors_close(meters);
+}
+
+static void without_sensors_they_are_null(void **state) {
+    (void)state;
+    cJSON *const file = sustain(NULL);
+    const cJSON *const row = row_of(file);
+    const cJSON *const metrics = cJSON_GetObjectItemCaseSensitive(row, "metrics");
+    const cJSON *const window =
+        cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(row, "windows"), 0);
+    assert_true(isnan(number(window, "joules")) && isnan(number(window, "power_w")));
+    assert_true(isnan(number(window, "throttled")));
+    assert_false(cJSON_HasObjectItem(metrics, "burst_pj"));
+    assert_true(number(metrics, "sustained_of_burst") > 0);
+    cJSON_Delete(file);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_first_second_stands_against_the_last_third),
+        cmocka_unit_test(the_stolen_share_is_of_what_passed),
+        cmocka_unit_test(windows_tell_energy_and_why_clocks_are_held),
+        cmocka_unit_test(without_sensors_they_are_null),
+    };
+    return cmocka_run_group_tests_name("bench sustained", tests, NULL, NULL);
+}
