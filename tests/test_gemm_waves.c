@@ -234,6 +234,10 @@ static const choice_row choices[] = {
     {"H200", GEMM_F16, 16, 4096, 4096, "f16_skinny_group", 1},
     {"H200", GEMM_F16, 32, 4096, 4096, "f16_mma_64x64", 2},
     {"H200", GEMM_F32, 4096, 4096, 4096, "f32_simt_128x128", 1},
+    /* three products of tf32 are faster than one of f32 where tensor cores add f32 at their full rate */
+    {"H200", GEMM_3XTF32, 4096, 4096, 4096, "f32_3xtf32_", 1},
+    {"A100-80", GEMM_3XTF32, 4096, 4096, 4096, "f32_3xtf32_", 1},
+    {"RTX-4090", GEMM_3XTF32, 4096, 4096, 4096, "f32_simt_", 1},
     {"H200", GEMM_S8, 1, 4096, 4096, "int_mma_64x64", 1},
     {"A100-80", GEMM_S8, 8, 4096, 4096, "int_mma_64x64", 1},
     /* weights: by the rows for few of A, with 32 columns where 64 leave units idle, and by tiles */
