@@ -179,7 +179,7 @@ static void check_bound(const product *p, bool needs_parts) {
         }
     if (needs_parts && beyond < p->m * p->n / 2)
         test_case_fail("the bound is wide enough for products of tf32: of %lld only %d exceed it",
-                       (long long)(p->m * p->n), beyond);
+                       (long long)p->m * (long long)p->n, beyond);
 }
 
 static void keeps_the_bound(const test_device *device, const tdm_variant *row) {
@@ -227,6 +227,14 @@ static double with_specials(test_random *random, op_gemm_operand operand, int64_
     return (double)test_random_int(random, 1, 4) / 16;
 }
 
+/* One that is not where a group's first warp is. */
+static double late_infinity(test_random *random, op_gemm_operand operand, int64_t row,
+                            int64_t column) {
+    if (operand == OP_GEMM_A && row == 40 && column == SPECIAL_STEP)
+        return INFINITY;
+    return (double)test_random_int(random, 1, 4) / 16;
+}
+
 static bool is_as_expected(const product *p, int64_t i, int64_t j) {
     const element e = element_of(p, i, j);
     const double got = test_array_fetched(&p->d, i * p->n + j);
@@ -239,11 +247,12 @@ static bool is_as_expected(const product *p, int64_t i, int64_t j) {
     return fabs(got - e.value) <= bound_of(p, &e);
 }
 
-static void keeps_what_is_not_finite(const test_device *device, const tdm_variant *row) {
+static void check_not_finite(const test_device *device, const tdm_variant *row, const char *name,
+                             value_of *value) {
     product p = {.m = SPECIAL_ROWS + 1, .n = 19, .k = 21};
-    if (!test_case_begin(device, row->name, "not finite"))
+    if (!test_case_begin(device, row->name, "not finite: %s", name))
         return;
-    product_create(&p, device, with_specials, 3);
+    product_create(&p, device, value, 3);
     product_run(&p, device, row->name);
     for (int64_t i = 0; i < p.m; i++)
         for (int64_t j = 0; j < p.n; j++)
@@ -252,6 +261,11 @@ static void keeps_what_is_not_finite(const test_device *device, const tdm_varian
                                test_array_fetched(&p.d, i * p.n + j), element_of(&p, i, j).value);
     product_destroy(&p);
     test_case_end();
+}
+
+static void keeps_what_is_not_finite(const test_device *device, const tdm_variant *row) {
+    check_not_finite(device, row, "specials", with_specials);
+    check_not_finite(device, row, "a late one", late_infinity);
 }
 
 static void infinities_and_nans_as_in_f32(void **state) {

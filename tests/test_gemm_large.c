@@ -30,6 +30,7 @@ static const large_row small_rows[] = {
 };
 
 static gemm_trial trial_of(const large_row *row, const char *variant, uint64_t seed) {
+    const tdm_variant *const forced = variant ? tdm_variant_find(variant) : NULL;
     gemm_trial trial = {.variant = variant};
     trial.item = (op_gemm_case){.m = row->m,
                                 .n = row->n,
@@ -39,6 +40,7 @@ static gemm_trial trial_of(const large_row *row, const char *variant, uint64_t s
                                 .alpha = 1,
                                 .batch_rank = row->batch > 0,
                                 .batch = {row->batch},
+                                .allow_3xtf32 = forced && tdm_gemm_is_3xtf32(forced),
                                 .seed = seed};
     trial.item.dtype[OP_GEMM_A] = trial.item.dtype[OP_GEMM_B] = row->ab;
     trial.item.dtype[OP_GEMM_D] = row->d;

@@ -79,6 +79,7 @@ static gemm_trial trial_of(const tdm_variant *row, const split_row *split, const
                                 .activation = split->activation,
                                 .batch_rank = split->batch_rank,
                                 .exact = split->exact,
+                                .allow_3xtf32 = tdm_gemm_is_3xtf32(row),
                                 .seed = 500 + (uint64_t)split->k};
     memcpy(trial.item.batch, split->batch, sizeof split->batch);
     trial.item.shared[OP_GEMM_B] = split->shared_b;
