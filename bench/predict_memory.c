@@ -45,7 +45,16 @@ static double level_speed(const predict_profile *profile, int level, double leas
     return summarize_samples(speeds, count).median;
 }
 
+/* What disturbs only slows, and a larger set is never read faster: where the sweep says so, the smaller one was disturbed. */
+static void mend_points(predict_profile *profile) {
+    for (size_t i = profile->point_count; i-- > 1;) {
+        predict_point *const smaller = &profile->points[i - 1];
+        smaller->bytes_per_s = fmax(smaller->bytes_per_s, profile->points[i].bytes_per_s);
+    }
+}
+
 void predict_find_levels(predict_profile *profile) {
+    mend_points(profile);
     const predict_point *const largest = &profile->points[profile->point_count - 1];
     profile->last_cache = 0;
     for (size_t i = 0; i < profile->point_count; i++) {

@@ -51,10 +51,11 @@ static const char row_products[] =
     "8x2048x2048,8x4096x4096";
 
 /* Loops within the caches and beyond, for predictions. */
-#define LOOPS(size)                                                                                \
+#define LOOPS(size, seconds)                                                                       \
     {                                                                                              \
-        "loops", 3, 0, {"bench",     "memory",  "--operation", "copy,scale,add,triad,read,write",  \
-                        "--setting", "default", "--bytes",     size},                              \
+        "loops", seconds, 0,                                                                       \
+            {"bench",     "memory",  "--operation", "copy,scale,add,triad,read,write",             \
+             "--setting", "default", "--bytes",     size},                                         \
         {                                                                                          \
             NULL                                                                                   \
         }                                                                                          \
@@ -99,12 +100,12 @@ static const report_suite suites[] = {
      {"bench", "gemv", "--dtype", "f32,f16,w8,w4", "--roof", "memory", "--shapes", row_products},
      {"bench", "gemv", "--quick", "--dtype", "f32,w8,w4", "--roof", "memory", "--shapes",
       "1x4096x4096"}},
-    LOOPS("64K"),
-    LOOPS("256K"),
-    LOOPS("1M"),
-    LOOPS("4M"),
-    LOOPS("16M"),
-    LOOPS("64M"),
+    LOOPS("64K", 2),
+    LOOPS("256K", 2),
+    LOOPS("1M", 3),
+    LOOPS("4M", 3),
+    LOOPS("16M", 4),
+    LOOPS("64M", 8),
     {"quant",
      35,
      6,

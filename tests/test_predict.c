@@ -246,6 +246,26 @@ static void a_device_of_the_model_is_found_again(void **state) {
     results_file_release(&file);
 }
 
+/* A larger set is never read faster: where a sweep says so, something disturbed the smaller one. */
+static void a_disturbed_point_of_the_sweep_is_passed_over(void **state) {
+    static predict_profile profile;
+    results_file file;
+    file_error error;
+    (void)state;
+    cJSON *const root = device_json();
+    cJSON *const row = add_row(cJSON_GetObjectItem(root, "results"), "memory", "sweep read 9000000",
+                               "f32", LAUNCH + 9e6 / 50e9, 0, 9e6);
+    cJSON_AddNumberToObject(cJSON_AddObjectToObject(row, "shape"), "bytes", 9e6);
+    cJSON_AddNumberToObject(cJSON_AddObjectToObject(row, "metrics"), "level", 2);
+    char *const text = cJSON_PrintUnformatted(root);
+    assert_int_equal(results_read_text("dip", text, strlen(text), &file, &error), 0);
+    assert_int_equal(predict_profile_fit(&file, &profile, &error), 0);
+    is_near(predict_read_speed(&profile, 9e6), 100e9, 1e-6);
+    results_file_release(&file);
+    free(text);
+    cJSON_Delete(root);
+}
+
 /* One row alone tells what writing costs: fitted with it, nothing is missed; without it, all of its time. */
 static void the_error_is_of_rows_outside_the_fit(void **state) {
     static predict_profile profile;
@@ -687,6 +707,7 @@ int main(void) {
         cmocka_unit_test(the_pareto_front),
         cmocka_unit_test(a_fit_finds_its_factors_beside_a_disturbed_row),
         cmocka_unit_test(a_device_of_the_model_is_found_again),
+        cmocka_unit_test(a_disturbed_point_of_the_sweep_is_passed_over),
         cmocka_unit_test(the_error_is_of_rows_outside_the_fit),
         cmocka_unit_test(few_rows_are_not_fitted_through),
         cmocka_unit_test(few_rows_pay_for_each_weight_once),
