@@ -289,6 +289,43 @@ DEVICE_TEST(large_results) {
     }
 }
 
+/* Scales of three columns at the very end of an allocation, for a row that is shorter than a vector: checkers of memory see
+ * one that is read too many. */
+DEVICE_TEST(short_rows_read_no_more_scales_than_there_are) {
+    enum {
+        COLUMNS = 3,
+        ROOM = 1 << 14
+    };
+    tdm_tensor *room, *scale, *x, *codes, *carrier;
+    TEST_OK(tdm_tensor_create(device->device, TDM_F32, 1, DIMS(ROOM), &room));
+    TEST_OK(tdm_tensor_view(room, 2, DIMS(1, COLUMNS), DIMS(COLUMNS, 1), ROOM - COLUMNS, &scale));
+    TEST_OK(tdm_tensor_create(device->device, TDM_F32, 2, DIMS(3, COLUMNS), &x));
+    TEST_OK(tdm_tensor_create(device->device, TDM_S8, 2, DIMS(3, COLUMNS), &codes));
+    TEST_OK(tdm_fill(device->stream, room, 0.5));
+    TEST_OK(tdm_fill(device->stream, x, 3.0));
+    tdm_quantization quantization = TDM_QUANTIZATION_INIT;
+    quantization.block[1] = 1;
+    quantization.scale = scale;
+    TEST_OK(tdm_tensor_quantized(codes, &quantization, &carrier));
+    for (int v = 0; v < tdm_variant_count; v++) {
+        int8_t given[3 * COLUMNS] = {0};
+        if (tdm_variants[v].op != TDM_OP_QUANTIZE || tdm_variants[v].parameters[0] != TDM_F32 ||
+            !test_can_run(device, &tdm_variants[v]))
+            continue;
+        tdm_force_variant(tdm_variants[v].name);
+        TEST_OK(tdm_quantize(device->stream, carrier, x));
+        tdm_force_variant(NULL);
+        TEST_OK(tdm_copy_to_host(device->stream, carrier, given, sizeof given, NULL));
+        for (int i = 0; i < 3 * COLUMNS; i++)
+            assert_int_equal(given[i], 6);
+    }
+    tdm_tensor_destroy(carrier);
+    tdm_tensor_destroy(codes);
+    tdm_tensor_destroy(x);
+    tdm_tensor_destroy(scale);
+    tdm_tensor_destroy(room);
+}
+
 /* A tensor of nibbles whose blocks of three end inside bytes. */
 static void split_bytes_are_refused(const test_device *device, tdm_tensor *reals) {
     tdm_tensor *codes, *scale, *carrier;
@@ -386,6 +423,7 @@ int main(void) {
         cmocka_unit_test(ends_and_ties_by_hand),
         cmocka_unit_test(blocks_along_every_dimension),
         cmocka_unit_test(large_results),
+        cmocka_unit_test(short_rows_read_no_more_scales_than_there_are),
         cmocka_unit_test(misuse_is_refused),
     };
     return cmocka_run_group_tests_name("quantize", tests, test_devices_setup,
