@@ -21,12 +21,12 @@ enum {
     WINDOWS = 40
 };
 
-/* Windows of a quarter of a second, a call of which takes 1 s in the first, 2 s later and 4 s in the last third. */
+/* Windows of a quarter of a second, a call of which takes 1 s in the first, 2 s later, 4 s and 6 s by turns in the last third. */
 static void fill_windows(double window_s, double *samples, result_window *windows) {
     for (int i = 0; i < WINDOWS; i++) {
         const double at = i * window_s;
         windows[i] = (result_window){.at_s = at, .seconds = window_s, .joules = NAN};
-        samples[i] = i < 4 ? 1 : 3 * (i + 1) <= 2 * WINDOWS ? 2 : 4;
+        samples[i] = i < 4 ? 1 : 3 * (i + 1) <= 2 * WINDOWS ? 2 : 4 + 2 * (i % 2);
     }
 }
 
@@ -39,11 +39,11 @@ static void the_first_second_stands_against_the_last_third(void **state) {
         windows[i].joules = i == 1 ? NAN : 10 * samples[i]; /* the others are enough */
     samples[2] = 100;                                       /* one of four that was disturbed */
     sustained_summary summary = sustained_summarize(samples, windows, WINDOWS);
-    assert_true(summary.burst_s == 1 && summary.sustained_s == 4);
-    assert_true(summary.burst_j == 10 && summary.sustained_j == 40);
+    assert_true(summary.burst_s == 1 && summary.sustained_s == 5);
+    assert_true(summary.burst_j == 10 && summary.sustained_j == 50);
     fill_windows(0.0125, samples, windows); /* half a second: its first third has 13 windows */
     summary = sustained_summarize(samples, windows, WINDOWS);
-    assert_true(summary.burst_s == 2 && summary.sustained_s == 4);
+    assert_true(summary.burst_s == 2 && summary.sustained_s == 5);
     assert_true(isnan(summary.burst_j) && isnan(summary.sustained_j));
     summary = sustained_summarize(samples, windows, 0);
     assert_true(isnan(summary.burst_s) && isnan(summary.sustained_s));
