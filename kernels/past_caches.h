@@ -25,8 +25,12 @@ TDM_DEVICE int tdm_row_past(int wanted, TDM_GLOBAL const void *p, long at, int b
     return wanted && ((long)tdm_address((TDM_GLOBAL const tdm_u8 *)p) + at) % bytes == 0;
 }
 #else
-#define TDM_WHOLE_PAST_(past, stream, store) store
-#define tdm_row_past(wanted, p, at, bytes) 0
+#define TDM_WHOLE_PAST_(past, stream, store)                                                       \
+    do {                                                                                           \
+        (void)(past);                                                                              \
+        store;                                                                                     \
+    } while (0)
+#define tdm_row_past(wanted, p, at, bytes) ((void)(wanted), (void)(bytes), 0)
 #endif
 #define TDM_STOREV_PAST(past, DT, v, p, i)                                                         \
     TDM_WHOLE_PAST_(past, TDM_CAT4(TDM_STREAM_, DT, _, )(v, p, i),                                 \
