@@ -160,10 +160,10 @@ TDM_DEVICE int line_zero(const lines_of_b *l, long j, long g) {
             }                                                                                      \
             for (; p + STEPS <= end; p += STEPS)                                                   \
                 STEP(MT, NT, 0)                                                                    \
-            if (p > begin) /* an infinite scale is not to meet sums of nothing */                  \
-                TDM_UNROLL for (int m = 0; m < MT; m++) TDM_UNROLL for (int n = 0; n < NT; n++)    \
-                    total[m][n] = tdm_fma(TDM_SPLAT(VW, scale[n]), acc[m][n][0] + acc[m][n][1],    \
-                                          total[m][n]);                                            \
+            /* An infinite scale is not to meet sums of nothing. */                                \
+            TDM_UNROLL for (int m = 0; m < MT; m++) TDM_UNROLL for (int n = 0; n < NT; n++)        \
+                total[m][n] = tdm_fma(TDM_SPLAT(VW, p > begin ? scale[n] : 0.0f),                  \
+                                      acc[m][n][0] + acc[m][n][1], total[m][n]);                   \
             for (; p < end; p++)                                                                   \
                 for (int n = 0; n < NT; n++) {                                                     \
                     const float weight =                                                           \
