@@ -110,19 +110,19 @@ static int take_window(sustained_run *run, double start) {
     return series_add(&entrant->series, mean, to - from);
 }
 
-/* All windows; 0, or -1. The entrant's series has their samples. */
+/* All windows, or one where the suite's time is over; 0, or -1. The entrant's series has their samples. */
 static int take_windows(sustained_run *run) {
     bench_entrant *const entrant = run->entrant;
     const processor_time before = processor_time_now();
     const double start = bench_now();
     double passed = 0;
     series_release(&entrant->series);
-    while (passed < run->seconds && run->count < run->room && !bench_is_over(run->plan)) {
+    do {
         progress_show((int)(100 * passed / run->seconds), 100, "%s: sustained", run->plan->label);
         if (take_window(run, start) != 0)
             return -1;
         passed = bench_now() - start;
-    }
+    } while (passed < run->seconds && run->count < run->room && !bench_is_over(run->plan));
     const processor_time after = processor_time_now();
     entrant->stolen = stolen_share(&before, &after);
     return 0;

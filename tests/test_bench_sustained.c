@@ -84,20 +84,21 @@ static sensors *open_fake_gpu(void) {
     return sensors_open(&places, &device);
 }
 
-/* The row of a run of a tenth of a second, which the caller deletes with its file. */
-static cJSON *sustain(const sensors *meters) {
+/* The row of a run of a tenth of a second, which the caller deletes with its file. `budget_s`: of the suite, 0: none. */
+static cJSON *sustain(const sensors *meters, int64_t bytes, double budget_s) {
     static bench_entrant entrant;
     bench_report report;
     char path[] = "/tmp/tandem-sustained-XXXXXX";
     worker_text request = {.length = 0};
     file_error error;
-    const memory_case item = {.operation = MEMORY_BUFFER, .bytes = 4096, .threads = 1, .seed = 1};
+    const memory_case item = {.operation = MEMORY_BUFFER, .bytes = bytes, .threads = 1, .seed = 1};
     const tdm_device_info device = {.type = TDM_DEVICE_GPU, .name = "Fake GPU 1"};
-    const bench_result row = {.case_name = "buffer 4096", .mode = "pipelined", .bytes = 8192};
+    const bench_result row = {
+        .case_name = "buffer", .mode = "pipelined", .bytes = 2.0 * (double)bytes};
     entrant = (bench_entrant){.impl = "memcpy", .arguments = {"_worker", "memcpy"}};
     snprintf(entrant.program, sizeof entrant.program, "%s", TANDEM_BINARY_DIR "/bin/tandem");
     memory_case_write(&item, &request);
-    const bench_plan plan = {
+    bench_plan plan = {
         .task = {.request = request.text, .verify = memory_case_check, .user = &item},
         .turn_seconds = 0.001,
         .timeout_s = 30,
@@ -106,6 +107,7 @@ static cJSON *sustain(const sensors *meters) {
     };
     close(mkstemp(path));
     assert_int_equal(bench_report_open(&report, "GB/s", NULL, &device), 0);
+    plan.deadline_s = budget_s > 0 ? bench_now() + budget_s : 0;
     bench_sustain(&plan, &entrant, 0.1, &row, &report);
     report.tandem_rows = 1;
     assert_int_equal(bench_report_close(&report, "test", path), 0);
@@ -134,7 +136,7 @@ static void windows_tell_energy_and_why_clocks_are_held(void **state) {
     (void)state;
     sensors *const meters = open_fake_gpu();
     assert_non_null(meters);
-    cJSON *const file = sustain(meters);
+    cJSON *const file = sustain(meters, 4096, 0);
     const cJSON *const row = row_of(file);
     const cJSON *const windows = cJSON_GetObjectItemCaseSensitive(row, "windows");
     const cJSON *const metrics = cJSON_GetObjectItemCaseSensitive(row, "metrics");
@@ -143,7 +145,7 @@ static void windows_tell_energy_and_why_clocks_are_held(void **state) {
     assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(row, "suite")),
                         "sustained");
     assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(row, "case")),
-                        "sustained buffer 4096");
+                        "sustained buffer");
     assert_true(cJSON_GetArraySize(windows) >= 1);
     assert_true(number(row, "samples") == cJSON_GetArraySize(windows));
     cJSON_ArrayForEach(window, windows) {
@@ -164,7 +166,7 @@ static void windows_tell_energy_and_why_clocks_are_held(void **state) {
 
 static void without_sensors_they_are_null(void **state) {
     (void)state;
-    cJSON *const file = sustain(NULL);
+    cJSON *const file = sustain(NULL, 4096, 0);
     const cJSON *const row = row_of(file);
     const cJSON *const metrics = cJSON_GetObjectItemCaseSensitive(row, "metrics");
     const cJSON *const window =
@@ -176,12 +178,28 @@ static void without_sensors_they_are_null(void **state) {
     cJSON_Delete(file);
 }
 
+/* A tenth of what preparing takes: then whoever was prepared has one window, as it has one turn elsewhere. */
+static void one_window_is_taken_when_time_is_over(void **state) {
+    (void)state;
+    cJSON *const file = sustain(NULL, 64 << 20, 0.01);
+    const cJSON *const row = row_of(file);
+    const cJSON *const windows = cJSON_GetObjectItemCaseSensitive(row, "windows");
+    const cJSON *const metrics = cJSON_GetObjectItemCaseSensitive(row, "metrics");
+    assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(row, "status")),
+                        "ok");
+    assert_int_equal(cJSON_GetArraySize(windows), 1);
+    assert_true(number(row, "samples") == 1 && number(row, "median_s") > 0);
+    assert_true(number(metrics, "burst_s") > 0 && number(metrics, "sustained_of_burst") > 0);
+    cJSON_Delete(file);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_second_stands_against_the_last_third),
         cmocka_unit_test(the_stolen_share_is_of_what_passed),
         cmocka_unit_test(windows_tell_energy_and_why_clocks_are_held),
         cmocka_unit_test(without_sensors_they_are_null),
+        cmocka_unit_test(one_window_is_taken_when_time_is_over),
     };
     return cmocka_run_group_tests_name("bench sustained", tests, NULL, NULL);
 }
