@@ -85,7 +85,8 @@ static void print_if_known(FILE *file, const char *format, double value) {
         fprintf(file, format, value); // NOLINT(clang-diagnostic-format-nonliteral)
 }
 
-static void print_totals(const predict_run *run, FILE *file) {
+/* Of a sum that is known. */
+static void print_time(const predict_run *run, FILE *file) {
     double all = 0;
     for (int i = 0; i < PREDICT_LIMITERS; i++)
         all += run->shares[i];
@@ -104,6 +105,13 @@ static void print_totals(const predict_run *run, FILE *file) {
         fprintf(file,
                 "bandwidth scaled by %.3g: 1 / ((1 - f) + f / k) gives %.3f times the speed\n",
                 run->profile->bandwidth_scale, run->what_if);
+}
+
+static void print_totals(const predict_run *run, FILE *file) {
+    if (isfinite(run->seconds))
+        print_time(run, file);
+    else
+        fprintf(file, "time of a pass: not known, as is what the rest takes that does not fit\n");
     print_if_known(file, "tokens: %.1f per second\n", run->tokens_per_s);
     print_if_known(file, "bound of memory: %.1f tokens per second\n", run->decode_bound);
     print_if_known(file, "compute-bound from a batch of %.1f on\n", run->turning_batch);
@@ -126,9 +134,12 @@ static void print_run(const predict_run *run, FILE *file) {
     fprintf(file, "\n");
 }
 
+/* What has no time is not compared. */
 static int is_pareto(const predict_run *runs, size_t count, size_t index) {
     double seconds[16];
     double costs[16];
+    if (!isfinite(runs[index].seconds))
+        return 0;
     for (size_t i = 0; i < count && i < 16; i++) {
         seconds[i] = runs[i].seconds;
         costs[i] = runs[i].cost;
@@ -220,15 +231,16 @@ static cJSON *run_json(const predict_run *runs, size_t count, size_t index) {
     results_put_number(json, "usable_bytes", run->usable_bytes);
     results_put_number(json, "spill_s", run->spill_s);
     results_put_number(json, "seconds", run->seconds);
-    results_put_text(json, "limiter", run->refused > 0 ? NULL : predict_limiter_name(run->limiter));
-    results_put_number(json, "turning_bandwidth", run->refused > 0 ? NAN : run->turn);
+    results_put_text(json, "limiter",
+                     isfinite(run->seconds) ? predict_limiter_name(run->limiter) : NULL);
+    results_put_number(json, "turning_bandwidth", isfinite(run->seconds) ? run->turn : NAN);
     results_put_number(json, "what_if_speedup", run->what_if);
     results_put_number(json, "tokens_per_s", run->tokens_per_s);
     results_put_number(json, "decode_bound_tokens_per_s", run->decode_bound);
     results_put_number(json, "turning_batch", run->turning_batch);
     results_put_number(json, "joules", run->joules);
     results_put_number(json, "cost", run->cost);
-    cJSON_AddBoolToObject(json, "pareto", run->refused == 0 && is_pareto(runs, count, index));
+    cJSON_AddBoolToObject(json, "pareto", is_pareto(runs, count, index));
     return json;
 }
 

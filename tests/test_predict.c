@@ -676,6 +676,34 @@ static void the_program_keeps_measured_and_promised_apart(void **state) {
     test_program_release(&result);
 }
 
+static int has_nan(const char *text) {
+    return strstr(text, "nan") != NULL;
+}
+
+/* Weights of f32 need 31 GB: a card of 24 brings the rest in each pass, over a link that no datasheet tells. */
+static void a_time_that_is_not_known_is_no_number(void **state) {
+    static const char words[] = "predict --workload llama-3-8b-decode --weights f32 --profiles "
+                                "sheet:L4,sheet:A100-SXM4-80GB";
+    char with_json[160];
+    (void)state;
+    test_program_result result = run_program(words, 0);
+    const char *const best = strstr(result.output, "none is faster and cheaper");
+    assert_false(has_nan(result.output));
+    assert_non_null(strstr(result.output, "time of a pass: not known"));
+    assert_non_null(strstr(result.output, "time of a pass: 1"));
+    assert_true(best != NULL && strstr(best + 1, "none is faster and cheaper") == NULL);
+    test_program_release(&result);
+    snprintf(with_json, sizeof with_json, "%s --json -", words);
+    result = run_program(with_json, 0);
+    cJSON *const root = cJSON_Parse(result.output);
+    const cJSON *const first = cJSON_GetArrayItem(cJSON_GetObjectItem(root, "predictions"), 0);
+    assert_true(cJSON_IsNull(cJSON_GetObjectItem(first, "seconds")));
+    assert_true(cJSON_IsNull(cJSON_GetObjectItem(first, "limiter")));
+    assert_true(cJSON_IsFalse(cJSON_GetObjectItem(first, "pareto")));
+    cJSON_Delete(root);
+    test_program_release(&result);
+}
+
 static void wrong_words(void **state) {
     static const struct {
         const char *words;
@@ -721,6 +749,7 @@ int main(void) {
         cmocka_unit_test(a_datasheet_gives_the_bound),
         cmocka_unit_test(the_limiter_turns_where_it_should),
         cmocka_unit_test(the_program_keeps_measured_and_promised_apart),
+        cmocka_unit_test(a_time_that_is_not_known_is_no_number),
         cmocka_unit_test(wrong_words),
     };
     return cmocka_run_group_tests(tests, test_folder_make, test_folder_remove);
