@@ -6,6 +6,7 @@
 #include "bench/cli_options.h"
 #include "bench/infer_main.h"
 #include "bench/standard_output.h"
+#include "bench/thread_placement.h"
 #include "bench/worker_tandem.h"
 
 static int bench_command(int argc, char **argv) {
@@ -44,6 +45,7 @@ int main(int argc, char **argv) {
         {"_worker", NULL, worker_command},
     };
     standard_descriptors_occupy();
+    thread_placement_ask();
     const int code = cli_dispatch("tandem", "one tensor API on any OpenCL device", commands,
                                   sizeof commands / sizeof commands[0], argc, argv);
     /* A worker's output is the pipe of the protocol, which its parent watches. */

@@ -1,11 +1,13 @@
 /* `tandem bench memory` on the device of this run. */
 // ctest: device timeout=300 cost=10
 #include <math.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -108,12 +110,33 @@ static void memory_finds_latencies_and_caches(void **state) {
     cJSON_Delete(root);
 }
 
+/* Two variables of the worker: as the program sets them, and as the user has. */
+static void threads_are_placed_unless_the_user_says_how(void **state) {
+    (void)state;
+    cpu_set_t allowed;
+    assert_int_equal(sched_getaffinity(0, sizeof allowed, &allowed), 0);
+    const int all = CPU_COUNT(&allowed) == sysconf(_SC_NPROCESSORS_CONF);
+    const char *const of_user[] = {"POCL_AFFINITY=0", "OMP_PROC_BIND=false", NULL};
+    for (int user = 0; user < 2; user++) {
+        cJSON *const root =
+            bench_run_json("bench memory --quick --samples 2 --bytes 32K --operation copy",
+                           user ? of_user : NULL, 0);
+        const cJSON *const variables = json_member(json_member(root, "environment"), "variables");
+        assert_string_equal(json_text(variables, "POCL_AFFINITY"), user ? "0" : all ? "1" : "");
+        assert_string_equal(json_text(variables, "OMP_PROC_BIND"), user  ? "false"
+                                                                   : all ? "true"
+                                                                         : "");
+        cJSON_Delete(root);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memory_moves_bytes),
         cmocka_unit_test(memory_tells_settings_apart),
         cmocka_unit_test(memory_takes_the_default_setting_alone),
         cmocka_unit_test(memory_finds_latencies_and_caches),
+        cmocka_unit_test(threads_are_placed_unless_the_user_says_how),
     };
     return cmocka_run_group_tests_name("bench memory", tests, NULL, NULL);
 }
