@@ -15,6 +15,7 @@
 #include "bench/report_page.h"
 #include "bench/report_suite.h"
 #include "bench/results_json.h"
+#include "bench/stolen_time.h"
 
 static const char command_name[] = "tandem report";
 
@@ -281,7 +282,16 @@ static int run_suites(report_run *run, int device) {
     return CLI_EXIT_FAILED;
 }
 
+/* What a suite said of its own time is told for all of them. */
+static void tell_stolen(const report_run *run, const processor_time *opened) {
+    cJSON *const environment = cJSON_GetObjectItemCaseSensitive(run->root, "environment");
+    const processor_time now = processor_time_now();
+    cJSON_DeleteItemFromObjectCaseSensitive(environment, "stolen_of_run");
+    results_put_number(environment, "stolen_of_run", stolen_share(opened, &now));
+}
+
 static int measure(report_run *run) {
+    const processor_time opened = processor_time_now();
     tdm_context *context = NULL;
     tdm_device_info info;
     int index = 0;
@@ -296,6 +306,7 @@ static int measure(report_run *run) {
     cJSON_ReplaceItemInObjectCaseSensitive(run->root, "schema",
                                            cJSON_CreateString("tandem-report/1"));
     cJSON_AddItemToObject(run->root, "suites", run->steps);
+    tell_stolen(run, &opened);
     run->steps = NULL;
     return CLI_EXIT_OK;
 }
