@@ -80,6 +80,7 @@ static tdm_gemm_desc batched_desc(const batching *batch, int64_t m, const tdm_va
     desc.packed_b = 1;
     const bool forced = row && !(takes_boxes(row) && tdm_layout_elements(&desc.d) == 0);
     desc.variant = forced ? row->name : NULL;
+    desc.allow_3xtf32 = row && tdm_gemm_is_3xtf32(row);
     return desc;
 }
 
