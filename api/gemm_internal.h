@@ -184,10 +184,9 @@ const char *tdm_gemm_weights_refuse(const tdm_gemm_problem *problem, const tdm_d
 /* The same for a K that rows whose items work in groups cannot count; those are all of devices without cores. */
 const char *tdm_gemm_weights_refuse_steps(const tdm_gemm_problem *problem,
                                           char reason[TDM_REASON_TEXT]);
-/* Of rows for tensor cores: why another one, or another family, is to be taken, by the model of docs/decisions/occupancy-and-waves.md; or
- * NULL. */
-const char *tdm_gemm_weights_prefer(const tdm_gemm_problem *problem, const tdm_variant *row,
-                                    const tdm_device *device, char reason[TDM_REASON_TEXT]);
+/* Of rows for tensor cores: why those for fewer or more rows of A, or another family, are to be taken, whatever their time is; or NULL. */
+const char *tdm_gemm_weights_misfit(const tdm_gemm_problem *problem, const tdm_variant *row,
+                                    char reason[TDM_REASON_TEXT]);
 /* Is there a row that the model of time knows, for tensor cores as a rule, that takes the problem? */
 bool tdm_gemm_suits_modelled(const tdm_gemm_plan *plan);
 /* Rows of A are quantized and B is s8 with one scale for each column: the integer kernels take it, for a K that is short enough whatever the

@@ -170,7 +170,9 @@ static bool fills_a_cluster(const tdm_gemm_problem *p, const tdm_variant *v) {
 }
 
 /* The same of rows that nobody asked for. */
-static const char *misses_a_tile(const tdm_gemm_problem *p, const tdm_variant *v) {
+static const char *misses_a_tile(const tdm_gemm_problem *p, const tdm_variant *v, char *reason) {
+    if (v->op == TDM_OP_GEMM_WEIGHTS)
+        return tdm_gemm_weights_misfit(p, v, reason);
     if (v->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_TILED)
         return p->m <= v->parameters[TDM_GEMM_P_ROWS] / 2 ||
                        p->n <= v->parameters[TDM_GEMM_P_COLUMNS] / 2
@@ -193,7 +195,7 @@ static const tdm_variant *best_modelled(const selection *s, const tdm_device *de
         if (row->op != p->op || !tdm_gemm_is_modelled(row) ||
             (row->requires & ~device->info.capabilities) || check_types(p, row, ignored) ||
             check_device(row, device, ignored) || check_built(s, row, ignored) ||
-            refuse_modelled(p, row, ignored) || misses_a_tile(p, row))
+            refuse_modelled(p, row, ignored) || misses_a_tile(p, row, ignored))
             continue;
         tdm_gemm_waves_best(p, row, &device->info, &waves);
         if (best && waves.ns >= *ns)
@@ -208,7 +210,7 @@ static const char *check_modelled_preference(const selection *s, const tdm_varia
                                              const tdm_device *device, char *reason) {
     tdm_gemm_waves own;
     double ns = 0.0;
-    const char *const refusal = misses_a_tile(s->problem, v);
+    const char *const refusal = misses_a_tile(s->problem, v, reason);
     const tdm_variant *const best = refusal ? NULL : best_modelled(s, device, &ns);
     if (!best || best == v)
         return refusal;
@@ -240,7 +242,7 @@ static const char *supports(const void *context, const tdm_variant *variant,
             tdm_gemm_weights_refuse(p, device, variant->parameters[TDM_GEMM_P_FAMILY], reason);
         if (!refusal && !p->forced && !s->measured &&
             variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_TENSOR)
-            refusal = tdm_gemm_weights_prefer(p, variant, device, reason);
+            refusal = check_modelled_preference(s, variant, device, reason);
         return refusal;
     }
     if (variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY)

@@ -333,8 +333,37 @@ static void rows_follow_the_model(void **state) {
     }
 }
 
+/* The best tile that is left, not what serves when there is none. */
+static void a_tile_without_room_leaves_the_next(void **state) {
+    (void)state;
+    static const struct {
+        const char *best;
+        choice_row left; /* of columns, so many for each unit */
+    } tiles[] = {
+        {"gemm_f16s8_mma_128x128__tensor", {1024, 128, 4096, TDM_F16, 0, "_mma_64x64", false}},
+        {"gemm_f16s8_decode_16x64__tensor", {1, 128, 4096, TDM_F16, 0, "_decode_16x32", false}}};
+    for (int d = 0; d < test_device_count(); d++)
+        for (int i = 0; i < COUNT(tiles); i++) {
+            const test_device *const device = test_device_at(d);
+            const tdm_variant *const best = tdm_variant_find(tiles[i].best);
+            choice_row left = tiles[i].left;
+            tdm_kernel *kernel;
+            if (!test_can_run(device, best) || !has_room(device, best) ||
+                !test_case_begin(device, NULL, "no room for %s", best->name))
+                continue;
+            left.n *= device->info.compute_units;
+            TEST_OK(tdm_device_kernel(device->device, best, &kernel));
+            const uint32_t allowed = kernel->limits.max_group_items;
+            kernel->limits.max_group_items = 1;
+            check_choice(device, &left, TDM_S8);
+            kernel->limits.max_group_items = allowed;
+            test_case_end();
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(exact_sums),
-                                       cmocka_unit_test(rows_follow_the_model)};
+                                       cmocka_unit_test(rows_follow_the_model),
+                                       cmocka_unit_test(a_tile_without_room_leaves_the_next)};
     return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
 }
