@@ -201,7 +201,9 @@ static void run_stream(memory_run *run, const memory_case *item, int waited) {
     bench_run_case(&plan, entrants, count);
     mark_settings(entrants, same, &best.row, &plain.row);
     bench_report_case(&run->report, &row, entrants, count);
-    sustain(run, &plan, &best.row);
+    const found_setting *const fastest = best.row.metrics[0].key != NULL ? &best : &plain;
+    plan.task = fastest->task;
+    sustain(run, &plan, &fastest->row);
     entrants[BEST].row = entrants[TWIN].row = NULL;
     bench_entrants_release(&entrants[PEER], 2);
 }

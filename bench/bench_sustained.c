@@ -3,7 +3,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "bench/progress.h"
 
@@ -143,7 +142,6 @@ static void summarize(const sustained_run *run, const bench_result *like, bench_
     const sustained_summary summary =
         sustained_summarize(run->entrant->series.values, run->windows, run->count);
     const double per_amount = amount > 0 ? 1e12 / amount : NAN;
-    memset(row->metrics, 0, sizeof row->metrics);
     add_number(row->metrics, "burst_s", summary.burst_s);
     add_number(row->metrics, "sustained_s", summary.sustained_s);
     add_number(row->metrics, "sustained_of_burst", summary.burst_s / summary.sustained_s);
