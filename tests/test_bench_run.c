@@ -182,12 +182,12 @@ static void gemm_multiplies_integers(void **state) {
 static void gemm_multiplies_by_quantized_weights(void **state) {
     (void)state;
     cJSON *const root =
-        bench_run_json("bench gemm --quick --dtype w8,w4,w8a8,w4a8 --shapes 18x34x70,1x32x64 "
-                       "--layout nt --packing inside,prepacked --roof none "
-                       "--vs onednn",
+        bench_run_json("bench gemm --quick --dtype w8,w4,f16w8,f16w4,w8a8,w4a8 "
+                       "--shapes 18x34x70,1x32x64 --layout nt --packing inside,prepacked "
+                       "--roof none --vs onednn",
                        NULL, 0);
     const cJSON *row;
-    assert_int_equal(cJSON_GetArraySize(json_member(root, "results")), 48);
+    assert_int_equal(cJSON_GetArraySize(json_member(root, "results")), 72);
     cJSON_ArrayForEach(row, json_member(root, "results")) {
         if (strcmp(json_text(row, "impl"), "onednn") == 0)
             assert_string_equal(json_text(row, "status"), "skipped");

@@ -266,9 +266,9 @@ static const char *choose_call(onednn_state *state) {
     return "matmul";
 }
 
-/* Quantized weights, with floats for A. */
-static int is_float_by_integer(const gemm_case *item) {
-    return gemm_types_dtype(item->types, OP_GEMM_A) == TDM_F32 && item->types != GEMM_F32;
+/* Quantized weights beside floats, and f32 that may be split. */
+static int is_missing(gemm_types types) {
+    return gemm_types_op(types) == TDM_OP_GEMM_WEIGHTS || gemm_types_allow_3xtf32(types);
 }
 
 static worker_answer describe(void *state, const char *request, worker_text *reply) {
@@ -278,7 +278,7 @@ static worker_answer describe(void *state, const char *request, worker_text *rep
     if (answer != WORKER_OK)
         return answer;
     const gemm_case *const item = &own->gemm.item;
-    if (is_float_by_integer(item)) {
+    if (is_missing(item->types)) {
         worker_text_set(reply, "oneDNN has no product in %s", gemm_types_name(item->types));
         return WORKER_SKIP;
     }
