@@ -116,7 +116,10 @@ static void extremes(sample_list samples, double *least, double *most) {
     }
 }
 
-static void span_extremes(sample_list base, sample_list other, double *logs, speed_ratio *ratio) {
+/* A mean knows no more of such a ratio than that: one end or the other. */
+static void span_extremes(sample_list base, sample_list other, uint64_t stream, double *logs,
+                          speed_ratio *ratio) {
+    const uint64_t seed = random_bits(RATIO_SEED, 2 * stream);
     double least[2];
     double most[2];
     extremes(base, &least[0], &most[0]);
@@ -124,7 +127,7 @@ static void span_extremes(sample_list base, sample_list other, double *logs, spe
     ratio->low = least[0] / most[1];
     ratio->high = most[0] / least[1];
     for (size_t round = 0; logs != NULL && round < RATIO_RESAMPLES; round++)
-        logs[round] += log(ratio->ratio);
+        logs[round] += log(random_bits(seed, round) >> 63 ? ratio->high : ratio->low);
 }
 
 int speed_ratio_find(sample_list base, sample_list other, double margin, uint64_t stream,
@@ -142,7 +145,7 @@ int speed_ratio_find(sample_list base, sample_list other, double margin, uint64_
     if (isnan(ratio->ratio))
         return -1;
     if (base.count < RATIO_MIN_SAMPLES || other.count < RATIO_MIN_SAMPLES) {
-        span_extremes(base, other, logs, ratio);
+        span_extremes(base, other, stream, logs, ratio);
         ratio->verdict = VERDICT_AMBIGUOUS;
         return 0;
     }

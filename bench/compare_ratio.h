@@ -3,7 +3,7 @@
  *
  * The ratio is median over median. Its interval is a percentile bootstrap: both lists are drawn anew RATIO_RESAMPLES times with
  * replacement, from a fixed seed, and the middle 95 % of the ratios are kept. Fewer than RATIO_MIN_SAMPLES samples on either side
- * have no such interval: theirs spans the extremes, and they decide nothing.
+ * have no such interval: theirs spans the extremes, they decide nothing, and a mean over cases has one end of it or the other.
  *
  * With a margin m (0.03: speeds within 3 % are the same for all practical purposes), and the interval [low, high]:
  *   FASTER     low > 1 + m

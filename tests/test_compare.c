@@ -128,6 +128,22 @@ static void an_even_number_has_its_median_in_the_middle(void **state) {
     assert_true(ratio.low == 1 && ratio.high == 3 && ratio.ratio == 2);
 }
 
+/* 0.5 to 2.5 times as fast: of one such case a mean knows no more. */
+static void a_mean_of_few_samples_decides_nothing(void **state) {
+    static double logs[RATIO_RESAMPLES];
+    const double base[] = {2.0, 2.4, 2.5};
+    const double other[] = {1.0, 2.0, 4.0};
+    speed_ratio ratio;
+    (void)state;
+    assert_int_equal(
+        speed_ratio_find((sample_list){base, 3}, (sample_list){other, 3}, 0.03, 0, logs, &ratio),
+        0);
+    const speed_ratio mean = speed_ratio_mean(log(ratio.ratio), logs, 1, 0.03);
+    assert_true(fabs(mean.ratio - 1.2) < 1e-12);
+    assert_true(fabs(mean.low - 0.5) < 1e-12 && fabs(mean.high - 2.5) < 1e-12);
+    assert_int_equal(mean.verdict, VERDICT_AMBIGUOUS);
+}
+
 static void the_mean_is_geometric_and_surer_than_its_cases(void **state) {
     (void)state;
     static double logs[RATIO_RESAMPLES];
@@ -521,6 +537,7 @@ int main(void) {
         cmocka_unit_test(few_samples_and_the_same_samples),
         cmocka_unit_test(one_short_side_decides_nothing),
         cmocka_unit_test(an_even_number_has_its_median_in_the_middle),
+        cmocka_unit_test(a_mean_of_few_samples_decides_nothing),
         cmocka_unit_test(the_mean_is_geometric_and_surer_than_its_cases),
         cmocka_unit_test(noisy_rows_are_those_that_say_so),
         cmocka_unit_test(identical_files_are_the_same),
