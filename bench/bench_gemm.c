@@ -73,6 +73,8 @@ static int check_shapes(const gemm_options *options) {
     }
     if (options->shapes != NULL && options->sets != NULL)
         return cli_refuse(options->command, "give --set or --shapes, not both");
+    if (options->rows != NULL && options->sets == NULL)
+        return cli_refuse(options->command, "--m is for the shapes of --set");
     gemm_set any = {.name = ""};
     if (options->rows != NULL && gemm_set_take_rows(&any, options->rows) != 0)
         return cli_refuse(options->command, "--m does not take '%s': numbers of rows, 11 at most",

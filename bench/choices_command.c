@@ -179,6 +179,8 @@ int choices_command(int argc, char **argv) {
         return cli_exit_code(outcome);
     if (given.sets != NULL && given.shapes != NULL)
         return cli_refuse(command_name, "give --set or --shapes, not both");
+    if (given.rows != NULL && given.shapes != NULL)
+        return cli_refuse(command_name, "--m is for the shapes of a set");
     if (given.sets == NULL && given.shapes == NULL)
         given.sets = "llama8b";
     if (given.page)
