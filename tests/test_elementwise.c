@@ -267,8 +267,13 @@ DEVICE_TEST(in_place) {
         test_array_create(&y, device, TDM_F32, 2, shape, TEST_DENSE);
         test_array_fill(&x, TEST_DATA_UNIT, 1);
         test_array_fill(&y, TEST_DATA_UNIT, 2);
-        TEST_OK(tdm_unary_op(device->stream, TDM_NEG, x.tensor, x.tensor));
-        TEST_OK(tdm_binary_op(device->stream, TDM_SUB, y.tensor, x.tensor, x.tensor));
+        test_pass_caches(device, true);
+        const tdm_status negated = tdm_unary_op(device->stream, TDM_NEG, x.tensor, x.tensor);
+        const tdm_status taken =
+            tdm_binary_op(device->stream, TDM_SUB, y.tensor, x.tensor, x.tensor);
+        test_pass_caches(device, false);
+        TEST_OK(negated);
+        TEST_OK(taken);
         test_array_fetch(&x);
         for (int64_t i = 0; i < test_array_count(&x); i++) {
             const float sum = (float)test_array_get(&y, i) + (float)test_array_get(&x, i);
