@@ -75,21 +75,32 @@ static tdm_status copy_by_kernel(tdm_stream *stream, const tdm_tensor *target,
     return tdm_loop_enqueue(stream, "copy", kernel, loop, buffers, 2, &streams);
 }
 
-/* One run on both sides: by the driver, or where a kernel is faster in words at least, but for a forced row. */
+/* Words from element 0 on of all operands, one run. */
+static void loop_of_words(tdm_loop *loop, size_t bytes, int word, int operands) {
+    tdm_dim_list words = {.operands = operands};
+    tdm_dim_list_add(&words, (int64_t)(bytes / (size_t)word),
+                     (const int64_t[TDM_LOOP_OPERANDS]){1, 1});
+    tdm_loop_of_list(loop, &words);
+}
+
+/*
+ * One run on both sides: by the driver, or where a kernel is faster in words at least, but for a forced row. A stream that records
+ * builds none: then the driver does.
+ */
 static tdm_status copy_run(tdm_stream *stream, const tdm_tensor *target, const tdm_tensor *source,
                            size_t bytes, int unit_bytes) {
     const uint64_t to = byte_offset(target), from = byte_offset(source);
     const int word =
         unit_bytes < WORD_BYTES && !tdm_forced_variant(TDM_OP_COPY) ? WORD_BYTES : unit_bytes;
-    if (driver_copies(stream->device, bytes) || (to | from | bytes) % (uint64_t)word != 0)
-        return tdm_enqueue_copy(stream, "copy", target->buffer->block, to, source->buffer->block,
-                                from, bytes);
-    tdm_dim_list words = {.operands = 2};
-    tdm_loop loop;
-    tdm_dim_list_add(&words, (int64_t)(bytes / (size_t)word),
-                     (const int64_t[TDM_LOOP_OPERANDS]){1, 1});
-    tdm_loop_of_list(&loop, &words);
-    return copy_by_kernel(stream, target, source, &loop, word);
+    if (!driver_copies(stream->device, bytes) && (to | from | bytes) % (uint64_t)word == 0) {
+        tdm_loop loop;
+        loop_of_words(&loop, bytes, word, 2);
+        const tdm_status status = copy_by_kernel(stream, target, source, &loop, word);
+        if (status != TDM_BAD_STATE)
+            return status;
+    }
+    return tdm_enqueue_copy(stream, "copy", target->buffer->block, to, source->buffer->block, from,
+                            bytes);
 }
 
 tdm_status tdm_copy(tdm_stream *stream, tdm_tensor *target, const tdm_tensor *source) {
@@ -134,20 +145,21 @@ static bool word_of(int64_t pattern, int unit_bytes, int64_t *word) {
     return unit_bytes <= WORD_BYTES || bits >> 32 == low;
 }
 
-/* One run: by the driver, or where it is long by a kernel, in words. */
+/* One run: by the driver, or where it is long by a kernel, in words, as copy_run does. */
 static tdm_status fill_run(tdm_stream *stream, const tdm_tensor *target, size_t bytes,
                            int64_t pattern, int unit_bytes) {
     const uint64_t to = byte_offset(target);
     int64_t word;
-    if (driver_copies(stream->device, bytes) || (to | bytes) % WORD_BYTES != 0 ||
-        !word_of(pattern, unit_bytes, &word))
-        return tdm_enqueue_fill(stream, "fill", target->buffer->block, to, bytes, &pattern,
-                                (size_t)unit_bytes);
-    tdm_dim_list words = {.operands = 1};
-    tdm_loop loop;
-    tdm_dim_list_add(&words, (int64_t)(bytes / WORD_BYTES), (const int64_t[TDM_LOOP_OPERANDS]){1});
-    tdm_loop_of_list(&loop, &words);
-    return fill_by_kernel(stream, target, &loop, word, WORD_BYTES);
+    if (!driver_copies(stream->device, bytes) && (to | bytes) % WORD_BYTES == 0 &&
+        word_of(pattern, unit_bytes, &word)) {
+        tdm_loop loop;
+        loop_of_words(&loop, bytes, WORD_BYTES, 1);
+        const tdm_status status = fill_by_kernel(stream, target, &loop, word, WORD_BYTES);
+        if (status != TDM_BAD_STATE)
+            return status;
+    }
+    return tdm_enqueue_fill(stream, "fill", target->buffer->block, to, bytes, &pattern,
+                            (size_t)unit_bytes);
 }
 
 tdm_status tdm_fill(tdm_stream *stream, tdm_tensor *target, double value) {

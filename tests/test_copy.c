@@ -212,6 +212,34 @@ DEVICE_TEST(large_dense_fills) {
     test_pass_caches(device, false);
 }
 
+/* The first test of the program: no kernel is built yet, and the driver's own copy and fill need none. */
+DEVICE_TEST(long_runs_are_recorded_without_kernels) {
+    test_array source, target, filled;
+    tdm_graph *graph;
+    const int64_t *const shape = DIMS(1 << 18);
+    test_array_create(&source, device, TDM_F32, 1, shape, TEST_DENSE);
+    test_array_create(&target, device, TDM_F32, 1, shape, TEST_DENSE);
+    test_array_create(&filled, device, TDM_F32, 1, shape, TEST_DENSE);
+    test_array_fill(&source, TEST_DATA_UNIT, 91);
+    test_array_send(&target);
+    test_array_send(&filled);
+    TEST_OK(tdm_stream_begin_recording(device->stream));
+    TEST_OK(tdm_copy(device->stream, target.tensor, source.tensor));
+    TEST_OK(tdm_fill(device->stream, filled.tensor, 2.5));
+    TEST_OK(tdm_stream_end_recording(device->stream, &graph));
+    TEST_OK(tdm_graph_launch(graph, device->stream));
+    test_array_fetch(&target);
+    test_array_fetch(&filled);
+    for (int64_t i = 0; i < test_array_count(&target); i++) {
+        assert_true(test_array_fetched(&target, i) == test_array_get(&source, i));
+        assert_true(test_array_fetched(&filled, i) == 2.5);
+    }
+    tdm_graph_destroy(graph);
+    test_array_destroy(&source);
+    test_array_destroy(&target);
+    test_array_destroy(&filled);
+}
+
 DEVICE_TEST(equal_views_are_left_alone) {
     test_array x;
     test_array_create(&x, device, TDM_F32, 2, DIMS(4, 6), TEST_DENSE);
@@ -485,6 +513,7 @@ DEVICE_TEST(host_misuse_is_refused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(long_runs_are_recorded_without_kernels),
         cmocka_unit_test(every_copy),
         cmocka_unit_test(every_fill),
         cmocka_unit_test(a_repeated_source_is_spread_out),
