@@ -133,5 +133,28 @@ executed 1 'test_it second row: [5,*' '0x0 limits'
 executed 1 'test_it first row: [5,*' '0x0 limits' '0x1 row: [5,7] dense'
 executed 1 'test_it first *'
 
+# rows WANTED NAME...: what check_executed_rows.sh says of two rows for CUDA devices and a portable one, where a test's list has these.
+rows() {
+    cases=$((cases + 1))
+    wanted=$1
+    shift
+    {
+        echo 'TDM_VARIANT(one, COPY, "copy.cl", "-DN=4", TDM_CAP_CUDA, "spir64", 1, 0, 0, 0, 0, 0, 0, 0)'
+        echo 'TDM_VARIANT(two, COPY, "copy.cl", "", TDM_CAP_LOCAL_MEMORY | TDM_CAP_CUDA, "cuda", 1, 0, 0, 0, 0, 0, 0, 0)'
+        echo 'TDM_VARIANT(three, COPY, "copy.cl", "", 0, "spir64", 1, 0, 0, 0, 0, 0, 0, 0)'
+    } >"$work/variants.def"
+    echo '0x3 capabilities' >"$work/test_it.cuda_simulator"
+    for name; do echo "0x1 $name: [5,7] dense"; done >>"$work/test_it.cuda_simulator"
+    if sh "$checks/check_executed_rows.sh" "$work/variants.def" "$work" >"$work/output" 2>&1; then got=0; else got=1; fi
+    if [ "$got" != "$wanted" ]; then
+        echo "check_executed_rows.sh: wanted $wanted, got $got for: $*"
+        cat "$work/output"
+        bad=1
+    fi
+}
+rows 0 two one
+rows 1 one three
+rows 1
+
 echo "checks: $cases cases, $([ $bad -eq 0 ] && echo all || echo not all) as expected"
 exit $bad
