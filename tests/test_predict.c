@@ -1,4 +1,4 @@
-/* `tandem predict`: its formulas by hand, a device that is made from the model and found again, workloads, refusals. */
+/* `tandem predict`: its formulas by hand, a device that is made from the model and found again, refusals. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,36 +18,32 @@
 #include "bench/predict_run.h"
 #include "bench/random_fill.h"
 #include "tests/support/test_folder.h"
+#include "tests/support/test_near.h"
 #include "tests/support/test_program.h"
 
 static const char program[] = TANDEM_BINARY_DIR "/bin/tandem";
-
-static void is_near(double value, double expected, double share) {
-    if (!(fabs(value - expected) <= share * fabs(expected)))
-        fail_msg("%.10g, expected %.10g", value, expected);
-}
 
 /* ---- formulas -------------------------------------------------------------------------------------- */
 
 static void formulas_by_hand(void **state) {
     predict_prices prices = {1000, 1, 1, 360, 1, 0.1};
     (void)state;
-    is_near(predict_bandwidth(1e6, 1e-6, 1e12), 5e11, 1e-12);
-    is_near(predict_kv_bytes(32, 8, 128, 2), 131072, 0);
-    is_near(predict_decode_bound(4, 1e12, 16e9, 0.5e9), 4e12 / 18e9, 1e-12);
-    is_near(predict_what_if(0.8, 2), 1 / 0.6, 1e-12);
-    is_near(predict_what_if(1, 0.5), 0.5, 1e-12);
-    is_near(predict_turning_batch(1e15, 2, 2e12), 500, 1e-12);
-    is_near(predict_spill_s(30e9, 24e9, 25e9), 0.24, 1e-12);
+    test_is_near(predict_bandwidth(1e6, 1e-6, 1e12), 5e11, 1e-12);
+    test_is_near(predict_kv_bytes(32, 8, 128, 2), 131072, 0);
+    test_is_near(predict_decode_bound(4, 1e12, 16e9, 0.5e9), 4e12 / 18e9, 1e-12);
+    test_is_near(predict_what_if(0.8, 2), 1 / 0.6, 1e-12);
+    test_is_near(predict_what_if(1, 0.5), 0.5, 1e-12);
+    test_is_near(predict_turning_batch(1e15, 2, 2e12), 500, 1e-12);
+    test_is_near(predict_spill_s(30e9, 24e9, 25e9), 0.24, 1e-12);
     assert_true(predict_spill_s(24e9, 24e9, NAN) == 0);
-    is_near(predict_cost_per_second(&prices), 1000 / 31557600.0 + 1e-5, 1e-12);
-    is_near(predict_break_even_price(&prices, 2, 2 * (1000 / 31557600.0 + 1e-5)), 1000, 1e-9);
+    test_is_near(predict_cost_per_second(&prices), 1000 / 31557600.0 + 1e-5, 1e-12);
+    test_is_near(predict_break_even_price(&prices, 2, 2 * (1000 / 31557600.0 + 1e-5)), 1000, 1e-9);
     assert_true(isnan(predict_break_even_price(&prices, 2, 1.9e-5)));
     prices.use = 0.5;
     prices.pue = 1.5;
-    is_near(predict_cost_per_second(&prices), 2000 / 31557600.0 + 1.5e-5, 1e-12);
+    test_is_near(predict_cost_per_second(&prices), 2000 / 31557600.0 + 1.5e-5, 1e-12);
     prices.price = NAN;
-    is_near(predict_cost_per_second(&prices), 1.5e-5, 1e-12);
+    test_is_near(predict_cost_per_second(&prices), 1.5e-5, 1e-12);
     prices.tariff = NAN;
     assert_true(isnan(predict_cost_per_second(&prices)));
 }
@@ -77,8 +73,8 @@ static void a_fit_finds_its_factors_beside_a_disturbed_row(void **state) {
     }
     equations[7].target *= 3;
     fit_factors(equations, 20, 3, factors);
-    is_near(factors[0], 2, 0.01);
-    is_near(factors[1], 3, 0.03);
+    test_is_near(factors[0], 2, 0.01);
+    test_is_near(factors[1], 3, 0.03);
     assert_true(factors[2] >= 0 && factors[2] < 0.01);
 }
 
@@ -221,28 +217,28 @@ static void a_device_of_the_model_is_found_again(void **state) {
     (void)state;
     make_device(&file, NULL);
     assert_int_equal(predict_profile_fit(&file, &profile, &error), 0);
-    is_near(profile.launch_s, LAUNCH, 1e-9);
-    is_near(predict_read_speed(&profile, 3e5), 400e9, 1e-6);
+    test_is_near(profile.launch_s, LAUNCH, 1e-9);
+    test_is_near(predict_read_speed(&profile, 3e5), 400e9, 1e-6);
     assert_int_equal(predict_level(&profile, 3e5), 1);
-    is_near(predict_read_speed(&profile, 8e6), 100e9, 1e-6);
+    test_is_near(predict_read_speed(&profile, 8e6), 100e9, 1e-6);
     assert_int_equal(predict_level(&profile, 8e6), 2);
-    is_near(predict_read_speed(&profile, 5e9), 40e9, 1e-6);
+    test_is_near(predict_read_speed(&profile, 5e9), 40e9, 1e-6);
     assert_int_equal(predict_level(&profile, 5e9), 0);
     assert_true(predict_main_share(&profile, 8e6) == 0);
-    is_near(predict_main_share(&profile, 5e9), 1, 1e-9);
-    is_near(predict_main_share(&profile, 32e6), main_share(32e6), 0.03);
+    test_is_near(predict_main_share(&profile, 5e9), 1, 1e-9);
+    test_is_near(predict_main_share(&profile, 32e6), main_share(32e6), 0.03);
     const predict_class *const products = class_of(&profile, "gemm f32 inside");
     static const double terms[] = {1, 8, 4, 20};
     for (int t = 0; t < 4; t++)
-        is_near(products->terms[t] * RATE / products->peak, terms[t], 0.05);
-    is_near(products->terms[4], 3e-6, 0.05);
+        test_is_near(products->terms[t] * RATE / products->peak, terms[t], 0.05);
+    test_is_near(products->terms[4], 3e-6, 0.05);
     const predict_class *const streams = class_of(&profile, "stream");
     static const double moves[] = {2e-6, 1 / 80e9, 1 / 50e9, 1 / 40e9, 1 / 20e9};
     for (int t = 0; t < PREDICT_MOVES; t++)
-        is_near(streams->moves[REGIME_OUTER][t], moves[t], t == 0 ? 0.05 : 0.01);
+        test_is_near(streams->moves[REGIME_OUTER][t], moves[t], t == 0 ? 0.05 : 0.01);
     assert_true(profile.held_out >= 40 && profile.error < 0.01);
     assert_true(profile.error > 0); /* nobody predicts rounding */
-    is_near(profile.capacity_bytes, 1e9, 0);
+    test_is_near(profile.capacity_bytes, 1e9, 0);
     results_file_release(&file);
 }
 
@@ -260,7 +256,7 @@ static void a_disturbed_point_of_the_sweep_is_passed_over(void **state) {
     char *const text = cJSON_PrintUnformatted(root);
     assert_int_equal(results_read_text("dip", text, strlen(text), &file, &error), 0);
     assert_int_equal(predict_profile_fit(&file, &profile, &error), 0);
-    is_near(predict_read_speed(&profile, 9e6), 100e9, 1e-6);
+    test_is_near(predict_read_speed(&profile, 9e6), 100e9, 1e-6);
     results_file_release(&file);
     free(text);
     cJSON_Delete(root);
@@ -286,8 +282,8 @@ static void the_error_is_of_rows_outside_the_fit(void **state) {
     const predict_class *const streams = class_of(&profile, "stream");
     assert_true(streams->worst > 0.8 && streams->error > 0.13);
     /* Too little of them comes from the cache to tell its cost: that follows from the sweep. */
-    is_near(streams->moves[REGIME_OUTER][3] / streams->moves[REGIME_OUTER][1],
-            profile.cache_bytes_per_s / profile.main_bytes_per_s, 1e-9);
+    test_is_near(streams->moves[REGIME_OUTER][3] / streams->moves[REGIME_OUTER][1],
+                 profile.cache_bytes_per_s / profile.main_bytes_per_s, 1e-9);
     results_file_release(&file);
     free(text);
     cJSON_Delete(root);
@@ -323,7 +319,7 @@ static void few_rows_are_not_fitted_through(void **state) {
     work.read_bytes = work.working_set = 4 * 17301504.0;
     snprintf(work.key, sizeof work.key, "gemm bf16 inside");
     assert_int_equal(predict_time(&profile, &work, &estimate, &error), 0);
-    is_near(estimate.seconds, work.flops / RATE, 0.2);
+    test_is_near(estimate.seconds, work.flops / RATE, 0.2);
     results_file_release(&file);
     free(text);
     cJSON_Delete(root);
@@ -350,8 +346,8 @@ static void few_rows_pay_for_each_weight_once(void **state) {
     assert_int_equal(results_read_text("few", text, strlen(text), &file, &error), 0);
     assert_int_equal(predict_profile_fit(&file, &profile, &error), 0);
     const predict_class *const few = class_of(&profile, "gemv f16 inside");
-    is_near(few->terms[1] / few->terms[0], 5, 0.02);
-    is_near(few->terms[4], 10e-6, 0.05);
+    test_is_near(few->terms[1] / few->terms[0], 5, 0.02);
+    test_is_near(few->terms[4], 10e-6, 0.05);
     assert_true(few->error < 0.02);
     results_file_release(&file);
     free(text);
@@ -374,10 +370,10 @@ static void copies_of_b_are_in_the_working_set(void **state) {
     assert_int_equal(results_read_text("rotating", text, strlen(text), &file, &error), 0);
     assert_int_equal(predict_observe(&file, &list), 0);
     assert_int_equal(list.count, 3);
-    is_near(list.items[2].work.working_set, 3 * 4e24, 1e-9);
-    is_near(list.items[0].work.working_set, 4 * (512 + 256 * 512 + 256), 0);
-    is_near(list.items[1].work.working_set, 4 * (512 + 5 * 256 * 512 + 256), 0);
-    is_near(list.items[1].work.read_bytes, list.items[0].work.read_bytes, 0);
+    test_is_near(list.items[2].work.working_set, 3 * 4e24, 1e-9);
+    test_is_near(list.items[0].work.working_set, 4 * (512 + 256 * 512 + 256), 0);
+    test_is_near(list.items[1].work.working_set, 4 * (512 + 5 * 256 * 512 + 256), 0);
+    test_is_near(list.items[1].work.read_bytes, list.items[0].work.read_bytes, 0);
     free(list.items);
     results_file_release(&file);
     free(text);
@@ -401,7 +397,7 @@ static void what_was_not_measured_is_refused(void **state) {
     assert_int_equal(predict_profile_fit(&file, &profile, &error), 0);
     predict_work work = product(300, 700, 900, "f32", "inside");
     assert_int_equal(predict_time(&profile, &work, &estimate, &error), 0);
-    is_near(estimate.seconds, product_s(300, 700, 900), 0.01);
+    test_is_near(estimate.seconds, product_s(300, 700, 900), 0.01);
     work = product(300, 700, 900, "f32", "prepacked"); /* by the rows with B packed inside */
     assert_int_equal(predict_time(&profile, &work, &estimate, &error), 0);
     assert_string_equal(estimate.key, "gemm f32 inside");
@@ -433,15 +429,15 @@ static void the_bandwidth_scale_is_of_main_memory(void **state) {
     snprintf(work.key, sizeof work.key, "stream");
     work.working_set = 8e7;
     assert_int_equal(predict_time(&profile, &work, &estimate, &error), 0);
-    is_near(estimate.seconds, LAUNCH + 2e-6 + 8e7 / 80e9, 0.01);
+    test_is_near(estimate.seconds, LAUNCH + 2e-6 + 8e7 / 80e9, 0.01);
     work.read_bytes = work.working_set = 8e6;
     assert_int_equal(predict_time(&profile, &work, &estimate, &error), 0);
-    is_near(estimate.seconds, LAUNCH + 2e-6 + 8e6 / 80e9, 0.01);
+    test_is_near(estimate.seconds, LAUNCH + 2e-6 + 8e6 / 80e9, 0.01);
     /* Of a set that both serve, the part of main memory alone is faster. */
-    is_near(predict_read_speed(&profile, 32e6), 1 / (0.5 / 100e9 + 0.25 / 40e9), 0.02);
+    test_is_near(predict_read_speed(&profile, 32e6), 1 / (0.5 / 100e9 + 0.25 / 40e9), 0.02);
     work.read_bytes = work.working_set = 32e6;
     assert_int_equal(predict_time(&profile, &work, &estimate, &error), 0);
-    is_near(estimate.seconds, LAUNCH + 2e-6 + 16e6 / 80e9 + 16e6 / 80e9, 0.02);
+    test_is_near(estimate.seconds, LAUNCH + 2e-6 + 16e6 / 80e9 + 16e6 / 80e9, 0.02);
     results_file_release(&file);
 }
 
@@ -470,20 +466,20 @@ static void half_of_a_set_may_come_from_a_cache(void **state) {
     workload.operation_count = 4;
     predict_run_fill(&run, &profile, &workload, NAN, &none);
     const predicted_operation *const found = run.operations;
-    is_near(found[1].call.main_s, 16e6 / 40e9, 0.03);
+    test_is_near(found[1].call.main_s, 16e6 / 40e9, 0.03);
     assert_int_equal(found[0].call.level, 2);
     assert_int_equal(found[1].call.level, 0);
     assert_true(found[0].limiter == LIMIT_CACHE && found[1].limiter == LIMIT_MEMORY);
     /* At no bandwidth does the launch take longer than what the cache serves; it does where that is two microseconds. */
     assert_true(isnan(found[1].turn));
-    is_near(found[2].turn, 8e7 / 40e9 / (LAUNCH - 2e-6), 0.05);
+    test_is_near(found[2].turn, 8e7 / 40e9 / (LAUNCH - 2e-6), 0.05);
     workload.operations[0] = reading(8e6);
     workload.operations[2] = reading(8e6);
     profile.bandwidth_scale = 2;
     predict_run_fill(&run, &profile, &workload, NAN, &none);
     const double all_s = 4 * (LAUNCH + 2e-6) + 16e6 / 80e9 + 16e6 / 40e9 + 3 * 8e6 / 80e9;
     const double share = 16e6 / 40e9 / all_s;
-    is_near(run.what_if, 1 / (1 - share / 2), 0.01);
+    test_is_near(run.what_if, 1 / (1 - share / 2), 0.01);
     results_file_release(&file);
 }
 
@@ -497,74 +493,6 @@ static void a_file_without_memory_rows_is_no_profile(void **state) {
     assert_int_equal(predict_profile_fit(&file, &profile, &error), -1);
     assert_non_null(strstr(error.text, "bare has no rows of reading memory"));
     results_file_release(&file);
-}
-
-/* ---- workloads ------------------------------------------------------------------------------------- */
-
-static void built_in_workloads_have_their_weights(void **state) {
-    static predict_workload workload;
-    const workload_settings plain = {0, 0, NULL};
-    const workload_settings small = {4, 100, "w4"};
-    file_error error;
-    (void)state;
-    assert_int_equal(predict_workload_read("llama-3-8b-decode", &plain, &workload, &error), 0);
-    /* 32 · 4096 · (6144 + 4096 + 28672 + 14336) and the vocabulary: 7.505e9 numbers of two bytes. */
-    is_near(workload.weight_bytes, 2.0 * (32.0 * 4096 * 53248 + 128256.0 * 4096), 1e-12);
-    is_near(workload.kv_bytes, 131072.0 * 1024, 1e-12);
-    assert_true(workload.tokens == 1);
-    assert_int_equal(predict_workload_read("llama-3-8b-decode", &small, &workload, &error), 0);
-    is_near(workload.weight_bytes, (0.5 + 2.0 / 32) * (32.0 * 4096 * 53248 + 128256.0 * 4096),
-            1e-12);
-    is_near(workload.kv_bytes, 131072.0 * 400, 1e-12);
-    assert_true(workload.tokens == 4);
-    assert_string_equal(workload.operations[0].work.key, "gemv w4 prepacked");
-    assert_int_equal(predict_workload_read("llama-3-8b-prefill", &plain, &workload, &error), 0);
-    assert_true(workload.tokens == 512);
-    is_near(workload.operations[1].work.flops, 32 * 2.0 * 512 * 512 * 128, 1e-12);
-    assert_int_equal(predict_workload_read("bert-base", &plain, &workload, &error), 0);
-    is_near(workload.weight_bytes, 4 * 12 * 768.0 * (2304 + 768 + 3072 + 3072), 1e-12);
-    assert_int_equal(predict_workload_read("digits", &plain, &workload, &error), 0);
-    is_near(workload.weight_bytes, 4.0 * (64 * 256 + 256 * 256 + 256 * 10), 1e-12);
-}
-
-static void workload_refused(const char *from, const char *to, const char *sentence) {
-    static const char valid[] =
-        "{\"schema\":\"tandem-workload/1\",\"name\":\"w\",\"tokens\":\"batch\",\"operations\":["
-        "{\"op\":\"gemm\",\"name\":\"g\",\"m\":\"2*batch\",\"n\":64,\"k\":64,\"dtype\":\"f32\"},"
-        "{\"op\":\"stream\",\"name\":\"s\",\"reads\":\"context*4\",\"writes\":4}]}";
-    static predict_workload workload;
-    const workload_settings plain = {0, 0, NULL};
-    char text[1024];
-    char path[TEST_PATH];
-    file_error error;
-    const char *const place = strstr(valid, from);
-    assert_non_null(place);
-    snprintf(text, sizeof text, "%.*s%s%s", (int)(place - valid), valid, to, place + strlen(from));
-    test_file_write(test_folder_path(path, "w.json"), text, strlen(text));
-    const int status = predict_workload_read(path, &plain, &workload, &error);
-    if (sentence == NULL)
-        assert_int_equal(status, 0);
-    else if (status == 0 || strstr(error.text, sentence) == NULL)
-        fail_msg("'%s' for '%s' gave: %s", to, from, status == 0 ? "nothing" : error.text);
-}
-
-static void workloads_that_are_none(void **state) {
-    (void)state;
-    workload_refused("\"w\"", "\"w\"", NULL);
-    workload_refused("workload/1", "workload/2", "its schema is 'tandem-workload/2'");
-    workload_refused("\"2*batch\"", "\"2*bunch\"", "operation 1: member \"m\" is no size");
-    workload_refused("\"2*batch\"", "\"2**batch\"", "member \"m\" is no size");
-    workload_refused("\"2*batch\"", "-1", "member \"m\" is no size");
-    workload_refused("\"2*batch\"", "0", "member \"m\" is 0, not a whole number");
-    workload_refused("\"2*batch\"", "1.5", "member \"m\" is 1.5, not a whole number");
-    workload_refused("\"n\":64,", "", "member \"n\" is missing");
-    workload_refused("\"f32\"", "\"f33\"", "the dtype 'f33' is none of f32|");
-    workload_refused("\"op\":\"stream\"", "\"op\":\"sort\"",
-                     "operation 2: the op 'sort' is none of");
-    workload_refused("\"reads\":\"context*4\",\"writes\":4", "\"reads\":0,\"writes\":0",
-                     "it neither reads nor writes");
-    workload_refused("\"operations\"", "\"operation\"", "\"operations\" is no list");
-    workload_refused("}]}", "}", "it is no JSON");
 }
 
 /* ---- runs ------------------------------------------------------------------------------------------ */
@@ -583,23 +511,23 @@ static void a_datasheet_gives_the_bound(void **state) {
     predict_run_fill(&run, &profile, &workload, NAN, &prices);
     assert_int_equal(run.refused, 0);
     assert_int_equal(run.limiter, LIMIT_MEMORY);
-    is_near(run.decode_bound, 300e9 / (workload.weight_bytes + workload.kv_bytes), 1e-9);
+    test_is_near(run.decode_bound, 300e9 / (workload.weight_bytes + workload.kv_bytes), 1e-9);
     assert_true(run.tokens_per_s < run.decode_bound && run.tokens_per_s > 0.99 * run.decode_bound);
-    is_near(run.turning_batch, 121e12 * 2 / (2 * 300e9), 1e-9);
-    is_near(run.joules, 72 * run.seconds, 1e-12);
+    test_is_near(run.turning_batch, 121e12 * 2 / (2 * 300e9), 1e-9);
+    test_is_near(run.joules, 72 * run.seconds, 1e-12);
     assert_true(run.spill_s == 0 && isnan(run.cost));
     /* Twice the bandwidth, half the time; what the formula says too, as all is bound by memory. */
     const double seconds = run.seconds;
     profile.bandwidth_scale = 2;
     predict_run_fill(&run, &profile, &workload, NAN, &prices);
-    is_near(run.seconds, seconds / 2, 1e-9);
-    is_near(run.what_if, 2, 1e-9);
+    test_is_near(run.seconds, seconds / 2, 1e-9);
+    test_is_near(run.what_if, 2, 1e-9);
     /* 64 times as many sequences: their keys and values do not fit. */
     const workload_settings many = {64, 8192, NULL};
     profile.bandwidth_scale = 1;
     assert_int_equal(predict_workload_read("llama-3-8b-decode", &many, &workload, &error), 0);
     predict_run_fill(&run, &profile, &workload, 25e9, &prices);
-    is_near(run.spill_s, (run.needed_bytes - 0.95 * 24e9) / 25e9, 1e-9);
+    test_is_near(run.spill_s, (run.needed_bytes - 0.95 * 24e9) / 25e9, 1e-9);
     assert_int_equal(run.limiter, LIMIT_CAPACITY);
 }
 
@@ -618,20 +546,20 @@ static void the_limiter_turns_where_it_should(void **state) {
     only->work.read_bytes = 3 * 300e9 * (2e9 / 30.3e12); /* three times the arithmetic */
     predict_run_fill(&run, &profile, &workload, NAN, &prices);
     assert_int_equal(run.limiter, LIMIT_MEMORY);
-    is_near(run.operations[0].turn, 3, 1e-9);
-    is_near(run.turn, 3, 1e-6);
-    is_near(run.seconds, 15 * 2e9 / 30.3e12, 1e-9);
+    test_is_near(run.operations[0].turn, 3, 1e-9);
+    test_is_near(run.turn, 3, 1e-6);
+    test_is_near(run.seconds, 15 * 2e9 / 30.3e12, 1e-9);
     /* Four times the bandwidth: the formula of shares knows nothing of the turn at three. */
     const double seconds = run.seconds;
     profile.bandwidth_scale = 4;
     predict_run_fill(&run, &profile, &workload, NAN, &prices);
-    is_near(run.what_if, 4, 1e-9);
-    is_near(seconds / run.seconds, 3, 1e-9);
+    test_is_near(run.what_if, 4, 1e-9);
+    test_is_near(seconds / run.seconds, 3, 1e-9);
     profile.bandwidth_scale = 1;
     only->work.read_bytes /= 6;
     predict_run_fill(&run, &profile, &workload, NAN, &prices);
     assert_int_equal(run.limiter, LIMIT_COMPUTE);
-    is_near(run.turn, 0.5, 1e-6);
+    test_is_near(run.turn, 0.5, 1e-6);
 }
 
 /* ---- the program ----------------------------------------------------------------------------------- */
@@ -670,7 +598,7 @@ static void the_program_keeps_measured_and_promised_apart(void **state) {
     const cJSON *const first = cJSON_GetArrayItem(cJSON_GetObjectItem(root, "predictions"), 0);
     const cJSON *const up = cJSON_GetArrayItem(cJSON_GetObjectItem(first, "operations"), 4);
     assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(up, "name")), "up");
-    is_near(cJSON_GetObjectItem(up, "call_s")->valuedouble, product_s(128, 3072, 768), 0.01);
+    test_is_near(cJSON_GetObjectItem(up, "call_s")->valuedouble, product_s(128, 3072, 768), 0.01);
     assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(up, "limiter")), "compute");
     cJSON_Delete(root);
     test_program_release(&result);
@@ -744,8 +672,6 @@ int main(void) {
         cmocka_unit_test(the_bandwidth_scale_is_of_main_memory),
         cmocka_unit_test(half_of_a_set_may_come_from_a_cache),
         cmocka_unit_test(a_file_without_memory_rows_is_no_profile),
-        cmocka_unit_test(built_in_workloads_have_their_weights),
-        cmocka_unit_test(workloads_that_are_none),
         cmocka_unit_test(a_datasheet_gives_the_bound),
         cmocka_unit_test(the_limiter_turns_where_it_should),
         cmocka_unit_test(the_program_keeps_measured_and_promised_apart),
