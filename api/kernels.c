@@ -86,10 +86,15 @@ uint32_t tdm_kernel_resident_clusters(const tdm_device *device, tdm_kernel *kern
     uint32_t clusters = 0, known = atomic_load(&kernel->clusters);
     if (known != 0)
         return known - 1;
-    if (!device->api->kernel_clusters ||
-        device->api->kernel_clusters(kernel->native, cluster, group_items, local_bytes,
-                                     &clusters) != TDM_OK)
+    const tdm_status status =
+        device->api->kernel_clusters
+            ? device->api->kernel_clusters(kernel->native, cluster, group_items, local_bytes,
+                                           &clusters)
+            : TDM_UNSUPPORTED;
+    if (status == TDM_UNSUPPORTED)
         clusters = device->info.compute_units / cluster;
+    else if (status != TDM_OK)
+        return 0;
     atomic_compare_exchange_strong(&kernel->clusters, &known, clusters + 1);
     return known != 0 ? known - 1 : clusters;
 }
