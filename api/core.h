@@ -340,8 +340,8 @@ uint32_t tdm_kernel_resident_groups(const tdm_device *device, tdm_kernel *kernel
                                     uint32_t group_items);
 
 /*
- * Clusters of `cluster` such groups with so much local memory that the device holds at once, 0: none. As many as its units could
- * have where the backend does not tell. Asked for once, too.
+ * Clusters of `cluster` such groups with so much local memory that the device holds at once, 0: none, or the driver failed, which is
+ * asked again. As many as its units could have where the backend does not tell. An answer stays, too.
  */
 uint32_t tdm_kernel_resident_clusters(const tdm_device *device, tdm_kernel *kernel,
                                       uint32_t cluster, uint32_t group_items, uint32_t local_bytes);
