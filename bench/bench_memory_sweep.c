@@ -91,7 +91,7 @@ static void report_points(memory_run *run, int waited, sweep_point *points, int 
 }
 
 void memory_sweep(memory_run *run, const memory_case *item, int waited) {
-    cache_point curve[CACHE_MAX_POINTS];
+    cache_point curve[CACHE_MAX_POINTS] = {{0, 0}};
     cache_level levels[CACHE_MAX_LEVELS];
     char text[256];
     sweep_point *const points = calloc(CACHE_MAX_POINTS, sizeof *points);
