@@ -10,7 +10,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/icd" # no OpenCL beside it
 export OCL_ICD_VENDORS="$work/icd" OPENCL_VENDOR_PATH="$work/icd"
-steps='devices tests_cuda tests_opencl memcheck racecheck memory gemm_f32 gemm_f16 gemm_s8 gemm_layers gemv quant launch pool
+steps='devices tests_cuda tests_opencl memcheck racecheck memory gemm_f32 gemm_f16 gemm_s8 gemm_mma gemm_few gemm_layers gemv quant launch pool
        opencl_gemm_f32 opencl_memory infer_together'
 runs=0
 
@@ -36,6 +36,19 @@ expect() {
 }
 
 expect 0 ok infer_together "$build"
+
+# The programs of a whole run are those that ctest has for such devices.
+for backend in cuda:cuda_simulator opencl:pocl; do
+    job=${backend#*:}
+    "$suite" _device_tests "${backend%:*}" | LC_ALL=C sort >"$work/listed"
+    (cd "$build" && ctest -N -L "^$job\$") | sed -n "s/.*: \(test_[a-z0-9_]*\)\.$job\$/\1/p" | LC_ALL=C sort >"$work/output"
+    [ -s "$work/listed" ] && cmp -s "$work/listed" "$work/output" || complain "its tests for $backend are not those of ctest"
+done
+
+# Of a run of one step there is one line besides the devices'.
+"$suite" --quick --only gemm_s8 --build "$build" --out "$work/results" >"$work/output" 2>&1 || complain 'one step failed'
+[ "$(sed 's/^[A-Za-z]* *[0-9]* *\([a-z0-9_]*\).*/\1/' "$work/results/summary.txt" | tr '\n' ' ')" = 'devices gemm_s8 ' ] ||
+    complain '--only gives other steps'
 
 # stand_ins FAILING: a build whose tests and benchmarks do nothing, but for what is named, which fails.
 stand_ins() {
