@@ -131,6 +131,18 @@ tdm_status tdm_quant_observer_init(const tdm_quant_observer_options *options, vo
     return TDM_OK;
 }
 
+tdm_status tdm_quant_observer_copy(const tdm_quant_observer *from, void *memory, size_t bytes,
+                                   tdm_quant_observer **copy, tdm_quant_reason *reason) {
+    const tdm_status status = tdm_quant_observer_init(&from->options, memory, bytes, copy, reason);
+    for (int64_t c = 0; status == TDM_OK && c < from->options.channels; c++) {
+        (*copy)->channels[c] = from->channels[c];
+        if (from->histograms) {
+            (*copy)->histograms[c] = from->histograms[c];
+        }
+    }
+    return status;
+}
+
 /* ---- looking ------------------------------------------------------------------------------ */
 
 static tdm_quant_bounds join(tdm_quant_bounds a, tdm_quant_bounds b) {
@@ -201,27 +213,44 @@ static tdm_status check_batch(const tdm_quant_observer *observer, tdm_dtype dtyp
     return TDM_OK;
 }
 
+/* Elements of one channel. */
+static void observe_run(tdm_quant_observer *observer, int64_t channel, tdm_dtype dtype,
+                        const void *data, int64_t first, int64_t count) {
+    float x[TDM_QUANT_CHUNK];
+    for (int64_t done = 0; done < count; done += TDM_QUANT_CHUNK) {
+        const int64_t chunk = tdm_quant_chunk(count - done);
+        tdm_quant_load(dtype, data, first + done, chunk, x);
+        observe_chunk(observer, channel, x, chunk);
+    }
+}
+
+void tdm_quant_observe_part(tdm_quant_observer *observer, int64_t inner, int64_t first,
+                            tdm_dtype dtype, const void *data, int64_t count) {
+    const int64_t channels = observer->options.channels;
+    int64_t channel = first / inner % channels;
+    int64_t run = channels == 1 ? count : inner - first % inner;
+    for (int64_t done = 0; done < count; run = inner) {
+        run = run < count - done ? run : count - done;
+        observe_run(observer, channel, dtype, data, done, run);
+        done += run;
+        channel = channel + 1 < channels ? channel + 1 : 0;
+    }
+}
+
+void tdm_quant_observe_end(tdm_quant_observer *observer) {
+    for (int64_t c = 0; c < observer->options.channels; c++) {
+        end_batch(&observer->channels[c], observer->options.momentum);
+    }
+}
+
 tdm_status tdm_quant_observe(tdm_quant_observer *observer, tdm_dtype dtype, const void *data,
                              int64_t count, tdm_quant_reason *reason) {
     const tdm_status status = check_batch(observer, dtype, count, reason);
     if (status != TDM_OK) {
         return status;
     }
-    const tdm_quant_observer_options *const options = &observer->options;
-    const int64_t run = options->channels == 1 ? count : options->inner;
-    float x[TDM_QUANT_CHUNK];
-    int64_t channel = 0;
-    for (int64_t first = 0; first < count; first += run) {
-        for (int64_t done = 0; done < run; done += TDM_QUANT_CHUNK) {
-            const int64_t chunk = tdm_quant_chunk(run - done);
-            tdm_quant_load(dtype, data, first + done, chunk, x);
-            observe_chunk(observer, channel, x, chunk);
-        }
-        channel = channel + 1 < options->channels ? channel + 1 : 0;
-    }
-    for (int64_t c = 0; c < options->channels; c++) {
-        end_batch(&observer->channels[c], options->momentum);
-    }
+    tdm_quant_observe_part(observer, observer->options.inner, 0, dtype, data, count);
+    tdm_quant_observe_end(observer);
     return TDM_OK;
 }
 

@@ -68,6 +68,10 @@ tdm_status tdm_quant_observer_init(const tdm_quant_observer_options *options, vo
                                    size_t bytes, tdm_quant_observer **observer,
                                    tdm_quant_reason *reason);
 
+/* The same observer in other memory, as for tdm_quant_observer_init with its options. */
+tdm_status tdm_quant_observer_copy(const tdm_quant_observer *from, void *memory, size_t bytes,
+                                   tdm_quant_observer **copy, tdm_quant_reason *reason);
+
 /*
  * Look at one batch of f32, f16 or bf16 numbers, a multiple of channels * inner; 0 is legal and does
  * nothing. TDM_BAD_DTYPE, TDM_BAD_SHAPE; reason may be NULL. One call is one batch of a moving
@@ -75,6 +79,16 @@ tdm_status tdm_quant_observer_init(const tdm_quant_observer_options *options, vo
  */
 tdm_status tdm_quant_observe(tdm_quant_observer *observer, tdm_dtype dtype, const void *data,
                              int64_t count, tdm_quant_reason *reason);
+
+/*
+ * The same in parts: elements first to first + count - 1 of one batch of f32, f16 or bf16 numbers, in
+ * order from its first element to its last, and _end after the last part, before anything else is
+ * asked of the observer. `inner`, at least 1, is this batch's, whatever the options say. The bits are
+ * those of one tdm_quant_observe of the whole.
+ */
+void tdm_quant_observe_part(tdm_quant_observer *observer, int64_t inner, int64_t first,
+                            tdm_dtype dtype, const void *data, int64_t count);
+void tdm_quant_observe_end(tdm_quant_observer *observer);
 
 /* What a device has counted of one channel of one batch. */
 typedef struct tdm_quant_summary {

@@ -163,6 +163,50 @@ static void test_results_do_not_depend_on_the_split(void **state) {
     }
 }
 
+/* One batch in parts that begin and end anywhere, each for a copy of what saw those before. */
+static tdm_quant_observer *observe_in_parts(const tdm_quant_observer_options *options,
+                                            int64_t inner, const float *x) {
+    const size_t bytes = tdm_quant_observer_bytes(options);
+    test_random random = {17};
+    tdm_quant_observer *parts = make(options->kind, options->channels, 1, 99.0, 0);
+    for (int64_t first = 0; first < COUNT;) {
+        const int64_t wanted = test_random_int(&random, 0, 9);
+        const int64_t count = wanted < COUNT - first ? wanted : COUNT - first;
+        tdm_quant_observer *copy, *const before = parts;
+        assert_int_equal(tdm_quant_observer_copy(before, malloc(bytes), bytes, &copy, NULL),
+                         TDM_OK);
+        free(before);
+        parts = copy;
+        tdm_quant_observe_part(parts, inner, first, TDM_F32, x + first, count);
+        first += count;
+    }
+    tdm_quant_observe_end(parts);
+    return parts;
+}
+
+static void test_parts_of_a_batch_are_the_batch(void **state) {
+    (void)state;
+    enum {
+        CHANNELS = 4,
+        INNER = 5
+    };
+    static float x[COUNT];
+    _Static_assert(COUNT % (CHANNELS * INNER) == 0, "whole channels");
+    fill_growing(x, COUNT);
+    for (tdm_quant_observer_kind kind = TDM_QUANT_OBSERVE_MINMAX; kind <= TDM_QUANT_OBSERVE_KL;
+         kind++) {
+        const tdm_quant_observer_options options = {kind, CHANNELS, INNER, 99.0, 0};
+        tdm_quant_observer *const whole = make(kind, CHANNELS, INNER, 99.0, 0);
+        see(whole, x, COUNT);
+        tdm_quant_observer *const parts = observe_in_parts(&options, INNER, x);
+        for (int64_t c = 0; c < CHANNELS; c++)
+            expect_same(tdm_quant_observer_bounds(whole, c, TDM_QUANT_ASYMMETRIC, s8_range),
+                        tdm_quant_observer_bounds(parts, c, TDM_QUANT_ASYMMETRIC, s8_range));
+        free(whole);
+        free(parts);
+    }
+}
+
 static void test_histogram_bins(void **state) {
     (void)state;
     static tdm_quant_histogram histogram, other;
@@ -563,6 +607,7 @@ int main(void) {
         cmocka_unit_test(test_moving_average),
         cmocka_unit_test(test_moving_averages_merge),
         cmocka_unit_test(test_results_do_not_depend_on_the_split),
+        cmocka_unit_test(test_parts_of_a_batch_are_the_batch),
         cmocka_unit_test(test_histogram_bins),
         cmocka_unit_test(test_percentiles_of_sorted_data),
         cmocka_unit_test(test_percentile_counts_zeros),
