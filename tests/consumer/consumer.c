@@ -12,8 +12,10 @@ static int failed(const char *call, tdm_status status) {
 static int initialisers_are_right(void) {
     const tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
     const tdm_gemm_args args = TDM_GEMM_ARGS_INIT;
+    const tdm_observer_desc observer = TDM_OBSERVER_DESC_INIT;
     return desc.struct_size == sizeof desc && desc.alpha == 1.0f && desc.beta == 0.0f &&
-           args.struct_size == sizeof args && args.d == NULL;
+           args.struct_size == sizeof args && args.d == NULL &&
+           observer.struct_size == sizeof observer && observer.axis == -1 && observer.channels == 1;
 }
 
 static int name_device(tdm_context *context) {

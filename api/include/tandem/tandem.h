@@ -2,6 +2,7 @@
 #ifndef TANDEM_TANDEM_H
 #define TANDEM_TANDEM_H
 
+#include <tandem/calibrate.h>
 #include <tandem/device.h>
 #include <tandem/dtype.h>
 #include <tandem/gemm.h>
