@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <cjson/cJSON.h>
 #include <cmocka.h>
@@ -16,6 +15,8 @@
 #include "bench/json_file.h"
 #include "bench/memory_case.h"
 #include "bench/stolen_time.h"
+#include "tests/support/bench_rows.h"
+#include "tests/support/test_folder.h"
 
 enum {
     WINDOWS = 40
@@ -59,13 +60,9 @@ static void the_stolen_share_is_of_what_passed(void **state) {
     };
     processor_time times[4];
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        char path[] = "/tmp/tandem-stat-XXXXXX";
-        const int file = mkstemp(path);
-        assert_true(file >= 0);
-        assert_int_equal(write(file, texts[i], strlen(texts[i])), strlen(texts[i]));
-        close(file);
+        char path[TEST_PATH];
+        test_text_write(test_folder_path(path, "stat"), texts[i], 0600);
         times[i] = processor_time_in(path);
-        unlink(path);
     }
     const processor_time boot = {0, 0};
     assert_true(fabs(stolen_share(&times[0], &times[1]) - 0.1) < 1e-12);
@@ -84,11 +81,11 @@ static sensors *open_fake_gpu(void) {
     return sensors_open(&places, &device);
 }
 
-/* The row of a run of a tenth of a second, which the caller deletes with its file. `budget_s`: of the suite, 0: none. */
+/* The row of a run of a tenth of a second, which the caller deletes. `budget_s`: of the suite, 0: none. */
 static cJSON *sustain(const sensors *meters, int64_t bytes, double budget_s) {
     static bench_entrant entrant;
     bench_report report;
-    char path[] = "/tmp/tandem-sustained-XXXXXX";
+    char path[TEST_PATH];
     worker_text request = {.length = 0};
     file_error error;
     const memory_case item = {.operation = MEMORY_BUFFER, .bytes = bytes, .threads = 1, .seed = 1};
@@ -107,15 +104,14 @@ static cJSON *sustain(const sensors *meters, int64_t bytes, double budget_s) {
         .sensors = meters,
         .label = "buffer",
     };
-    close(mkstemp(path));
     assert_int_equal(bench_report_open(&report, "GB/s", NULL, &device), 0);
     plan.deadline_s = budget_s > 0 ? bench_now() + budget_s : 0;
     bench_sustain(&plan, &entrant, 0.1, &row, &report);
     report.tandem_rows = 1;
-    assert_int_equal(bench_report_close(&report, "test", path), 0);
+    assert_int_equal(bench_report_close(&report, "test", test_folder_path(path, "sustained.json")),
+                     0);
     bench_entrants_release(&entrant, 1);
     cJSON *const file = json_file_read(path, &error);
-    unlink(path);
     assert_non_null(file);
     return file;
 }
@@ -125,12 +121,6 @@ static const cJSON *row_of(const cJSON *file) {
         cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(file, "results"), 0);
     assert_non_null(row);
     return row;
-}
-
-static double number(const cJSON *object, const char *key) {
-    const cJSON *const value = cJSON_GetObjectItemCaseSensitive(object, key);
-    assert_non_null(value); /* null is there, too */
-    return cJSON_IsNumber(value) ? value->valuedouble : NAN;
 }
 
 /* The stand-in holds clocks down for heat at each second question: at the end of each window. */
@@ -149,20 +139,23 @@ static void windows_tell_energy_and_why_clocks_are_held(void **state) {
     assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(row, "case")),
                         "sustained buffer");
     assert_true(cJSON_GetArraySize(windows) >= 1);
-    assert_true(number(row, "samples") == cJSON_GetArraySize(windows));
+    assert_true(json_number(row, "samples") == cJSON_GetArraySize(windows));
     cJSON_ArrayForEach(window, windows) {
         const cJSON *const reasons = cJSON_GetObjectItemCaseSensitive(window, "throttle_reasons");
-        assert_true(number(window, "at_s") >= end);
-        end = number(window, "at_s") + number(window, "seconds");
-        assert_true(number(window, "joules") > 0 && number(window, "temperature_c") == 61);
-        assert_true(number(window, "throttled") == 1);
+        assert_true(json_number(window, "at_s") >= end);
+        end = json_number(window, "at_s") + json_number(window, "seconds");
+        assert_true(json_number(window, "joules") > 0 &&
+                    json_number(window, "temperature_c") == 61);
+        assert_true(json_number(window, "throttled") == 1);
         assert_string_equal(cJSON_GetStringValue(reasons), "heat");
     }
     assert_string_equal(
         cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(row, "throttle_reasons")), "heat");
-    assert_true(number(metrics, "burst_s") > 0 && number(metrics, "sustained_of_burst") > 0);
-    assert_true(number(metrics, "burst_pj") > 0 && number(metrics, "sustained_pj") > 0);
-    assert_true(number(metrics, "setting_best") == 1); /* tandem compare pairs such rows by it */
+    assert_true(json_number(metrics, "burst_s") > 0 &&
+                json_number(metrics, "sustained_of_burst") > 0);
+    assert_true(json_number(metrics, "burst_pj") > 0 && json_number(metrics, "sustained_pj") > 0);
+    assert_true(json_number(metrics, "setting_best") ==
+                1); /* tandem compare pairs such rows by it */
     cJSON_Delete(file);
     sensors_close(meters);
 }
@@ -174,10 +167,10 @@ static void without_sensors_they_are_null(void **state) {
     const cJSON *const metrics = cJSON_GetObjectItemCaseSensitive(row, "metrics");
     const cJSON *const window =
         cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(row, "windows"), 0);
-    assert_true(isnan(number(window, "joules")) && isnan(number(window, "power_w")));
-    assert_true(isnan(number(window, "throttled")));
+    assert_true(isnan(json_number(window, "joules")) && isnan(json_number(window, "power_w")));
+    assert_true(isnan(json_number(window, "throttled")));
     assert_false(cJSON_HasObjectItem(metrics, "burst_pj"));
-    assert_true(number(metrics, "sustained_of_burst") > 0);
+    assert_true(json_number(metrics, "sustained_of_burst") > 0);
     cJSON_Delete(file);
 }
 
@@ -191,8 +184,9 @@ static void one_window_is_taken_when_time_is_over(void **state) {
     assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(row, "status")),
                         "ok");
     assert_int_equal(cJSON_GetArraySize(windows), 1);
-    assert_true(number(row, "samples") == 1 && number(row, "median_s") > 0);
-    assert_true(number(metrics, "burst_s") > 0 && number(metrics, "sustained_of_burst") > 0);
+    assert_true(json_number(row, "samples") == 1 && json_number(row, "median_s") > 0);
+    assert_true(json_number(metrics, "burst_s") > 0 &&
+                json_number(metrics, "sustained_of_burst") > 0);
     cJSON_Delete(file);
 }
 
@@ -204,5 +198,6 @@ int main(void) {
         cmocka_unit_test(without_sensors_they_are_null),
         cmocka_unit_test(one_window_is_taken_when_time_is_over),
     };
-    return cmocka_run_group_tests_name("bench sustained", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("bench sustained", tests, test_folder_make,
+                                       test_folder_remove);
 }
