@@ -373,26 +373,20 @@ static bool suits_skinny(tdm_gemm_plan *plan) {
     return false;
 }
 
-bool tdm_gemm_suits_modelled(const tdm_gemm_plan *plan) {
+/* Would one of these rows be taken? */
+static bool suits_any(const tdm_gemm_plan *plan, bool (*is_one)(const tdm_variant *row)) {
     char reason[TDM_REASON_TEXT];
     const selection s = {.problem = &plan->problem};
     for (const tdm_variant *row = tdm_variants; row < tdm_variants + tdm_variant_count; row++)
-        if (row->op == plan->problem.op && tdm_gemm_is_modelled(row) &&
+        if (row->op == plan->problem.op && is_one(row) &&
             !(row->requires & ~plan->device->info.capabilities) &&
             !supports(&s, row, plan->device, reason))
             return true;
     return false;
 }
 
-/* Would a row be taken that multiplies f32 as three products of tf32? */
-static bool suits_3xtf32(const tdm_gemm_plan *plan) {
-    char reason[TDM_REASON_TEXT];
-    const selection s = {.problem = &plan->problem};
-    for (const tdm_variant *row = tdm_variants; row < tdm_variants + tdm_variant_count; row++)
-        if (tdm_gemm_is_3xtf32(row) && !(row->requires & ~plan->device->info.capabilities) &&
-            !supports(&s, row, plan->device, reason))
-            return true;
-    return false;
+bool tdm_gemm_suits_modelled(const tdm_gemm_plan *plan) {
+    return suits_any(plan, tdm_gemm_is_modelled);
 }
 
 /*
@@ -402,7 +396,8 @@ static bool suits_3xtf32(const tdm_gemm_plan *plan) {
 static bool gives_way(tdm_gemm_plan *plan, const tdm_tuning_row *row) {
     if (row->line == 0 && row->ns == 0)
         return suits_skinny(plan) || tdm_gemm_suits_modelled(plan);
-    return plan->problem.allows_3xtf32 && !row->allows_3xtf32 && suits_3xtf32(plan);
+    return plan->problem.allows_3xtf32 && !row->allows_3xtf32 &&
+           suits_any(plan, tdm_gemm_is_3xtf32);
 }
 
 /* The row that the tuning data prefers, where it takes the problem. */
