@@ -64,6 +64,12 @@ char *tdm_user_path(const char *own, const char *xdg, const char *folder, const 
 int tdm_fault(const char *call);
 
 /*
+ * Whether the planted failure is one for ever: that of a device that is lost. What a lost device had to do is over, so a call that
+ * waits is really made, and fails when it returns; where a failure comes once, it comes instead of the wait.
+ */
+bool tdm_fault_lasts(void);
+
+/*
  * Notes of a list that is zeroed at first. A note that finds no memory is lost, which harms nothing. tdm_notes_at: NULL after the
  * last. Not thread-safe.
  */

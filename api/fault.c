@@ -32,6 +32,15 @@ long tdm_fault_clear(void) {
     return seen;
 }
 
+bool tdm_fault_lasts(void) {
+    if (!atomic_load_explicit(&plan.armed, memory_order_relaxed))
+        return false;
+    pthread_mutex_lock(&plan.lock);
+    const bool lasts = plan.sticky;
+    pthread_mutex_unlock(&plan.lock);
+    return lasts;
+}
+
 int tdm_fault(const char *call) {
     if (!atomic_load_explicit(&plan.armed, memory_order_relaxed))
         return 0;

@@ -36,6 +36,15 @@ void tdm_cuda_unload(tdm_cuda_api *api);
         fault_ != 0 ? (CUresult)fault_ : (api)->name(__VA_ARGS__);                                 \
     })
 
+/* Call a function that waits: see tdm_fault_lasts. */
+#define CUDA_WAIT(api, name, ...)                                                                  \
+    __extension__({                                                                                \
+        const int fault_ = tdm_fault(#name);                                                       \
+        const CUresult waited_ =                                                                   \
+            fault_ != 0 && !tdm_fault_lasts() ? CUDA_SUCCESS : (api)->name(__VA_ARGS__);           \
+        fault_ != 0 ? (CUresult)fault_ : waited_;                                                  \
+    })
+
 /*
  * Call a function that gives something back, whatever the fault. A driver that refuses is logged; there is nothing else to do.
  */

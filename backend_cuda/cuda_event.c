@@ -55,7 +55,7 @@ tdm_status tdm_cuda_event_wait(tdm_bk_event *event) {
     const tdm_status status = tdm_cuda_enter(event->device, "event");
     if (status != TDM_OK)
         return status;
-    const CUresult code = CUDA_CALL(event->device->api, cuEventSynchronize, event->event);
+    const CUresult code = CUDA_WAIT(event->device->api, cuEventSynchronize, event->event);
     tdm_cuda_leave(event->device);
     return code == CUDA_SUCCESS ? TDM_OK : tdm_cuda_fail(code, "event", "cuEventSynchronize");
 }

@@ -39,7 +39,7 @@ tdm_status tdm_cuda_stream_create(tdm_bk_device *device, tdm_bk_stream **stream)
 static CUresult wait_for_all(tdm_bk_stream *stream) {
     CUresult first = CUDA_SUCCESS;
     for (int i = 0; i < WAIT_TRIES; i++) {
-        const CUresult code = CUDA_CALL(stream->device->api, cuStreamSynchronize, stream->stream);
+        const CUresult code = CUDA_WAIT(stream->device->api, cuStreamSynchronize, stream->stream);
         if (first == CUDA_SUCCESS)
             first = code;
         if (code == CUDA_SUCCESS || tdm_cuda_status(code) == TDM_DEVICE_LOST)

@@ -45,6 +45,17 @@ void tdm_opencl_call_end(const tdm_opencl_api *api);
         call_code_;                                                                                \
     })
 
+/* Call a function that waits, or that lets a wait end: see tdm_fault_lasts. */
+#define OPENCL_WAIT(api, name, ...)                                                                \
+    __extension__({                                                                                \
+        tdm_opencl_call_begin(api);                                                                \
+        const cl_int fault_ = tdm_fault(#name);                                                    \
+        const cl_int waited_ =                                                                     \
+            fault_ != 0 && !tdm_fault_lasts() ? fault_ : (api)->name(__VA_ARGS__);                 \
+        tdm_opencl_call_end(api);                                                                  \
+        fault_ ?: waited_;                                                                         \
+    })
+
 /*
  * Call a function that returns an object and writes a code through its last parameter, which is
  * `code` here.

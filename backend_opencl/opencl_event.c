@@ -45,7 +45,7 @@ tdm_status tdm_opencl_event_query(tdm_bk_event *event, bool *done) {
 }
 
 tdm_status tdm_opencl_event_wait(tdm_bk_event *event) {
-    const cl_int code = OPENCL_CALL(event->device->api, clWaitForEvents, 1, &event->event);
+    const cl_int code = OPENCL_WAIT(event->device->api, clWaitForEvents, 1, &event->event);
     // The event knows the failure itself, where the wait only says that there was one.
     cl_int state = CL_COMPLETE;
     if (code == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST &&

@@ -25,9 +25,9 @@ struct tdm_opencl_task {
 
 bool tdm_opencl_user_event_set(const tdm_opencl_api *api, cl_event user) {
     // Everything behind the event waits for ever when this fails, so once is not enough.
-    cl_int code = OPENCL_CALL(api, clSetUserEventStatus, user, CL_COMPLETE);
+    cl_int code = OPENCL_WAIT(api, clSetUserEventStatus, user, CL_COMPLETE);
     if (code != CL_SUCCESS)
-        code = OPENCL_CALL(api, clSetUserEventStatus, user, CL_COMPLETE);
+        code = OPENCL_WAIT(api, clSetUserEventStatus, user, CL_COMPLETE);
     if (code != CL_SUCCESS)
         tdm_log(TDM_LOG_ERROR, "driver", "opencl: clSetUserEventStatus: %s (%d)",
                 tdm_opencl_error_name(code), code);
@@ -44,7 +44,7 @@ static void wait_before(tdm_bk_device *device, cl_event before) {
     const struct timespec pause = {.tv_nsec = 1000000};
     cl_int state = CL_COMPLETE;
     for (int refusals = 0; refusals < MOST_REFUSALS; refusals++) {
-        if (OPENCL_CALL(device->api, clWaitForEvents, 1, &before) == CL_SUCCESS ||
+        if (OPENCL_WAIT(device->api, clWaitForEvents, 1, &before) == CL_SUCCESS ||
             OPENCL_CALL(device->api, clGetEventInfo, before, CL_EVENT_COMMAND_EXECUTION_STATUS,
                         sizeof state, &state, NULL) != CL_SUCCESS ||
             state <= CL_COMPLETE)

@@ -25,7 +25,7 @@ static tdm_status make_resident(tdm_bk_device *device, cl_mem object, size_t byt
                               CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED, 0, NULL, NULL);
     if (code == CL_SUCCESS) {
         call = "clFinish";
-        code = OPENCL_CALL(device->api, clFinish, device->service_queue);
+        code = OPENCL_WAIT(device->api, clFinish, device->service_queue);
     }
     pthread_mutex_unlock(&device->service_lock);
     return code == CL_SUCCESS ? TDM_OK : allocation_failure(code, call, bytes);
@@ -67,7 +67,7 @@ static void unmap(tdm_bk_device *device, tdm_bk_memory *memory) {
     cl_int code = OPENCL_CALL(api, clEnqueueUnmapMemObject, device->service_queue, memory->object,
                               memory->mapped, 0, NULL, NULL);
     if (code == CL_SUCCESS)
-        code = OPENCL_CALL(device->api, clFinish, device->service_queue);
+        code = OPENCL_WAIT(device->api, clFinish, device->service_queue);
     pthread_mutex_unlock(&device->service_lock);
     if (code != CL_SUCCESS)
         tdm_log(TDM_LOG_WARNING, "driver", "opencl: unmapping pinned memory: %s (%d)",

@@ -137,10 +137,10 @@ static cl_int wait_for_all(tdm_bk_stream *stream) {
         code = OPENCL_CALL(api, clEnqueueMarkerWithWaitList, stream->queue, 0, NULL, NULL);
     stream->unflushed = 0;
     if (code == CL_SUCCESS)
-        code = OPENCL_CALL(stream->device->api, clFinish, stream->queue);
+        code = OPENCL_WAIT(stream->device->api, clFinish, stream->queue);
     stream->quiet = code == CL_SUCCESS;
     for (uint32_t i = 0; code != CL_SUCCESS && i < stream->count; i++)
-        (void)OPENCL_CALL(stream->device->api, clWaitForEvents, 1, &entry_at(stream, i)->event);
+        (void)OPENCL_WAIT(stream->device->api, clWaitForEvents, 1, &entry_at(stream, i)->event);
     return code;
 }
 

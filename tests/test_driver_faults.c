@@ -2,6 +2,7 @@
 // retry succeeds.
 // ctest: device opencl timeout=300
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "api/core.h"
@@ -236,6 +237,51 @@ static void test_driver_dies(void **state) {
     }
 }
 
+/*
+ * A device is lost while it has work, and waiting fails: afterwards nothing of that work touches host memory, which the
+ * caller may have freed.
+ */
+static void test_lost_with_work(void **state) {
+    (void)state;
+    const int64_t elements = test_is_small() ? 1 << 12 : 1 << 22;
+    const size_t bytes = (size_t)elements * sizeof(float);
+    unsigned char *const host = malloc(bytes);
+    assert_non_null(host);
+    for (int d = 0; d < selector_count; d++) {
+        if (!test_case_begin(test_device_at(d), NULL, "lost_with_work"))
+            continue;
+        tdm_device *const device = test_device_at(d)->device;
+        tdm_stream *stream;
+        tdm_tensor *a, *b;
+        TEST_OK(tdm_stream_create(device, &stream));
+        TEST_OK(tdm_tensor_create(device, TDM_F32, 1, &elements, &a));
+        TEST_OK(tdm_tensor_create(device, TDM_F32, 1, &elements, &b));
+        memset(host, 1, bytes);
+        TEST_OK(tdm_copy_from_host(stream, a, host, bytes, NULL));
+        for (int i = 0; i < 16; i++) {
+            TEST_OK(tdm_copy(stream, b, a));
+            TEST_OK(tdm_copy(stream, a, b));
+        }
+        TEST_OK(tdm_copy_to_host_async(stream, a, host, bytes, NULL));
+        tdm_fault_plant(NULL, 1, codes[1], true);
+        const tdm_status status = tdm_stream_synchronize(stream);
+        memset(host, 2, bytes);
+        tdm_fault_clear();
+        if (status == TDM_OK)
+            test_case_fail("every call fails and the wait succeeds");
+        tdm_stream_clear_failure(stream);
+        TEST_OK(tdm_stream_synchronize(stream));
+        for (size_t i = 0; i < bytes; i++)
+            if (host[i] != 2)
+                test_case_fail("byte %zu of %zu was written after the wait had failed", i, bytes);
+        tdm_tensor_destroy(a);
+        tdm_tensor_destroy(b);
+        tdm_stream_destroy(stream);
+        test_case_end();
+    }
+    free(host);
+}
+
 int main(void) {
     if (!counted_host_install())
         return 1;
@@ -243,6 +289,7 @@ int main(void) {
         cmocka_unit_test(test_every_call_fails_once),
         cmocka_unit_test(test_broken_device_is_passed_over),
         cmocka_unit_test(test_driver_dies),
+        cmocka_unit_test(test_lost_with_work),
     };
     return cmocka_run_group_tests(tests, setup, test_devices_teardown);
 }
