@@ -31,14 +31,25 @@ static bool is_odd_stride(const tdm_loop *loop, int operand) {
     return false;
 }
 
+static void make_loop(tdm_loop *loop, const tdm_layout *target, const tdm_layout *source) {
+    tdm_loop_make(loop, target, &source, 1);
+    if (target->dtype == TDM_S4)
+        loop->unit = 2;
+    loop->narrow = source->dtype == TDM_S4 && is_odd_stride(loop, 1);
+}
+
+tdm_status tdm_convert_prepare(tdm_device *device, const tdm_layout *target,
+                               const tdm_layout *source) {
+    tdm_loop loop;
+    make_loop(&loop, target, source);
+    return tdm_loop_prepare(device, TDM_OP_CONVERT, "convert", (int)source->dtype, &loop);
+}
+
 tdm_status tdm_convert_elements(tdm_stream *stream, const char *operation, const tdm_tensor *target,
                                 const tdm_tensor *source) {
     tdm_loop loop;
     tdm_kernel *kernel;
-    tdm_loop_make(&loop, &target->layout, (const tdm_layout *const[]){&source->layout}, 1);
-    if (target->layout.dtype == TDM_S4)
-        loop.unit = 2;
-    loop.narrow = source->layout.dtype == TDM_S4 && is_odd_stride(&loop, 1);
+    make_loop(&loop, &target->layout, &source->layout);
     TDM_TRY(tdm_loop_kernel(stream, TDM_OP_CONVERT, operation, (int)source->layout.dtype, &loop,
                             &kernel));
     const tdm_arg buffers[] = {tdm_arg_elements(source, 0), tdm_arg_elements(target, 0)};

@@ -122,6 +122,18 @@ tdm_status tdm_copy(tdm_stream *stream, tdm_tensor *target, const tdm_tensor *so
     return copy_by_kernel(stream, target, source, &loop, unit_bytes);
 }
 
+tdm_status tdm_copy_prepare(tdm_device *device, const tdm_layout *target,
+                            const tdm_layout *source) {
+    tdm_loop loop;
+    tdm_loop_make(&loop, target, &source, 1);
+    if (has_whole_units(target->dtype, tdm_layout_elements(target)) && is_one_run(&loop))
+        return TDM_OK; // what the driver does where there is no kernel
+    return is_packed(target->dtype)
+               ? tdm_convert_prepare(device, target, source)
+               : tdm_loop_prepare(device, TDM_OP_COPY, "copy",
+                                  tdm_dtype_info(target->dtype)->unit_bytes, &loop);
+}
+
 static tdm_status fill_by_kernel(tdm_stream *stream, const tdm_tensor *target, const tdm_loop *loop,
                                  int64_t pattern, int unit_bytes) {
     tdm_kernel *kernel;

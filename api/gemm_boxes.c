@@ -51,21 +51,13 @@ static const char *refuse_operand(const char *name, const tdm_gemm_problem *p, c
 
 const char *tdm_gemm_boxes_refuse(const tdm_gemm_problem *p, char reason[TDM_REASON_TEXT]) {
     const operand a = {.line = p->a.row, .depth = p->a.col, .lines = p->m, .depths = p->k};
-    const operand b = {.line = p->packed_b ? 1 : p->b.col,
-                       .depth = p->packed_b ? p->n : p->b.row,
-                       .lines = p->n,
-                       .depths = p->k};
-    const tdm_gemm_matrix packed = {.dtype = p->b.dtype};
+    const operand b = {.line = p->b.col, .depth = p->b.row, .lines = p->n, .depths = p->k};
     if (p->k == 0 || tdm_gemm_z_count(p) == 0)
         return "there is nothing to multiply";
     if (p->m > INT32_MAX / 2 || p->n > INT32_MAX / 2 || p->k > INT32_MAX / 2)
         return "a dimension has 2^30 elements or more";
     const char *const refusal = refuse_operand("A", p, &a, &p->a, reason);
-    if (refusal)
-        return refusal;
-    if (p->packed_b && p->n * p->k * tdm_dtype_info(p->b.dtype)->unit_bytes % UNIT_BYTES != 0)
-        return "entries of the packed B are not multiples of 16 bytes apart";
-    return refuse_operand("B", p, &b, p->packed_b ? &packed : &p->b, reason);
+    return refusal ? refusal : refuse_operand("B", p, &b, &p->b, reason);
 }
 
 static operand a_of(const tdm_gemm_shape_arg *s) {

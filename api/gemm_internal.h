@@ -44,7 +44,7 @@ typedef struct tdm_gemm_problem {
     int batch_axis[TDM_GEMM_BATCH_RANK]; /* D's dimension that it is, the last one of merged ones */
     bool forced;                         /* a row was named: preferences do not refuse it */
     bool allows_3xtf32;                  /* A and B are f32, and may be split */
-    bool packed_b;                       /* B comes as packed weights */
+    bool packed_b;                       /* B comes as packed weights, which lie as b says */
     bool anywhere;                       /* A and B may begin at any element */
     bool swapped;                        /* it is D^T = B^T·A^T that stands here */
 } tdm_gemm_problem;
@@ -112,6 +112,9 @@ bool tdm_gemm_is_transposed(const tdm_gemm_matrix *matrix);
 /* Does the row multiply f32 as three products of tf32? Then only plans that allow it may take it. */
 bool tdm_gemm_is_3xtf32(const tdm_variant *row);
 
+/* Does the row read the problem's B in panels? */
+bool tdm_gemm_reads_panels(const tdm_gemm_problem *problem, const tdm_variant *row);
+
 /* Does the row's family take this launch-time parameter? */
 bool tdm_gemm_takes(const tdm_variant *row, tdm_tune_parameter parameter);
 
@@ -137,8 +140,8 @@ tdm_status tdm_gemm_select_pack(tdm_device *device, int width, tdm_dtype source,
 /* The same for integer panels, with the sums of their columns. */
 tdm_status tdm_gemm_select_int_pack(tdm_device *device, int width, tdm_kernel **kernel);
 
-/* The kernel that joins the parts of a split K. */
-tdm_status tdm_gemm_select_reduce(tdm_device *device, tdm_kernel **kernel);
+/* The kernel that joins the parts of a split K, which are of f32 or s32. */
+tdm_status tdm_gemm_select_reduce(tdm_device *device, tdm_dtype parts, tdm_kernel **kernel);
 
 /* ---- the plan ------------------------------------------------------------------------------------- */
 
@@ -147,11 +150,12 @@ tdm_status tdm_gemm_select_reduce(tdm_device *device, tdm_kernel **kernel);
 #define TDM_GEMM_TUNING_TEXT (TDM_CHOICE_TEXT + TDM_TUNING_SOURCE_TEXT + 64)
 
 /*
- * How B is packed. kernel NULL: it is read in place; packed weights of such a plan are a dense copy (width 1). Sizes are those of
- * one launch.
+ * How B is packed. kernel NULL: it is read in place; packed weights of such a plan are a copy that lies as the problem's B says
+ * (width 1). Sizes are those of one launch.
  */
 typedef struct tdm_gemm_packing {
     tdm_kernel *kernel;
+    tdm_gemm_matrix source; /* of packed weights: B as it was given */
     int width;
     int unit_bytes;     /* of the panels */
     int64_t lines;      /* columns of B */
@@ -188,10 +192,12 @@ const char *tdm_gemm_weights_refuse_steps(const tdm_gemm_problem *problem,
 const char *tdm_gemm_weights_misfit(const tdm_gemm_problem *problem, const tdm_variant *row,
                                     char reason[TDM_REASON_TEXT]);
 /* Is there a row that the model of time knows, for tensor cores as a rule, that takes the problem? */
-bool tdm_gemm_suits_modelled(const tdm_gemm_plan *plan);
+bool tdm_gemm_suits_modelled(const tdm_gemm_problem *problem, const tdm_device *device);
 /* Rows of A are quantized and B is s8 with one scale for each column: the integer kernels take it, for a K that is short enough whatever the
  * zero points are. */
 bool tdm_gemm_becomes_integer(const tdm_gemm_problem *problem);
+/* Would a row of GEMM_WEIGHTS take B's codes in lines along K, which it does not as they are stored? */
+bool tdm_gemm_needs_lines(const tdm_gemm_plan *plan, const tdm_variant *row);
 /* Make the stages of a plan of GEMM_WEIGHTS, which then has no kernel of its own; `forced` is for the inner plan. */
 tdm_status tdm_gemm_plan_stages(tdm_gemm_plan *plan, const char *forced);
 /* The same where tuning data prefers it to multiplying in place, and can have it. */
@@ -211,7 +217,7 @@ typedef struct tdm_gemm_split {
     int64_t asked;          /* parts that were chosen before whole ones made up for the rest */
     tdm_gemm_problem whole; /* what was asked for; the plan's problem is that of the whole parts */
     tdm_kernel *reduce;     /* joins them */
-    uint64_t bytes;         /* of all parts, in f32, in the workspace */
+    uint64_t bytes;         /* of all parts, in f32 or s32, in the workspace */
     uint64_t workspace_offset;
 } tdm_gemm_split;
 
@@ -223,6 +229,8 @@ typedef struct tdm_gemm_stages {
     tdm_gemm_plan *inner;
     tdm_kernel *unpack_b;   /* B in f32, K×N */
     tdm_kernel *quantize_a; /* A in s8 with a scale for each row, or in f32 what those stand for */
+    bool lines_b;           /* B's codes, copied to lines along K */
+    bool widens_a;          /* A in f32, as it is stored otherwise */
     uint64_t a_at, a_scale_at, b_at; /* bytes into the workspace */
 } tdm_gemm_stages;
 
@@ -281,8 +289,8 @@ tdm_status tdm_gemm_split_k(tdm_gemm_plan *plan);
 /* The same for rows that take quantized weights to tensor cores: one launch has all parts. */
 tdm_status tdm_gemm_split_weights(tdm_gemm_plan *plan);
 /* Why a K of that length cannot be, or NULL: devices whose loops are short have it split. */
-const char *tdm_gemm_refuse_long_k(const tdm_gemm_problem *problem, const tdm_device *device,
-                                   char reason[TDM_REASON_TEXT]);
+const char *tdm_gemm_refuse_long_k(const tdm_gemm_problem *problem, const tdm_variant *row,
+                                   const tdm_device *device, char reason[TDM_REASON_TEXT]);
 /* The problem that the plan was made for. */
 const tdm_gemm_problem *tdm_gemm_whole(const tdm_gemm_plan *plan);
 /* How the parts of one batch entry are joined: the launch, and the elements of a part. */
@@ -298,8 +306,8 @@ typedef struct tdm_gemm_cut {
     int64_t slots; /* all parts */
 } tdm_gemm_cut;
 tdm_gemm_cut tdm_gemm_cut_k(const tdm_gemm_problem *problem, int64_t asked);
-/* Why the problem's K cannot be split, or NULL. */
-const char *tdm_gemm_split_refuse(const tdm_gemm_problem *problem);
+/* Why the problem's K cannot be split for a row, or NULL. */
+const char *tdm_gemm_split_refuse(const tdm_gemm_problem *problem, const tdm_variant *row);
 
 /*
  * What the model of docs/decisions/occupancy-and-waves.md says of a row: nothing but a prediction from the device's description. It
@@ -352,6 +360,9 @@ void tdm_gemm_swap(tdm_gemm_problem *problem);
 /* Why the skinny family is not the one for the problem, or NULL. */
 const char *tdm_gemm_skinny_refuse(const tdm_gemm_problem *problem, const tdm_device *device,
                                    char reason[TDM_REASON_TEXT]);
+/* The same of a row for integers, which reads B in lines along K and swaps nothing. */
+const char *tdm_gemm_skinny_refuse_integers(const tdm_gemm_problem *problem, const tdm_variant *row,
+                                            char reason[TDM_REASON_TEXT]);
 /* Why a row for groups cannot take so many rows of so long a K where loops are short, or NULL. */
 const char *tdm_gemm_skinny_refuse_loops(const tdm_gemm_problem *problem, const tdm_variant *row,
                                          const tdm_device *device, char reason[TDM_REASON_TEXT]);
@@ -379,8 +390,6 @@ struct tdm_packed {
 tdm_status tdm_packed_check(const tdm_gemm_plan *plan, const tdm_packed *packed);
 /* Device bytes that the packed form of B takes for the plan. */
 tdm_status tdm_gemm_packed_bytes(const tdm_gemm_plan *plan, int64_t *bytes);
-/* Number of the outer entry's B (at z = 0) among the packed ones. */
-int64_t tdm_packed_index(const tdm_gemm_problem *problem, int64_t outer);
 /* Packed entries from one B to the next along the plan's batch dimension i. */
 int64_t tdm_packed_step(const tdm_gemm_problem *problem, int i);
 

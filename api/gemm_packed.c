@@ -16,16 +16,6 @@ int64_t tdm_packed_step(const tdm_gemm_problem *problem, int i) {
     return step;
 }
 
-int64_t tdm_packed_index(const tdm_gemm_problem *problem, int64_t outer) {
-    int64_t index = 0;
-    for (int i = problem->batch_rank - 2; i >= 0; i--) {
-        if (problem->b.batch[i] != 0)
-            index += outer % problem->batch_shape[i] * tdm_packed_step(problem, i);
-        outer /= problem->batch_shape[i];
-    }
-    return index;
-}
-
 /* The problem as B sees it: one row, one entry of every dimension along which B is shared. */
 static tdm_gemm_problem alone(const tdm_gemm_problem *problem) {
     tdm_gemm_problem b = *problem;
@@ -52,7 +42,7 @@ static const tdm_gemm_plan *reader_of(const tdm_gemm_plan *plan) {
 }
 
 tdm_status tdm_packed_check(const tdm_gemm_plan *plan, const tdm_packed *packed) {
-    const tdm_gemm_problem *const p = &plan->problem;
+    const tdm_gemm_problem *const p = tdm_gemm_whole(plan);
     const char *const layout = reader_of(plan)->packed_layout;
     TDM_TRY(tdm_check_device("gemm", "packed_b", packed->device, "the plan", plan->device));
     if (strcmp(packed->layout, layout) != 0)
@@ -77,27 +67,26 @@ tdm_status tdm_packed_check(const tdm_gemm_plan *plan, const tdm_packed *packed)
                     tdm_layout_text(&own, own_text), tdm_layout_text(&planned, planned_text));
 }
 
-/* A dense copy of one outer entry, for kernels that read B in place. */
+/* A copy of one outer entry, for kernels that read B in place. */
 static tdm_status copy_plain(const tdm_gemm_plan *plan, tdm_stream *stream, const tdm_tensor *b,
                              int64_t offset, tdm_buffer *target, int64_t target_elements) {
     tdm_status status = TDM_OK;
-    const tdm_gemm_problem *const p = &plan->problem;
+    const tdm_gemm_problem *const p = tdm_gemm_whole(plan);
     const tdm_gemm_packing *const packing = &plan->pack_b;
-    const bool lines = p->op == TDM_OP_GEMM_WEIGHTS; // N×K
-    const int64_t shape[3] = {packing->z_count, lines ? p->n : p->k, lines ? p->k : p->n};
-    tdm_layout dense, own;
+    const bool along_k = p->b.row == 1; // else along N
+    const int64_t shape[3] = {packing->z_count, along_k ? p->n : p->k, along_k ? p->k : p->n};
+    tdm_layout packed, own;
     tdm_tensor *from = NULL, *to = NULL;
-    TDM_TRY_GOTO(tdm_layout_contiguous(p->b.dtype, 3, shape, &dense));
-    dense.strides[0] = packing->z_stride;
-    if (lines && p->n > 0)
-        dense.strides[1] = packing->z_elements / p->n;
-    own = dense;
-    own.strides[0] = tdm_gemm_z_stride(p, &p->b);
-    own.strides[1] = lines ? p->b.col : p->b.row;
-    own.strides[2] = lines ? p->b.row : p->b.col;
+    TDM_TRY_GOTO(tdm_layout_contiguous(p->b.dtype, 3, shape, &packed));
+    packed.strides[0] = packing->z_stride;
+    packed.strides[1] = along_k ? p->b.col : p->b.row;
+    own = packed;
+    own.strides[0] = tdm_gemm_z_stride(p, &packing->source);
+    own.strides[1] = along_k ? packing->source.col : packing->source.row;
+    own.strides[2] = along_k ? packing->source.row : packing->source.col;
     // Not a view of B: that would carry its quantization parameters.
     TDM_TRY_GOTO(tdm_tensor_on_buffer(b->buffer, b->offset + offset, &own, &from));
-    TDM_TRY_GOTO(tdm_tensor_on_buffer(target, target_elements, &dense, &to));
+    TDM_TRY_GOTO(tdm_tensor_on_buffer(target, target_elements, &packed, &to));
     TDM_TRY_GOTO(tdm_copy(stream, to, from));
 
 cleanup:
@@ -109,21 +98,22 @@ cleanup:
 static tdm_status fill_packed(const tdm_gemm_plan *plan, tdm_stream *stream, const tdm_tensor *b,
                               tdm_packed *packed) {
     // D may be empty where B is not: other plans read the same weights.
-    const tdm_gemm_problem of_b = alone(&plan->problem), *const p = &of_b;
+    const tdm_gemm_problem of_b = alone(tdm_gemm_whole(plan)), *const p = &of_b;
     const tdm_gemm_packing *const packing = &plan->pack_b;
+    const tdm_gemm_matrix *const source = &packing->source;
     // Without K there is nothing to pack but the sums of integer columns.
     const bool has_content = p->k > 0 || (packing->kernel && p->op == TDM_OP_GEMM_INT);
     const int64_t outer_count = has_content ? tdm_gemm_outer_count(p) : 0;
     for (int64_t outer = 0; outer < outer_count; outer++) {
-        const int64_t offset = tdm_gemm_outer_offset(p, &p->b, outer);
-        const int64_t elements = tdm_packed_index(p, outer) * packing->z_elements;
+        const int64_t offset = tdm_gemm_outer_offset(p, source, outer);
+        const int64_t elements = tdm_gemm_outer_offset(p, &p->b, outer);
         const tdm_gemm_pack_job job = {.packing = packing,
                                        .source = b,
                                        .source_offset = offset,
                                        .depth = p->k,
-                                       .depth_stride = p->b.row,
-                                       .line_stride = p->b.col,
-                                       .z_stride = tdm_gemm_z_stride(p, &p->b),
+                                       .depth_stride = source->row,
+                                       .line_stride = source->col,
+                                       .z_stride = tdm_gemm_z_stride(p, source),
                                        .target = packed->buffer->block,
                                        .target_offset = (uint64_t)(elements * packing->unit_bytes)};
         TDM_TRY(packing->kernel ? tdm_gemm_enqueue_pack(stream, &job)
@@ -135,7 +125,7 @@ static tdm_status fill_packed(const tdm_gemm_plan *plan, tdm_stream *stream, con
 /* Device bytes of all packed entries. */
 tdm_status tdm_gemm_packed_bytes(const tdm_gemm_plan *plan, int64_t *bytes) {
     const tdm_gemm_plan *const reader = reader_of(plan);
-    const tdm_gemm_problem *const p = &reader->problem;
+    const tdm_gemm_problem *const p = tdm_gemm_whole(reader);
     *bytes = (int64_t)reader->pack_b.bytes;
     for (int i = 0; i < p->batch_rank - 1; i++)
         if (p->b.batch[i] != 0 && tdm_mul_overflows(*bytes, p->batch_shape[i], bytes))
@@ -190,8 +180,8 @@ tdm_status tdm_gemm_pack_b(const tdm_gemm_plan *plan, tdm_stream *stream, const 
     TDM_TRY_GOTO(copy_parameter(stream, b->scale, &made->scale));
     TDM_TRY_GOTO(copy_parameter(stream, b->zero_point, &made->zero_point));
     TDM_TRY_GOTO(tdm_quant_layout_dense(&plan->desc.b_quant, &made->quant));
-    made->n = plan->problem.n;
-    made->k = plan->problem.k;
+    made->n = tdm_gemm_whole(plan)->n;
+    made->k = tdm_gemm_whole(plan)->k;
     made->batch_rank = own_batch(&plan->desc.b, made->batch_shape);
     memcpy(made->layout, reader->packed_layout, sizeof made->layout);
     made->device = plan->device;

@@ -11,6 +11,9 @@
 #define PLAIN_VERSION 1
 #define INT_PANEL_VERSION 1
 #define LINES_VERSION 1
+#define WHOLE_UNITS_VERSION 1
+/* What rows with tensor cores copy at a time. */
+#define UNIT_BYTES 16
 /* Integer panels have whole groups of so many steps of K, and entries begin on a cache line. */
 #define INT_PANEL_STEP 4
 #define INT_PANEL_ALIGNMENT 64
@@ -19,14 +22,10 @@ static uint64_t align_up(uint64_t bytes) {
     return (bytes + WORKSPACE_ALIGNMENT - 1) / WORKSPACE_ALIGNMENT * WORKSPACE_ALIGNMENT;
 }
 
-/* Elements of one batch entry: whole panels of K, of integers the sums of the columns behind them; false on overflow. */
-static bool size_entry(const tdm_gemm_plan *plan, tdm_gemm_packing *b) {
+/* Elements of one batch entry in panels: whole ones of K, of integers the sums of the columns behind them; false on overflow. */
+static bool size_panels(const tdm_gemm_plan *plan, tdm_gemm_packing *b) {
     const int64_t lines = tdm_ceil_div(b->lines, b->width) * b->width;
-    if (plan->problem.op == TDM_OP_GEMM_WEIGHTS)
-        return !tdm_mul_overflows(
-            lines, tdm_ceil_div(plan->problem.k, TDM_LINE_STEP) * TDM_LINE_STEP, &b->z_elements);
-    const int32_t *const row = plan->kernel->variant->parameters;
-    if (plan->problem.op == TDM_OP_GEMM || row[TDM_GEMM_P_FAMILY] != TDM_GEMM_PANEL)
+    if (plan->problem.op == TDM_OP_GEMM)
         return !tdm_mul_overflows(lines, plan->problem.k, &b->z_elements);
     const int64_t depth = tdm_ceil_div(plan->problem.k, INT_PANEL_STEP) * INT_PANEL_STEP;
     if (tdm_mul_overflows(lines, depth, &b->sums_at) ||
@@ -37,28 +36,100 @@ static bool size_entry(const tdm_gemm_plan *plan, tdm_gemm_packing *b) {
     return true;
 }
 
-/* Sizes of the packed B of one launch. */
-static tdm_status size_packed_b(tdm_gemm_plan *plan) {
-    const tdm_gemm_problem *const p = &plan->problem;
-    tdm_gemm_packing *const b = &plan->pack_b;
-    int64_t bytes;
-    b->z_count = tdm_gemm_z_stride(p, &p->b) == 0 ? 1 : p->batch_shape[p->batch_rank - 1];
-    if (!size_entry(plan, b) || tdm_mul_overflows(b->z_elements, b->z_count, &bytes) ||
-        tdm_mul_overflows(bytes, b->unit_bytes, &bytes) || bytes > INT64_MAX / 4)
-        return tdm_fail(TDM_BAD_SHAPE, "gemm: the packed form of B would exceed 2^61 bytes");
-    b->bytes = (uint64_t)bytes / (uint64_t)tdm_dtype_info(p->b.dtype)->elements_per_unit;
-    b->z_stride = b->z_elements;
-    if (plan->desc.packed_b && b->z_count > 1 &&
-        tdm_mul_overflows(tdm_packed_step(p, p->batch_rank - 1), b->z_elements, &b->z_stride))
-        return tdm_fail(TDM_BAD_SHAPE, "gemm: the packed form of B would exceed 2^61 bytes");
+static tdm_status refuse_size(void) {
+    return tdm_fail(TDM_BAD_SHAPE, "gemm: the packed form of B would exceed 2^61 bytes");
+}
+
+/* Entries of packed weights stand one behind the other, also those that hold nothing. */
+static tdm_status place_entries(tdm_gemm_problem *p, int64_t entry) {
+    for (int i = 0; i < p->batch_rank; i++)
+        if (p->b.batch[i] != 0 &&
+            tdm_mul_overflows(tdm_packed_step(p, i), entry > 0 ? entry : 1, &p->b.batch[i]))
+            return refuse_size();
     return TDM_OK;
 }
 
+/* Sizes of the packed B of one launch, whose entries have z_elements. */
+static tdm_status size_packed_b(tdm_gemm_plan *plan) {
+    tdm_gemm_problem *const p = &plan->problem;
+    tdm_gemm_packing *const b = &plan->pack_b;
+    int64_t bytes;
+    b->z_count = tdm_gemm_z_stride(p, &p->b) == 0 ? 1 : p->batch_shape[p->batch_rank - 1];
+    if (tdm_mul_overflows(b->z_elements, b->z_count, &bytes) ||
+        tdm_mul_overflows(bytes, b->unit_bytes, &bytes) || bytes > INT64_MAX / 4)
+        return refuse_size();
+    b->bytes = (uint64_t)bytes / (uint64_t)tdm_dtype_info(p->b.dtype)->elements_per_unit;
+    b->z_stride = b->z_elements;
+    if (!plan->desc.packed_b)
+        return TDM_OK;
+    TDM_TRY(place_entries(p, b->z_elements));
+    if (b->z_count > 1)
+        b->z_stride = tdm_gemm_z_stride(p, &p->b);
+    return TDM_OK;
+}
+
+static tdm_status size_panels_of_b(tdm_gemm_plan *plan) {
+    return size_panels(plan, &plan->pack_b) ? size_packed_b(plan) : refuse_size();
+}
+
+static void name_layout(tdm_gemm_plan *plan, const char *kind, tdm_dtype dtype, int version) {
+    snprintf(plan->packed_layout, sizeof plan->packed_layout, "%s-%s/%d", kind,
+             tdm_dtype_name(dtype), version);
+}
+
+/* How weights lie that no kernel packs in panels: the types and the device say, never M, so that plans of any M read them. */
+typedef struct arrangement {
+    const char *kind;
+    int version;
+    bool along_k;       /* lines along K, one for each column; else rows along N */
+    int64_t pitch_step; /* elements of which the pitch is a multiple */
+} arrangement;
+
+static arrangement arrangement_of(const tdm_gemm_plan *plan) {
+    const tdm_gemm_problem *const p = &plan->problem;
+    const int64_t unit = UNIT_BYTES / tdm_dtype_info(p->b.dtype)->unit_bytes;
+    if (p->op == TDM_OP_GEMM_WEIGHTS)
+        return (arrangement){"lines", LINES_VERSION, true, TDM_LINE_STEP};
+    if (!(plan->device->info.capabilities & TDM_CAP_TENSOR_CORES))
+        return (arrangement){"plain", PLAIN_VERSION, false, 1};
+    // Tensor cores take 8 bits along K only, 16 either way; tiles of f32 copy whole units along N only.
+    if (p->b.dtype == TDM_F32)
+        return (arrangement){"rows16", WHOLE_UNITS_VERSION, false, unit};
+    return (arrangement){"lines16", WHOLE_UNITS_VERSION, true, unit};
+}
+
+/* The problem's B becomes the packed one, where it comes packed; plans with a row for panels make those of it instead. */
+static tdm_status arrange_packed_b(tdm_gemm_plan *plan) {
+    tdm_gemm_problem *const p = &plan->problem;
+    tdm_gemm_packing *const b = &plan->pack_b;
+    const arrangement how = arrangement_of(plan);
+    const int64_t lines = how.along_k ? p->n : p->k, length = how.along_k ? p->k : p->n,
+                  pitch = tdm_ceil_div(length, how.pitch_step) * how.pitch_step;
+    if (tdm_mul_overflows(lines, pitch, &b->z_elements))
+        return refuse_size();
+    name_layout(plan, how.kind, p->b.dtype, how.version);
+    if (plan->desc.packed_b) {
+        b->source = p->b;
+        p->b.row = how.along_k ? 1 : pitch;
+        p->b.col = how.along_k ? pitch : 1;
+    }
+    return size_packed_b(plan);
+}
+
+/* What is there to pack, and how if it is packed beforehand. */
+static tdm_status begin_packing(tdm_gemm_plan *plan) {
+    plan->pack_b.width = 1;
+    plan->pack_b.unit_bytes = tdm_dtype_info(plan->problem.b.dtype)->unit_bytes;
+    plan->pack_b.lines = plan->problem.n;
+    // Codes of weights may get their lines in every run.
+    return plan->desc.packed_b || plan->problem.op == TDM_OP_GEMM_WEIGHTS ? arrange_packed_b(plan)
+                                                                          : TDM_OK;
+}
+
 /* B in panels: of the panel family, and packed weights where the skinny family reads those. */
-static bool reads_panels(const tdm_gemm_plan *plan) {
-    const tdm_variant *const row = plan->kernel->variant;
+bool tdm_gemm_reads_panels(const tdm_gemm_problem *problem, const tdm_variant *row) {
     if (row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY)
-        return plan->problem.packed_b && tdm_gemm_skinny_on_cores(row);
+        return problem->packed_b && tdm_gemm_skinny_on_cores(row);
     return row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_PANEL;
 }
 
@@ -70,11 +141,6 @@ static void note_dropped_values(tdm_gemm_plan *plan) {
     snprintf(plan->tuning + used, sizeof plan->tuning - used,
              "; without its parameters, which need too much local memory");
     tdm_log(TDM_LOG_DEBUG, "dispatch", "gemm: %s", plan->tuning);
-}
-
-static void name_layout(tdm_gemm_plan *plan, const char *kind, tdm_dtype dtype, int version) {
-    snprintf(plan->packed_layout, sizeof plan->packed_layout, "%s-%s/%d", kind,
-             tdm_dtype_name(dtype), version);
 }
 
 static tdm_status plan_float_panels(tdm_gemm_plan *plan) {
@@ -93,7 +159,7 @@ static tdm_status plan_float_panels(tdm_gemm_plan *plan) {
         return TDM_OK;
     TDM_TRY(
         tdm_gemm_select_pack(plan->device, b->width, plan->problem.b.dtype, panels, &b->kernel));
-    return size_packed_b(plan);
+    return size_panels_of_b(plan);
 }
 
 static tdm_status plan_int_panels(tdm_gemm_plan *plan) {
@@ -106,23 +172,18 @@ static tdm_status plan_int_panels(tdm_gemm_plan *plan) {
     if (plan->division.packs_inside)
         return TDM_OK;
     TDM_TRY(tdm_gemm_select_int_pack(plan->device, b->width, &b->kernel));
-    return size_packed_b(plan);
+    return size_panels_of_b(plan);
 }
 
 static tdm_status plan_packing(tdm_gemm_plan *plan) {
-    const int32_t *const row = plan->kernel->variant->parameters;
+    const tdm_variant *const row = plan->kernel->variant;
     const tdm_gemm_problem *const p = &plan->problem;
-    tdm_gemm_packing *const b = &plan->pack_b;
-    b->width = 1;
-    b->unit_bytes = tdm_dtype_info(p->b.dtype)->unit_bytes;
-    b->lines = p->n;
-    if (row[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY)
+    if (row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY)
         tdm_gemm_skinny_divide(plan, &plan->division);
-    if (!reads_panels(plan)) {
-        name_layout(plan, "plain", p->b.dtype, PLAIN_VERSION);
-        return plan->desc.packed_b ? size_packed_b(plan) : TDM_OK;
-    }
-    b->width = row[TDM_GEMM_P_COLUMNS];
+    if (!tdm_gemm_reads_panels(p, row))
+        return TDM_OK;
+    plan->pack_b.lines = p->n;
+    plan->pack_b.width = row->parameters[TDM_GEMM_P_COLUMNS];
     return p->op == TDM_OP_GEMM ? plan_float_panels(plan) : plan_int_panels(plan);
 }
 
@@ -150,19 +211,17 @@ static void plan_workspace(tdm_gemm_plan *plan) {
 static tdm_status plan_weights(tdm_gemm_plan *plan, const char *forced) {
     char reason[TDM_REASON_TEXT];
     const tdm_gemm_problem *const p = &plan->problem;
-    plan->pack_b.width = 1;
-    plan->pack_b.unit_bytes = tdm_dtype_info(p->b.dtype)->unit_bytes;
-    plan->pack_b.lines = p->n;
-    name_layout(plan, "lines", p->b.dtype, LINES_VERSION);
-    TDM_TRY(size_packed_b(plan));
+    TDM_TRY(begin_packing(plan));
     const tdm_variant *const wanted = forced ? tdm_gemm_named_variant(forced) : NULL;
     const char *refusal = NULL;
     if (wanted && wanted->op != TDM_OP_GEMM_WEIGHTS)
         refusal = "a row for other operands is forced";
+    else if (wanted && tdm_gemm_needs_lines(plan, wanted))
+        refusal = "the row that is forced reads B in lines along K";
     else if (!wanted && !tdm_forced_variant(TDM_OP_GEMM_WEIGHTS) &&
              (tdm_forced_variant(TDM_OP_GEMM) ||
               (tdm_gemm_weights_refuse(p, plan->device, TDM_GEMM_PANEL, reason) &&
-               !tdm_gemm_suits_modelled(plan))))
+               !tdm_gemm_suits_modelled(p, plan->device))))
         refusal = tdm_gemm_weights_refuse(p, plan->device, TDM_GEMM_SKINNY, reason);
     if (refusal) {
         tdm_log(TDM_LOG_DEBUG, "dispatch", "gemm: operands get another form first: %s", refusal);
@@ -209,6 +268,7 @@ static tdm_status plan_unaligned(tdm_gemm_plan *plan, const char *forced) {
 }
 
 static tdm_status plan_product(tdm_gemm_plan *plan, const char *forced) {
+    TDM_TRY(begin_packing(plan));
     TDM_TRY(tdm_gemm_select(plan, forced));
     if (plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY &&
         tdm_gemm_skinny_swaps(&plan->problem))

@@ -169,6 +169,14 @@ static bool can_merge(tdm_gemm_problem *p, int outer, int inner) {
     return true;
 }
 
+/* Merging leaves dimensions behind; splitting K adds one along which operands stay where they are. */
+static void forget_dimensions(tdm_gemm_problem *p, int first) {
+    tdm_gemm_matrix *const matrices[MATRIX_COUNT] = MATRICES(p);
+    for (int i = 0; i < MATRIX_COUNT; i++)
+        for (int d = first; d < TDM_GEMM_BATCH_RANK; d++)
+            matrices[i]->batch[d] = 0;
+}
+
 static void merge_batch(tdm_gemm_problem *p) {
     int kept = 0;
     for (int i = 0; i < p->batch_rank; i++) {
@@ -185,6 +193,7 @@ static void merge_batch(tdm_gemm_problem *p) {
         }
     }
     p->batch_rank = kept;
+    forget_dimensions(p, kept);
 }
 
 /* The largest dimension becomes the last; batch_axis tells packed weights what the order was. */

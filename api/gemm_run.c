@@ -247,7 +247,7 @@ static void take_shape(run *r) {
                                     .a_type = (int)p->a.dtype,
                                     .b_type = (int)p->b.dtype};
     const tdm_gemm_division *const division = &r->plan->division;
-    if (row[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY) {
+    if (row[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY && p->op != TDM_OP_GEMM_INT) {
         r->shape.row_tiles = 1;
         r->shape.column_tiles = division->column_items;
         r->shape.b_packed = p->packed_b && tdm_gemm_skinny_on_cores(r->plan->kernel->variant);
@@ -261,14 +261,9 @@ static void take_shape(run *r) {
 
 static void read_packed_b(run *r) {
     const tdm_gemm_problem *const p = &r->plan->problem;
-    const tdm_gemm_packing *const packing = &r->plan->pack_b;
-    const int64_t entry = tdm_packed_index(p, r->outer);
-    r->b = tdm_arg_block(r->args->packed_b->buffer->block, 0, packing->unit_bytes);
+    r->b = tdm_arg_block(r->args->packed_b->buffer->block, 0, r->plan->pack_b.unit_bytes);
     r->b.value.buffer.offset *= tdm_dtype_info(p->b.dtype)->elements_per_unit;
-    r->b.value.buffer.offset += entry * packing->z_elements;
-    r->shape.b_row = p->op == TDM_OP_GEMM_WEIGHTS ? 1 : p->n;
-    r->shape.b_col = p->op == TDM_OP_GEMM_WEIGHTS && p->n > 0 ? packing->z_elements / p->n : 1;
-    r->shape.b_batch = packing->z_count > 1 ? packing->z_stride : 0;
+    r->b.value.buffer.offset += tdm_gemm_outer_offset(p, &p->b, r->outer);
 }
 
 static tdm_status prepare_b(run *r) {
@@ -330,33 +325,33 @@ static void add(argument_list *list, tdm_arg arg) {
     list->args[list->count++] = arg;
 }
 
-/* A quantization parameter of an operand at z; D stands in where there is none. */
-static void add_parameter(argument_list *list, const run *r, const tdm_tensor *parameter,
-                          const tdm_gemm_matrix *matrix, int64_t z) {
-    add(list, place_matrix(r, &r->plan->problem, parameter, matrix, z));
+/* The quantization parameters of A, where it is integers, and of B at z; D stands in where there is none. */
+static void add_parameters(argument_list *list, const run *r, const tdm_gemm_problem *p,
+                           int64_t z) {
+    const tdm_gemm_args *const given = r->args;
+    const tdm_tensor *const scale = given->b ? given->b->scale : given->packed_b->scale,
+                            *const zero =
+                                given->b ? given->b->zero_point : given->packed_b->zero_point;
+    if (p->op == TDM_OP_GEMM_INT) {
+        add(list, place_matrix(r, p, given->a->scale, &p->a_scale, z));
+        add(list, place_matrix(r, p, given->a->zero_point, &p->a_zero, z));
+    }
+    add(list, place_matrix(r, p, scale, &p->b_scale, z));
+    add(list, place_matrix(r, p, zero, &p->b_zero, z));
 }
 
 static void add_inputs(argument_list *list, const run *r, int64_t z) {
     const tdm_gemm_problem *const p = &r->plan->problem;
-    const tdm_gemm_args *const given = r->args;
     tdm_arg a = r->a, b = r->b;
     a.value.buffer.offset += z * r->shape.a_batch;
     b.value.buffer.offset += z * r->shape.b_batch;
     add(list, a);
     add(list, b);
-    if (p->op == TDM_OP_GEMM)
-        return;
-    if (p->op == TDM_OP_GEMM_INT) {
-        add_parameter(list, r, given->a->scale, &p->a_scale, z);
-        add_parameter(list, r, given->a->zero_point, &p->a_zero, z);
-    }
-    add_parameter(list, r, given->b ? given->b->scale : given->packed_b->scale, &p->b_scale, z);
-    add_parameter(list, r, given->b ? given->b->zero_point : given->packed_b->zero_point,
-                  &p->b_zero, z);
+    if (p->op != TDM_OP_GEMM)
+        add_parameters(list, r, p, z);
 }
 
-static tdm_gemm_quant_arg quant_of(const run *r) {
-    const tdm_gemm_problem *const p = &r->plan->problem;
+static tdm_gemm_quant_arg quant_of(const run *r, const tdm_gemm_problem *p) {
     return (tdm_gemm_quant_arg){.a_scale_row = p->a_scale.row,
                                 .a_scale_batch = tdm_gemm_z_stride(p, &p->a_scale),
                                 .a_zero_row = p->a_zero.row,
@@ -471,6 +466,20 @@ static tdm_status describe_boxes(run *r, argument_list *list, int64_t count) {
     return TDM_OK;
 }
 
+/* C, bias, residual, the place of D, and its parameters where it is of integers. */
+static void add_outputs(argument_list *list, const run *r, const tdm_gemm_problem *p, tdm_arg d,
+                        int64_t z) {
+    const tdm_gemm_args *const given = r->args;
+    add(list, place_matrix(r, p, given->c, &p->c, z));
+    add(list, tdm_arg_tensor(given->bias ? given->bias : given->d));
+    add(list, place_matrix(r, p, given->residual, &p->residual, z));
+    add(list, d);
+    if (p->op == TDM_OP_GEMM_INT) {
+        add(list, place_matrix(r, p, given->d->scale, &p->d_scale, z));
+        add(list, place_matrix(r, p, given->d->zero_point, &p->d_zero, z));
+    }
+}
+
 static tdm_status launch_piece(run *r, int64_t z, int64_t count) {
     const tdm_gemm_problem *const p = &r->plan->problem;
     tdm_gemm_quant_arg quant;
@@ -481,18 +490,11 @@ static tdm_status launch_piece(run *r, int64_t z, int64_t count) {
         TDM_TRY(describe_boxes(r, &list, count));
     if (copies_boxes(r->plan) && p->op == TDM_OP_GEMM)
         add_box_of_d(r, &list, z, count);
-    add(&list, place_matrix(r, p, r->args->c, &p->c, z));
-    add(&list, tdm_arg_tensor(r->args->bias ? r->args->bias : r->args->d));
-    add(&list, place_matrix(r, p, r->args->residual, &p->residual, z));
-    add(&list, place_result(r, z));
-    if (p->op == TDM_OP_GEMM_INT) {
-        add_parameter(&list, r, r->args->d->scale, &p->d_scale, z);
-        add_parameter(&list, r, r->args->d->zero_point, &p->d_zero, z);
-    }
+    add_outputs(&list, r, p, place_result(r, z), z);
     add(&list, tdm_arg_blob(&r->shape, sizeof r->shape));
     add(&list, tdm_arg_blob(&r->epilogue, sizeof r->epilogue));
     if (p->op == TDM_OP_GEMM_INT) {
-        quant = quant_of(r);
+        quant = quant_of(r, p);
         add(&list, tdm_arg_blob(&quant, sizeof quant));
     } else if (p->op == TDM_OP_GEMM_WEIGHTS) {
         weights = weights_of(p);
@@ -559,18 +561,22 @@ static tdm_status launch_reduce(const run *r, int64_t z, int64_t count) {
                                       .a_row = p->n,
                                       .a_col = size.part,
                                       .a_batch = entry};
+    argument_list list = {.count = 0};
+    tdm_gemm_quant_arg quant = quant_of(r, p);
+    quant.a_zero_type = quant.b_zero_type = TDM_CODE_ABSENT; // the parts are without
     tdm_arg parts =
         tdm_arg_block(r->args->workspace->block, (int64_t)split->workspace_offset, sizeof(float));
     parts.value.buffer.offset += (r->outer * tdm_gemm_z_count(p) + z) * entry;
-    const tdm_arg args[] = {parts,
-                            place_matrix(r, p, r->args->c, &p->c, z),
-                            tdm_arg_tensor(r->args->bias ? r->args->bias : r->args->d),
-                            place_matrix(r, p, r->args->residual, &p->residual, z),
-                            place_matrix(r, p, r->args->d, &p->d, z),
-                            tdm_arg_blob(&shape, sizeof shape),
-                            tdm_arg_blob(&epilogue, sizeof epilogue)};
-    const tdm_launch launch = {.args = args,
-                               .arg_count = sizeof args / sizeof args[0],
+    add(&list, parts);
+    if (p->op == TDM_OP_GEMM_INT)
+        add_parameters(&list, r, p, z);
+    add_outputs(&list, r, p, place_matrix(r, p, r->args->d, &p->d, z), z);
+    add(&list, tdm_arg_blob(&shape, sizeof shape));
+    add(&list, tdm_arg_blob(&epilogue, sizeof epilogue));
+    if (p->op == TDM_OP_GEMM_INT)
+        add(&list, tdm_arg_blob(&quant, sizeof quant));
+    const tdm_launch launch = {.args = list.args,
+                               .arg_count = list.count,
                                .groups = {size.groups, 1, (uint32_t)count},
                                .group = {size.group, 1, 1}};
     return tdm_enqueue_launch(r->stream, "gemm: joining the parts of K", split->reduce, &launch);

@@ -12,9 +12,17 @@ typedef struct unusable_row {
     uint32_t allowed_items;
 } unusable_row;
 
+/* What the model says of a problem, which is asked by every row it is about. */
+typedef struct modelled_choice {
+    bool known;
+    const tdm_variant *row; /* NULL: it knows none for it */
+    double ns;
+} modelled_choice;
+
 /* What the predicate looks at. */
 typedef struct selection {
     const tdm_gemm_problem *problem;
+    modelled_choice *modelled; /* kept until a row turns out to be unusable */
     unusable_row unusable[MAX_UNUSABLE];
     int unusable_count;
     bool measured; /* the row was measured to be good: preferences do not refuse it */
@@ -41,8 +49,8 @@ bool tdm_gemm_takes(const tdm_variant *row, tdm_tune_parameter parameter) {
                (row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY &&
                 tdm_gemm_skinny_on_cores(row));
     case TDM_TUNE_SPLIT_K:
-        return row->op == TDM_OP_GEMM || (row->op == TDM_OP_GEMM_WEIGHTS &&
-                                          row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_TENSOR);
+        return row->op != TDM_OP_GEMM_WEIGHTS ||
+               row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_TENSOR;
     case TDM_TUNE_PARAMETERS:
         break;
     }
@@ -133,7 +141,7 @@ static const char *check_tile_preference(const tdm_gemm_problem *p, const tdm_va
     const int64_t rows = v->parameters[TDM_GEMM_P_ROWS],
                   columns = v->parameters[TDM_GEMM_P_COLUMNS];
     if (rows <= 32 && columns <= 32) {
-        // Integers have no family for thin matrices: there one item for each element is less waste.
+        // Integers have no family for all thin matrices: there one item for each element is less waste.
         if (p->op != TDM_OP_GEMM_INT || (p->m > rows / 4 && p->n > columns / 4))
             return NULL;
         snprintf(reason, TDM_REASON_TEXT, "the matrix is smaller than a quarter of a tile");
@@ -178,18 +186,21 @@ static const char *misses_a_tile(const tdm_gemm_problem *p, const tdm_variant *v
                        p->n <= v->parameters[TDM_GEMM_P_COLUMNS] / 2
                    ? "the matrix is smaller than half a tile"
                    : NULL;
-    // Integers have no family for thin matrices.
+    // Integers have no family for all thin matrices.
     return p->op == TDM_OP_GEMM && (p->m <= LEAST_TENSOR_SIDE || p->n <= LEAST_TENSOR_SIDE)
                ? "the matrix is no wider than a fragment"
            : !fills_a_cluster(p, v) ? "half of its clusters' groups would have no tile"
                                     : NULL;
 }
 
-/* The row whose time the model puts lowest, the first of those that are as good; NULL where it knows none for the problem. */
-static const tdm_variant *best_modelled(const selection *s, const tdm_device *device, double *ns) {
+/* The row whose time the model puts lowest, the first of those that are as good. */
+static const modelled_choice *best_modelled(const selection *s, const tdm_device *device) {
     const tdm_gemm_problem *const p = s->problem;
-    const tdm_variant *best = NULL;
+    modelled_choice *const best = s->modelled;
     char ignored[TDM_REASON_TEXT];
+    if (best->known)
+        return best;
+    *best = (modelled_choice){.known = true};
     for (const tdm_variant *row = tdm_variants; row < tdm_variants + tdm_variant_count; row++) {
         tdm_gemm_waves waves;
         if (row->op != p->op || !tdm_gemm_is_modelled(row) ||
@@ -198,10 +209,10 @@ static const tdm_variant *best_modelled(const selection *s, const tdm_device *de
             refuse_modelled(p, row, ignored) || misses_a_tile(p, row, ignored))
             continue;
         tdm_gemm_waves_best(p, row, &device->info, &waves);
-        if (best && waves.ns >= *ns)
+        if (best->row && waves.ns >= best->ns)
             continue;
-        best = row;
-        *ns = waves.ns;
+        best->row = row;
+        best->ns = waves.ns;
     }
     return best;
 }
@@ -209,14 +220,13 @@ static const tdm_variant *best_modelled(const selection *s, const tdm_device *de
 static const char *check_modelled_preference(const selection *s, const tdm_variant *v,
                                              const tdm_device *device, char *reason) {
     tdm_gemm_waves own;
-    double ns = 0.0;
     const char *const refusal = misses_a_tile(s->problem, v, reason);
-    const tdm_variant *const best = refusal ? NULL : best_modelled(s, device, &ns);
-    if (!best || best == v)
+    const modelled_choice *const best = refusal ? NULL : best_modelled(s, device);
+    if (!best || !best->row || best->row == v)
         return refusal;
     tdm_gemm_waves_best(s->problem, v, &device->info, &own);
-    snprintf(reason, TDM_REASON_TEXT, "model: %s takes %.0f %% of its time", best->name,
-             100.0 * ns / own.ns);
+    snprintf(reason, TDM_REASON_TEXT, "model: %s takes %.0f %% of its time", best->row->name,
+             100.0 * best->ns / own.ns);
     return reason;
 }
 
@@ -232,7 +242,7 @@ static const char *supports(const void *context, const tdm_variant *variant,
     if (!refusal)
         refusal = check_device(variant, device, reason);
     if (!refusal)
-        refusal = tdm_gemm_refuse_long_k(p, device, reason);
+        refusal = tdm_gemm_refuse_long_k(p, variant, device, reason);
     if (!refusal)
         refusal = check_built(s, variant, reason);
     if (refusal || (variant->op == TDM_OP_GEMM_WEIGHTS && is_reference(variant)))
@@ -257,7 +267,8 @@ static const char *supports(const void *context, const tdm_variant *variant,
         variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_TILED)
         refusal = check_tile_preference(p, variant, device, reason);
     if (!refusal && !preferred && variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY)
-        refusal = tdm_gemm_skinny_refuse(p, device, reason);
+        refusal = p->op == TDM_OP_GEMM_INT ? tdm_gemm_skinny_refuse_integers(p, variant, reason)
+                                           : tdm_gemm_skinny_refuse(p, device, reason);
     return refusal;
 }
 
@@ -277,6 +288,7 @@ static tdm_status build_row(tdm_device *device, const tdm_variant *variant, sele
     if (s->unusable_count == MAX_UNUSABLE)
         return tdm_fail(TDM_UNSUPPORTED, "gemm: the device can run none of %d kernels",
                         MAX_UNUSABLE);
+    s->modelled->known = false;
     s->unusable[s->unusable_count++] =
         (unusable_row){.variant = variant,
                        .allowed_items = status == TDM_OK ? (*kernel)->limits.max_group_items : 0};
@@ -317,14 +329,16 @@ const tdm_variant *tdm_gemm_named_variant(const char *text) {
     return tdm_choice_read(text, &choice, reason) == TDM_TUNING_OK ? choice.variant : NULL;
 }
 
-static tdm_tuning_query query_of(const tdm_gemm_problem *p) {
+static tdm_tuning_query query_of(const tdm_gemm_plan *plan) {
+    const tdm_gemm_problem *const p = &plan->problem;
+    const tdm_gemm_matrix *const b = p->packed_b ? &plan->pack_b.source : &p->b;
     return (tdm_tuning_query){
         .op = p->op,
         .quantize_a = p->quantize_a,
         .allows_3xtf32 = p->allows_3xtf32,
         .a = p->a.dtype,
         .b = p->b.dtype,
-        .layout = tdm_tuning_layout(tdm_gemm_is_transposed(&p->a), tdm_gemm_is_transposed(&p->b)),
+        .layout = tdm_tuning_layout(tdm_gemm_is_transposed(&p->a), tdm_gemm_is_transposed(b)),
         .shape = {p->m, p->n, p->k, tdm_gemm_z_count(p) * tdm_gemm_outer_count(p)}};
 }
 
@@ -338,7 +352,7 @@ static bool is_bound_by_packing(const tdm_gemm_plan *plan) {
 }
 
 const tdm_tuning_row *tdm_gemm_tuned(const tdm_gemm_plan *plan, tdm_choice *choice) {
-    tdm_tuning_query query = query_of(&plan->problem);
+    tdm_tuning_query query = query_of(plan);
     if (is_bound_by_packing(plan))
         return NULL;
     const tdm_tuning_row *row = tdm_tuning_find(plan->device->tuning, &query);
@@ -374,19 +388,20 @@ static bool suits_skinny(tdm_gemm_plan *plan) {
 }
 
 /* Would one of these rows be taken? */
-static bool suits_any(const tdm_gemm_plan *plan, bool (*is_one)(const tdm_variant *row)) {
+static bool suits_any(const tdm_gemm_problem *problem, const tdm_device *device,
+                      bool (*is_one)(const tdm_variant *row)) {
     char reason[TDM_REASON_TEXT];
-    const selection s = {.problem = &plan->problem};
+    modelled_choice modelled = {0};
+    const selection s = {.problem = problem, .modelled = &modelled};
     for (const tdm_variant *row = tdm_variants; row < tdm_variants + tdm_variant_count; row++)
-        if (row->op == plan->problem.op && is_one(row) &&
-            !(row->requires & ~plan->device->info.capabilities) &&
-            !supports(&s, row, plan->device, reason))
+        if (row->op == problem->op && is_one(row) &&
+            !(row->requires & ~device->info.capabilities) && !supports(&s, row, device, reason))
             return true;
     return false;
 }
 
-bool tdm_gemm_suits_modelled(const tdm_gemm_plan *plan) {
-    return suits_any(plan, tdm_gemm_is_modelled);
+bool tdm_gemm_suits_modelled(const tdm_gemm_problem *problem, const tdm_device *device) {
+    return suits_any(problem, device, tdm_gemm_is_modelled);
 }
 
 /*
@@ -395,9 +410,9 @@ bool tdm_gemm_suits_modelled(const tdm_gemm_plan *plan) {
  */
 static bool gives_way(tdm_gemm_plan *plan, const tdm_tuning_row *row) {
     if (row->line == 0 && row->ns == 0)
-        return suits_skinny(plan) || tdm_gemm_suits_modelled(plan);
+        return suits_skinny(plan) || tdm_gemm_suits_modelled(&plan->problem, plan->device);
     return plan->problem.allows_3xtf32 && !row->allows_3xtf32 &&
-           suits_any(plan, tdm_gemm_is_3xtf32);
+           suits_any(&plan->problem, plan->device, tdm_gemm_is_3xtf32);
 }
 
 /* The row that the tuning data prefers, where it takes the problem. */
@@ -426,7 +441,8 @@ static tdm_status try_tuned(tdm_gemm_plan *plan, selection *s, bool *usable) {
 /* ---- the selection ------------------------------------------------------------------------------- */
 
 tdm_status tdm_gemm_select(tdm_gemm_plan *plan, const char *forced) {
-    selection s = {.problem = &plan->problem};
+    modelled_choice modelled = {0};
+    selection s = {.problem = &plan->problem, .modelled = &modelled};
     bool usable = false;
     TDM_TRY(read_forced(plan, &forced));
     if (!forced && !tdm_forced_variant(plan->problem.op))
@@ -483,16 +499,17 @@ tdm_status tdm_gemm_select_int_pack(tdm_device *device, int width, tdm_kernel **
 
 static const char *supports_reduce(const void *context, const tdm_variant *variant,
                                    const tdm_device *device, char reason[TDM_REASON_TEXT]) {
-    (void)context;
-    (void)variant;
+    const tdm_dtype parts = *(const tdm_dtype *)context;
     (void)device;
-    (void)reason;
-    return NULL;
+    if (variant->parameters[0] == (int32_t)parts)
+        return NULL;
+    snprintf(reason, TDM_REASON_TEXT, "the parts are %s", tdm_dtype_name(parts));
+    return reason;
 }
 
-tdm_status tdm_gemm_select_reduce(tdm_device *device, tdm_kernel **kernel) {
+tdm_status tdm_gemm_select_reduce(tdm_device *device, tdm_dtype parts, tdm_kernel **kernel) {
     const tdm_variant *variant;
     TDM_TRY(tdm_select_variant(device, TDM_OP_GEMM_REDUCE, "gemm: joining the parts of K", NULL,
-                               supports_reduce, NULL, NULL, 0, &variant));
+                               supports_reduce, &parts, NULL, 0, &variant));
     return tdm_device_kernel(device, variant, kernel);
 }

@@ -30,7 +30,8 @@ bool tdm_gemm_skinny_on_cores(const tdm_variant *row) {
 }
 
 bool tdm_gemm_skinny_swaps(const tdm_gemm_problem *problem) {
-    return !problem->packed_b && problem->n <= SMALL_ON_CORES && problem->n < problem->m;
+    return problem->op != TDM_OP_GEMM_INT && !problem->packed_b && problem->n <= SMALL_ON_CORES &&
+           problem->n < problem->m;
 }
 
 static void transpose(tdm_gemm_matrix *matrix) {
@@ -77,11 +78,24 @@ const char *tdm_gemm_skinny_refuse(const tdm_gemm_problem *problem, const tdm_de
                  p.packed_b ? "with packed weights M must be" : "neither is", (long long)small);
         return reason;
     }
-    if (!p.packed_b && p.b.row != 1 && p.b.col != 1 && p.k > 1 && p.n > 1) {
+    if (p.b.row != 1 && p.b.col != 1 && p.k > 1 && p.n > 1) {
         snprintf(reason, TDM_REASON_TEXT, "%s is contiguous along neither dimension",
                  p.swapped ? "A" : "B");
         return reason;
     }
+    return NULL;
+}
+
+const char *tdm_gemm_skinny_refuse_integers(const tdm_gemm_problem *p, const tdm_variant *row,
+                                            char reason[TDM_REASON_TEXT]) {
+    const int64_t most = row->parameters[TDM_GEMM_P_ROWS];
+    if (p->m > most) {
+        snprintf(reason, TDM_REASON_TEXT, "M is %lld, at most %lld", (long long)p->m,
+                 (long long)most);
+        return reason;
+    }
+    if (p->b.row != 1 && p->k > 1)
+        return "B is not contiguous along K, as packing makes it";
     return NULL;
 }
 
@@ -118,7 +132,7 @@ static int64_t items_on_cores(const tdm_gemm_plan *plan) {
 }
 
 int64_t tdm_gemm_skinny_groups(const tdm_gemm_problem *problem) {
-    const bool along_n = problem->packed_b || (problem->b.col == 1 && problem->b.row != 1);
+    const bool along_n = problem->b.col == 1 && problem->b.row != 1;
     return tdm_ceil_div(problem->n, along_n ? GROUP_COLUMNS_ALONG_N : GROUP_COLUMNS_ALONG_K);
 }
 

@@ -1,6 +1,7 @@
 /*
  * Splitting K: where a launch has too few tiles for the device and K is long, pieces of K are multiplied as if they were batch
- * entries, into f32 parts in the workspace; one launch more adds the parts in order and does the epilogue.
+ * entries, into f32 parts in the workspace; one launch more adds the parts in order and does the epilogue. Parts of integers are
+ * s32: each is the sum of its steps of K without the zero points, so that their sum modulo 2^32 is that of the whole K.
  *
  * What the product is then made of: parts 0 … count-1 of `depth` steps each in one launch, and the rest of K, less than a piece, in
  * another. No kernel knows of it but the one that joins the parts.
@@ -40,7 +41,9 @@ static double tiles_of(const tdm_gemm_plan *plan) {
     case TDM_GEMM_REFERENCE:
         return (double)p->m * (double)p->n / 64.0;
     case TDM_GEMM_SKINNY:
-        return tdm_gemm_skinny_on_cores(row) ? columns : (double)tdm_gemm_skinny_groups(p);
+        return p->op == TDM_OP_GEMM_INT || tdm_gemm_skinny_on_cores(row)
+                   ? columns
+                   : (double)tdm_gemm_skinny_groups(p);
     default:
         return columns * (double)tdm_ceil_div(p->m, row->parameters[TDM_GEMM_P_ROWS]);
     }
@@ -98,20 +101,24 @@ static int64_t parts_that_pay(const tdm_gemm_plan *plan) {
     return (double)parts < enough ? parts : (int64_t)enough;
 }
 
-/* Floats of the parts of all batch entries; false when they are too many to number. */
-static bool count_floats(const tdm_gemm_problem *p, const tdm_gemm_split *split, int64_t *entry,
-                         int64_t *floats) {
+/* Sums of the parts of all batch entries, of four bytes each; false when they are too many to number. */
+static bool count_sums(const tdm_gemm_problem *p, const tdm_gemm_split *split, int64_t *entry,
+                       int64_t *sums) {
     int64_t bytes;
     return !tdm_mul_overflows(p->m, p->n, entry) && *entry <= INT32_MAX &&
-           !tdm_mul_overflows(*entry, split->slots, floats) &&
-           !tdm_mul_overflows(*floats, tdm_gemm_z_count(p) * tdm_gemm_outer_count(p), floats) &&
-           !tdm_mul_overflows(*floats, (int64_t)sizeof(float), &bytes);
+           !tdm_mul_overflows(*entry, split->slots, sums) &&
+           !tdm_mul_overflows(*sums, tdm_gemm_z_count(p) * tdm_gemm_outer_count(p), sums) &&
+           !tdm_mul_overflows(*sums, (int64_t)sizeof(float), &bytes);
 }
 
-/* Strides of the parts along the batch: the last dimension is that of the parts, `entry` floats each. */
+static tdm_dtype dtype_of_parts(const tdm_gemm_problem *p) {
+    return p->op == TDM_OP_GEMM_INT ? TDM_S32 : TDM_F32;
+}
+
+/* Strides of the parts along the batch: the last dimension is that of the parts, `entry` sums each. */
 static void place_parts(tdm_gemm_problem *p, const tdm_gemm_split *split, int64_t entry) {
     int64_t stride = entry * split->slots;
-    p->d = (tdm_gemm_matrix){.dtype = TDM_F32, .row = p->n, .col = 1};
+    p->d = (tdm_gemm_matrix){.dtype = dtype_of_parts(p), .row = p->n, .col = 1};
     p->d.batch[p->batch_rank - 1] = entry;
     for (int i = p->batch_rank - 2; i >= 0; i--) {
         p->d.batch[i] = stride;
@@ -123,6 +130,8 @@ static void place_parts(tdm_gemm_problem *p, const tdm_gemm_split *split, int64_
 static void leave_epilogue(tdm_gemm_problem *p) {
     const tdm_gemm_matrix none = {.dtype = TDM_DTYPE_NONE};
     p->c = p->residual = none;
+    if (p->op == TDM_OP_GEMM_INT) // zero points are the parts' affair
+        p->a_scale = p->b_scale = p->d_scale = p->d_zero = none;
     p->bias = TDM_DTYPE_NONE;
     p->bias_row = p->bias_col = 0;
     p->alpha = 1.0f;
@@ -142,13 +151,11 @@ static void take_parts(tdm_gemm_problem *p, const tdm_gemm_split *split, int64_t
     place_parts(p, split, entry);
 }
 
-const char *tdm_gemm_split_refuse(const tdm_gemm_problem *p) {
+const char *tdm_gemm_split_refuse(const tdm_gemm_problem *p, const tdm_variant *row) {
     if (p->op == TDM_OP_GEMM_WEIGHTS) // one launch has all parts: no batch dimension, no panels
         return NULL;
-    if (p->op != TDM_OP_GEMM)
-        return "sums of integers are not split along K";
-    if (p->packed_b)
-        return "weights that are packed are not split along K";
+    if (p->packed_b && tdm_gemm_reads_panels(p, row))
+        return "weights that are packed in panels are not split along K";
     if (p->batch_rank == TDM_GEMM_BATCH_RANK)
         return "there are too many batch dimensions to split K";
     return NULL;
@@ -161,9 +168,9 @@ static int64_t least_parts(const tdm_gemm_problem *p, const tdm_device *device) 
                                                       : 1;
 }
 
-const char *tdm_gemm_refuse_long_k(const tdm_gemm_problem *problem, const tdm_device *device,
-                                   char reason[TDM_REASON_TEXT]) {
-    if (!tdm_gemm_split_refuse(problem) && least_parts(problem, device) <= MOST_PARTS)
+const char *tdm_gemm_refuse_long_k(const tdm_gemm_problem *problem, const tdm_variant *row,
+                                   const tdm_device *device, char reason[TDM_REASON_TEXT]) {
+    if (!tdm_gemm_split_refuse(problem, row) && least_parts(problem, device) <= MOST_PARTS)
         return NULL;
     return tdm_refuse_long_loop(device, problem->k, reason);
 }
@@ -227,8 +234,8 @@ tdm_status tdm_gemm_split_k(tdm_gemm_plan *plan) {
     tdm_gemm_problem *const p = &plan->problem;
     tdm_gemm_split split = {.whole = *p};
     const int64_t given = plan->values[TDM_TUNE_SPLIT_K];
-    const char *const refusal = tdm_gemm_split_refuse(p);
-    int64_t entry, floats;
+    const char *const refusal = tdm_gemm_split_refuse(p, plan->kernel->variant);
+    int64_t entry, sums;
     if (given > 1 && refusal && p->forced)
         return tdm_fail(TDM_UNSUPPORTED, "gemm: split_k is %lld: %s", (long long)given, refusal);
     if (refusal || tdm_gemm_z_count(p) == 0)
@@ -242,15 +249,15 @@ tdm_status tdm_gemm_split_k(tdm_gemm_plan *plan) {
     if (split.depth % DEPTH_STEP != 0 &&
         plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_WGMMA)
         return TDM_OK;
-    if (!count_floats(p, &split, &entry, &floats)) {
+    if (!count_sums(p, &split, &entry, &sums)) {
         char reason[TDM_REASON_TEXT];
         if (least_parts(p, plan->device) == 1)
             return TDM_OK;
         return tdm_fail(TDM_UNSUPPORTED, "gemm: %s",
                         tdm_refuse_long_loop(plan->device, p->k, reason));
     }
-    TDM_TRY(tdm_gemm_select_reduce(plan->device, &split.reduce));
-    split.bytes = (uint64_t)floats * sizeof(float);
+    TDM_TRY(tdm_gemm_select_reduce(plan->device, dtype_of_parts(p), &split.reduce));
+    split.bytes = (uint64_t)sums * sizeof(float);
     log_split(plan, &split, given != 0);
     plan->split = split;
     take_parts(p, &split, entry);
@@ -270,7 +277,7 @@ static void place_sums(tdm_gemm_problem *p, const tdm_gemm_split *split, int64_t
 tdm_status tdm_gemm_split_weights(tdm_gemm_plan *plan) {
     tdm_gemm_problem *const p = &plan->problem;
     tdm_gemm_split split = {.whole = *p};
-    int64_t entry, floats;
+    int64_t entry, sums;
     if (tdm_gemm_z_count(p) == 0)
         return TDM_OK;
     split.asked = choose_parts(plan);
@@ -278,10 +285,10 @@ tdm_status tdm_gemm_split_weights(tdm_gemm_plan *plan) {
         return TDM_OK;
     const tdm_gemm_cut cut = tdm_gemm_cut_k(p, split.asked);
     take_cut(&split, &cut);
-    if (split.parts < 2 || !count_floats(p, &split, &entry, &floats))
+    if (split.parts < 2 || !count_sums(p, &split, &entry, &sums))
         return TDM_OK;
-    TDM_TRY(tdm_gemm_select_reduce(plan->device, &split.reduce));
-    split.bytes = (uint64_t)floats * sizeof(float);
+    TDM_TRY(tdm_gemm_select_reduce(plan->device, dtype_of_parts(p), &split.reduce));
+    split.bytes = (uint64_t)sums * sizeof(float);
     log_split(plan, &split, plan->values[TDM_TUNE_SPLIT_K] != 0);
     plan->split = split;
     leave_epilogue(p);

@@ -1,10 +1,12 @@
 /*
- * Quantized weights where no kernel multiplies them in place: B becomes f32 in the workspace, or the rows of A become s8 where B is
- * s8 with one scale per column, and a plan for such operands does the rest.
+ * Quantized weights where no kernel multiplies them in place: B's codes are copied to lines along K where that serves, else B becomes
+ * f32 in the workspace, and A with it where no kernel is for f16 or bf16 by f32; or the rows of A become s8 where B is s8 with one
+ * scale per column. A plan for such operands does the rest.
  */
 #include <string.h>
 
 #include "api/gemm_internal.h"
+#include "api/strided_loop.h"
 #include "kernels/gemm_weights_args.h"
 
 /* Elements that an item of gemm_weights_unpack.cl has. */
@@ -80,14 +82,66 @@ static tdm_status keep_codes(const tdm_gemm_plan *plan, tdm_gemm_desc *desc) {
     return tdm_quant_layout_dense(&plan->desc.b_quant, &desc->b_quant);
 }
 
-/* Integer kernels of CPU cores read packed weights in a form of their own; the rest reads the lines. */
-static bool gives_packed(const tdm_gemm_plan *plan) {
-    return plan->desc.packed_b && tdm_gemm_becomes_integer(&plan->problem) &&
-           (plan->device->info.capabilities & TDM_CAP_CPU_CORES) != 0;
+static bool on_cores(const tdm_gemm_plan *plan) {
+    return (plan->device->info.capabilities & TDM_CAP_CPU_CORES) != 0;
 }
 
-/* `unpacks`: a row that takes no codes is wanted. */
-static tdm_status describe_inner(const tdm_gemm_plan *plan, bool unpacks, tdm_gemm_desc *desc) {
+/* Integer kernels of CPU cores read packed weights in a form of their own; the rest reads the lines. */
+static bool gives_packed(const tdm_gemm_plan *plan) {
+    return plan->desc.packed_b && tdm_gemm_becomes_integer(&plan->problem) && on_cores(plan);
+}
+
+/* The problem of codes that were copied to lines along K. */
+static tdm_gemm_problem in_lines(const tdm_gemm_problem *p) {
+    tdm_gemm_problem inner = *p;
+    if (inner.quantize_a)
+        inner.a = (tdm_gemm_matrix){.dtype = TDM_F32, .row = inner.k, .col = 1};
+    inner.quantize_a = false;
+    inner.packed_b = true;
+    return inner;
+}
+
+bool tdm_gemm_needs_lines(const tdm_gemm_plan *plan, const tdm_variant *row) {
+    char reason[TDM_REASON_TEXT];
+    const tdm_gemm_problem inner = in_lines(&plan->problem);
+    const int32_t family = row->parameters[TDM_GEMM_P_FAMILY];
+    return !plan->desc.packed_b && !on_cores(plan) && row->op == TDM_OP_GEMM_WEIGHTS &&
+           family != TDM_GEMM_REFERENCE &&
+           tdm_gemm_weights_refuse(&plan->problem, plan->device, family, reason) &&
+           !tdm_gemm_weights_refuse(&inner, plan->device, family, reason);
+}
+
+/* Rows for quantized weights take lines; those of CPU cores copy panels of any B. */
+static bool lines_serve(const tdm_gemm_plan *plan) {
+    char reason[TDM_REASON_TEXT];
+    const tdm_gemm_problem inner = in_lines(&plan->problem);
+    if (plan->desc.packed_b || on_cores(plan) || tdm_forced_variant(TDM_OP_GEMM))
+        return false;
+    return !tdm_gemm_weights_refuse(&inner, plan->device, TDM_GEMM_SKINNY, reason) ||
+           tdm_gemm_suits_modelled(&inner, plan->device);
+}
+
+/* Has the row A like B? Where it takes the product of their transposes; and on GPUs, as where it is chosen: sums stay the same. */
+static bool takes_a_as_b(const tdm_gemm_plan *plan, const tdm_variant *row) {
+    tdm_gemm_problem inner = plan->problem;
+    inner.packed_b = false;
+    return row->op == TDM_OP_GEMM && row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY &&
+           (!on_cores(plan) || tdm_gemm_skinny_swaps(&inner));
+}
+
+/* Beside B of f32 rows for A of 16 bits are those of CPU cores, of few rows, and the reference. */
+static bool widens_a(const tdm_gemm_plan *plan, const tdm_variant *wanted) {
+    if (plan->problem.quantize_a || plan->problem.a.dtype == TDM_F32)
+        return false;
+    if (!wanted)
+        return !on_cores(plan);
+    return wanted->parameters[takes_a_as_b(plan, wanted) ? TDM_GEMM_P_B_TYPE : TDM_GEMM_P_A_TYPE] ==
+           (int32_t)TDM_F32;
+}
+
+/* `wanted`: a row that takes no codes, or none that are as B has them. */
+static tdm_status describe_inner(const tdm_gemm_plan *plan, const tdm_variant *wanted,
+                                 tdm_gemm_desc *desc) {
     const tdm_gemm_problem *const p = &plan->problem;
     *desc = plan->desc;
     desc->packed_b = gives_packed(plan);
@@ -105,8 +159,12 @@ static tdm_status describe_inner(const tdm_gemm_plan *plan, bool unpacks, tdm_ge
         TDM_TRY(dense_layout(&plan->desc.a, TDM_F32, p->m, p->k, &desc->a));
         desc->transpose_a = 0;
     }
-    if (!unpacks && keeps_codes(plan))
+    if (!wanted && keeps_codes(plan))
         return keep_codes(plan, desc);
+    if (wanted ? wanted->op == TDM_OP_GEMM_WEIGHTS : lines_serve(plan))
+        return line_layout(plan, &desc->b);
+    if (widens_a(plan, wanted))
+        TDM_TRY(tdm_layout_contiguous(TDM_F32, desc->a.rank, plan->desc.a.shape, &desc->a));
     TDM_TRY(dense_layout(&plan->desc.b, TDM_F32, p->k, p->n, &desc->b));
     if (unpacks_along_k(plan)) {
         desc->b.strides[desc->b.rank - 2] = 1;
@@ -117,58 +175,106 @@ static tdm_status describe_inner(const tdm_gemm_plan *plan, bool unpacks, tdm_ge
     return TDM_OK;
 }
 
-/* A region of the workspace for a layout. */
-static tdm_status reserve(uint64_t *workspace, const tdm_layout *layout, uint64_t *at) {
-    size_t bytes;
-    TDM_TRY(tdm_dtype_bytes(layout->dtype, tdm_layout_elements(layout), &bytes));
+/* A region of the workspace. */
+static tdm_status reserve_bytes(uint64_t *workspace, uint64_t bytes, uint64_t *at) {
     *at = (*workspace + STAGE_ALIGNMENT - 1) / STAGE_ALIGNMENT * STAGE_ALIGNMENT;
     // Not even an empty operand is without a place.
-    if (__builtin_add_overflow(*at, (uint64_t)bytes + 1, workspace) || *workspace > INT64_MAX / 4)
+    if (__builtin_add_overflow(*at, bytes + 1, workspace) || *workspace > INT64_MAX / 4)
         return tdm_fail(TDM_BAD_SHAPE, "gemm: the workspace would exceed 2^61 bytes");
     return TDM_OK;
 }
 
-/* A plan that follows the tuning data for the weights. False: there is nothing, or its row does not take what was unpacked. */
-static bool build_tuned(tdm_gemm_plan *plan, const tdm_gemm_desc *unpacked) {
+/* The same for a layout. */
+static tdm_status reserve(uint64_t *workspace, const tdm_layout *layout, uint64_t *at) {
+    size_t bytes;
+    TDM_TRY(tdm_dtype_bytes(layout->dtype, tdm_layout_elements(layout), &bytes));
+    return reserve_bytes(workspace, bytes, at);
+}
+
+/* What tuning data has for the weights where it prefers another form of them; NULL: it does not. */
+static const tdm_tuning_row *tuned_row(const tdm_gemm_plan *plan, tdm_choice *choice) {
+    const tdm_tuning_row *const row = tdm_gemm_tuned(plan, choice);
+    return row && choice->variant->op != plan->problem.op &&
+                   !tdm_forced_variant(choice->variant->op)
+               ? row
+               : NULL;
+}
+
+/* A plan that follows the row. False: the row does not take what was unpacked. */
+static bool build_tuned(tdm_gemm_plan *plan, const tdm_gemm_desc *unpacked,
+                        const tdm_tuning_row *row, const tdm_choice *choice) {
     char text[TDM_CHOICE_TEXT];
     tdm_gemm_desc desc = *unpacked;
-    tdm_choice choice;
     if (unpacked->packed_b) // its arrangement must not depend on a row for one M
         return false;
-    const tdm_tuning_row *const row = tdm_gemm_tuned(plan, &choice);
-    if (!row || choice.variant->op == plan->problem.op || tdm_forced_variant(choice.variant->op))
-        return false;
-    desc.variant = tdm_choice_write(&choice, text);
+    desc.variant = tdm_choice_write(choice, text);
     if (tdm_gemm_plan_build(plan->device, &desc, false, &plan->stages.inner) != TDM_OK) {
         tdm_log(TDM_LOG_DEBUG, "dispatch", "gemm: %s refused: %s", text, tdm_last_detail());
         return false;
     }
-    tdm_gemm_note_tuning(plan->stages.inner, row, &choice);
+    tdm_gemm_note_tuning(plan->stages.inner, row, choice);
     return true;
 }
 
 /* The kernels and the places of what goes before the inner plan. */
-static tdm_status plan_before(tdm_gemm_plan *plan, const tdm_gemm_desc *inner) {
+static tdm_status plan_before_a(tdm_gemm_plan *plan, const tdm_gemm_desc *inner) {
     tdm_gemm_stages *const stages = &plan->stages;
-    plan->workspace_bytes = stages->inner->workspace_bytes;
     if (plan->problem.quantize_a) {
         TDM_TRY(build_stage(plan->device, TDM_OP_GEMM_QUANTIZE_ROWS, "gemm: quantizing A",
                             &stages->quantize_a));
         TDM_TRY(reserve(&plan->workspace_bytes, &inner->a, &stages->a_at));
-        if (tdm_gemm_becomes_integer(&plan->problem))
-            TDM_TRY(reserve(&plan->workspace_bytes, &inner->a_quant.scale, &stages->a_scale_at));
+        return tdm_gemm_becomes_integer(&plan->problem)
+                   ? reserve(&plan->workspace_bytes, &inner->a_quant.scale, &stages->a_scale_at)
+                   : TDM_OK;
     }
-    if (inner->b.dtype == plan->problem.b.dtype) // the inner plan reads the codes
+    stages->widens_a = inner->a.dtype != plan->problem.a.dtype;
+    if (!stages->widens_a)
         return TDM_OK;
-    TDM_TRY(build_stage(plan->device, TDM_OP_GEMM_WEIGHTS_UNPACK, "gemm: unpacking B",
-                        &stages->unpack_b));
-    return reserve(&plan->workspace_bytes, &inner->b, &stages->b_at);
+    TDM_TRY(tdm_convert_prepare(plan->device, &inner->a, &plan->desc.a));
+    return reserve(&plan->workspace_bytes, &inner->a, &stages->a_at);
+}
+
+/* B's entries without those that are one. */
+static tdm_layout own_entries(const tdm_layout *layout, const tdm_layout *like) {
+    tdm_layout own = *layout;
+    for (int i = 0; i < layout->rank - 2; i++)
+        own.shape[i] = like->strides[i] == 0 ? 1 : like->shape[i];
+    return own;
+}
+
+static tdm_status plan_before_b(tdm_gemm_plan *plan, const tdm_gemm_desc *inner) {
+    tdm_gemm_stages *const stages = &plan->stages;
+    if (inner->b.dtype != plan->problem.b.dtype) {
+        TDM_TRY(build_stage(plan->device, TDM_OP_GEMM_WEIGHTS_UNPACK, "gemm: unpacking B",
+                            &stages->unpack_b));
+        return reserve(&plan->workspace_bytes, &inner->b, &stages->b_at);
+    }
+    stages->lines_b = !plan->desc.packed_b && !tdm_layout_equal(&inner->b, &plan->desc.b);
+    if (!stages->lines_b) // the inner plan reads the codes
+        return TDM_OK;
+    int64_t bytes;
+    const tdm_layout target = own_entries(&inner->b, &inner->b),
+                     source = own_entries(&plan->desc.b, &inner->b);
+    TDM_TRY(tdm_copy_prepare(plan->device, &target, &source));
+    TDM_TRY(tdm_gemm_packed_bytes(plan, &bytes));
+    return reserve_bytes(&plan->workspace_bytes, (uint64_t)bytes, &stages->b_at);
+}
+
+static tdm_status plan_before(tdm_gemm_plan *plan, const tdm_gemm_desc *inner) {
+    plan->workspace_bytes = plan->stages.inner->workspace_bytes;
+    TDM_TRY(plan_before_a(plan, inner));
+    return plan_before_b(plan, inner);
 }
 
 tdm_status tdm_gemm_plan_tuned_stages(tdm_gemm_plan *plan, bool *staged) {
     tdm_gemm_desc desc;
-    TDM_TRY(describe_inner(plan, true, &desc));
-    *staged = build_tuned(plan, &desc);
+    tdm_choice choice;
+    const tdm_tuning_row *const row = tuned_row(plan, &choice);
+    *staged = false;
+    if (!row)
+        return TDM_OK;
+    TDM_TRY(describe_inner(plan, choice.variant, &desc));
+    *staged = build_tuned(plan, &desc, row, &choice);
     return *staged ? plan_before(plan, &desc) : TDM_OK;
 }
 
@@ -179,7 +285,7 @@ tdm_status tdm_gemm_plan_stages(tdm_gemm_plan *plan, const char *forced) {
         TDM_TRY(tdm_gemm_plan_tuned_stages(plan, &staged));
     if (staged)
         return TDM_OK;
-    TDM_TRY(describe_inner(plan, forced != NULL, &desc));
+    TDM_TRY(describe_inner(plan, forced ? tdm_gemm_named_variant(forced) : NULL, &desc));
     desc.variant = forced;
     TDM_TRY(tdm_gemm_plan_build(plan->device, &desc, false, &plan->stages.inner));
     return plan_before(plan, &desc);
@@ -237,8 +343,7 @@ static tdm_status quantize_entry(const staging *s, int64_t entry) {
         scales.value.buffer.offset += entry * p->m;
     const uint32_t limit = plan->stages.quantize_a->limits.max_group_items;
     const uint32_t group = limit < ROW_GROUP ? limit : ROW_GROUP;
-    const bool cores = (plan->device->info.capabilities & TDM_CAP_CPU_CORES) != 0;
-    const uint32_t items = cores ? 1 : group;
+    const uint32_t items = on_cores(plan) ? 1 : group;
     const tdm_arg args[] = {
         place_elements(s->args->a, entry_offset(&plan->desc.a, &plan->desc.a, entry)),
         target,
@@ -314,40 +419,75 @@ static tdm_status unpack_entry(const staging *s, const tdm_tensor *b, int64_t en
     return tdm_enqueue_launch(s->stream, "gemm: unpacking B", plan->stages.unpack_b, &launch);
 }
 
+/* B's codes in lines along K, in one copy. */
+static tdm_status copy_lines(const staging *s, const tdm_tensor *lines) {
+    const tdm_tensor *const b = s->args->b;
+    tdm_tensor to = {.buffer = lines->buffer, .offset = lines->offset},
+               from = {.buffer = b->buffer, .offset = b->offset};
+    to.layout = own_entries(&lines->layout, &lines->layout);
+    from.layout = own_entries(&b->layout, &lines->layout);
+    return tdm_copy(s->stream, &to, &from);
+}
+
+/* Elements from the workspace's start. */
+static int64_t elements_at(uint64_t bytes, const tdm_layout *layout) {
+    const tdm_dtype_traits *const traits = tdm_dtype_info(layout->dtype);
+    return (int64_t)bytes / traits->unit_bytes * traits->elements_per_unit;
+}
+
+static tdm_status stage_a(const staging *s, tdm_tensor *a) {
+    if (s->plan->stages.widens_a)
+        return tdm_convert(s->stream, a, s->args->a);
+    for (int64_t entry = 0; s->plan->problem.k > 0 && entry < count_entries(&s->plan->desc.a);
+         entry++)
+        TDM_TRY(quantize_entry(s, entry));
+    return TDM_OK;
+}
+
+static tdm_status stage_b(const staging *s, tdm_tensor *b) {
+    tdm_tensor codes;
+    if (s->plan->stages.lines_b)
+        return copy_lines(s, b);
+    TDM_TRY(view_weights(s, &codes));
+    for (int64_t entry = 0; s->plan->problem.k > 0 && entry < count_entries(&s->plan->desc.b);
+         entry++)
+        TDM_TRY(unpack_entry(s, &codes, entry));
+    return TDM_OK;
+}
+
 /* Tensors on the workspace live for this call only, as do the handles of packed weights' parts. */
 tdm_status tdm_gemm_run_stages(const tdm_gemm_plan *plan, tdm_stream *stream,
                                const tdm_gemm_args *args) {
-    const tdm_gemm_plan *const inner = plan->stages.inner;
+    const tdm_gemm_stages *const stages = &plan->stages;
+    const tdm_gemm_plan *const inner = stages->inner;
     const staging s = {plan, stream, args};
     tdm_gemm_args own = *args;
-    tdm_tensor b = {0};
-    if (!inner->desc.packed_b)
-        TDM_TRY(view_weights(&s, &b));
     if (tdm_gemm_z_count(&plan->problem) == 0)
         return TDM_OK;
     tdm_tensor a_scale = {.buffer = args->workspace,
                           .layout = inner->desc.a_quant.scale,
-                          .offset = (int64_t)(plan->stages.a_scale_at / sizeof(float))};
+                          .offset = (int64_t)(stages->a_scale_at / sizeof(float))};
     tdm_tensor a = {.buffer = args->workspace, .layout = inner->desc.a};
-    a.offset = (int64_t)plan->stages.a_at / tdm_dtype_info(a.layout.dtype)->unit_bytes;
+    tdm_tensor b = {.buffer = args->workspace, .layout = inner->desc.b};
+    a.offset = elements_at(stages->a_at, &a.layout);
     a.scale = inner->problem.op == TDM_OP_GEMM_INT ? &a_scale : NULL;
-    tdm_tensor dense = {.buffer = args->workspace,
-                        .layout = inner->desc.b,
-                        .offset = (int64_t)(plan->stages.b_at / sizeof(float))};
+    b.offset = elements_at(stages->b_at, &b.layout);
+    if (stages->quantize_a || stages->widens_a) {
+        own.a = &a;
+        TDM_TRY(stage_a(&s, &a));
+    }
     if (!inner->desc.packed_b) {
         own.packed_b = NULL;
-        own.b = plan->stages.unpack_b ? &dense : &b;
+        own.b = &b;
+        if (stages->unpack_b || stages->lines_b)
+            TDM_TRY(stage_b(&s, &b));
+        else
+            TDM_TRY(view_weights(&s, &b));
     }
-    if (plan->stages.quantize_a && plan->problem.k > 0) {
-        own.a = &a;
-        for (int64_t entry = 0; entry < count_entries(&plan->desc.a); entry++)
-            TDM_TRY(quantize_entry(&s, entry));
-    } else if (plan->stages.quantize_a) {
-        own.a = &a;
+    if (stages->lines_b) {
+        b.scale = args->b->scale;
+        b.zero_point = args->b->zero_point;
     }
-    const bool unpacks = plan->stages.unpack_b && !inner->desc.packed_b && plan->problem.k > 0;
-    for (int64_t entry = 0; unpacks && entry < count_entries(&plan->desc.b); entry++)
-        TDM_TRY(unpack_entry(&s, &b, entry));
     return inner->stages.inner ? tdm_gemm_run_stages(inner, stream, &own)
                                : tdm_gemm_run_checked(inner, stream, &own);
 }

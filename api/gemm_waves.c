@@ -285,7 +285,7 @@ void tdm_gemm_waves_best(const tdm_gemm_problem *p, const tdm_variant *row,
                          const tdm_device_info *info, tdm_gemm_waves *best) {
     tdm_gemm_waves other;
     tdm_gemm_waves_of(p, row, info, 1, best);
-    if (tdm_gemm_split_refuse(p) ||
+    if (tdm_gemm_split_refuse(p, row) ||
         best->tiles * cluster_of(row) >= (int64_t)info->compute_units * best->resident)
         return;
     for (int64_t parts = 2; parts <= p->k / LEAST_PART && parts <= MOST_PARTS; parts++) {

@@ -37,6 +37,19 @@ static tdm_status check_host_units(const tdm_ooc_operand *o) {
     return TDM_OK;
 }
 
+/* Tiles on the device begin at their entry of the batch, which must not share a byte with another. */
+static tdm_status check_device_units(const tdm_ooc_operand *o) {
+    const tdm_layout *const layout = &o->whole;
+    const int per = tdm_dtype_info(layout->dtype)->elements_per_unit;
+    for (int i = 0; i < layout->rank - 2; i++)
+        if (layout->shape[i] > 1 && layout->strides[i] % per != 0)
+            return tdm_fail(TDM_UNSUPPORTED,
+                            "outofcore: batch entries of %s of %s are %lld elements apart, within "
+                            "a byte",
+                            o->name, tdm_dtype_name(layout->dtype), (long long)layout->strides[i]);
+    return TDM_OK;
+}
+
 static tdm_status take_operand(tdm_ooc_operand *o, const char *name, const tdm_layout *layout,
                                bool transposed, bool on_device) {
     *o = (tdm_ooc_operand){.name = name, .transposed = transposed, .on_device = on_device};
@@ -50,7 +63,7 @@ static tdm_status take_operand(tdm_ooc_operand *o, const char *name, const tdm_l
     o->columns = layout->shape[column];
     o->row = o->rows > 1 ? layout->strides[row] : 0;
     o->column = o->columns > 1 ? layout->strides[column] : 0;
-    return on_device ? TDM_OK : check_host_units(o);
+    return on_device ? check_device_units(o) : check_host_units(o);
 }
 
 static tdm_status take_constant(tdm_ooc_constant *c, const char *name, const tdm_layout *layout,
@@ -91,7 +104,8 @@ static void take_variant(const tdm_gemm_plan *whole, tdm_ooc_problem *p) {
     while (product->stages.inner) // quantized A, then unpacked B: one within the other
         product = product->stages.inner;
     // What is quantized first and then multiplied with weights cannot be named as a whole.
-    if (whole->stages.inner && product->problem.op == TDM_OP_GEMM_WEIGHTS)
+    if (whole->stages.inner && whole->problem.quantize_a &&
+        product->problem.op == TDM_OP_GEMM_WEIGHTS)
         return;
     name_kernel(product, p->variant, sizeof p->variant);
     // Slots of what is in host memory begin where any kernel takes them.

@@ -401,6 +401,12 @@ static tdm_status enqueue_dynamic(const dynamic_problem *p) {
     return run_axis(p, axis);
 }
 
+/* Of blocks that hold nothing: those of a block of zeros. */
+static tdm_status fill_parameters(tdm_stream *stream, const tdm_tensor *target) {
+    TDM_TRY(tdm_fill(stream, target->scale, 0.0));
+    return target->zero_point ? tdm_fill(stream, target->zero_point, 0.0) : TDM_OK;
+}
+
 tdm_status tdm_quantize_dynamic(tdm_stream *stream, tdm_tensor *target, const tdm_tensor *source) {
     static const tdm_dtype codes[] = {TDM_S8, TDM_U8, TDM_S4, TDM_DTYPE_NONE};
     TDM_TRY(tdm_check_output(operation, "target", stream, target));
@@ -412,7 +418,7 @@ tdm_status tdm_quantize_dynamic(tdm_stream *stream, tdm_tensor *target, const td
     TDM_TRY(tdm_quant_check_packing(operation, target, target->block));
     TDM_TRY(check_parameters(target, source));
     if (tdm_layout_elements(&target->layout) == 0)
-        return TDM_OK;
+        return fill_parameters(stream, target);
     dynamic_problem p = {.stream = stream, .target = target, .source = source};
     p.arg.target_type = (int)target->layout.dtype;
     p.arg.target = tdm_quant_side_of(target);

@@ -163,7 +163,7 @@ static const char *refuse_by_preference(const reduce_problem *problem, int form,
         return "one item per output fills the device and reads neighbours";
     if (form == FORM_COLUMNS && last_size(&problem->kept) < width)
         return "the outputs' rows are shorter than its vector";
-    if (form == FORM_ROWS && last_size(&problem->reduced) < width)
+    if (form != FORM_COLUMNS && last_size(&problem->reduced) < width)
         return "the reduced rows are shorter than its vector";
     return NULL;
 }
@@ -198,8 +198,10 @@ static const char *reduce_supports(const void *given, const tdm_variant *variant
     if (form == FORM_COLUMNS &&
         (last_stride(&problem->kept, IN_X) != 1 || last_stride(&problem->kept, IN_Y) != 1))
         return "the outputs' rows have gaps in x or y";
-    if (form == FORM_ROWS && width > 1 && last_stride(&problem->reduced, IN_X) != 1)
+    if (form != FORM_COLUMNS && width > 1 && last_stride(&problem->reduced, IN_X) != 1)
         return "the reduced rows have gaps";
+    if (form == FORM_GROUP && width > 1 && problem->reduced.rank > 1)
+        return "there are several reduced rows for each output";
     const char *const too_long = tdm_refuse_long_loop(device, most_per_item(problem, form), reason);
     if (too_long)
         return too_long;
@@ -328,7 +330,8 @@ static tdm_status enqueue_outputs(tdm_stream *stream, const reduce_problem *prob
     push_outputs(&call, &problem->kept, problem->outputs);
     push_reduced(&call, &problem->reduced, &rows, &run);
     if (kernel->variant->parameters[P_FORM] == FORM_GROUP) {
-        push(&call, tdm_arg_s64(tdm_ceil_div(problem->count, parts)));
+        const int64_t cells = rows * (run / kernel->variant->parameters[P_WIDTH]);
+        push(&call, tdm_arg_s64(tdm_ceil_div(cells, parts)));
     } else {
         // Whole rows make the parts where there are enough of them, pieces of the run elsewhere.
         const bool by_rows = rows >= parts;

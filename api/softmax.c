@@ -67,7 +67,7 @@ static const char *refuse_by_preference(const softmax_problem *problem, int form
         return "one item per row fills the device and reads neighbours";
     if (form == FORM_COLUMNS && (outer->rank == 0 || outer->shape[outer->rank - 1] < width))
         return "there are fewer columns than lanes";
-    if (form == FORM_ROWS && problem->count < width)
+    if (form != FORM_COLUMNS && problem->count < width)
         return "the rows are shorter than its vector";
     return NULL;
 }
@@ -81,7 +81,7 @@ static const char *softmax_supports(const void *given, const tdm_variant *varian
         return "it is for another storage type";
     if (form == FORM_COLUMNS && !outer_is_dense(&problem->outer))
         return "the columns have gaps between them";
-    if (form == FORM_ROWS && width > 1 && (problem->step[IN_X] != 1 || problem->step[IN_Y] != 1))
+    if (form != FORM_COLUMNS && width > 1 && (problem->step[IN_X] != 1 || problem->step[IN_Y] != 1))
         return "the rows have gaps";
     // A group shares a row among 32 items at least, but takes one element in each pass.
     const char *const too_long = tdm_refuse_long_loop(

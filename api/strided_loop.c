@@ -179,20 +179,32 @@ static const char *loop_supports(const void *given, const tdm_variant *variant,
                                              : NULL;
 }
 
+static tdm_status select_row(tdm_device *device, tdm_op op, const char *operation, int storage,
+                             const tdm_loop *loop, const tdm_variant **variant) {
+    loop_problem problem = {.loop = loop, .storage = storage, .preferences = true};
+    const tdm_status status =
+        tdm_select_variant(device, op, operation, NULL, loop_supports, &problem, NULL, 0, variant);
+    if (status != TDM_UNSUPPORTED)
+        return status;
+    // A forced row may run where it would not be chosen.
+    problem.preferences = false;
+    return tdm_select_variant(device, op, operation, NULL, loop_supports, &problem, NULL, 0,
+                              variant);
+}
+
 tdm_status tdm_loop_kernel(tdm_stream *stream, tdm_op op, const char *operation, int storage,
                            const tdm_loop *loop, tdm_kernel **kernel) {
     const tdm_variant *variant;
-    loop_problem problem = {.loop = loop, .storage = storage, .preferences = true};
-    tdm_status status = tdm_select_variant(stream->device, op, operation, NULL, loop_supports,
-                                           &problem, NULL, 0, &variant);
-    if (status == TDM_UNSUPPORTED) {
-        // A forced row may run where it would not be chosen.
-        problem.preferences = false;
-        status = tdm_select_variant(stream->device, op, operation, NULL, loop_supports, &problem,
-                                    NULL, 0, &variant);
-    }
-    TDM_TRY(status);
+    TDM_TRY(select_row(stream->device, op, operation, storage, loop, &variant));
     return tdm_stream_kernel(stream, operation, variant, kernel);
+}
+
+tdm_status tdm_loop_prepare(tdm_device *device, tdm_op op, const char *operation, int storage,
+                            const tdm_loop *loop) {
+    const tdm_variant *variant;
+    tdm_kernel *kernel;
+    TDM_TRY(select_row(device, op, operation, storage, loop, &variant));
+    return tdm_device_kernel(device, variant, &kernel);
 }
 
 /* ---- grids ----------------------------------------------------------------------------------- */

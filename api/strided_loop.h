@@ -78,6 +78,10 @@ void tdm_loop_of_list(tdm_loop *loop, const tdm_dim_list *list);
 tdm_status tdm_loop_kernel(tdm_stream *stream, tdm_op op, const char *operation, int storage,
                            const tdm_loop *loop, tdm_kernel **kernel);
 
+/* Build it now, for plans whose runs must not. */
+tdm_status tdm_loop_prepare(tdm_device *device, tdm_op op, const char *operation, int storage,
+                            const tdm_loop *loop);
+
 /* Work-groups for a loop; *span receives the elements of a row that one work-item does. */
 void tdm_loop_grid(const tdm_device *device, const tdm_kernel *kernel, const tdm_loop *loop,
                    tdm_launch *launch, int64_t *span);
@@ -95,6 +99,11 @@ tdm_arg tdm_arg_elements(const tdm_tensor *tensor, int64_t offset);
 /* tdm_convert without its checks, of equal types too (s4 to s4). */
 tdm_status tdm_convert_elements(tdm_stream *stream, const char *operation, const tdm_tensor *target,
                                 const tdm_tensor *source);
+
+/* Build what tdm_convert, or tdm_copy of equal types, takes for tensors of these layouts. */
+tdm_status tdm_convert_prepare(tdm_device *device, const tdm_layout *target,
+                               const tdm_layout *source);
+tdm_status tdm_copy_prepare(tdm_device *device, const tdm_layout *target, const tdm_layout *source);
 
 /* ---- parts of the grid that other operations use ---- */
 

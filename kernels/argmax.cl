@@ -15,15 +15,7 @@ TDM_DEVICE tdm_value tdm_row_maximum(TDM_GLOBAL const TDM_TYPE(DT) *x, long run,
         const V block = tdm_block_of(x, run + i * x_step, x_step, TDM_CODE_REDUCE_MAX);
         best = tdm_step(best, block, TDM_CODE_REDUCE_MAX);
     }
-    tdm_value lanes[N];
-#ifdef TDM_INTEGER
-    TDM_INT_STOREV(N, s32, best, lanes, 0);
-#else
-    TDM_STOREV(N, f32, best, lanes, 0);
-#endif
-    tdm_value result = lanes[0];
-    for (int lane = 1; lane < N; lane++)
-        result = tdm_step_one(result, lanes[lane], TDM_CODE_REDUCE_MAX);
+    tdm_value result = tdm_across(best, TDM_CODE_REDUCE_MAX);
     for (; i < inner; i++)
         result = tdm_step_one(result, VALUE_LOAD(x, run + i * x_step), TDM_CODE_REDUCE_MAX);
     return result;

@@ -10,22 +10,31 @@
 #include "simulator_hopper.h"
 #include "simulator_kernel.h"
 
+/* A text's unit has what any of them has, and rows are registered with their own; one for devices before 8.0 alone, in which what
+ * those lack has another form, is compiled with 750. */
+#ifndef TDM_CUDA_ARCHITECTURE
+#define TDM_CUDA_ARCHITECTURE 9999
 #define TDM_CUDA_WGMMA 1
-#define TDM_CUDA_ARCHITECTURE                                                                      \
-    9999 /* has what any of them has; rows are registered with their own */
+#endif
+#if TDM_CUDA_ARCHITECTURE < 800
+#define TDM_HOST_BEFORE 80
+#else
+#define TDM_HOST_BEFORE 0 /* any */
+#endif
 #define TDM_HOST_KERNEL_(name, x, y, z)                                                            \
     enum {                                                                                         \
         TDM_CAT2(name, _x) = x,                                                                    \
         TDM_CAT2(name, _y) = y,                                                                    \
         TDM_CAT2(name, _z) = z                                                                     \
     };                                                                                             \
-    extern "C" void name
+    static void name
 #define TDM_KERNEL(name) TDM_HOST_KERNEL_(name, 0, 0, 0)
 #define TDM_KERNEL_GROUP(name, x, y, z) TDM_HOST_KERNEL_(name, x, y, z)
 #define TDM_KERNEL_GROUPS(name, x, y, z, groups) TDM_HOST_KERNEL_(name, x, y, z)
 #define TDM_KERNEL_ROW(space, name, architecture)                                                  \
     namespace space {                                                                              \
-    TANDEM_SIM_REGISTER(name, #name, name##_x, name##_y, name##_z, architecture);                  \
+    TANDEM_SIM_REGISTER_BEFORE(name, #name, name##_x, name##_y, name##_z, architecture,            \
+                               TDM_HOST_BEFORE);                                                   \
     }
 #define TDM_DEVICE static inline
 #define TDM_INLINE static inline
@@ -201,10 +210,27 @@ template <class T> TDM_DEVICE void tdm_cxx_store_pair(void *p, T x0, T x1) {
     memcpy(p, both, sizeof both);
 }
 
+#if TDM_CUDA_ARCHITECTURE >= 800
 #define tdm_async_copy_16(to, from, bytes_valid) tandem_sim_async_copy(to, from, bytes_valid)
 #define tdm_async_copy_4(to, from, bytes_valid) tandem_sim_async_copy_4(to, from, bytes_valid)
 #define tdm_async_commit() tandem_sim_async_commit()
 #define tdm_async_wait(pending) tandem_sim_async_wait(pending)
+#else
+/* Plain copies, and products made of halves (dialect_tensor.h), as dialect_cuda.h has it. */
+TDM_DEVICE void tdm_async_copy_16(void *to, const void *from, int bytes_valid) {
+    tandem_sim_aligned(to, 16);
+    if (bytes_valid == 16)
+        tandem_sim_aligned(from, 16);
+    memset(to, 0, 16);
+    memcpy(to, from, (size_t)bytes_valid);
+}
+#define tdm_async_commit() ((void)0)
+#define tdm_async_wait(pending) ((void)0)
+#define tandem_sim_matrices_f16(d, a, b0, b1) tdm_matrices_f16_of_halves(d, a, b0, b1)
+#define tandem_sim_matrices_int(d, a, b0, b1, is_signed)                                           \
+    ((is_signed) ? tdm_matrices_s8_of_halves(d, a, b0, b1)                                         \
+                 : tdm_matrices_u8_of_halves(d, a, b0, b1))
+#endif
 
 #define TDM_HOST_ALL_LANES_ 0xffffffffu
 #define tdm_warp_lane() (tandem_sim_self->lane)

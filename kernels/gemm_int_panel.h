@@ -4,7 +4,8 @@
  * The item's rows are cut into strips of MR, its columns into panels of NR, K into blocks of KC steps:
  *
  *     for each block of K
- *       copy the block of every strip of A to local memory, rows STRIP_ROW bytes apart, steps past K as zeros
+ *       copy the block of every strip of A to local memory, rows STRIP_ROW bytes apart, steps past K as zeros; but
+ *           strips that may be read where they stand in A (TDM_A_STAYS) are not copied
  *       for each panel of B: pack it to local memory, unless B comes in panels (b_packed); widen it there to the
  *                            type of the strips
  *         for each strip: tile += strip · panel, four steps of K (a quad, gemm_int_quads.h) at a time
@@ -26,6 +27,7 @@
  * A text includes this after defining MR, NR, KC, TDM_EPILOGUE_VECTOR, tdm_strip, the type of a strip's elements, and UNIT,
  * its bytes; then gives what depends on the instructions, and includes gemm_int_panel_kernel.h:
  *     TDM_A_SHIFT(type)                              what a strip's elements are more than those of A
+ *     TDM_A_STAYS(s)                                 whether strips of all their rows are read in A, not copied
  *     tdm_strip_element(a, type, at)                 a strip's element for A's
  *     TDM_STRIP_RUN, tdm_strip_run(a, type, at, to)  so many neighbours at once
  *     tdm_strip_quads(quads, type, to)               eight quads of A's bytes to a strip's row
@@ -63,6 +65,9 @@ typedef struct {
  * plus a row that may be NULL. It goes straight to D, rows d_row apart; or else to `kept`, of the last block to `tile`. */
 typedef struct {
     TDM_LOCAL const tdm_strip *strip;
+    /* The strip where it stands in A, rows a_row apart; or NULL. */
+    TDM_GLOBAL const tdm_u8 *in_place;
+    long a_row;
     TDM_GLOBAL const int *packed; /* quads where B comes in panels */
     TDM_LOCAL char *panel;        /* widened, or quads where B does not come in panels */
     TDM_LOCAL int *kept;

@@ -119,11 +119,11 @@ TDM_DEVICE void ask_for_a(tdm_lines_ahead *ask, TDM_GLOBAL const void *a, tdm_ge
     ask->a_row = asks ? s.a_row : 0;
 }
 
-/* Part t of `strips` of the next panel, whose quads begin at `next`, where B comes in panels. */
-TDM_DEVICE void ask_for_b(tdm_tile_job *job, TDM_GLOBAL const int *next, int t, int strips) {
-    const long part = (long)job->quads * 4 * NR / strips;
-    job->ask.b = (TDM_GLOBAL const char *)next + (job->b_packed ? part * t : 0);
+/* Bytes of B that each of `strips` tiles asks for, where B comes in panels: a part of the panel behind its own. */
+TDM_DEVICE long ask_for_b(tdm_tile_job *job, TDM_GLOBAL const int *next, int strips) {
+    job->ask.b = (TDM_GLOBAL const char *)next;
     job->ask.b_line = job->b_packed ? (2 * 4 * NR + strips - 1) / strips : 0;
+    return job->b_packed ? (long)job->quads * 4 * NR / strips : 0;
 }
 
 /* Rows of a tile whose sums are what D is. */
@@ -143,6 +143,7 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
     TDM_GLOBAL const int *const b_sums = (TDM_GLOBAL const int *)(b_entry + q.sums_at);
     const int shift = TDM_A_SHIFT(s.a_type), straight = goes_straight(e, q);
     const int needs_row_sums = tdm_int_needs_row_sums(q),
+              stays = TDM_A_STAYS(s) && !needs_row_sums && s.k <= KC && s.a_row <= 2 * s.k,
               needs_column_sums = tdm_int_needs_column_sums(q, shift),
               adds = needs_column_sums || e.bias_type != TDM_CODE_ABSENT;
     TDM_INT_IO(io, z);
@@ -151,6 +152,7 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
     job.panel = r.panel;
     job.packed = (TDM_GLOBAL const int *)b_entry;
     job.d_row = e.d_row;
+    job.a_row = s.a_row;
     job.streams = e.streams_d && e.d_row % 16 == 0 &&
                   tdm_address((TDM_GLOBAL int *)d + io.out.d_at) % 64 == 0;
 
@@ -169,7 +171,7 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
                                 ? copy_squares((TDM_GLOBAL const tdm_u8 *)a, s.a_type,
                                                a0 + p0 * s.a_col, s.a_col, r.rows, depth, r.strip)
                                 : 0;
-        for (int t = 0; t < r.strips; t++) {
+        for (int t = stays ? r.rows / MR : 0; t < r.strips; t++) {
             TDM_LOCAL tdm_strip *const strip = r.strip + t * (MR * STRIDE);
             copy_strip((TDM_GLOBAL const tdm_u8 *)a, s.a_type, a0 + t * MR * s.a_row + p0 * s.a_col,
                        s.a_row, s.a_col, r.rows - t * MR < MR ? r.rows - t * MR : MR,
@@ -199,17 +201,20 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
                         sums[j] = s.b_packed ? b_sums[j0 + j] : r.column_sums[x * NR + j];
                 tdm_int_columns_begin(&ends, &io, s, e, q, sums, shift, j0, columns);
             }
-            for (int t = 0; t < r.strips; t++) {
+            const long b_part = ask_for_b(&job, job.packed + panel_words, r.strips);
+            for (int t = 0; t < r.strips; t++, job.ask.b += b_part) {
                 const long i = r.i0 + t * MR;
                 const int rows = r.rows - t * MR < MR ? r.rows - t * MR : MR;
                 int tile[TILE];
                 job.strip = r.strip + t * (MR * STRIDE);
+                job.in_place = stays && rows == MR
+                                   ? (TDM_GLOBAL const tdm_u8 *)a + a0 + t * MR * s.a_row + p0
+                                   : 0;
                 job.kept = r.tiles + (x * r.strips + t) * TILE;
                 job.straight = ready && rows == MR;
                 job.d = (TDM_GLOBAL int *)d + io.out.d_at + i * e.d_row + j0;
                 job.add = ready && adds ? ends.base : 0;
                 ask_for_a(&job.ask, a, s, next, (long)(r.panels - x) * r.strips - t - 1, r.rows);
-                ask_for_b(&job, job.packed + panel_words, t, r.strips);
                 job.ask.d = (TDM_GLOBAL const char *)job.d;
                 job.ask.d_line = job.straight && !job.streams ? LINE : 0;
                 job.ask.d_row = job.ask.d_line ? e.d_row * 4 : 0;

@@ -28,6 +28,7 @@ typedef INTS ints_anywhere __attribute__((aligned(4)));
 #ifdef VNNI
 #define TARGET OWN_TARGET("avx512vnni,avx512f,avx512bw,avx512dq,avx512vl")
 #define TDM_A_SHIFT(type) ((type) == TDM_CODE_S8 ? 128 : 0)
+#define TDM_A_STAYS(s) ((s).a_type == TDM_CODE_U8 && (s).a_col == 1 && (s).k % 4 == 0)
 #define TDM_STRIP_RUN 64
 #define WIDTH LANES
 #define FACTORS INTS
@@ -36,8 +37,24 @@ typedef INTS ints_anywhere __attribute__((aligned(4)));
     TDM_UNROLL for (int v = 0; v < NV; v++)(sum)[v] =                                              \
         __builtin_ia32_vpdpbusd512((sum)[v], a, (b)[v])
 #define COLUMNS(sum, v) (sum)[v]
+/* i rows from a strip's first: by an odd number of rows, which is kept from the compiler, and what an address multiplies it by. PoCL's
+ * LLVM otherwise adds one row to the next, reads all of them ahead, and spills. */
+#define ROW_AT(i)                                                                                  \
+    ((i) % 8 == 0   ? odd_rows[(i) / 8] * 8                                                        \
+     : (i) % 4 == 0 ? odd_rows[(i) / 4] * 4                                                        \
+     : (i) % 2 == 0 ? odd_rows[(i) / 2] * 2                                                        \
+                    : odd_rows[i])
+#define DECLARE_ROWS(strip_row)                                                                    \
+    long odd_rows[MR];                                                                             \
+    TDM_UNROLL for (int i = 0; i < MR; i++) {                                                      \
+        odd_rows[i] = i * (strip_row);                                                             \
+        __asm__("" : "+r"(odd_rows[i]));                                                           \
+    }
 #else
+#define ROW_AT(i) ((i)*STRIDE)
+#define DECLARE_ROWS(strip_row)
 #define TDM_A_SHIFT(type) 0
+#define TDM_A_STAYS(s) 0
 #define TDM_STRIP_RUN 16
 #define WIDTH (LANES / 2)
 typedef short factors __attribute__((ext_vector_type(LANES * 2)));
@@ -140,7 +157,7 @@ TDM_DEVICE void tdm_panel_widen(const tdm_tile_job *job) {
         TDM_UNROLL for (int v = 0; v < NV; v++) b[v] =                                             \
             *(const factors_anywhere *)(panel + (Q)*PANEL_QUAD + v * (int)sizeof(FACTORS));        \
         TDM_UNROLL for (int i = 0; i < MR; i++) {                                                  \
-            const FACTORS a = SPLAT_QUAD(strip + i * STRIDE + (Q)*4);                              \
+            const FACTORS a = SPLAT_QUAD(strip + ROW_AT(i) + (Q)*4);                               \
             ADD_PRODUCTS(sum[i], a, b);                                                            \
         }                                                                                          \
     }
@@ -153,10 +170,11 @@ TDM_DEVICE void tdm_panel_widen(const tdm_tile_job *job) {
 #define ASK_FAR(p) __builtin_prefetch((const void *)(size_t)(p), 0, 2)
 
 /* to(i, j) = Σ strip · panel + from(i, j) + add(j); from and add may be NULL. */
-TARGET void multiply(const tdm_strip *strip, const char *panel, int quads,
+TARGET void multiply(const tdm_strip *strip, long strip_row, const char *panel, int quads,
                      const tdm_lines_ahead *lines_ahead, const int *from, const int *add, int *to,
                      long to_row, int streams) {
     tdm_lines_ahead ask = *lines_ahead;
+    DECLARE_ROWS(strip_row)
     INTS sum[MR][NV];
     TDM_UNROLL for (int i = 0; i < MR; i++) TDM_UNROLL for (int v = 0; v < NV; v++) sum[i][v] =
         (INTS)(0);
@@ -195,10 +213,12 @@ TARGET void multiply(const tdm_strip *strip, const char *panel, int quads,
 }
 
 TDM_DEVICE void tdm_tile_multiply(const tdm_tile_job *job, int *tile) {
-    const int in_place = UNIT == 1 && job->b_packed;
-    multiply(PLAIN(const tdm_strip, job->strip),
-             in_place ? PLAIN(const char, job->packed) : PLAIN(const char, job->panel), job->quads,
-             &job->ask, job->first ? 0 : PLAIN(const int, job->kept), job->add,
+    const int panel_in_place = UNIT == 1 && job->b_packed;
+    multiply(job->in_place ? PLAIN(const tdm_strip, job->in_place)
+                           : PLAIN(const tdm_strip, job->strip),
+             job->in_place ? job->a_row : STRIDE,
+             panel_in_place ? PLAIN(const char, job->packed) : PLAIN(const char, job->panel),
+             job->quads, &job->ask, job->first ? 0 : PLAIN(const int, job->kept), job->add,
              job->straight ? PLAIN(int, job->d)
              : job->last   ? tile
                            : PLAIN(int, job->kept),

@@ -9,7 +9,8 @@
  * With 16 lanes on CPU cores what is slow for each vector is done once for many:
  *
  *   parameters along the row    widened to arrays for STRIP columns, then used for ROWS_BLOCK rows: what a core fetches by
- *                               itself past the end of a strip is still in its cache when that strip's turn comes
+ *                               itself past the end of a strip is still in its cache when that strip's turn comes. Where
+ *                               zero points differ, too, the arrays are more, and strips half as long
  *   short rows: groups          parameters of N rows at a time
  *   quotients                   by the reciprocal of the scale, where quant_steps.h has that */
 #ifndef TDM_QUANT_ROWS_H
@@ -17,7 +18,7 @@
 
 #include "quant_steps.h"
 
-#define STRIP 1024
+#define STRIP 2048
 #define SHORT_ROW 256
 #define BYTES_AHEAD 8192
 #define ROWS_AHEAD 2
@@ -156,6 +157,14 @@ TDM_INLINE int tdm_entries_differ(tdm_entries a, tdm_entries b) {
     return a.scale != b.scale || a.zero != b.zero;
 }
 
+TDM_INLINE int tdm_zeros_differ(tdm_walk w) {
+#ifdef TDM_TWO_SIDES
+    if (w.arg.source.zero_type != 0 && w.step.from_zero != 0)
+        return 1;
+#endif
+    return SIDE(w).zero_type != 0 && w.step.zero != 0;
+}
+
 /* The most that neighbours are apart. */
 TDM_INLINE long tdm_entries_apart(tdm_entries step) {
     long most = step.scale > step.zero ? step.scale : step.zero;
@@ -176,21 +185,29 @@ TDM_INLINE tdm_entries tdm_entries_on(tdm_entries at, tdm_entries step, long i) 
     return at;
 }
 
+/* Zero points of lanes 0 … left-1, and bounds of code - zero. */
+TDM_INLINE void tdm_zeros_at(tdm_parameters *p, tdm_walk w, tdm_entries at, tdm_entries step,
+                             int left) {
+    p->zero = tdm_zero_lanes(w.zero, at.zero, step.zero, left, SIDE(w));
+    p->from_zero = p->zero;
+#ifdef TDM_TWO_SIDES
+    p->from_zero = tdm_zero_lanes(w.from_zero, at.from_zero, step.from_zero, left, w.arg.source);
+#endif
+    p->low = tdm_from_zero(SIDE(w).low, p->zero);
+    p->high = tdm_from_zero(SIDE(w).high, p->zero);
+}
+
 /* Of lanes 0 … left-1. */
 TDM_INLINE void tdm_parameters_at(tdm_parameters *to, tdm_walk w, tdm_entries at, tdm_entries step,
                                   int left) {
     tdm_parameters p;
     p.scale = tdm_scale_lanes(w.scale, at.scale, step.scale, left, SIDE(w).scale_type);
-    p.zero = tdm_zero_lanes(w.zero, at.zero, step.zero, left, SIDE(w));
-    p.from_zero = p.zero;
+    tdm_zeros_at(&p, w, at, step, left);
 #ifdef TDM_TWO_SIDES
     const F from = tdm_scale_lanes(w.from_scale, at.from_scale, step.from_scale, left,
                                    w.arg.source.scale_type);
     p.scale = tdm_divide(from, tdm_divisor(p.scale));
-    p.from_zero = tdm_zero_lanes(w.from_zero, at.from_zero, step.from_zero, left, w.arg.source);
 #endif
-    p.low = tdm_from_zero(SIDE(w).low, p.zero);
-    p.high = tdm_from_zero(SIDE(w).high, p.zero);
 #ifdef TDM_BOUND_REALS
     p.low = p.scale * p.low;
     p.high = p.scale * p.high;
@@ -200,15 +217,19 @@ TDM_INLINE void tdm_parameters_at(tdm_parameters *to, tdm_walk w, tdm_entries at
     *to = p;
 }
 
-/* Of a row that shares them. */
-TDM_INLINE void tdm_parameters_of_row(tdm_parameters *to, tdm_walk w, tdm_entries at) {
-    tdm_parameters p;
+TDM_INLINE tdm_entries tdm_no_steps(void) {
     tdm_entries none;
     none.scale = none.zero = 0;
 #ifdef TDM_TWO_SIDES
     none.from_scale = none.from_zero = 0;
 #endif
-    tdm_parameters_at(&p, w, at, none, N);
+    return none;
+}
+
+/* Of a row that shares them. */
+TDM_INLINE void tdm_parameters_of_row(tdm_parameters *to, tdm_walk w, tdm_entries at) {
+    tdm_parameters p;
+    tdm_parameters_at(&p, w, at, tdm_no_steps(), N);
     p.products = PRODUCTS && tdm_scales_are_plain(p.scale);
 #if PRODUCTS
     p.reciprocal = tdm_divide(K(1.0f), p.scale);
@@ -267,8 +288,9 @@ typedef struct {
 #endif
 } tdm_widened;
 
-/* Those of `count` lanes from entries `at` on; whether tdm_parameters_widened may be asked for them. */
-TDM_INLINE int tdm_widen(tdm_walk w, tdm_entries at, tdm_entries step, long count,
+/* Those of `count` lanes from entries `at` on; whether what is widened may be used for them. Zero points and bounds only where they
+ * differ (zeros). */
+TDM_INLINE int tdm_widen(tdm_walk w, tdm_entries at, tdm_entries step, long count, int zeros,
                          tdm_widened *to) {
     int plain = 1;
     for (long i = 0; i < count; i += N) {
@@ -276,11 +298,13 @@ TDM_INLINE int tdm_widen(tdm_walk w, tdm_entries at, tdm_entries step, long coun
         tdm_parameters p;
         tdm_parameters_at(&p, w, tdm_entries_on(at, step, i), step, left);
         to->scale[i / N] = p.scale;
-        to->zero[i / N] = p.zero;
 #if PRODUCTS
         plain = plain && tdm_scales_are_plain(p.scale);
         to->reciprocal[i / N] = tdm_divide(K(1.0f), p.scale);
 #endif
+        if (!zeros)
+            continue;
+        to->zero[i / N] = p.zero;
 #ifdef BOUNDS
         to->low[i / N] = p.low;
         to->high[i / N] = p.high;
@@ -292,23 +316,31 @@ TDM_INLINE int tdm_widen(tdm_walk w, tdm_entries at, tdm_entries step, long coun
     return plain;
 }
 
-/* Of lanes i … i + N - 1. */
-TDM_INLINE void tdm_parameters_widened(tdm_parameters *to, const tdm_widened *from, long i) {
-    tdm_parameters p;
+/* Of lanes i … i + N - 1; zero points and bounds from `shared` where not `zeros`, which was given to tdm_widen. */
+TDM_INLINE void tdm_parameters_widened(tdm_parameters *to, const tdm_widened *from, long i,
+                                       int zeros, tdm_parameters shared) {
+    tdm_parameters p = shared;
     p.scale = from->scale[i / N];
-    p.zero = p.from_zero = from->zero[i / N];
     p.reciprocal = p.scale;
     p.products = PRODUCTS;
 #if PRODUCTS
     p.reciprocal = from->reciprocal[i / N];
 #endif
-    p.low = p.high = p.scale;
+    if (zeros) {
+        p.zero = p.from_zero = from->zero[i / N];
 #ifdef BOUNDS
-    p.low = from->low[i / N];
-    p.high = from->high[i / N];
+        p.low = from->low[i / N];
+        p.high = from->high[i / N];
 #endif
 #ifdef TDM_TWO_SIDES
-    p.from_zero = from->from_zero[i / N];
+        p.from_zero = from->from_zero[i / N];
+#endif
+    }
+#ifdef TDM_BOUND_REALS
+    if (!zeros) {
+        p.low = p.scale * p.low;
+        p.high = p.scale * p.high;
+    }
 #endif
     *to = p;
 }
@@ -338,17 +370,17 @@ TDM_INLINE void tdm_parameters_one(tdm_parameters *to, const tdm_widened *from, 
 
 /* The first `count` elements of a row whose parameters differ along it; asks for what lies `ahead` of them meanwhile. */
 TDM_INLINE void tdm_strip(tdm_walk w, tdm_place at, long ahead, long count,
-                          const tdm_widened *widened, int type) {
+                          const tdm_widened *widened, int zeros, tdm_parameters shared, int type) {
     long i = 0;
     tdm_parameters p;
     for (; i + N <= count; i += N) {
-        tdm_parameters_widened(&p, widened, i);
+        tdm_parameters_widened(&p, widened, i, zeros, shared);
         tdm_prefetch_far(w.x + at.x + i + ahead);
         tdm_put(WHOLE(w.x, at.x + i), p, w, at.y + i, at.mask + i, N, type);
     }
     if (i < count) {
         const int left = (int)(count - i);
-        tdm_parameters_widened(&p, widened, i);
+        tdm_parameters_widened(&p, widened, i, zeros, shared);
         tdm_put(TDM_LOAD_PART(DT, w.x, at.x + i, left, NOTHING), p, w, at.y + i, at.mask + i, left,
                 type);
     }
@@ -473,25 +505,34 @@ TDM_KERNEL(TDM_ENTRY)
     FROM_STRIDE(strides);
     const long apart = tdm_entries_apart(strides.entry);
     if (varies && x_step == 1) {
+        const int zeros = tdm_zeros_differ(w);
+        const long strip = zeros ? STRIP / 2 : STRIP;
+        tdm_parameters shared;
         for (long block = first; block < last; block += ROWS_BLOCK) {
             const long block_end = block + ROWS_BLOCK < last ? block + ROWS_BLOCK : last;
-            for (long from = start; from < stop; from += STRIP) {
-                const long count = from + STRIP < stop ? STRIP : stop - from;
+            for (long from = start; from < stop; from += strip) {
+                const long count = from + strip < stop ? strip : stop - from;
                 tdm_entries held;
                 int is_held = 0, plain = 0;
                 for (long row = block; row < block_end; row++) {
                     PLACE(at, row);
-                    if (!is_held || tdm_entries_differ(at.entry, held))
+                    if (!is_held || tdm_entries_differ(at.entry, held)) {
                         plain = tdm_widen(w, tdm_entries_on(at.entry, w.step, from), w.step, count,
-                                          &widened);
+                                          zeros, &widened);
+                        if (!zeros)
+                            tdm_zeros_at(&shared, w, at.entry, tdm_no_steps(), N);
+                    }
                     held = at.entry;
                     is_held = 1;
                     tdm_place on = at;
                     on.x += from;
                     on.y += from;
                     on.mask += from;
-#define CALL(T) tdm_strip(w, on, ROWS_AHEAD *strides.x, count, &widened, T)
-                    if (plain) {
+#define CALL(T) tdm_strip(w, on, ROWS_AHEAD *strides.x, count, &widened, 0, shared, T)
+#define CALL_ZEROS(T) tdm_strip(w, on, ROWS_AHEAD *strides.x, count, &widened, 1, shared, T)
+                    if (plain && zeros) {
+                        BY_TYPE(tdm_row_type(w, on.y), CALL_ZEROS)
+                    } else if (plain) {
                         BY_TYPE(tdm_row_type(w, on.y), CALL)
                     } else {
                         OWN_ROW(at, from, from + count)
@@ -505,7 +546,7 @@ TDM_KERNEL(TDM_ENTRY)
         for (long row = first; row < last; row += N) {
             const int left = (int)(last - row < N ? last - row : N);
             PLACE(at, row);
-            if (!tdm_widen(w, at.entry, strides.entry, left, &widened)) {
+            if (!tdm_widen(w, at.entry, strides.entry, left, 1, &widened)) {
                 OWN(row, row + left, start, stop)
                 continue;
             }

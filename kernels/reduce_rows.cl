@@ -18,25 +18,6 @@ TDM_PART_FUNCTIONS(f32)
 TDM_PART_FUNCTIONS(f16)
 TDM_PART_FUNCTIONS(bf16)
 
-/* All lanes of v in one value. The sum goes by halves; maxima go one by one, because the dialect's
- * horizontal words drop NaNs. */
-TDM_DEVICE tdm_value tdm_across(V v, int op) {
-#ifndef TDM_INTEGER
-    if (op == TDM_CODE_REDUCE_SUM || op == TDM_CODE_REDUCE_MEAN)
-        return TDM_CAT4(f32x, N, _, sum)(v);
-#endif
-    tdm_value lanes[N];
-#ifdef TDM_INTEGER
-    TDM_INT_STOREV(N, s32, v, lanes, 0);
-#else
-    TDM_STOREV(N, f32, v, lanes, 0);
-#endif
-    tdm_value result = lanes[0];
-    for (int lane = 1; lane < N; lane++)
-        result = tdm_step_one(result, lanes[lane], op);
-    return result;
-}
-
 /* Elements first … last-1 of one run, a block at a time. */
 TDM_DEVICE tdm_running tdm_reduce_run(tdm_running running, TDM_GLOBAL const TDM_TYPE(DT) *x, long run,
                                       long first, long last, long x_step, int op) {

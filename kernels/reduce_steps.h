@@ -25,6 +25,8 @@ TDM_DEVICE void tdm_store_value(tdm_value x, TDM_GLOBAL void *y, int type, long 
     tdm_store_int_s32(x, (TDM_GLOBAL tdm_s32 *)y, i);
 }
 #define VALUE_MATCHES(x, best) ((x) == (best))
+#define VALUE_EXCEEDS(x, best) ((x) > (best))
+#define VALUE_STORE_LANES(v, lanes) TDM_INT_STOREV(N, s32, v, lanes, 0)
 TDM_DEVICE tdm_value tdm_neutral(int op) {
     return op == TDM_CODE_REDUCE_MAX   ? (-2147483647 - 1)
            : op == TDM_CODE_REDUCE_MIN ? 2147483647
@@ -57,6 +59,8 @@ TDM_DEVICE void tdm_store_value(tdm_value x, TDM_GLOBAL void *y, int type, long 
         tdm_store_f32(x, (TDM_GLOBAL tdm_f32 *)y, i);
 }
 #define VALUE_MATCHES(x, best) ((x) == (best) || (tdm_is_nan(x) && tdm_is_nan(best)))
+#define VALUE_EXCEEDS(x, best) ((x) > (best) || (tdm_is_nan(x) && !tdm_is_nan(best)))
+#define VALUE_STORE_LANES(v, lanes) TDM_STOREV(N, f32, v, lanes, 0)
 TDM_DEVICE tdm_value tdm_neutral(int op) {
     return op == TDM_CODE_REDUCE_MAX ? -INFINITY : op == TDM_CODE_REDUCE_MIN ? INFINITY : 0.0f;
 }
@@ -71,6 +75,20 @@ TDM_DEVICE tdm_value tdm_step_one(tdm_value a, tdm_value b, int op) {
                                        : a + b;
 }
 #endif
+
+/* All lanes of v in one value. The sum goes by halves; maxima go one by one, because the dialect's
+ * horizontal words drop NaNs. */
+TDM_DEVICE tdm_value tdm_across(V v, int op) {
+#ifndef TDM_INTEGER
+    if (op == TDM_CODE_REDUCE_SUM || op == TDM_CODE_REDUCE_MEAN)
+        return TDM_CAT4(f32x, N, _, sum)(v);
+#endif
+    tdm_value lanes[N];
+    VALUE_STORE_LANES(v, lanes);
+    tdm_value result = lanes[0];
+    TDM_UNROLL for (int lane = 1; lane < N; lane++) result = tdm_step_one(result, lanes[lane], op);
+    return result;
+}
 
 /* TDM_BLOCK vectors, `step` elements between the elements of x. Unrolled, so that it is one pass
  * of a loop. */

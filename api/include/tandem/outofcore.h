@@ -43,7 +43,7 @@ typedef struct tdm_outofcore_rates {
 /*
  * What a plan computes, and within which bounds. Start from TDM_OUTOFCORE_DESC_INIT. gemm describes the operands as for tdm_gemm_plan_create; layouts are
  * those of the host memory too, with strides in elements from the first one; s4 is contiguous along one dimension there, and each line
- * begins at a byte. packed_b is not supported.
+ * begins at a byte; on the device each entry of a batch does. packed_b is not supported.
  */
 typedef struct tdm_outofcore_desc {
     size_t struct_size; /* sizeof(tdm_outofcore_desc) */

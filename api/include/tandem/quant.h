@@ -96,7 +96,8 @@ TDM_API tdm_status tdm_quantize(tdm_stream *stream, tdm_tensor *target, const td
  * As tdm_quantize, after deriving the parameters from source, block by block, and writing them to the tensors that target carries:
  *   with zero points      asymmetric: the range is widened to hold 0; scale = (max − min)/(high − low), zero_point = rint(low − min/scale)
  *   without               symmetric: scale = max|x| / high, with codes of −high … high
- * where low and high are the ends of the type's range, high = 7 for s4. Not finite values do not take part in the range. A block of zeros gets the scale 0.
+ * where low and high are the ends of the type's range, high = 7 for s4. Not finite values do not take part in the range. A block of zeros, or of
+ * no elements, gets the scale 0 and the zero point 0.
  * A scale of f16 or bf16 is rounded to nearest even, the largest finite number at most; zero point and codes follow from what is kept.
  * Every element of target's parameters is overwritten: they must not be shared (strides of 0) nor overlap source. Statuses: as tdm_quantize; TDM_UNSUPPORTED also for
  * u8 without zero points, for zero points of a dtype that cannot hold every code, and for blocks that are neither whole tensors, whole rows (the last dimension) nor
