@@ -6,6 +6,7 @@ int bench_gemm_command(int argc, char **argv);
 int bench_gemv_command(int argc, char **argv);
 int bench_memory_command(int argc, char **argv);
 int bench_quant_command(int argc, char **argv);
+int bench_elementwise_command(int argc, char **argv);
 int bench_compute_command(int argc, char **argv);
 int bench_launch_command(int argc, char **argv);
 int bench_pool_command(int argc, char **argv);
@@ -20,5 +21,6 @@ int trace_command(int argc, char **argv);
 int monitor_command(int argc, char **argv);
 int cache_command(int argc, char **argv);
 int report_command(int argc, char **argv);
+int gpu_bars_command(int argc, char **argv);
 
 #endif

@@ -107,6 +107,7 @@ static void measure_rung(const compute_options *options, const bench_device *dev
     bench_plan plan = bench_settings_plan(&options->settings);
     plan.task = bench_probe_task(&rung->item, &fields, &request);
     const bench_task peak_task = bench_probe_task(&peak, &fields, &peak_request);
+    plan.without_twin = 0; /* it runs the registers' arithmetic here */
     entrants[1].task = &peak_task;
     name_rung(&rung->item, name);
     plan.label = name;

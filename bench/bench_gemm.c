@@ -35,7 +35,8 @@ typedef struct gemm_options {
     const char *peers;
     const char *roofs;
     const char *variant;
-    int64_t rotate; /* bytes */
+    const char *epilogue; /* NULL: none */
+    int64_t rotate;       /* bytes */
     bench_settings settings;
 } gemm_options;
 
@@ -47,7 +48,9 @@ typedef struct gemm_run {
     bench_roofs roofs;
     bench_report report;
     gemm_oracle oracle;
-    gemm_beside beside;
+    gemm_beside beside; /* f32 */
+    gemm_beside fused;  /* with the epilogue */
+    gemm_case_epilogue epilogue;
     gemm_summary summary;
     FILE *summaries;             /* what stands under the table */
     double base_s[MAX_ENTRANTS]; /* time per operation in a set's first shape, NaN: none */
@@ -116,12 +119,14 @@ static void create_entrants(gemm_run *run) {
         snprintf(name, MAX_WORD, "%s", peer);
         bench_entrant *const entrant = &run->entrants[run->entrant_count++];
         if (strcmp(name, GEMM_BESIDE_NAME) == 0)
-            gemm_beside_enter(&run->beside, entrant);
+            gemm_beside_enter(&run->beside, name, entrant);
         else if (strcmp(name, "openblas-best") == 0)
             bench_entrant_openblas_best(entrant, by_bytes(run->options));
         else
             bench_entrant_peer(entrant, name);
     }
+    if (run->options->epilogue != NULL && run->entrant_count + run->roofs.count < MAX_ENTRANTS)
+        gemm_beside_enter(&run->fused, GEMM_FUSED_NAME, &run->entrants[run->entrant_count++]);
     bench_roofs_enter(&run->roofs, run->entrants + run->entrant_count);
 }
 
@@ -140,15 +145,31 @@ static int fits(const gemm_run *run, const gemm_case *item, worker_text *reason)
     /* f32 is the largest type: its entrant and oracle leave the others room enough. */
     return gemm_case_fits(item, run->entrant_count + 1, &run->device.info, reason) &&
            (run->beside.entrant == NULL ||
-            gemm_case_fits(&run->beside.item, run->entrant_count + 1, &run->device.info, reason));
+            gemm_case_fits(&run->beside.item, run->entrant_count + 1, &run->device.info, reason)) &&
+           (run->fused.entrant == NULL ||
+            gemm_case_fits(&run->fused.item, run->entrant_count + 1, &run->device.info, reason));
+}
+
+/* -1 when memory is short. */
+static int prepare_beside(gemm_run *run, const gemm_case *item) {
+    const gemm_case f32 = gemm_beside_f32(item), fused = gemm_beside_fused(item, &run->epilogue);
+    const char *const suite = run->options->suite;
+    worker_text fields = {.length = 0};
+    bench_device_write(&run->device, &fields);
+    if (run->beside.entrant != NULL &&
+        gemm_beside_prepare(&run->beside, suite, &f32, gemm_beside_f32_missing(item), &fields) != 0)
+        return -1;
+    if (run->fused.entrant == NULL)
+        return 0;
+    if (run->options->variant != NULL)
+        worker_field_add(&fields, "variant", run->options->variant);
+    return gemm_beside_prepare(&run->fused, suite, &fused, gemm_beside_fused_missing(&fused),
+                               &fields);
 }
 
 /* The data of a case, and of what stands beside it. Otherwise the reason is set. */
 static int take_case(gemm_run *run, const gemm_case *item, worker_text *reason) {
-    worker_text device = {.length = 0};
-    bench_device_write(&run->device, &device);
-    if (gemm_oracle_set(&run->oracle, item) != 0 ||
-        gemm_beside_prepare(&run->beside, run->options->suite, item, &device) != 0) {
+    if (gemm_oracle_set(&run->oracle, item) != 0 || prepare_beside(run, item) != 0) {
         worker_text_set(reason, "out of host memory");
         return 0;
     }
@@ -196,7 +217,8 @@ static void measure(gemm_run *run, const gemm_case *item, const char *name) {
 /* Rows that say why nothing was measured. */
 static void skip(gemm_run *run, const char *reason) {
     const char *missing[MAX_ENTRANTS];
-    const bench_plan plan = {.label = "skipped"};
+    bench_plan plan = bench_settings_plan(&run->options->settings);
+    plan.label = "skipped";
     const int count = run->entrant_count + run->roofs.count;
     for (int i = 0; i < count; i++) {
         missing[i] = run->entrants[i].missing;
@@ -205,6 +227,16 @@ static void skip(gemm_run *run, const char *reason) {
     bench_run_case(&plan, run->entrants, count);
     for (int i = 0; i < count; i++)
         run->entrants[i].missing = missing[i];
+}
+
+/* A line under the table too. */
+static void tell_cost(gemm_run *run) {
+    if (run->fused.entrant == NULL)
+        return;
+    const double cost = gemm_beside_note_cost(&run->fused, &run->entrants[0]);
+    if (isfinite(cost) && run->summaries != NULL)
+        fprintf(run->summaries, "%s: the epilogue costs %.1f %% of the product\n", run->fused.name,
+                100 * cost);
 }
 
 /* Case `number` of a set, in one of the ways it is run. */
@@ -217,6 +249,7 @@ static void run_case(gemm_run *run, const gemm_set *set, int number, const gemm_
         measure(run, item, name);
     else
         skip(run, reason.text);
+    tell_cost(run);
     if (set->first_is_base)
         compare_with_base(run, row.flops, number == 0);
     snprintf(group, sizeof group, "%s%s%s %c%c %s %s", set->name, set->name[0] == '\0' ? "" : " ",
@@ -307,6 +340,9 @@ static int run_on_device(const gemm_options *options) {
     size_t summaries_size = 0;
     run = (gemm_run){.options = options, .entrants = entrants, .oracle = GEMM_ORACLE_INIT};
     bench_roofs_choose(&run.roofs, options->roofs, options->settings.quick);
+    if (options->epilogue != NULL && gemm_epilogue_parse(options->epilogue, &run.epilogue) != 0)
+        return cli_refuse(options->command, "--epilogue takes one activation, not '%s'",
+                          options->epilogue);
     const int code = bench_settings_open(options->command, &options->settings,
                                          by_bytes(options) ? "GB/s" : "GFLOP/s", &run.roofs,
                                          &run.device, &run.report);
@@ -318,6 +354,7 @@ static int run_on_device(const gemm_options *options) {
     bench_entrants_release(run.entrants, run.entrant_count + run.roofs.count);
     gemm_oracle_release(&run.oracle);
     gemm_beside_release(&run.beside);
+    gemm_beside_release(&run.fused);
     return finish(&run, &summaries);
 }
 
@@ -353,6 +390,9 @@ static size_t add_shared_options(cli_option *options, size_t count, gemm_options
         {"vs", CLI_CHOICES, &given->peers, "LIST", "libraries to compare with, Tandem's own f32",
          BENCH_GEMM_PEERS "|" GEMM_BESIDE_NAME, 0, 0},
         {"roof", CLI_CHOICES, &given->roofs, "LIST", BENCH_ROOF_HELP, BENCH_ROOF_CHOICES, 0, 0},
+        {"epilogue", CLI_CHOICES, &given->epilogue, "LIST",
+         "beside each product the same with its store doing this; sums of s8 and u8s8 become bytes",
+         gemm_epilogue_choices, 0, 0},
         {"rotate", CLI_BYTES, &given->rotate, "BYTES",
          "call after call another copy of B, so many bytes of copies", NULL, 1, 1e12},
         {"variant", CLI_TEXT, &given->variant, "NAME[:...]", "force this kernel variant of Tandem",
@@ -370,7 +410,10 @@ static size_t add_shared_options(cli_option *options, size_t count, gemm_options
     "Tandem\n"                                                                                     \
     "itself: where it differs by more than 3 %, the machine was too noisy to compare.\n"           \
     "--roof compute gives the share of the multiply-adds the device can do, --roof memory the\n"   \
-    "share of the speed at which it reads as many bytes as B has; both are rows of their own."
+    "share of the speed at which it reads as many bytes as B has; both are rows of their own.\n"   \
+    "--epilogue bias,residual,gelu adds rows of tandem-fused, whose metric epilogue_cost is "      \
+    "what\n"                                                                                       \
+    "that costs as a share of the plain product's time."
 
 int bench_gemm_command(int argc, char **argv) {
     static char notes[2048];

@@ -1,6 +1,6 @@
 /*
  * `tandem bench launch`: what the library adds to a launch. A kernel that does next to nothing is enqueued
- * by the library and by bare OpenCL; a small product runs by its plan and by tdm_gemm, which finds the plan
+ * by the library and by the bare driver, OpenCL or CUDA; a small product runs by its plan and by tdm_gemm, which finds the plan
  * in its cache first.
  */
 #include <math.h>
@@ -51,6 +51,14 @@ static void report(launch_run *run, bench_result *row, bench_entrant *entrants) 
     bench_report_case(&run->report, row, entrants, LAUNCH_ENTRANTS);
 }
 
+/* Bare launches of the device's own driver. */
+static void enter_bare(const launch_run *run, bench_entrant *entrant) {
+    if (strcmp(run->device.info.backend, "cuda") == 0)
+        bench_entrant_self(entrant, "cuda", "bare-cuda");
+    else
+        bench_entrant_peer(entrant, "opencl");
+}
+
 /* The same kernel, by the library and bare. */
 static void run_kernel(launch_run *run, int waited) {
     static bench_entrant entrants[LAUNCH_ENTRANTS];
@@ -61,7 +69,7 @@ static void run_kernel(launch_run *run, int waited) {
     };
     bench_entrant_self(&entrants[0], "tandem", "launch");
     bench_entrant_self(&entrants[1], BENCH_TWIN_NAME, "launch");
-    bench_entrant_peer(&entrants[REFERENCE], "opencl");
+    enter_bare(run, &entrants[REFERENCE]);
     write_request(run, &item, &request);
     bench_plan plan = bench_settings_plan(&run->options->settings);
     plan.task = (bench_task){
@@ -196,7 +204,7 @@ int bench_launch_command(int argc, char **argv) {
     };
     const cli_option options[] = {
         {"operation", CLI_CHOICES, &given.operations, "LIST",
-         "a kernel beside bare OpenCL, a replayed list of kernels, tdm_gemm beside its plan",
+         "a kernel beside the bare driver, a replayed list of kernels, tdm_gemm beside its plan",
          "kernel|list|gemm", 0, 0},
         {"shape", CLI_TEXT, &given.shape, "MxNxK", "of the product; 8x8x8 by default", NULL, 0, 0},
         {"mode", CLI_CHOICES, &given.modes, "LIST", "many calls and one wait, or a wait after each",
@@ -209,9 +217,9 @@ int bench_launch_command(int argc, char **argv) {
         .options = options,
         .option_count = sizeof options / sizeof options[0],
         .notes =
-            "The bare kernel is enqueued with clEnqueueNDRangeKernel alone, its arguments set "
-            "once,\n"
-            "on a queue that the library made. tandem-plan runs the plan that tdm_gemm looks up.",
+            "The bare kernel is enqueued with clEnqueueNDRangeKernel or cuLaunchKernel alone, its\n"
+            "arguments set once, on a queue or stream that the library made. tandem-plan runs the\n"
+            "plan that tdm_gemm looks up.",
     };
     gemm_case item;
     const cli_outcome outcome = cli_parse(&command, argc, argv, NULL);

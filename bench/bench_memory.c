@@ -25,6 +25,8 @@ enum {
 
 static const int64_t mebibyte = 1 << 20;
 
+static const memory_setting plain_setting = {.unroll = 0}, best_setting = {.row = "best"};
+
 /* Each block four times the largest cache in question, within an eighth of the device's memory. */
 static int64_t choose_bytes(const memory_run *run) {
     const int64_t host_cache = environment_cache_bytes();
@@ -99,11 +101,12 @@ typedef struct found_setting {
 } found_setting;
 
 /* 0, or -1 with the reason. */
-static int find_setting(memory_run *run, const memory_case *item, const char *which, int waited,
-                        const bench_plan *plan, found_setting *found, worker_text *reply) {
+static int find_setting(memory_run *run, const memory_case *item, const memory_setting *which,
+                        int waited, const bench_plan *plan, found_setting *found,
+                        worker_text *reply) {
     bench_task task;
     found->item = *item;
-    snprintf(found->item.setting.row, sizeof found->item.setting.row, "%s", which);
+    found->item.setting = *which;
     memory_task(run, &found->item, waited, &found->request, &task);
     if (bench_entrant_prepare(plan, &run->entrants[BEST], found->request.text, reply) != WORKER_OK)
         return -1;
@@ -118,6 +121,8 @@ static int find_setting(memory_run *run, const memory_case *item, const char *wh
     found->row.shape[2] = (result_number){"unroll", setting->unroll};
     found->row.shape[3] =
         (result_number){"items", (double)worker_field_integer(reply->text, "items", 0)};
+    found->row.shape[4] = (result_number){"occupancy", setting->occupancy};
+    found->row.shape[5] = (result_number){"ahead", setting->ahead};
     return 0;
 }
 
@@ -163,7 +168,7 @@ static void run_default(memory_run *run, const memory_case *item, int waited) {
     bench_plan plan = bench_settings_plan(&run->options->settings);
     plain = (found_setting){.row = memory_row(item, waited, name)};
     plan.label = name;
-    if (find_setting(run, item, "", waited, &plan, &plain, &reply) != 0) {
+    if (find_setting(run, item, &plain_setting, waited, &plan, &plain, &reply) != 0) {
         fail_case(run, &plain.row, &reply);
         return;
     }
@@ -177,15 +182,18 @@ static void run_default(memory_run *run, const memory_case *item, int waited) {
 /* The fastest setting and the default one, beside the loops of OpenMP on a CPU. */
 static void run_stream(memory_run *run, const memory_case *item, int waited) {
     static found_setting best, plain;
+    memory_setting given;
     char name[MEMORY_MAX_NAME];
     worker_text reply = {.length = 0};
     bench_plan plan = bench_settings_plan(&run->options->settings);
     const bench_result row = memory_row(item, waited, name);
     plan.label = name;
+    if (memory_setting_given(run->options->forms, item->operation, &given) != 0)
+        given = best_setting;
     best = (found_setting){.row = row};
     plain = (found_setting){.row = row};
-    if (find_setting(run, item, "", waited, &plan, &plain, &reply) != 0 ||
-        find_setting(run, item, "best", waited, &plan, &best, &reply) != 0) {
+    if (find_setting(run, item, &plain_setting, waited, &plan, &plain, &reply) != 0 ||
+        find_setting(run, item, &given, waited, &plan, &best, &reply) != 0) {
         fail_case(run, &row, &reply);
         return;
     }
@@ -302,6 +310,9 @@ static void run_all(memory_run *run) {
 static int run_on_device(const memory_options *options) {
     static bench_entrant entrants[MEMORY_ENTRANTS];
     memory_run run = {.options = options, .entrants = entrants};
+    const char *const wrong = memory_forms_wrong(options->forms);
+    if (wrong != NULL)
+        return cli_refuse(command_name, "--form: %s", wrong);
     const int code = bench_settings_open(command_name, &options->settings, "GB/s", NULL,
                                          &run.device, &run.report);
     if (code != CLI_EXIT_OK)
@@ -335,6 +346,10 @@ int bench_memory_command(int argc, char **argv) {
         {"setting", CLI_CHOICE, &given.setting, "WORD",
          "of copy to write: the best beside the default, or the default alone", "best|default", 0,
          0},
+        {"form", CLI_TEXT, &given.forms, "LIST",
+         "instead of looking for the best setting take that of an earlier run, e.g. "
+         "read=probe_read_f32_x16:4:3:8192 (row, unroll, occupancy, ahead)",
+         NULL, 0, 0},
         {"mode", CLI_CHOICES, &given.modes, "LIST", "many calls and one wait, or a wait after each",
          "pipelined|waited", 0, 0},
         BENCH_SUSTAINED_OPTION(&given.settings.sustained_s),

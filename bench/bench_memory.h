@@ -14,7 +14,8 @@ typedef struct memory_options {
     const char *modes;
     const char *setting; /* "best" or "default" */
     const char *places;
-    int64_t bytes; /* 0: chosen by the caches */
+    const char *forms; /* of memory_setting_given; NULL: none */
+    int64_t bytes;     /* 0: chosen by the caches */
     bench_settings settings;
 } memory_options;
 

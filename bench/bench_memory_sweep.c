@@ -66,25 +66,27 @@ static void measure(memory_run *run, int waited, sweep_point *point) {
     entrant->series = (sample_series){.count = 0}; /* they are the point's now */
 }
 
-/* Whether so much does not fit into any cache that the system or the driver tell of. */
-static int reaches_memory(const memory_run *run, double bytes) {
+/* All caches of a CPU that the system tells of; of other devices the last one at most. */
+static cache_hints hints_of(const memory_run *run) {
     const double device = (double)run->device.info.cache_bytes;
-    const double host =
-        run->device.info.type == TDM_DEVICE_CPU ? (double)environment_cache_bytes() : 0;
-    const double cache = device > host ? device : host;
-    return cache <= 0 || bytes >= 2 * cache;
+    cache_hints hints = {.count = 0};
+    if (run->device.info.type == TDM_DEVICE_CPU)
+        hints.count = environment_caches((int)units_of(run), hints.bytes, CACHE_MAX_LEVELS - 1);
+    hints.complete = hints.count > 0;
+    if (hints.count == 0 && device > 0)
+        hints.bytes[hints.count++] = device;
+    return hints;
 }
 
 static void report_points(memory_run *run, int waited, sweep_point *points, int count,
-                          const cache_level *levels, int level_count, int memory) {
+                          const cache_level *levels, int level_count) {
     for (int i = 0; i < count; i++) {
         char name[MEMORY_MAX_NAME];
         bench_result row = memory_row(&points[i].item, waited, name);
         const int level = cache_level_of(levels, level_count, i);
         row.bytes = points[i].entrant.work;
         if (level_count > 0)
-            row.metrics[0] =
-                (result_number){"level", memory && level + 1 == level_count ? 0 : level + 1};
+            row.metrics[0] = (result_number){"level", levels[level].is_memory ? 0 : level + 1};
         bench_report_case(&run->report, &row, &points[i].entrant, 1);
         series_release(&points[i].entrant.series);
     }
@@ -102,13 +104,10 @@ void memory_sweep(memory_run *run, const memory_case *item, int waited) {
         measure(run, waited, &points[i]);
         curve[i] = (cache_point){(double)points[i].item.bytes, points[i].rate};
     }
-    const int level_count = cache_levels_find(curve, count, levels);
-    double largest = 0; /* of what was measured */
-    for (int i = 0; i < count; i++)
-        largest = curve[i].rate > 0 ? curve[i].bytes : largest;
-    const int memory = reaches_memory(run, largest);
-    report_points(run, waited, points, count, levels, level_count, memory);
-    cache_levels_describe(levels, level_count, memory, text, sizeof text);
+    const cache_hints hints = hints_of(run);
+    const int level_count = cache_levels_find(curve, count, &hints, levels);
+    report_points(run, waited, points, count, levels, level_count);
+    cache_levels_describe(levels, level_count, text, sizeof text);
     if (level_count > 0)
         results_add_environment(run->report.document, "cache_levels", text);
     free(points);

@@ -63,6 +63,7 @@ static void run_mode(quant_run *run, int waited) {
     run->entrants[STREAM].task = &of_stream;
     plan.label = name;
     bench_run_case(&plan, run->entrants, QUANT_ENTRANTS);
+    const double own = bench_entrant_median(&run->entrants[0]);
     const bench_result row = {
         .suite = "quant",
         .case_name = name,
@@ -71,6 +72,8 @@ static void run_mode(quant_run *run, int waited) {
         .mode = waited ? "waited" : "pipelined",
         .packing = "none",
         .bytes = quant_case_traffic(&run->item),
+        .metrics = {{"of_copy", bench_entrant_median(&run->entrants[COPY]) / own},
+                    {"of_stream", bench_entrant_median(&run->entrants[STREAM]) / own}},
     };
     bench_report_case(&run->report, &row, run->entrants, QUANT_ENTRANTS);
     run->entrants[COPY].task = NULL;
@@ -177,7 +180,7 @@ int bench_quant_command(int argc, char **argv) {
             "first code. tandem-copy copies a tensor with as many bytes of traffic, tandem-stream\n"
             "reads as many bytes and writes as many as the operation does and computes nothing, "
             "in\n"
-            "turn with the others.",
+            "turn with the others. metrics: of_copy and of_stream, the shares of their speed.",
     };
     const cli_outcome outcome = cli_parse(&command, argc, argv, NULL);
     return outcome == CLI_RUN ? run_on_device(&given) : cli_exit_code(outcome);

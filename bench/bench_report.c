@@ -127,10 +127,18 @@ double bench_entrant_median(const bench_entrant *entrant) {
                : NAN;
 }
 
+static void add_metric(bench_result *row, const char *key, double value) {
+    int place = 0;
+    while (place < RESULT_MAX_NUMBERS && row->metrics[place].key != NULL)
+        place++;
+    if (place < RESULT_MAX_NUMBERS && isfinite(value))
+        row->metrics[place] = (result_number){key, value};
+}
+
 static void take_base(const bench_entrant *entrant, bench_result *row, worker_text *note) {
     if (!isfinite(entrant->of_base) || entrant->of_base <= 0)
         return;
-    row->metrics[0] = (result_number){"of_base", entrant->of_base};
+    add_metric(row, "of_base", entrant->of_base);
     worker_text_add(note, "%s%.3f of the first shape's rate", note->length > 0 ? ", " : "",
                     entrant->of_base);
 }
@@ -161,14 +169,6 @@ static void take_roofs(const bench_report *report, const bench_entrant *roofs,
         *metric++ = (result_number){words_of(roof).rate, rate * 1e-9};
         *metric++ = (result_number){words_of(roof).share, ratios->roofs[i]};
     }
-}
-
-static void add_metric(bench_result *row, const char *key, double value) {
-    int place = 0;
-    while (place < RESULT_MAX_NUMBERS && row->metrics[place].key != NULL)
-        place++;
-    if (place < RESULT_MAX_NUMBERS && isfinite(value))
-        row->metrics[place] = (result_number){key, value};
 }
 
 /* What the sensors told, of one call. */
@@ -233,6 +233,8 @@ void bench_report_case(bench_report *report, const bench_result *row, bench_entr
     for (int i = 0; i < count; i++) {
         bench_entrant *const entrant = &entrants[i];
         const double median = bench_entrant_median(entrant);
+        if (entrant->left_out)
+            continue;
         bench_result each = entrant->row != NULL ? *entrant->row : *row;
         ratios.tandem = i == 0 ? NAN : median / tandem;
         note_twin(entrant, ratios.tandem, &note);

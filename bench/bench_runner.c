@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "bench/bench_peers.h"
 #include "bench/progress.h"
 #include "bench/stolen_time.h"
 
@@ -110,7 +111,10 @@ static void begin_case(const bench_plan *plan, bench_entrant *entrant) {
     entrant->disturbed = NAN;
     entrant->stolen = NAN;
     entrant->energy = bench_no_energy;
-    if (entrant->missing != NULL) {
+    entrant->left_out = plan->without_twin && strcmp(entrant->impl, BENCH_TWIN_NAME) == 0;
+    if (entrant->left_out) {
+        entrant->status = RESULT_SKIPPED;
+    } else if (entrant->missing != NULL) {
         worker_text_set(&entrant->reason, "%s", entrant->missing);
         entrant->status = RESULT_SKIPPED;
     } else if (bench_is_over(plan)) {

@@ -47,6 +47,7 @@ typedef struct bench_entrant {
     const bench_task *task;  /* what it runs instead of the plan's task, or NULL */
     const bench_result *row; /* what its rows say of that task, or NULL: as all others' */
     int show_messages;       /* of worker_launch */
+    int left_out;            /* of the present case: it is not run and has no row */
 
     worker_process *worker; /* started when first needed, and again after it died */
     worker_text greeting;
@@ -79,6 +80,7 @@ typedef struct bench_plan {
     double
         deadline_s; /* of bench_now: then no case begins, and the one that runs ends with what it has; 0: none */
     const sensors *sensors; /* NULL: none */
+    int without_twin;       /* tandem-again is left out */
     const char *label;      /* for the progress line */
 } bench_plan;
 

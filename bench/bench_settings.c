@@ -1,7 +1,9 @@
 #include "bench/bench_settings.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <tandem/tandem.h>
 
@@ -13,6 +15,9 @@ static sensors *device_sensors;
 
 /* When the budget of the suite is over; 0: it has none. */
 static double suite_deadline_s;
+
+/* So many times the patience even the samples of long calls end. */
+static const double longest_patience = 20;
 
 static void record_conditions(const bench_settings *settings, results_document *document) {
     char text[64];
@@ -61,12 +66,15 @@ bench_plan bench_settings_plan(const bench_settings *settings) {
     sampling_rule rule = settings->quick ? sampling_rule_quick : sampling_rule_full;
     if (settings->samples > 0)
         rule.samples = (size_t)settings->samples;
-    if (settings->patience_s > 0)
+    if (settings->patience_s > 0) {
         rule.patience_seconds = settings->patience_s;
+        rule.maximum_seconds = fmin(rule.maximum_seconds, longest_patience * settings->patience_s);
+    }
     return (bench_plan){
         .rule = rule,
         .turn_seconds = settings->quick ? 0.001 : 0.02,
         .sensors = device_sensors,
+        .without_twin = settings->twin != NULL && strcmp(settings->twin, "no") == 0,
         .timeout_s = settings->timeout_s,
         .deadline_s = suite_deadline_s,
     };

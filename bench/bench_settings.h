@@ -14,6 +14,7 @@ typedef struct bench_settings {
     double budget_s;   /* after so long no case begins; 0: whatever it takes */
     double patience_s; /* of the sampling rule; 0: the default */
     int quick;
+    const char *twin;   /* "no": tandem-again is left out */
     double sustained_s; /* 0: not */
 } bench_settings;
 
@@ -36,6 +37,11 @@ typedef struct bench_settings {
             "sample a row for so long where that gives each sample its calls; 0.3 by default",     \
             NULL, 0.001, 1e4                                                                       \
     }
+#define BENCH_TWIN_OPTION(target)                                                                  \
+    {                                                                                              \
+        "twin", CLI_CHOICE, target, "WORD",                                                        \
+            "whether tandem-again runs beside tandem; yes by default", "yes|no", 0, 0              \
+    }
 #define BENCH_QUICK_OPTION(target)                                                                 \
     {                                                                                              \
         "quick", CLI_FLAG, target, NULL, "few samples: a check that all works, not a measurement", \
@@ -53,8 +59,9 @@ typedef struct bench_settings {
 #define BENCH_SETTINGS_OPTIONS(settings)                                                           \
     CLI_DEVICE_OPTION(&(settings)->device), CLI_JSON_OPTION(&(settings)->json),                    \
         BENCH_TIMEOUT_OPTION(&(settings)->timeout_s), BENCH_BUDGET_OPTION(&(settings)->budget_s),  \
-        BENCH_PATIENCE_OPTION(&(settings)->patience_s), BENCH_QUICK_OPTION(&(settings)->quick),    \
-        BENCH_SAMPLES_OPTION(&(settings)->samples), BENCH_SEED_OPTION(&(settings)->seed)
+        BENCH_PATIENCE_OPTION(&(settings)->patience_s), BENCH_TWIN_OPTION(&(settings)->twin),      \
+        BENCH_QUICK_OPTION(&(settings)->quick), BENCH_SAMPLES_OPTION(&(settings)->samples),        \
+        BENCH_SEED_OPTION(&(settings)->seed)
 
 /* The device of a run. Only the workers open it: a context here would keep threads around. */
 typedef struct bench_device {

@@ -27,6 +27,9 @@ typedef struct sustained_run {
     size_t count, room;
 } sustained_run;
 
+/* A run that ended after less of its time than this share was cut short. */
+static const double whole_run = 0.9;
+
 /* Median over the windows that end behind `from` and begin before `to`; what is not known is passed over. */
 static double median_between(const double *values, const result_window *windows, size_t count,
                              double from, double to) {
@@ -42,7 +45,7 @@ static double median_between(const double *values, const result_window *windows,
 }
 
 sustained_summary sustained_summarize(const double *samples, const result_window *windows,
-                                      size_t count) {
+                                      size_t count, double seconds) {
     sustained_summary summary = {NAN, NAN, NAN, NAN};
     double *const joules = calloc(count + 1, sizeof *joules);
     if (count == 0 || joules == NULL) {
@@ -54,9 +57,11 @@ sustained_summary sustained_summarize(const double *samples, const result_window
     const double end = windows[count - 1].at_s + windows[count - 1].seconds;
     const double first = fmin(1, end / 3);
     summary.burst_s = median_between(samples, windows, count, 0, first);
-    summary.sustained_s = median_between(samples, windows, count, end * 2 / 3, INFINITY);
     summary.burst_j = median_between(joules, windows, count, 0, first);
-    summary.sustained_j = median_between(joules, windows, count, end * 2 / 3, INFINITY);
+    if (end >= whole_run * seconds) {
+        summary.sustained_s = median_between(samples, windows, count, end * 2 / 3, INFINITY);
+        summary.sustained_j = median_between(joules, windows, count, end * 2 / 3, INFINITY);
+    }
     free(joules);
     return summary;
 }
@@ -140,15 +145,20 @@ static void summarize(const sustained_run *run, const bench_result *like, bench_
     const double amount = like->flops > 0 ? like->flops : like->bytes;
     const char *const of_amount = like->flops > 0 ? "GFLOP/s" : "GB/s";
     const sustained_summary summary =
-        sustained_summarize(run->entrant->series.values, run->windows, run->count);
+        sustained_summarize(run->entrant->series.values, run->windows, run->count, run->seconds);
     const double per_amount = amount > 0 ? 1e12 / amount : NAN;
     add_number(row->metrics, "burst_s", summary.burst_s);
     add_number(row->metrics, "sustained_s", summary.sustained_s);
     add_number(row->metrics, "sustained_of_burst", summary.burst_s / summary.sustained_s);
     add_number(row->metrics, "burst_pj", summary.burst_j * per_amount);
     add_number(row->metrics, "sustained_pj", summary.sustained_j * per_amount);
-    worker_text_set(note, "first second %.4g, last third %.4g %s", amount / summary.burst_s * 1e-9,
-                    amount / summary.sustained_s * 1e-9, of_amount);
+    if (isfinite(summary.sustained_s))
+        worker_text_set(note, "first second %.4g, last third %.4g %s",
+                        amount / summary.burst_s * 1e-9, amount / summary.sustained_s * 1e-9,
+                        of_amount);
+    else
+        worker_text_set(note, "first second %.4g %s; it ended too soon to tell what is kept up",
+                        amount / summary.burst_s * 1e-9, of_amount);
 }
 
 static void report_row(const sustained_run *run, const bench_result *like, bench_report *report) {
@@ -186,6 +196,8 @@ void bench_sustain(const bench_plan *plan, bench_entrant *entrant, double second
     if (entrant->status == RESULT_OK &&
         (run.windows == NULL || divide_window(&run) != 0 || take_windows(&run) != 0))
         entrant->status = RESULT_FAILED;
+    if (entrant->status == RESULT_OK)
+        worker_text_set(&entrant->reason, "%s", ""); /* the worker's last answer */
     progress_clear();
     report_row(&run, row, report);
     free(run.windows);

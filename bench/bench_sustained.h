@@ -20,9 +20,12 @@ typedef struct sustained_summary {
     double burst_j, sustained_j;
 } sustained_summary;
 
-/* `samples[i]`, seconds of a call, was taken in windows[i]. Of runs of less than three seconds the first third stands for the first second. */
+/*
+ * `samples[i]`, seconds of a call, was taken in windows[i]. Of runs of less than three seconds the first third stands for the first second;
+ * one that was cut far short of its `seconds` tells nothing of what is kept up.
+ */
 sustained_summary sustained_summarize(const double *samples, const result_window *windows,
-                                      size_t count);
+                                      size_t count, double seconds);
 
 /*
  * Run the plan's task, which the entrant has just measured, for `seconds` more and report a row of suite "sustained" like `row`. None where

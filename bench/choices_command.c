@@ -21,6 +21,7 @@ typedef struct choices_options {
     const char *rows; /* NULL: as the set says */
     const char *dtypes;
     const char *layouts; /* NULL: as the set says, nt for --shapes */
+    const char *packing; /* NULL: as the set says, inside for --shapes */
     int page;
 } choices_options;
 
@@ -77,6 +78,9 @@ static void add_shapes(choices_run *run, const gemm_set *set, const char *shapes
 
 static void add_set(choices_run *run, const choices_options *options, const gemm_set *set) {
     const char *dtypes = options->dtypes;
+    const char *const packing = options->packing != NULL ? options->packing
+                                : set != NULL            ? set->packings
+                                                         : "inside";
     char type[32], layout[8];
     gemm_set taken = set != NULL ? *set : (gemm_set){.name = ""};
     if (options->rows != NULL)
@@ -88,7 +92,8 @@ static void add_set(choices_run *run, const choices_options *options, const gemm
         while (cli_next_word(&layouts, ',', layout, sizeof layout) == 1) {
             const gemm_case item = {.types = gemm_types_find(type),
                                     .transpose_a = layout[0] == 't',
-                                    .transpose_b = layout[1] == 't'};
+                                    .transpose_b = layout[1] == 't',
+                                    .prepacked = strcmp(packing, "prepacked") == 0};
             add_shapes(run, set != NULL ? &taken : NULL, options->shapes, item);
         }
     }
@@ -158,6 +163,9 @@ int choices_command(int argc, char **argv) {
          gemm_types_choices, 0, 0},
         {"layout", CLI_CHOICES, &given.layouts, "LIST",
          "A and B as they are or transposed; the set's, or nt, by default", "nn|nt|tn|tt", 0, 0},
+        {"packing", CLI_CHOICE, &given.packing, "HOW",
+         "B packed before, or as it is; as the set says, or inside, by default", "inside|prepacked",
+         0, 0},
         {"page", CLI_FLAG, &given.page, NULL, "print docs/cuda-choices.md as it should be now",
          NULL, 0, 0},
     };

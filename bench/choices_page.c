@@ -18,9 +18,11 @@ static const char page_head[] =
     "model of\n"
     "[occupancy-and-waves](decisions/occupancy-and-waves.md) predicts, from the greatest clock "
     "that drivers tell. **model**: nothing here was\n"
-    "measured on hardware. `tandem choices --device NAME` prints any shape for more devices. B is "
-    "stored as N x K; f16w4 are weights of\n"
-    "s4 with a scale for 32 steps of K, beside f16.\n";
+    "measured on hardware. `tandem choices --device NAME` prints any shape for more devices. Sets "
+    "have the layout and the packing that\n"
+    "`tandem bench gemm` gives them: nt is B stored as N x K; prepacked is that B packed before. "
+    "f16w4 are weights of s4 with a scale for 32\n"
+    "steps of K, beside f16.\n";
 
 static const char *const page_devices[] = {"H200", "A100-80 SXM"};
 
@@ -31,10 +33,9 @@ static const struct {
     const char *set;
     const char *dtypes;
     int fewer_rows;
-} page_sets[] = {{"llama8b", "f16,s8,f16w4", 1},
-                 {"llama70b", "f16,s8,f16w4", 1},
-                 {"deepseek", "f16,s8,f16w4", 1},
-                 {"bert", "f16,s8,f32", 0},
+} page_sets[] = {{"llama8b", "f16,s8,f16w4", 1},  {"llama70b", "f16,s8,f16w4", 1},
+                 {"deepseek", "f16,s8,f16w4", 1}, {"bert", "f16,s8,f32", 0},
+                 {"attention", "f16,f32", 0},     {"tails", "f16,s8,f32", 0},
                  {"large", "f16,s8,f32", 0}};
 
 /* "gemm_f16_wgmma_128x256__sm90a" as "wgmma 128x256". */
@@ -71,8 +72,8 @@ static int count_rows(const gemm_set *set) {
 }
 
 static void print_head(const gemm_set *set, const gemm_case *item, int rows, FILE *file) {
-    fprintf(file, "\n**%s, %s, %c%c**\n\n|", set->name, gemm_types_name(item->types),
-            item->transpose_a ? 't' : 'n', item->transpose_b ? 't' : 'n');
+    fprintf(file, "\n**%s, %s, %s, %s**\n\n|", set->name, gemm_types_name(item->types),
+            set->layouts, set->packings);
     fputs(rows > 0 ? " N x K |" : " M x N x K | kernel |", file);
     for (int i = 0; i < rows; i++)
         fprintf(file, " M %lld |", (long long)set->rows[i]);
@@ -111,7 +112,10 @@ static int print_device(const char *name, FILE *file) {
         if (page_sets[i].fewer_rows)
             gemm_set_take_rows(&set, page_rows);
         while (cli_next_word(&dtypes, ',', word, sizeof word) == 1) {
-            const gemm_case item = {.types = gemm_types_find(word), .transpose_b = 1};
+            const gemm_case item = {.types = gemm_types_find(word),
+                                    .transpose_a = set.layouts[0] == 't',
+                                    .transpose_b = set.layouts[1] == 't',
+                                    .prepacked = strcmp(set.packings, "prepacked") == 0};
             failed |= print_set(device, &set, item, file);
         }
     }

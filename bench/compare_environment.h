@@ -21,7 +21,7 @@ typedef struct compare_differences {
 
 /*
  * Compare each column's facts with the first's. Refused are another version of the library and another pattern of the data, where
- * both are known; all else is marked. What differs between any two runs (the load, temperatures) is passed over, and so are the
+ * both are known; all else is marked. What differs between any two runs (the load, temperatures, rates of the caches) is passed over, and so are the
  * facts of devices that are not the same device. 0, or -1 when memory is short.
  */
 int compare_environments(const compare_table *table, compare_differences *differences);

@@ -23,6 +23,25 @@ void compare_rate_text(const compare_cell *cell, char *text, size_t size) {
              shown, isnan(rate) ? "us" : unit);
 }
 
+/* Put ", " and more behind a text. */
+static void add_text(char *text, size_t size, const char *more) {
+    const size_t used = strlen(text);
+    snprintf(text + used, size - used, "%s%s", used == 0 ? "" : ", ", more);
+}
+
+static void add_cache_note(const compare_cell *cell, char *text, size_t size) {
+    char note[80];
+    if (!cell->above_memory)
+        return;
+    if (isnan(cell->cache_mb))
+        snprintf(note, sizeof note, "above its sheet's memory: a cache may serve some of it");
+    else
+        snprintf(note, sizeof note,
+                 "above its sheet's memory: a cache of %.0f MB may serve some of it",
+                 cell->cache_mb);
+    add_text(text, size, note);
+}
+
 void compare_cell_note(const compare_cell *cell, char *text, size_t size) {
     text[0] = '\0';
     if (cell->row == NULL)
@@ -39,6 +58,7 @@ void compare_cell_note(const compare_cell *cell, char *text, size_t size) {
         snprintf(text, size, "too few samples");
     else if (cell->row->note != NULL)
         snprintf(text, size, "%s", cell->row->note);
+    add_cache_note(cell, text, size);
 }
 
 static const char *known(const char *text) {
@@ -91,11 +111,25 @@ static void add_cell(text_table *table, const compare_cell *cell, int is_base) {
                    cell->ratio.high, ratio_verdict_name(cell->ratio.verdict));
 }
 
-static void add_notes(text_table *table, const compare_table *all, const compare_case *item) {
+/* What is known of a cell; of one without the margin whether what ran beside it moved, too. */
+static void write_note(const compare_report *report, size_t index, size_t column, char *note,
+                       size_t size) {
+    int others = 0;
+    const char *const with =
+        compare_moved_with(report->table, index, column, report->margin, &others);
+    compare_cell_note(&report->table->cases[index].cells[column], note, size);
+    char moved[64];
+    snprintf(moved, sizeof moved, "%s moved alike", with == NULL ? "" : with);
+    if (with != NULL || others)
+        add_text(note, size, with != NULL ? moved : "moved alone");
+}
+
+static void add_notes(text_table *table, const compare_report *report, size_t index) {
+    const compare_table *const all = report->table;
     char notes[256] = "";
     for (size_t c = 0; c < all->column_count; c++) {
         char note[128];
-        compare_cell_note(&item->cells[c], note, sizeof note);
+        write_note(report, index, c, note, sizeof note);
         const size_t used = strlen(notes);
         if (note[0] != '\0')
             snprintf(notes + used, sizeof notes - used, "%s%c: %s", used == 0 ? "" : "; ",
@@ -128,7 +162,7 @@ static void print_cases(const compare_report *report, FILE *file) {
                    item->row->packing == NULL ? "" : item->row->packing);
         for (size_t c = 0; c < all->column_count; c++)
             add_cell(table, &item->cells[c], c == 0);
-        add_notes(table, all, item);
+        add_notes(table, report, i);
     }
     table_print(table, file);
     table_destroy(table);
@@ -158,15 +192,30 @@ static double percent(size_t part, size_t whole) {
     return whole == 0 ? 0 : 100 * (double)part / (double)whole;
 }
 
+/* Whether the machine moved between two runs, as far as what ran beside a case can tell. */
+static void print_movers(const compare_agreement *own, FILE *file) {
+    const size_t differing = own->cases - own->within;
+    if (differing > 0)
+        fprintf(file,
+                "; of the %zu others, what ran beside them moved alike in %zu, not in %zu, and "
+                "nothing ran beside %zu",
+                differing, own->alike, own->unlike, own->unjudged);
+}
+
 static void print_agreement(const compare_report *report, FILE *file) {
     for (size_t c = 0; c < report->table->column_count; c++) {
         const compare_agreement own = compare_agree(report->table, c, report->margin);
         fprintf(file, "%c: %zu of %zu rows are marked noisy (%.1f %%)",
                 report->table->columns[c].label, own.noisy, own.rows, percent(own.noisy, own.rows));
-        if (c > 0)
+        if (own.visited > 0)
+            fprintf(file, ", visits of %zu of %zu were more than %.3g %% apart", own.moved,
+                    own.visited, 100 * report->margin);
+        if (c > 0) {
             fprintf(file,
                     "; medians of %zu of %zu cases are within %.3g %% of those of A (%.1f %%)",
                     own.within, own.cases, 100 * report->margin, percent(own.within, own.cases));
+            print_movers(&own, file);
+        }
         fputc('\n', file);
     }
 }
@@ -212,6 +261,11 @@ static void add_agreement_json(cJSON *item, const compare_report *report, size_t
     cJSON_AddNumberToObject(item, "noisy_rows", (double)own.noisy);
     results_put_number(item, "cases_compared", column == 0 ? NAN : (double)own.cases);
     results_put_number(item, "cases_within_margin", column == 0 ? NAN : (double)own.within);
+    results_put_number(item, "cases_moved_alike", column == 0 ? NAN : (double)own.alike);
+    results_put_number(item, "cases_moved_alone", column == 0 ? NAN : (double)own.unlike);
+    results_put_number(item, "cases_with_nothing_beside", column == 0 ? NAN : (double)own.unjudged);
+    cJSON_AddNumberToObject(item, "rows_visited", (double)own.visited);
+    cJSON_AddNumberToObject(item, "rows_moved", (double)own.moved);
 }
 
 static void add_columns_json(cJSON *root, const compare_report *report) {

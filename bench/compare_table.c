@@ -51,12 +51,13 @@ static int order_texts(const char *left, const char *right) {
 
 /* Index of the first figure from `from` on that tells cases apart: a setting does not. */
 static size_t next_figure(const results_figures *figures, size_t from, compare_setting setting) {
-    static const char *const settings[] = {"width", "unroll", "items", "ahead"};
+    static const char *const settings[] = {"width", "unroll", "items", "ahead", "occupancy"};
+    const size_t count = sizeof settings / sizeof *settings;
     for (; from < figures->count && setting != SETTING_ONLY; from++) {
         size_t i = 0;
-        while (i < 4 && strcmp(figures->items[from].key, settings[i]) != 0)
+        while (i < count && strcmp(figures->items[from].key, settings[i]) != 0)
             i++;
-        if (i == 4)
+        if (i == count)
             break;
     }
     return from;
@@ -185,8 +186,12 @@ static void find_shares(compare_cell *cell, const datasheet *sheet) {
     const double cache = isnan(known) ? LARGEST_CACHE : known;
     const double set = results_figure_value(&cell->row->shape, "bytes");
     const double bytes = isnan(set) ? cell->row->bytes : set;
+    const double of_bandwidth = cell->gbs / sheet->values[DATASHEET_DRAM_GBS].value;
+    cell->cache_mb = sheet->values[DATASHEET_CACHE_MB].value;
     if (is_of_memory(cell->row) && bytes > BEYOND_CACHE * cache)
-        cell->of_bandwidth = cell->gbs / sheet->values[DATASHEET_DRAM_GBS].value;
+        cell->of_bandwidth = of_bandwidth;
+    else if (is_of_memory(cell->row))
+        cell->above_memory = of_bandwidth > 1;
     cell->of_peak = cell->gflops / datasheet_peak_gflops(sheet, cell->row->dtype);
 }
 
@@ -363,22 +368,70 @@ int compare_match(compare_table *table, double margin) {
     return status;
 }
 
+static int is_within(double ratio, double margin) {
+    return ratio <= 1 + margin && ratio >= 1 / (1 + margin);
+}
+
+/* In one case, by another implementation. */
+static int is_beside(const results_row *left, const results_row *right) {
+    return order_texts(left->suite, right->suite) == 0 &&
+           order_texts(left->case_name, right->case_name) == 0 &&
+           order_texts(left->mode, right->mode) == 0 &&
+           order_texts(left->packing, right->packing) == 0 &&
+           order_texts(left->impl, right->impl) != 0;
+}
+
+const char *compare_moved_with(const compare_table *table, size_t index, size_t column,
+                               double margin, int *others) {
+    const compare_case *const item = &table->cases[index];
+    const double own = item->cells[column].ratio.ratio;
+    *others = 0;
+    if (isnan(own) || is_within(own, margin))
+        return NULL;
+    for (size_t i = 0; i < table->case_count; i++) {
+        const double ratio = table->cases[i].cells[column].ratio.ratio;
+        if (isnan(ratio) || !is_beside(item->row, table->cases[i].row))
+            continue;
+        *others = 1;
+        if (!is_within(ratio, margin) && fabs(log(own) - log(ratio)) <= fabs(log(own)) / 2)
+            return table->cases[i].row->impl;
+    }
+    return NULL;
+}
+
+static void agree_cases(const compare_table *table, size_t column, double margin,
+                        compare_agreement *agreement) {
+    for (size_t i = 0; i < table->case_count; i++) {
+        const double ratio = table->cases[i].cells[column].ratio.ratio;
+        int others = 0;
+        if (isnan(ratio))
+            continue;
+        agreement->cases++;
+        agreement->within += is_within(ratio, margin);
+        if (is_within(ratio, margin))
+            continue;
+        if (compare_moved_with(table, i, column, margin, &others) != NULL)
+            agreement->alike++;
+        else if (others)
+            agreement->unlike++;
+        else
+            agreement->unjudged++;
+    }
+}
+
 compare_agreement compare_agree(const compare_table *table, size_t column, double margin) {
     const compare_column *const own = &table->columns[column];
     compare_agreement agreement = {.cases = 0};
-    for (size_t i = 0; i < table->case_count; i++) {
-        const double ratio = table->cases[i].cells[column].ratio.ratio;
-        if (isnan(ratio))
-            continue;
-        agreement.cases++;
-        agreement.within += ratio <= 1 + margin && ratio >= 1 / (1 + margin);
-    }
+    agree_cases(table, column, margin, &agreement);
     for (size_t i = 0; i < own->file->row_count; i++) {
         const results_row *const row = &own->file->rows[i];
+        const double apart = results_figure_value(&row->metrics, "apart");
         if (row->device != own->device || row->status != RESULT_OK)
             continue;
         agreement.rows++;
         agreement.noisy += results_row_is_noisy(row) != 0;
+        agreement.visited += !isnan(apart);
+        agreement.moved += apart > margin;
     }
     return agreement;
 }

@@ -35,6 +35,8 @@ typedef struct compare_cell {
     double
         of_bandwidth; /* share of the sheet's memory bandwidth; NaN: not known, or a cache may have served it */
     double of_peak;    /* share of the sheet's arithmetic */
+    int above_memory;  /* faster than the sheet's memory, with a set that a cache may have served */
+    double cache_mb;   /* of the sheet; NaN: not known */
     int other_work;    /* it counts other work than the first column: no ratio */
     speed_ratio ratio; /* to the first column */
 } compare_cell;
@@ -68,6 +70,13 @@ typedef struct compare_agreement {
     size_t within; /* whose ratio is within the margin */
     size_t noisy;  /* rows of the column that are marked so, of `rows` that are ok */
     size_t rows;
+    size_t
+        moved; /* rows whose visits (report_visits.h) were further apart than the margin, of `visited` */
+    size_t visited;
+    size_t
+        alike; /* cases without the margin beside which another implementation moved as they did, */
+    size_t unlike;   /* ... beside which none of the others did, */
+    size_t unjudged; /* ... beside which nothing else ran */
 } compare_agreement;
 
 typedef struct compare_table {
@@ -93,6 +102,13 @@ void compare_release(compare_table *table);
 
 /* Of a column, with the margin that it was matched with; of the first, the rows alone. */
 compare_agreement compare_agree(const compare_table *table, size_t column, double margin);
+
+/*
+ * Whether the machine moved or the row alone: of a case whose ratio is without the margin, the implementation measured beside it, in turn
+ * and in the same case, that accounts for at least half of the ratio's logarithm. NULL where none does; *others says whether there were any.
+ */
+const char *compare_moved_with(const compare_table *table, size_t index, size_t column,
+                               double margin, int *others);
 
 /* Whether a cell reaches more than its datasheet promises. */
 int compare_above_sheet(const compare_cell *cell);

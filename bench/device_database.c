@@ -95,6 +95,10 @@ static void split(const char *text, const char *end, word_list *list) {
     }
 }
 
+static void split_all(const char *text, word_list *list) {
+    split(text, text + strlen(text), list);
+}
+
 /* Words that make another device of the one in front of them. */
 static int changes_device(const char *word) {
     static const char *const others[] = {"ti", "super", "laptop", "mobile", "d", "max", "nvl"};
@@ -105,18 +109,26 @@ static int changes_device(const char *word) {
     return 0;
 }
 
-/* Whether `part` stands in `all`, word by word, and nothing behind it makes it another device. */
-static int contains(const word_list *all, const word_list *part) {
+/* Where `part` stands first in `all`, word by word; -1: nowhere. */
+static int place_of(const word_list *all, const word_list *part) {
     for (int start = 0; part->count > 0 && start + part->count <= all->count; start++) {
         int same = 0;
         while (same < part->count && strcmp(all->words[start + same], part->words[same]) == 0)
             same++;
-        if (same < part->count)
-            continue;
-        const int behind = start + same;
-        return behind == all->count || !changes_device(all->words[behind]);
+        if (same == part->count)
+            return start;
     }
-    return 0;
+    return -1;
+}
+
+/* Whether the words up to `behind` are followed by one that makes another device of them. */
+static int is_changed(const word_list *all, int behind) {
+    return behind < all->count && changes_device(all->words[behind]);
+}
+
+static int contains(const word_list *all, const word_list *part) {
+    const int start = place_of(all, part);
+    return start >= 0 && !is_changed(all, start + part->count);
 }
 
 /* Words of the longest of a sheet's names that the device's name contains; 0: none. */
@@ -140,7 +152,7 @@ const datasheet *datasheet_find(const char *device_name) {
     fill_sheets();
     if (device_name == NULL)
         return NULL;
-    split(device_name, device_name + strlen(device_name), &device);
+    split_all(device_name, &device);
     for (int i = 0; i < SHEETS; i++) {
         const int words = match(&sheets[i], &device);
         if (words == 0 || words < best)
@@ -149,6 +161,35 @@ const datasheet *datasheet_find(const char *device_name) {
         best = words;
     }
     return found;
+}
+
+int datasheet_may_be(const datasheet *sheet, const char *name) {
+    word_list own;
+    word_list words;
+    split_all(sheet->name, &own);
+    split_all(name, &words);
+    return place_of(&own, &words) >= 0;
+}
+
+const datasheet *datasheet_named(const char *name) {
+    const datasheet *const found = datasheet_find(name);
+    const datasheet *only = NULL;
+    word_list own;
+    word_list words;
+    if (found != NULL || name == NULL)
+        return found;
+    for (int i = 0; i < SHEETS; i++) {
+        if (!datasheet_may_be(&sheets[i], name))
+            continue;
+        if (only != NULL)
+            return NULL;
+        only = &sheets[i];
+    }
+    if (only == NULL)
+        return NULL;
+    split_all(only->name, &own);
+    split_all(name, &words);
+    return place_of(&own, &words) == 0 && !is_changed(&own, words.count) ? only : NULL;
 }
 
 double datasheet_peak_gflops(const datasheet *sheet, const char *dtype) {
@@ -162,7 +203,7 @@ double datasheet_peak_gflops(const datasheet *sheet, const char *dtype) {
         {"u8s8", DATASHEET_INT8_TOPS},    {"u8s8f32", DATASHEET_INT8_TOPS},
         {"u8s8u8", DATASHEET_INT8_TOPS},  {"w8a8", DATASHEET_INT8_TOPS},
         {"w4a8", DATASHEET_INT8_TOPS},    {"f16w8", DATASHEET_FP16_TFLOPS},
-        {"f16w4", DATASHEET_FP16_TFLOPS},
+        {"f16w4", DATASHEET_FP16_TFLOPS}, {"s8s8s8", DATASHEET_INT8_TOPS},
     };
     for (size_t i = 0; sheet != NULL && dtype != NULL && i < sizeof rows / sizeof *rows; i++) {
         if (strcmp(rows[i].dtype, dtype) == 0)

@@ -15,6 +15,10 @@
 #include "bench/results_json.h"
 #include "bench/stolen_time.h"
 
+enum {
+    MOST_CACHES = 8 /* of a processor */
+};
+
 /*
  * Variables that change what is measured. Values with a '/' are cut to what follows the last one.
  */
@@ -91,20 +95,65 @@ int environment_processors(void) {
     return online > 0 ? (int)online : 1;
 }
 
-long long environment_cache_bytes(void) {
-    long long largest = 0;
-    char path[96];
-    char text[64];
-    for (int index = 0; index < 8; index++) {
-        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/size", index);
-        if (!read_line(path, text, sizeof text))
-            continue;
+/* Numbers of a list like "0-3,8". */
+static int count_listed(const char *list) {
+    int count = 0;
+    while (*list != '\0') {
         char *end = NULL;
-        const long long number = strtoll(text, &end, 10);
-        const long long bytes = number * (*end == 'K' ? 1024 : *end == 'M' ? 1024 * 1024 : 1);
-        largest = bytes > largest ? bytes : largest;
+        const long first = strtol(list, &end, 10);
+        if (end == list)
+            return count;
+        const long last = *end == '-' ? strtol(end + 1, &end, 10) : first;
+        count += last < first ? 0 : (int)(last - first) + 1;
+        list = *end == ',' ? end + 1 : end;
+        if (*end != ',')
+            return count;
     }
-    return largest;
+    return count;
+}
+
+/* A fact of a cache of the first processor. */
+static int read_cache(int index, const char *fact, char *text, size_t size) {
+    char path[128];
+    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/%s", index, fact);
+    return read_line(path, text, size);
+}
+
+static double cache_size(int index) {
+    char text[32];
+    char *unit = NULL;
+    if (!read_cache(index, "size", text, sizeof text))
+        return 0;
+    const double number = (double)strtoll(text, &unit, 10);
+    return number * (*unit == 'K' ? 1024 : *unit == 'M' ? 1024 * 1024 : 1);
+}
+
+long long environment_cache_bytes(void) {
+    double largest = 0;
+    for (int index = 0; index < MOST_CACHES; index++)
+        largest = fmax(largest, cache_size(index));
+    return (long long)largest;
+}
+
+int environment_caches(int processors, double *bytes, int most) {
+    int count = 0;
+    for (int index = 0; index < MOST_CACHES && count < most; index++) {
+        char type[32];
+        char sharing[256];
+        const double each = cache_size(index);
+        if (each <= 0 || !read_cache(index, "type", type, sizeof type) ||
+            strcmp(type, "Instruction") == 0)
+            continue;
+        const int shared = read_cache(index, "shared_cpu_list", sharing, sizeof sharing)
+                               ? count_listed(sharing)
+                               : 1;
+        const double all = each * ceil((double)processors / (shared < 1 ? 1 : shared));
+        int place = count++;
+        for (; place > 0 && bytes[place - 1] > all; place--)
+            bytes[place] = bytes[place - 1];
+        bytes[place] = all;
+    }
+    return count;
 }
 
 static void add_operating_system(cJSON *host) {
@@ -163,20 +212,13 @@ static void put_thousands(cJSON *object, const char *key, const char *path) {
 
 /* Of the first processor, and whom it shares them with: sweeps measure what all units have together. */
 static void add_caches(cJSON *settings) {
-    enum {
-        MOST = 8
-    };
     char caches[256] = "";
-    for (int i = 0; i < MOST; i++) {
+    for (int i = 0; i < MOST_CACHES; i++) {
         static const char *const files[] = {"type", "level", "size", "shared_cpu_list"};
         char found[4][32];
         int known = 1;
-        for (int f = 0; f < 4 && known; f++) {
-            char path[128];
-            snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/%s", i,
-                     files[f]);
-            known = read_line(path, found[f], sizeof found[f]);
-        }
+        for (int f = 0; f < 4 && known; f++)
+            known = read_cache(i, files[f], found[f], sizeof found[f]);
         const size_t used = strlen(caches);
         if (known && strcmp(found[0], "Instruction") != 0)
             snprintf(caches + used, sizeof caches - used, "%sL%s %s of processors %s",

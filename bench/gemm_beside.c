@@ -1,23 +1,50 @@
 #include "bench/gemm_beside.h"
 
-#include "bench/bench_peers.h"
+#include <math.h>
+#include <string.h>
 
-void gemm_beside_enter(gemm_beside *beside, bench_entrant *entrant) {
-    bench_entrant_self(entrant, GEMM_BESIDE_NAME, "gemm");
+#include "bench/bench_peers.h"
+#include "bench/bench_report.h"
+#include "bench/cli_options.h"
+
+void gemm_beside_enter(gemm_beside *beside, const char *name, bench_entrant *entrant) {
+    bench_entrant_self(entrant, name, "gemm");
     beside->entrant = entrant;
 }
 
+gemm_case gemm_beside_f32(const gemm_case *item) {
+    gemm_case f32 = *item;
+    f32.types = GEMM_F32;
+    return f32;
+}
+
+const char *gemm_beside_f32_missing(const gemm_case *item) {
+    return item->types == GEMM_F32 ? "the case itself is in f32" : NULL;
+}
+
+gemm_case gemm_beside_fused(const gemm_case *item, const gemm_case_epilogue *epilogue) {
+    gemm_case fused = *item;
+    fused.types = gemm_types_with_requantized(item->types);
+    fused.epilogue = *epilogue;
+    return fused;
+}
+
+const char *gemm_beside_fused_missing(const gemm_case *fused) {
+    const tdm_activation activation = fused->epilogue.activation;
+    const int takes_it = activation == TDM_ACT_NONE || activation == TDM_ACT_RELU;
+    return gemm_types_requantized(fused->types) && (fused->epilogue.residual || !takes_it)
+               ? "sums that are requantized take bias and relu, no residual and no other activation"
+               : NULL;
+}
+
 int gemm_beside_prepare(gemm_beside *beside, const char *suite, const gemm_case *item,
-                        const worker_text *device) {
-    if (beside->entrant == NULL)
-        return 0;
-    beside->entrant->missing = item->types == GEMM_F32 ? "the case itself is in f32" : NULL;
+                        const char *missing, const worker_text *fields) {
+    beside->entrant->missing = missing;
     beside->item = *item;
-    beside->item.types = GEMM_F32;
     beside->row = gemm_case_row(&beside->item, suite, beside->name);
     worker_text_set(&beside->request, "%s", "");
     gemm_case_write(&beside->item, &beside->request);
-    worker_text_add(&beside->request, "%s", device->text);
+    worker_text_add(&beside->request, "%s", fields->text);
     beside->task = (bench_task){
         .request = beside->request.text,
         .verify = gemm_oracle_check,
@@ -29,8 +56,37 @@ int gemm_beside_prepare(gemm_beside *beside, const char *suite, const gemm_case 
     return gemm_oracle_set(&beside->oracle, &beside->item);
 }
 
+double gemm_beside_note_cost(gemm_beside *fused, const bench_entrant *plain) {
+    const double cost = bench_entrant_median(fused->entrant) / bench_entrant_median(plain) - 1;
+    if (isfinite(cost))
+        fused->row.metrics[0] = (result_number){"epilogue_cost", cost};
+    return cost;
+}
+
 void gemm_beside_release(gemm_beside *beside) {
     gemm_oracle_release(&beside->oracle);
+}
+
+const char gemm_epilogue_choices[] = "bias|residual|relu|gelu|gelu_tanh|silu";
+
+int gemm_epilogue_parse(const char *list, gemm_case_epilogue *epilogue) {
+    static const struct {
+        const char *name;
+        tdm_activation activation;
+    } activations[] = {{"relu", TDM_ACT_RELU},
+                       {"gelu", TDM_ACT_GELU},
+                       {"gelu_tanh", TDM_ACT_GELU_TANH},
+                       {"silu", TDM_ACT_SILU}};
+    *epilogue = (gemm_case_epilogue){.bias = cli_list_has(list, "bias"),
+                                     .residual = cli_list_has(list, "residual")};
+    for (size_t i = 0; i < sizeof activations / sizeof activations[0]; i++) {
+        if (!cli_list_has(list, activations[i].name))
+            continue;
+        if (epilogue->activation != TDM_ACT_NONE)
+            return -1;
+        epilogue->activation = activations[i].activation;
+    }
+    return 0;
 }
 
 bench_result gemm_case_row(const gemm_case *item, const char *suite,

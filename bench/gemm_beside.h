@@ -1,6 +1,6 @@
 /*
- * Tandem's own f32 beside other types: an entrant that multiplies matrices of the same shape in f32, in turn with
- * the rest, so that one run tells how much faster the other types are.
+ * Other products of Tandem's beside those of a case, each an entrant that runs in turn with the rest: f32 beside other types, so that
+ * one run tells how much faster those are; and the same product with an epilogue, so that it tells what that costs.
  */
 #ifndef BENCH_GEMM_BESIDE_H
 #define BENCH_GEMM_BESIDE_H
@@ -8,8 +8,9 @@
 #include "bench/bench_runner.h"
 #include "bench/gemm_case.h"
 
-/* Its name among the peers of `bench gemm`, and of its rows. */
+/* f32's name among the peers of `bench gemm` and of its rows, and that of rows with an epilogue. */
 #define GEMM_BESIDE_NAME "tandem-f32"
+#define GEMM_FUSED_NAME "tandem-fused"
 
 enum {
     MAX_GEMM_CASE_NAME = 96
@@ -26,14 +27,32 @@ typedef struct gemm_beside {
     char name[MAX_GEMM_CASE_NAME];
 } gemm_beside;
 
-/* Make `entrant` Tandem's f32. */
-void gemm_beside_enter(gemm_beside *beside, bench_entrant *entrant);
+/* Make `entrant` Tandem, under that name. */
+void gemm_beside_enter(gemm_beside *beside, const char *name, bench_entrant *entrant);
 
-/* What it does beside the next case. `device`: the fields of a request that name the device. -1 when memory is short. */
+/* What f32 is beside a case, and what it is with an epilogue: where sums are the output, they are requantized. */
+gemm_case gemm_beside_f32(const gemm_case *item);
+gemm_case gemm_beside_fused(const gemm_case *item, const gemm_case_epilogue *epilogue);
+
+/* Why there is no such case beside this one, or NULL. */
+const char *gemm_beside_f32_missing(const gemm_case *item);
+const char *gemm_beside_fused_missing(const gemm_case *fused);
+
+/*
+ * What it does beside the next case, `item` of its own. `fields`: those of a request that do not belong to the case. -1 when memory
+ * is short.
+ */
 int gemm_beside_prepare(gemm_beside *beside, const char *suite, const gemm_case *item,
-                        const worker_text *device);
+                        const char *missing, const worker_text *fields);
+
+/* After the case: what the epilogue costs, as a share of the plain product's time. Into its row's metrics; NaN where either has no time. */
+double gemm_beside_note_cost(gemm_beside *fused, const bench_entrant *plain);
 
 void gemm_beside_release(gemm_beside *beside);
+
+/* "bias,residual,gelu": of each at most once, and one activation. -1 where it is something else. */
+int gemm_epilogue_parse(const char *list, gemm_case_epilogue *epilogue);
+extern const char gemm_epilogue_choices[]; /* for the option table */
 
 /* What the rows of a case say of it; `name` receives the case's name. */
 bench_result gemm_case_row(const gemm_case *item, const char *suite, char name[MAX_GEMM_CASE_NAME]);

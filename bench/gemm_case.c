@@ -21,6 +21,15 @@ const char gemm_case_shape_rule[] =
     "give MxNxK, or BATCH*MxNxK, with sizes from 1 to 1048576, batches to 65536 and at most 10^9 "
     "elements in an operand";
 
+tdm_dtype gemm_case_dtype(const gemm_case *item, op_gemm_operand operand) {
+    const tdm_dtype d = gemm_types_dtype(item->types, OP_GEMM_D);
+    if (operand == OP_GEMM_BIAS && item->epilogue.bias)
+        return gemm_types_requantized(item->types) ? TDM_S32 : d;
+    if (operand == OP_GEMM_RESIDUAL && item->epilogue.residual)
+        return d;
+    return gemm_types_dtype(item->types, operand);
+}
+
 op_gemm_case gemm_case_operation(const gemm_case *item) {
     return (op_gemm_case){
         .m = item->m,
@@ -28,7 +37,10 @@ op_gemm_case gemm_case_operation(const gemm_case *item) {
         .k = item->k,
         .dtype = {[OP_GEMM_A] = gemm_types_dtype(item->types, OP_GEMM_A),
                   [OP_GEMM_B] = gemm_types_dtype(item->types, OP_GEMM_B),
-                  [OP_GEMM_D] = gemm_types_dtype(item->types, OP_GEMM_D)},
+                  [OP_GEMM_D] = gemm_types_dtype(item->types, OP_GEMM_D),
+                  [OP_GEMM_BIAS] = gemm_case_dtype(item, OP_GEMM_BIAS),
+                  [OP_GEMM_RESIDUAL] = gemm_case_dtype(item, OP_GEMM_RESIDUAL)},
+        .activation = item->epilogue.activation,
         .transpose_a = item->transpose_a,
         .transpose_b = item->transpose_b,
         .alpha = 1,
@@ -51,7 +63,14 @@ void gemm_case_write(const gemm_case *item, worker_text *line) {
     worker_field_add(line, "packing", item->prepacked ? "prepacked" : "inside");
     worker_field_add(line, "mode", item->waited ? "waited" : "pipelined");
     worker_field_add_integer(line, "rotate", item->rotate);
+    worker_field_add_integer(line, "bias", item->epilogue.bias);
+    worker_field_add_integer(line, "residual", item->epilogue.residual);
+    worker_field_add_integer(line, "activation", item->epilogue.activation);
     worker_field_add_integer(line, "seed", (int64_t)item->seed);
+}
+
+static int activation_ok(tdm_activation activation) {
+    return activation >= TDM_ACT_NONE && activation <= TDM_ACT_SILU;
 }
 
 static int dimension_ok(int64_t value) {
@@ -76,10 +95,14 @@ int gemm_case_read(const char *line, gemm_case *item) {
         .prepacked = strcmp(packing, "prepacked") == 0,
         .waited = strcmp(mode, "waited") == 0,
         .rotate = worker_field_integer(line, "rotate", 0),
+        .epilogue = {.bias = worker_field_integer(line, "bias", 0) != 0,
+                     .residual = worker_field_integer(line, "residual", 0) != 0,
+                     .activation = (tdm_activation)worker_field_integer(line, "activation", 0)},
         .seed = (uint64_t)worker_field_integer(line, "seed", 0),
     };
     const int shape_ok = dimension_ok(item->m) && dimension_ok(item->n) && dimension_ok(item->k);
-    return shape_ok && item->batch >= 1 && item->batch <= MAX_BATCH && item->types != GEMM_NO_TYPES
+    return shape_ok && item->batch >= 1 && item->batch <= MAX_BATCH &&
+                   item->types != GEMM_NO_TYPES && activation_ok(item->epilogue.activation)
                ? 0
                : -1;
 }
@@ -115,38 +138,59 @@ int gemm_case_parse_shape(const char *word, gemm_case *item) {
     return 0;
 }
 
+/* "+bias+residual+gelu" behind a blank, or "". */
+static void write_epilogue(const gemm_case *item, char *text, size_t size) {
+    static const char *const activations[] = {
+#define ACTIVATION_NAME(name, value, text) [value] = "+" text,
+        TDM_ACTIVATION_LIST(ACTIVATION_NAME)
+#undef ACTIVATION_NAME
+    };
+    const gemm_case_epilogue *const e = &item->epilogue;
+    const int any = e->bias || e->residual || e->activation != TDM_ACT_NONE;
+    snprintf(text, size, "%s%s%s%s", any ? " " : "", e->bias ? "+bias" : "",
+             e->residual ? "+residual" : "",
+             e->activation != TDM_ACT_NONE ? activations[e->activation] : "");
+}
+
 void gemm_case_name(const gemm_case *item, char *text, size_t size) {
     char batch[24] = "";
     char copies[24] = "";
+    char epilogue[32];
     if (gemm_case_batch(item) > 1)
         snprintf(batch, sizeof batch, "%lld*", (long long)gemm_case_batch(item));
     if (gemm_case_copies(item) > 1)
         snprintf(copies, sizeof copies, ", %d Bs", gemm_case_copies(item));
-    snprintf(text, size, "%s %s%lldx%lldx%lld %c%c%s", gemm_types_name(item->types), batch,
+    write_epilogue(item, epilogue, sizeof epilogue);
+    snprintf(text, size, "%s %s%lldx%lldx%lld %c%c%s%s", gemm_types_name(item->types), batch,
              (long long)item->m, (long long)item->n, (long long)item->k,
-             item->transpose_a ? 't' : 'n', item->transpose_b ? 't' : 'n', copies);
+             item->transpose_a ? 't' : 'n', item->transpose_b ? 't' : 'n', copies, epilogue);
 }
 
 size_t gemm_case_matrix(const gemm_case *item, op_gemm_operand operand) {
     const size_t m = (size_t)item->m;
     const size_t n = (size_t)item->n;
     const size_t k = (size_t)item->k;
+    if (operand == OP_GEMM_BIAS)
+        return n;
     return operand == OP_GEMM_A ? m * k : operand == OP_GEMM_B ? k * n : m * n;
 }
 
 size_t gemm_case_elements(const gemm_case *item, op_gemm_operand operand) {
-    return (size_t)gemm_case_batch(item) * gemm_case_matrix(item, operand);
+    const size_t count = operand == OP_GEMM_BIAS ? 1 : (size_t)gemm_case_batch(item);
+    return count * gemm_case_matrix(item, operand);
 }
 
 size_t gemm_case_bytes(const gemm_case *item, op_gemm_operand operand) {
-    const tdm_dtype_traits *const dtype = tdm_dtype_info(gemm_types_dtype(item->types, operand));
+    const tdm_dtype_traits *const dtype = tdm_dtype_info(gemm_case_dtype(item, operand));
+    if (dtype == NULL)
+        return 0;
     const size_t unit = (size_t)dtype->elements_per_unit;
     return (gemm_case_elements(item, operand) + unit - 1) / unit * (size_t)dtype->unit_bytes;
 }
 
 int gemm_case_copies(const gemm_case *item) {
     const int64_t bytes = (int64_t)gemm_case_bytes(item, OP_GEMM_B);
-    const int64_t copies = item->rotate <= 0 ? 1 : (item->rotate + bytes - 1) / bytes;
+    const int64_t copies = item->rotate <= 0 || bytes <= 0 ? 1 : (item->rotate + bytes - 1) / bytes;
     return copies < GEMM_CASE_MAX_COPIES ? (int)copies : GEMM_CASE_MAX_COPIES;
 }
 
@@ -156,7 +200,8 @@ double gemm_case_operand_bytes(const gemm_case *item) {
                              ? tdm_dtype_info(gemm_types_scale(item->types))->unit_bytes
                              : 0;
     return (double)(gemm_case_bytes(item, OP_GEMM_A) + gemm_case_bytes(item, OP_GEMM_B) +
-                    gemm_case_bytes(item, OP_GEMM_D)) +
+                    gemm_case_bytes(item, OP_GEMM_D) + gemm_case_bytes(item, OP_GEMM_BIAS) +
+                    gemm_case_bytes(item, OP_GEMM_RESIDUAL)) +
            scales * of_scale;
 }
 
@@ -190,10 +235,18 @@ static int is_float(tdm_dtype dtype) {
     return tdm_dtype_info(dtype)->kind == TDM_CLASS_FLOAT;
 }
 
+/* Sums of bytes are larger. */
+static void fill_integer_bias(uint64_t seed, int32_t *bias, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        bias[i] = (int32_t)(random_bits(seed, i) % 65536) - 32768;
+}
+
 void gemm_case_fill(const gemm_case *item, op_gemm_operand operand, void *data) {
-    const tdm_dtype dtype = gemm_types_dtype(item->types, operand);
+    const tdm_dtype dtype = gemm_case_dtype(item, operand);
     const uint64_t seed = OP_GEMM_OPERANDS * item->seed + operand;
-    if (is_float(dtype))
+    if (operand == OP_GEMM_BIAS && dtype == TDM_S32)
+        fill_integer_bias(seed, data, gemm_case_elements(item, operand));
+    else if (is_float(dtype))
         random_fill_numbers(dtype, seed, data, gemm_case_elements(item, operand));
     else
         random_fill_bytes(seed, data, gemm_case_bytes(item, operand));
@@ -219,7 +272,10 @@ float gemm_case_scale(const gemm_case *item, op_gemm_operand operand, int64_t gr
 int32_t gemm_case_zero_point(const gemm_case *item, op_gemm_operand operand) {
     if (!gemm_types_quantized(item->types, operand))
         return 0;
-    return operand == OP_GEMM_A ? 117 : operand == OP_GEMM_D ? 120 : 0;
+    const int is_signed = gemm_types_dtype(item->types, operand) == TDM_S8;
+    if (operand == OP_GEMM_A)
+        return is_signed ? 0 : 117;
+    return operand == OP_GEMM_D ? (is_signed ? -8 : 120) : 0;
 }
 
 void *gemm_case_create(const gemm_case *item, op_gemm_operand operand) {
@@ -229,7 +285,7 @@ void *gemm_case_create(const gemm_case *item, op_gemm_operand operand) {
     if (data == NULL)
         return NULL;
     if (operand == OP_GEMM_D)
-        memset(data, is_float(gemm_types_dtype(item->types, operand)) ? nan : least, bytes);
+        memset(data, is_float(gemm_case_dtype(item, operand)) ? nan : least, bytes);
     else
         gemm_case_fill(item, operand, data);
     return data;

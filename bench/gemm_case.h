@@ -13,6 +13,15 @@
 #include "bench/gemm_types.h"
 #include "bench/worker_protocol.h"
 
+/*
+ * What the store of D does beside rounding: act(sum + bias of the column + residual). Of sums that are requantized bias (of s32)
+ * and relu alone, of sums that are the output nothing.
+ */
+typedef struct gemm_case_epilogue {
+    int bias, residual;
+    tdm_activation activation;
+} gemm_case_epilogue;
+
 typedef struct gemm_case {
     gemm_types types;
     int64_t m, n, k;
@@ -21,6 +30,7 @@ typedef struct gemm_case {
     int prepacked;  /* B is packed before the timing starts */
     int waited;     /* each call is waited for */
     int64_t rotate; /* calls take copies of B in turn that have so many bytes together; 0: one B */
+    gemm_case_epilogue epilogue;
     uint64_t seed;
 } gemm_case;
 
@@ -37,8 +47,12 @@ void gemm_case_write(const gemm_case *item, worker_text *line);
 /* Read a request line; -1 when fields are missing or out of range. */
 int gemm_case_read(const char *line, gemm_case *item);
 
-/* "f32 512x512x512 nn", of a batch "f32 96*512x512x64 nt", where calls take four copies of B in turn "f32 1x64x64 nn, 4 Bs" */
+/* "f32 512x512x512 nn", of a batch "f32 96*512x512x64 nt", where calls take four copies of B in turn "f32 1x64x64 nn, 4 Bs", with
+ * an epilogue "f16 64x64x64 nn +bias+residual+gelu" */
 void gemm_case_name(const gemm_case *item, char *text, size_t size);
+
+/* What an operand is stored in; TDM_DTYPE_NONE: there is no such operand. */
+tdm_dtype gemm_case_dtype(const gemm_case *item, op_gemm_operand operand);
 
 /* Matrices of the batch, at least 1. */
 int64_t gemm_case_batch(const gemm_case *item);
@@ -47,7 +61,7 @@ int64_t gemm_case_batch(const gemm_case *item);
 int gemm_case_parse_shape(const char *word, gemm_case *item);
 extern const char gemm_case_shape_rule[]; /* what a shape must be, for a refusal */
 
-/* Elements (of one matrix, and of all) and bytes (of all) of an operand. */
+/* Elements (of one matrix, and of all) and bytes (of all) of an operand; of a bias its only row. */
 size_t gemm_case_matrix(const gemm_case *item, op_gemm_operand operand);
 size_t gemm_case_elements(const gemm_case *item, op_gemm_operand operand);
 size_t gemm_case_bytes(const gemm_case *item, op_gemm_operand operand);
@@ -55,7 +69,7 @@ size_t gemm_case_bytes(const gemm_case *item, op_gemm_operand operand);
 /* Copies of B, at least 1, that the case's calls take in turn. */
 int gemm_case_copies(const gemm_case *item);
 
-/* Bytes of A, B with its scales, and D together. */
+/* Bytes of A, B with its scales, D, bias and residual together. */
 double gemm_case_operand_bytes(const gemm_case *item);
 
 /*
@@ -65,7 +79,7 @@ double gemm_case_operand_bytes(const gemm_case *item);
 int gemm_case_fits(const gemm_case *item, int processes, const tdm_device_info *info,
                    worker_text *reason);
 
-/* An operand's values, the same in every process: floats uniform in [-1, 1), integers over their whole range. */
+/* An operand's values, the same in every process: floats uniform in [-1, 1), bytes over their whole range, a bias of s32 in [-2^15, 2^15). */
 void gemm_case_fill(const gemm_case *item, op_gemm_operand operand, void *data);
 
 /*
@@ -94,7 +108,8 @@ typedef struct gemm_verdict {
 /*
  * The answers to a case: sampled entries, corners included, as exact sums in double, and every row of D
  * times a random vector (Freivalds' method: D·r against A·(B·r)): of signs, or where D is exact of odd integers. A D that was
- * requantized is no linear function of the sums: in place of the vectors it has one exact entry in every square of 32 by 32.
+ * requantized or has an epilogue is no linear function of the sums: in place of the vectors it has one exact entry in every square
+ * of 32 by 32.
  * Computed at the first check and kept for the next ones of the same data. Start from GEMM_ORACLE_INIT.
  */
 typedef struct gemm_answers gemm_answers;

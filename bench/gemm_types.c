@@ -81,6 +81,10 @@ int gemm_types_requantized(gemm_types types) {
     return dtype == TDM_U8 || dtype == TDM_S8;
 }
 
+gemm_types gemm_types_with_requantized(gemm_types types) {
+    return types == GEMM_S8 ? GEMM_S8S8S8 : types == GEMM_U8S8 ? GEMM_U8S8U8 : types;
+}
+
 static int is_integer(tdm_dtype dtype) {
     return tdm_dtype_info(dtype)->kind != TDM_CLASS_FLOAT;
 }

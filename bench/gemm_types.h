@@ -23,6 +23,7 @@
     X(GEMM_BF16, "bf16", TDM_BF16, TDM_BF16, TDM_BF16, 0, TDM_DTYPE_NONE, 0, 0, 0)                 \
     X(GEMM_S8, "s8", TDM_S8, TDM_S8, TDM_S32, 0, TDM_DTYPE_NONE, 0, 0, 0)                          \
     X(GEMM_U8S8, "u8s8", TDM_U8, TDM_S8, TDM_S32, 0, TDM_DTYPE_NONE, 0, 0, 0)                      \
+    X(GEMM_S8S8S8, "s8s8s8", TDM_S8, TDM_S8, TDM_S8, 1, TDM_F32, 0, 0, 0)                          \
     X(GEMM_U8S8F32, "u8s8f32", TDM_U8, TDM_S8, TDM_F32, 1, TDM_F32, 0, 0, 0)                       \
     X(GEMM_U8S8U8, "u8s8u8", TDM_U8, TDM_S8, TDM_U8, 1, TDM_F32, 0, 0, 0)                          \
     X(GEMM_W8, "w8", TDM_F32, TDM_S8, TDM_F32, 0, TDM_F32, 0, 0, 0)                                \
@@ -67,6 +68,9 @@ int gemm_types_exact(gemm_types types);
 
 /* D is the sums brought to integers with a scale and a zero point of their own. */
 int gemm_types_requantized(gemm_types types);
+
+/* The same operands with sums that are so brought to integers of A's type; types whose D is no sums stay what they are. */
+gemm_types gemm_types_with_requantized(gemm_types types);
 
 /* What is multiplied are integers. */
 int gemm_types_integer(gemm_types types);

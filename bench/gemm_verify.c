@@ -54,9 +54,11 @@ typedef struct problem {
     const gemm_case *item;
     const void *a;
     const void *b;
-    float *a_scales;  /* of every row of A, where the call quantizes them */
-    double *row;      /* the longest dimension */
-    answer *products; /* B·r of one matrix, k of them */
+    const void *bias;     /* NULL: none, as the next one */
+    const void *residual; /* as D */
+    float *a_scales;      /* of every row of A, where the call quantizes them */
+    double *row;          /* the longest dimension */
+    answer *products;     /* B·r of one matrix, k of them */
 } problem;
 
 #define LOAD_ROW(type)                                                                             \
@@ -266,6 +268,32 @@ static double weight_of(const gemm_case *item, size_t column) {
     return (bits & 1) != 0 ? 1 : -1;
 }
 
+/* D is no linear function of the sums. */
+static int is_bent(const gemm_case *item) {
+    return gemm_types_requantized(item->types) || item->epilogue.bias || item->epilogue.residual ||
+           item->epilogue.activation != TDM_ACT_NONE;
+}
+
+static void add_term(const gemm_case *item, op_gemm_operand operand, const void *stored,
+                     size_t place, answer *sum) {
+    if (stored == NULL)
+        return;
+    const double term = tdm_number_get(gemm_case_dtype(item, operand), stored, place);
+    sum->value += term;
+    sum->size += fabs(term);
+}
+
+/* What the store makes of a sum before it is rounded. */
+static void add_epilogue(const problem *p, sampled_entry *entry) {
+    const gemm_case *const item = p->item;
+    const size_t row = entry->batch * (size_t)item->m + entry->row;
+    add_term(item, OP_GEMM_BIAS, p->bias, entry->column, &entry->exact);
+    add_term(item, OP_GEMM_RESIDUAL, p->residual, row * (size_t)item->n + entry->column,
+             &entry->exact);
+    if (!gemm_types_requantized(item->types))
+        entry->exact.value = op_gemm_activate(entry->exact.value, item->epilogue.activation);
+}
+
 /* What an exact sum becomes, and by how much it may be missed. */
 static void requantize(const gemm_case *item, sampled_entry *entry) {
     const tdm_quant_parameters parameters = {
@@ -274,7 +302,10 @@ static void requantize(const gemm_case *item, sampled_entry *entry) {
                              gemm_case_scale(item, OP_GEMM_D, 0, 0)),
         gemm_case_zero_point(item, OP_GEMM_D)};
     const double product = entry->exact.value * (double)parameters.scale;
-    const tdm_quant_range range = {0, 255};
+    const int is_signed = gemm_types_dtype(item->types, OP_GEMM_D) == TDM_S8;
+    tdm_quant_range range = is_signed ? (tdm_quant_range){-128, 127} : (tdm_quant_range){0, 255};
+    if (item->epilogue.activation == TDM_ACT_RELU)
+        range.low = parameters.zero_point;
     entry->exact.size = fabs(fabs(product - floor(product)) - 0.5) < near_tie;
     entry->exact.value =
         (double)tdm_quant_requantize((int32_t)entry->exact.value, parameters, range);
@@ -292,15 +323,15 @@ static void multiply_by_weights(const problem *p, gemm_answers *answers) {
 
 static void compute_answers(const problem *p, gemm_answers *answers) {
     const gemm_case *const item = p->item;
-    const int requantized = gemm_types_requantized(item->types);
     if (gemm_types_dynamic(item->types))
         find_scales(p);
-    if (!requantized)
+    if (!is_bent(item))
         multiply_by_weights(p, answers);
     for (size_t i = 0; i < answers->entry_count; i++) {
         choose_entry(item, i, &answers->entries[i]);
         compute_entry(p, &answers->entries[i]);
-        if (requantized)
+        add_epilogue(p, &answers->entries[i]);
+        if (gemm_types_requantized(item->types))
             requantize(item, &answers->entries[i]);
     }
     answers->ready = 1;
@@ -312,24 +343,32 @@ static int prepare_answers(const gemm_case *item, gemm_answers *answers) {
     const size_t row = (size_t)(longest > item->k ? longest : item->k);
     void *const a = gemm_case_create(item, OP_GEMM_A);
     void *const b = gemm_case_create(item, OP_GEMM_B);
+    void *const bias = item->epilogue.bias ? gemm_case_create(item, OP_GEMM_BIAS) : NULL;
+    void *const residual =
+        item->epilogue.residual ? gemm_case_create(item, OP_GEMM_RESIDUAL) : NULL;
     const problem p = {
         .item = item,
         .a = a,
         .b = b,
+        .bias = bias,
+        .residual = residual,
         .a_scales = malloc((size_t)(gemm_case_batch(item) * item->m) * sizeof *p.a_scales),
         .row = malloc(row * sizeof *p.row),
         .products = malloc((size_t)item->k * sizeof *p.products),
     };
-    answers->entry_count =
-        SAMPLED_ENTRIES + (gemm_types_requantized(item->types) ? count_squares(item) : 0);
+    answers->entry_count = SAMPLED_ENTRIES + (is_bent(item) ? count_squares(item) : 0);
     answers->entries = malloc(answers->entry_count * sizeof *answers->entries);
     answers->rows = malloc((size_t)(gemm_case_batch(item) * item->m) * sizeof *answers->rows);
     answers->weights = calloc((size_t)item->n, sizeof *answers->weights);
-    if (a != NULL && b != NULL && p.a_scales != NULL && p.row != NULL && p.products != NULL &&
-        answers->entries != NULL && answers->rows != NULL && answers->weights != NULL)
+    if (a != NULL && b != NULL && (bias != NULL || !item->epilogue.bias) &&
+        (residual != NULL || !item->epilogue.residual) && p.a_scales != NULL && p.row != NULL &&
+        p.products != NULL && answers->entries != NULL && answers->rows != NULL &&
+        answers->weights != NULL)
         compute_answers(&p, answers);
     free(a);
     free(b);
+    free(bias);
+    free(residual);
     free(p.a_scales);
     free(p.row);
     free(p.products);
@@ -348,7 +387,9 @@ static int same_data(const gemm_case *left, const gemm_case *right) {
     return left->types == right->types && left->m == right->m && left->n == right->n &&
            left->k == right->k && gemm_case_batch(left) == gemm_case_batch(right) &&
            left->transpose_a == right->transpose_a && left->transpose_b == right->transpose_b &&
-           left->seed == right->seed;
+           left->epilogue.bias == right->epilogue.bias &&
+           left->epilogue.residual == right->epilogue.residual &&
+           left->epilogue.activation == right->epilogue.activation && left->seed == right->seed;
 }
 
 int gemm_oracle_set(gemm_oracle *oracle, const gemm_case *item) {
@@ -436,9 +477,7 @@ int gemm_oracle_verify(const gemm_oracle *oracle, const void *output, size_t byt
         return -1;
     for (size_t i = 0; i < oracle->answers->entry_count; i++)
         check_entry(oracle, &oracle->answers->entries[i], output, verdict);
-    for (size_t row = 0;
-         !gemm_types_requantized(item->types) && row < (size_t)(gemm_case_batch(item) * item->m);
-         row++)
+    for (size_t row = 0; !is_bent(item) && row < (size_t)(gemm_case_batch(item) * item->m); row++)
         check_row(oracle, row, output, verdict);
     return 0;
 }

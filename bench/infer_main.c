@@ -160,8 +160,9 @@ static cli_outcome parse(infer_options *options, int argc, char **argv) {
          NULL, 0, 0},
         {"seconds", CLI_NUMBER, &options->seconds, "S", "time for each timing (0.3)", NULL, 0, 60},
         {"limit", CLI_NUMBER, &options->limit, "S",
-         "time for each check; a model whose batch would take longer is skipped (10)", NULL, 0,
-         1e6},
+         "time for each check after its first batch; a model whose batch would take longer is "
+         "skipped (10)",
+         NULL, 0, 1e6},
         {"together", CLI_FLAG, &options->together, NULL,
          "then all devices at once, each taking the next batch of the model's images", NULL, 0, 0},
         {"json", CLI_TEXT, &options->json, "FILE", "write the results, '-' for standard output",

@@ -50,12 +50,19 @@ static tdm_status run_batch(mlp_network *network) {
     return mlp_network_read(network);
 }
 
+tdm_status infer_note_batch(infer_result *result, double seconds) {
+    if (result->first_seconds == 0.0) {
+        result->first_seconds = seconds;
+        return TDM_OK;
+    }
+    return series_add(&result->waited, seconds, seconds) ? TDM_OUT_OF_HOST_MEMORY : TDM_OK;
+}
+
 /* One batch, timed as a waited one. */
-static tdm_status time_batch(mlp_network *network, sample_series *waited) {
+static tdm_status time_batch(mlp_network *network, infer_result *result) {
     const double start = seconds_now();
     TRY(run_batch(network));
-    const double seconds = seconds_now() - start;
-    return series_add(waited, seconds, seconds) ? TDM_OUT_OF_HOST_MEMORY : TDM_OK;
+    return infer_note_batch(result, seconds_now() - start);
 }
 
 /* How many answers were right, and on the images that no calibration has seen. */
@@ -91,7 +98,7 @@ static tdm_status check_batch(mlp_network *network, const infer_case *given, int
     const mlp_samples *const samples = given->samples;
     const mlp_reference *const reference = given->reference;
     mlp_network_stage(network, samples->inputs + begin * samples->width, rows);
-    TRY(time_batch(network, &result->waited));
+    TRY(time_batch(network, result));
     const float *const logits = mlp_network_logits(network);
     for (int64_t row = 0; row < rows; row++) {
         const float *const own = logits + row * reference->outputs;
@@ -127,7 +134,7 @@ static tdm_status check(mlp_network *network, const infer_case *given, infer_res
             break;
     }
     note_answers(&right, result);
-    return TDM_OK;
+    return result->waited.count == 0 ? time_batch(network, result) : TDM_OK;
 }
 
 void infer_count_answers(const infer_case *given, const int64_t *answers, infer_result *result) {
@@ -158,7 +165,7 @@ static stopping_rule rule_of(double seconds) {
                            .small_spread = 0.02};
 }
 
-/* One batch of the check took longer than the time for all samples: the check's batches, which were waited
+/* A batch of the check took longer than the time for all samples: the check's batches, which were waited
  * for, are the samples then, and nothing is gained from running batches back to back. */
 static int is_slow(const infer_case *given, const infer_result *result) {
     return infer_median(&result->waited) >= given->seconds;
@@ -191,7 +198,7 @@ static tdm_status time_waited(mlp_network *network, const infer_case *given, inf
         return TDM_OK;
     series_release(&result->waited);
     do {
-        TRY(time_batch(network, &result->waited));
+        TRY(time_batch(network, result));
     } while (!series_done(&result->waited, &rule));
     return TDM_OK;
 }

@@ -21,7 +21,7 @@ typedef struct infer_case {
     int all_samples; /* the samples are those the recorded accuracy was measured on */
     double
         seconds; /* for each of the two timings; where one batch takes longer, the check's are the samples */
-    double limit; /* seconds after which no further sample without a label is compared */
+    double limit; /* seconds of batches after the first, after which no further one is compared */
 } infer_case;
 
 typedef struct infer_result {
@@ -36,6 +36,7 @@ typedef struct infer_result {
         difference; /* share of right answers among these less that of the exact model; NaN: none */
     int passed; /* the oracle's bound holds; the accuracy is the recorded one, of a quantized model the exact one's, of stored
                    integers both, less the slack */
+    double first_seconds; /* of the first batch, which also builds kernels: no sample */
     sample_series
         pipelined;        /* seconds per batch: passes enqueued back to back, one wait at the end */
     sample_series waited; /* seconds per batch: upload, layers, logits read back and waited for */
@@ -47,6 +48,9 @@ typedef struct infer_result {
 /* Fills *result; the device's status is in it. Release with infer_result_release. */
 void infer_measure(tdm_device *device, const infer_case *given, infer_result *result);
 void infer_result_release(infer_result *result);
+
+/* Note the seconds of a batch that was waited for: the first apart, the others as samples. */
+tdm_status infer_note_batch(infer_result *result, double seconds);
 
 /* "w4"; of stored integers with their scheme: "stored s4-group". */
 typedef struct infer_name {

@@ -117,6 +117,7 @@ static void fill_numbers(const infer_case *given, const infer_result *result, do
     };
     const result_number metrics[] = {
         {"images_per_s", (double)given->batch / seconds},
+        {"first_batch_s", result->first_seconds},
         {"images", (double)result->images},
         {"accuracy", result->accuracy},
         {"recorded_accuracy", given->model->recorded_accuracy},

@@ -15,6 +15,8 @@ static int bench_command(int argc, char **argv) {
         {"gemv", "a vector times weights, beside the same", bench_gemv_command},
         {"memory", "copies within a device and to and from it", bench_memory_command},
         {"quant", "quantization and conversion beside a copy", bench_quant_command},
+        {"elementwise", "activations, sums and conversions of types beside a copy",
+         bench_elementwise_command},
         {"compute", "the device's limits, for rooflines", bench_compute_command},
         {"pool", "what allocating costs, and what programs make the pool reserve",
          bench_pool_command},
@@ -29,7 +31,8 @@ int main(int argc, char **argv) {
     /* A row without a summary is not listed. */
     static const cli_entry commands[] = {
         {"devices", "list the devices, and why others are missing", devices_command},
-        {"bench", "measure speed: gemm, gemv, memory, quant, compute, pool, outofcore, launch",
+        {"bench",
+         "measure speed: gemm, gemv, memory, quant, elementwise, compute, pool, outofcore, launch",
          bench_command},
         {"report", "measure a device from all sides: one results file and one page",
          report_command},
@@ -43,6 +46,7 @@ int main(int argc, char **argv) {
         {"monitor", "show the memory pools of running processes, live", monitor_command},
         {"cache", "show or clear the cache of compiled kernels", cache_command},
         {"_worker", NULL, worker_command},
+        {"_bars", NULL, gpu_bars_command},
     };
     standard_descriptors_occupy();
     thread_placement_ask();

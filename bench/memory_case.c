@@ -1,9 +1,11 @@
 #include "bench/memory_case.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/cli_options.h"
 #include "bench/random_fill.h"
 
 enum {
@@ -13,7 +15,8 @@ enum {
     CHASE_STEPS = 1 << 16, /* from memory */
     CHASE_CACHED_STEPS = 1 << 19,
     CHASE_CACHED_BYTES = 1 << 20,
-    GATHER_SHARE = 8 /* one index for so many words */
+    GATHER_SHARE = 8, /* one index for so many words */
+    FORM_TEXT = 160
 };
 
 const float memory_scale = 0.7373046875f;
@@ -84,16 +87,65 @@ void memory_case_write(const memory_case *item, worker_text *line) {
     worker_field_add_integer(line, "ahead", item->setting.ahead);
 }
 
+static int is_setting(const memory_setting *setting) {
+    const int unroll = setting->unroll;
+    return (unroll == 0 || unroll == 1 || unroll == 4) && setting->occupancy >= 0 &&
+           setting->occupancy <= 3 && setting->ahead >= 0;
+}
+
 static int read_setting(const char *line, memory_setting *setting) {
     worker_field(line, "row", setting->row, sizeof setting->row);
     setting->unroll = (int)worker_field_integer(line, "unroll", 0);
     setting->occupancy = (int)worker_field_integer(line, "occupancy", 0);
     setting->ahead = (int)worker_field_integer(line, "ahead", 0);
-    const int unroll = setting->unroll;
-    return (unroll == 0 || unroll == 1 || unroll == 4) && setting->occupancy >= 0 &&
-                   setting->occupancy <= 3 && setting->ahead >= 0
-               ? 0
-               : -1;
+    return is_setting(setting) ? 0 : -1;
+}
+
+/* The next number of a list with colons; -1 where there is none. */
+static int next_number(const char **list) {
+    char word[16];
+    char *end = word;
+    if (cli_next_word(list, ':', word, sizeof word) != 1)
+        return -1;
+    const long number = strtol(word, &end, 10);
+    return end == word || *end != '\0' || number < 0 || number > INT_MAX ? -1 : (int)number;
+}
+
+/* "read=probe_read_f32_x16:4:3:8192"; 0, or -1. */
+static int read_form(const char *word, memory_operation *operation, memory_setting *setting) {
+    char name[16];
+    const char *rest = word;
+    *setting = (memory_setting){.unroll = 0};
+    if (cli_next_word(&rest, '=', name, sizeof name) != 1 ||
+        memory_operation_parse(name, operation) != 0 || !memory_operation_is_stream(*operation) ||
+        cli_next_word(&rest, ':', setting->row, sizeof setting->row) != 1)
+        return -1;
+    setting->unroll = next_number(&rest);
+    setting->occupancy = next_number(&rest);
+    setting->ahead = next_number(&rest);
+    return is_setting(setting) && rest == NULL ? 0 : -1;
+}
+
+int memory_setting_given(const char *forms, memory_operation operation, memory_setting *setting) {
+    char word[FORM_TEXT];
+    while (forms != NULL && cli_next_word(&forms, ',', word, sizeof word) == 1) {
+        memory_operation found = MEMORY_COPY;
+        if (read_form(word, &found, setting) == 0 && found == operation)
+            return 0;
+    }
+    return -1;
+}
+
+const char *memory_forms_wrong(const char *forms) {
+    char word[FORM_TEXT];
+    int found = 0;
+    while (forms != NULL && (found = cli_next_word(&forms, ',', word, sizeof word)) == 1) {
+        memory_operation operation = MEMORY_COPY;
+        memory_setting setting;
+        if (read_form(word, &operation, &setting) != 0)
+            return "it wants OPERATION=ROW:UNROLL:OCCUPANCY:AHEAD, of copy to write, and commas";
+    }
+    return found < 0 ? "a word of it is too long" : NULL;
 }
 
 int memory_case_read(const char *line, memory_case *item) {

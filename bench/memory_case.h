@@ -68,6 +68,15 @@ int memory_operation_parse(const char *name, memory_operation *operation);
 int memory_operation_is_kernel(memory_operation operation);
 int memory_operation_is_stream(memory_operation operation);
 
+/*
+ * The setting that a list like "read=probe_read_f32_x16:4:3:8192,triad=…" (row, unroll, occupancy, ahead) has for an operation. 0, or
+ * -1 where it has none; NULL is an empty list.
+ */
+int memory_setting_given(const char *forms, memory_operation operation, memory_setting *setting);
+
+/* What cannot be read in such a list, or NULL. */
+const char *memory_forms_wrong(const char *forms);
+
 enum {
     MEMORY_MAX_NAME = 96
 };

@@ -7,6 +7,7 @@
 #include <tandem/tandem.h>
 
 #include "quant/number_formats.h"
+#include "quant/quant_reference.h"
 
 #define TRY(expression)                                                                            \
     do {                                                                                           \
@@ -105,6 +106,35 @@ static tdm_status create_codes(const mlp_network *network, int64_t width,
     return status;
 }
 
+/* s4 whose rows are odd: each row in whole bytes, as a tensor's must be, and a view of it without the last code. */
+static tdm_status upload_odd_rows(const mlp_network *network, const mlp_quantized_layer *source,
+                                  tdm_tensor **codes) {
+    const int64_t rows = source->spec.shape[0], columns = source->spec.shape[1];
+    const int64_t shape[2] = {rows, columns + 1};
+    tdm_tensor *whole = NULL;
+    unsigned char *const bytes = calloc((size_t)rows, (size_t)(columns + 1) / 2);
+    if (!bytes)
+        return TDM_OUT_OF_HOST_MEMORY;
+    for (int64_t row = 0; row < rows; row++)
+        for (int64_t k = 0; k < columns; k++)
+            tdm_quant_set(TDM_S4, bytes, row * shape[1] + k,
+                          tdm_quant_get(TDM_S4, source->codes, row * columns + k));
+    tdm_status status = upload_bytes(network, TDM_S4, 2, shape, bytes, &whole);
+    if (status == TDM_OK)
+        status = tdm_tensor_slice(whole, 1, 0, columns, 1, codes);
+    tdm_tensor_destroy(whole);
+    free(bytes);
+    return status;
+}
+
+static tdm_status upload_rows(const mlp_network *network, const mlp_quantized_layer *source,
+                              tdm_tensor **codes) {
+    const tdm_quant_spec *const spec = &source->spec;
+    if (spec->dtype == TDM_S4 && spec->shape[1] % 2 != 0)
+        return upload_odd_rows(network, source, codes);
+    return upload_bytes(network, spec->dtype, 2, spec->shape, source->codes, codes);
+}
+
 /* s8 or s4 [outputs][inputs] with scales and zero points. */
 static tdm_status upload_codes(const mlp_network *network, const mlp_quantized_layer *source,
                                tdm_tensor **weight) {
@@ -114,7 +144,7 @@ static tdm_status upload_codes(const mlp_network *network, const mlp_quantized_l
     tdm_tensor *codes = NULL, *scales = NULL, *zero_points = NULL;
     tdm_quant_scale_shape(spec, shape);
     memcpy(quantization.block, spec->blocks, 2 * sizeof *spec->blocks);
-    tdm_status status = upload_bytes(network, spec->dtype, 2, spec->shape, source->codes, &codes);
+    tdm_status status = upload_rows(network, source, &codes);
     if (status == TDM_OK)
         status = upload_values(network, source->scale_dtype, 2, shape, source->scales, &scales);
     if (status == TDM_OK && source->zero_points)

@@ -60,12 +60,6 @@ static int check_calibrated(const mlp_precision *precision, const mlp_model *mod
     return 0;
 }
 
-static int has_nibbles(const mlp_precision *precision, const mlp_layer *layer) {
-    if (precision->stored)
-        return layer->stored.codes && layer->stored.spec.dtype == TDM_S4;
-    return precision->scheme && tdm_quant_scheme_from_name(precision->scheme)->dtype == TDM_S4;
-}
-
 int mlp_precision_check(const mlp_precision *precision, const mlp_model *model, mlp_error *reason) {
     if (precision->stored && !model->scheme[0])
         return mlp_fail(reason, "%s takes weights that are stored as integers, these are floats",
@@ -75,15 +69,8 @@ int mlp_precision_check(const mlp_precision *precision, const mlp_model *model, 
                         "%s would quantize weights that are stored as integers (%s); stored runs "
                         "them as they are",
                         precision->name, model->scheme);
-    if (precision->inputs == MLP_INPUTS_CALIBRATED && check_calibrated(precision, model, reason))
-        return -1;
-    for (int i = 0; i < model->layer_count; i++)
-        if (has_nibbles(precision, &model->layers[i]) && model->layers[i].inputs % 2 != 0)
-            return mlp_fail(reason,
-                            "%s has two weights in a byte, but layer %d takes %lld inputs, an odd "
-                            "number",
-                            precision->name, i, (long long)model->layers[i].inputs);
-    return 0;
+    return precision->inputs == MLP_INPUTS_CALIBRATED ? check_calibrated(precision, model, reason)
+                                                      : 0;
 }
 
 /* ---- weights ---- */

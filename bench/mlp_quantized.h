@@ -64,8 +64,8 @@ tdm_quant_range mlp_input_range(const mlp_quantized_layer *layer);
 /* Share of right answers that a model with stored integers may be below the recorded one; 0 where all are floats. */
 double mlp_stored_slack(const mlp_model *model);
 
-/* Whether a model can be run in a precision; -1 with the reason: an activation that is not fused into integers, an odd
- * number of inputs where two weights share a byte, weights that are integers already, or are none. */
+/* Whether a model can be run in a precision; -1 with the reason: an activation that is not fused into integers, weights
+ * that are integers already, or are none. */
 int mlp_precision_check(const mlp_precision *precision, const mlp_model *model, mlp_error *reason);
 
 /*

@@ -13,7 +13,8 @@
 
 enum {
     MAX_PROFILES = 10,
-    MAX_NAME = 1024
+    MAX_NAME = 1024,
+    MOST_TRIED = 1 << 20 /* of batches, where one is looked for that rows cover */
 };
 
 static const char command_name[] = "tandem predict";
@@ -38,6 +39,7 @@ typedef struct predict_options {
 
 typedef struct predict_state {
     predict_workload workload;
+    predict_workload other;             /* the same with another batch */
     char names[MAX_PROFILES][MAX_NAME]; /* of the files, which point to them */
     results_file files[MAX_PROFILES];
     predict_profile profiles[MAX_PROFILES];
@@ -52,16 +54,28 @@ static int fail(const char *reason) {
 
 /* ---- profiles -------------------------------------------------------------------------------------- */
 
-static int add_sheet(predict_profile *profile, const char *name) {
-    const datasheet *const sheet = datasheet_find(name);
-    if (sheet == NULL) {
-        fprintf(stderr, "%s: there is no datasheet of '%s'; there are those of", command_name,
-                name);
-        for (size_t i = 0; datasheet_at(i) != NULL; i++)
-            fprintf(stderr, "%s %s", i == 0 ? "" : ",", datasheet_at(i)->name);
-        fprintf(stderr, "\n");
-        return CLI_EXIT_FAILED;
+/* The sheets that a name may mean, or all where there are none of them. */
+static int refuse_sheet(const char *name) {
+    size_t meant = 0;
+    size_t listed = 0;
+    for (size_t i = 0; datasheet_at(i) != NULL; i++)
+        meant += datasheet_may_be(datasheet_at(i), name) != 0;
+    fprintf(stderr,
+            meant > 0 ? "%s: '%s' may be one of these datasheets, give its whole name:"
+                      : "%s: there is no datasheet of '%s'; there are those of",
+            command_name, name);
+    for (size_t i = 0; datasheet_at(i) != NULL; i++) {
+        if (meant == 0 || datasheet_may_be(datasheet_at(i), name))
+            fprintf(stderr, "%s %s", listed++ == 0 ? "" : ",", datasheet_at(i)->name);
     }
+    fprintf(stderr, "\n");
+    return CLI_EXIT_FAILED;
+}
+
+static int add_sheet(predict_profile *profile, const char *name) {
+    const datasheet *const sheet = datasheet_named(name);
+    if (sheet == NULL)
+        return refuse_sheet(name);
     predict_profile_from_sheet(sheet, profile);
     return CLI_EXIT_OK;
 }
@@ -134,6 +148,51 @@ static int prices_of(const predict_options *options, size_t index, predict_price
     return code != CLI_EXIT_OK ? code : list_value("power", options->watts, index, &prices->watts);
 }
 
+/* ---- what would not be refused ----------------------------------------------------------------------- */
+
+static workload_settings settings_of(const predict_options *options) {
+    return (workload_settings){(double)options->batch, (double)options->context, options->weights};
+}
+
+static int covers(const predict_profile *profile, const predict_workload *workload) {
+    predict_estimate estimate;
+    file_error error;
+    for (size_t i = 0; i < workload->operation_count; i++) {
+        if (predict_time(profile, &workload->operations[i].work, &estimate, &error) != 0)
+            return 0;
+    }
+    return 1;
+}
+
+/* The power of two nearest to the workload's batch with which a profile refuses nothing; 0: none. */
+static int batch_that_works(predict_state *state, const predict_options *options,
+                            const predict_profile *profile) {
+    const double own = log(state->workload.batch);
+    workload_settings settings = settings_of(options);
+    int nearest = 0;
+    for (int batch = 1; batch <= MOST_TRIED; batch *= 2) {
+        file_error error;
+        settings.batch = batch;
+        if (predict_workload_read(options->workload, &settings, &state->other, &error) != 0 ||
+            !covers(profile, &state->other))
+            continue;
+        if (nearest == 0 || fabs(log(batch) - own) < fabs(log(nearest) - own))
+            nearest = batch;
+    }
+    return nearest;
+}
+
+static void suggest_batch(predict_state *state, const predict_options *options) {
+    for (size_t i = 0; i < state->count; i++) {
+        const predict_profile *const profile = &state->profiles[i];
+        const int batch =
+            state->runs[i].refused > 0 ? batch_that_works(state, options, profile) : 0;
+        if (batch > 0)
+            fprintf(stderr, "%s: with --batch %d nothing is refused of %s\n", command_name, batch,
+                    profile->name);
+    }
+}
+
 /* ---- the command ----------------------------------------------------------------------------------- */
 
 static int write_report(const predict_state *state, const predict_options *options) {
@@ -172,8 +231,7 @@ static void print_break_even(const predict_state *state, const predict_options *
 
 static int run_with(predict_state *state, const predict_options *options) {
     file_error error;
-    const workload_settings settings = {(double)options->batch, (double)options->context,
-                                        options->weights};
+    const workload_settings settings = settings_of(options);
     if (options->workload == NULL || options->profiles == NULL)
         return cli_refuse(command_name, "--workload and --profiles are needed");
     if (results_check_path(command_name, options->json) != 0)
@@ -192,6 +250,7 @@ static int run_with(predict_state *state, const predict_options *options) {
         return code;
     code = write_report(state, options);
     print_break_even(state, options);
+    suggest_batch(state, options);
     return code;
 }
 

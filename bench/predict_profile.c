@@ -357,7 +357,8 @@ static double fastest(const predict_observations *list) {
 int predict_profile_fit(const results_file *file, predict_profile *profile, file_error *error) {
     predict_observations list = {NULL, 0};
     *profile = (predict_profile){.name = file->name, .bandwidth_scale = 1};
-    profile->capacity_bytes = results_fact_number(&file->devices[0], "global_bytes");
+    if (predict_device_bytes(file, "global_bytes", &profile->capacity_bytes, error) != 0)
+        return -1;
     profile->link_bytes_per_s = predict_link(file);
     profile->watts = median_watts(file);
     fit_equation *equations = NULL;

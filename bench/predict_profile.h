@@ -29,6 +29,7 @@ enum {
     PREDICT_MAX_CLASSES = 48,
     PREDICT_MAX_KEY = 64,
     PREDICT_FOLDS = 5,
+    PREDICT_LEVELS = 10,    /* main memory and caches */
     PREDICT_FEW_ROWS = 16,  /* or columns: the products that read each weight about once */
     PREDICT_LEAST_ROWS = 4, /* of a class: fewer are no fit */
     PREDICT_TERMS = 5,      /* 1, 1/m, 1/n, 1/k, and a fixed time */
@@ -86,6 +87,7 @@ typedef struct predict_profile {
     double main_bytes_per_s;  /* of reading, the scale not included */
     double cache_bytes_per_s; /* of the last cache; as main memory where there is none */
     int last_cache;           /* its level; 0: none */
+    int has_levels;           /* the sweep tells one cache from another: 1 is L1 */
     double launch_s;
     double capacity_bytes;   /* NaN: not known */
     double link_bytes_per_s; /* from the host; NaN: not known */

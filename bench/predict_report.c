@@ -48,7 +48,8 @@ static void print_operations(const predict_run *run, FILE *file) {
         table_duration(table, item->seconds);
         table_duration(table, item->call.compute_s);
         table_duration(table, item->call.memory_s);
-        table_cell(table, "%s", predict_limiter_name(item->limiter));
+        table_cell(table, "%s",
+                   predict_limiter_level(run->profile, item->limiter, item->call.level).text);
         if (isnan(item->turn))
             table_cell(table, "-");
         else
@@ -85,6 +86,17 @@ static void print_if_known(FILE *file, const char *format, double value) {
         fprintf(file, format, value); // NOLINT(clang-diagnostic-format-nonliteral)
 }
 
+/* ": L2 10 %, L3 30 %" behind the share of all caches, where the profile tells one from another. */
+static void print_levels(const predict_run *run, double all, FILE *file) {
+    const char *before = ":";
+    for (int level = 1; level < PREDICT_LEVELS && run->profile->has_levels; level++) {
+        if (!(run->cache_s[level] > 0))
+            continue;
+        fprintf(file, "%s L%d %.0f %%", before, level, 100 * run->cache_s[level] / all);
+        before = " +";
+    }
+}
+
 /* Of a sum that is known. */
 static void print_time(const predict_run *run, FILE *file) {
     double all = 0;
@@ -92,9 +104,12 @@ static void print_time(const predict_run *run, FILE *file) {
         all += run->shares[i];
     fprintf(file, "time of a pass: %.4g ms%s, limited by %s (", 1e3 * run->seconds,
             run->profile->sheet != NULL ? " at least" : "", predict_limiter_name(run->limiter));
-    for (int i = 0; i < PREDICT_LIMITERS; i++)
+    for (int i = 0; i < PREDICT_LIMITERS; i++) {
         fprintf(file, "%s%s %.0f %%", i == 0 ? "" : ", ", predict_limiter_name((predict_limiter)i),
                 100 * run->shares[i] / all);
+        if (i == LIMIT_CACHE)
+            print_levels(run, all, file);
+    }
     fprintf(file, ")\n");
     if (isnan(run->turn))
         fprintf(file, "the limiter stays the same from 1/64 to 64 times the bandwidth\n");
@@ -212,6 +227,8 @@ static cJSON *operation_json(const predict_run *run, size_t index) {
     results_put_number(json, "memory_s", item->call.memory_s);
     results_put_number(json, "launch_s", item->call.launch_s);
     results_put_number(json, "memory_level", item->call.level);
+    results_put_text(json, "limited_by",
+                     predict_limiter_level(run->profile, item->limiter, item->call.level).text);
     results_put_text(json, "limiter", predict_limiter_name(item->limiter));
     results_put_number(json, "turning_bandwidth", item->turn);
     return json;

@@ -143,6 +143,17 @@ double predict_link(const results_file *file) {
     return median_where(file, "memory", "upload", 1);
 }
 
+int predict_device_bytes(const results_file *file, const char *key, double *bytes,
+                         file_error *error) {
+    const results_facts *const device = &file->devices[0];
+    const char *const text = results_fact_text(device, key);
+    *bytes = results_fact_number(device, key);
+    if (text == NULL || *bytes > 0)
+        return 0;
+    return file_fail(error, "%s: device: member \"%s\" is '%s', not a positive number of bytes",
+                     file_printable(file->name).text, key, file_printable(text).text);
+}
+
 /* ---- the speed of reading ------------------------------------------------------------------------ */
 
 static int order_points(const void *left, const void *right) {
@@ -154,15 +165,18 @@ static int order_points(const void *left, const void *right) {
 /* A cache shares itself with what else runs, so a set of nearly its size is one of main memory, whatever a sweep makes of it. */
 #define CACHE_SHARE 0.75
 
+static int is_level(double labelled) {
+    return labelled >= 0 && labelled < PREDICT_LEVELS;
+}
+
 static int level_of(double labelled, double working_set, double cache_bytes) {
     if (cache_bytes > 0 && working_set > CACHE_SHARE * cache_bytes)
         return 0;
-    return labelled >= 0 && labelled < 10 ? (int)labelled : cache_bytes > 0;
+    return is_level(labelled) ? (int)labelled : cache_bytes > 0;
 }
 
-static void add_points(const results_file *file, const char *start, double launch_s,
+static void add_points(const results_file *file, const char *start, double launch_s, double cache,
                        predict_profile *profile) {
-    const double cache = results_fact_number(&file->devices[0], "cache_bytes");
     for (size_t i = 0; i < file->row_count && profile->point_count < PREDICT_MAX_POINTS; i++) {
         const results_row *const row = &file->rows[i];
         const double set = results_figure_value(&row->shape, "bytes");
@@ -170,6 +184,7 @@ static void add_points(const results_file *file, const char *start, double launc
         if (!is_usable(row, "memory") || !begins(row->case_name, start) || !(set > 0) ||
             !(row->median_s > launch_s) || isnan(row->bytes))
             continue;
+        profile->has_levels |= is_level(level) && level >= 1;
         profile->points[profile->point_count++] = (predict_point){
             .working_set = set,
             .bytes_per_s = row->bytes / (row->median_s - launch_s),
@@ -180,10 +195,13 @@ static void add_points(const results_file *file, const char *start, double launc
 
 int predict_read_points(const results_file *file, double launch_s, predict_profile *profile,
                         file_error *error) {
+    double cache = NAN;
     profile->point_count = 0;
-    add_points(file, "sweep read ", launch_s, profile);
+    if (predict_device_bytes(file, "cache_bytes", &cache, error) != 0)
+        return -1;
+    add_points(file, "sweep read ", launch_s, cache, profile);
     if (profile->point_count == 0)
-        add_points(file, "read ", launch_s, profile);
+        add_points(file, "read ", launch_s, cache, profile);
     if (profile->point_count == 0)
         return file_fail(error,
                          "%s has no rows of reading memory: run tandem report, or tandem bench "

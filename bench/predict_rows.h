@@ -18,6 +18,10 @@ typedef struct predict_observations {
 /* Rows of Tandem that are ok, pipelined and of an operation that the model has. 0, or -1 when memory is short. */
 int predict_observe(const results_file *file, predict_observations *list);
 
+/* A size that the file's device has; NaN where there is none or it is null. 0, or -1 with the reason: it is no positive number. */
+int predict_device_bytes(const results_file *file, const char *key, double *bytes,
+                         file_error *error);
+
 /* The sweep, or rows of reading where there is none, in the order of the working sets. 0, or -1 with the reason. */
 int predict_read_points(const results_file *file, double launch_s, predict_profile *profile,
                         file_error *error);

@@ -1,6 +1,7 @@
 #include "bench/predict_run.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "bench/predict_memory.h"
@@ -10,6 +11,16 @@
 const char *predict_limiter_name(predict_limiter limiter) {
     static const char *const names[] = {"launch", "compute", "main memory", "cache", "capacity"};
     return names[limiter];
+}
+
+predict_level_name predict_limiter_level(const predict_profile *profile, predict_limiter limiter,
+                                         int level) {
+    predict_level_name name;
+    if (limiter == LIMIT_CACHE && profile->has_levels && level > 0)
+        snprintf(name.text, sizeof name.text, "L%d", level);
+    else
+        snprintf(name.text, sizeof name.text, "%s", predict_limiter_name(limiter));
+    return name;
 }
 
 static predict_limiter limiter_of(const predict_estimate *call) {
@@ -48,6 +59,17 @@ static void add_shares(const predict_run *run, double k, double seconds[PREDICT_
         }
     }
     seconds[LIMIT_CAPACITY] = run->spill_s;
+}
+
+/* Which caches take what the caches take: of a set that main memory serves, too, the last one. */
+static void fill_cache_levels(predict_run *run) {
+    for (size_t i = 0; i < run->workload->operation_count; i++) {
+        const predict_estimate *const call = &run->operations[i].call;
+        if (run->operations[i].refusal != NULL || call->compute_s >= call->memory_s)
+            continue;
+        run->cache_s[call->level > 0 ? call->level : run->profile->last_cache] +=
+            run->workload->operations[i].count * (call->memory_s - call->main_s);
+    }
 }
 
 static predict_limiter greatest(const double seconds[PREDICT_LIMITERS]) {
@@ -139,6 +161,7 @@ void predict_run_fill(predict_run *run, const predict_profile *profile,
     fill_capacity(run, link_bytes_per_s);
     fill_operations(run);
     add_shares(run, 1, run->shares);
+    fill_cache_levels(run);
     run->limiter = greatest(run->shares);
     run->turn = find_turn(run);
     run->seconds = run->refused > 0 ? NAN : run->seconds + run->spill_s;

@@ -18,6 +18,14 @@ typedef enum predict_limiter {
 /* "compute" … */
 const char *predict_limiter_name(predict_limiter limiter);
 
+typedef struct predict_level_name {
+    char text[16];
+} predict_level_name;
+
+/* "L3" of a cache that the profile's sweep tells from the others; else the limiter's name. */
+predict_level_name predict_limiter_level(const predict_profile *profile, predict_limiter limiter,
+                                         int level);
+
 typedef struct predicted_operation {
     predict_estimate call; /* one call */
     double seconds;        /* all calls */
@@ -37,6 +45,7 @@ typedef struct predict_run {
     double spill_s;      /* NaN: it does not fit, and the speed from the host is not known */
     double seconds;      /* of a pass; NaN: an operation was refused */
     double shares[PREDICT_LIMITERS];
+    double cache_s[PREDICT_LEVELS]; /* of shares[LIMIT_CACHE], by level; 0: there is no cache */
     predict_limiter limiter;
     double
         turn; /* bandwidth ratio at which the limiter of the whole changes; NaN: none from 1/64 to 64 */

@@ -183,6 +183,8 @@ static int read_operation(const cJSON *item, const char *path, size_t number,
         json_get_text(item, "name", JSON_REQUIRED, &place, &name, error) != 0 ||
         read_size(item, "count", 1, workload, &place, &operation->count, error) != 0)
         return -1;
+    if (!(operation->count > 0))
+        return json_fail(&place, error, "member \"count\" is 0, which is no number of calls");
     snprintf(operation->name, sizeof operation->name, "%s", name);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         if (strcmp(op, kinds[i].op) == 0)

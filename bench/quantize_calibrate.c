@@ -20,20 +20,40 @@ static int compare_batches(const void *left, const void *right) {
     return strverscmp((*a)->name, (*b)->name);
 }
 
-static int find_batches(const quantize_source *activations, const char *layer,
+/* Rows of a matrix's inputs; what goes into other weights need only have a dimension. */
+static int check_width(const quantize_tensor *batch, const quantize_layer *layer,
+                       file_error *error) {
+    const file_name name = file_printable(batch->name);
+    const quantize_tensor *const weight = layer->weight;
+    if (batch->rank == 0)
+        return file_fail(error,
+                         "activations \"%s\" are a scalar, no rows of inputs of layer \"%s\"",
+                         name.text, file_printable(layer->name).text);
+    const int64_t width = batch->shape[batch->rank - 1];
+    if (weight->rank == 2 && width != weight->shape[1 - layer->axis])
+        return file_fail(error,
+                         "activations \"%s\" have rows of %lld, but layer \"%s\" has %lld inputs",
+                         name.text, (long long)width, file_printable(layer->name).text,
+                         (long long)weight->shape[1 - layer->axis]);
+    return 0;
+}
+
+static int find_batches(const quantize_source *activations, const quantize_layer *layer,
                         quantize_input *input, file_error *error) {
     input->batches = calloc(activations->count + 1, sizeof *input->batches);
     if (!input->batches)
         return file_fail(error, "out of memory for the activations of \"%s\"",
-                         file_printable(layer).text);
+                         file_printable(layer->name).text);
     for (size_t i = 0; i < activations->count; i++) {
         const quantize_tensor *const tensor = &activations->tensors[i];
-        if (!quantize_is_activation(tensor->name, layer))
+        if (!quantize_is_activation(tensor->name, layer->name))
             continue;
         const tdm_dtype dtype = quantize_float_dtype(tensor);
         if (tensor->storage != QUANTIZE_PLAIN || dtype == TDM_DTYPE_NONE || dtype == TDM_F64)
             return file_fail(error, "activations \"%s\" are of type %s, not F32, F16 or BF16",
                              file_printable(tensor->name).text, quantize_storage_name(tensor));
+        if (check_width(tensor, layer, error))
+            return -1;
         input->batches[input->batch_count++] = tensor;
     }
     qsort(input->batches, input->batch_count, sizeof *input->batches, compare_batches);
@@ -63,7 +83,15 @@ static int observe_batch(tdm_quant_observer *observer, const tdm_quant_observer_
     return 0;
 }
 
-int quantize_input_observe(const quantize_source *activations, const char *layer,
+static int check_seen(const tdm_quant_observer *observer, const quantize_layer *layer,
+                      file_error *error) {
+    if (tdm_quant_observer_seen(observer).numbers > 0)
+        return 0;
+    return file_fail(error, "the activations of layer \"%s\" hold no number",
+                     file_printable(layer->name).text);
+}
+
+int quantize_input_observe(const quantize_source *activations, const quantize_layer *layer,
                            const tdm_quant_observer_options *options, tdm_dtype dtype,
                            quantize_input *input, file_error *error) {
     const tdm_quant_scheme *const rules =
@@ -83,6 +111,8 @@ int quantize_input_observe(const quantize_source *activations, const char *layer
         result = file_fail(error, "%s", reason.text);
     for (size_t i = 0; result == 0 && i < input->batch_count; i++)
         result = observe_batch(observer, options, input->batches[i], error);
+    if (result == 0)
+        result = check_seen(observer, layer, error);
     if (result == 0)
         input->parameters =
             tdm_quant_observer_parameters(observer, 0, rules->symmetry, rules->range);
@@ -115,10 +145,7 @@ struct quantize_product {
 };
 
 static int64_t rows_of(const quantize_tensor *batch, int64_t inputs) {
-    const int64_t elements = quantize_element_count(batch);
-    return batch->rank > 0 && batch->shape[batch->rank - 1] == inputs && inputs > 0
-               ? elements / inputs
-               : -1;
+    return quantize_element_count(batch) / inputs;
 }
 
 /* Row `row` of all batches after each other, into lane `lane`. */
@@ -146,20 +173,16 @@ static int take_rows(quantize_product *product, const quantize_input *input, int
     return 0;
 }
 
-quantize_product *quantize_product_create(const quantize_tensor *weight, int axis,
-                                          const quantize_input *input, file_error *error) {
+quantize_product *quantize_product_create(const quantize_layer *layer, const quantize_input *input,
+                                          file_error *error) {
+    const quantize_tensor *const weight = layer->weight;
+    const int axis = layer->axis;
     int64_t total = 0;
     error->text[0] = '\0';
     if (weight->rank != 2)
         return NULL;
-    for (size_t i = 0; i < input->batch_count; i++) {
-        const int64_t rows = rows_of(input->batches[i], weight->shape[1 - axis]);
-        if (rows < 0)
-            return NULL;
-        total += rows;
-    }
-    if (total == 0)
-        return NULL;
+    for (size_t i = 0; i < input->batch_count; i++)
+        total += rows_of(input->batches[i], weight->shape[1 - axis]);
     quantize_product *const product = calloc(1, sizeof *product);
     if (product) {
         *product = (quantize_product){.axis = axis,

@@ -16,11 +16,17 @@ typedef struct quantize_input {
     size_t batch_count;
 } quantize_input;
 
+typedef struct quantize_layer {
+    const char *name;
+    const quantize_tensor *weight;
+    int axis; /* the dimension of the weight that is the output */
+} quantize_layer;
+
 /*
- * Observe all that is recorded for a layer. 0, or -1 with the reason: no floats, not finite, or no memory. To be
- * released either way.
+ * Observe all that is recorded for a layer. 0, or -1 with the reason: no floats, rows of another length than a matrix has inputs,
+ * not finite, no number at all, or no memory. To be released either way.
  */
-int quantize_input_observe(const quantize_source *activations, const char *layer,
+int quantize_input_observe(const quantize_source *activations, const quantize_layer *layer,
                            const tdm_quant_observer_options *options, tdm_dtype dtype,
                            quantize_input *input, file_error *error);
 void quantize_input_release(quantize_input *input);
@@ -32,11 +38,11 @@ void quantize_input_release(quantize_input *input);
 typedef struct quantize_product quantize_product;
 
 /*
- * NULL where the output cannot be compared, and *error is empty: the weight is no matrix, or the rows are of another length.
- * NULL with the reason when memory is short. axis: the dimension of the weight that is the output.
+ * NULL where the output cannot be compared, and *error is empty: the weight is no matrix. NULL with the reason when memory is
+ * short. The input is one that was observed.
  */
-quantize_product *quantize_product_create(const quantize_tensor *weight, int axis,
-                                          const quantize_input *input, file_error *error);
+quantize_product *quantize_product_create(const quantize_layer *layer, const quantize_input *input,
+                                          file_error *error);
 
 /* Weights first … first + count − 1, before and after. `user` is the product. */
 void quantize_product_see(void *user, int64_t first, int64_t count, const float *before,

@@ -273,10 +273,11 @@ static int quantize_calibrated(quantize_state *state, const quantize_item *item,
     tdm_quant_error errors;
     quantize_input input;
     quantize_product *product = NULL;
-    int code = quantize_input_observe(&state->activations, item->layer, &state->observer,
+    const quantize_layer layer = {item->layer, item->tensor, state->choice.axis};
+    int code = quantize_input_observe(&state->activations, &layer, &state->observer,
                                       state->choice.activation_dtype, &input, error);
     if (code == 0) {
-        product = quantize_product_create(item->tensor, state->choice.axis, &input, error);
+        product = quantize_product_create(&layer, &input, error);
         code = product == NULL && error->text[0] != '\0' ? -1 : 0;
     }
     if (code == 0)

@@ -29,7 +29,7 @@ static int is_layout_of(const char *key, const quantize_plan *plan) {
         return strcmp(key, QUANTIZE_VERSION_KEY) == 0;
     for (size_t i = 0; i < plan->item_count; i++)
         if (strcmp(plan->items[i].tensor->name, name) == 0)
-            return plan->items[i].layout.rank > 0;
+            return plan->items[i].scheme || plan->items[i].layout.rank > 0;
     return 0;
 }
 

@@ -25,7 +25,8 @@ typedef struct share {
 
 /*
  * The state of one pass. A unit is what cannot be cut: elements that share a byte or a scale with each other and
- * with nobody else, or a row of the matrix. Where scales span everything, they are made in a pass of their own before.
+ * with nobody else, or a row of the matrix. Where scales span everything, or a row longer than a slab, they are made in a pass of
+ * their own before.
  */
 typedef struct pass_state {
     const quantize_pass *pass;
@@ -54,6 +55,28 @@ static int spans_everything(const pass_state *state) {
     return state->pass->scheme->kind == QUANTIZE_CODES && state->pass->spec.blocks[0] == 0;
 }
 
+static int has_long_rows(const pass_state *state) {
+    return state->pass->scheme->kind == QUANTIZE_CODES && state->pass->spec.blocks[0] <= 1 &&
+           state->pass->spec.shape[1] > SLAB_ELEMENTS;
+}
+
+/* Rows longer than a slab that have one scale each, or all one. */
+static int has_long_channels(const pass_state *state) {
+    return has_long_rows(state) && state->pass->spec.blocks[1] == 0;
+}
+
+/* Rows longer than a slab that are worked at one by one, in pieces of whole groups. Where rows of s4 end within a
+ * byte, they cannot be. */
+static int has_long_groups(const pass_state *state) {
+    const tdm_quant_spec *const spec = &state->pass->spec;
+    return has_long_rows(state) && spec->blocks[0] == 1 && spec->blocks[1] > 1 &&
+           (spec->dtype != TDM_S4 || spec->shape[1] % 2 == 0);
+}
+
+static int has_scales_before(const pass_state *state) {
+    return spans_everything(state) || has_long_channels(state);
+}
+
 static int64_t unit_of(const pass_state *state) {
     const tdm_quant_spec *const spec = &state->pass->spec;
     if (state->pass->scheme->kind == QUANTIZE_BLOCKS ||
@@ -62,6 +85,10 @@ static int64_t unit_of(const pass_state *state) {
             return TDM_QUANT_BLOCK_ELEMENTS;
     if (state->pass->scheme->kind == QUANTIZE_FLOATS)
         return 1;
+    if (has_long_channels(state))
+        return 2; /* codes of s4 that share a byte */
+    if (has_long_groups(state))
+        return spec->blocks[1];
     const int64_t rows = spec->blocks[0] > 1 ? spec->blocks[0] : 1;
     /* Rows of an odd number of s4 end within a byte; two of them do not. */
     const int shared_byte = spec->dtype == TDM_S4 && rows % 2 != 0 && spec->shape[1] % 2 != 0;
@@ -81,6 +108,11 @@ static size_t output_bytes(const pass_state *state, int64_t elements) {
 /* The spec of whole units of the tensor. */
 static tdm_quant_spec spec_of(const pass_state *state, int64_t elements) {
     tdm_quant_spec spec = state->pass->spec;
+    if (has_long_groups(state)) {
+        spec.shape[0] = 1;
+        spec.shape[1] = elements;
+        return spec;
+    }
     spec.shape[0] = elements / spec.shape[1];
     return spec;
 }
@@ -92,6 +124,8 @@ static int64_t first_scale(const pass_state *state, int64_t first) {
     if (spec->blocks[0] == 0)
         return 0;
     tdm_quant_scale_shape(spec, shape);
+    if (has_long_groups(state))
+        return first / spec->shape[1] * shape[1] + first % spec->shape[1] / spec->blocks[1];
     return first / spec->shape[1] / spec->blocks[0] * shape[1];
 }
 
@@ -161,7 +195,43 @@ static void make_blocks(pass_state *state, share *part) {
         tdm_quant_q4_0_decode(encoded, blocks, state->after + at);
 }
 
+/* Elements from `first` on, below `end`, that lie in the same row. */
+static int64_t count_in_row(const pass_state *state, int64_t first, int64_t end) {
+    const int64_t columns = state->pass->spec.shape[1];
+    const int64_t next = first - first % columns + columns;
+    return (next < end ? next : end) - first;
+}
+
+/* The scale of an element of a long channel. */
+static int64_t channel_scale(const pass_state *state, int64_t element) {
+    const tdm_quant_spec *const spec = &state->pass->spec;
+    return spec->blocks[0] == 0 ? 0 : element / spec->shape[1];
+}
+
+/* Codes of long channels, of which a share may have the end of one and the beginning of the next, within a byte. */
+static void make_long_channels(pass_state *state, const share *part) {
+    const tdm_quant_spec *const spec = &state->pass->spec;
+    const int64_t end = part->first + part->count;
+    memset(state->bytes + output_bytes(state, part->first - state->slab_first), 0,
+           output_bytes(state, part->count));
+    for (int64_t first = part->first; first < end;) {
+        const int64_t scale = channel_scale(state, first);
+        const tdm_quant_parameters parameters = {state->scales[scale], state->zero_points[scale]};
+        const int64_t stop = first + count_in_row(state, first, end);
+        for (; first < stop; first++) {
+            const int64_t at = first - state->slab_first;
+            const int32_t code = tdm_quant_quantize(state->before[at], parameters, spec->range);
+            tdm_quant_set(spec->dtype, state->bytes, at, code);
+            state->after[at] = tdm_quant_dequantize(code, parameters);
+        }
+    }
+}
+
 static void make_codes(pass_state *state, const share *part) {
+    if (has_long_channels(state)) {
+        make_long_channels(state, part);
+        return;
+    }
     const int64_t at = part->first - state->slab_first;
     const tdm_quant_spec spec = spec_of(state, part->count);
     void *const codes = state->bytes + output_bytes(state, at);
@@ -197,6 +267,23 @@ static void make_share(void *context, int index) {
                             (size_t)part->count);
 }
 
+static void widen(tdm_quant_bounds *bounds, tdm_quant_bounds more) {
+    bounds->minimum = fminf(bounds->minimum, more.minimum);
+    bounds->maximum = fmaxf(bounds->maximum, more.maximum);
+}
+
+static void range_long_channels(const pass_state *state, const share *part,
+                                tdm_quant_bounds *bounds) {
+    const int64_t end = part->first + part->count;
+    tdm_quant_spec spec = {.rank = 1, .dtype = state->pass->spec.dtype};
+    for (int64_t first = part->first; first < end; first += spec.shape[0]) {
+        tdm_quant_bounds here;
+        spec.shape[0] = count_in_row(state, first, end);
+        tdm_quant_ranges_tensor(&spec, TDM_F32, state->before + (first - state->slab_first), &here);
+        widen(&bounds[channel_scale(state, first)], here);
+    }
+}
+
 static void range_share(void *context, int index) {
     pass_state *const state = context;
     share *const part = &state->shares[index];
@@ -204,14 +291,16 @@ static void range_share(void *context, int index) {
     tdm_quant_bounds *const bounds = state->bounds + index * state->scales_total;
     if (part->count == 0 || load(state, part) != 0)
         return;
+    if (has_long_channels(state)) {
+        range_long_channels(state, part, bounds);
+        return;
+    }
     const tdm_quant_spec spec = spec_of(state, part->count);
     /* The scratch of this share lies behind the totals of all. */
     tdm_quant_bounds *const here = bounds + PARALLEL_SHARES * state->scales_total;
     tdm_quant_ranges_tensor(&spec, TDM_F32, state->before + at, here);
-    for (int64_t i = 0; i < state->scales_total; i++) {
-        bounds[i].minimum = fminf(bounds[i].minimum, here[i].minimum);
-        bounds[i].maximum = fmaxf(bounds[i].maximum, here[i].maximum);
-    }
+    for (int64_t i = 0; i < state->scales_total; i++)
+        widen(&bounds[i], here[i]);
 }
 
 /* ---- slabs ---- */
@@ -235,11 +324,12 @@ static int check_shares(const pass_state *state, file_error *error) {
 }
 
 static int64_t slab_count(const pass_state *state, int64_t first) {
-    const int64_t left = state->elements - first;
+    const int64_t left = has_long_groups(state) ? count_in_row(state, first, state->elements)
+                                                : state->elements - first;
     return left < state->slab ? left : state->slab;
 }
 
-/* Scales that span everything: a pass of its own over the tensor. */
+/* Scales that span everything, or long rows: a pass of its own over the tensor. */
 static int derive_scales(pass_state *state, file_error *error) {
     for (int64_t first = 0; first < state->elements; first += state->slab) {
         cut(state, first, slab_count(state, first));
@@ -250,11 +340,8 @@ static int derive_scales(pass_state *state, file_error *error) {
     }
     for (int64_t i = 0; i < state->scales_total; i++) {
         tdm_quant_bounds all = {0.0f, 0.0f};
-        for (int s = 0; s < PARALLEL_SHARES; s++) {
-            const tdm_quant_bounds *const each = &state->bounds[s * state->scales_total + i];
-            all.minimum = fminf(all.minimum, each->minimum);
-            all.maximum = fmaxf(all.maximum, each->maximum);
-        }
+        for (int s = 0; s < PARALLEL_SHARES; s++)
+            widen(&all, state->bounds[s * state->scales_total + i]);
         const tdm_quant_spec *const spec = &state->pass->spec;
         const tdm_quant_parameters parameters =
             tdm_quant_derive_kept(state->rules->symmetry, all, spec->range, spec->scale_dtype);
@@ -320,10 +407,10 @@ static int allocate(pass_state *state) {
     state->bytes = array(1, output_bytes(state, state->slab));
     state->scales = array(state->scales_total, sizeof *state->scales);
     state->zero_points = array(state->scales_total, sizeof *state->zero_points);
-    if (spans_everything(state))
+    if (has_scales_before(state))
         state->bounds = array(2 * PARALLEL_SHARES * state->scales_total, sizeof *state->bounds);
     return state->before && state->after && state->bytes && state->scales && state->zero_points &&
-                   (state->bounds || !spans_everything(state))
+                   (state->bounds || !has_scales_before(state))
                ? 0
                : -1;
 }
@@ -333,9 +420,9 @@ static int run(pass_state *state, quantize_outcome *outcome, file_error *error) 
     if (allocate(state))
         return file_fail(error, "out of memory for a slab of tensor \"%s\"",
                          file_printable(state->pass->tensor->name).text);
-    if (spans_everything(state) && derive_scales(state, error))
+    if (has_scales_before(state) && derive_scales(state, error))
         return -1;
-    for (int64_t first = 0; first < state->elements; first += state->slab)
+    for (int64_t first = 0; first < state->elements; first += slab_count(state, first))
         if (run_slab(state, first, outcome, error))
             return -1;
     return codes ? put_parameters(state, error) : 0;

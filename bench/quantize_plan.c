@@ -39,19 +39,29 @@ static int64_t columns_of(const quantize_tensor *tensor) {
     return columns;
 }
 
+/* Whether the scheme changes tensors of that name. */
+static int is_chosen(const quantize_tensor *tensor, const quantize_choice *choice) {
+    return choice->scheme->kind != QUANTIZE_KEEP &&
+           !(choice->skip && matches(choice->skip, tensor->name)) &&
+           (!choice->only || matches(choice->only, tensor->name));
+}
+
 /* Whether the tensor is asked for; then *note says why it cannot be had, if so. */
 static int is_wanted(const quantize_tensor *tensor, const quantize_choice *choice,
                      const char **note) {
     const quantize_scheme *const scheme = choice->scheme;
     *note = NULL;
-    if (scheme->kind == QUANTIZE_KEEP || (choice->skip && matches(choice->skip, tensor->name)) ||
-        (choice->only && !matches(choice->only, tensor->name)))
+    if (!is_chosen(tensor, choice))
         return 0;
+    if (tensor->storage == QUANTIZE_CODED)
+        return 1;
     const int floats = quantize_float_dtype(tensor) != TDM_DTYPE_NONE;
     const int64_t elements = quantize_element_count(tensor);
     if (!choice->only)
         return floats && tensor->rank >= 2 && elements >= QUANTIZE_LEAST_ELEMENTS;
-    if (!floats)
+    if (tensor->has_codes)
+        *note = "codes already, of which f32, f16 and bf16 make numbers";
+    else if (!floats)
         *note = "no tensor of floats";
     else if (tensor->rank < 2 && scheme->kind != QUANTIZE_FLOATS)
         *note = "no matrix";
@@ -70,6 +80,80 @@ static const char *obstacle(const quantize_tensor *tensor, const quantize_choice
     if (scheme->kind == QUANTIZE_CODES && choice->axis == 1 && tensor->rank != 2)
         return "no matrix, which --axis 1 takes alone";
     return NULL;
+}
+
+/* ---- codes that become numbers ---- */
+
+static int is_name_of(const char *name, const char *owner, const char *suffix) {
+    const size_t length = strlen(owner);
+    return strncmp(name, owner, length) == 0 && strcmp(name + length, suffix) == 0;
+}
+
+/* The codes that a tensor has the scales or zero points of, or NULL. */
+static const quantize_tensor *owner_of(const quantize_source *source,
+                                       const quantize_tensor *tensor) {
+    for (size_t i = 0; i < source->count; i++) {
+        const quantize_tensor *const owner = &source->tensors[i];
+        if (owner->has_codes && (is_name_of(tensor->name, owner->name, QUANTIZE_SCALE_SUFFIX) ||
+                                 (owner->has_zero_points &&
+                                  is_name_of(tensor->name, owner->name, QUANTIZE_ZERO_SUFFIX))))
+            return owner;
+    }
+    return NULL;
+}
+
+static int is_decoded(const quantize_source *source, const quantize_choice *choice,
+                      const quantize_tensor *tensor) {
+    return tensor->has_codes && choice->scheme->kind == QUANTIZE_FLOATS &&
+           is_chosen(tensor, choice) && !owner_of(source, tensor);
+}
+
+/* -1 where it has more than 2^63 - 1. */
+static int64_t elements_of(const int64_t *shape, int rank) {
+    int64_t count = 1;
+    for (int i = 0; i < rank; i++)
+        if (__builtin_mul_overflow(count, shape[i], &count))
+            return -1;
+    return count;
+}
+
+/* In the shape that the tensor had before it was flattened. */
+static int shape_decoded(const quantize_layout *layout, quantize_tensor *tensor,
+                         file_error *error) {
+    const int flattened = layout->original_rank > 0;
+    const int64_t *const shape = flattened ? layout->original_shape : layout->shape;
+    tensor->rank = flattened ? layout->original_rank : layout->rank;
+    memcpy(tensor->shape, shape, sizeof tensor->shape);
+    return elements_of(shape, tensor->rank) == elements_of(layout->shape, layout->rank)
+               ? 0
+               : file_fail(error,
+                           "the metadata of tensor \"%s\": its original shape has another "
+                           "number of elements",
+                           file_printable(tensor->name).text);
+}
+
+static int decode(const quantize_source *source, quantize_item *item, file_error *error) {
+    quantize_layout layout;
+    const quantize_tensor *const codes = item->tensor;
+    quantize_decoded *const decoded = calloc(1, sizeof *decoded);
+    if (!decoded)
+        return -1;
+    item->decoded = decoded;
+    item->tensor = &decoded->tensor;
+    quantize_tensor *const tensor = &decoded->tensor;
+    quantized_weight *const weight = &decoded->weight;
+    *tensor = (quantize_tensor){.name = codes->name,
+                                .storage = QUANTIZE_CODED,
+                                .data = codes->data,
+                                .floor = codes->floor,
+                                .weight = weight};
+    if (quantize_layout_find(source->safetensors, codes->name, &layout, error) < 0 ||
+        quantized_weight_read(source->safetensors, codes->name, weight, error) ||
+        shape_decoded(&layout, tensor, error))
+        return -1;
+    tensor->bytes = weight->code_bytes + weight->scale_bytes + weight->zero_point_bytes;
+    quantized_weight_release_parameters(weight, tensor->floor);
+    return 0;
 }
 
 /* ---- entries ---- */
@@ -273,8 +357,6 @@ static void plan_blocks(const quantize_tensor *tensor, const char *name, quantiz
 /* ---- items ---- */
 
 static int has_activations(const quantize_choice *choice, const char *layer) {
-    if (!choice->activations)
-        return 0;
     for (size_t i = 0; i < choice->activations->count; i++)
         if (quantize_is_activation(choice->activations->tensors[i].name, layer))
             return 1;
@@ -295,15 +377,15 @@ static int plan_scheme(const quantize_choice *choice, quantize_plan *plan, quant
     }
 }
 
-static int plan_item(const quantize_choice *choice, quantize_plan *plan, quantize_item *item,
-                     file_error *error) {
+static int plan_item(const quantize_choice *choice, int is_parameter, quantize_plan *plan,
+                     quantize_item *item, file_error *error) {
     const quantize_tensor *const tensor = item->tensor;
     item->data = item->scale = item->zero_point = QUANTIZE_NO_ENTRY;
     item->input_scale = item->input_zero_point = QUANTIZE_NO_ENTRY;
     item->layer = quantize_layer_name(tensor->name);
     if (!item->layer)
         return -1;
-    const int wanted = is_wanted(tensor, choice, &item->note);
+    const int wanted = !is_parameter && is_wanted(tensor, choice, &item->note);
     if (wanted && !item->note)
         item->note = obstacle(tensor, choice);
     if (wanted && !item->note)
@@ -317,10 +399,25 @@ static int plan_item(const quantize_choice *choice, quantize_plan *plan, quantiz
     plan->quantized++;
     if (plan_scheme(choice, plan, item, error))
         return -1;
-    if (item->scheme->kind != QUANTIZE_FLOATS && !choice->to_gguf &&
-        has_activations(choice, item->layer))
+    if (!choice->activations || item->scheme->kind == QUANTIZE_FLOATS || choice->to_gguf)
+        return 0;
+    if (has_activations(choice, item->layer))
         return add_input(plan, item, choice);
+    item->note = "no activations: its input has no scale";
     return 0;
+}
+
+/* Scales and zero points stay with their codes, as they are or in what the codes become. */
+static int plan_tensor(const quantize_source *source, const quantize_choice *choice,
+                       const quantize_tensor *tensor, quantize_plan *plan, file_error *error) {
+    const quantize_tensor *const owner = owner_of(source, tensor);
+    if (owner && is_decoded(source, choice, owner))
+        return 0;
+    quantize_item *const item = &plan->items[plan->item_count++];
+    item->tensor = tensor;
+    if (is_decoded(source, choice, tensor) && decode(source, item, error))
+        return -1;
+    return plan_item(choice, owner != NULL, plan, item, error);
 }
 
 int quantize_plan_make(const quantize_source *source, const quantize_choice *choice,
@@ -333,19 +430,21 @@ int quantize_plan_make(const quantize_source *source, const quantize_choice *cho
     plan->items = calloc(source->count + 1, sizeof *plan->items);
     plan->entries = calloc(source->count * ENTRIES_EACH + 1, sizeof *plan->entries);
     int result = plan->items && plan->entries ? 0 : -1;
-    for (size_t i = 0; result == 0 && i < source->count; i++) {
-        plan->items[i].tensor = &source->tensors[i];
-        plan->item_count++;
-        result = plan_item(choice, plan, &plan->items[i], error);
-    }
+    for (size_t i = 0; result == 0 && i < source->count; i++)
+        result = plan_tensor(source, choice, &source->tensors[i], plan, error);
     if (result != 0)
         quantize_plan_release(plan);
     return result;
 }
 
 void quantize_plan_release(quantize_plan *plan) {
-    for (size_t i = 0; plan->items && i < plan->item_count; i++)
-        free(plan->items[i].layer);
+    for (size_t i = 0; plan->items && i < plan->item_count; i++) {
+        quantize_item *const item = &plan->items[i];
+        if (item->decoded)
+            quantized_weight_release(&item->decoded->weight);
+        free(item->decoded);
+        free(item->layer);
+    }
     for (size_t i = 0; plan->entries && i < plan->entry_count; i++)
         free(plan->entries[i].name);
     free(plan->items);

@@ -8,6 +8,7 @@
 #include <regex.h>
 
 #include "bench/quantize_layout.h"
+#include "bench/quantize_read.h"
 #include "bench/quantize_scheme.h"
 #include "bench/quantize_source.h"
 #include "quant/schemes.h"
@@ -39,11 +40,19 @@ typedef struct quantize_entry {
     size_t bytes;
 } quantize_entry;
 
+/* A tensor of codes with its scales and zero points, which become numbers together. */
+typedef struct quantize_decoded {
+    quantize_tensor tensor; /* of coded storage */
+    quantized_weight weight;
+} quantize_decoded;
+
 /* A tensor of the input. */
 typedef struct quantize_item {
     const quantize_tensor *tensor;
+    quantize_decoded *decoded; /* what `tensor` points to, of codes that become numbers, or NULL */
     const quantize_scheme *scheme; /* NULL: copied as it is */
-    const char *note;              /* why it is copied though one would expect otherwise, or NULL */
+    const char
+        *note; /* why it is copied, or has no input, though one would expect otherwise, or NULL */
     char *layer;
     tdm_quant_spec spec;    /* of codes */
     quantize_layout layout; /* of codes and blocks */

@@ -4,8 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/file_mapping.h"
 #include "quant/number_formats.h"
 #include "quant/quant_blocks.h"
+#include "quant/quant_reference.h"
 #include "quant/schemes.h"
 
 /* A tensor of two texts as its name, which must be there. */
@@ -97,13 +99,19 @@ static int take_zero_points(const safetensors_file *file, const char *name, int6
     return 0;
 }
 
+/* Of a weight of codes. */
+static tdm_quant_spec spec_of(const quantized_weight *weight) {
+    tdm_quant_spec spec = {
+        .rank = weight->rank, .dtype = weight->dtype, .range = range_of(weight->dtype)};
+    memcpy(spec.shape, weight->shape, sizeof spec.shape);
+    memcpy(spec.blocks, weight->block, sizeof spec.blocks);
+    return spec;
+}
+
 static int take_codes(const safetensors_file *file, const safetensors_tensor *codes,
                       const quantize_layout *layout, quantized_weight *weight, file_error *error) {
     tdm_quant_reason reason;
-    tdm_quant_spec spec = {
-        .rank = layout->rank, .dtype = layout->dtype, .range = range_of(layout->dtype)};
-    memcpy(spec.shape, layout->shape, sizeof spec.shape);
-    memcpy(spec.blocks, layout->block, sizeof spec.blocks);
+    const tdm_quant_spec spec = spec_of(weight);
     if (tdm_quant_spec_check(&spec, &reason) != TDM_OK)
         return file_fail(error, "the metadata of tensor \"%s\": %s",
                          file_printable(codes->name).text, reason.text);
@@ -192,6 +200,49 @@ static int read_input(const safetensors_file *file, const char *layer, quantized
     if (!tdm_quant_parameters_check(weight->input, range_of(weight->input_dtype), 0, &reason))
         return file_fail(error, "tensor \"%s\": %s", file_printable(scale->name).text, reason.text);
     return 0;
+}
+
+/* ---- numbers ---- */
+
+static tdm_quant_parameters parameters_at(const quantized_weight *weight, int64_t index) {
+    const size_t position = (size_t)index;
+    tdm_quant_parameters parameters = {
+        .scale = (float)tdm_number_get(weight->scale_dtype, weight->scales, position)};
+    if (weight->zero_point_dtype != TDM_DTYPE_NONE)
+        parameters.zero_point = tdm_quant_get(weight->zero_point_dtype, weight->zero_points, index);
+    return parameters;
+}
+
+/* Elements from `column` on that share a scale along the last dimension. */
+static int64_t run_from(const quantized_weight *weight, int64_t column) {
+    const int64_t extent = weight->shape[weight->rank - 1];
+    const int64_t block = weight->block[weight->rank - 1];
+    const int64_t end = block == 0 ? extent : column - column % block + block;
+    return (end < extent ? end : extent) - column;
+}
+
+void quantized_weight_floats(const quantized_weight *weight, int64_t first, int64_t count,
+                             float *values) {
+    const tdm_quant_spec spec = spec_of(weight);
+    int64_t at[SAFETENSORS_MAX_RANK] = {0};
+    for (int64_t done = 0; done < count;) {
+        int64_t rest = first + done;
+        for (int i = weight->rank - 1; i >= 0; rest /= weight->shape[i], i--)
+            at[i] = rest % weight->shape[i];
+        int64_t run = weight->rank > 0 ? run_from(weight, at[weight->rank - 1]) : 1;
+        run = run < count - done ? run : count - done;
+        const tdm_quant_parameters parameters =
+            parameters_at(weight, tdm_quant_scale_index(&spec, at));
+        for (const int64_t end = done + run; done < end; done++)
+            values[done] = tdm_quant_dequantize(
+                tdm_quant_get(weight->dtype, weight->codes, first + done), parameters);
+    }
+}
+
+void quantized_weight_release_parameters(const quantized_weight *weight, const void *floor) {
+    file_release_pages(floor, weight->scales, weight->scale_bytes);
+    if (weight->zero_points)
+        file_release_pages(floor, weight->zero_points, weight->zero_point_bytes);
 }
 
 /* ---- the weight ---- */

@@ -40,6 +40,15 @@ int quantized_weight_read(const safetensors_file *file, const char *name, quanti
 int quantized_weight_take_blocks(const quantize_tensor *tensor, quantized_weight *weight,
                                  file_error *error);
 
+/*
+ * Elements first … first + count − 1 of a weight of codes in f32: scale · (code − zero point), each rounded once.
+ */
+void quantized_weight_floats(const quantized_weight *weight, int64_t first, int64_t count,
+                             float *values);
+
+/* Let go of the memory of scales and zero points that point into a file, whose data begin at `floor`. */
+void quantized_weight_release_parameters(const quantized_weight *weight, const void *floor);
+
 /* Free what the weight owns. A weight of all zeros is accepted. */
 void quantized_weight_release(quantized_weight *weight);
 

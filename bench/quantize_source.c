@@ -6,6 +6,7 @@
 
 #include "bench/file_mapping.h"
 #include "bench/quantize_layout.h"
+#include "bench/quantize_read.h"
 #include "quant/number_formats.h"
 #include "quant/quant_blocks.h"
 
@@ -42,7 +43,9 @@ static int take_safetensors(const quantize_source *source, size_t index, quantiz
     const int found = quantize_layout_find(source->safetensors, from->name, &layout, error);
     if (found <= 0)
         return found;
-    return layout.storage == QUANTIZE_PLAIN ? 0 : take_blocks(from, &layout, to, error);
+    to->has_codes = layout.storage == QUANTIZE_PLAIN;
+    to->has_zero_points = to->has_codes && layout.asymmetric;
+    return to->has_codes ? 0 : take_blocks(from, &layout, to, error);
 }
 
 /* ---- GGUF ---- */
@@ -125,6 +128,8 @@ const quantize_tensor *quantize_source_find(const quantize_source *source, const
 /* ---- elements ---- */
 
 const char *quantize_storage_name(const quantize_tensor *tensor) {
+    if (tensor->storage == QUANTIZE_CODED)
+        return tensor->weight->scheme;
     if (tensor->storage == QUANTIZE_PLAIN)
         return safetensors_dtype_name(tensor->dtype);
     return tensor->storage == QUANTIZE_Q8_0 ? "Q8_0" : "Q4_0";
@@ -160,6 +165,8 @@ size_t quantize_storage_bytes(const quantize_tensor *tensor, int64_t count) {
         return (size_t)count / TDM_QUANT_BLOCK_ELEMENTS * TDM_QUANT_Q8_0_BYTES;
     case QUANTIZE_Q4_0:
         return (size_t)count / TDM_QUANT_BLOCK_ELEMENTS * TDM_QUANT_Q4_0_BYTES;
+    case QUANTIZE_CODED:
+        return tensor->weight->dtype == TDM_S4 ? ((size_t)count + 1) / 2 : (size_t)count;
     default:
         return (size_t)count * safetensors_dtype_bytes(tensor->dtype);
     }
@@ -197,7 +204,9 @@ void quantize_read_floats(const quantize_tensor *tensor, int64_t first, int64_t 
     const unsigned char *const from =
         (const unsigned char *)tensor->data + quantize_storage_bytes(tensor, first);
     const size_t blocks = (size_t)count / TDM_QUANT_BLOCK_ELEMENTS;
-    if (tensor->storage == QUANTIZE_Q8_0)
+    if (tensor->storage == QUANTIZE_CODED)
+        quantized_weight_floats(tensor->weight, first, count, values);
+    else if (tensor->storage == QUANTIZE_Q8_0)
         tdm_quant_q8_0_decode(from, blocks, values);
     else if (tensor->storage == QUANTIZE_Q4_0)
         tdm_quant_q4_0_decode(from, blocks, values);
@@ -209,4 +218,6 @@ void quantize_release(const quantize_tensor *tensor, int64_t first, int64_t coun
     file_release_pages(tensor->floor,
                        (const unsigned char *)tensor->data + quantize_storage_bytes(tensor, first),
                        quantize_storage_bytes(tensor, count));
+    if (tensor->storage == QUANTIZE_CODED && first + count == quantize_element_count(tensor))
+        quantized_weight_release_parameters(tensor->weight, tensor->floor);
 }

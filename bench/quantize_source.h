@@ -14,8 +14,11 @@
 typedef enum quantize_storage {
     QUANTIZE_PLAIN, /* one by one, in `dtype` */
     QUANTIZE_Q8_0,  /* blocks of 32 along the last dimension, as in GGUF files */
-    QUANTIZE_Q4_0
+    QUANTIZE_Q4_0,
+    QUANTIZE_CODED /* codes with scales in tensors of their own, taken together */
 } quantize_storage;
+
+struct quantized_weight;
 
 typedef struct quantize_tensor {
     const char *name;
@@ -25,7 +28,10 @@ typedef struct quantize_tensor {
     int64_t shape[SAFETENSORS_MAX_RANK];
     const void *data; /* aligned to nothing */
     size_t bytes;
-    const void *floor; /* where the data of the file begins */
+    const void *floor;   /* where the data of the file begins */
+    int has_codes;       /* of plain storage: the metadata says that its bytes are codes, */
+    int has_zero_points; /* and that these have zero points */
+    const struct quantized_weight *weight; /* of coded storage */
 } quantize_tensor;
 
 typedef struct quantize_source {
@@ -46,10 +52,10 @@ void quantize_source_close(quantize_source *source);
 /* NULL when there is none of that name. */
 const quantize_tensor *quantize_source_find(const quantize_source *source, const char *name);
 
-/* "F32", "Q8_0". */
+/* "F32", "Q8_0", "s8-channel". */
 const char *quantize_storage_name(const quantize_tensor *tensor);
 
-/* f32, f16, bf16, f64 of a plain tensor of floats; f32 for blocks; TDM_DTYPE_NONE for what is no float. */
+/* f32, f16, bf16, f64 of a plain tensor of floats; f32 for blocks and coded ones; TDM_DTYPE_NONE for what is no float. */
 tdm_dtype quantize_float_dtype(const quantize_tensor *tensor);
 
 int64_t quantize_element_count(const quantize_tensor *tensor);
@@ -65,7 +71,7 @@ void quantize_read_floats(const quantize_tensor *tensor, int64_t first, int64_t 
  * needed, or not soon. */
 void quantize_release(const quantize_tensor *tensor, int64_t first, int64_t count);
 
-/* Bytes of `count` elements in the storage of a tensor. */
+/* Bytes of `count` elements in the storage of a tensor; of coded storage those of the codes. */
 size_t quantize_storage_bytes(const quantize_tensor *tensor, int64_t count);
 
 #endif

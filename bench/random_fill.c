@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "bench/parallel_shares.h"
 #include "quant/number_formats.h"
 
 uint64_t random_bits(uint64_t seed, uint64_t index) {
@@ -17,20 +18,64 @@ float random_number(uint64_t seed, uint64_t index) {
     return (float)whole / (float)(1 << 23);
 }
 
-void random_fill_numbers(tdm_dtype dtype, uint64_t seed, void *data, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        const float value = random_number(seed, i);
-        if (dtype == TDM_F32)
-            ((float *)data)[i] = value;
+/* An array that is filled by several threads where it is large. */
+typedef struct filling {
+    tdm_dtype dtype; /* TDM_DTYPE_NONE: words of random bits */
+    uint64_t seed;
+    unsigned char *data;
+    size_t count; /* elements, or bytes */
+} filling;
+
+enum {
+    WORD = 8,
+    LARGE = 1 << 20
+};
+
+static void fill_numbers(const filling *all, size_t first, size_t end) {
+    for (size_t i = first; i < end; i++) {
+        const float value = random_number(all->seed, i);
+        if (all->dtype == TDM_F32)
+            ((float *)all->data)[i] = value;
         else
-            tdm_number_set(dtype, data, i, value);
+            tdm_number_set(all->dtype, all->data, i, value);
     }
 }
 
-void random_fill_bytes(uint64_t seed, void *data, size_t bytes) {
-    unsigned char *const out = data;
-    for (size_t i = 0; i < bytes; i += 8) {
-        const uint64_t bits = random_bits(seed, i / 8);
-        memcpy(out + i, &bits, bytes - i < 8 ? bytes - i : 8);
+static void fill_words(const filling *all, size_t first, size_t end) {
+    for (size_t i = first; i < end; i++) {
+        const uint64_t bits = random_bits(all->seed, i);
+        const size_t at = i * WORD;
+        memcpy(all->data + at, &bits, all->count - at < WORD ? all->count - at : WORD);
     }
+}
+
+static void fill_share(void *context, int share) {
+    const filling *const all = context;
+    const size_t places =
+        all->dtype == TDM_DTYPE_NONE ? (all->count + WORD - 1) / WORD : all->count;
+    const size_t first = places / PARALLEL_SHARES * (size_t)share;
+    const size_t end = share == PARALLEL_SHARES - 1 ? places : first + places / PARALLEL_SHARES;
+    if (all->dtype == TDM_DTYPE_NONE)
+        fill_words(all, first, end);
+    else
+        fill_numbers(all, first, end);
+}
+
+static void fill(filling *all) {
+    if (all->count >= LARGE) {
+        parallel_shares(fill_share, all);
+        return;
+    }
+    for (int share = 0; share < PARALLEL_SHARES; share++)
+        fill_share(all, share);
+}
+
+void random_fill_numbers(tdm_dtype dtype, uint64_t seed, void *data, size_t count) {
+    filling all = {dtype, seed, data, count};
+    fill(&all);
+}
+
+void random_fill_bytes(uint64_t seed, void *data, size_t bytes) {
+    filling all = {TDM_DTYPE_NONE, seed, data, bytes};
+    fill(&all);
 }

@@ -6,6 +6,7 @@
 
 #include "bench/bench_runner.h"
 #include "bench/chart.h"
+#include "bench/compare_ratio.h"
 #include "bench/html_text.h"
 #include "bench/report_parts.h"
 
@@ -64,6 +65,7 @@ typedef struct row_counts {
     size_t rows;
     size_t verified;
     size_t noisy;
+    size_t moved; /* visits were further apart than RATIO_MARGIN */
     size_t skipped;
     size_t failed;
 } row_counts;
@@ -75,6 +77,7 @@ static row_counts count_rows(const results_file *results) {
         counts.rows++;
         counts.verified += row->verified == 1;
         counts.noisy += results_row_is_noisy(row) != 0;
+        counts.moved += results_figure_value(&row->metrics, "apart") > RATIO_MARGIN;
         counts.skipped += row->status == RESULT_SKIPPED;
         counts.failed += row->status == RESULT_FAILED;
     }
@@ -88,6 +91,9 @@ static void write_counts(FILE *file, const results_file *results) {
                 "%zu rows; the output of %zu was compared with an oracle and is right; %zu are "
                 "noisy, %zu were skipped.",
                 counts.rows, counts.verified, counts.noisy, counts.skipped);
+    if (counts.moved > 0)
+        html_format(file, " Between visits, minutes apart, %zu moved by more than %.0f %%.",
+                    counts.moved, 100 * RATIO_MARGIN);
     if (counts.failed > 0) {
         fputs(" <span class=\"bad\">", file);
         html_format(file, "%zu failed.", counts.failed);

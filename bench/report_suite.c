@@ -18,17 +18,19 @@
 #include <cjson/cJSON.h>
 
 enum {
-    ADDED_WORDS = 10, /* the program, the device, patience, the budget, the file, the end */
+    ADDED_WORDS =
+        16, /* the program, the device, patience, the twin, forms, the budget, the file, the end */
     MAX_NUMBER_TEXT = 32,
     NOT_STARTED = 127, /* as a shell says it */
     WATCH_MILLISECONDS = 1000
 };
 
 /*
- * Seconds for which a row of longer calls is sampled, of --patience. Less than the default: a report has some 250 rows with their
- * twins, and is to take a few minutes.
+ * Seconds for which a row of longer calls is sampled, of --patience. Less than the default: a report has some 330 rows, and
+ * is to take a few minutes.
  */
 static const char full_patience[] = "0.15";
+static const char visit_patience[] = "0.05"; /* where suites are visited again */
 
 /* What a child prints. A report of any suite has a hundredth of the bound. */
 static const off_t largest_document = (off_t)1 << 28;
@@ -164,7 +166,15 @@ void report_suite_run(const report_suite *suite, const suite_task *task, suite_o
     words[count++] = index;
     if (!task->quick) {
         words[count++] = "--patience";
-        words[count++] = full_patience;
+        words[count++] = task->visited ? visit_patience : full_patience;
+    }
+    if (task->visited) { /* each is the twin of the others */
+        words[count++] = "--twin";
+        words[count++] = "no";
+    }
+    if (task->forms != NULL && task->forms[0] != '\0') {
+        words[count++] = "--form";
+        words[count++] = task->forms;
     }
     write_command(words, outcome->command, sizeof outcome->command);
     words[count++] = "--seconds";

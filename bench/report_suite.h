@@ -5,13 +5,21 @@
 struct cJSON;
 
 enum {
-    REPORT_MAX_WORDS = 24
+    REPORT_MAX_WORDS = 24,
+    REPORT_FORMS_TEXT = 768
 };
+
+typedef enum suite_kind {
+    SUITE_VISITED,     /* as often as there is time */
+    SUITE_FINDS_FORMS, /* the same; later visits take over the settings that the first one found */
+    SUITE_ONCE
+} suite_kind;
 
 typedef struct report_suite {
     const char *name;
     double seconds; /* about what it takes, to share out the time and to guess what is left of it */
     double quick_seconds;
+    suite_kind kind;
     const char *words[REPORT_MAX_WORDS]; /* of the command line behind the program, up to NULL */
     const char *quick[REPORT_MAX_WORDS]; /* the same for --quick; nothing: left out there */
 } report_suite;
@@ -31,6 +39,8 @@ typedef struct suite_outcome {
 typedef struct suite_task {
     int device; /* its index */
     int quick;
+    int visited; /* it may be visited again: each visit is shorter, and the twin of the others */
+    const char *forms;      /* of report_visits_forms; "" or NULL: none */
     double budget_s;        /* after so long it begins no other case */
     double grace_s;         /* so long after that it is stopped: what takes longer hangs */
     report_watcher watcher; /* may be NULL */

@@ -75,7 +75,7 @@ static void write_time(FILE *file, double seconds) {
 }
 
 static void write_number(FILE *file, double value, const char *unit) {
-    if (value > 0)
+    if (value > 0 && isfinite(value))
         fprintf(file, "<td class=\"number\">%.4g%s</td>", value, unit);
     else
         fputs("<td class=\"number\">–</td>", file);
@@ -207,6 +207,43 @@ static void write_energy(FILE *file, const results_file *results) {
     fputs("</section>\n", file);
 }
 
+/* Of a row of suite "sustained": the rate of a call that takes so long. */
+static void write_rate_of(FILE *file, const results_row *row, const char *seconds) {
+    const double amount = row->flops > 0 ? row->flops : row->bytes;
+    write_number(file, amount / results_figure_value(&row->metrics, seconds) * 1e-9,
+                 row->flops > 0 ? " GFLOP/s" : " GB/s");
+}
+
+static void write_sustained(FILE *file, const results_file *results) {
+    size_t rows = 0;
+    for (size_t i = 0; i < results->row_count; i++) {
+        const results_row *const row = &results->rows[i];
+        if (!report_row_counts(row) || !same_text(row->suite, "sustained"))
+            continue;
+        if (rows++ == 0)
+            fputs(
+                "<section>\n<h2>Burst and sustained</h2>\n<p>The same call for some seconds: what "
+                "the first second gave, and the last third of the time.</p>\n"
+                "<div class=\"wide\"><table>\n<thead><tr><th>what</th><th "
+                "class=\"number\">seconds</th><th class=\"number\">first second</th><th "
+                "class=\"number\">last third</th><th class=\"number\">share</th><th>clocks held "
+                "down</th></tr></thead>\n<tbody>\n",
+                file);
+        fputs("<tr><td>", file);
+        html_text(file, row->case_name);
+        fputs("</td>", file);
+        write_number(file, results_figure_value(&row->shape, "seconds"), "");
+        write_rate_of(file, row, "burst_s");
+        write_rate_of(file, row, "sustained_s");
+        write_number(file, results_figure_value(&row->metrics, "sustained_of_burst"), "");
+        fputs("<td>", file);
+        html_text(file, row->throttle_reasons == NULL ? "not at all, or not told"
+                                                      : row->throttle_reasons);
+        fputs("</td></tr>\n", file);
+    }
+    fputs(rows > 0 ? "</tbody></table></div>\n</section>\n" : "", file);
+}
+
 void report_write_tables(FILE *file, const results_file *results) {
     static const report_table tables[] = {
         {"gemm", "Matrix products",
@@ -228,5 +265,6 @@ void report_write_tables(FILE *file, const results_file *results) {
     };
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
         write_table(file, results, &tables[i]);
+    write_sustained(file, results);
     write_energy(file, results);
 }

@@ -31,11 +31,16 @@ static int read_texts(const cJSON *json, const json_place *place, results_row *r
         int may_be_null;
         const char **text;
     } members[] = {
-        {"suite", JSON_REQUIRED, &row->suite},        {"case", JSON_REQUIRED, &row->case_name},
-        {"impl", JSON_REQUIRED, &row->impl},          {"variant", JSON_MAY_BE_NULL, &row->variant},
-        {"dtype", JSON_MAY_BE_NULL, &row->dtype},     {"mode", JSON_MAY_BE_NULL, &row->mode},
-        {"packing", JSON_MAY_BE_NULL, &row->packing}, {"reason", JSON_MAY_BE_NULL, &row->reason},
+        {"suite", JSON_REQUIRED, &row->suite},
+        {"case", JSON_REQUIRED, &row->case_name},
+        {"impl", JSON_REQUIRED, &row->impl},
+        {"variant", JSON_MAY_BE_NULL, &row->variant},
+        {"dtype", JSON_MAY_BE_NULL, &row->dtype},
+        {"mode", JSON_MAY_BE_NULL, &row->mode},
+        {"packing", JSON_MAY_BE_NULL, &row->packing},
+        {"reason", JSON_MAY_BE_NULL, &row->reason},
         {"note", JSON_MAY_BE_NULL, &row->note},
+        {"throttle_reasons", JSON_MAY_BE_NULL, &row->throttle_reasons},
     };
     for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
         if (json_get_text(json, members[i].key, members[i].may_be_null, place, members[i].text,

@@ -46,8 +46,10 @@ int worker_device_serve(const worker_implementation *implementation, void *state
 int worker_tandem_gemm(void);
 int worker_tandem_memory(void);
 int worker_tandem_quant(void);
+int worker_tandem_elementwise(void);
 int worker_probe(void);
 int worker_tandem_launch(void);
+int worker_bare_cuda(void); /* of the launch suite: no launch of Tandem's */
 int worker_tandem_pool(void);
 int worker_tandem_outofcore(void);
 int worker_memcpy(void);

@@ -15,6 +15,8 @@ typedef struct gemm_state {
     tdm_tensor *a;
     tdm_tensor *b[GEMM_CASE_MAX_COPIES];
     tdm_tensor *d;
+    tdm_tensor *bias; /* NULL: none, as the next one */
+    tdm_tensor *residual;
     tdm_gemm_plan *plan;
     tdm_packed *packed[GEMM_CASE_MAX_COPIES];
     int copies;
@@ -32,6 +34,8 @@ static void release(void *state) {
     tdm_gemm_plan_destroy(own->plan);
     tdm_tensor_destroy(own->a);
     tdm_tensor_destroy(own->d);
+    tdm_tensor_destroy(own->bias);
+    tdm_tensor_destroy(own->residual);
     *own = (gemm_state){.device = own->device};
 }
 
@@ -151,6 +155,20 @@ static tdm_status create_operands(gemm_state *own) {
         status = create_operand(own, OP_GEMM_B, &own->b[i]);
     if (status == TDM_OK)
         status = create_operand(own, OP_GEMM_D, &own->d);
+    if (status == TDM_OK && own->item.epilogue.bias)
+        status = create_stored(own, OP_GEMM_BIAS, &own->bias);
+    if (status == TDM_OK && own->item.epilogue.residual)
+        status = create_stored(own, OP_GEMM_RESIDUAL, &own->residual);
+    return status;
+}
+
+static tdm_status describe_epilogue(const gemm_state *own, tdm_gemm_desc *desc) {
+    desc->activation = own->item.epilogue.activation;
+    tdm_status status = TDM_OK;
+    if (own->bias != NULL)
+        status = tdm_tensor_layout(own->bias, &desc->bias);
+    if (status == TDM_OK && own->residual != NULL)
+        status = tdm_tensor_layout(own->residual, &desc->residual);
     return status;
 }
 
@@ -173,6 +191,8 @@ static tdm_status create_plan(gemm_state *own, const char *variant) {
         status = tdm_tensor_quant_layout(own->b[0], &desc.b_quant);
     if (status == TDM_OK)
         status = tdm_tensor_quant_layout(own->d, &desc.d_quant);
+    if (status == TDM_OK)
+        status = describe_epilogue(own, &desc);
     if (status == TDM_OK)
         status = tdm_gemm_plan_create(own->device.device, &desc, &own->plan);
     return status;
@@ -225,6 +245,8 @@ static worker_answer enqueue(void *state, worker_text *reply) {
     arguments.b = own->item.prepacked ? NULL : own->b[own->turn];
     arguments.packed_b = own->packed[own->turn];
     arguments.d = own->d;
+    arguments.bias = own->bias;
+    arguments.residual = own->residual;
     arguments.workspace = own->workspace;
     own->turn = (own->turn + 1) % own->copies;
     const tdm_status status = tdm_gemm_plan_run(own->plan, own->device.stream, &arguments);

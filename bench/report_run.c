@@ -1,0 +1,447 @@
+#include "bench/report_run.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cjson/cJSON.h>
+#include <tandem/tandem.h>
+
+#include "bench/bench_runner.h"
+#include "bench/cli_options.h"
+#include "bench/device_pick.h"
+#include "bench/progress.h"
+#include "bench/report_suite.h"
+#include "bench/report_visits.h"
+#include "bench/results_json.h"
+#include "bench/stolen_time.h"
+
+static const char command_name[] = "tandem report";
+
+/* What all suites together may take, and what is left beside them for the page and for the case at hand when time is over. */
+static const double full_budget_s = 300;
+static const double quick_budget_s = 55;
+static const double reserve_s = 3;
+static const double least_budget_s = 1;
+
+enum {
+    FULL_VISITS = 5,
+    QUICK_VISITS = 1
+};
+
+/* A visit of a suite may take so many times what the one before took. */
+static const double visit_margin = 1.15;
+
+/* A suite has settled when no more of its rows became shorter by a visit. */
+static const double settled_share = 0.05;
+
+/* A suite whose time is over has the case at hand to end, and its rows to print. */
+static const double suite_grace_s = 30;
+
+/* Of several forms each, so that predictions have something to be fitted to and something to be tried on. */
+#define PRODUCTS                                                                                   \
+    "256x256x256,384x1024x384,64x1024x1024,1024x64x1024,768x768x768,512x512x512,1024x1024x1024,"   \
+    "2048x2048x2048,128x768x3072,128x3072x768"
+static const char products[] = PRODUCTS;
+static const char f32_products[] = PRODUCTS ",4096x4096x4096";
+static const char quantized_products[] =
+    "256x768x768,384x1024x512,64x1024x1024,512x512x512,1024x1024x1024,2048x2048x2048,"
+    "128x4096x4096";
+static const char row_products[] =
+    "1x2048x2048,1x1024x8192,1x4096x4096,1x11008x4096,1x4096x11008,2x4096x4096,4x2048x4096,"
+    "8x2048x2048,8x4096x4096";
+
+/* Loops within the caches and beyond, for predictions. */
+#define LOOPS(size, seconds)                                                                       \
+    {                                                                                              \
+        "loops", seconds, 0, SUITE_VISITED,                                                        \
+            {"bench",     "memory",  "--operation", "copy,scale,add,triad,read,write",             \
+             "--setting", "default", "--bytes",     size},                                         \
+        {                                                                                          \
+            NULL                                                                                   \
+        }                                                                                          \
+    }
+
+/*
+ * In the order in which they run; what is nearest to the limits first, and within a suite what the page needs most. The seconds are
+ * those of a visit on PoCL on two cores.
+ */
+static const report_suite suites[] = {
+    {"memory",
+     34,
+     2,
+     SUITE_FINDS_FORMS,
+     {"bench", "memory", "--operation",
+      "read,triad,sweep,copy,gather,chase,write,scale,add,strided"},
+     {"bench", "memory", "--quick", "--operation",
+      "copy,triad,read,write,gather,chase,sweep,upload,download", "--host", "pinned", "--setting",
+      "default"}},
+    {"copies",
+     4,
+     0,
+     SUITE_VISITED,
+     {"bench", "memory", "--operation", "upload,download,both,buffer", "--bytes", "64M"},
+     {NULL}},
+    {"compute", 8, 7, SUITE_VISITED, {"bench", "compute"}, {"bench", "compute", "--quick"}},
+    {"launch", 2, 2, SUITE_VISITED, {"bench", "launch"}, {"bench", "launch", "--quick"}},
+    {"gemm",
+     7,
+     5,
+     SUITE_VISITED,
+     {"bench", "gemm", "--dtype", "f32", "--shapes", f32_products},
+     {"bench", "gemm", "--quick", "--dtype", "f32,f16", "--shapes", "512x512x512"}},
+    {"gemm-16bit",
+     7,
+     0,
+     SUITE_VISITED,
+     {"bench", "gemm", "--dtype", "f16,bf16", "--shapes", products},
+     {NULL}},
+    {"gemm-quantized",
+     9,
+     7,
+     SUITE_VISITED,
+     {"bench", "gemm", "--dtype", "u8s8,s8,w8,w4", "--layout", "nt", "--shapes",
+      quantized_products},
+     {"bench", "gemm", "--quick", "--dtype", "u8s8,w8,w4", "--layout", "nt", "--shapes",
+      "512x512x512"}},
+    {"gemv",
+     18,
+     5,
+     SUITE_VISITED,
+     {"bench", "gemv", "--dtype", "f32,f16,w8,w4", "--roof", "memory", "--shapes", row_products},
+     {"bench", "gemv", "--quick", "--dtype", "f32,w8,w4", "--roof", "memory", "--shapes",
+      "1x4096x4096"}},
+    LOOPS("64K", 1),
+    LOOPS("256K", 1),
+    LOOPS("1M", 1),
+    LOOPS("4M", 1),
+    LOOPS("16M", 1),
+    LOOPS("64M", 3),
+    {"quant",
+     13,
+     6,
+     SUITE_VISITED,
+     {"bench", "quant", "--shape", "4096x4096", "--operation",
+      "quantize,dynamic,dequantize,requantize,convert,widen", "--blocks", "tensor,row,group"},
+     {"bench", "quant", "--quick"}},
+    {"pool",
+     9,
+     2,
+     SUITE_VISITED,
+     {"bench", "pool", "--order", "lifo,random", "--live", "1000,100000", "--trace",
+      "prefill,decode,growing,training,log,pareto"},
+     {"bench", "pool", "--quick", "--live", "1000"}},
+    {"outofcore",
+     8,
+     0,
+     SUITE_VISITED,
+     {"bench", "outofcore", "--samples", "5", "--shapes", "3072x3072x3072"},
+     {NULL}},
+    {"sustained",
+     17,
+     0,
+     SUITE_ONCE,
+     {"bench", "compute", "--operation", "fma,dot,read", "--dtype", "f32,s8", "--sustained", "4"},
+     {NULL}},
+};
+
+enum {
+    SUITE_COUNT = sizeof suites / sizeof suites[0]
+};
+
+/* A suite's part of the report. */
+typedef struct report_part {
+    cJSON *rows;    /* of all its visits */
+    double taken_s; /* by its last visit */
+    double moved;   /* share of its rows that the last visit made shorter */
+    int missing;    /* rows that there was no time for */
+    int wanted;
+} report_part;
+
+typedef struct report_run {
+    const report_request *request;
+    cJSON *root; /* the first suite's document */
+    cJSON *steps;
+    report_part parts[SUITE_COUNT];
+    int device; /* its index */
+    int visits; /* at most */
+    int visit;  /* from 0 */
+    int failures;
+    double deadline_s; /* of bench_now: of all suites */
+    double expected_s; /* of what is to be done, as the suites' rows say */
+    double done_s;     /* the part of it that is done */
+    double taken_s;    /* what that part took */
+    const report_suite *present;
+} report_run;
+
+/* Facts that an earlier suite's environment lacks. */
+static void merge_environment(const cJSON *into, cJSON *from) {
+    cJSON *const known = cJSON_GetObjectItemCaseSensitive(into, "environment");
+    cJSON *const offered = cJSON_GetObjectItemCaseSensitive(from, "environment");
+    cJSON *item = offered == NULL ? NULL : offered->child;
+    while (known != NULL && item != NULL) {
+        cJSON *const next = item->next;
+        if (!cJSON_HasObjectItem(known, item->string)) {
+            cJSON *const moved = cJSON_DetachItemViaPointer(offered, item);
+            cJSON_AddItemToObject(known, moved->string, moved);
+        }
+        item = next;
+    }
+}
+
+/* Rows of a suite with a member that begins so. */
+static int count_rows(const suite_outcome *outcome, const char *name, const char *start) {
+    const cJSON *const rows = cJSON_GetObjectItemCaseSensitive(outcome->document, "results");
+    const cJSON *row = NULL;
+    int count = 0;
+    cJSON_ArrayForEach(row, rows) {
+        const char *const text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(row, name));
+        count += text != NULL && strncmp(text, start, strlen(start)) == 0;
+    }
+    return count;
+}
+
+/* A suite that there was no time for has not failed, though it measured nothing of Tandem. */
+static int has_failed(const suite_outcome *outcome) {
+    return outcome->exit_code != 0 && (count_rows(outcome, "reason", bench_time_is_over) == 0 ||
+                                       count_rows(outcome, "status", "failed") > 0);
+}
+
+static void add_step(const report_run *run, const report_suite *suite, const suite_task *task,
+                     const suite_outcome *outcome) {
+    cJSON *const step = cJSON_CreateObject();
+    results_put_text(step, "suite", suite->name);
+    cJSON_AddNumberToObject(step, "visit", run->visit + 1);
+    results_put_text(step, "command", outcome->command);
+    cJSON_AddNumberToObject(step, "exit", outcome->exit_code);
+    results_put_number(step, "seconds", outcome->seconds);
+    results_put_number(step, "budget_s", task->budget_s);
+    cJSON_AddNumberToObject(step, "rows_without_time",
+                            count_rows(outcome, "reason", bench_time_is_over));
+    results_put_text(step, "message", outcome->exit_code == 0 ? NULL : outcome->message);
+    cJSON_AddItemToArray(run->steps, step);
+}
+
+static void take_rows(report_part *part, const suite_outcome *outcome) {
+    cJSON *const rows = cJSON_DetachItemFromObjectCaseSensitive(outcome->document, "results");
+    if (part->rows == NULL)
+        part->rows = rows;
+    else if (rows != NULL)
+        part->moved = report_visits_merge(part->rows, rows);
+    if (part->rows != rows)
+        cJSON_Delete(rows);
+}
+
+static void take_outcome(report_run *run, const report_suite *suite, const suite_task *task,
+                         suite_outcome *outcome) {
+    report_part *const part = &run->parts[suite - suites];
+    add_step(run, suite, task, outcome);
+    if (has_failed(outcome)) {
+        run->failures++;
+        progress_clear();
+        fprintf(stderr, "%s: %s failed: %s\n", command_name, outcome->command,
+                outcome->message[0] == '\0' ? "no reason given" : outcome->message);
+    }
+    if (run->visit == 0)
+        part->missing = count_rows(outcome, "reason", bench_time_is_over);
+    part->taken_s = outcome->seconds;
+    take_rows(part, outcome);
+    if (run->root == NULL) {
+        run->root = outcome->document;
+        outcome->document = NULL;
+    } else if (outcome->document != NULL) {
+        merge_environment(run->root, outcome->document);
+    }
+    report_suite_release(outcome);
+}
+
+static int is_wanted(const report_run *run, const report_suite *suite) {
+    const report_request *const request = run->request;
+    const int given = request->quick ? suite->quick[0] != NULL : 1;
+    return given && (request->suites == NULL || cli_list_has(request->suites, suite->name));
+}
+
+static double expected_seconds(const report_run *run, const report_suite *suite) {
+    return run->request->quick ? suite->quick_seconds : suite->seconds;
+}
+
+/* The suites done so far say how fast this machine is beside the one that the rows' seconds are of. */
+static void show_progress(void *user, double seconds) {
+    const report_run *const run = user;
+    const double expected = expected_seconds(run, run->present);
+    const double slowness = run->done_s > 0 ? run->taken_s / run->done_s : 1;
+    const double done = run->done_s + fmin(expected, seconds / slowness);
+    const double taken = run->taken_s + seconds;
+    const double left =
+        fmax(0, fmin(slowness * (run->expected_s - done), run->deadline_s - bench_now()));
+    progress_bar(taken / (taken + left), left, run->present->name);
+}
+
+/* Of suites from this one on in a visit. */
+static double expected_from(const report_run *run, int first) {
+    double sum = 0;
+    for (int i = first; i < SUITE_COUNT; i++)
+        sum += run->parts[i].wanted && (run->visit == 0 || suites[i].kind != SUITE_ONCE)
+                   ? expected_seconds(run, &suites[i])
+                   : 0;
+    return sum;
+}
+
+/* A suite's share of the time that is left: by what it and those behind it are expected to take; a later visit is known to be short. */
+static double budget_of(const report_run *run, int number) {
+    const double left = run->deadline_s - bench_now();
+    const double share =
+        run->visit > 0 ? 1 : expected_seconds(run, &suites[number]) / expected_from(run, number);
+    return fmax(least_budget_s, share * left);
+}
+
+static void run_suite(report_run *run, int number) {
+    const report_suite *const suite = &suites[number];
+    char forms[REPORT_FORMS_TEXT] = "";
+    suite_outcome outcome;
+    const suite_task task = {.device = run->device,
+                             .quick = run->request->quick,
+                             .visited = run->visits > 1,
+                             .forms = forms,
+                             .budget_s = budget_of(run, number),
+                             .grace_s = suite_grace_s,
+                             .watcher = show_progress,
+                             .user = run};
+    if (run->visit > 0 && suite->kind == SUITE_FINDS_FORMS)
+        report_visits_forms(run->parts[number].rows, forms, sizeof forms);
+    run->present = suite;
+    show_progress(run, 0);
+    report_suite_run(suite, &task, &outcome);
+    run->done_s += expected_seconds(run, suite);
+    run->taken_s += outcome.seconds;
+    take_outcome(run, suite, &task, &outcome);
+}
+
+/* Later visits are of suites that had time for all their rows, have not settled, and end within what is left. */
+static int is_due(const report_run *run, int number) {
+    const report_part *const part = &run->parts[number];
+    if (!part->wanted || run->visit == 0)
+        return part->wanted;
+    return suites[number].kind != SUITE_ONCE && part->rows != NULL && part->missing == 0 &&
+           part->moved > settled_share &&
+           visit_margin * part->taken_s <= run->deadline_s - bench_now();
+}
+
+/* Rows that another visit may make shorter, for each second that it takes. */
+static double gain_of(const report_part *part) {
+    return part->moved * cJSON_GetArraySize(part->rows) / fmax(part->taken_s, least_budget_s);
+}
+
+/* In their order at first; later those go first whose visits are worth most. */
+static void order_suites(const report_run *run, int *order) {
+    for (int i = 0; i < SUITE_COUNT; i++) {
+        const double own = gain_of(&run->parts[i]);
+        int place = i;
+        for (; place > 0 && run->visit > 1 && gain_of(&run->parts[order[place - 1]]) < own; place--)
+            order[place] = order[place - 1];
+        order[place] = i;
+    }
+}
+
+static void run_visit(report_run *run) {
+    int order[SUITE_COUNT];
+    order_suites(run, order);
+    for (int i = 0; i < SUITE_COUNT; i++)
+        if (is_due(run, order[i]))
+            run_suite(run, order[i]);
+}
+
+static double whole_budget(const report_request *request) {
+    if (request->budget_s > 0)
+        return request->budget_s;
+    return request->quick ? quick_budget_s : full_budget_s;
+}
+
+static int run_suites(report_run *run) {
+    int missing = 0;
+    run->deadline_s = bench_now() + fmax(0, whole_budget(run->request) - reserve_s);
+    for (int i = 0; i < SUITE_COUNT; i++)
+        run->parts[i] = (report_part){.wanted = is_wanted(run, &suites[i]), .moved = 1};
+    for (run->visit = 0; run->visit < run->visits; run->visit++)
+        run->expected_s += expected_from(run, 0);
+    for (run->visit = 0; run->visit < run->visits; run->visit++)
+        run_visit(run);
+    progress_clear();
+    for (int i = 0; i < SUITE_COUNT; i++)
+        missing += run->parts[i].missing;
+    if (missing > 0)
+        fprintf(stderr, "%s: there was no time for %d rows, which say so; --seconds gives more\n",
+                command_name, missing);
+    if (run->root != NULL)
+        return CLI_EXIT_OK;
+    fprintf(stderr, "%s: no suite gave a result\n", command_name);
+    return CLI_EXIT_FAILED;
+}
+
+/* All suites' rows in the order of the suites. */
+static void join_rows(report_run *run) {
+    cJSON *const all = cJSON_AddArrayToObject(run->root, "results");
+    for (int i = 0; i < SUITE_COUNT; i++) {
+        cJSON *const rows = run->parts[i].rows;
+        if (rows == NULL)
+            continue;
+        report_visits_finish(rows);
+        while (rows->child != NULL)
+            cJSON_AddItemToArray(all, cJSON_DetachItemViaPointer(rows, rows->child));
+    }
+}
+
+/* What bare loops read from memory in the first visit and in the last one: another guest of the machine shows there. */
+static void tell_reference(const report_run *run) {
+    cJSON *const environment = cJSON_GetObjectItemCaseSensitive(run->root, "environment");
+    const cJSON *const rows = cJSON_GetObjectItemCaseSensitive(run->root, "results");
+    const cJSON *row = NULL;
+    cJSON_ArrayForEach(row, rows) {
+        double first = NAN;
+        double last = NAN;
+        if (report_visits_reference(row, &first, &last) != 0)
+            continue;
+        results_put_number(environment, "stream_read_gbs_start", first);
+        results_put_number(environment, "stream_read_gbs_end", last);
+        return;
+    }
+}
+
+/* What a suite said of its own time is told for all of them. */
+static void tell_stolen(const report_run *run, const processor_time *opened) {
+    cJSON *const environment = cJSON_GetObjectItemCaseSensitive(run->root, "environment");
+    const processor_time now = processor_time_now();
+    cJSON_DeleteItemFromObjectCaseSensitive(environment, "stolen_of_run");
+    results_put_number(environment, "stolen_of_run", stolen_share(opened, &now));
+}
+
+int report_measure(const report_request *request, report_result *result) {
+    report_run run = {.request = request, .visits = request->visits};
+    if (run.visits == 0)
+        run.visits = request->quick ? QUICK_VISITS : FULL_VISITS;
+    const processor_time opened = processor_time_now();
+    tdm_context *context = NULL;
+    tdm_device_info info;
+    *result = (report_result){.root = NULL};
+    int code = device_pick(command_name, request->device, &context, &run.device, &info);
+    if (code != CLI_EXIT_OK)
+        return code;
+    tdm_context_destroy(context);
+    run.steps = cJSON_CreateArray();
+    code = run_suites(&run);
+    if (run.root != NULL) {
+        cJSON_ReplaceItemInObjectCaseSensitive(run.root, "schema",
+                                               cJSON_CreateString("tandem-report/1"));
+        join_rows(&run);
+        tell_reference(&run);
+        cJSON_AddItemToObject(run.root, "suites", run.steps);
+        tell_stolen(&run, &opened);
+        run.steps = NULL;
+    }
+    for (int i = 0; i < SUITE_COUNT; i++)
+        cJSON_Delete(run.parts[i].rows);
+    cJSON_Delete(run.steps);
+    *result = (report_result){run.root, run.failures};
+    return code;
+}
