@@ -4,6 +4,9 @@
 #ifndef TANDEM_TESTS_OP_ELEMENTWISE_H
 #define TANDEM_TESTS_OP_ELEMENTWISE_H
 
+#include <float.h>
+#include <math.h>
+
 #include <tandem/ops.h>
 
 /*
@@ -27,6 +30,85 @@
     X(TDM_EXP, 3, 0)                                                                               \
     X(TDM_SQRT, 0, 0)                                                                              \
     X(TDM_RSQRT, 2, 0)
+
+#define OP_ULP 0x1p-23            /* of an f32's own size, at most */
+#define OP_SMALLEST_STEP 0x1p-149 /* of f32's denormals */
+
+/* erfc keeps the relative accuracy that 1 + erf loses for large negative x. */
+static inline double op_gelu(double x) {
+    return isinf(x) && x < 0 ? (double)NAN : 0.5 * x * erfc(-x / sqrt(2.0));
+}
+
+/* sigmoid(2u) is the tanh form. */
+static inline double op_gelu_tanh_argument(double x) {
+    return 2.0 * sqrt(2.0 / acos(-1.0)) * (x + 0.044715 * x * x * x);
+}
+
+static inline double op_unary_value(tdm_unary op, double x) {
+    switch (op) {
+    case TDM_NEG:
+        return -x;
+    case TDM_ABS:
+        return fabs(x);
+    case TDM_RELU:
+        return x < 0 ? 0.0 : x;
+    case TDM_GELU:
+        return op_gelu(x);
+    case TDM_GELU_TANH:
+        return x / (1.0 + exp(-op_gelu_tanh_argument(x)));
+    case TDM_SILU:
+        return x / (1.0 + exp(-x));
+    case TDM_SIGMOID:
+        return 1.0 / (1.0 + exp(-x));
+    case TDM_TANH:
+        return tanh(x);
+    case TDM_EXP:
+        return exp(x);
+    case TDM_SQRT:
+        return sqrt(x);
+    case TDM_RSQRT:
+        return 1.0 / sqrt(x);
+    }
+    return (double)NAN;
+}
+
+/* Argument of the exponential inside. */
+static inline double op_exponent_argument(tdm_unary op, double x) {
+    return op == TDM_GELU ? x * x / 2 : op == TDM_GELU_TANH ? op_gelu_tanh_argument(x) : x;
+}
+
+/* By how much the result `y` may be missed before it is rounded to its dtype: see TANDEM_UNARY_BOUNDS. */
+static inline double op_unary_bound(tdm_unary op, double x, double y) {
+    double ulps = 0;
+    double slope = 0;
+    switch (op) {
+#define OP_BOUND(name, row_ulps, row_slope)                                                        \
+    case name:                                                                                     \
+        ulps = row_ulps;                                                                           \
+        slope = row_slope;                                                                         \
+        break;
+        TANDEM_UNARY_BOUNDS(OP_BOUND)
+#undef OP_BOUND
+    }
+    if (ulps == 0 || !isfinite(x) || !isfinite(y))
+        return 0;
+    /* An exponential below the normal numbers may be flushed, and is a factor of the result. */
+    const double argument = slope > 0 || op == TDM_SILU ? fabs(op_exponent_argument(op, x)) : 0;
+    if (exp(-argument) <= (double)FLT_MIN)
+        return fabs(x) * (double)FLT_MIN;
+    const double units = ulps + (slope > 0 ? slope * argument : 0);
+    return units * (OP_ULP * fabs(y) + OP_SMALLEST_STEP);
+}
+
+/* Division and square root of f16 and bf16 are the built-ins' before they are rounded to the narrower type; f32's are correct,
+ * but a quotient below the normal numbers may be rounded twice. */
+static inline double op_divide_bound(tdm_dtype dtype, double y) {
+    if (!isfinite(y))
+        return 0;
+    if (dtype == TDM_F32)
+        return fabs(y) < (double)FLT_MIN ? OP_SMALLEST_STEP : 0;
+    return 3 * OP_ULP * fabs(y);
+}
 
 typedef struct op_shape {
     int rank;

@@ -86,6 +86,22 @@ static inline int64_t op_gemm_entry_of(const op_gemm_case *item, op_gemm_operand
     return index;
 }
 
+/* An activation in double. */
+static inline double op_gemm_activate(double x, tdm_activation activation) {
+    switch (activation) {
+    case TDM_ACT_RELU:
+        return x > 0 ? x : 0 * x;
+    case TDM_ACT_GELU:
+        return 0.5 * x * erfc(-x * sqrt(0.5));
+    case TDM_ACT_GELU_TANH:
+        return 0.5 * x * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x)));
+    case TDM_ACT_SILU:
+        return x / (1 + exp(-x));
+    default:
+        return x;
+    }
+}
+
 /* Lipschitz constant of an activation, rounded up. */
 static inline double op_gemm_lipschitz(tdm_activation activation) {
     return activation == TDM_ACT_NONE || activation == TDM_ACT_RELU ? 1.0 : 1.13;

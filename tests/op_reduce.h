@@ -8,8 +8,8 @@
 #include <tandem/ops.h>
 
 /*
- * A sum of K numbers in f32 is within OP_SUM_ROUNDINGS·2^-24·Σ|x| whatever K is: 16 additions of a block, at most 8
- * of the tree that joins lanes or a group's items, 2 to end a compensated sum, and as many again
+ * A sum of K numbers in f32 is within OP_SUM_ROUNDINGS·2^-24·Σ|x| whatever K is: 16 additions of a block, at most 12
+ * of the trees that join lanes and a group's items, 2 to end a compensated sum, and as many again
  * where parts are joined. Mean: one more for the division, at 2.5 ulps.
  */
 #define OP_SUM_ROUNDINGS 32

@@ -3,6 +3,7 @@
 #
 #     tests/run_on.sh pocl|pocl1|rusticl|pocl_rusticl|oclgrind|cuda_simulator PROGRAM [ARGUMENT]...
 #
+# (cuda_simulator_75 and cuda_simulator_80: the simulator as a device of compute capability 7.5, 8.0.)
 # (pocl_rusticl and simulator_pocl: on two at once, for what spans devices, here of two backends.)
 # TANDEM_TEST_DEVICES names what must be found, so a missing driver is a failure. Under Oclgrind any
 # report (data race, invalid access, misuse of the API) is a failure too.
@@ -58,7 +59,9 @@ oclgrind)
         [ $status -ne 0 ] || status=1
     fi
     ;;
-cuda_simulator)
+cuda_simulator | cuda_simulator_75 | cuda_simulator_80)
+    [ "$job" = cuda_simulator ] || TANDEM_SIMULATOR_ARCHITECTURE=$(echo "${job##*_}" | sed 's/.$/.&/')
+    [ "$job" = cuda_simulator ] || export TANDEM_SIMULATOR_ARCHITECTURE
     mkdir "$work/icd" # no OpenCL beside it
     export OCL_ICD_VENDORS="$work/icd" OPENCL_VENDOR_PATH="$work/icd"
     export TANDEM_TEST_DEVICES=cuda/simulator TANDEM_TEST_SCALE="${TANDEM_TEST_SCALE-small}"

@@ -117,6 +117,7 @@ static void a_sustained_run_has_windows(void **state) {
     const cJSON *const row = cJSON_GetArrayItem(results, 2);
     const cJSON *const windows = json_member(row, "windows");
     assert_string_equal(json_text(row, "status"), "ok");
+    assert_true(cJSON_IsNull(json_member(row, "reason")));
     assert_string_equal(json_text(row, "suite"), "sustained");
     assert_string_equal(json_text(row, "case"), "sustained fma f32 4 steps");
     assert_string_equal(json_text(row, "impl"), "tandem");

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "bench/random_fill.h"
 #include "tests/support/bench_gemm_check.h"
 
 static const gemm_case plain = {.types = GEMM_F32, .m = 61, .n = 83, .k = 129, .seed = 7};
@@ -86,16 +87,82 @@ static void batches_are_checked(void **state) {
     }
 }
 
+/* What the product becomes with the epilogue, in place of `plain_d`, which has the numbers before it. */
+static void *store(const gemm_case *item, const float *plain_d) {
+    void *const bias = item->epilogue.bias ? gemm_case_create(item, OP_GEMM_BIAS) : NULL;
+    void *const residual =
+        item->epilogue.residual ? gemm_case_create(item, OP_GEMM_RESIDUAL) : NULL;
+    void *const d = gemm_case_create(item, OP_GEMM_D);
+    const tdm_dtype dtype = gemm_types_dtype(item->types, OP_GEMM_D);
+    for (int64_t i = 0; i < item->m * item->n; i++) {
+        double value = (double)plain_d[i];
+        if (bias != NULL)
+            value += tdm_number_get(dtype, bias, (size_t)(i % item->n));
+        if (residual != NULL)
+            value += tdm_number_get(dtype, residual, (size_t)i);
+        tdm_number_set(dtype, d, (size_t)i, op_gemm_activate(value, item->epilogue.activation));
+    }
+    free(bias);
+    free(residual);
+    return d;
+}
+
+/* With each part of an epilogue the right D passes, and one without that part does not. */
+static void epilogues_are_checked(void **state) {
+    (void)state;
+    static const gemm_case_epilogue epilogues[] = {{.bias = 1},
+                                                   {.residual = 1},
+                                                   {.activation = TDM_ACT_RELU},
+                                                   {.activation = TDM_ACT_GELU},
+                                                   {.activation = TDM_ACT_GELU_TANH},
+                                                   {.activation = TDM_ACT_SILU},
+                                                   {1, 1, TDM_ACT_GELU}};
+    float *const sums = multiply(&plain, plain.k);
+    for (size_t i = 0; i < sizeof epilogues / sizeof epilogues[0]; i++) {
+        gemm_case item = plain, other = plain;
+        item.epilogue = epilogues[i];
+        other.epilogue = epilogues[(i + 1) % (sizeof epilogues / sizeof epilogues[0])];
+        void *const d = store(&item, sums);
+        const gemm_verdict verdict = verdict_of(&item, d);
+        if (!verdict.right || !(verdict.max_error < 1e-6))
+            fail_msg("epilogue %zu: %s, error %g", i, verdict.reason, verdict.max_error);
+        if (verdict_of(&other, d).right || verdict_of(&plain, d).right)
+            fail_msg("epilogue %zu passes for another", i);
+        free(d);
+    }
+    free(sums);
+}
+
+/* Where no vector is multiplied, a mistake in any square of 32 by 32 is seen. */
+static void each_square_counts_behind_an_epilogue(void **state) {
+    (void)state;
+    gemm_case item = {.types = GEMM_F32, .m = 300, .n = 400, .k = 9, .seed = 7}; /* many squares */
+    float *const sums = multiply(&item, item.k);
+    item.epilogue = (gemm_case_epilogue){1, 1, TDM_ACT_NONE};
+    float *const d = store(&item, sums);
+    for (int64_t square = 0; square < 10 * 13; square++) {
+        for (int way = 0; way < 2; way++) {
+            for (int64_t i = 0; i < item.m * item.n; i++)
+                if (i / item.n / 32 * 13 + i % item.n / 32 == square)
+                    d[i] = -d[i];
+            assert_int_equal(verdict_of(&item, d).right, way);
+        }
+    }
+    free(d);
+    free(sums);
+}
+
 /* Answers are kept between checks: those of other data must not be. */
 static void an_oracle_follows_its_case(void **state) {
     (void)state;
-    gemm_case other = plain;
+    gemm_case other = plain, biased = plain;
     other.seed++;
+    biased.epilogue.bias = 1;
     gemm_oracle oracle = GEMM_ORACLE_INIT;
     gemm_verdict verdict;
     void *const d = multiply(&plain, plain.k);
     const size_t bytes = gemm_case_bytes(&plain, OP_GEMM_D);
-    const gemm_case *const order[] = {&plain, &plain, &other, &plain};
+    const gemm_case *const order[] = {&plain, &plain, &other, &plain, &biased, &plain};
     for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
         assert_int_equal(gemm_oracle_set(&oracle, order[i]), 0);
         assert_int_equal(gemm_oracle_verify(&oracle, d, bytes, &verdict), 0);
@@ -283,10 +350,11 @@ static void a_request_line_carries_the_case(void **state) {
                             .prepacked = 1,
                             .waited = 1,
                             .rotate = 20 << 20,
+                            .epilogue = {1, 1, TDM_ACT_GELU_TANH},
                             .seed = 123456789};
     worker_text line = {.length = 0};
     gemm_case read;
-    char name[64];
+    char name[96];
     gemm_case_write(&item, &line);
     assert_int_equal(gemm_case_read(line.text, &read), 0);
     assert_int_equal(read.types, item.types);
@@ -301,8 +369,11 @@ static void a_request_line_carries_the_case(void **state) {
     assert_int_equal(read.rotate, item.rotate);
     assert_int_equal(gemm_case_copies(&read), 1); /* B alone has 70 MB */
     assert_int_equal(read.seed, item.seed);
+    assert_int_equal(read.epilogue.bias, 1);
+    assert_int_equal(read.epilogue.residual, 1);
+    assert_int_equal(read.epilogue.activation, TDM_ACT_GELU_TANH);
     gemm_case_name(&item, name, sizeof name);
-    assert_string_equal(name, "bf16 7*3x1048576x5 nt");
+    assert_string_equal(name, "bf16 7*3x1048576x5 nt +bias+residual+gelu_tanh");
 }
 
 /* As few as have so many bytes, and not too many. */
@@ -326,11 +397,15 @@ static void copies_of_b_are_counted(void **state) {
 
 static void requests_out_of_range_are_refused(void **state) {
     (void)state;
-    static const char *const lines[] = {
-        "dtype=f32 m=0 n=1 k=1",       "dtype=f32 m=1 n=1",
-        "dtype=f32 m=1 n=1 k=1048577", "dtype=f32 m=-1 n=1 k=1",
-        "dtype=f33 m=1 n=1 k=1",       "m=1 n=1 k=1",
-        "dtype=f32 m=1e3 n=1 k=1",     "dtype=f32 m=1 n=1 k=1 batch=0"};
+    static const char *const lines[] = {"dtype=f32 m=0 n=1 k=1",
+                                        "dtype=f32 m=1 n=1",
+                                        "dtype=f32 m=1 n=1 k=1048577",
+                                        "dtype=f32 m=-1 n=1 k=1",
+                                        "dtype=f33 m=1 n=1 k=1",
+                                        "m=1 n=1 k=1",
+                                        "dtype=f32 m=1e3 n=1 k=1",
+                                        "dtype=f32 m=1 n=1 k=1 batch=0",
+                                        "dtype=f32 m=1 n=1 k=1 activation=9"};
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
         gemm_case read;
         if (gemm_case_read(lines[i], &read) == 0)
@@ -365,10 +440,31 @@ static void data_is_in_range_and_depends_on_the_seed(void **state) {
     free(a_of_other);
 }
 
+/* Threads fill large arrays: each element is what it is in a small one. */
+static void large_data_is_the_same(void **state) {
+    (void)state;
+    const size_t count = (1 << 20) + 13;
+    uint16_t *const numbers = malloc(count * sizeof *numbers);
+    unsigned char *const bytes = malloc(count);
+    random_fill_numbers(TDM_F16, 5, numbers, count);
+    random_fill_bytes(5, bytes, count);
+    for (size_t i = 0; i < count; i++) {
+        uint16_t number;
+        tdm_number_set(TDM_F16, &number, 0, (double)random_number(5, i));
+        const uint64_t bits = random_bits(5, i / 8);
+        if (numbers[i] != number || bytes[i] != ((const unsigned char *)&bits)[i % 8])
+            fail_msg("element %zu differs", i);
+    }
+    free(numbers);
+    free(bytes);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(right_results_pass),
         cmocka_unit_test(batches_are_checked),
+        cmocka_unit_test(epilogues_are_checked),
+        cmocka_unit_test(each_square_counts_behind_an_epilogue),
         cmocka_unit_test(an_oracle_follows_its_case),
         cmocka_unit_test(shapes_are_read),
         cmocka_unit_test(what_does_not_fit_is_said),
@@ -381,6 +477,7 @@ int main(void) {
         cmocka_unit_test(copies_of_b_are_counted),
         cmocka_unit_test(requests_out_of_range_are_refused),
         cmocka_unit_test(data_is_in_range_and_depends_on_the_seed),
+        cmocka_unit_test(large_data_is_the_same),
     };
     return cmocka_run_group_tests_name("bench gemm case", tests, NULL, NULL);
 }

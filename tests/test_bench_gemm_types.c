@@ -73,8 +73,10 @@ static double requantized(const gemm_case *item, int64_t column, int64_t sum) {
     const float multiplier = gemm_case_scale(item, OP_GEMM_A, 0, 0) *
                              gemm_case_scale(item, OP_GEMM_B, 0, column) /
                              gemm_case_scale(item, OP_GEMM_D, 0, 0);
-    const float code = rintf((float)sum * multiplier) + 120;
-    return (double)fminf(fmaxf(code, 0), 255);
+    const int is_signed = gemm_types_dtype(item->types, OP_GEMM_D) == TDM_S8;
+    const float zero = is_signed ? -8 : 120, low = is_signed ? -128 : 0;
+    const float least = item->epilogue.activation == TDM_ACT_RELU ? zero : low;
+    return (double)fminf(fmaxf(rintf((float)sum * multiplier) + zero, least), low + 255);
 }
 
 static double scale_of(const gemm_case *item, int64_t column) {
@@ -88,10 +90,12 @@ static void *multiply_integers(const gemm_case *item, sum_function sum) {
     void *const a = gemm_case_create(item, OP_GEMM_A);
     void *const b = gemm_case_create(item, OP_GEMM_B);
     void *const d = gemm_case_create(item, OP_GEMM_D);
+    int32_t *const bias = item->epilogue.bias ? gemm_case_create(item, OP_GEMM_BIAS) : NULL;
     assert_true(a != NULL && b != NULL && d != NULL);
     for (int64_t i = 0; i < item->m * item->n; i++) {
         const int64_t column = i % item->n;
-        const int64_t value = sum(item, a, b, i / item->n, column);
+        const int64_t value =
+            sum(item, a, b, i / item->n, column) + (bias != NULL ? bias[column] : 0);
         tdm_number_set(gemm_types_dtype(item->types, OP_GEMM_D), d, (size_t)i,
                        gemm_types_requantized(item->types)
                            ? requantized(item, column, value)
@@ -99,14 +103,16 @@ static void *multiply_integers(const gemm_case *item, sum_function sum) {
     }
     free(a);
     free(b);
+    free(bias);
     return d;
 }
 
-static const gemm_types integer_types[] = {GEMM_S8, GEMM_U8S8, GEMM_U8S8F32, GEMM_U8S8U8};
+static const gemm_types integer_types[] = {GEMM_S8, GEMM_U8S8, GEMM_U8S8F32, GEMM_U8S8U8,
+                                           GEMM_S8S8S8};
 
 static void right_integers_pass(void **state) {
     (void)state;
-    for (int i = 0; i < 16; i++) {
+    for (int i = 0; i < 20; i++) {
         gemm_case item = integers;
         item.types = integer_types[i / 4];
         item.transpose_a = i / 2 % 2;
@@ -221,13 +227,49 @@ static void a_wrong_square_is_seen(void **state) {
     free(d);
 }
 
+/* Bias and relu before and in the requantization: the right bytes pass, those of another epilogue do not. */
+static void requantized_epilogues_are_checked(void **state) {
+    (void)state;
+    for (int i = 0; i < 2 * 4; i++) {
+        gemm_case item = integers;
+        item.types = i < 4 ? GEMM_U8S8U8 : GEMM_S8S8S8;
+        item.epilogue = (gemm_case_epilogue){i & 1, 0, i & 2 ? TDM_ACT_RELU : TDM_ACT_NONE};
+        void *const d = multiply_integers(&item, exact_sum);
+        for (int other = 0; other < 4; other++) {
+            gemm_case checked = item;
+            checked.epilogue =
+                (gemm_case_epilogue){other & 1, 0, other & 2 ? TDM_ACT_RELU : TDM_ACT_NONE};
+            assert_int_equal(verdict_of(&checked, d).right, other == i % 4);
+        }
+        free(d);
+    }
+}
+
+/* Both ends of s8: of matrices so small that every entry is looked at, and so short that their bias leads out of the range. */
+static void both_ends_of_s8_are_checked(void **state) {
+    (void)state;
+    gemm_case item = {.types = GEMM_S8S8S8, .m = 7, .n = 9, .k = 2, .epilogue = {.bias = 1}};
+    int least = 0, most = 0;
+    for (item.seed = 1; item.seed <= 20; item.seed++) {
+        int8_t *const d = multiply_integers(&item, exact_sum);
+        assert_true(verdict_of(&item, d).right);
+        for (int i = 0; i < 7 * 9; i++) {
+            least += d[i] == -128;
+            most += d[i] == 127;
+        }
+        free(d);
+    }
+    assert_true(least > 20 && most > 20);
+}
+
 static void types_are_rows(void **state) {
     (void)state;
     assert_int_equal(gemm_types_find("u8s8"), GEMM_U8S8);
     assert_int_equal(gemm_types_find("u8"), GEMM_NO_TYPES);
     assert_int_equal(gemm_types_find(""), GEMM_NO_TYPES);
-    assert_string_equal(gemm_types_choices,
-                        "f32|3xtf32|f16|bf16|s8|u8s8|u8s8f32|u8s8u8|w8|w4|f16w8|f16w4|w8a8|w4a8");
+    assert_string_equal(
+        gemm_types_choices,
+        "f32|3xtf32|f16|bf16|s8|u8s8|s8s8s8|u8s8f32|u8s8u8|w8|w4|f16w8|f16w4|w8a8|w4a8");
     assert_int_equal(gemm_types_dtype(GEMM_S8, OP_GEMM_D), TDM_S32);
     assert_int_equal(gemm_types_op(GEMM_BF16), TDM_OP_GEMM);
     assert_int_equal(gemm_types_op(GEMM_U8S8F32), TDM_OP_GEMM_INT);
@@ -240,6 +282,9 @@ static void types_are_rows(void **state) {
     assert_int_equal(gemm_types_of(TDM_F32, TDM_F32, 0, 1), GEMM_3XTF32);
     assert_int_equal(gemm_types_for_tuning(GEMM_U8S8F32), GEMM_U8S8);
     assert_int_equal(gemm_types_for_tuning(GEMM_W8), GEMM_W8);
+    assert_int_equal(gemm_types_for_tuning(GEMM_S8S8S8), GEMM_S8);
+    assert_int_equal(gemm_types_with_requantized(GEMM_U8S8), GEMM_U8S8U8);
+    assert_int_equal(gemm_types_with_requantized(GEMM_BF16), GEMM_BF16);
     assert_int_equal(gemm_types_for_tuning(GEMM_NO_TYPES), GEMM_NO_TYPES);
     gemm_case item = integers;
     item.types = GEMM_U8S8;
@@ -364,6 +409,8 @@ static void weights_count_their_bytes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(requantized_epilogues_are_checked),
+        cmocka_unit_test(both_ends_of_s8_are_checked),
         cmocka_unit_test(types_are_rows),
         cmocka_unit_test(integers_cover_their_range),
         cmocka_unit_test(right_integers_pass),

@@ -6,12 +6,14 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "tests/support/bench_rows.h"
+#include "tests/support/test_program.h"
 
 /* The peers' rows are measured where the peer was built. */
 static void memory_moves_bytes(void **state) {
@@ -83,6 +85,37 @@ static void memory_takes_the_default_setting_alone(void **state) {
     cJSON_Delete(root);
 }
 
+/* The setting of an earlier run, and tandem-again left out. */
+static void memory_takes_a_setting_that_is_given(void **state) {
+    (void)state;
+    char arguments[256];
+    test_program_result result;
+    cJSON *const root = bench_run_json("bench memory --quick --samples 2 --bytes 32K --operation "
+                                       "read --twin no --form read=probe_read_f32_x4:4:1:0",
+                                       NULL, 0);
+    const cJSON *row;
+    int forced = 0;
+    cJSON_ArrayForEach(row, json_member(root, "results")) {
+        assert_string_not_equal(json_text(row, "impl"), "tandem-again");
+        if (strcmp(json_text(row, "impl"), "tandem") != 0)
+            continue;
+        bench_expect_measured(row);
+        const cJSON *const shape = json_member(row, "shape");
+        forced += strncmp(json_text(row, "variant"), "probe_read_f32_x4:", 18) == 0 &&
+                  json_number(shape, "unroll") == 4 && json_number(shape, "occupancy") == 1;
+    }
+    assert_int_equal(forced, 1);
+    cJSON_Delete(root);
+    static const char *const wrong[] = {"read=x:4:1",     "read=x:3:1:0", "chase=x:4:1:0",
+                                        "read=x:4:1:0:0", "read",         "read=x:4:1:0,"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        snprintf(arguments, sizeof arguments, "bench memory --form %s", wrong[i]);
+        result = test_program_run(bench_program, arguments, NULL, BENCH_PATIENCE_S);
+        assert_int_equal(result.exit_code, 2);
+        test_program_release(&result);
+    }
+}
+
 static void memory_finds_latencies_and_caches(void **state) {
     (void)state;
     cJSON *const root = bench_run_json("bench memory --quick --samples 2 --bytes 32K --operation "
@@ -135,6 +168,7 @@ int main(void) {
         cmocka_unit_test(memory_moves_bytes),
         cmocka_unit_test(memory_tells_settings_apart),
         cmocka_unit_test(memory_takes_the_default_setting_alone),
+        cmocka_unit_test(memory_takes_a_setting_that_is_given),
         cmocka_unit_test(memory_finds_latencies_and_caches),
         cmocka_unit_test(threads_are_placed_unless_the_user_says_how),
     };

@@ -11,8 +11,11 @@
 
 #include <cmocka.h>
 
+#include "bench/elementwise_case.h"
 #include "bench/environment_record.h"
 #include "bench/quant_case.h"
+#include "quant/number_formats.h"
+#include "tests/op_elementwise.h"
 #include "tests/support/bench_rows.h"
 #include "tests/support/test_program.h"
 
@@ -45,6 +48,12 @@ static int expect_all_measured(const cJSON *root, const char *suite) {
         count += strcmp(json_text(row, "suite"), suite) == 0;
     }
     return count;
+}
+
+/* Of two rows' times; a file has fifteen digits of each. */
+static void expect_ratio(double ratio, const cJSON *above, const cJSON *below) {
+    const double expected = json_number(above, "median_s") / json_number(below, "median_s");
+    assert_true(fabs(ratio / expected - 1) < 1e-12);
 }
 
 static void a_batch_is_one_call(void **state) {
@@ -99,6 +108,91 @@ static void quantization_is_measured_beside_a_copy(void **state) {
     assert_string_equal(json_text(row, "dtype"), "f32s8");
     assert_true(json_number(row, "bytes") == 5.0 * 40 * 66 + 4 * 40);
     cJSON_Delete(root);
+}
+
+/* Four rows of a case: each operation in each type, a conversion to each other type. */
+static void elementwise_is_measured_beside_a_copy(void **state) {
+    (void)state;
+    cJSON *const root = run_json("bench elementwise --quick --samples 1 --count 70003 --operation "
+                                 "sqrt,div,convert --dtype f32,f16 --to f32,f16");
+    assert_int_equal(expect_all_measured(root, "elementwise"), 4 * 2 * (2 + 1));
+    const cJSON *const results = json_member(root, "results");
+    const cJSON *const row = cJSON_GetArrayItem(results, 4 * 3);
+    assert_string_equal(json_text(row, "case"), "div f16 70003");
+    assert_true(json_number(row, "bytes") == 6.0 * 70003);
+    static const char *const shares[] = {"of_copy", "of_stream"};
+    for (int i = 0; i < 2; i++)
+        expect_ratio(json_number(json_member(row, "metrics"), shares[i]),
+                     cJSON_GetArrayItem(results, 4 * 3 + 2 + i), row);
+    assert_string_equal(json_text(cJSON_GetArrayItem(results, 4 * 4), "case"),
+                        "convert f32 f16 70003");
+    cJSON_Delete(root);
+}
+
+/* Right elements pass, one that is off by more than its bound does not, wherever it is. */
+static void elementwise_outputs_are_checked(void **state) {
+    (void)state;
+    elementwise_case item = {.dtype = TDM_F32, .to = TDM_BF16, .count = 70003, .seed = 3};
+    static const char *const names[] = {"gelu", "sub", "convert"};
+    worker_text reason = {.length = 0};
+    double max_error;
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(elementwise_operation_parse(names[i], &item), 0);
+        float *const a = elementwise_case_input(&item, 0);
+        float *const b = elementwise_case_input(&item, 1);
+        uint16_t *const y = malloc((size_t)item.count * sizeof *y);
+        for (int64_t e = 0; e < item.count; e++) {
+            const double x = (double)a[e];
+            tdm_number_set(TDM_BF16, y, (size_t)e,
+                           i == 0   ? op_unary_value(TDM_GELU, x)
+                           : i == 1 ? x - (double)b[e]
+                                    : x);
+        }
+        const size_t bytes = (size_t)item.count * sizeof *y;
+        assert_int_equal(elementwise_case_check(&item, y, bytes, &max_error, &reason), 0);
+        assert_true(max_error > 0 && max_error < 0x1p-8);
+        assert_int_equal(elementwise_case_check(&item, y, bytes - 2, &max_error, &reason), -1);
+        static const int64_t places[] = {7, 40000, 65520, 65521, 70002};
+        for (size_t place = 0; place < sizeof places / sizeof places[0]; place++) {
+            const int64_t e = places[place];
+            const uint16_t kept = y[e];
+            y[e] += 2; /* one may be a tie's other side */
+            assert_int_equal(elementwise_case_check(&item, y, bytes, &max_error, &reason), -1);
+            y[e] = 0x7FC0; /* NaN */
+            assert_int_equal(elementwise_case_check(&item, y, bytes, &max_error, &reason), -1);
+            y[e] = kept;
+        }
+        free(a);
+        free(b);
+        free(y);
+    }
+}
+
+/* What stands beside a case moves as many bytes, in its mix. */
+static void traffic_beside_elementwise_is_alike(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        tdm_dtype dtype, to;
+        double bytes; /* of an element */
+        int reads, writes;
+    } rows[] = {{"relu", TDM_F16, TDM_F16, 4, 1, 1},
+                {"add", TDM_F32, TDM_F32, 12, 2, 1},
+                {"convert", TDM_F32, TDM_BF16, 6, 2, 1},
+                {"convert", TDM_F16, TDM_F32, 6, 1, 2}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        elementwise_case item = {.dtype = rows[i].dtype, .to = rows[i].to, .count = 1000}, read;
+        worker_text line = {.length = 0};
+        assert_int_equal(elementwise_operation_parse(rows[i].name, &item), 0);
+        elementwise_case_write(&item, &line);
+        assert_int_equal(elementwise_case_read(line.text, &read), 0);
+        assert_true(elementwise_case_traffic(&read) == 1000 * rows[i].bytes);
+        assert_true(2.0 * (double)elementwise_case_copy(&read).copied == 1000 * rows[i].bytes);
+        const quant_case stream = elementwise_case_stream(&read);
+        assert_int_equal(stream.reads, rows[i].reads);
+        assert_int_equal(stream.writes, rows[i].writes);
+        assert_true((double)stream.copied == 1000 * rows[i].bytes);
+    }
 }
 
 /* Reads and writes of the copy come to what the case moves. */
@@ -169,7 +263,38 @@ static void integers_have_a_roof_of_their_own(void **state) {
     cJSON_Delete(root);
 }
 
-/* Bare OpenCL has no row where its worker was not built or the device is none of the loader's. */
+/* Beside each product the same with an epilogue, checked, and what that costs. */
+static void epilogues_stand_beside_plain_products(void **state) {
+    (void)state;
+    static const char *const names[] = {
+        "f16 33x17x29 nn +bias+residual+gelu", "s8s8s8 33x17x29 nn +bias+relu",
+        "f16w8 33x17x29 nn +bias+residual+gelu", "u8s8u8 33x17x29 nn +bias+relu"};
+    for (int i = 0; i < 2; i++) {
+        cJSON *const root =
+            run_json(i == 0 ? "bench gemm --quick --samples 1 --shapes 33x17x29 --dtype f16,f16w8 "
+                              "--epilogue bias,residual,gelu --roof none"
+                            : "bench gemm --quick --samples 1 --shapes 33x17x29 --dtype s8,u8s8 "
+                              "--epilogue bias,relu --packing prepacked --roof none");
+        assert_int_equal(expect_all_measured(root, "gemm"), 6);
+        for (int row = 0; row < 2; row++) {
+            const cJSON *const plain = cJSON_GetArrayItem(json_member(root, "results"), 3 * row);
+            const cJSON *const fused =
+                cJSON_GetArrayItem(json_member(root, "results"), 3 * row + 2);
+            assert_string_equal(json_text(fused, "impl"), "tandem-fused");
+            assert_string_equal(json_text(fused, "case"), names[2 * row + i]);
+            expect_ratio(1 + json_number(json_member(fused, "metrics"), "epilogue_cost"), fused,
+                         plain);
+        }
+        cJSON_Delete(root);
+    }
+    cJSON *const root = run_json("bench gemm --quick --samples 1 --shapes 9x8x7 --dtype s8 "
+                                 "--epilogue residual --roof none");
+    const cJSON *const refused = cJSON_GetArrayItem(json_member(root, "results"), 2);
+    assert_string_equal(json_text(refused, "status"), "skipped");
+    cJSON_Delete(root);
+}
+
+/* Bare OpenCL has no row where its worker was not built or the device is none of the loader's; bare CUDA always has one. */
 static void launches_are_measured_beside_bare_ones(void **state) {
     (void)state;
     cJSON *const root =
@@ -187,6 +312,14 @@ static void launches_are_measured_beside_bare_ones(void **state) {
         measured++;
     }
     assert_true(measured >= 14);
+    row = cJSON_GetArrayItem(json_member(root, "results"), 2);
+    if (strcmp(json_text(json_member(root, "device"), "backend"), "cuda") == 0) {
+        assert_string_equal(json_text(row, "impl"), "cuda");
+        assert_string_equal(json_text(row, "variant"), "cuLaunchKernel");
+        assert_int_equal(measured, 16);
+    } else {
+        assert_string_equal(json_text(row, "impl"), "opencl");
+    }
     row = cJSON_GetArrayItem(json_member(root, "results"), 3);
     assert_string_equal(json_text(row, "case"), "command list of 64 kernels");
     assert_true(json_number(json_member(row, "metrics"), "command_s") ==
@@ -289,7 +422,11 @@ int main(void) {
         cmocka_unit_test(gemv_is_measured_beside_reading),
         cmocka_unit_test(quantization_is_measured_beside_a_copy),
         cmocka_unit_test(the_copy_and_the_stream_move_as_many_bytes),
+        cmocka_unit_test(elementwise_is_measured_beside_a_copy),
+        cmocka_unit_test(elementwise_outputs_are_checked),
+        cmocka_unit_test(traffic_beside_elementwise_is_alike),
         cmocka_unit_test(integers_have_a_roof_of_their_own),
+        cmocka_unit_test(epilogues_stand_beside_plain_products),
         cmocka_unit_test(launches_are_measured_beside_bare_ones),
         cmocka_unit_test(allocation_is_measured_beside_malloc_and_the_driver),
         cmocka_unit_test(products_within_a_budget),

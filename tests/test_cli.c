@@ -47,10 +47,10 @@ static void expect(const char *arguments, int exit_code, const char *output, con
 }
 
 static const char *const commands[] = {
-    "devices",         "bench gemm",     "bench memory", "bench gemv",   "bench compute",
-    "bench launch",    "bench quant",    "tune",         "quantize",     "infer",
-    "cache",           "trace generate", "trace show",   "trace replay", "bench pool",
-    "bench outofcore", "monitor",        "report",       "compare"};
+    "devices",      "bench gemm",      "bench memory",      "bench gemv", "bench compute",
+    "bench launch", "bench quant",     "bench elementwise", "tune",       "quantize",
+    "infer",        "cache",           "trace generate",    "trace show", "trace replay",
+    "bench pool",   "bench outofcore", "monitor",           "report",     "compare"};
 
 static void every_command_helps(void **state) {
     (void)state;
@@ -99,9 +99,10 @@ static void misuse_is_refused_with_a_sentence(void **state) {
         {"", "a command is missing: devices, bench, report, compare, "},
         {"nonsense", "unknown command 'nonsense'; choose one of devices, bench, report, compare, "},
         {"bench",
-         "a command is missing: gemm, gemv, memory, quant, compute, pool, outofcore, launch"},
+         "a command is missing: gemm, gemv, memory, quant, elementwise, compute, pool, outofcore, "
+         "launch"},
         {"bench speed", "unknown command 'speed'; choose one of gemm, gemv, memory, quant, "
-                        "compute, pool, outofcore, launch"},
+                        "elementwise, compute, pool, outofcore, launch"},
         {"tune --shapes 8x8", "--shapes does not take '8x8': give MxNxK"},
         {"tune --dtype f64", "--dtype does not take 'f64': choose among"},
         {"bench gemm --variant gemm_any_reference:weight=2",
@@ -148,8 +149,9 @@ static void misuse_is_refused_with_a_sentence(void **state) {
         {"infer --device= x", "--device does not take '': it is empty"},
         {"help nosuch",
          "unknown command 'nosuch'; choose one of devices, bench, report, compare, "},
-        {"help bench nosuch", "unknown command 'nosuch'; choose one of gemm, gemv, memory, quant, "
-                              "compute, pool, outofcore, launch"},
+        {"help bench nosuch",
+         "unknown command 'nosuch'; choose one of gemm, gemv, memory, quant, elementwise, "
+         "compute, pool, outofcore, launch"},
         {"bench pool --live 10,0", "--live does not take '10,0': give whole numbers"},
         {"bench outofcore --budget 0", "a budget is a number above 0"},
         {"bench pool --threads 65", "--threads does not take '65'"},

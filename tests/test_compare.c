@@ -284,6 +284,53 @@ static void noisy_rows_are_those_that_say_so(void **state) {
         assert_int_equal(results_row_is_noisy(&rows[i]), i >= 2);
 }
 
+/* A case of "read" or so by somebody, so many times as fast in the second column. */
+typedef struct moved_case {
+    const char *name;
+    const char *impl;
+    double ratio;
+    const char *with; /* what moved alike */
+} moved_case;
+
+static void cases_that_the_machine_moved_are_told_apart(void **state) {
+    (void)state;
+    static const moved_case moved[] = {
+        {"read", "tandem", 1.5, "stream"},  {"read", "stream", 1.4, "tandem"},
+        {"write", "tandem", 0.5, NULL},     {"write", "stream", 1.02, NULL},
+        {"copy", "tandem", 0.8, NULL},      {"copy", "memcpy", 1.25, NULL},
+        {"triad", "tandem", 1.6, NULL},     {"triad", "stream", 1.1, "other"},
+        {"triad", "other", 1.08, "stream"}, {"alone", "tandem", 1.2, NULL},
+    };
+    enum {
+        CASES = sizeof moved / sizeof *moved
+    };
+    static results_row rows[CASES];
+    static compare_case cases[CASES];
+    results_figure apart[] = {{"apart", 0.01}, {"apart", 0.04}};
+    for (int i = 0; i < CASES; i++) {
+        rows[i] = (results_row){.suite = "memory", .case_name = moved[i].name};
+        rows[i].impl = moved[i].impl;
+        rows[i].metrics = (results_figures){&apart[i % 2], i < 6 ? 1 : 0};
+        cases[i].row = &rows[i];
+        cases[i].cells[1].ratio.ratio = moved[i].ratio;
+    }
+    const results_file file = {.rows = rows, .row_count = CASES};
+    compare_table table = {.cases = cases, .case_count = CASES, .column_count = 2};
+    table.columns[1] = (compare_column){.file = &file};
+    for (int i = 0; i < CASES; i++) {
+        int others = 0;
+        const char *const with = compare_moved_with(&table, (size_t)i, 1, 0.03, &others);
+        assert_int_equal(with == NULL, moved[i].with == NULL);
+        if (with != NULL)
+            assert_string_equal(with, moved[i].with);
+        assert_int_equal(others, i != 3 && i != CASES - 1);
+    }
+    const compare_agreement own = compare_agree(&table, 1, 0.03);
+    assert_true(own.cases == CASES && own.within == 1);
+    assert_true(own.alike == 4 && own.unlike == 4 && own.unjudged == 1);
+    assert_true(own.visited == 6 && own.moved == 3);
+}
+
 static void identical_files_are_the_same(void **state) {
     char path[TEST_PATH];
     file_plan noisy = plain;
@@ -358,6 +405,49 @@ static void shares_of_the_datasheet(void **state) {
     assert_non_null(strstr(result.output, "GDDR6X"));
     assert_non_null(strstr(result.output, "%!)"));
     assert_non_null(strstr(result.output, "FASTER"));
+    test_program_release(&result);
+}
+
+/* A file of a device with two sets of 128 MiB, which is below twice the last cache of an RTX 4090, read at these rates. */
+static void write_reading(const char *name, const char *device, double gbs, double other_gbs) {
+    const double set = 134217728;
+    file_plan plan = plain;
+    char path[TEST_PATH];
+    plan.device = device;
+    cJSON *const root = plan_json(&plan);
+    cJSON *const rows = cJSON_GetObjectItem(root, "results");
+    add_row(rows, &plan, "memory", "read 134217728", "f32", set / gbs * 1e-9, 0, set);
+    add_row(rows, &plan, "memory", "upload 134217728", "f32", set / other_gbs * 1e-9, 0, set);
+    add_row(rows, &plan, "memory", "write 134217728", "f32", set / other_gbs * 1e-9, 0, set);
+    char *const text = cJSON_PrintUnformatted(root);
+    test_file_write(test_folder_path(path, name), text, strlen(text));
+    free(text);
+    cJSON_Delete(root);
+}
+
+static const char *note_of(const cJSON *root, int index, int column) {
+    const cJSON *const item = cJSON_GetArrayItem(cJSON_GetObjectItem(root, "cases"), index);
+    const cJSON *const cell = cJSON_GetArrayItem(cJSON_GetObjectItem(item, "cells"), column);
+    assert_true(cJSON_IsFalse(cJSON_GetObjectItem(cell, "above_sheet")));
+    assert_true(cJSON_IsNull(cJSON_GetObjectItem(cell, "of_sheet_bandwidth")));
+    const char *const note = cJSON_GetStringValue(cJSON_GetObjectItem(cell, "note"));
+    return note == NULL ? "" : note;
+}
+
+static void what_a_cache_may_have_served_is_told(void **state) {
+    (void)state;
+    write_reading("a.json", "NVIDIA GeForce RTX 4090", 1447, 900);
+    write_reading("b.json", "NVIDIA B200", 9000, 9000); /* its sheet has 8000 GB/s, and no cache */
+    cJSON *const root = run_json("");
+    assert_string_equal(note_of(root, 4, 0),
+                        "above its sheet's memory: a cache of 72 MB may serve some of it");
+    assert_string_equal(note_of(root, 4, 1),
+                        "above its sheet's memory: a cache may serve some of it");
+    assert_string_equal(note_of(root, 5, 1), ""); /* does not come from the device's memory */
+    assert_string_equal(note_of(root, 6, 0), "");
+    cJSON_Delete(root);
+    test_program_result result = run("", 0);
+    assert_non_null(strstr(result.output, "A: above its sheet's memory: a cache of 72 MB"));
     test_program_release(&result);
 }
 
@@ -540,9 +630,11 @@ int main(void) {
         cmocka_unit_test(a_mean_of_few_samples_decides_nothing),
         cmocka_unit_test(the_mean_is_geometric_and_surer_than_its_cases),
         cmocka_unit_test(noisy_rows_are_those_that_say_so),
+        cmocka_unit_test(cases_that_the_machine_moved_are_told_apart),
         cmocka_unit_test(identical_files_are_the_same),
         cmocka_unit_test(a_shift_of_five_percent_is_found_where_it_is),
         cmocka_unit_test(shares_of_the_datasheet),
+        cmocka_unit_test(what_a_cache_may_have_served_is_told),
         cmocka_unit_test(unlike_machines_are_refused_or_marked),
         cmocka_unit_test(work_that_is_counted_otherwise_has_no_ratio),
         cmocka_unit_test(files_that_cannot_be_used),

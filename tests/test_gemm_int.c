@@ -90,12 +90,15 @@ static tdm_dtype bias_of(int level, tdm_dtype d) {
     return level == 0 ? TDM_DTYPE_NONE : level == 1 || !is_float(d) ? TDM_S32 : TDM_F32;
 }
 
-/* Tensor maps take operands that begin, and whose lines along K are apart, by multiples of 16 elements. */
+/* Tensor maps take operands that begin, and whose lines along K are apart, by multiples of 16 elements, as packing makes them of any B. */
 static void keep_whole_units(gemm_int_trial *trial) {
-    trial->transpose_a = trial->packed_b = 0;
-    trial->transpose_b = 1;
-    trial->a_place = trial->b_place = TEST_DENSE;
+    trial->transpose_a = 0;
+    trial->a_place = TEST_DENSE;
     trial->k = (trial->k + 16) / 16 * 16;
+    if (trial->packed_b)
+        return;
+    trial->transpose_b = 1;
+    trial->b_place = TEST_DENSE;
 }
 
 static gemm_int_trial trial_of(const tdm_variant *row, const int level[FACTORS], uint64_t seed) {

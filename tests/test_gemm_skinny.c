@@ -7,6 +7,7 @@
 
 #include "api/gemm_internal.h"
 #include "tests/support/device_cases.h"
+#include "tests/support/gemm_int_trial.h"
 #include "tests/support/gemm_table.h"
 #include "tests/support/gemm_trial.h"
 
@@ -85,6 +86,103 @@ static void shapes_that_are_cut(void **state) {
         for (int i = 0; i < tdm_variant_count; i++)
             if (is_skinny(&tdm_variants[i]) && test_can_run(test_device_at(d), &tdm_variants[i]))
                 run_shapes(test_device_at(d), &tdm_variants[i]);
+}
+
+/* ---- integers ------------------------------------------------------------------------------------ */
+
+/*
+ * One, two and three passes over K of all items, by whole pieces of 16 steps and what is left of them (rows apart by 16: TEST_PADDED with
+ * a K of 13 more), and step by step; sums of lines of A, of B, of both; every form of D.
+ */
+static const gemm_int_trial integers[] = {
+    {.m = 1, .n = 9, .k = 2093, .a = TDM_S8, .d = TDM_S32},
+    {.m = 2, .n = 4, .k = 2096, .a = TDM_U8, .d = TDM_S32, .bias = TDM_S32, .has_c = 1},
+    {.m = 3,
+     .n = 6,
+     .k = 4141,
+     .a = TDM_U8,
+     .d = TDM_S8,
+     .a_quant = GEMM_INT_EACH,
+     .b_quant = GEMM_INT_EACH,
+     .d_quant = GEMM_INT_EACH,
+     .a_zero = 1,
+     .b_zero = 1,
+     .d_zero = 1},
+    {.m = 8,
+     .n = 5,
+     .k = 2093,
+     .a = TDM_S8,
+     .d = TDM_U8,
+     .a_quant = GEMM_INT_ONE,
+     .b_quant = GEMM_INT_ONE,
+     .d_quant = GEMM_INT_ONE,
+     .b_zero = 1,
+     .activation = TDM_ACT_RELU},
+    {.m = 9,
+     .n = 3,
+     .k = 2096,
+     .a = TDM_U8,
+     .d = TDM_F16,
+     .a_quant = GEMM_INT_ONE,
+     .b_quant = GEMM_INT_EACH,
+     .a_zero = 1,
+     .packed_b = 1},
+    {.m = 5,
+     .n = 7,
+     .k = 301,
+     .a = TDM_S8,
+     .d = TDM_F32,
+     .a_quant = GEMM_INT_EACH,
+     .a_zero = 1,
+     .b_quant = GEMM_INT_EACH,
+     .b_zero = 1,
+     .bias = TDM_F32,
+     .has_c = 1,
+     .batch = 3,
+     .a_place = TEST_OFFSET},
+    {.m = 4,
+     .n = 5,
+     .k = 2061,
+     .a = TDM_U8,
+     .d = TDM_S32,
+     .a_quant = GEMM_INT_ONE,
+     .b_quant = GEMM_INT_ONE,
+     .a_zero = 1,
+     .b_zero = 1,
+     .data = GEMM_INT_EXTREME,
+     .b_place = TEST_SPREAD,
+     .batch = 2,
+     .shares_b = 1},
+};
+
+static bool takes_few_integers(const tdm_variant *row) {
+    return row->op == TDM_OP_GEMM_INT && row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY;
+}
+
+static void run_integers(const test_device *device, const tdm_variant *row) {
+    char text[512];
+    for (size_t i = 0; i < sizeof integers / sizeof *integers; i++) {
+        gemm_int_trial trial = integers[i];
+        trial.variant = row->name;
+        trial.seed = 400 + i;
+        trial.alpha = 1.0f;
+        trial.transpose_b = 1;
+        if (trial.k % 16 == 13 && trial.b_place == TEST_DENSE)
+            trial.a_place = trial.b_place = TEST_PADDED;
+        if (!test_case_begin(device, row->name, "%s", gemm_int_trial_text(&trial, text)))
+            continue;
+        gemm_int_trial_run(device, &trial);
+        test_case_end();
+    }
+}
+
+static void few_rows_of_integers(void **state) {
+    (void)state;
+    for (int d = 0; d < test_device_count(); d++)
+        for (int i = 0; i < tdm_variant_count; i++)
+            if (takes_few_integers(&tdm_variants[i]) &&
+                test_can_run(test_device_at(d), &tdm_variants[i]))
+                run_integers(test_device_at(d), &tdm_variants[i]);
 }
 
 /* ---- the choice ------------------------------------------------------------------------------------ */
@@ -175,12 +273,37 @@ DEVICE_TEST(packed_weights_serve_one_row_and_many) {
     tdm_gemm_plan_destroy(many);
 }
 
+static void expect_integers(const test_device *device, int64_t m, int b_along_k, bool expected) {
+    tdm_gemm_desc desc = describe(m, 300, 208, b_along_k);
+    tdm_gemm_plan *plan;
+    desc.a.dtype = TDM_U8;
+    desc.b.dtype = TDM_S8;
+    desc.d.dtype = TDM_S32;
+    TEST_OK(tdm_gemm_plan_create(device->device, &desc, &plan));
+    const char *const chosen = tdm_gemm_plan_variant(plan);
+    if (takes_few_integers(tdm_variant_find(chosen)) != expected)
+        test_case_fail("%s was chosen for %d rows%s", chosen, (int)m,
+                       b_along_k ? " of columns along K" : "");
+    tdm_gemm_plan_destroy(plan);
+}
+
+/* Up to eight rows, where the device has such a row and the columns of B lie along K. */
+DEVICE_TEST(few_rows_of_integers_are_for_lines_along_k) {
+    const bool has_row = (device->info.capabilities & TDM_CAP_CUDA) != 0;
+    expect_integers(device, 1, 1, has_row);
+    expect_integers(device, 8, 1, has_row);
+    expect_integers(device, 9, 1, false);
+    expect_integers(device, 8, 0, false);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shapes_that_are_cut),
+        cmocka_unit_test(few_rows_of_integers),
         cmocka_unit_test(one_small_dimension_is_enough),
         cmocka_unit_test(a_matrix_with_gaps_both_ways_is_left_to_others),
         cmocka_unit_test(packed_weights_serve_one_row_and_many),
+        cmocka_unit_test(few_rows_of_integers_are_for_lines_along_k),
     };
     return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
 }

@@ -101,13 +101,18 @@ static gemm_trial trial_of(const tdm_variant *row, const split_row *split, const
 }
 
 static void run_row(const test_device *device, const tdm_variant *row) {
-    for (size_t i = 0; i < sizeof split_rows / sizeof *split_rows; i++) {
+    const int count = (int)(sizeof split_rows / sizeof *split_rows);
+    for (int i = 0; i < 2 * count; i++) {
         char text[512], variant[128];
-        if (!test_part_is_due(device, row, (int)i))
+        const split_row *const split = &split_rows[i % count];
+        const tdm_gemm_problem packed = {.op = TDM_OP_GEMM, .packed_b = true};
+        if (!test_part_is_due(device, row, i) ||
+            (i >= count && tdm_gemm_reads_panels(&packed, row)))
             continue;
-        snprintf(variant, sizeof variant, "%s:split_k=%d", row->name, split_rows[i].parts);
-        const gemm_trial trial = trial_of(row, &split_rows[i], variant);
-        if (!test_case_begin(device, row->name, "split_k=%d %s", split_rows[i].parts,
+        snprintf(variant, sizeof variant, "%s:split_k=%d", row->name, split->parts);
+        gemm_trial trial = trial_of(row, split, variant);
+        trial.packed_b = i >= count;
+        if (!test_case_begin(device, row->name, "split_k=%d %s", split->parts,
                              gemm_trial_text(&trial, text)))
             continue;
         gemm_trial_run(device, &trial);
@@ -231,14 +236,27 @@ DEVICE_TEST(parts_can_be_forced_or_forbidden) {
     assert_int_equal(parts_of(device, &desc), 0);
 }
 
-DEVICE_TEST(packed_weights_are_not_split) {
+/* Panels run over the whole of K. */
+DEVICE_TEST(packed_weights_are_split_unless_they_lie_in_panels) {
     tdm_gemm_plan *plan = NULL;
     tdm_gemm_desc desc = describe(4, 4, 60000);
     desc.packed_b = 1;
-    assert_int_equal(parts_of(device, &desc), 0);
-    desc.variant = "gemm_any_reference:split_k=2";
-    TEST_REFUSED(tdm_gemm_plan_create(device->device, &desc, &plan), TDM_UNSUPPORTED,
-                 "split_k is 2: weights that are packed are not split along K");
+    desc.variant = "gemm_any_reference:split_k=6";
+    assert_int_equal(parts_of(device, &desc), 6);
+    for (int v = 0; v < tdm_variant_count; v++) {
+        char variant[128];
+        const tdm_gemm_problem packed = {.op = TDM_OP_GEMM, .packed_b = true};
+        const tdm_variant *const row = &tdm_variants[v];
+        if (row->op != TDM_OP_GEMM || !tdm_gemm_reads_panels(&packed, row) ||
+            row->parameters[TDM_GEMM_P_B_TYPE] != TDM_F32 || !test_can_run(device, row))
+            continue;
+        snprintf(variant, sizeof variant, "%s:split_k=2", row->name);
+        desc.variant = variant;
+        TEST_REFUSED(tdm_gemm_plan_create(device->device, &desc, &plan), TDM_UNSUPPORTED,
+                     "split_k is 2: weights that are packed in panels are not split along K");
+        desc.variant = row->name;
+        assert_int_equal(parts_of(device, &desc), 0);
+    }
 }
 
 DEVICE_TEST(the_workspace_holds_the_parts) {
@@ -285,7 +303,7 @@ int main(void) {
         cmocka_unit_test(few_tiles_and_a_long_k_are_split),
         cmocka_unit_test(parts_fill_the_device),
         cmocka_unit_test(parts_can_be_forced_or_forbidden),
-        cmocka_unit_test(packed_weights_are_not_split),
+        cmocka_unit_test(packed_weights_are_split_unless_they_lie_in_panels),
         cmocka_unit_test(the_workspace_holds_the_parts),
         cmocka_unit_test(every_run_gives_the_same_bits),
     };

@@ -131,14 +131,18 @@ static void choose_batch(op_gemm_case *item, const batch_row *row) {
     item->shared[OP_GEMM_RESIDUAL] = row->residual;
 }
 
-/* Tensor maps take operands that begin, and whose lines are apart, by multiples of eight elements. */
+/* Tensor maps take operands that begin, and whose lines are apart, by multiples of eight elements, as packing makes them of any B. */
 static void keep_whole_units(gemm_trial *trial) {
     op_gemm_case *const item = &trial->item;
-    trial->placement[OP_GEMM_A] = trial->placement[OP_GEMM_B] = TEST_DENSE;
-    item->k = (item->k + 8) / 8 * 8;
+    trial->placement[OP_GEMM_A] = TEST_DENSE;
+    if (!trial->packed_b)
+        trial->placement[OP_GEMM_B] = TEST_DENSE;
+    if (!item->transpose_a || (item->transpose_b && !trial->packed_b))
+        item->k = (item->k + 8) / 8 * 8;
+    item->k += item->k == 0;
     if (item->transpose_a)
         item->m = (item->m + 7) / 8 * 8;
-    if (!item->transpose_b || trial->packed_b)
+    if (!item->transpose_b && !trial->packed_b)
         item->n = (item->n + 7) / 8 * 8;
 }
 

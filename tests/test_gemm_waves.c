@@ -165,6 +165,9 @@ static void residency_is_what_fits(void **state) {
     } cases[] = {{"gemm_f16_mma_128x256__tensor", 166912, 1},
                  {"gemm_f16_mma_64x64__tensor", 166912, 4},
                  {"gemm_f16_mma_64x64__tensor", 101376, 3},
+                 {"gemm_f16_mma_64x64_s3__tensor", 101376, 4},
+                 {"gemm_f16_mma_64x64_s3__tensor", 65536, 2},
+                 {"gemm_f16_mma_64x64_s2__tensor", 65536, 4},
                  {"gemm_f16_mma_128x128__tensor", 101376, 1},
                  {"gemm_f16_wgmma_128x128__sm90a", 232448, 1},
                  {"gemm_f32_simt_128x64__async", 166912, 3},
@@ -238,8 +241,9 @@ static const choice_row choices[] = {
     {"H200", GEMM_3XTF32, 4096, 4096, 4096, "f32_3xtf32_", 1},
     {"A100-80", GEMM_3XTF32, 4096, 4096, 4096, "f32_3xtf32_", 1},
     {"RTX-4090", GEMM_3XTF32, 4096, 4096, 4096, "f32_simt_", 1},
-    {"H200", GEMM_S8, 1, 4096, 4096, "int_mma_64x64", 1},
-    {"A100-80", GEMM_S8, 8, 4096, 4096, "int_mma_64x64", 1},
+    {"H200", GEMM_S8, 1, 4096, 4096, "int_skinny_8x4", 1},
+    {"A100-80", GEMM_S8, 8, 4096, 4096, "int_skinny_8x4", 1},
+    {"H200", GEMM_S8, 9, 4096, 4096, "int_mma_64x64", 4},
     /* weights: by the rows for few of A, with 32 columns where 64 leave units idle, and by tiles */
     {"H200", GEMM_F16W4, 1, 4096, 4096, "f16s4_decode_16x32", 1},
     {"H200", GEMM_F16W8, 16, 28672, 4096, "f16s8_decode_16x64", 1},
@@ -249,6 +253,12 @@ static const choice_row choices[] = {
     {"A100-80", GEMM_F16, 128, 576, 7168, "f16_mma_64x64", 14},
     {"A100-80", GEMM_S8, 4096, 4096, 4096, "int_mma_", 1},
     {"L4", GEMM_F16, 4096, 4096, 4096, "f16_mma_", 1},
+    /* four groups a unit with fewer tiles of K under way, three or two with all; where one wave does anyway, all */
+    {"L4", GEMM_F16, 768, 3072, 768, "f16_mma_64x64_s3", 1},
+    {"A10", GEMM_BF16, 1024, 1024, 1024, "bf16_mma_64x64_s3", 1},
+    {"T4", GEMM_F16, 1024, 1024, 1024, "f16_mma_64x64_s2", 1},
+    {"L4", GEMM_F16, 64, 4096, 4096, "f16_mma_64x64__", 1},
+    {"A100-80", GEMM_F16, 1024, 1024, 1024, "f16_mma_64x64__", 1},
     {"T4", GEMM_BF16, 4096, 4096, 4096, "bf16_tiled_128x128", 1},
     {"T4", GEMM_F32, 4096, 4096, 4096, "f32_tiled_128x128", 1}};
 
@@ -275,6 +285,24 @@ static void rows_are_chosen_by_shape(void **state) {
         paper_device_destroy(device);
     }
     assert_int_equal(wrong, 0);
+}
+
+/* B is stored K×N, where no tensor map could take integers: packing makes lines of it, whatever N is. */
+static void packed_weights_go_to_wgmma(void **state) {
+    static const gemm_case cases[] = {
+        {.types = GEMM_S8, .m = 2048, .n = 4096, .k = 4096, .prepacked = 1},
+        {.types = GEMM_S8, .m = 2048, .n = 4099, .k = 4096, .prepacked = 1},
+        {.types = GEMM_F16, .m = 2048, .n = 4099, .k = 4096, .prepacked = 1},
+    };
+    (void)state;
+    for (int i = 0; i < COUNT(cases); i++) {
+        paper_device *const device = paper_device_create("H200");
+        paper_choice choice;
+        assert_non_null(device);
+        assert_int_equal(paper_device_choose(device, &cases[i], &choice), 0);
+        assert_non_null(strstr(choice.variant, "_wgmma_"));
+        paper_device_destroy(device);
+    }
 }
 
 /* ---- whatever the constants are ---- */
@@ -414,6 +442,7 @@ int main(void) {
         cmocka_unit_test(residency_is_what_fits),
         cmocka_unit_test(memory_is_a_floor),
         cmocka_unit_test(rows_are_chosen_by_shape),
+        cmocka_unit_test(packed_weights_go_to_wgmma),
         cmocka_unit_test(more_work_takes_no_less_time),
         cmocka_unit_test(no_choice_is_slower_than_another),
         cmocka_unit_test(devices_are_those_of_the_sheets),

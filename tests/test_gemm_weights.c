@@ -324,7 +324,7 @@ DEVICE_TEST(packed_weights_of_another_kind_are_refused) {
     desc.variant = "gemm_any_reference";
     args.d = t.d.tensor;
     TEST_OK(tdm_gemm_plan_create(device->device, &desc, &plain));
-    if (strncmp(tdm_packed_layout(packed), "plain", 5) != 0)
+    if (strcmp(tdm_packed_layout(packed), plain->packed_layout) != 0) // in panels
         TEST_REFUSED(tdm_gemm_plan_run(plain, device->stream, &args), TDM_BAD_ARGUMENT,
                      "but gemm_any_reference reads plain-f32/1");
     test_array_expect_unchanged(&t.d);

@@ -42,6 +42,9 @@ static const weights_trial trials[] = {
     /* Weights in their packed form; entries of a batch; the end of the epilogue. */
     {.k = 576, .group = 32, .scale = TDM_F16, .zero = TDM_S8, .packed = 1, .batch = 2},
     {.less_rows = 2, .k = 544, .scale = TDM_F32, .packed = 1, .epilogue = 1},
+    /* q8_0 and q4_0: a scale of f16 for 32 steps, as the types of B are 8 or 4 bits; packed and as they are. */
+    {.k = 1184, .group = 32, .scale = TDM_F16},
+    {.less_rows = 1, .k = 352, .group = 32, .scale = TDM_F16, .packed = 1, .epilogue = 1},
     /* Parts of K: of whole tiles, with a shorter last one. */
     {.k = 1024, .group = 32, .scale = TDM_F32, .zero = TDM_S8, .split = 2, .epilogue = 1},
     {.less_rows = 8, .k = 1120, .group = 128, .scale = TDM_F16, .split = 5, .batch = 2}};

@@ -112,6 +112,7 @@ static void check_row(const cJSON *row) {
     assert_string_equal(text_of(row, "impl"), "tandem");
     assert_true(strlen(text_of(row, "variant")) > 0);
     assert_true(number_of(row, "median_s") > 0.0);
+    assert_true(metric_of(row, "first_batch_s") > 0.0);
     assert_true(metric_of(row, "images_per_s") > 0.0);
     assert_true(metric_of(row, "oracle_rows") >= 1.0);
     assert_true(metric_of(row, "share_of_bound") <= 1.0);
@@ -421,6 +422,9 @@ static void test_wrong_logit_fails(void **state) {
     assert_int_equal(result.agreement.rows, 5);
     assert_false(result.passed);
     assert_int_equal(result.pipelined.count, 0);
+    assert_int_equal(result.waited.count,
+                     2); /* of three batches, the first of which is no sample */
+    assert_true(result.first_seconds > 0.0);
     assert_true(result.agreement.max_share > 98.0 && result.agreement.max_share < 102.0);
     assert_non_null(strstr(verdict, "times as far from the oracle as it may be"));
     infer_result_release(&result);
@@ -429,6 +433,22 @@ static void test_wrong_logit_fails(void **state) {
     mlp_reference_release(&reference);
     mlp_samples_release(&samples);
     mlp_model_release(&model);
+}
+
+/* A first batch that builds kernels for long is no sample, and uses nothing of the limit. */
+static void test_first_batch_is_no_sample(void **state) {
+    (void)state;
+    infer_result result;
+    memset(&result, 0, sizeof result);
+    assert_int_equal(infer_note_batch(&result, 20.0), TDM_OK);
+    assert_int_equal(result.waited.count, 0);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(infer_note_batch(&result, 0.25), TDM_OK);
+    assert_true(result.first_seconds == 20.0);
+    assert_int_equal(result.waited.count, 3);
+    assert_true(infer_median(&result.waited) == 0.25);
+    assert_true(result.waited.seconds == 0.75);
+    infer_result_release(&result);
 }
 
 /* Right answers that quantization loses fail the run, though the logits are those of the weights. */
@@ -494,26 +514,29 @@ static void test_lost_answers_fail(void **state) {
     mlp_model_release(&model);
 }
 
-/* A model that a precision does not suit is skipped, with the reason, and nothing fails. */
+/* A precision that does not suit a model is skipped, with the reason, and nothing fails; rows of an odd number of s4 are run. */
 static void test_unsuited_precision(void **state) {
     (void)state;
     char *messages;
     const int code =
-        RUN(&messages, digits, "--synthetic", "7-5", "--images", "2", "--batch", "2", "--seconds",
-            "0", "--precision", "w4", "--json", in_directory("results.json"));
-    expect(0, "layer 0 takes 7 inputs, an odd number", code, messages);
+        RUN(&messages, digits, "--synthetic", "115-7-5", "--images", "2", "--batch", "2",
+            "--seconds", "0", "--precision", "w4,stored", "--json", in_directory("results.json"));
+    expect(0, "stored takes weights that are stored as integers", code, messages);
     char *const text = read_text(in_directory("results.json"));
     cJSON *const json = cJSON_Parse(text);
-    int skipped = 0;
+    int skipped = 0, odd = 0;
     const cJSON *row;
     cJSON_ArrayForEach(row, cJSON_GetObjectItemCaseSensitive(json, "results")) {
-        if (strncmp(text_of(row, "case"), "synthetic", 9))
+        if (!strcmp(text_of(row, "dtype"), "w4")) {
+            check_row(row);
+            odd += !strncmp(text_of(row, "case"), "synthetic", 9);
             continue;
+        }
         assert_string_equal(text_of(row, "status"), "skipped");
-        assert_non_null(strstr(text_of(row, "reason"), "an odd number"));
+        assert_non_null(strstr(text_of(row, "reason"), "these are floats"));
         skipped++;
     }
-    assert_true(skipped > 0);
+    assert_true(skipped > 0 && odd > 0);
     cJSON_Delete(json);
     free(text);
 }
@@ -552,6 +575,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_usage, test_folder_make, test_folder_remove),
         cmocka_unit_test_setup_teardown(test_no_such_device, test_folder_make, test_folder_remove),
         cmocka_unit_test(test_wrong_logit_fails),
+        cmocka_unit_test(test_first_batch_is_no_sample),
         cmocka_unit_test(test_lost_answers_fail),
         cmocka_unit_test_setup_teardown(test_unsuited_precision, test_folder_make,
                                         test_folder_remove),

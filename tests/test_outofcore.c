@@ -267,6 +267,33 @@ static void thin_and_long(void **state) {
         }
 }
 
+/* Weights that become f32 with A beside them: of few columns, whose product is taken as that of the transposes, and of few rows. */
+DEVICE_TEST(thin_products_with_weights) {
+    char text[512];
+    outofcore_trial trial = plain(34, 15, 96, 0.5);
+    trial.a = TDM_F16;
+    trial.b = TDM_S4;
+    trial.b_quant = OUTOFCORE_GROUPS;
+    trial.group = 16;
+    trial.place[1] = TEST_TRANSPOSED;
+    for (int i = 0; i < 3; i++) {
+        trial.transpose_b = i > 0;
+        if (i == 2) {
+            trial.m = 2, trial.n = 69, trial.k = 57, trial.budget = 1.2;
+            trial.a = TDM_BF16;
+            trial.transpose_a = trial.zero_points = 1;
+            trial.on_device = TDM_OUTOFCORE_A | TDM_OUTOFCORE_B;
+            trial.place[0] = TEST_TRANSPOSED;
+            trial.place[1] = TEST_DENSE;
+            trial.seed = 5093;
+        }
+        if (!test_case_begin(device, NULL, "thin %s", outofcore_trial_text(&trial, text)))
+            continue;
+        outofcore_trial_run(device, &trial);
+        test_case_end();
+    }
+}
+
 static void empty(void **state) {
     (void)state;
     outofcore_trial trial = plain(0, 5, 7, 4);
@@ -447,13 +474,25 @@ DEVICE_TEST(a_long_k_is_refused_with_its_numbers) {
 
 /* ---- refusals ----------------------------------------------------------------------------------------- */
 
+/* The plan is refused with these words, or made (NULL). */
+static void expect_plan(const test_device *device, tdm_outofcore_desc *desc, const char *words) {
+    tdm_outofcore_plan *plan = NULL;
+    desc->rates = outofcore_trial_rates;
+    desc->budget_bytes = 1 << 20;
+    if (words)
+        TEST_REFUSED(tdm_outofcore_plan_create(device->device, desc, &plan), TDM_UNSUPPORTED,
+                     words);
+    else
+        TEST_OK(tdm_outofcore_plan_create(device->device, desc, &plan));
+    tdm_outofcore_plan_destroy(plan);
+}
+
 /* Weights of s4 in host memory: B of these strides is refused with these words, or taken (NULL). */
 static void plan_s4(const test_device *device, const int64_t shape[2], const int64_t strides[2],
                     int transposed, const char *words) {
     const int64_t k = shape[transposed], n = shape[1 - transposed];
     const int64_t ones[2] = {1, 1};
     tdm_outofcore_desc desc = TDM_OUTOFCORE_DESC_INIT;
-    tdm_outofcore_plan *plan = NULL;
     TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){4, k}, &desc.gemm.a));
     TEST_OK(tdm_layout_contiguous(TDM_S4, 2, shape, &desc.gemm.b));
     memcpy(desc.gemm.b.strides, strides, 2 * sizeof *strides);
@@ -462,14 +501,7 @@ static void plan_s4(const test_device *device, const int64_t shape[2], const int
     desc.gemm.b_quant.block[0] = shape[0];
     desc.gemm.b_quant.block[1] = shape[1];
     desc.gemm.transpose_b = transposed;
-    desc.rates = outofcore_trial_rates;
-    desc.budget_bytes = 1 << 20;
-    if (words)
-        TEST_REFUSED(tdm_outofcore_plan_create(device->device, &desc, &plan), TDM_UNSUPPORTED,
-                     words);
-    else
-        TEST_OK(tdm_outofcore_plan_create(device->device, &desc, &plan));
-    tdm_outofcore_plan_destroy(plan);
+    expect_plan(device, &desc, words);
 }
 
 DEVICE_TEST(lines_that_split_a_byte_are_refused) {
@@ -480,6 +512,27 @@ DEVICE_TEST(lines_that_split_a_byte_are_refused) {
     plan_s4(device, (const int64_t[]){512, 1}, (const int64_t[]){1, 1}, 1, NULL);
     plan_s4(device, (const int64_t[]){64, 64}, (const int64_t[]){128, 2}, 0, "neither dimension");
     plan_s4(device, (const int64_t[]){64, 64}, (const int64_t[]){1, 1}, 0, "within a byte");
+}
+
+/* A batch of two on the device, its entries that many elements apart. */
+static void plan_s4_batch(const test_device *device, int64_t apart, int64_t pitch,
+                          const char *words) {
+    const int64_t whole[3] = {1, 1, 1};
+    tdm_outofcore_desc desc = TDM_OUTOFCORE_DESC_INIT;
+    TEST_OK(tdm_layout_contiguous(TDM_F32, 3, (const int64_t[]){2, 4, 6}, &desc.gemm.a));
+    TEST_OK(tdm_layout_contiguous(TDM_S4, 3, (const int64_t[]){2, 6, 8}, &desc.gemm.b));
+    TEST_OK(tdm_layout_contiguous(TDM_F32, 3, (const int64_t[]){2, 4, 8}, &desc.gemm.d));
+    TEST_OK(tdm_layout_contiguous(TDM_F32, 3, whole, &desc.gemm.b_quant.scale));
+    desc.gemm.b.strides[0] = apart;
+    desc.gemm.b.strides[1] = apart == 1 ? 2 : 8;
+    desc.gemm.b.strides[2] = pitch;
+    desc.on_device = TDM_OUTOFCORE_B;
+    expect_plan(device, &desc, words);
+}
+
+DEVICE_TEST(batches_that_split_a_byte_are_refused) {
+    plan_s4_batch(device, 1, 12, "1 elements apart, within a byte");
+    plan_s4_batch(device, 48, 1, NULL);
 }
 
 /* A tile whose last one another kernel would take, with other sums, is said to be that; never that it needs no bytes. */
@@ -523,11 +576,13 @@ int main(void) {
         cmocka_unit_test(sampled),
         cmocka_unit_test(thin_and_long),
         cmocka_unit_test(pageable_memory_is_staged),
+        cmocka_unit_test(thin_products_with_weights),
         cmocka_unit_test(runs_on_two_streams),
         cmocka_unit_test(empty),
         cmocka_unit_test(measuring_keeps_to_the_budget),
         cmocka_unit_test(a_long_k_is_refused_with_its_numbers),
         cmocka_unit_test(lines_that_split_a_byte_are_refused),
+        cmocka_unit_test(batches_that_split_a_byte_are_refused),
         cmocka_unit_test(tiles_with_other_sums_are_refused),
         cmocka_unit_test(parameters_of_another_rank_are_refused),
     };

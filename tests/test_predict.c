@@ -1,4 +1,4 @@
-/* `tandem predict`: its formulas by hand, a device that is made from the model and found again, refusals. */
+/* `tandem predict`: its formulas by hand, a device that is made from the model and found again, what a profile refuses. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,12 +16,8 @@
 #include "bench/predict_memory.h"
 #include "bench/predict_rows.h"
 #include "bench/predict_run.h"
-#include "bench/random_fill.h"
-#include "tests/support/test_folder.h"
+#include "tests/support/made_device.h"
 #include "tests/support/test_near.h"
-#include "tests/support/test_program.h"
-
-static const char program[] = TANDEM_BINARY_DIR "/bin/tandem";
 
 /* ---- formulas -------------------------------------------------------------------------------------- */
 
@@ -78,128 +74,7 @@ static void a_fit_finds_its_factors_beside_a_disturbed_row(void **state) {
     assert_true(factors[2] >= 0 && factors[2] < 0.01);
 }
 
-/* ---- a device made from the model -------------------------------------------------------------------- */
-
-#define LAUNCH 4e-6
-#define RATE 200e9
-
-/* From 16 MB on a set is met in the last cache in part, from 48 MB on not at all. */
-static double main_share(double set) {
-    return fmin(1, fmax(0, (set - 16e6) / 32e6));
-}
-
-static double speed_at(double set) {
-    const double share = main_share(set);
-    return set <= 1e6 ? 400e9 : 1 / ((1 - share) / 100e9 + share / 40e9);
-}
-
-static double product_s(double m, double n, double k) {
-    return LAUNCH + 3e-6 + 2 * m * n * k / RATE * (1 + 8 / m + 4 / n + 20 / k);
-}
-
-/* Streams: 2 us; 40 and 20 GB/s in main memory, 80 and 50 GB/s in caches. */
-static double stream_s(double reads, double writes) {
-    const double share = main_share(reads + writes);
-    return LAUNCH + 2e-6 + share * (reads / 40e9 + writes / 20e9) +
-           (1 - share) * (reads / 80e9 + writes / 50e9);
-}
-
-static cJSON *add_row(cJSON *rows, const char *suite, const char *name, const char *dtype,
-                      double seconds, double flops, double bytes) {
-    cJSON *const row = cJSON_CreateObject();
-    cJSON_AddStringToObject(row, "suite", suite);
-    cJSON_AddStringToObject(row, "case", name);
-    cJSON_AddStringToObject(row, "impl", "tandem");
-    cJSON_AddStringToObject(row, "dtype", dtype);
-    cJSON_AddStringToObject(row, "mode", "pipelined");
-    cJSON_AddStringToObject(row, "packing", "inside");
-    cJSON_AddStringToObject(row, "status", "ok");
-    cJSON_AddItemToObject(row, "raw_s", cJSON_CreateDoubleArray(&seconds, 1));
-    cJSON_AddNumberToObject(row, "median_s", seconds);
-    if (flops > 0)
-        cJSON_AddNumberToObject(row, "flops", flops);
-    if (bytes > 0)
-        cJSON_AddNumberToObject(row, "bytes", bytes);
-    cJSON_AddItemToArray(rows, row);
-    return row;
-}
-
-static cJSON *add_product_of(cJSON *rows, const char *dtype, double m, double n, double k,
-                             double seconds) {
-    char name[64];
-    snprintf(name, sizeof name, "%s %.0fx%.0fx%.0f nn", dtype, m, n, k);
-    cJSON *const row =
-        add_row(rows, "gemm", name, dtype, seconds, 2 * m * n * k, 4 * (m * k + k * n + m * n));
-    cJSON *const shape = cJSON_AddObjectToObject(row, "shape");
-    cJSON_AddNumberToObject(shape, "m", m);
-    cJSON_AddNumberToObject(shape, "n", n);
-    cJSON_AddNumberToObject(shape, "k", k);
-    return shape;
-}
-
-static void add_product(cJSON *rows, double m, double n, double k) {
-    add_product_of(rows, "f32", m, n, k, product_s(m, n, k));
-}
-
-static void add_sweep(cJSON *rows, double set) {
-    char name[64];
-    const double bytes = set < 1e6 ? 1e6 : set;
-    snprintf(name, sizeof name, "sweep read %.0f", set);
-    cJSON *const row =
-        add_row(rows, "memory", name, "f32", LAUNCH + bytes / speed_at(set), 0, bytes);
-    cJSON_AddNumberToObject(cJSON_AddObjectToObject(row, "shape"), "bytes", set);
-    cJSON_AddNumberToObject(cJSON_AddObjectToObject(row, "metrics"), "level",
-                            set <= 1e6    ? 1
-                            : set <= 16e6 ? 2
-                                          : 0);
-}
-
-static void add_stream(cJSON *rows, const char *loop, double array, int reads, int writes) {
-    char name[64];
-    snprintf(name, sizeof name, "%s %.0f", loop, array);
-    cJSON *const row = add_row(rows, "memory", name, "f32", stream_s(reads * array, writes * array),
-                               0, (reads + writes) * array);
-    cJSON_AddNumberToObject(cJSON_AddObjectToObject(row, "shape"), "bytes", array);
-}
-
-static cJSON *device_json(void) {
-    static const double sides[] = {64, 100, 256, 400, 512, 1000, 1024, 2048};
-    cJSON *const root = cJSON_CreateObject();
-    cJSON_AddStringToObject(root, "schema", "tandem-bench/1");
-    cJSON *const device = cJSON_AddObjectToObject(root, "device");
-    cJSON_AddStringToObject(device, "name", "made");
-    cJSON_AddNumberToObject(device, "global_bytes", 1e9);
-    cJSON *const rows = cJSON_AddArrayToObject(root, "results");
-    add_row(rows, "launch", "kernel", "f32", LAUNCH, 0, 0);
-    for (int i = 0; i < 25; i++)
-        add_sweep(rows, 1e4 * pow(1.5, i));
-    for (int i = 0; i < 40; i++) {
-        const uint64_t bits = random_bits(3, (uint64_t)i);
-        add_product(rows, sides[bits % 8], sides[bits >> 8 & 7], sides[bits >> 16 & 7]);
-    }
-    for (int i = 0; i < 7; i++) {
-        const double array = 3e5 * pow(2.5, i);
-        add_stream(rows, "copy", array, 1, 1);
-        add_stream(rows, "triad", array, 2, 1);
-        add_stream(rows, "read", array, 1, 0);
-        add_stream(rows, "write", array, 0, 1);
-    }
-    return root;
-}
-
-/* The file, and its text where that is wanted. */
-static void make_device(results_file *file, char **text) {
-    static char *kept;
-    file_error error;
-    cJSON *const root = device_json();
-    free(kept);
-    kept = cJSON_PrintUnformatted(root);
-    if (results_read_text("made", kept, strlen(kept), file, &error) != 0)
-        fail_msg("%s", error.text);
-    if (text != NULL)
-        *text = kept;
-    cJSON_Delete(root);
-}
+/* ---- the made device --------------------------------------------------------------------------------- */
 
 static const predict_class *class_of(const predict_profile *profile, const char *key) {
     for (size_t i = 0; i < profile->class_count; i++) {
@@ -215,9 +90,9 @@ static void a_device_of_the_model_is_found_again(void **state) {
     results_file file;
     file_error error;
     (void)state;
-    make_device(&file, NULL);
+    made_device_read(&file, NULL);
     assert_int_equal(predict_profile_fit(&file, &profile, &error), 0);
-    test_is_near(profile.launch_s, LAUNCH, 1e-9);
+    test_is_near(profile.launch_s, MADE_LAUNCH, 1e-9);
     test_is_near(predict_read_speed(&profile, 3e5), 400e9, 1e-6);
     assert_int_equal(predict_level(&profile, 3e5), 1);
     test_is_near(predict_read_speed(&profile, 8e6), 100e9, 1e-6);
@@ -226,11 +101,11 @@ static void a_device_of_the_model_is_found_again(void **state) {
     assert_int_equal(predict_level(&profile, 5e9), 0);
     assert_true(predict_main_share(&profile, 8e6) == 0);
     test_is_near(predict_main_share(&profile, 5e9), 1, 1e-9);
-    test_is_near(predict_main_share(&profile, 32e6), main_share(32e6), 0.03);
+    test_is_near(predict_main_share(&profile, 32e6), made_main_share(32e6), 0.03);
     const predict_class *const products = class_of(&profile, "gemm f32 inside");
     static const double terms[] = {1, 8, 4, 20};
     for (int t = 0; t < 4; t++)
-        test_is_near(products->terms[t] * RATE / products->peak, terms[t], 0.05);
+        test_is_near(products->terms[t] * MADE_RATE / products->peak, terms[t], 0.05);
     test_is_near(products->terms[4], 3e-6, 0.05);
     const predict_class *const streams = class_of(&profile, "stream");
     static const double moves[] = {2e-6, 1 / 80e9, 1 / 50e9, 1 / 40e9, 1 / 20e9};
@@ -248,9 +123,9 @@ static void a_disturbed_point_of_the_sweep_is_passed_over(void **state) {
     results_file file;
     file_error error;
     (void)state;
-    cJSON *const root = device_json();
-    cJSON *const row = add_row(cJSON_GetObjectItem(root, "results"), "memory", "sweep read 9000000",
-                               "f32", LAUNCH + 9e6 / 50e9, 0, 9e6);
+    cJSON *const root = made_device_json();
+    cJSON *const row = made_add_row(cJSON_GetObjectItem(root, "results"), "memory",
+                                    "sweep read 9000000", "f32", MADE_LAUNCH + 9e6 / 50e9, 0, 9e6);
     cJSON_AddNumberToObject(cJSON_AddObjectToObject(row, "shape"), "bytes", 9e6);
     cJSON_AddNumberToObject(cJSON_AddObjectToObject(row, "metrics"), "level", 2);
     char *const text = cJSON_PrintUnformatted(root);
@@ -272,10 +147,10 @@ static void the_error_is_of_rows_outside_the_fit(void **state) {
     cJSON_AddStringToObject(root, "schema", "tandem-bench/1");
     cJSON *const rows = cJSON_AddArrayToObject(root, "results");
     for (int i = 0; i < 25; i++)
-        add_sweep(rows, 1e4 * pow(1.5, i));
+        made_add_sweep(rows, 1e4 * pow(1.5, i));
     for (int i = 0; i < 5; i++)
-        add_stream(rows, "read", 2e7 * (i + 1), 1, 0);
-    add_stream(rows, "write", 5e7, 0, 1);
+        made_add_stream(rows, "read", 2e7 * (i + 1), 1, 0);
+    made_add_stream(rows, "write", 5e7, 0, 1);
     char *const text = cJSON_PrintUnformatted(root);
     assert_int_equal(results_read_text("few", text, strlen(text), &file, &error), 0);
     assert_int_equal(predict_profile_fit(&file, &profile, &error), 0);
@@ -301,12 +176,12 @@ static void few_rows_are_not_fitted_through(void **state) {
     file_error error;
     predict_estimate estimate;
     (void)state;
-    cJSON *const root = device_json();
+    cJSON *const root = made_device_json();
     cJSON *const rows = cJSON_GetObjectItem(root, "results");
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         const double *const at = shapes[i];
-        const double seconds = 2 * at[0] * at[1] * at[2] / RATE * at[3];
-        add_product_of(rows, "bf16", at[0], at[1], at[2], seconds);
+        const double seconds = 2 * at[0] * at[1] * at[2] / MADE_RATE * at[3];
+        made_add_product_of(rows, "bf16", at[0], at[1], at[2], seconds);
     }
     char *const text = cJSON_PrintUnformatted(root);
     assert_int_equal(results_read_text("few", text, strlen(text), &file, &error), 0);
@@ -319,7 +194,7 @@ static void few_rows_are_not_fitted_through(void **state) {
     work.read_bytes = work.working_set = 4 * 17301504.0;
     snprintf(work.key, sizeof work.key, "gemm bf16 inside");
     assert_int_equal(predict_time(&profile, &work, &estimate, &error), 0);
-    test_is_near(estimate.seconds, work.flops / RATE, 0.2);
+    test_is_near(estimate.seconds, work.flops / MADE_RATE, 0.2);
     results_file_release(&file);
     free(text);
     cJSON_Delete(root);
@@ -334,13 +209,14 @@ static void few_rows_pay_for_each_weight_once(void **state) {
     results_file file;
     file_error error;
     (void)state;
-    cJSON *const root = device_json();
+    cJSON *const root = made_device_json();
     cJSON *const rows = cJSON_GetObjectItem(root, "results");
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         const double *const at = shapes[i];
         const double few = fmin(at[0], at[1]);
-        const double seconds = LAUNCH + 2 * at[0] * at[1] * at[2] / RATE * (4 + 20 / few) + 10e-6;
-        add_product_of(rows, "f16", at[0], at[1], at[2], seconds);
+        const double seconds =
+            MADE_LAUNCH + 2 * at[0] * at[1] * at[2] / MADE_RATE * (4 + 20 / few) + 10e-6;
+        made_add_product_of(rows, "f16", at[0], at[1], at[2], seconds);
     }
     char *const text = cJSON_PrintUnformatted(root);
     assert_int_equal(results_read_text("few", text, strlen(text), &file, &error), 0);
@@ -363,9 +239,10 @@ static void copies_of_b_are_in_the_working_set(void **state) {
     cJSON *const root = cJSON_CreateObject();
     cJSON_AddStringToObject(root, "schema", "tandem-bench/1");
     cJSON *const rows = cJSON_AddArrayToObject(root, "results");
-    add_product_of(rows, "f32", 1, 256, 512, 1e-3);
-    cJSON_AddNumberToObject(add_product_of(rows, "f32", 1, 256, 512, 1e-3), "copies_of_b", 5);
-    cJSON_AddNumberToObject(add_product_of(rows, "f32", 1, 1e12, 1e12, 1e-3), "copies_of_b", 3);
+    made_add_product_of(rows, "f32", 1, 256, 512, 1e-3);
+    cJSON_AddNumberToObject(made_add_product_of(rows, "f32", 1, 256, 512, 1e-3), "copies_of_b", 5);
+    cJSON_AddNumberToObject(made_add_product_of(rows, "f32", 1, 1e12, 1e12, 1e-3), "copies_of_b",
+                            3);
     char *const text = cJSON_PrintUnformatted(root);
     assert_int_equal(results_read_text("rotating", text, strlen(text), &file, &error), 0);
     assert_int_equal(predict_observe(&file, &list), 0);
@@ -393,11 +270,11 @@ static void what_was_not_measured_is_refused(void **state) {
     file_error error;
     predict_estimate estimate;
     (void)state;
-    make_device(&file, NULL);
+    made_device_read(&file, NULL);
     assert_int_equal(predict_profile_fit(&file, &profile, &error), 0);
     predict_work work = product(300, 700, 900, "f32", "inside");
     assert_int_equal(predict_time(&profile, &work, &estimate, &error), 0);
-    test_is_near(estimate.seconds, product_s(300, 700, 900), 0.01);
+    test_is_near(estimate.seconds, made_product_s(300, 700, 900), 0.01);
     work = product(300, 700, 900, "f32", "prepacked"); /* by the rows with B packed inside */
     assert_int_equal(predict_time(&profile, &work, &estimate, &error), 0);
     assert_string_equal(estimate.key, "gemm f32 inside");
@@ -422,22 +299,22 @@ static void the_bandwidth_scale_is_of_main_memory(void **state) {
     file_error error;
     predict_estimate estimate;
     (void)state;
-    make_device(&file, NULL);
+    made_device_read(&file, NULL);
     assert_int_equal(predict_profile_fit(&file, &profile, &error), 0);
     profile.bandwidth_scale = 2;
     predict_work work = {.m = NAN, .n = NAN, .k = NAN, .flops = NAN, .read_bytes = 8e7};
     snprintf(work.key, sizeof work.key, "stream");
     work.working_set = 8e7;
     assert_int_equal(predict_time(&profile, &work, &estimate, &error), 0);
-    test_is_near(estimate.seconds, LAUNCH + 2e-6 + 8e7 / 80e9, 0.01);
+    test_is_near(estimate.seconds, MADE_LAUNCH + 2e-6 + 8e7 / 80e9, 0.01);
     work.read_bytes = work.working_set = 8e6;
     assert_int_equal(predict_time(&profile, &work, &estimate, &error), 0);
-    test_is_near(estimate.seconds, LAUNCH + 2e-6 + 8e6 / 80e9, 0.01);
+    test_is_near(estimate.seconds, MADE_LAUNCH + 2e-6 + 8e6 / 80e9, 0.01);
     /* Of a set that both serve, the part of main memory alone is faster. */
     test_is_near(predict_read_speed(&profile, 32e6), 1 / (0.5 / 100e9 + 0.25 / 40e9), 0.02);
     work.read_bytes = work.working_set = 32e6;
     assert_int_equal(predict_time(&profile, &work, &estimate, &error), 0);
-    test_is_near(estimate.seconds, LAUNCH + 2e-6 + 16e6 / 80e9 + 16e6 / 80e9, 0.02);
+    test_is_near(estimate.seconds, MADE_LAUNCH + 2e-6 + 16e6 / 80e9 + 16e6 / 80e9, 0.02);
     results_file_release(&file);
 }
 
@@ -459,7 +336,7 @@ static void half_of_a_set_may_come_from_a_cache(void **state) {
     results_file file;
     file_error error;
     (void)state;
-    make_device(&file, NULL);
+    made_device_read(&file, NULL);
     assert_int_equal(predict_profile_fit(&file, &profile, &error), 0);
     for (size_t i = 0; i < 4; i++)
         workload.operations[i] = reading(sets[i]);
@@ -470,14 +347,24 @@ static void half_of_a_set_may_come_from_a_cache(void **state) {
     assert_int_equal(found[0].call.level, 2);
     assert_int_equal(found[1].call.level, 0);
     assert_true(found[0].limiter == LIMIT_CACHE && found[1].limiter == LIMIT_MEMORY);
+    assert_string_equal(predict_limiter_level(&profile, found[0].limiter, found[0].call.level).text,
+                        "L2");
+    assert_string_equal(predict_limiter_level(&profile, found[1].limiter, found[1].call.level).text,
+                        "main memory");
+    assert_true(run.cache_s[0] == 0 && run.cache_s[1] == 0);
+    test_is_near(run.cache_s[2], run.shares[LIMIT_CACHE], 1e-12);
+    profile.has_levels = 0;
+    assert_string_equal(predict_limiter_level(&profile, found[0].limiter, found[0].call.level).text,
+                        "cache");
+    profile.has_levels = 1;
     /* At no bandwidth does the launch take longer than what the cache serves; it does where that is two microseconds. */
     assert_true(isnan(found[1].turn));
-    test_is_near(found[2].turn, 8e7 / 40e9 / (LAUNCH - 2e-6), 0.05);
+    test_is_near(found[2].turn, 8e7 / 40e9 / (MADE_LAUNCH - 2e-6), 0.05);
     workload.operations[0] = reading(8e6);
     workload.operations[2] = reading(8e6);
     profile.bandwidth_scale = 2;
     predict_run_fill(&run, &profile, &workload, NAN, &none);
-    const double all_s = 4 * (LAUNCH + 2e-6) + 16e6 / 80e9 + 16e6 / 40e9 + 3 * 8e6 / 80e9;
+    const double all_s = 4 * (MADE_LAUNCH + 2e-6) + 16e6 / 80e9 + 16e6 / 40e9 + 3 * 8e6 / 80e9;
     const double share = 16e6 / 40e9 / all_s;
     test_is_near(run.what_if, 1 / (1 - share / 2), 0.01);
     results_file_release(&file);
@@ -493,6 +380,48 @@ static void a_file_without_memory_rows_is_no_profile(void **state) {
     assert_int_equal(predict_profile_fit(&file, &profile, &error), -1);
     assert_non_null(strstr(error.text, "bare has no rows of reading memory"));
     results_file_release(&file);
+}
+
+/* A device of 1e9 bytes, or as `value` has it. NULL: it is a profile, else what is said of it. */
+static void capacity_is(const char *key, cJSON *value, const char *sentence, double capacity) {
+    static predict_profile profile;
+    results_file file;
+    file_error error;
+    cJSON *const root = made_device_json();
+    cJSON *const device = cJSON_GetObjectItem(root, "device");
+    cJSON_DeleteItemFromObject(device, key);
+    if (value != NULL)
+        cJSON_AddItemToObject(device, key, value);
+    char *const text = cJSON_PrintUnformatted(root);
+    cJSON_Delete(root);
+    assert_int_equal(results_read_text("made", text, strlen(text), &file, &error), 0);
+    if (predict_profile_fit(&file, &profile, &error) == 0) {
+        if (sentence != NULL)
+            fail_msg("taken, without: %s", sentence);
+        assert_true(profile.capacity_bytes == capacity ||
+                    (isnan(profile.capacity_bytes) && isnan(capacity)));
+    } else if (sentence == NULL || strcmp(error.text, sentence) != 0) {
+        fail_msg("refused with: %s", error.text);
+    }
+    results_file_release(&file);
+    free(text);
+}
+
+static void a_size_that_is_none_is_no_capacity(void **state) {
+    (void)state;
+    capacity_is("global_bytes", cJSON_CreateNumber(5e9), NULL, 5e9);
+    capacity_is("global_bytes", cJSON_CreateNull(), NULL, NAN);
+    capacity_is("global_bytes", NULL, NULL, NAN);
+    capacity_is("global_bytes", cJSON_CreateNumber(0),
+                "made: device: member \"global_bytes\" is '0', not a positive number of bytes", 0);
+    capacity_is("global_bytes", cJSON_CreateNumber(-5),
+                "made: device: member \"global_bytes\" is '-5', not a positive number of bytes", 0);
+    capacity_is("global_bytes", cJSON_CreateString("24 GB"),
+                "made: device: member \"global_bytes\" is '24 GB', not a positive number of bytes",
+                0);
+    capacity_is("cache_bytes", cJSON_CreateNull(), NULL, 1e9);
+    capacity_is("cache_bytes", cJSON_CreateString("32M"),
+                "made: device: member \"cache_bytes\" is '32M', not a positive number of bytes", 0);
 }
 
 /* ---- runs ------------------------------------------------------------------------------------------ */
@@ -562,101 +491,6 @@ static void the_limiter_turns_where_it_should(void **state) {
     test_is_near(run.turn, 0.5, 1e-6);
 }
 
-/* ---- the program ----------------------------------------------------------------------------------- */
-
-static test_program_result run_program(const char *arguments, int exit_code) {
-    test_program_result result = test_program_run(program, arguments, NULL, 60);
-    if (result.exit_code != exit_code)
-        fail_msg("tandem %s gave %d\n%s%s", arguments, result.exit_code, result.output,
-                 result.errors);
-    return result;
-}
-
-static void the_program_keeps_measured_and_promised_apart(void **state) {
-    char path[TEST_PATH];
-    char words[600];
-    results_file file;
-    char *text = NULL;
-    (void)state;
-    make_device(&file, &text);
-    test_file_write(test_folder_path(path, "made.json"), text, strlen(text));
-    results_file_release(&file);
-    snprintf(words, sizeof words,
-             "predict --workload digits --batch 1024 --weights f32 --profiles %s,sheet:RTX-4090 "
-             "--price 500,1600 --tariff 0.3 --power 50,450",
-             path);
-    /* The output layer has ten columns, and no such product was measured. */
-    test_program_result result = run_program(words, 1);
-    assert_non_null(strstr(result.output, "made.json"));
-    assert_non_null(strstr(result.output, "rows kept out of the fit"));
-    assert_non_null(strstr(result.output, "nothing was measured"));
-    assert_non_null(strstr(result.output, "refused: output layer"));
-    test_program_release(&result);
-    snprintf(words, sizeof words, "predict --workload bert-base --json - --profiles %s", path);
-    result = run_program(words, 0);
-    cJSON *const root = cJSON_Parse(result.output);
-    const cJSON *const first = cJSON_GetArrayItem(cJSON_GetObjectItem(root, "predictions"), 0);
-    const cJSON *const up = cJSON_GetArrayItem(cJSON_GetObjectItem(first, "operations"), 4);
-    assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(up, "name")), "up");
-    test_is_near(cJSON_GetObjectItem(up, "call_s")->valuedouble, product_s(128, 3072, 768), 0.01);
-    assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(up, "limiter")), "compute");
-    cJSON_Delete(root);
-    test_program_release(&result);
-}
-
-static int has_nan(const char *text) {
-    return strstr(text, "nan") != NULL;
-}
-
-/* Weights of f32 need 31 GB: a card of 24 brings the rest in each pass, over a link that no datasheet tells. */
-static void a_time_that_is_not_known_is_no_number(void **state) {
-    static const char words[] = "predict --workload llama-3-8b-decode --weights f32 --profiles "
-                                "sheet:L4,sheet:A100-SXM4-80GB";
-    char with_json[160];
-    (void)state;
-    test_program_result result = run_program(words, 0);
-    const char *const best = strstr(result.output, "none is faster and cheaper");
-    assert_false(has_nan(result.output));
-    assert_non_null(strstr(result.output, "time of a pass: not known"));
-    assert_non_null(strstr(result.output, "time of a pass: 1"));
-    assert_true(best != NULL && strstr(best + 1, "none is faster and cheaper") == NULL);
-    test_program_release(&result);
-    snprintf(with_json, sizeof with_json, "%s --json -", words);
-    result = run_program(with_json, 0);
-    cJSON *const root = cJSON_Parse(result.output);
-    const cJSON *const first = cJSON_GetArrayItem(cJSON_GetObjectItem(root, "predictions"), 0);
-    assert_true(cJSON_IsNull(cJSON_GetObjectItem(first, "seconds")));
-    assert_true(cJSON_IsNull(cJSON_GetObjectItem(first, "limiter")));
-    assert_true(cJSON_IsFalse(cJSON_GetObjectItem(first, "pareto")));
-    cJSON_Delete(root);
-    test_program_release(&result);
-}
-
-static void wrong_words(void **state) {
-    static const struct {
-        const char *words;
-        int exit_code;
-        const char *sentence;
-    } rows[] = {
-        {"predict", 2, "--workload and --profiles are needed"},
-        {"predict --workload digits --profiles sheet:Voodoo", 1, "no datasheet of 'Voodoo'"},
-        {"predict --workload nothing.json --profiles sheet:L4", 1, "nothing.json"},
-        {"predict --workload digits --profiles /nowhere.json", 1, "/nowhere.json"},
-        {"predict --workload digits --profiles sheet:L4,", 2, "empty or too long"},
-        {"predict --workload digits --profiles sheet:L4 --price x", 2, "--price does not take 'x'"},
-        {"predict --workload digits --profiles sheet:L4,sheet:T4,sheet:A10 --price 1,2", 2,
-         "--price has 2 numbers"},
-        {"predict --workload digits --profiles sheet:L4 --weights q8", 1, "the dtype 'q8'"},
-    };
-    (void)state;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        test_program_result result = run_program(rows[i].words, rows[i].exit_code);
-        if (strstr(result.errors, rows[i].sentence) == NULL)
-            fail_msg("tandem %s said: %s", rows[i].words, result.errors);
-        test_program_release(&result);
-    }
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(formulas_by_hand),
@@ -672,11 +506,9 @@ int main(void) {
         cmocka_unit_test(the_bandwidth_scale_is_of_main_memory),
         cmocka_unit_test(half_of_a_set_may_come_from_a_cache),
         cmocka_unit_test(a_file_without_memory_rows_is_no_profile),
+        cmocka_unit_test(a_size_that_is_none_is_no_capacity),
         cmocka_unit_test(a_datasheet_gives_the_bound),
         cmocka_unit_test(the_limiter_turns_where_it_should),
-        cmocka_unit_test(the_program_keeps_measured_and_promised_apart),
-        cmocka_unit_test(a_time_that_is_not_known_is_no_number),
-        cmocka_unit_test(wrong_words),
     };
-    return cmocka_run_group_tests(tests, test_folder_make, test_folder_remove);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

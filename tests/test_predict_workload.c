@@ -37,6 +37,11 @@ static void built_in_workloads_have_their_weights(void **state) {
     test_is_near(workload.weight_bytes, 4 * 12 * 768.0 * (2304 + 768 + 3072 + 3072), 1e-12);
     assert_int_equal(predict_workload_read("digits", &plain, &workload, &error), 0);
     test_is_near(workload.weight_bytes, 4.0 * (64 * 256 + 256 * 256 + 256 * 10), 1e-12);
+    /* Half of the least that a report measures (2 * 256^3, 2 * 1024 * 4096, 128 KB) is in the range that it predicts. */
+    assert_true(workload.operations[0].work.flops >= 16777216);
+    assert_true(workload.operations[2].work.flops >= 4194304);
+    assert_true(workload.operations[3].work.read_bytes + workload.operations[3].work.write_bytes >=
+                65536);
 }
 
 static void workload_refused(const char *from, const char *to, const char *sentence) {
@@ -70,6 +75,11 @@ static void workloads_that_are_none(void **state) {
     workload_refused("\"2*batch\"", "0", "member \"m\" is 0, not a whole number");
     workload_refused("\"2*batch\"", "1.5", "member \"m\" is 1.5, not a whole number");
     workload_refused("\"n\":64,", "", "member \"n\" is missing");
+    workload_refused("\"k\":64,", "\"k\":64,\"count\":2,", NULL);
+    workload_refused("\"k\":64,", "\"k\":64,\"count\":0,",
+                     "operation 1: member \"count\" is 0, which is no number of calls");
+    workload_refused("\"k\":64,", "\"k\":64,\"count\":\"0*batch\",", "\"count\" is 0, which is no");
+    workload_refused("\"k\":64,", "\"k\":64,\"count\":-1,", "member \"count\" is no size");
     workload_refused("\"f32\"", "\"f33\"", "the dtype 'f33' is none of f32|");
     workload_refused("\"op\":\"stream\"", "\"op\":\"sort\"",
                      "operation 2: the op 'sort' is none of");

@@ -106,8 +106,37 @@ static const scheme_row scheme_rows[] = {
      TDM_F32},
     {"u8-tensor", "", 700, 1001, {0, 0}, TDM_U8, TDM_QUANT_ASYMMETRIC, {0, 255}, TDM_F32},
     {"s4-group", "", 701, 1001, {1, 32}, TDM_S4, TDM_QUANT_SYMMETRIC, {-7, 7}, TDM_F32},
-    {"s4-channel", "", 2, 700001, {1, 0}, TDM_S4, TDM_QUANT_SYMMETRIC, {-7, 7}, TDM_F32},
+    {"s4-channel", "", 3, 600001, {1, 0}, TDM_S4, TDM_QUANT_SYMMETRIC, {-7, 7}, TDM_F32},
     {"s4-group", "", 2, 700032, {1, 32}, TDM_S4, TDM_QUANT_SYMMETRIC, {-7, 7}, TDM_F32},
+    {"u8-tensor", "", 2, 550001, {0, 0}, TDM_U8, TDM_QUANT_ASYMMETRIC, {0, 255}, TDM_F32},
+    {"s4-group", "", 2, 700001, {1, 32}, TDM_S4, TDM_QUANT_SYMMETRIC, {-7, 7}, TDM_F32},
+    {"s4-group-zero",
+     "--scales f16",
+     2,
+     700002,
+     {1, 32},
+     TDM_S4,
+     TDM_QUANT_ASYMMETRIC,
+     {-8, 7},
+     TDM_F16},
+    {"s8-group",
+     "--group 128",
+     2,
+     550001,
+     {1, 128},
+     TDM_S8,
+     TDM_QUANT_SYMMETRIC,
+     {-127, 127},
+     TDM_F32},
+    {"s8-channel",
+     "--scales bf16",
+     2,
+     550001,
+     {1, 0},
+     TDM_S8,
+     TDM_QUANT_SYMMETRIC,
+     {-127, 127},
+     TDM_BF16},
     {"s8-tensor", "", 2, 700032, {0, 0}, TDM_S8, TDM_QUANT_SYMMETRIC, {-127, 127}, TDM_F32},
 };
 
@@ -224,6 +253,26 @@ static void a_channel_of_zeros_stays_zero(void **state) {
     assert_true(test_weight_scale(&weight, 1) == 0.0f);
     assert_true(test_weight_scale(&weight, 0) > 0.0f);
     test_weight_check(&tensor, &weight);
+    quantized_weight_release(&weight);
+    safetensors_close(file);
+    test_tensor_release(&tensor);
+    test_checkpoint_remove("in.safetensors");
+    test_checkpoint_remove("out.safetensors");
+}
+
+/* The end of one and the beginning of the next are worked at together. */
+static void long_channels_have_scales_of_their_own(void **state) {
+    (void)state;
+    safetensors_tensor tensor = test_tensor_make("w", SAFETENSORS_F32, 8, 2, 550001, 0);
+    float *const values = (float *)(uintptr_t)tensor.data;
+    values[550000] = -254.0f;
+    values[550001] = 127.0f;
+    test_checkpoint_write("in.safetensors", &tensor, 1);
+    test_quantize(0, NULL, NULL, "in.safetensors out.safetensors --scheme s8-channel");
+    safetensors_file *const file = test_checkpoint_open("out.safetensors");
+    quantized_weight weight = test_weight_read(file, "w");
+    assert_true(test_weight_scale(&weight, 0) == 2.0f);
+    assert_true(test_weight_scale(&weight, 1) == 1.0f);
     quantized_weight_release(&weight);
     safetensors_close(file);
     test_tensor_release(&tensor);
@@ -443,10 +492,84 @@ static void activations_that_fit_nothing_are_refused(void **state) {
     x.dtype = SAFETENSORS_I32;
     test_checkpoint_write("x.safetensors", &x, 1);
     test_quantize(1, NULL, "activations \"fc\" are of type I32, not F32", "%s", arguments);
+    assert_int_equal(test_checkpoint_files(), 2);
     test_tensor_release(&weight);
     test_tensor_release(&x);
     test_checkpoint_remove("in.safetensors");
     test_checkpoint_remove("x.safetensors");
+}
+
+/* Rows of another width than the layer's inputs, and batches without a number; of a convolution any width is taken. */
+static void activations_of_another_shape_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *options;
+        int rank;
+        int64_t shape[3];
+        const char *sentence; /* NULL: they are taken */
+    } rows[] = {
+        {"", 2, {4, 47}, "activations \"fc\" have rows of 47, but layer \"fc\" has 48 inputs"},
+        {"", 2, {48, 1}, "activations \"fc\" have rows of 1, but layer \"fc\" has 48 inputs"},
+        {"--axis 1",
+         2,
+         {4, 48},
+         "activations \"fc\" have rows of 48, but layer \"fc\" has 40 inputs"},
+        {"", 0, {0}, "activations \"fc\" are a scalar, no rows of inputs of layer \"fc\""},
+        {"", 2, {0, 48}, "the activations of layer \"fc\" hold no number"},
+        {"", 3, {2, 0, 48}, "the activations of layer \"fc\" hold no number"},
+        {"", 1, {48}, NULL},
+        {"", 3, {2, 3, 48}, NULL},
+        {"--axis 1", 2, {4, 40}, NULL},
+    };
+    safetensors_tensor weight = test_tensor_make("fc.weight", SAFETENSORS_F32, 41, 40, 48, 0);
+    test_checkpoint_write("in.safetensors", &weight, 1);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        safetensors_tensor x = test_tensor_make("fc", SAFETENSORS_F32, 42, 300, 0, 0);
+        int64_t count = 1;
+        for (int d = 0; d < rows[i].rank; d++)
+            count *= x.shape[d] = rows[i].shape[d];
+        x.rank = rows[i].rank;
+        x.bytes = (size_t)count * sizeof(float);
+        test_checkpoint_write("x.safetensors", &x, 1);
+        test_quantize(
+            rows[i].sentence != NULL, NULL, rows[i].sentence,
+            "in.safetensors out.safetensors --scheme s8-channel --calibrate x.safetensors %s",
+            rows[i].options);
+        assert_int_equal(test_checkpoint_files(), rows[i].sentence != NULL ? 2 : 3);
+        if (rows[i].sentence == NULL)
+            test_checkpoint_remove("out.safetensors");
+        test_tensor_release(&x);
+    }
+    test_tensor_release(&weight);
+    test_checkpoint_remove("in.safetensors");
+    test_checkpoint_remove("x.safetensors");
+}
+
+/* Quantized without parameters of its input, and the report says so in both forms. */
+static void a_layer_without_activations_is_noted(void **state) {
+    (void)state;
+    static const char note[] = "no activations: its input has no scale";
+    safetensors_tensor weights[] = {test_tensor_make("fc.weight", SAFETENSORS_F32, 41, 40, 48, 0),
+                                    test_tensor_make("fd.weight", SAFETENSORS_F32, 42, 40, 48, 0)};
+    safetensors_tensor x = test_tensor_make("fd", SAFETENSORS_F32, 43, 4, 48, 0);
+    test_checkpoint_write("in.safetensors", weights, 2);
+    test_checkpoint_write("x.safetensors", &x, 1);
+    for (int as_json = 0; as_json < 2; as_json++) {
+        char *const text = test_quantize_output(
+            "in.safetensors out.safetensors --scheme s8-channel --calibrate x.safetensors%s",
+            as_json ? " --json -" : "");
+        const char *const first = strstr(text, note);
+        assert_non_null(first);
+        assert_null(strstr(first + 1, note));
+        assert_true(first > strstr(text, "fc.weight") && first < strstr(text, "fd.weight"));
+        free(text);
+    }
+    test_tensor_release(&weights[0]);
+    test_tensor_release(&weights[1]);
+    test_tensor_release(&x);
+    test_checkpoint_remove("in.safetensors");
+    test_checkpoint_remove("x.safetensors");
+    test_checkpoint_remove("out.safetensors");
 }
 
 /* ---- the report ---- */
@@ -504,10 +627,13 @@ int main(void) {
         CASE(every_scheme_reads_back),
         CASE(convolutions_are_flattened),
         CASE(a_channel_of_zeros_stays_zero),
+        CASE(long_channels_have_scales_of_their_own),
         CASE(floats_are_rounded_once_and_limited),
         CASE(weights_are_chosen_by_rule_and_by_name),
         CASE(calibration_finds_the_inputs_scale),
         CASE(activations_that_fit_nothing_are_refused),
+        CASE(activations_of_another_shape_are_refused),
+        CASE(a_layer_without_activations_is_noted),
         CASE(the_report_has_the_measures),
     };
 #undef CASE

@@ -456,17 +456,17 @@ static void a_full_disk_leaves_nothing(void **state) {
     test_checkpoint_remove("out.safetensors");
 }
 
-/* A file of zeros that takes no room on the disk: `count` tensors of rows x 1024 f32. */
-static void write_zeros(const char *name, int count, int64_t rows) {
+/* A file of zeros that takes no room on the disk: `count` tensors of rows x columns f32. */
+static void write_zeros(const char *name, int count, int64_t rows, int64_t columns) {
     char header[1024] = "{";
     size_t length = 1;
-    const long long bytes = (long long)rows * 1024 * 4;
+    const long long bytes = (long long)rows * columns * 4;
     for (int i = 0; i < count; i++)
-        length +=
-            (size_t)snprintf(header + length, sizeof header - length,
-                             "%s\"t%d\":{\"dtype\":\"F32\",\"shape\":[%lld,1024],"
-                             "\"data_offsets\":[%lld,%lld]}",
-                             i > 0 ? "," : "", i, (long long)rows, i * bytes, (i + 1) * bytes);
+        length += (size_t)snprintf(header + length, sizeof header - length,
+                                   "%s\"t%d\":{\"dtype\":\"F32\",\"shape\":[%lld,%lld],"
+                                   "\"data_offsets\":[%lld,%lld]}",
+                                   i > 0 ? "," : "", i, (long long)rows, (long long)columns,
+                                   i * bytes, (i + 1) * bytes);
     header[length++] = '}';
     const uint64_t size = length;
     FILE *const file = fopen(name, "wb");
@@ -492,7 +492,7 @@ static void signals_remove_the_unfinished_file(void **state) {
     (void)state;
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGBUS};
     const struct timespec pause = {.tv_nsec = 1000000};
-    write_zeros("in.safetensors", 8, 64 << 10); /* 2 GiB: seconds of work */
+    write_zeros("in.safetensors", 8, 64 << 10, 1024); /* 2 GiB: seconds of work */
     for (int i = 0; i < 4; i++) {
         int status = 0;
         const pid_t process =
@@ -546,7 +546,19 @@ static long peak_of(const char *input, const char *output, const char *scheme) {
     return peak; /* 0 of a run that was over before it was looked at */
 }
 
-/* Four tensors of 32 MiB against four of 256 KiB. The contract is twice the largest; slabs take far less. */
+static void expect_peak(const char *small_input, const char *large_input, const char *scheme,
+                        long largest_kib) {
+    const long small = peak_of(small_input, "out.safetensors", scheme);
+    const long large = peak_of(large_input, "out.safetensors", scheme);
+    print_message("%s of %s: %ld KiB more for tensors of %ld KiB\n", scheme, large_input,
+                  large - small, largest_kib);
+    assert_true(large > 0);
+    if (large - small >= 2 * largest_kib)
+        fail_msg("%s took %ld KiB more for tensors of %ld KiB", scheme, large - small, largest_kib);
+}
+
+/* Four tensors of 32 MiB against four of 256 KiB, and 32 MiB of numbers from codes. The contract is twice the largest; slabs
+ * take far less. */
 static void memory_stays_below_twice_the_largest_tensor(void **state) {
     (void)state;
     static const char *const schemes[] = {"s8-tensor", "s4-group-zero", "q4_0", "keep"};
@@ -554,18 +566,35 @@ static void memory_stays_below_twice_the_largest_tensor(void **state) {
         ROWS = 8 << 10,
         LARGEST_KIB = ROWS * 1024 / 256 /* 4-byte elements */
     };
-    write_zeros("small.safetensors", 4, 64);
-    write_zeros("large.safetensors", 4, ROWS);
-    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
-        const long small = peak_of("small.safetensors", "out.safetensors", schemes[i]);
-        const long large = peak_of("large.safetensors", "out.safetensors", schemes[i]);
-        print_message("%s: %ld KiB more for tensors of %d KiB\n", schemes[i], large - small,
-                      LARGEST_KIB);
-        assert_true(large > 0);
-        if (large - small >= 2L * LARGEST_KIB)
-            fail_msg("%s took %ld KiB more for tensors of %d KiB", schemes[i], large - small,
-                     LARGEST_KIB);
-    }
+    write_zeros("small.safetensors", 4, 64, 1024);
+    write_zeros("large.safetensors", 4, ROWS, 1024);
+    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
+        expect_peak("small.safetensors", "large.safetensors", schemes[i], LARGEST_KIB);
+    peak_of("small.safetensors", "small-codes.safetensors", "s8-group");
+    peak_of("large.safetensors", "large-codes.safetensors", "s8-group");
+#ifndef __SANITIZE_THREAD__ /* it keeps a shadow, several times as large, of bytes that are read one by one */
+    expect_peak("small-codes.safetensors", "large-codes.safetensors", "f32", LARGEST_KIB);
+#endif
+    test_checkpoint_remove("small.safetensors");
+    test_checkpoint_remove("large.safetensors");
+    test_checkpoint_remove("small-codes.safetensors");
+    test_checkpoint_remove("large-codes.safetensors");
+    test_checkpoint_remove("out.safetensors");
+}
+
+/* One row of 32 MiB, whose last group is shorter, against one of 256 KiB. */
+static void long_rows_are_cut(void **state) {
+    (void)state;
+    static const char *const schemes[] = {"s8-tensor", "s8-channel", "s4-channel", "s8-group",
+                                          "s4-group-zero"};
+    enum {
+        COLUMNS = (8 << 20) + 2,
+        LARGEST_KIB = COLUMNS / 256
+    };
+    write_zeros("small.safetensors", 1, 2, 1 << 15);
+    write_zeros("large.safetensors", 1, 1, COLUMNS);
+    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
+        expect_peak("small.safetensors", "large.safetensors", schemes[i], LARGEST_KIB);
     test_checkpoint_remove("small.safetensors");
     test_checkpoint_remove("large.safetensors");
     test_checkpoint_remove("out.safetensors");
@@ -587,6 +616,7 @@ int main(void) {
         CASE(a_full_disk_leaves_nothing),
         CASE(signals_remove_the_unfinished_file),
         CASE(memory_stays_below_twice_the_largest_tensor),
+        CASE(long_rows_are_cut),
     };
 #undef CASE
     return cmocka_run_group_tests_name("hostile quantize", tests, NULL, NULL);

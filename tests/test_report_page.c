@@ -204,6 +204,37 @@ static void a_report_becomes_a_page(void **state) {
     free(page);
 }
 
+/* What a device keeps up, and why not more; and what moved between visits. */
+static void burst_and_sustained_stand_on_the_page(void **state) {
+    (void)state;
+    begin(&maker, "A device");
+    add_row(&maker, "sustained", "sustained fma", "tandem",
+            "\"shape\":{\"seconds\":4},\"flops\":1e9,\"gflops\":1000,\"metrics\":{\"burst_s\":1e-3,"
+            "\"sustained_s\":1.25e-3,\"sustained_of_burst\":0.8,\"apart\":0.04},"
+            "\"throttle_reasons\":\"power-cap\"",
+            1e-3);
+    add_row(&maker, "sustained", "sustained scan", "tandem",
+            "\"shape\":{\"seconds\":4},\"bytes\":1e9,\"gbs\":1000,\"metrics\":{\"burst_s\":1e-3,"
+            "\"sustained_s\":1e-3,\"sustained_of_burst\":1,\"apart\":0.01},"
+            "\"throttle_reasons\":null",
+            1e-3);
+    add_row(&maker, "sustained", "sustained nothing", "tandem",
+            "\"shape\":{\"seconds\":4},\"bytes\":1e9,\"gbs\":1000,\"metrics\":{\"burst_s\":0}",
+            1e-3);
+    char *const page = make_page(&maker);
+    must_have(page,
+              "<td>sustained nothing</td><td class=\"number\">4</td><td class=\"number\">–</td><td "
+              "class=\"number\">–</td><td class=\"number\">–</td>");
+    must_have(page, "<h2>Burst and sustained</h2>");
+    must_have(page,
+              "<td class=\"number\">1000 GFLOP/s</td><td class=\"number\">800 GFLOP/s</td><td "
+              "class=\"number\">0.8</td><td>power-cap</td>");
+    must_have(page, "<td class=\"number\">1000 GB/s</td><td class=\"number\">1000 GB/s</td>");
+    must_have(page, "<td>not at all, or not told</td>");
+    must_have(page, "1 moved by more than 3 %.");
+    free(page);
+}
+
 static void results_without_rows_are_a_page_too(void **state) {
     (void)state;
     begin(&maker, "A device");
@@ -379,7 +410,7 @@ static int play_suite(int argc, char **argv) {
 static const suite_task plain_task = {.device = 3, .budget_s = 2.5, .grace_s = 60};
 
 static suite_outcome run_role(const char *role, int quick) {
-    const report_suite suite = {"test", 1, 1, {"play", role}, {"play", "briefly"}};
+    const report_suite suite = {"test", 1, 1, SUITE_VISITED, {"play", role}, {"play", "briefly"}};
     suite_task task = plain_task;
     suite_outcome outcome;
     task.quick = quick;
@@ -428,7 +459,7 @@ static void a_suite_may_die_or_babble(void **state) {
 /* A suite is to end by itself when its time is over; one that does not is stopped. */
 static void a_suite_that_does_not_end_is_stopped(void **state) {
     (void)state;
-    const report_suite suite = {"test", 1, 1, {"play", "hangs"}, {NULL}};
+    const report_suite suite = {"test", 1, 1, SUITE_VISITED, {"play", "hangs"}, {NULL}};
     suite_task task = plain_task;
     suite_outcome outcome;
     task.grace_s = -1.6;
@@ -448,7 +479,7 @@ static void end_by_signal(void *user, double seconds) {
 
 /* In a process of its own, which a signal ends while its suite runs: its own, told by the watcher, or one from outside. */
 static void run_until_ended(int number, int from_outside) {
-    static const report_suite suite = {"test", 1, 1, {"play", "stays"}, {NULL}};
+    static const report_suite suite = {"test", 1, 1, SUITE_VISITED, {"play", "stays"}, {NULL}};
     suite_task task = plain_task;
     suite_outcome outcome;
     task.watcher = from_outside ? NULL : end_by_signal;
@@ -493,6 +524,7 @@ static void a_suite_ends_with_its_report(void **state) {
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_report_becomes_a_page),
+        cmocka_unit_test(burst_and_sustained_stand_on_the_page),
         cmocka_unit_test(results_without_rows_are_a_page_too),
         cmocka_unit_test(a_known_device_stands_beside_its_sheet),
         cmocka_unit_test(a_failure_stands_on_the_page),

@@ -19,6 +19,19 @@
 #include "tests/support/test_folder.h"
 #include "tests/support/test_program.h"
 
+/* Each row once, with both of its visits; the twin is left out. */
+static void expect_two_visits(const cJSON *rows) {
+    const cJSON *row = NULL;
+    cJSON_ArrayForEach(row, rows) {
+        assert_string_not_equal(json_text(row, "impl"), "tandem-again");
+        if (strcmp(json_text(row, "status"), "ok") != 0)
+            continue;
+        assert_int_equal(cJSON_GetArraySize(json_member(row, "visits")), 2);
+        assert_true(json_number(json_member(row, "metrics"), "visits") == 2);
+        assert_true(json_number(json_member(row, "metrics"), "apart") >= 0);
+    }
+}
+
 static void a_report_is_a_results_file_and_a_page(void **state) {
     (void)state;
     char arguments[1024];
@@ -28,8 +41,8 @@ static void a_report_is_a_results_file_and_a_page(void **state) {
     test_folder_path(json, "r.json");
     test_folder_path(html, "r.html");
     snprintf(arguments, sizeof arguments,
-             "report --quick --suite launch,pool --device %s --json %s --html %s", bench_selector(),
-             json, html);
+             "report --quick --suite launch,pool --visits 2 --device %s --json %s --html %s",
+             bench_selector(), json, html);
     test_program_result result = test_program_run(bench_program, arguments, NULL, BENCH_PATIENCE_S);
     if (result.exit_code != 0)
         fail_msg("'%s' gave %d: %s", arguments, result.exit_code, result.errors);
@@ -38,9 +51,14 @@ static void a_report_is_a_results_file_and_a_page(void **state) {
     cJSON *const root = cJSON_Parse((const char *)bytes);
     assert_string_equal(json_member(root, "schema")->valuestring, "tandem-report/1");
     const cJSON *const suites = json_member(root, "suites");
-    assert_int_equal(cJSON_GetArraySize(suites), 2);
-    assert_string_equal(json_member(suites->child, "suite")->valuestring, "launch");
-    assert_string_equal(json_member(suites->child->next, "suite")->valuestring, "pool");
+    assert_int_equal(cJSON_GetArraySize(suites), 4);
+    for (int i = 0; i < 4; i++) {
+        const cJSON *const step = cJSON_GetArrayItem(suites, i);
+        assert_string_equal(json_text(step, "suite"), i % 2 ? "pool" : "launch");
+        assert_true(json_number(step, "visit") == (i < 2 ? 1 : 2));
+        assert_non_null(strstr(json_text(step, "command"), "--twin no"));
+    }
+    expect_two_visits(json_member(root, "results"));
     assert_true(cJSON_GetArraySize(json_member(root, "results")) >= 6);
     cJSON_Delete(root);
     free(bytes);

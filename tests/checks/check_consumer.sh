@@ -68,10 +68,15 @@ simulator_alone() {
     cmake --install "$build" --component simulator --prefix "$work/simulator prefix" &&
         find "$work/simulator prefix" "$prefix" -name 'libtandem_cuda_simulator*' >"$work/simulators" &&
         [ "$(cat "$work/simulators")" = "$work/simulator prefix/$libdir/libtandem_cuda_simulator.so" ] &&
-        mkdir "$work/no drivers" && OCL_ICD_VENDORS="$work/no drivers" OPENCL_VENDOR_PATH="$work/no drivers" \
+        mkdir "$work/no drivers" && simulated &&
+        grep -q ' on cuda/simulator/.*compute capability 9[.]0' "$work/simulated" &&
+        (export TANDEM_SIMULATOR_ARCHITECTURE=7.5 && simulated) &&
+        grep -q ' on cuda/simulator/.*compute capability 7[.]5' "$work/simulated"
+}
+simulated() {
+    OCL_ICD_VENDORS="$work/no drivers" OPENCL_VENDOR_PATH="$work/no drivers" \
         TANDEM_CUDA_LIBRARY="$work/simulator prefix/$libdir/libtandem_cuda_simulator.so" \
-        LD_LIBRARY_PATH="$prefix/$libdir" "$work/pc_shared" >"$work/simulated" &&
-        grep -q ' on cuda/simulator/' "$work/simulated"
+        LD_LIBRARY_PATH="$prefix/$libdir" "$work/cmake tandem::tandem/consumer" >"$work/simulated"
 }
 
 installed_program_runs() { "$prefix/bin/tandem" --version; }

@@ -1,19 +1,46 @@
 #!/bin/sh
-# Every row of kernels/variants.def that devices of CUDA alone can run was executed by a test program on the simulator.
+# Every row of kernels/variants.def that devices of CUDA alone can run was executed by a test program on the simulator, and those for
+# tensor cores and asynchronous copies that older devices have were on it as 8.0 and as 7.5, where their instructions are others.
 # Usage: check_executed_rows.sh VARIANTS FOLDER
 #
-# FOLDER/*.cuda_simulator are what TANDEM_TEST_LIST made of the programs' runs (tests/support/test_devices.h): lines "0xMASK ROW: case".
+# FOLDER/*.JOB are what TANDEM_TEST_LIST made of the programs' runs (tests/support/test_devices.h): lines "0xMASK ROW: case".
 set -eu
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+bad=0
 
-sed -n 's/^TDM_VARIANT(\([a-zA-Z0-9_]*\), .*", [^"]*TDM_CAP_CUDA.*/\1/p' "$1" | LC_ALL=C sort >"$work/rows"
-cat "$2"/*.cuda_simulator | sed -n 's/^0x[0-9a-f]* \([a-zA-Z0-9_]*\): .*/\1/p' | LC_ALL=C sort -u >"$work/executed"
-LC_ALL=C comm -23 "$work/rows" "$work/executed" >"$work/missing"
-if [ ! -s "$work/rows" ]; then
-    echo "executed rows: $1 has no row for CUDA devices"
-    exit 1
-fi
-sed 's/^/executed rows: no test executed /' "$work/missing"
-[ ! -s "$work/missing" ]
-echo "executed rows: all $(wc -l <"$work/rows") rows for CUDA devices"
+# rows CONDITION: the names of the rows for CUDA devices of which the condition is true, with what they require in $5, and p0 … p7 in
+# p[2] … p[9].
+rows() {
+    awk -F'"' "/^TDM_VARIANT[(]/ { split(\$1, head, /[(,]/); split(\$7, p, /, */) }
+        /^TDM_VARIANT[(]/ && \$5 ~ /TDM_CAP_CUDA/ && ($1) { print head[2] }" "$variants" | LC_ALL=C sort
+}
+
+# check JOB WANTED NEVER: the conditions of the rows that the job must have executed, and of those that it cannot.
+check() {
+    rows "$2" >"$work/rows"
+    rows "$3" >"$work/never"
+    cat "$folder"/*."$1" | sed -n 's/^0x[0-9a-f]* \([a-zA-Z0-9_]*\): .*/\1/p' | LC_ALL=C sort -u >"$work/executed"
+    if [ ! -s "$work/rows" ]; then
+        echo "executed rows: $variants has no row for $1"
+        bad=1
+    fi
+    {
+        LC_ALL=C comm -23 "$work/rows" "$work/executed" | sed "s/^/executed rows: no test of $1 executed /"
+        LC_ALL=C comm -12 "$work/never" "$work/executed" | sed "s/^/executed rows: $1 has not what is required by /"
+    } >"$work/complaints"
+    cat "$work/complaints"
+    [ ! -s "$work/complaints" ] || bad=1
+    echo "executed rows: $(wc -l <"$work/rows") rows wanted of $1"
+}
+
+variants=$1
+folder=$2
+wgmma='$5 ~ /WGMMA/'
+copies='$5 ~ /ASYNC_COPY/'
+tensor='$5 ~ /TENSOR_CORES/'
+check cuda_simulator 1 0
+check cuda_simulator_80 "!($wgmma) && ($copies || $tensor)" "$wgmma"
+# A group has up to 64 KiB of local memory (p6) there.
+check cuda_simulator_75 "$tensor && !($wgmma || $copies) && p[8] <= 65536" "$wgmma || $copies"
+exit $bad

@@ -1,6 +1,7 @@
 #!/bin/sh
-# bench/gpu_suite where the CUDA simulator is the device: every step has its line in summary.txt, and what a step ends with
-# is what the whole ends with. One quick run of all; then runs on a build of stand-ins, in each of which one part fails.
+# bench/gpu_suite where the CUDA simulator is the device: every step has its line in summary.txt, what a step ends with is what the
+# whole ends with, and every bar has a figure or says why it has none. One quick run of all; then runs on a build of stand-ins, in
+# each of which one part fails.
 # Usage: check_gpu_suite.sh SOURCE BUILD SIMULATOR
 set -eu
 suite=$1/bench/gpu_suite
@@ -10,8 +11,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/icd" # no OpenCL beside it
 export OCL_ICD_VENDORS="$work/icd" OPENCL_VENDOR_PATH="$work/icd"
-steps='devices tests_cuda tests_opencl memcheck racecheck memory gemm_f32 gemm_f16 gemm_s8 gemm_mma gemm_few gemm_layers gemv quant launch pool
-       opencl_gemm_f32 opencl_memory infer_together'
+steps="devices $("$suite" _caps | awk '{ print $1 }' | tr '\n' ' ')"
 runs=0
 
 complain() {
@@ -37,6 +37,20 @@ expect() {
 
 expect 0 ok infer_together "$build"
 
+# All steps together end in time.
+total=$("$suite" _caps | awk '{ n += $2 } END { print n }')
+[ "$total" -ge 400 ] && [ "$total" -le 510 ] || complain "its steps may take $total s"
+
+# Each bar is a row of both files. What the simulator cannot give is what other libraries and other devices are needed for.
+bars=$(grep -c '"bar":' "$work/results/bars.json") || true
+[ "$bars" -ge 27 ] && [ "$(grep -c '^| [a-zA-Z]* [a-z]* |' "$work/results/bars.md")" -eq "$bars" ] ||
+    complain "bars.md and bars.json do not have the same rows"
+sed -n 's/^| [^|]* | \([^|]*\) |  |  | .*/\1/p' "$work/results/bars.md" >"$work/output"
+! grep -v 'OpenCL\|sanitizer\|cuBLAS\|language models\|none below' "$work/output" || complain 'these bars have no figure'
+! sed -n 's/^| [^|]* | [^|]* |  |  | \(.*\) |$/\1/p' "$work/results/bars.md" |
+    grep -v 'no device matches\|no compute-sanitizer\|no CUDA device\|no worker program' || complain 'these bars do not say why'
+grep -q 'a launch: at most 1 us beyond a bare cuLaunchKernel | [-0-9.e+]* us |' "$work/results/bars.md" || complain 'no launch'
+
 # The programs of a whole run are those that ctest has for such devices.
 for backend in cuda:cuda_simulator opencl:pocl; do
     job=${backend#*:}
@@ -46,8 +60,16 @@ for backend in cuda:cuda_simulator opencl:pocl; do
     [ -s "$work/listed" ] && cmp -s "$work/listed" "$work/output" || complain "its tests for $backend are not those of ctest"
 done
 
+# A sanitizer that had time for nothing has found nothing, and ends as what takes too long does.
+status=0
+"$suite" _sanitize "$build" "$work/none" cuda/ memcheck 0 test_convert test_softmax >"$work/output" 2>&1 || status=$?
+[ $status -eq 124 ] && grep -q '^none of 2 programs ended in time$' "$work/output" || complain "no time to sanitize: $status"
+
 # Of a run of one step there is one line besides the devices'.
+rm -rf "$work/results"
 "$suite" --quick --only gemm_s8 --build "$build" --out "$work/results" >"$work/output" 2>&1 || complain 'one step failed'
+[ "$(grep -c 'it was not asked for' "$work/results/bars.md")" -gt 20 ] || complain 'bars of other steps do not say why they are empty'
+grep -q 'bf16 |  |  | gemm_s8: ' "$work/results/bars.md" || complain 's8 beside bf16, without bf16'
 [ "$(sed 's/^[A-Za-z]* *[0-9]* *\([a-z0-9_]*\).*/\1/' "$work/results/summary.txt" | tr '\n' ' ')" = 'devices gemm_s8 ' ] ||
     complain '--only gives other steps'
 
@@ -62,7 +84,7 @@ stand_ins() {
 #!/bin/sh
 case "\$1 \${2-}" in
 "$1 "* | "bench $1") exit 1 ;;
-"devices "*) exec "$build/bin/tandem" "\$@" ;;
+"devices "* | "_bars "*) exec "$build/bin/tandem" "\$@" ;;
 esac
 EOF
     chmod +x "$work/build/bin/"*

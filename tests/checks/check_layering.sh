@@ -24,6 +24,7 @@ rules='
 ^bench/                        | ^<tandem/|^bench/|^api/|^quant/|^kernels/(kernel_index|[a-z_]+_args)\.h$|^tests/op_[a-z0-9_]+\.h$|^build_info\.h$
 ^examples/                     | ^<tandem/
 ^tests/consumer/               | ^<tandem/
+^tests/fake_cublas/            | ^<tandem/|^quant/|^<cu(da|blas)
 ^tests/checks/cuda_decl        | ^backend_cuda/|^tests/|^<cuda
 ^tests/                        | ^<tandem/|^tests/|^bench/|^api/|^quant/|^kernels/|^backend_[a-z]+/|^<CL/|^build_info\.h$
 '

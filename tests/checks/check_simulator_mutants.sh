@@ -1,11 +1,14 @@
 #!/bin/sh
 # Shows that the tests find what the CUDA simulator is there for: each line of the table plants one fault in a kernel text,
 # and the named test must fail on a simulator that has the text so, after it has passed on the one of the build.
-# Usage: check_simulator_mutants.sh TABLE BUILD [CXX]
+# Usage: check_simulator_mutants.sh TABLE BUILD [CXX [SANITIZERS]]
+#
+# With the sanitizers of a build that has them, AddressSanitizer's report of an access out of bounds, in the text, is what is wanted.
 set -eu
 table=$1
 build=$(cd "$2" && pwd)
 cxx=${3:-c++}
+sanitizers=${4:+-fsanitize=$4 -fno-omit-frame-pointer -g1}
 checks=$(cd "$(dirname "$0")" && pwd)
 source=$(cd "$checks/../.." && pwd)
 kernels=$build/tests/cuda_simulator/kernels
@@ -14,48 +17,76 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 bad=0
 count=0
+[ -z "$sanitizers" ] || export TANDEM_POOL=direct # an allocation for each tensor, whose end is watched
 
-# run_test PROGRAM CASES LIBRARY
+# run_test JOB PROGRAM CASES LIBRARY
 run_test() {
-    TANDEM_CUDA_SIMULATOR="$3" TANDEM_TEST_CASE="$2" TANDEM_SIMULATOR_LOG=off \
-        "$source/tests/run_on.sh" cuda_simulator "$build/bin/$1" >"$work/output" 2>&1
+    TANDEM_CUDA_SIMULATOR="$4" TANDEM_TEST_CASE="$3" "$source/tests/run_on.sh" "$1" "$build/bin/$2" >"$work/output" 2>&1
 }
 
-# Makes libmutant.so of the build's objects, with the text as the sed command leaves it.
-make_mutant() { # TEXT COMMAND
+# The unit's rows whose names have the part in them, all where none has: what no case runs need not be compiled.
+rows_with() { # PART UNIT
+    awk -v RS= -v ORS='\n\n' -v part="$1" '
+        NR == 1 { print; next }
+        { all[NR] = $0; entry = $0; sub(/.*#define TDM_ENTRY /, "", entry); sub(/\n.*/, "", entry) }
+        index(entry, part) { found++; print }
+        END { if (!found) for (n = 2; n <= NR; n++) print all[n] }' "$2"
+}
+
+# Makes libmutant.so of the build's objects, with the rows of the text that the cases are of as the sed command leaves them.
+make_mutant() { # TEXT CASES COMMAND TARGET OPTIONS
     rm -rf "$work/kernels"
     mkdir -p "$work/kernels/flat"
-    cp "$kernels/$1.cpp" "$work/kernels/"
-    sed "$2" "$kernels/flat/$1" >"$work/kernels/flat/$1"
+    rows_with "$2" "$kernels/$1.cpp" >"$work/kernels/$1.cpp"
+    sed "$3" "$kernels/flat/$1" >"$work/kernels/flat/$1"
     if cmp -s "$kernels/flat/$1" "$work/kernels/flat/$1"; then
-        echo "mutants: $1: $2 changes nothing"
+        echo "mutants: $1: $3 changes nothing"
         return 1
     fi
-    "$cxx" -std=c++17 -O1 -ffp-contract=off -fPIC -fvisibility=hidden -w -Wno-psabi -DTDM_DIALECT_HOST -I"$work/kernels" \
+    # shellcheck disable=SC2086  # options, or none
+    "$cxx" $sanitizers -std=c++17 -O1 -ffp-contract=off -fPIC -fvisibility=hidden -w -Wno-psabi -DTDM_DIALECT_HOST $5 -I"$work/kernels" \
         -I"$source/kernels" -I"$source/tests/cuda_simulator" -c "$work/kernels/$1.cpp" -o "$work/$1.o"
-    find "$objects/tandem_simulator_core.dir" "$objects/tandem_simulator_driver.dir" \
-        "$objects/tandem_simulator_kernels.dir" -name '*.o' ! -name "$1.cpp.o" >"$work/objects"
-    "$cxx" -shared -pthread -Wl,-z,nodelete -o "$work/libmutant.so" @"$work/objects" "$work/$1.o"
+    find "$objects"/tandem_simulator_*.dir -name '*.o' ! -path "*/$4.dir/*/$1.cpp.o" >"$work/objects"
+    # shellcheck disable=SC2086
+    "$cxx" $sanitizers -shared -pthread -Wl,-z,nodelete -o "$work/libmutant.so" @"$work/objects" "$work/$1.o"
+}
+
+# What the output must have: a case that fails, or the report, whose stack names the text.
+is_found() { # TEXT
+    if [ -n "$sanitizers" ]; then
+        grep -q 'ERROR: AddressSanitizer: heap-buffer-overflow' "$work/output" && grep -q "#[0-9] .*flat/$1:[0-9]" "$work/output"
+    else
+        grep -q '^\[  FAILED  \]' "$work/output" && ! grep 'there is no host form' "$work/output"
+    fi
 }
 
 plain=$build/lib/libtandem_cuda_simulator.so
 sed '/^#/d; /^[ \t]*$/d; s/  */ /' "$table" >"$work/table"
+: >"$work/passed"
 while read -r text program cases rest; do
     command=s/${rest#*s/}
     what=${rest%%"$command"}
-    if ! run_test "$program" "$cases" "$plain"; then
-        echo "mutants: $program fails on the plain simulator:"
-        tail -n 20 "$work/output"
-        exit 1
+    case $program in
+    */75) job=cuda_simulator_75 target=tandem_simulator_early_kernels options=-DTDM_CUDA_ARCHITECTURE=750 ;;
+    *) job=cuda_simulator target=tandem_simulator_kernels options='' ;;
+    esac
+    program=${program%/75}
+    if ! grep -qxF "$job $program $cases" "$work/passed"; then
+        if ! run_test "$job" "$program" "$cases" "$plain"; then
+            echo "mutants: $program fails on the plain simulator:"
+            tail -n 20 "$work/output"
+            exit 1
+        fi
+        echo "$job $program $cases" >>"$work/passed"
     fi
-    if ! make_mutant "$text" "$command"; then
+    if ! make_mutant "$text" "$cases" "$command" "$target" "$options"; then
         bad=1
-    elif run_test "$program" "$cases" "$work/libmutant.so"; then
+    elif run_test "$job" "$program" "$cases" "$work/libmutant.so"; then
         echo "mutants: $text, $what: $program does not fail"
         bad=1
-    elif ! grep -q '^\[  FAILED  \]' "$work/output"; then
-        echo "mutants: $text, $what: $program fails, but no case of it:"
-        tail -n 20 "$work/output"
+    elif ! is_found "$text"; then
+        echo "mutants: $text, $what: $program fails, but not for that:"
+        tail -n 40 "$work/output"
         bad=1
     else
         count=$((count + 1))

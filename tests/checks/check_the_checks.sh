@@ -133,28 +133,50 @@ executed 1 'test_it second row: [5,*' '0x0 limits'
 executed 1 'test_it first row: [5,*' '0x0 limits' '0x1 row: [5,7] dense'
 executed 1 'test_it first *'
 
-# rows WANTED NAME...: what check_executed_rows.sh says of two rows for CUDA devices and a portable one, where a test's list has these.
+# rows WANTED NAME...: what check_executed_rows.sh says of rows for CUDA devices and a portable one, where a test's list on the simulator
+# has these, and those after -- on it as 8.0, and after another -- as 7.5.
 rows() {
     cases=$((cases + 1))
     wanted=$1
+    named=$*
     shift
     {
         echo 'TDM_VARIANT(one, COPY, "copy.cl", "-DN=4", TDM_CAP_CUDA, "spir64", 1, 0, 0, 0, 0, 0, 0, 0)'
         echo 'TDM_VARIANT(two, COPY, "copy.cl", "", TDM_CAP_LOCAL_MEMORY | TDM_CAP_CUDA, "cuda", 1, 0, 0, 0, 0, 0, 0, 0)'
         echo 'TDM_VARIANT(three, COPY, "copy.cl", "", 0, "spir64", 1, 0, 0, 0, 0, 0, 0, 0)'
+        echo 'TDM_VARIANT(wide, GEMM, "g.cu", "", TDM_CAP_CUDA | TDM_CAP_TENSOR_CORES, "cuda", 1, 0, 0, 0, 0, 0, 65552, 0)'
+        echo 'TDM_VARIANT(small, GEMM, "g.cu", "", TDM_CAP_CUDA | TDM_CAP_TENSOR_CORES, "cuda", 1, 0, 0, 0, 0, 0, 65536, 0)'
+        echo 'TDM_VARIANT(copies, GEMM, "g.cl", "", TDM_CAP_CUDA | TDM_CAP_ASYNC_COPY, "cuda", 1, 0, 0, 0, 0, 0, 0, 0)'
+        echo 'TDM_VARIANT(late, GEMM, "g.cu", "", TDM_CAP_CUDA | TDM_CAP_WGMMA, "cuda", 1, 0, 0, 0, 0, 0, 0, 0)'
     } >"$work/variants.def"
-    echo '0x3 capabilities' >"$work/test_it.cuda_simulator"
-    for name; do echo "0x1 $name: [5,7] dense"; done >>"$work/test_it.cuda_simulator"
+    for job in cuda_simulator cuda_simulator_80 cuda_simulator_75; do
+        echo '0x3 capabilities' >"$work/test_it.$job"
+        while [ $# -gt 0 ] && [ "$1" != -- ]; do
+            echo "0x1 $1: [5,7] dense" >>"$work/test_it.$job"
+            shift
+        done
+        [ $# -eq 0 ] || shift
+    done
     if sh "$checks/check_executed_rows.sh" "$work/variants.def" "$work" >"$work/output" 2>&1; then got=0; else got=1; fi
     if [ "$got" != "$wanted" ]; then
-        echo "check_executed_rows.sh: wanted $wanted, got $got for: $*"
+        echo "check_executed_rows.sh: wanted $wanted, got $got for: $named"
         cat "$work/output"
         bad=1
     fi
 }
-rows 0 two one
-rows 1 one three
-rows 1
+new='one two wide small copies late'
+# shellcheck disable=SC2086  # lists of words
+{
+    rows 0 $new -- wide small copies -- small
+    rows 0 $new three -- one wide small copies -- small two
+    rows 1 one two wide small copies three -- wide small copies -- small
+    rows 1 $new -- wide small -- small
+    rows 1 $new -- small copies -- small
+    rows 1 $new -- wide small copies --
+    rows 1 $new -- wide small copies late -- small
+    rows 1 $new -- wide small copies -- small copies
+    rows 1
+}
 
 echo "checks: $cases cases, $([ $bad -eq 0 ] && echo all || echo not all) as expected"
 exit $bad

@@ -26,6 +26,7 @@ static inline void stand_in_assert(int holds, const char *what, const char *file
     } while (0)
 #define assert_true(x) stand_in_assert(!!(x), #x, __FILE__, __LINE__)
 #define assert_false(x) assert_true(!(x))
+#define assert_null(x) assert_true((x) == NULL)
 #define assert_non_null(x) assert_true((x) != NULL)
 #define assert_int_equal(a, b) assert_true((long long)(a) == (long long)(b))
 #define assert_int_not_equal(a, b) assert_true((long long)(a) != (long long)(b))

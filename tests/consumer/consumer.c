@@ -1,4 +1,4 @@
-/* A user's program: fills a tensor on the first device and reads it back. Builds as C11 and as C++. */
+/* A user's program: fills a tensor on the first device, adds it to itself and reads it back. Builds as C11 and as C++. */
 #include <stdio.h>
 
 #include <tandem/tandem.h>
@@ -39,14 +39,16 @@ static int fill_and_read(tdm_device *device) {
     if (status == TDM_OK)
         status = tdm_fill(stream, tensor, 2.5);
     if (status == TDM_OK)
+        status = tdm_binary_op(stream, TDM_ADD, tensor, tensor, tensor); // a kernel
+    if (status == TDM_OK)
         status = tdm_copy_to_host(stream, tensor, values, sizeof values, NULL);
     tdm_tensor_destroy(tensor);
     tdm_stream_destroy(stream);
     if (status != TDM_OK)
-        return failed("fill and read", status);
+        return failed("fill, add and read", status);
     for (int i = 0; i < 12; i++)
-        if (values[i] != 2.5f) {
-            printf("element %d is %g, not 2.5\n", i, (double)values[i]);
+        if (values[i] != 5.0f) {
+            printf("element %d is %g, not 5\n", i, (double)values[i]);
             return 1;
         }
     return 0;

@@ -162,6 +162,7 @@ sim_block &sim_worker_state::block_of_rank(int rank) {
 static void copy_later(void *to, const void *from, int bytes_valid, int bytes) {
     sim_thread *const thread = sim_thread_running();
     const auto unit = static_cast<uintptr_t>(bytes);
+    sim_require_architecture(80, "cp.async");
     if (bytes_valid < 0 || bytes_valid > bytes) {
         tandem_sim_fail("an asynchronous copy of %d bytes out of %d", bytes_valid, bytes);
     }

@@ -77,10 +77,9 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule handle, const char *
     if (module == nullptr) {
         return CUDA_ERROR_INVALID_HANDLE;
     }
-    const tandem_sim_kernel *const kernel = sim_kernel_find(name);
-    if (kernel == nullptr || kernel->architecture > sim_machine_get().architecture() ||
-        (module->named && module->names.count(name) == 0)) {
-        if (kernel == nullptr) {
+    const tandem_sim_kernel *const kernel = sim_kernel_find(name, sim_machine_get().architecture());
+    if (kernel == nullptr || (module->named && module->names.count(name) == 0)) {
+        if (sim_kernel_find(name) == nullptr) {
             sim_log("there is no host form of kernel %s", name);
         }
         return CUDA_ERROR_NOT_FOUND;
@@ -223,7 +222,7 @@ CUresult cuOccupancyMaxActiveClusters(int *clusters, CUfunction handle,
             size = static_cast<int>(dim.x * dim.y * dim.z);
         }
     }
-    if (size < 1) {
+    if (size < 1 || (size > 1 && sim_machine_get().major < 9)) {
         return CUDA_ERROR_INVALID_CLUSTER_SIZE;
     }
     *clusters = blocks * SIM_CLUSTER_REACH / size +
@@ -399,6 +398,7 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction handle, void **par
         launch.grid[d] = static_cast<long>(grid[d]);
     }
     launch.kernel = function->kernel;
+    launch.architecture = sim_machine_get().architecture();
     launch.dynamic_bytes = c->sharedMemBytes;
     /* What the kernel declares shows when it runs first: the launch fails then. */
     launch.static_limit = std::min(sim_machine_get().shared_default(),

@@ -294,6 +294,13 @@ void tandem_sim_fail_misaligned(const void *p, size_t bytes) {
     sim_worker_running->fail(SIM_MISALIGNED_ADDRESS, text);
 }
 
+void sim_require_architecture(int least, const char *what) {
+    const int here = sim_worker_running->launch.architecture;
+    if (here != 0 && here < least) {
+        tandem_sim_fail("%s is of compute capability %d.%d", what, least / 10, least % 10);
+    }
+}
+
 /* ---- launches ---- */
 
 sim_outcome sim_worker_state::run(const sim_launch &wanted) {
@@ -352,10 +359,14 @@ const tandem_sim_kernel *sim_kernel_first() {
     return first_kernel;
 }
 
-const tandem_sim_kernel *sim_kernel_find(const char *name) {
-    const tandem_sim_kernel *kernel = first_kernel;
-    while (kernel != nullptr && strcmp(kernel->name, name) != 0) {
-        kernel = kernel->next;
+const tandem_sim_kernel *sim_kernel_find(const char *name, int architecture) {
+    const tandem_sim_kernel *found = nullptr;
+    for (const tandem_sim_kernel *kernel = first_kernel; kernel != nullptr; kernel = kernel->next) {
+        const bool fits = kernel->architecture <= architecture &&
+                          (kernel->before == 0 || architecture < kernel->before);
+        if (fits && strcmp(kernel->name, name) == 0 && (found == nullptr || kernel->before != 0)) {
+            found = kernel;
+        }
     }
-    return kernel;
+    return found;
 }

@@ -20,6 +20,7 @@ struct sim_launch {
     int cluster[3]; /* 1, 1, 1: none */
     size_t dynamic_bytes;
     size_t static_limit; /* bytes of shared memory that the kernel may declare */
+    int architecture;    /* compute capability times 10; 0: has every word */
 };
 
 enum sim_outcome {
@@ -46,8 +47,9 @@ class sim_worker {
     std::unique_ptr<sim_worker_state> state_;
 };
 
-/* The kernel of a name, or NULL. Safe after the library was loaded. */
-const tandem_sim_kernel *sim_kernel_find(const char *name);
+constexpr int sim_any_architecture = 9999;
+/* The kernel of a name for a compute capability times 10, or NULL. Safe after the library was loaded. */
+const tandem_sim_kernel *sim_kernel_find(const char *name, int architecture = sim_any_architecture);
 const tandem_sim_kernel *sim_kernel_first();
 
 #endif

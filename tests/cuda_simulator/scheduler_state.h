@@ -215,6 +215,9 @@ char *sim_shared_place(sim_block &block, uint32_t address);
 /* Fails the launch unless the bytes are in shared memory of the block; `what` says what wanted them. */
 void sim_require_shared(const sim_block &block, const void *place, size_t bytes, const char *what);
 
+/* Fails the launch on a device before that compute capability (times 10); `what` has the word that it lacks. */
+void sim_require_architecture(int least, const char *what);
+
 /* Fills memory with numbers that are NaN as f32, f16 and bf16. */
 void sim_fill_with_nan(void *memory, size_t bytes);
 

@@ -193,6 +193,7 @@ struct tandem_sim_kernel {
     int parameter_count;
     int group[3];     /* the size of its blocks, or 0: any */
     int architecture; /* the smallest compute capability times 10 */
+    int before; /* the first one that it is not for; 0: any. Of two that are for a device, the one with such a bound is meant */
     tandem_sim_kernel *next;
 };
 
@@ -218,13 +219,14 @@ struct tandem_sim_registration {
     tandem_sim_kernel kernel;
     template <typename Registered>
     tandem_sim_registration(const char *name, Registered /* type only */, int x, int y, int z,
-                            int architecture)
+                            int architecture, int before)
         : kernel{name,
                  &Registered::invoke,
                  Registered::parameters,
                  Registered::count,
                  {x, y, z},
                  architecture,
+                 before,
                  nullptr} {
         tandem_sim_register(&kernel);
     }
@@ -232,10 +234,13 @@ struct tandem_sim_registration {
 
 /*
  * After the definition of a kernel: `function` under `name` (a string) for blocks of x × y × z threads (0, 0, 0: any), on
- * compute capability `architecture` ÷ 10 and later.
+ * compute capability `architecture` ÷ 10 and later; the second form only before `before` ÷ 10, where that is not 0.
  */
 #define TANDEM_SIM_REGISTER(function, name, x, y, z, architecture)                                 \
+    TANDEM_SIM_REGISTER_BEFORE(function, name, x, y, z, architecture, 0)
+#define TANDEM_SIM_REGISTER_BEFORE(function, name, x, y, z, architecture, before)                  \
     static tandem_sim_registration function##_registration(                                        \
-        name, tandem_sim_registered<decltype(&function), &function>(), x, y, z, architecture)
+        name, tandem_sim_registered<decltype(&function), &function>(), x, y, z, architecture,      \
+        before)
 
 #endif

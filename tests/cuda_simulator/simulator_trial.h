@@ -34,9 +34,14 @@ template <typename... Values>
 static sim_outcome run(sim_worker &worker, const trial &t, const Values &...values) {
     void *const pointers[] = {const_cast<void *>(static_cast<const void *>(&values))..., nullptr};
     const sim_launch launch = {
-        sim_kernel_find(t.kernel), pointers,        {t.threads, 1, 1},
+        sim_kernel_find(t.kernel),
+        pointers,
+        {t.threads, 1, 1},
         {2 * t.cluster, 1, 1}, /* in one order of the threads, and in the other */
-        {t.cluster, 1, 1},         t.dynamic_bytes, 48 * 1024};
+        {t.cluster, 1, 1},
+        t.dynamic_bytes,
+        48 * 1024,
+        0};
     assert_non_null(launch.kernel);
     return worker.run(launch);
 }

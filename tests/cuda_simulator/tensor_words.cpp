@@ -73,6 +73,7 @@ uint32_t sum_16_bytes(const tandem_sim_exchange<matrices_gift> &all, uint32_t d,
 
 template <float (*element)(uint32_t), int BITS>
 void multiply(const char *word, float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+    sim_require_architecture(80, word);
     const tandem_sim_exchange<matrices_gift> all(word, ALL_LANES,
                                                  {{a[0], a[1], a[2], a[3]}, {b0, b1}});
     for (int i = 0; i < 4; i++) {
@@ -124,8 +125,10 @@ void tandem_sim_matrices_f16_half(float (&d)[4], uint32_t a0, uint32_t a1, uint3
 
 void tandem_sim_matrices_int(int (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1,
                              bool a_signed) {
-    const tandem_sim_exchange<matrices_gift> all(a_signed ? "mma.m16n8k32.s8" : "mma.m16n8k32.u8",
-                                                 ALL_LANES, {{a[0], a[1], a[2], a[3]}, {b0, b1}});
+    const char *const word = a_signed ? "mma.m16n8k32.s8" : "mma.m16n8k32.u8";
+    sim_require_architecture(80, word);
+    const tandem_sim_exchange<matrices_gift> all(word, ALL_LANES,
+                                                 {{a[0], a[1], a[2], a[3]}, {b0, b1}});
     for (int i = 0; i < 4; i++) {
         const int column = lane_t() * 2 + i % 2;
         const uint32_t half =

@@ -100,6 +100,16 @@ static void wrong_copy(const char *from, int shift, int outside) {
 }
 TANDEM_SIM_REGISTER(wrong_copy, "wrong_copy", 0, 0, 0, 0);
 
+/* Two forms of one kernel. */
+static void early_form(int *form) {
+    *form = 75;
+}
+TANDEM_SIM_REGISTER_BEFORE(early_form, "two_forms", 0, 0, 0, 0, 80);
+static void later_form(int *form) {
+    *form = 80;
+}
+TANDEM_SIM_REGISTER(later_form, "two_forms", 0, 0, 0, 0);
+
 static void shuffles(uint32_t *out) {
     const uint32_t all = 0xffffffffu, self = static_cast<uint32_t>(item(0));
     uint32_t *const row = out + self * 6;
@@ -196,18 +206,21 @@ struct trial {
     long grid[3] = {1, 1, 1};
     int cluster = 1;
     size_t dynamic_bytes = 0;
+    int architecture = 0;
 };
 
 template <typename... Values>
 static sim_outcome run(sim_worker &worker, const trial &t, Values... values) {
     void *const pointers[] = {static_cast<void *>(&values)..., nullptr};
-    const sim_launch launch = {sim_kernel_find(t.kernel),
+    const int architecture = t.architecture != 0 ? t.architecture : sim_any_architecture;
+    const sim_launch launch = {sim_kernel_find(t.kernel, architecture),
                                pointers,
                                {t.block[0], t.block[1], t.block[2]},
                                {t.grid[0], t.grid[1], t.grid[2]},
                                {t.cluster, 1, 1},
                                t.dynamic_bytes,
-                               48 * 1024};
+                               48 * 1024,
+                               t.architecture};
     assert_non_null(launch.kernel);
     return worker.run(launch);
 }
@@ -324,6 +337,31 @@ static void wrong_copies_fail(void **) {
     assert_true(says(worker, "not in the block's shared memory"));
 }
 
+static void copies_run_on_from_8_0_on(void **) {
+    sim_worker worker;
+    alignas(16) static const char bytes[32] = {0};
+    trial t = line("wrong_copy", 1, 1);
+    t.architecture = 75;
+    assert_int_equal(run(worker, t, +bytes, 0, 0), SIM_LAUNCH_FAILED);
+    assert_true(says(worker, "cp.async is of compute capability 8.0"));
+    t.architecture = 80;
+    assert_int_equal(run(worker, t, +bytes, 0, 0), SIM_DONE);
+}
+
+static void each_device_gets_its_form(void **) {
+    sim_worker worker;
+    const int forms[][2] = {{75, 75}, {79, 75}, {80, 80}, {90, 80}, {sim_any_architecture, 80}};
+    for (const int(&row)[2] : forms) {
+        int form = 0;
+        trial t = line("two_forms", 1, 1);
+        t.architecture = row[0];
+        assert_int_equal(run(worker, t, &form), SIM_DONE);
+        assert_int_equal(form, row[1]);
+    }
+    assert_non_null(sim_kernel_find("ask_neighbour", 90));
+    assert_null(sim_kernel_find("ask_neighbour", 89));
+}
+
 static void lanes_exchange(void **) {
     sim_worker worker;
     std::vector<uint32_t> out(64 * 6);
@@ -408,6 +446,8 @@ int main() {
         cmocka_unit_test(a_divergent_barrier_fails),
         cmocka_unit_test(copies_arrive_at_their_wait),
         cmocka_unit_test(wrong_copies_fail),
+        cmocka_unit_test(copies_run_on_from_8_0_on),
+        cmocka_unit_test(each_device_gets_its_form),
         cmocka_unit_test(lanes_exchange),
         cmocka_unit_test(wrong_exchanges_fail),
         cmocka_unit_test(shared_memory_begins_as_nan),

@@ -149,12 +149,23 @@ static void load(const ushort *matrices, registers *of_lanes, int turned, int sh
 TANDEM_SIM_REGISTER(load, "load", LANES, 1, 1, 0);
 
 template <typename... Values>
-static sim_outcome run(sim_worker &worker, const char *kernel, Values... values) {
+static sim_outcome run_on(int architecture, sim_worker &worker, const char *kernel,
+                          Values... values) {
     void *const pointers[] = {static_cast<void *>(&values)...};
-    const sim_launch launch = {
-        sim_kernel_find(kernel), pointers, {LANES, 1, 1}, {1, 1, 1}, {1, 1, 1}, 0, 48 * 1024};
+    const sim_launch launch = {sim_kernel_find(kernel),
+                               pointers,
+                               {LANES, 1, 1},
+                               {1, 1, 1},
+                               {1, 1, 1},
+                               0,
+                               48 * 1024,
+                               architecture};
     assert_non_null(launch.kernel);
     return worker.run(launch);
+}
+template <typename... Values>
+static sim_outcome run(sim_worker &worker, const char *kernel, Values... values) {
+    return run_on(0, worker, kernel, values...);
 }
 
 /* ---- loads ---- */
@@ -389,6 +400,20 @@ static void sums_of_8_bits(void **) {
     }
 }
 
+/* ---- what devices before 8.0 have ---- */
+
+static void whole_instructions_are_of_8_0(void **) {
+    sim_worker worker;
+    registers lanes[LANES] = {};
+    for (const int word : {F16, BF16, TF32, S8, U8}) {
+        assert_int_equal(run_on(75, worker, "multiply", +lanes, word), SIM_LAUNCH_FAILED);
+        assert_non_null(strstr(worker.message().c_str(), "is of compute capability 8.0"));
+        assert_int_equal(run_on(80, worker, "multiply", +lanes, word), SIM_DONE);
+    }
+    for (const int word : {F16_HALF, F16_OF_HALVES, S8_HALF, U8_HALF, S8_OF_HALVES, U8_OF_HALVES})
+        assert_int_equal(run_on(75, worker, "multiply", +lanes, word), SIM_DONE);
+}
+
 /* ---- two to a register ---- */
 
 static void bytes_and_pairs(void **) {
@@ -409,6 +434,7 @@ int main() {
         cmocka_unit_test(sums_of_16_bits),
         cmocka_unit_test(sums_of_tf32),
         cmocka_unit_test(sums_of_8_bits),
+        cmocka_unit_test(whole_instructions_are_of_8_0),
     };
     return cmocka_run_group_tests(tests, nullptr, nullptr);
 }

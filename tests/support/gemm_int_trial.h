@@ -36,10 +36,12 @@ typedef struct gemm_int_trial {
     float alpha;   /* of a float D */
     int has_c;     /* of f32 with 0.75 for a float D, else of s32 with 1 */
     int64_t batch; /* 0: no batch dimension */
+    int64_t outer; /* 0: that is the only one; else so many of them in a dimension before it */
     int shares_b;
     gemm_int_data data;
     int packed_b;
     const char *variant;
+    const char *same_bits_as; /* a variant that must give the bits of `variant`, or NULL */
     uint64_t seed;
 } gemm_int_trial;
 

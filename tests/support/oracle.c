@@ -6,87 +6,16 @@
 #include "quant/number_formats.h"
 #include "tests/op_elementwise.h"
 
-static const double ulp = 0x1p-23;            /* of a number's own size, at most */
-static const double smallest_step = 0x1p-149; /* of f32's denormals */
-
-/* erfc keeps the relative accuracy that 1 + erf loses for large negative x; sigmoid(2u) is the
- * tanh form. */
-static double gelu(double x) {
-    return isinf(x) && x < 0 ? (double)NAN : 0.5 * x * erfc(-x / sqrt(2.0));
-}
-
-static double gelu_tanh_argument(double x) {
-    return 2.0 * sqrt(2.0 / acos(-1.0)) * (x + 0.044715 * x * x * x);
-}
-
 double oracle_unary(tdm_unary op, double x) {
-    switch (op) {
-    case TDM_NEG:
-        return -x;
-    case TDM_ABS:
-        return fabs(x);
-    case TDM_RELU:
-        return x < 0 ? 0.0 : x;
-    case TDM_GELU:
-        return gelu(x);
-    case TDM_GELU_TANH:
-        return x / (1.0 + exp(-gelu_tanh_argument(x)));
-    case TDM_SILU:
-        return x / (1.0 + exp(-x));
-    case TDM_SIGMOID:
-        return 1.0 / (1.0 + exp(-x));
-    case TDM_TANH:
-        return tanh(x);
-    case TDM_EXP:
-        return exp(x);
-    case TDM_SQRT:
-        return sqrt(x);
-    case TDM_RSQRT:
-        return 1.0 / sqrt(x);
-    }
-    return (double)NAN;
+    return op_unary_value(op, x);
 }
 
-/* Division and square root of f16 and bf16 are the built-ins' before they are rounded to the
- * narrower type; f32's are correct, but a quotient below the normal numbers may be rounded
- * twice. */
 double oracle_divide_bound(tdm_dtype dtype, double y) {
-    if (!isfinite(y)) {
-        return 0;
-    }
-    if (dtype == TDM_F32) {
-        return fabs(y) < (double)FLT_MIN ? smallest_step : 0;
-    }
-    return 3 * ulp * fabs(y);
-}
-
-/* Argument of the exponential inside. */
-static double exponent_argument(tdm_unary op, double x) {
-    return op == TDM_GELU ? x * x / 2 : op == TDM_GELU_TANH ? gelu_tanh_argument(x) : x;
+    return op_divide_bound(dtype, y);
 }
 
 double oracle_unary_bound(tdm_unary op, double x, double y) {
-    double ulps = 0;
-    double slope = 0;
-    switch (op) {
-#define BOUND(name, row_ulps, row_slope)                                                           \
-    case name:                                                                                     \
-        ulps = row_ulps;                                                                           \
-        slope = row_slope;                                                                         \
-        break;
-        TANDEM_UNARY_BOUNDS(BOUND)
-#undef BOUND
-    }
-    if (ulps == 0 || !isfinite(x) || !isfinite(y)) {
-        return 0;
-    }
-    /* An exponential below the normal numbers may be flushed, and is a factor of the result. */
-    const double argument = slope > 0 || op == TDM_SILU ? fabs(exponent_argument(op, x)) : 0;
-    if (exp(-argument) <= (double)FLT_MIN) {
-        return fabs(x) * (double)FLT_MIN;
-    }
-    const double units = ulps + (slope > 0 ? slope * argument : 0);
-    return units * (ulp * fabs(y) + smallest_step);
+    return op_unary_bound(op, x, y);
 }
 
 static double wrap_s32(double x) {

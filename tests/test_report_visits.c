@@ -1,0 +1,276 @@
+/* Visits of a suite taken together: rows whose samples and figures are known. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <cjson/cJSON.h>
+
+#include "bench/report_visits.h"
+#include "bench/results_json.h"
+
+enum {
+    TEN = 10
+};
+
+typedef struct planted_row {
+    const char *name;
+    const char *impl;
+    const char *status;
+    double
+        first; /* seconds of the first sample; each other is a hundredth longer than the one before */
+    int count;
+} planted_row;
+
+static void add_row(cJSON *rows, const planted_row *planted) {
+    const int middle = planted->count / 2;
+    const double median =
+        planted->first * (1 + 0.01 * (planted->count % 2 ? middle : middle - 0.5));
+    cJSON *const row = cJSON_CreateObject();
+    results_put_text(row, "suite", "memory");
+    results_put_text(row, "case", planted->name);
+    results_put_text(row, "impl", planted->impl);
+    results_put_text(row, "mode", "pipelined");
+    cJSON_AddNumberToObject(cJSON_AddObjectToObject(row, "shape"), "bytes", 1e9);
+    cJSON_AddNumberToObject(row, "samples", planted->count);
+    cJSON *const raw = cJSON_AddArrayToObject(row, "raw_s");
+    for (int i = 0; i < planted->count; i++)
+        cJSON_AddItemToArray(raw, cJSON_CreateNumber(planted->first * (1 + 0.01 * i)));
+    results_put_number(row, "median_s", planted->count > 0 ? median : NAN);
+    cJSON_AddNumberToObject(row, "bytes", 1e9);
+    cJSON_AddNullToObject(row, "flops");
+    results_put_number(row, "gbs", 1 / median);
+    results_put_text(row, "status", planted->status);
+    cJSON *const metrics = cJSON_AddObjectToObject(row, "metrics");
+    cJSON_AddNumberToObject(metrics, "disturbed", 1.5);
+    cJSON_AddNumberToObject(metrics, "stolen", 0.25 * planted->first);
+    cJSON_AddNumberToObject(metrics, "latency_ns", 1e9 * median);
+    cJSON_AddNumberToObject(metrics, "read_gbs", 2 / planted->first);
+    cJSON_AddNumberToObject(metrics, "of_read", 0.5);
+    cJSON_AddNumberToObject(metrics, "beside", planted->first);
+    cJSON_AddItemToArray(rows, row);
+}
+
+static cJSON *one_row(const char *status, double first, int count) {
+    cJSON *const rows = cJSON_CreateArray();
+    add_row(rows, &(planted_row){"read 1", "tandem", status, first, count});
+    return rows;
+}
+
+static double number(const cJSON *object, const char *key) {
+    const cJSON *const item = cJSON_GetObjectItemCaseSensitive(object, key);
+    assert_true(cJSON_IsNumber(item));
+    return item->valuedouble;
+}
+
+static double metric(const cJSON *row, const char *key) {
+    return number(cJSON_GetObjectItemCaseSensitive(row, "metrics"), key);
+}
+
+static double sample(const cJSON *row, int i) {
+    return cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(row, "raw_s"), i)->valuedouble;
+}
+
+static int near(double value, double expected) {
+    return fabs(value - expected) <= 1e-12 * fabs(expected);
+}
+
+static void visit(cJSON *rows, cJSON *later, double shorter) {
+    const double share = report_visits_merge(rows, later);
+    assert_true(near(share + 1, shorter + 1));
+    assert_int_equal(cJSON_GetArraySize(later), 0);
+    cJSON_Delete(later);
+}
+
+static void the_shorter_of_two_samples_stays(void **state) {
+    (void)state;
+    cJSON *const rows = one_row("ok", 1, TEN);
+    visit(rows, one_row("ok", 1.04, TEN), 0);
+    const cJSON *const row = rows->child;
+    for (int i = 0; i < TEN; i++)
+        assert_true(near(sample(row, i), 1 + 0.01 * i));
+    visit(rows, one_row("ok", 0.5, TEN), 1);
+    assert_int_equal(cJSON_GetArraySize(rows), 1);
+    for (int i = 0; i < TEN; i++)
+        assert_true(near(sample(row, i), 0.5 * (1 + 0.01 * i)));
+    assert_true(number(row, "samples") == TEN);
+    assert_true(near(number(row, "median_s"), 0.5225));
+    assert_true(near(number(row, "min_s"), 0.5) && number(row, "p95_s") < 0.545);
+    assert_true(near(number(row, "gbs"), 1 / 0.5225));
+    cJSON_Delete(rows);
+}
+
+static void samples_are_dealt_until_there_are_ten(void **state) {
+    (void)state;
+    cJSON *const rows = one_row("ok", 4, 4);
+    visit(rows, one_row("ok", 2, 4), 1);
+    const cJSON *const row = rows->child;
+    assert_true(number(row, "samples") == 8);
+    assert_true(sample(row, 0) == 4 && sample(row, 4) == 2);
+    visit(rows, one_row("ok", 1, 4), 1);
+    assert_true(number(row, "samples") == TEN);
+    assert_true(sample(row, 8) == 1 && near(sample(row, 9), 1.01));
+    assert_true(near(sample(row, 0), 1.02) && near(sample(row, 1), 1.03));
+    assert_true(near(sample(row, 2), 4.08));
+    assert_true(near(metric(row, "latency_ns"), 1e9 * number(row, "median_s")));
+    cJSON_Delete(rows);
+}
+
+static void figures_follow_the_samples(void **state) {
+    (void)state;
+    cJSON *const rows = one_row("ok", 2, TEN);
+    visit(rows, one_row("ok", 1, TEN), 1);
+    visit(rows, one_row("ok", 4, TEN), 0);
+    const cJSON *const row = rows->child;
+    const cJSON *const visits = cJSON_GetObjectItemCaseSensitive(row, "visits");
+    assert_int_equal(cJSON_GetArraySize(visits), 3);
+    assert_true(near(number(cJSON_GetArrayItem(visits, 0), "median_s"), 2.09));
+    assert_true(near(number(cJSON_GetArrayItem(visits, 2), "median_s"), 4.18));
+    assert_true(metric(row, "visits") == 3);
+    assert_true(near(metric(row, "apart"), 3));
+    assert_true(near(metric(row, "stolen"), 0.25 * 7 / 3));
+    assert_true(near(metric(row, "disturbed"), 1.5 * 2)); /* the second visit's batches */
+    assert_true(near(metric(row, "latency_ns"), 1.045e9));
+    assert_true(metric(row, "read_gbs") == 2);
+    assert_true(near(metric(row, "of_read"), 1 / 1.045 / 2));
+    assert_true(metric(row, "beside") == 1); /* of the fastest visit */
+    assert_false(cJSON_HasObjectItem(cJSON_GetObjectItemCaseSensitive(row, "metrics"), "noisy"));
+    double first = 0;
+    double last = 0;
+    assert_int_equal(report_visits_reference(row, &first, &last), -1);
+    cJSON_ReplaceItemInObjectCaseSensitive(rows->child, "impl", cJSON_CreateString("stream"));
+    assert_int_equal(report_visits_reference(row, &first, &last), 0);
+    assert_true(near(first, 1 / 2.09) && near(last, 1 / 4.18));
+    cJSON_Delete(rows);
+}
+
+/* Half of the samples of each visit are shorter than the other's. */
+/* However many visits there are, each counts; what one of them does not tell is that of the others. */
+static void all_visits_count(void **state) {
+    (void)state;
+    cJSON *const rows = one_row("ok", 2, TEN);
+    const cJSON *const row = rows->child;
+    for (int i = 1; i < 12; i++) {
+        cJSON *const later = one_row("ok", 2, TEN);
+        cJSON *const metrics = cJSON_GetObjectItemCaseSensitive(later->child, "metrics");
+        cJSON_DeleteItemFromObjectCaseSensitive(metrics, "disturbed");
+        cJSON_DeleteItemFromObjectCaseSensitive(metrics, "stolen");
+        visit(rows, later, 0);
+    }
+    assert_true(metric(row, "visits") == 12);
+    assert_true(near(metric(row, "stolen"), 0.5));
+    assert_true(near(metric(row, "disturbed"), 1.5));
+    visit(rows, one_row("ok", 4, TEN), 0);
+    assert_true(near(metric(row, "stolen"), 0.75));
+    assert_true(near(metric(row, "disturbed"), 3));
+    cJSON_Delete(rows);
+}
+
+static void noise_is_that_of_the_samples_together(void **state) {
+    (void)state;
+    cJSON *const rows = cJSON_CreateArray();
+    add_row(rows, &(planted_row){"read 1", "tandem", "ok", 1, 5});
+    cJSON *const later = one_row("ok", 2, 5);
+    cJSON_AddNumberToObject(cJSON_GetObjectItemCaseSensitive(rows->child, "metrics"), "noisy", 9);
+    visit(rows, later, 0);
+    assert_true(metric(rows->child, "noisy") > 0.5 && metric(rows->child, "noisy") < 1);
+    cJSON_Delete(rows);
+}
+
+static const char *status_after(const char *first, const char *second) {
+    static char text[16];
+    cJSON *const rows = one_row(first, 1, first[0] == 'o' ? TEN : 0);
+    cJSON *const later = one_row(second, 0.5, second[0] == 'o' ? TEN : 0);
+    report_visits_merge(rows, later);
+    cJSON_Delete(later);
+    assert_int_equal(cJSON_GetArraySize(rows), 1);
+    snprintf(text, sizeof text, "%s",
+             cJSON_GetObjectItemCaseSensitive(rows->child, "status")->valuestring);
+    cJSON_Delete(rows);
+    return text;
+}
+
+static void a_failure_counts_whenever_it_came(void **state) {
+    (void)state;
+    assert_string_equal(status_after("ok", "failed"), "failed");
+    assert_string_equal(status_after("failed", "ok"), "failed");
+    assert_string_equal(status_after("skipped", "failed"), "failed");
+    assert_string_equal(status_after("skipped", "ok"), "ok");
+    assert_string_equal(status_after("ok", "skipped"), "ok");
+    assert_string_equal(status_after("skipped", "skipped"), "skipped");
+}
+
+/* A probe stands beside each of several products under one name. */
+static void rows_of_one_name_are_matched_in_order(void **state) {
+    (void)state;
+    cJSON *const rows = cJSON_CreateArray();
+    cJSON *const later = cJSON_CreateArray();
+    add_row(rows, &(planted_row){"probe", "tandem", "ok", 2, TEN});
+    add_row(rows, &(planted_row){"only at first", "tandem", "ok", 2, TEN});
+    add_row(rows, &(planted_row){"probe", "tandem", "ok", 3, TEN});
+    add_row(later, &(planted_row){"probe", "tandem", "ok", 1, TEN});
+    add_row(later, &(planted_row){"probe", "tandem", "ok", 2.5, TEN});
+    add_row(later, &(planted_row){"only later", "tandem", "ok", 2, TEN});
+    visit(rows, later, 1);
+    assert_int_equal(cJSON_GetArraySize(rows), 4);
+    assert_true(sample(cJSON_GetArrayItem(rows, 0), 0) == 1);
+    assert_true(sample(cJSON_GetArrayItem(rows, 1), 0) == 2);
+    assert_true(sample(cJSON_GetArrayItem(rows, 2), 0) == 2.5);
+    cJSON_Delete(rows);
+}
+
+static void add_setting(cJSON *rows, const char *variant, double seconds, int is_default) {
+    add_row(rows, &(planted_row){"read 1", "tandem", "ok", seconds, TEN});
+    cJSON *const row = cJSON_GetArrayItem(rows, cJSON_GetArraySize(rows) - 1);
+    cJSON *const shape = cJSON_GetObjectItemCaseSensitive(row, "shape");
+    cJSON *const metrics = cJSON_GetObjectItemCaseSensitive(row, "metrics");
+    results_put_text(row, "variant", variant);
+    cJSON_AddNumberToObject(shape, "unroll", is_default ? 1 : 4);
+    cJSON_AddNumberToObject(shape, "occupancy", 3);
+    cJSON_AddNumberToObject(shape, "ahead", 8192);
+    if (is_default)
+        cJSON_AddNumberToObject(metrics, "setting_default", 1);
+}
+
+static void the_fastest_setting_is_that_of_all_visits(void **state) {
+    (void)state;
+    char forms[128];
+    cJSON *const rows = cJSON_CreateArray();
+    add_setting(rows, "found_row:unroll=4", 1, 0);
+    add_setting(rows, "plain_row:unroll=1", 0.5, 1);
+    cJSON_AddNumberToObject(cJSON_GetObjectItemCaseSensitive(rows->child, "metrics"),
+                            "setting_best", 1);
+    report_visits_forms(rows, forms, sizeof forms);
+    assert_string_equal(forms, "read=found_row:4:3:8192");
+    report_visits_forms(rows, forms, 8);
+    assert_string_equal(forms, "");
+    report_visits_finish(rows);
+    assert_true(metric(rows->child->next, "setting_best") == 1);
+    assert_false(cJSON_HasObjectItem(cJSON_GetObjectItemCaseSensitive(rows->child, "metrics"),
+                                     "setting_best"));
+    cJSON_Delete(rows);
+    cJSON *const alone = cJSON_CreateArray();
+    add_setting(alone, "plain_row:unroll=1", 0.5, 1);
+    report_visits_forms(alone, forms, sizeof forms);
+    assert_string_equal(forms, "read=plain_row:1:3:8192");
+    cJSON_Delete(alone);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_shorter_of_two_samples_stays),
+        cmocka_unit_test(samples_are_dealt_until_there_are_ten),
+        cmocka_unit_test(figures_follow_the_samples),
+        cmocka_unit_test(all_visits_count),
+        cmocka_unit_test(noise_is_that_of_the_samples_together),
+        cmocka_unit_test(a_failure_counts_whenever_it_came),
+        cmocka_unit_test(rows_of_one_name_are_matched_in_order),
+        cmocka_unit_test(the_fastest_setting_is_that_of_all_visits),
+    };
+    return cmocka_run_group_tests_name("report visits", tests, NULL, NULL);
+}
