@@ -1,5 +1,6 @@
 /* `tandem bench quant`: quantization and conversion beside a copy of as many bytes. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <tandem/tandem.h>
@@ -22,6 +23,7 @@ typedef struct quant_options {
     const char *reals;
     const char *codes;
     const char *blocks;
+    const char *groups;
     const char *shape;
     const char *modes;
     bench_settings settings;
@@ -87,22 +89,42 @@ static void run_modes(quant_run *run) {
         run_mode(run, strcmp(mode, "waited") == 0);
 }
 
+static void run_groups(quant_run *run) {
+    const char *list = run->options->groups;
+    char word[16];
+    while (cli_next_word(&list, ',', word, sizeof word) == 1) {
+        run->item.group = strtol(word, NULL, 10);
+        run_modes(run);
+    }
+    run->item.group = 0;
+}
+
 /* Conversions know no blocks: they run once. */
 static void run_blocks(quant_run *run) {
     const char *list = run->options->blocks;
     char word[16];
-    const int once = run->item.operation == QUANT_CONVERT || run->item.operation == QUANT_WIDEN;
     while (cli_next_word(&list, ',', word, sizeof word) == 1) {
         quant_blocks_parse(word, &run->item.blocks);
-        run_modes(run);
-        if (once)
+        if (!quant_case_has_blocks(&run->item)) {
+            run_modes(run);
             return;
+        }
+        if (run->item.blocks == QUANT_GROUP || run->item.blocks == QUANT_BAND)
+            run_groups(run);
+        else
+            run_modes(run);
     }
 }
 
 static void run_types(quant_run *run) {
     const char *reals = run->options->reals;
     char word[16];
+    if (run->item.operation == QUANT_PACK || run->item.operation == QUANT_UNPACK) {
+        run->item.real = TDM_S8;
+        run->item.codes = TDM_S4;
+        run_blocks(run);
+        return;
+    }
     if (run->item.operation == QUANT_REQUANTIZE)
         reals = "s32";
     while (cli_next_word(&reals, ',', word, sizeof word) == 1) {
@@ -149,21 +171,26 @@ int bench_quant_command(int argc, char **argv) {
         .reals = "f32",
         .codes = "s8",
         .blocks = "tensor,row,column,group",
+        .groups = "32",
         .modes = "pipelined",
         .settings = BENCH_SETTINGS_INIT,
     };
     const cli_option options[] = {
         {"operation", CLI_CHOICES, &given.operations, "LIST",
          "with given scales, with derived ones, back, to codes and back without and with a mask, "
-         "from sums, and conversions without scales",
-         "quantize|dynamic|dequantize|fake|mask|requantize|convert|widen", 0, 0},
+         "from sums, conversions without scales, and of s8 to s4 and back; all but the last two by "
+         "default",
+         "quantize|dynamic|dequantize|fake|mask|requantize|convert|widen|pack|unpack", 0, 0},
         {"real", CLI_CHOICES, &given.reals, "LIST", "types of the real numbers", "f32|f16|bf16", 0,
          0},
-        {"codes", CLI_CHOICES, &given.codes, "LIST", "types of the codes; u8 has zero points",
-         "s8|u8|s4", 0, 0},
+        {"codes", CLI_CHOICES, &given.codes, "LIST",
+         "types of the codes, s8 by default; u8 has zero points", "s8|u8|s4", 0, 0},
+        {"dtype", CLI_CHOICES, &given.codes, "LIST", "the same as --codes", "s8|u8|s4", 0, 0},
         {"blocks", CLI_CHOICES, &given.blocks, "LIST",
-         "what shares a scale: all, a row, a column, 32 of a row, 32 of a column",
+         "what shares a scale: all, a row, a column, a group of a row, a group of a column",
          "tensor|row|column|group|band", 0, 0},
+        {"group", CLI_CHOICES, &given.groups, "LIST", "elements of a group, 32 by default",
+         "32|64|128", 0, 0},
         {"shape", CLI_TEXT, &given.shape, "ROWSxCOLUMNS", "8192x4096 by default", NULL, 0, 0},
         {"mode", CLI_CHOICES, &given.modes, "LIST", "many calls and one wait, or a wait after each",
          "pipelined|waited", 0, 0},

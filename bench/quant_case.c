@@ -16,7 +16,7 @@ enum {
 
 static const char *const operation_names[] = {"copy",       "quantize", "dynamic", "dequantize",
                                               "convert",    "widen",    "fake",    "mask",
-                                              "requantize", "stream"};
+                                              "requantize", "stream",   "pack",    "unpack"};
 static const char *const blocks_names[] = {"tensor", "row", "column", "group", "band"};
 
 static int find_name(const char *const *names, size_t count, const char *name) {
@@ -73,14 +73,31 @@ int quant_shape_parse(const char *text, int64_t *rows, int64_t *columns) {
     return 0;
 }
 
-static int has_blocks(const quant_case *item) {
-    return item->operation != QUANT_CONVERT && item->operation != QUANT_WIDEN;
+int quant_case_has_blocks(const quant_case *item) {
+    return item->operation != QUANT_CONVERT && item->operation != QUANT_WIDEN &&
+           item->operation != QUANT_PACK && item->operation != QUANT_UNPACK;
+}
+
+static int64_t group_of(const quant_case *item) {
+    return item->group > 0 ? item->group : GROUP;
+}
+
+/* What shares parameters, with a blank before it. */
+static void name_blocks(const quant_case *item, char *name, size_t size) {
+    const int sized = item->blocks == QUANT_GROUP || item->blocks == QUANT_BAND;
+    if (!quant_case_has_blocks(item))
+        name[0] = '\0';
+    else if (sized && group_of(item) != GROUP)
+        snprintf(name, size, " %s%lld", quant_blocks_name(item->blocks), (long long)group_of(item));
+    else
+        snprintf(name, size, " %s", quant_blocks_name(item->blocks));
 }
 
 void quant_case_name(const quant_case *item, char *name, size_t size) {
-    snprintf(name, size, "%s %s %s%s%s %lldx%lld", quant_operation_name(item->operation),
-             tdm_dtype_name(item->real), tdm_dtype_name(item->codes), has_blocks(item) ? " " : "",
-             has_blocks(item) ? quant_blocks_name(item->blocks) : "", (long long)item->rows,
+    char blocks[32];
+    name_blocks(item, blocks, sizeof blocks);
+    snprintf(name, size, "%s %s %s%s %lldx%lld", quant_operation_name(item->operation),
+             tdm_dtype_name(item->real), tdm_dtype_name(item->codes), blocks, (long long)item->rows,
              (long long)item->columns);
 }
 
@@ -90,6 +107,7 @@ void quant_case_write(const quant_case *item, worker_text *line) {
     worker_field_add(line, "real", tdm_dtype_name(item->real));
     worker_field_add(line, "codes", tdm_dtype_name(item->codes));
     worker_field_add(line, "blocks", quant_blocks_name(item->blocks));
+    worker_field_add_integer(line, "group", item->group);
     worker_field_add_integer(line, "rows", item->rows);
     worker_field_add_integer(line, "columns", item->columns);
     worker_field_add_integer(line, "seed", (int64_t)item->seed);
@@ -106,6 +124,7 @@ int quant_case_from_line(const char *line, quant_case *item) {
     worker_field(line, "blocks", blocks, sizeof blocks);
     item->real = tdm_dtype_from_name(real);
     item->codes = tdm_dtype_from_name(codes);
+    item->group = worker_field_integer(line, "group", 0);
     item->rows = worker_field_integer(line, "rows", 0);
     item->columns = worker_field_integer(line, "columns", 0);
     item->seed = (uint64_t)worker_field_integer(line, "seed", 0);
@@ -113,7 +132,7 @@ int quant_case_from_line(const char *line, quant_case *item) {
     item->reads = (int)worker_field_integer(line, "reads", 0);
     item->writes = (int)worker_field_integer(line, "writes", 0);
     if (item->real == TDM_DTYPE_NONE || item->codes == TDM_DTYPE_NONE || item->rows < 1 ||
-        item->columns < 1)
+        item->columns < 1 || item->group < 0)
         return -1;
     return quant_operation_parse(operation, &item->operation) |
            quant_blocks_parse(blocks, &item->blocks);
@@ -124,7 +143,8 @@ int quant_case_has_zero(const quant_case *item) {
 }
 
 tdm_quant_spec quant_case_spec(const quant_case *item) {
-    static const int64_t blocks[][2] = {{0, 0}, {1, 0}, {0, 1}, {1, GROUP}, {GROUP, 1}};
+    const int64_t group = group_of(item);
+    const int64_t blocks[][2] = {{0, 0}, {1, 0}, {0, 1}, {1, group}, {group, 1}};
     tdm_quant_spec spec = {.rank = 2, .dtype = item->codes};
     spec.shape[0] = item->rows;
     spec.shape[1] = item->columns;
@@ -159,7 +179,8 @@ size_t quant_case_code_bytes(const quant_case *item) {
 
 static int writes_reals(const quant_case *item) {
     return item->operation == QUANT_DEQUANTIZE || item->operation == QUANT_WIDEN ||
-           item->operation == QUANT_FAKE || item->operation == QUANT_MASK;
+           item->operation == QUANT_FAKE || item->operation == QUANT_MASK ||
+           item->operation == QUANT_UNPACK;
 }
 
 size_t quant_case_mask_bytes(const quant_case *item) {
@@ -175,7 +196,8 @@ static int reads_twice(const quant_case *item) {
 double quant_case_traffic(const quant_case *item) {
     const tdm_quant_spec spec = quant_case_spec(item);
     const double each = 4.0 + (quant_case_has_zero(item) ? 1.0 : 0.0);
-    const double parameters = has_blocks(item) ? each * (double)tdm_quant_scale_count(&spec) : 0.0;
+    const double parameters =
+        quant_case_has_blocks(item) ? each * (double)tdm_quant_scale_count(&spec) : 0.0;
     const double real = (double)quant_case_real_bytes(item);
     const double code = (double)quant_case_code_bytes(item);
     const int fake = item->operation == QUANT_FAKE || item->operation == QUANT_MASK;
@@ -199,7 +221,8 @@ quant_case quant_case_stream(const quant_case *item) {
     quant_case stream = *item;
     const int real = bits_of(item->real), code = bits_of(item->codes);
     const int fake = item->operation == QUANT_FAKE || item->operation == QUANT_MASK;
-    const int from_codes = item->operation == QUANT_DEQUANTIZE || item->operation == QUANT_WIDEN;
+    const int from_codes = item->operation == QUANT_DEQUANTIZE || item->operation == QUANT_WIDEN ||
+                           item->operation == QUANT_UNPACK;
     int reads = from_codes ? code : real;
     int writes = fake || from_codes ? real : code;
     if (reads_twice(item))
@@ -238,7 +261,9 @@ static void *allocate(size_t bytes) {
 
 void *quant_case_reals(const quant_case *item) {
     void *const data = allocate(quant_case_real_bytes(item));
-    if (data != NULL)
+    if (data != NULL && item->real == TDM_S8)
+        random_fill_bytes(item->seed, data, quant_case_real_bytes(item));
+    else if (data != NULL)
         random_fill_numbers(item->real, item->seed, data, elements_of(item));
     return data;
 }
@@ -319,6 +344,12 @@ static int expect(const quant_case *item, const void *reals, const void *codes, 
         for (size_t i = 0; i < elements_of(item); i++)
             tdm_number_set(item->real, expected, i,
                            (double)tdm_quant_get(item->codes, codes, (int64_t)i));
+        return 0;
+    case QUANT_PACK:
+        tdm_quant_pack_s4(reals, elements_of(item), expected);
+        return 0;
+    case QUANT_UNPACK:
+        tdm_quant_unpack_s4(codes, elements_of(item), expected);
         return 0;
     default:
         random_fill_bytes(item->seed, expected, quant_case_output_bytes(item));

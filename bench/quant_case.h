@@ -1,4 +1,5 @@
-/* One case of the quant suite, as parent and workers see it: a matrix of reals in [-1, 1), and its codes. */
+/* One case of the quant suite, as parent and workers see it: a matrix of reals in [-1, 1), and its codes. To pack and unpack,
+ * s8 stands where the reals would. */
 #ifndef BENCH_QUANT_CASE_H
 #define BENCH_QUANT_CASE_H
 
@@ -20,7 +21,9 @@ typedef enum quant_operation {
     QUANT_FAKE,       /* reals to the reals that their codes stand for, without a mask */
     QUANT_MASK,       /* the same, and which of them were not saturated */
     QUANT_REQUANTIZE, /* sums of s32, which stand where the reals would, to codes */
-    QUANT_STREAM      /* their traffic alone: quant_case_stream */
+    QUANT_STREAM,     /* their traffic alone: quant_case_stream */
+    QUANT_PACK,       /* codes of s8 to s4, saturated: two to a byte */
+    QUANT_UNPACK      /* and back */
 } quant_operation;
 
 /* Which elements share parameters. */
@@ -28,14 +31,15 @@ typedef enum quant_blocks {
     QUANT_TENSOR,
     QUANT_ROW,
     QUANT_COLUMN,
-    QUANT_GROUP, /* 32 of a row */
-    QUANT_BAND   /* 32 of a column */
+    QUANT_GROUP, /* `group` of a row */
+    QUANT_BAND   /* `group` of a column */
 } quant_blocks;
 
 typedef struct quant_case {
     quant_operation operation;
     tdm_dtype real, codes;
     quant_blocks blocks;
+    int64_t group; /* elements of a group or a band; 0 stands for 32 */
     int64_t rows, columns;
     uint64_t seed;
     int64_t copied;    /* bytes that QUANT_COPY writes, that QUANT_STREAM moves */
@@ -48,10 +52,13 @@ int quant_operation_parse(const char *name, quant_operation *operation);
 const char *quant_blocks_name(quant_blocks blocks);
 int quant_blocks_parse(const char *name, quant_blocks *blocks);
 
+/* Whether elements share parameters: conversions know none. */
+int quant_case_has_blocks(const quant_case *item);
+
 /* "8192x4096"; -1 when it is none, or a row of s4 would end inside a byte. */
 int quant_shape_parse(const char *text, int64_t *rows, int64_t *columns);
 
-/* "quantize f32 s8 row 8192x4096" */
+/* "quantize f32 s8 row 8192x4096"; groups and bands of other than 32 are "group64", "band128" */
 void quant_case_name(const quant_case *item, char *name, size_t size);
 
 void quant_case_write(const quant_case *item, worker_text *line);

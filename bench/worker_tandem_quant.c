@@ -155,7 +155,8 @@ static tdm_status create_case(quant_state *own) {
         return create_fake(own);
     const quant_case *const item = &own->item;
     const int64_t shape[] = {item->rows, item->columns};
-    const int to_reals = item->operation == QUANT_DEQUANTIZE || item->operation == QUANT_WIDEN;
+    const int to_reals = item->operation == QUANT_DEQUANTIZE || item->operation == QUANT_WIDEN ||
+                         item->operation == QUANT_UNPACK;
     void *const reals = to_reals ? NULL : quant_case_reals(item);
     void *const codes = to_reals ? quant_case_codes(item) : NULL;
     tdm_tensor **const real = to_reals ? &own->target : &own->source;
@@ -165,7 +166,7 @@ static tdm_status create_case(quant_state *own) {
         status = create_plain(own, item->real, 2, shape, reals, quant_case_real_bytes(item), real);
     if (status == TDM_OK)
         status = create_plain(own, item->codes, 2, shape, codes, quant_case_code_bytes(item), code);
-    if (status == TDM_OK && item->operation != QUANT_CONVERT && item->operation != QUANT_WIDEN)
+    if (status == TDM_OK && quant_case_has_blocks(item))
         status = carry(own, code);
     free(reals);
     free(codes);
@@ -197,6 +198,8 @@ static tdm_status enqueue_operation(const quant_state *own) {
         return tdm_dequantize(stream, own->target, own->source);
     case QUANT_CONVERT:
     case QUANT_WIDEN:
+    case QUANT_PACK:
+    case QUANT_UNPACK:
         return tdm_convert(stream, own->target, own->source);
     case QUANT_FAKE:
     case QUANT_MASK:

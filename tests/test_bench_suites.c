@@ -110,6 +110,48 @@ static void quantization_is_measured_beside_a_copy(void **state) {
     cJSON_Delete(root);
 }
 
+/* The case and the type of every row, in fours: Tandem, its twin, the copy, the stream. */
+static void expect_quant_cases(const cJSON *root, const char *const *cases, int count) {
+    const cJSON *const results = json_member(root, "results");
+    assert_int_equal(expect_all_measured(root, "quant"), 4 * count);
+    for (int i = 0; i < count; i++)
+        assert_string_equal(json_text(cJSON_GetArrayItem(results, 4 * i), "case"), cases[i]);
+}
+
+/* Groups of each length, of all three types of codes; u8 has zero points. */
+static void groups_of_every_length_are_measured(void **state) {
+    (void)state;
+    static const char *const cases[] = {
+        "dynamic f32 u8 group 6x266",       "dynamic f32 u8 group64 6x266",
+        "dynamic f32 u8 group128 6x266",    "dynamic f32 s4 group 6x266",
+        "dynamic f32 s4 group64 6x266",     "dynamic f32 s4 group128 6x266",
+        "dequantize f32 u8 group 6x266",    "dequantize f32 u8 group64 6x266",
+        "dequantize f32 u8 group128 6x266", "dequantize f32 s4 group 6x266",
+        "dequantize f32 s4 group64 6x266",  "dequantize f32 s4 group128 6x266"};
+    cJSON *const root = run_json("bench quant --quick --samples 1 --shape 6x266 --dtype u8,s4 "
+                                 "--blocks group --group 32,64,128 --operation dynamic,dequantize");
+    expect_quant_cases(root, cases, 12);
+    const cJSON *const results = json_member(root, "results");
+    /* Three groups to a row, of 4 bytes for the scale and one for the zero point. */
+    assert_true(json_number(cJSON_GetArrayItem(results, 8), "bytes") == 5.0 * (6 * 266 + 6 * 3));
+    assert_true(json_number(cJSON_GetArrayItem(results, 20), "bytes") ==
+                4.5 * 6 * 266 + 4.0 * 6 * 3);
+    cJSON_Delete(root);
+}
+
+/* Once each, whatever types and blocks are asked for. */
+static void packing_is_measured_beside_a_copy(void **state) {
+    (void)state;
+    static const char *const cases[] = {"pack s8 s4 40x66", "unpack s8 s4 40x66"};
+    cJSON *const root = run_json("bench quant --quick --samples 1 --shape 40x66 --dtype s8,s4 "
+                                 "--real f32,f16 --operation pack,unpack");
+    expect_quant_cases(root, cases, 2);
+    const cJSON *const row = cJSON_GetArrayItem(json_member(root, "results"), 4);
+    assert_string_equal(json_text(row, "dtype"), "s8s4");
+    assert_true(json_number(row, "bytes") == 1.5 * 40 * 66);
+    cJSON_Delete(root);
+}
+
 /* Four rows of a case: each operation in each type, a conversion to each other type. */
 static void elementwise_is_measured_beside_a_copy(void **state) {
     (void)state;
@@ -212,11 +254,14 @@ static void the_copy_and_the_stream_move_as_many_bytes(void **state) {
         {QUANT_FAKE, QUANT_BAND, 8 * 2048 + 4 * 64, 1, 1},
         {QUANT_MASK, QUANT_COLUMN, 9 * 2048 + 4 * 32, 4, 5},
         {QUANT_CONVERT, QUANT_TENSOR, 5 * 2048, 4, 1},
+        {QUANT_PACK, QUANT_TENSOR, 3 * 1024, 2, 1},
+        {QUANT_UNPACK, QUANT_TENSOR, 3 * 1024, 1, 2},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const int packed = rows[i].operation == QUANT_PACK || rows[i].operation == QUANT_UNPACK;
         const quant_case item = {.operation = rows[i].operation,
-                                 .real = TDM_F32,
-                                 .codes = TDM_S8,
+                                 .real = packed ? TDM_S8 : TDM_F32,
+                                 .codes = packed ? TDM_S4 : TDM_S8,
                                  .blocks = rows[i].blocks,
                                  .rows = 64,
                                  .columns = 32};
@@ -421,6 +466,8 @@ int main(void) {
         cmocka_unit_test(peers_take_batches_and_rows),
         cmocka_unit_test(gemv_is_measured_beside_reading),
         cmocka_unit_test(quantization_is_measured_beside_a_copy),
+        cmocka_unit_test(groups_of_every_length_are_measured),
+        cmocka_unit_test(packing_is_measured_beside_a_copy),
         cmocka_unit_test(the_copy_and_the_stream_move_as_many_bytes),
         cmocka_unit_test(elementwise_is_measured_beside_a_copy),
         cmocka_unit_test(elementwise_outputs_are_checked),
