@@ -7,11 +7,49 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
 #include "tests/support/bench_gemm_check.h"
+
+/* A page from the heading on, to the next of its kind. The caller frees it. */
+static char *section_of(const char *path, const char *heading) {
+    enum {
+        MOST = 1 << 18
+    };
+    FILE *const file = fopen(path, "r");
+    char *const text = calloc(MOST, 1);
+    assert_true(file && text);
+    assert_in_range(fread(text, 1, MOST - 1, file), 1, MOST - 2);
+    fclose(file);
+    char *const start = strstr(text, heading);
+    assert_non_null(start);
+    char *const end = strstr(start + strlen(heading), "\n## ");
+    if (end)
+        *end = '\0';
+    memmove(text, start, strlen(start) + 1);
+    return text;
+}
+
+/* In --help by a line, in the documentation by the table. */
+static void every_type_is_explained(void **state) {
+    (void)state;
+    char *const table =
+        section_of(TANDEM_SOURCE_DIR "/docs/benchmarks.md", "\n## Types of matrices\n");
+    int count = 0;
+    for (gemm_types types = GEMM_NO_TYPES + 1; types <= GEMM_W4A8; types++, count++) {
+        char line[32], cell[32];
+        snprintf(line, sizeof line, "\n  %s: ", gemm_types_name(types));
+        snprintf(cell, sizeof cell, "`%s`", gemm_types_name(types));
+        if (!strstr(gemm_types_help, line) || !strstr(table, cell))
+            fail_msg("%s is not explained", gemm_types_name(types));
+    }
+    assert_int_equal(count, 15);
+    free(table);
+}
 
 /* ---- integers ------------------------------------------------------------------------------------------ */
 
@@ -412,6 +450,7 @@ int main(void) {
         cmocka_unit_test(requantized_epilogues_are_checked),
         cmocka_unit_test(both_ends_of_s8_are_checked),
         cmocka_unit_test(types_are_rows),
+        cmocka_unit_test(every_type_is_explained),
         cmocka_unit_test(integers_cover_their_range),
         cmocka_unit_test(right_integers_pass),
         cmocka_unit_test(wrong_sums_are_seen),
