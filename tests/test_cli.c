@@ -374,17 +374,24 @@ static void lost_output_is_a_failure(void **state) {
     static const struct {
         const char *arguments;
         int exit_code;
+        const char *sentence; /* of what is longer than a buffer and was lost before the end */
     } rows[] = {
-        {"--help", 1},  {"--version", 1}, {"bench gemm --help", 1}, {"infer --help", 1},
-        {"devices", 3}, {"cache", 1},     {"devices --json -", 3},
+        {"--help", 1, NULL},
+        {"--version", 1, NULL},
+        {"bench gemm --help", 1, "tandem: cannot write standard output: a part of it was lost\n"},
+        {"infer --help", 1, NULL},
+        {"devices", 3, NULL},
+        {"cache", 1, NULL},
+        {"devices --json -", 3, NULL},
     };
     for (size_t i = 0; i < 2 * (sizeof rows / sizeof rows[0]); i++) {
         const char *const arguments = rows[i / 2].arguments;
+        const char *const sentence =
+            rows[i / 2].sentence ? rows[i / 2].sentence : outputs[i % 2].sentence;
         test_program_result result = test_program_run_into(outputs[i % 2].output, program,
                                                            arguments, no_drivers, PATIENCE_S);
         const char *const told = strstr(result.errors, "cannot write");
-        if (result.exit_code != rows[i / 2].exit_code ||
-            strstr(result.errors, outputs[i % 2].sentence) == NULL ||
+        if (result.exit_code != rows[i / 2].exit_code || strstr(result.errors, sentence) == NULL ||
             strstr(told + 1, "cannot write") != NULL)
             fail_msg("'tandem %s' to %s gave %d: %s", arguments,
                      outputs[i % 2].output == NULL ? "nothing" : outputs[i % 2].output,
