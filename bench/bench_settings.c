@@ -20,10 +20,9 @@ static double suite_deadline_s;
 static const double longest_patience = 20;
 
 static void record_conditions(const bench_settings *settings, results_document *document) {
-    char text[64];
     const sensor_facts facts = sensors_facts(device_sensors);
-    snprintf(text, sizeof text, "random, seed %lld", (long long)settings->seed);
-    results_add_environment(document, "data", text);
+    results_add_environment(document, "data_pattern", "random"); /* no suite has another */
+    results_add_environment_number(document, "data_seed", (double)settings->seed);
     results_add_environment(document, "sample", bench_sampling);
     results_add_environment(document, "malloc",
                             getenv("GLIBC_TUNABLES") == NULL ? bench_malloc_tunables

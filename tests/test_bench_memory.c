@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "tests/support/bench_rows.h"
+#include "tests/support/test_folder.h"
 #include "tests/support/test_program.h"
 
 /* The peers' rows are measured where the peer was built. */
@@ -163,6 +164,47 @@ static void threads_are_placed_unless_the_user_says_how(void **state) {
     }
 }
 
+/* How files of which the second was made from the first compare; `pattern` NULL: the second has none. */
+static void expect_compared(cJSON *root, const char *pattern, int exit_code) {
+    char first[TEST_PATH];
+    char second[TEST_PATH];
+    char arguments[2 * TEST_PATH + 16];
+    cJSON *const environment = cJSON_GetObjectItemCaseSensitive(root, "environment");
+    char *text = cJSON_PrintUnformatted(root);
+    test_file_write(test_folder_path(first, "a.json"), text, strlen(text));
+    cJSON_free(text);
+    cJSON_DeleteItemFromObjectCaseSensitive(environment, "data_pattern");
+    if (pattern != NULL)
+        cJSON_AddStringToObject(environment, "data_pattern", pattern);
+    text = cJSON_PrintUnformatted(root);
+    test_file_write(test_folder_path(second, "b.json"), text, strlen(text));
+    cJSON_free(text);
+    snprintf(arguments, sizeof arguments, "compare %s %s", first, second);
+    test_program_result result = test_program_run(bench_program, arguments, NULL, BENCH_PATIENCE_S);
+    if (result.exit_code != exit_code)
+        fail_msg("tandem %s gave %d\n%s", arguments, result.exit_code, result.errors);
+    if (exit_code != 0)
+        assert_non_null(strstr(result.errors, "environment data_pattern 'random'"));
+    test_program_release(&result);
+}
+
+static void other_data_are_not_compared(void **state) {
+    static const struct {
+        const char *pattern;
+        int exit_code;
+    } rows[] = {{"random", 0}, {"zeros", 1}, {NULL, 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        cJSON *const root = bench_run_json("bench memory --quick --samples 2 --bytes 32K --seed 7 "
+                                           "--operation write --setting default --twin no",
+                                           NULL, 0);
+        if (i == 0)
+            assert_true(json_number(json_member(root, "environment"), "data_seed") == 7);
+        expect_compared(root, rows[i].pattern, rows[i].exit_code);
+        cJSON_Delete(root);
+    }
+    (void)state;
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memory_moves_bytes),
@@ -171,6 +213,7 @@ int main(void) {
         cmocka_unit_test(memory_takes_a_setting_that_is_given),
         cmocka_unit_test(memory_finds_latencies_and_caches),
         cmocka_unit_test(threads_are_placed_unless_the_user_says_how),
+        cmocka_unit_test(other_data_are_not_compared),
     };
-    return cmocka_run_group_tests_name("bench memory", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("bench memory", tests, test_folder_make, test_folder_remove);
 }
