@@ -10,6 +10,8 @@
 #include "integers.h"
 
 #define TDM_WEIGHTS_HIGH 127.0f
+/* Scales below are 0: some devices flush what is not normal. */
+#define TDM_WEIGHTS_LEAST_SCALE 0x1p-126f
 
 /* The arguments that all of these kernels begin with. */
 #define TDM_WEIGHTS_ARGUMENTS                                                                      \
@@ -43,7 +45,8 @@ TDM_DEVICE float tdm_weights_row_scale(TDM_GLOBAL const void *a, int type, long 
     }
     for (; p < count; p++)
         most = tdm_max(most, tdm_weights_finite(tdm_load_any(a, type, at + p * step)));
-    return tdm_divide(most, TDM_WEIGHTS_HIGH);
+    const float scale = tdm_divide(most, TDM_WEIGHTS_HIGH);
+    return scale < TDM_WEIGHTS_LEAST_SCALE ? 0.0f : scale;
 }
 
 /* The code of an element of a row, as a float. */
