@@ -65,6 +65,29 @@ status=0
 "$suite" _sanitize "$build" "$work/none" cuda/ memcheck 0 test_convert test_softmax >"$work/output" 2>&1 || status=$?
 [ $status -eq 124 ] && grep -q '^none of 2 programs ended in time$' "$work/output" || complain "no time to sanitize: $status"
 
+# A machine that refuses the tool has failed nothing, but what was found before that stays found. sanitized CODE LINE TEST...: of a
+# tool that finds something in test_copy, nothing in test_convert, and is refused for others.
+mkdir "$work/tools"
+cat >"$work/tools/compute-sanitizer" <<'EOF'
+#!/bin/sh
+case $* in
+*test_copy) echo '========= ERROR SUMMARY: 1 error' && exit 9 ;;
+*test_convert) echo '========= ERROR SUMMARY: 0 errors' ;;
+*) echo '========= Error: Device not supported' && exit 1 ;;
+esac
+EOF
+chmod +x "$work/tools/compute-sanitizer"
+sanitized() {
+    code=$1 line=$2 status=0
+    shift 2
+    PATH=$work/tools:$PATH "$suite" _sanitize "$build" "$work/none" cuda/ memcheck 60 "$@" >"$work/output" 2>&1 || status=$?
+    [ $status -eq "$code" ] && tail -n 1 "$work/output" | grep -q "^$line" || complain "sanitizing $* ends with $status"
+}
+sanitized 0 'memcheck reports nothing in 1 of 1' test_convert
+sanitized 1 'test_copy: exit 9' test_convert test_copy
+sanitized 0 'refused by this machine: .*not supported' test_convert test_softmax
+sanitized 1 'test_copy: exit 9, .*1 error; then refused by this machine' test_copy test_softmax
+
 # Of a run of one step there is one line besides the devices'.
 rm -rf "$work/results"
 "$suite" --quick --only gemm_s8 --build "$build" --out "$work/results" >"$work/output" 2>&1 || complain 'one step failed'
