@@ -141,7 +141,8 @@ DEVICE_TEST(no_task_runs_after_its_stream) {
     for (int i = 0; i < 3; i++)
         TEST_OK(r.api->host_task(late, "note", take_note, &notes[i]));
     TEST_OK(r.api->event_record(late, false, &done));
-    tdm_fault_plant("cuStreamSynchronize", 1, CUDA_ERROR_ECC_UNCORRECTABLE, true);
+    // Once, so that it comes instead of the wait: one that lasts comes after it, and the gate is still closed.
+    tdm_fault_plant("cuStreamSynchronize", 1, CUDA_ERROR_ECC_UNCORRECTABLE, false);
     r.api->stream_destroy(late);
     tdm_fault_clear();
     check_notes(notes, 3);
