@@ -15,8 +15,20 @@ static const double plot_bottom = 276;
 
 enum {
     MAX_TICKS = 64,
-    MARK_SHAPES = 4
+    MARK_SHAPES = 4,
+    MARK_ROWS = 4,
+    MAX_LABELS = 256
 };
+
+/* What stands in the plot already, so that numbers are not written over it. */
+typedef struct label_box {
+    double left, top, right, bottom;
+} label_box;
+
+typedef struct label_boxes {
+    label_box items[MAX_LABELS];
+    size_t count;
+} label_boxes;
 
 typedef struct plot_axis {
     double low; /* logarithms to the base 10 */
@@ -171,7 +183,7 @@ static void draw_marks(FILE *file, const chart_plot *chart, const plot_axis *axi
         fprintf(file, "<line class=\"mark\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>\n", x,
                 plot_top, x, plot_bottom);
         fprintf(file, "<text text-anchor=\"end\" x=\"%.1f\" y=\"%.1f\">", x - 3,
-                plot_bottom - 6 - 13 * (double)(i % 2));
+                plot_bottom - 6 - 13 * (double)(i % MARK_ROWS));
         html_text(file, chart->marks[i].label);
         fputs("</text>\n", file);
     }
@@ -253,6 +265,69 @@ static void draw_points(FILE *file, const chart_series *series, const plot_axes 
     }
 }
 
+/* Points with a label are numbered from 1 on through all series. */
+static int is_numbered(const chart_series *series, const chart_point *point) {
+    return series->form == CHART_POINTS && point->label != NULL && point_is_drawn(point);
+}
+
+static int is_free(const label_boxes *taken, const label_box *box) {
+    if (box->left < plot_left || box->right > plot_right || box->top < plot_top ||
+        box->bottom > plot_bottom || taken->count == MAX_LABELS)
+        return 0;
+    for (size_t i = 0; i < taken->count; i++) {
+        const label_box *const other = &taken->items[i];
+        if (box->left < other->right && other->left < box->right && box->top < other->bottom &&
+            other->top < box->bottom)
+            return 0;
+    }
+    return 1;
+}
+
+static void take_place(label_boxes *taken, const label_box *box) {
+    if (taken->count < MAX_LABELS)
+        taken->items[taken->count++] = *box;
+}
+
+/* Beside the point where nothing else stands; where all is taken the key alone tells of it. */
+static void draw_number(FILE *file, label_boxes *taken, double x, double y, size_t number) {
+    static const double sides[][2] = {{1, 0},  {-1, 0},  {0, -1}, {0, 1},
+                                      {1, -1}, {-1, -1}, {1, 1},  {-1, 1}};
+    const double height = 7;
+    const double width = number < 10 ? 5 : number < 100 ? 9.5 : 14;
+    for (size_t i = 0; i < 2 * sizeof sides / sizeof *sides; i++) {
+        const double *const side = sides[i % (sizeof sides / sizeof *sides)];
+        const double gap = i < sizeof sides / sizeof *sides ? 1 : 2.2;
+        const double middle_x = x + side[0] * gap * (5 + width / 2);
+        const double middle_y = y + side[1] * gap * (5 + height / 2);
+        const label_box box = {middle_x - width / 2, middle_y - height / 2, middle_x + width / 2,
+                               middle_y + height / 2};
+        if (!is_free(taken, &box))
+            continue;
+        take_place(taken, &box);
+        fprintf(file, "<text class=\"number\" x=\"%.1f\" y=\"%.1f\">%zu</text>\n", middle_x,
+                box.bottom - 0.5, number);
+        return;
+    }
+}
+
+static void draw_numbers(FILE *file, const chart_plot *chart, const plot_axes *axes) {
+    label_boxes taken = {.count = 0};
+    size_t number = 0;
+    for (int drawn = 0; drawn < 2; drawn++)
+        for (size_t s = 0; s < chart->series_count; s++)
+            for (size_t i = 0; i < chart->series[s].count; i++) {
+                const chart_point *const point = &chart->series[s].points[i];
+                if (!is_numbered(&chart->series[s], point))
+                    continue;
+                const double x = place(&axes->x, point->x);
+                const double y = place(&axes->y, point->y);
+                if (drawn)
+                    draw_number(file, &taken, x, y, ++number);
+                else
+                    take_place(&taken, &(label_box){x - 3, y - 3, x + 3, y + 3});
+            }
+}
+
 static void draw_series(FILE *file, const chart_plot *chart, const plot_axes *axes) {
     for (size_t s = 0; s < chart->series_count; s++)
         draw_band(file, &chart->series[s], axes);
@@ -262,6 +337,7 @@ static void draw_series(FILE *file, const chart_plot *chart, const plot_axes *ax
     for (size_t s = 0; s < chart->series_count; s++)
         if (chart->series[s].form == CHART_POINTS)
             draw_points(file, &chart->series[s], axes);
+    draw_numbers(file, chart, axes);
 }
 
 static void write_legend(FILE *file, const chart_plot *chart) {
@@ -293,8 +369,10 @@ static void write_number_cell(FILE *file, double value, chart_unit unit) {
 }
 
 static void write_point_row(FILE *file, const chart_plot *chart, const chart_series *series,
-                            const chart_point *point) {
+                            const chart_point *point, size_t number) {
     fputs("<tr><td>", file);
+    if (number > 0)
+        fprintf(file, "%zu: ", number);
     html_text(file, point->label == NULL ? series->name : point->label);
     fputs("</td>", file);
     write_number_cell(file, point->x, chart->x_unit);
@@ -304,7 +382,22 @@ static void write_point_row(FILE *file, const chart_plot *chart, const chart_ser
     fputs("</tr>\n", file);
 }
 
+static void write_marks(FILE *file, const chart_plot *chart) {
+    for (size_t i = 0; i < chart->mark_count; i++) {
+        if (!can_be_drawn(chart->marks[i].x))
+            continue;
+        fputs("<tr><td>", file);
+        html_text(file, chart->marks[i].label);
+        fputs("</td>", file);
+        write_number_cell(file, chart->marks[i].x, chart->x_unit);
+        for (int empty = 0; empty < 3; empty++)
+            write_number_cell(file, NAN, CHART_PLAIN);
+        fputs("</tr>\n", file);
+    }
+}
+
 static void write_points(FILE *file, const chart_plot *chart) {
+    size_t number = 0;
     fputs("<details><summary>The points as a table</summary><div class=\"wide\"><table>\n"
           "<thead><tr><th>what</th><th class=\"number\">",
           file);
@@ -314,10 +407,44 @@ static void write_points(FILE *file, const chart_plot *chart) {
     fputs("</th><th class=\"number\">from</th><th class=\"number\">to</th></tr></thead>\n<tbody>\n",
           file);
     for (size_t s = 0; s < chart->series_count; s++)
-        for (size_t p = 0; p < chart->series[s].count; p++)
-            if (point_is_drawn(&chart->series[s].points[p]))
-                write_point_row(file, chart, &chart->series[s], &chart->series[s].points[p]);
+        for (size_t p = 0; p < chart->series[s].count; p++) {
+            const chart_series *const series = &chart->series[s];
+            const int numbered = is_numbered(series, &series->points[p]);
+            number += (size_t)numbered;
+            if (point_is_drawn(&series->points[p]))
+                write_point_row(file, chart, series, &series->points[p], numbered ? number : 0);
+        }
+    write_marks(file, chart);
     fputs("</tbody></table></div></details>\n", file);
+}
+
+/* Paper unfolds nothing: there the numbers are explained below the legend, series by series. */
+static void write_key(FILE *file, const chart_plot *chart) {
+    char value[48];
+    size_t number = 0;
+    fputs("<div class=\"key\">\n", file);
+    for (size_t s = 0; s < chart->series_count; s++) {
+        const chart_series *const series = &chart->series[s];
+        int written = 0;
+        for (size_t p = 0; p < series->count; p++) {
+            if (!is_numbered(series, &series->points[p]))
+                continue;
+            fputs(written++ == 0 ? "<p><strong>" : "; ", file);
+            if (written == 1) {
+                html_text(file, series->name);
+                fputs("</strong> ", file);
+            }
+            write_value(value, sizeof value, series->points[p].y, CHART_PLAIN);
+            html_format(file, "%zu: %s, %s", ++number, series->points[p].label, value);
+        }
+        fputs(written > 0 ? "</p>\n" : "", file);
+    }
+    for (size_t i = 0; i < chart->mark_count; i++) {
+        write_value(value, sizeof value, chart->marks[i].x, chart->x_unit);
+        fputs(i == 0 ? "<p>" : "; ", file);
+        html_format(file, "%s: %s", chart->marks[i].label, value);
+    }
+    fputs(chart->mark_count > 0 ? "</p>\n</div>\n" : "</div>\n", file);
 }
 
 static void write_heading(FILE *file, const chart_plot *chart) {
@@ -348,13 +475,15 @@ void chart_write(FILE *file, const chart_plot *chart) {
     fputs("</figcaption>\n", file);
     write_legend(file, chart);
     write_points(file, chart);
+    write_key(file, chart);
     fputs("</figure>\n", file);
 }
 
 void chart_write_style(FILE *file) {
     /* Colours that most colour-blind people tell apart (Okabe and Ito, 2008), yellow replaced for white paper. */
-    static const char *const colours[CHART_STYLES] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
-                                                      "#e69f00", "#56b4e9", "#5b3a8c", "#444444"};
+    static const char *const colours[CHART_STYLES] = {
+        "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8a63c7",
+        "#c2185b", "#7f7f7f", "#9c6b53", "#8f8f1f", "#3a9ea5", "#a89984", "#6f8f72"};
     fputs("svg.chart{width:100%;max-width:42rem;height:auto;font:12px sans-serif}\n"
           "svg.chart text{fill:currentColor}\n"
           ".frame{fill:none;stroke:currentColor;stroke-opacity:.5}\n"
@@ -365,7 +494,11 @@ void chart_write_style(FILE *file) {
           ".point{fill-opacity:.75;stroke-width:1}\n"
           ".legend{list-style:none;padding:0;margin:.3rem 0;display:flex;flex-wrap:wrap;gap:.2rem "
           "1rem}\n"
-          ".legend svg{width:26px;height:12px;vertical-align:middle}\n",
+          ".legend svg{width:26px;height:12px;vertical-align:middle}\n"
+          "svg.chart .number{font-size:8px;text-anchor:middle}\n"
+          ".key{display:none}\n"
+          "@media print{.key{display:block;font-size:7.5pt;line-height:1.3}.key p{margin:.2rem 0}\n"
+          "svg.chart{max-width:none}}\n",
           file);
     for (int i = 0; i < CHART_STYLES; i++)
         fprintf(file, ".s%d{stroke:%s}.band.s%d,.point.s%d{fill:%s}\n", i, colours[i], i, i,

@@ -25,7 +25,8 @@ typedef struct chart_point {
     double y;
     double low; /* with `high` the band around y; NaN: none */
     double high;
-    const char *label; /* shown where one points at it; NULL: none */
+    const char *
+        label; /* of a point by itself: it gets a number, which the table and the printed key explain; NULL: none */
 } chart_point;
 
 typedef struct chart_series {
@@ -36,7 +37,7 @@ typedef struct chart_series {
     size_t count;
 } chart_series;
 
-/* A place of the x axis with a name. */
+/* A place of the x axis with a name, which the table has too. */
 typedef struct chart_mark {
     double x;
     const char *label;
@@ -55,14 +56,17 @@ typedef struct chart_plot {
 } chart_plot;
 
 enum {
-    CHART_STYLES = 8
+    CHART_STYLES = 14,
+    CHART_QUIET_STYLES =
+        8 /* the first of those for what stands behind: limits that are no series of their own kind */
 };
 
 /* The rules of style that charts need, for the page's <style>. */
 void chart_write_style(FILE *file);
 
 /*
- * A <figure> with the chart, its legend and its points as a table that unfolds. Without any point it is a paragraph that says so.
+ * A <figure> with the chart, its legend, its points as a table that unfolds, and as a key of their numbers where it is printed. Without any point
+ * it is a paragraph that says so.
  */
 void chart_write(FILE *file, const chart_plot *chart);
 

@@ -29,7 +29,21 @@ typedef struct roof_limits {
 } roof_limits;
 
 static int is_integer(const char *dtype) {
-    return dtype != NULL && strstr(dtype, "s8") != NULL;
+    return dtype != NULL && (strstr(dtype, "s8") != NULL || strstr(dtype, "a8") != NULL);
+}
+
+/* One colour for each precision, of its ceilings and of its points, on either chart. */
+static int style_of(const char *dtype) {
+    static const char *const places[][2] = {
+        {"f32", "s8"},  {"f16", "u8s8"},      {"bf16", "s8s8s8"},  {"w8", "w8a8"},
+        {"w4", "w4a8"}, {"f16w8", "u8s8f32"}, {"f16w4", "u8s8u8"}, {"3xtf32", ""},
+    };
+    const int count = (int)(sizeof places / sizeof *places);
+    int style = dtype == NULL ? count : 0;
+    while (style < count && strcmp(places[style][0], dtype) != 0 &&
+           strcmp(places[style][1], dtype) != 0)
+        style++;
+    return style < count ? style : count - 1;
 }
 
 static int is_suite(const results_row *row, const char *suite) {
@@ -135,11 +149,15 @@ static void add_sheet(const results_file *results, int integers, roof_limits *ro
     }
 }
 
-static double fastest(const roof_limit *list, size_t count) {
+/* The fastest measured one, or where none was measured the fastest of the sheet. */
+static double fastest(const roof_limit *list, size_t count, chart_form form) {
     double rate = 0;
-    for (size_t i = 0; i < count; i++)
-        rate = fmax(rate, list[i].rate);
-    return rate;
+    double other = 0;
+    for (size_t i = 0; i < count; i++) {
+        double *const kept = list[i].form == form ? &rate : &other;
+        *kept = fmax(*kept, list[i].rate);
+    }
+    return rate > 0 ? rate : other;
 }
 
 static chart_point roof_point(const roof_limit *roof, double intensity, double factor) {
@@ -152,22 +170,25 @@ static chart_point roof_point(const roof_limit *roof, double intensity, double f
     };
 }
 
-/* A slope from the left edge to the highest ceiling, a ceiling from the steepest slope to the right edge. */
+/* A slope from the left edge to the highest ceiling, a ceiling from the steepest slope to the right edge: measured ones to measured ones. */
 static void add_roofs(chart_data *data, const roof_limits *roofs, double left, double right) {
-    const double peak = fastest(roofs->arithmetic, roofs->arithmetic_count);
-    const double speed = fastest(roofs->memory, roofs->memory_count);
+    int level = 0;
     for (size_t i = 0; i < roofs->memory_count; i++) {
         const roof_limit *const roof = &roofs->memory[i];
+        const double peak = fastest(roofs->arithmetic, roofs->arithmetic_count, roof->form);
         const double end = peak > 0 ? peak / roof->rate : right;
-        chart_data_series(data, roof->name, roof->form, (int)i);
+        const int main_memory = strstr(roof->name, "memory") != NULL;
+        chart_data_series(data, roof->name, roof->form,
+                          CHART_QUIET_STYLES + (main_memory ? 0 : ++level));
         chart_data_point(data, roof_point(roof, left, left));
         if (end > left)
             chart_data_point(data, roof_point(roof, end, end));
     }
     for (size_t i = 0; i < roofs->arithmetic_count; i++) {
         const roof_limit *const roof = &roofs->arithmetic[i];
+        const double speed = fastest(roofs->memory, roofs->memory_count, roof->form);
         const double start = speed > 0 ? roof->rate / speed : left;
-        chart_data_series(data, roof->name, roof->form, (int)(roofs->memory_count + i));
+        chart_data_series(data, roof->name, roof->form, style_of(roof->dtype));
         chart_data_point(data, roof_point(roof, start, 1));
         chart_data_point(data, roof_point(roof, fmax(right, 2 * start), 1));
     }
@@ -179,7 +200,7 @@ static int is_product(const results_row *row, int integers) {
 }
 
 /* One series of points for each dtype, in the order of the rows. */
-static void add_products(chart_data *data, const results_file *results, int integers, int style) {
+static void add_products(chart_data *data, const results_file *results, int integers) {
     for (size_t first = 0; first < results->row_count; first++) {
         const results_row *const head = &results->rows[first];
         int seen = !is_product(head, integers);
@@ -188,7 +209,7 @@ static void add_products(chart_data *data, const results_file *results, int inte
                    strcmp(results->rows[i].dtype, head->dtype) == 0;
         if (seen)
             continue;
-        chart_data_series(data, head->dtype, CHART_POINTS, style++);
+        chart_data_series(data, head->dtype, CHART_POINTS, style_of(head->dtype));
         for (size_t i = first; i < results->row_count; i++) {
             const results_row *const row = &results->rows[i];
             if (is_product(row, integers) && strcmp(row->dtype, head->dtype) == 0)
@@ -201,36 +222,98 @@ static void add_products(chart_data *data, const results_file *results, int inte
     }
 }
 
-static size_t find_ridges(const roof_limits *roofs, chart_mark *marks) {
-    size_t count = 0;
-    const double peak = fastest(roofs->arithmetic, roofs->arithmetic_count);
-    for (size_t i = 0; i < roofs->memory_count && peak > 0; i++)
-        if (strncmp(roofs->memory[i].name, "memory", 6) == 0)
-            marks[count++] = (chart_mark){peak / roofs->memory[i].rate, "ridge"};
-    return count;
+/* Operations of f32 for each byte that a loop moves at least; 0: it computes nothing, or nobody counts what it does. */
+static double loop_intensity(const results_row *row) {
+    static const struct {
+        const char *suite;
+        const char *word;
+        double operations; /* of each element */
+        double bytes;      /* 0: as the row says */
+    } loops[] = {
+        {"memory", "scale", 1, 8},     {"memory", "add", 1, 12},      {"memory", "triad", 2, 12},
+        {"quant", "quantize", 2, 0},   {"quant", "dequantize", 2, 0}, {"quant", "fake", 4, 0},
+        {"quant", "requantize", 2, 0},
+    };
+    const double elements =
+        results_figure_value(&row->shape, "rows") * results_figure_value(&row->shape, "columns");
+    for (size_t i = 0; i < sizeof loops / sizeof *loops; i++)
+        if (is_suite(row, loops[i].suite) && report_case_begins(row, loops[i].word))
+            return loops[i].operations /
+                   (loops[i].bytes > 0 ? loops[i].bytes : row->bytes / elements);
+    return 0;
+}
+
+/* Of a loop of one size there are many rows: the fastest form, and none that a cache may have served. */
+static int is_loop(const results_row *row, double least) {
+    if (!(row->gbs > 0 && loop_intensity(row) > 0))
+        return 0;
+    return !is_suite(row, "memory") || (results_figure_value(&row->metrics, "setting_best") > 0 &&
+                                        results_figure_value(&row->shape, "bytes") >= least);
+}
+
+static void add_loops(chart_data *data, const results_file *results, const char *suite,
+                      const char *name, int style) {
+    const double least = least_of_memory(results);
+    chart_data_series(data, name, CHART_POINTS, style);
+    for (size_t i = 0; i < results->row_count; i++) {
+        const results_row *const row = &results->rows[i];
+        if (is_suite(row, suite) && is_loop(row, least))
+            chart_data_point(data, (chart_point){.x = loop_intensity(row),
+                                                 .y = row->gbs * loop_intensity(row),
+                                                 .low = NAN,
+                                                 .high = NAN,
+                                                 .label = row->case_name});
+    }
+}
+
+typedef struct ridge_list {
+    chart_mark marks[MAX_ROOFS];
+    char names[MAX_ROOFS][ROOF_NAME];
+    size_t count;
+} ridge_list;
+
+/* Where the measured memory meets the measured arithmetic of each precision. */
+static void find_ridges(const roof_limits *roofs, ridge_list *ridges) {
+    double speed = 0;
+    for (size_t i = 0; i < roofs->memory_count; i++)
+        if (strcmp(roofs->memory[i].name, "memory, reading") == 0)
+            speed = roofs->memory[i].rate;
+    for (size_t i = 0; i < roofs->arithmetic_count && speed > 0; i++) {
+        const roof_limit *const roof = &roofs->arithmetic[i];
+        if (roof->form != CHART_LINE)
+            continue;
+        char *const name = ridges->names[ridges->count];
+        snprintf(name, ROOF_NAME, "ridge, %s", roof->dtype == NULL ? "?" : roof->dtype);
+        ridges->marks[ridges->count++] = (chart_mark){roof->rate / speed, name};
+    }
 }
 
 static int write_roofline(FILE *file, const results_file *results, int integers) {
     roof_limits roofs = {.memory_count = 0};
     chart_data data = {.series_count = 0};
-    chart_mark ridges[MAX_ROOFS];
+    ridge_list ridges = {.count = 0};
     chart_plot chart = {
         .title = integers ? "Roofline of integer products" : "Roofline of floating-point products",
         .description = "What can be reached at each ratio of arithmetic to bytes moved: slopes are "
                        "memories, level lines "
-                       "arithmetic; points are products that were measured, by the bytes that each "
-                       "must move at least.",
+                       "arithmetic, a ridge where the measured ones meet; points were measured, by "
+                       "the bytes that each must move at least.",
         .x_label =
             integers ? "operations for each byte" : "floating-point operations for each byte",
         .y_label = integers ? "GOP/s" : "GFLOP/s",
-        .marks = ridges,
+        .marks = ridges.marks,
     };
     find_roofs(results, integers, &roofs);
     add_sheet(results, integers, &roofs);
     if (roofs.arithmetic_count > 0)
         add_roofs(&data, &roofs, 1.0 / 16, 1024);
-    add_products(&data, results, integers, (int)(roofs.memory_count + roofs.arithmetic_count));
-    chart.mark_count = find_ridges(&roofs, ridges);
+    add_products(&data, results, integers);
+    if (!integers) {
+        add_loops(&data, results, "memory", "loops of f32", style_of("f32"));
+        add_loops(&data, results, "quant", "quantization", CHART_STYLES - 1);
+    }
+    find_ridges(&roofs, &ridges);
+    chart.mark_count = ridges.count;
     chart_data_finish(&data, &chart);
     if (chart.series_count > 0) {
         fputs(integers ? "<h3>Integers</h3>\n" : "<h3>Floating point</h3>\n", file);

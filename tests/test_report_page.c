@@ -256,6 +256,74 @@ static void a_known_device_stands_beside_its_sheet(void **state) {
     free(page);
 }
 
+/* Beside a sheet, too, a ridge is where what was measured meets; a precision has one colour, the slopes others. */
+static void ridges_are_measured_and_colours_are_precisions(void **state) {
+    (void)state;
+    begin(&maker, "NVIDIA H100 PCIe");
+    add_limits();
+    add_row(&maker, "compute", "fma bf16 16 steps", "tandem",
+            "\"dtype\":\"bf16\",\"shape\":{\"steps\":16},\"flops\":2e8,\"gflops\":200", 1e-3);
+    add_row(&maker, "compute", "dot s8 16 steps", "tandem",
+            "\"dtype\":\"s8\",\"shape\":{\"steps\":16},\"flops\":4e8,\"gflops\":400", 1e-3);
+    add_row(&maker, "gemm", "bf16 64x64x64 nn", "tandem",
+            "\"dtype\":\"bf16\",\"shape\":{\"m\":64},\"flops\":524288,\"bytes\":24576,"
+            "\"gflops\":52.4288,\"gbs\":2.4576",
+            1e-5);
+    add_row(&maker, "gemm", "w8a8 64x64x64 nn", "tandem",
+            "\"dtype\":\"w8a8\",\"shape\":{\"m\":64},\"flops\":524288,\"bytes\":24576,"
+            "\"gflops\":52.4288,\"gbs\":2.4576",
+            1e-5);
+    char *const page = make_page(&maker);
+    must_have(page, "<td>ridge, f32</td><td class=\"number\">9.537</td>");
+    must_have(page, "<td>ridge, bf16</td><td class=\"number\">19.07</td>");
+    must_have(page, "<td>ridge, s8</td><td class=\"number\">38.15</td>");
+    must_have(page, "class=\"line solid s0\""); /* f32 */
+    must_have(page, "class=\"line solid s2\""); /* bf16 */
+    must_have(page, "class=\"point s2\"");
+    must_have(page, "class=\"line solid s8\""); /* memory */
+    must_not_have(page, "class=\"point s8\"");
+    const char *const integers = strstr(page, "<h3>Integers</h3>");
+    assert_non_null(integers);
+    must_have(integers, "w8a8 64x64x64 nn</title>");
+    free(page);
+}
+
+/* Paper unfolds no table and shows no title of a point: numbers stand beside points, and what they mean below. */
+static void points_have_names_in_print(void **state) {
+    (void)state;
+    begin(&maker, "A device");
+    add_limits();
+    add_row(&maker, "memory", "triad 1048576", "tandem",
+            "\"dtype\":\"f32\",\"shape\":{\"bytes\":1048576},\"bytes\":3145728,"
+            "\"gbs\":31.45728,\"metrics\":{\"setting_best\":1}",
+            1e-4);
+    add_row(&maker, "memory", "triad 65536", "tandem",
+            "\"dtype\":\"f32\",\"shape\":{\"bytes\":65536},\"bytes\":196608,"
+            "\"gbs\":1.96608,\"metrics\":{\"setting_best\":1}",
+            1e-4);
+    add_row(&maker, "gemm", "f32 64x64x64 nn", "tandem",
+            "\"dtype\":\"f32\",\"shape\":{\"m\":64},\"flops\":524288,\"bytes\":49152,"
+            "\"gflops\":52.4288,\"gbs\":4.9152",
+            1e-5);
+    add_row(&maker, "quant", "quantize f32 s8 tensor 64x1024", "tandem",
+            "\"dtype\":\"f32s8\",\"shape\":{\"rows\":64,\"columns\":1024},\"bytes\":327680,"
+            "\"gbs\":32.768",
+            1e-5);
+    char *const page = make_page(&maker);
+    const char *const chart = strstr(page, "<h3>Floating point</h3>");
+    assert_non_null(chart);
+    must_have(chart, "<p><strong>f32</strong> 1: f32 64x64x64 nn, 52.43</p>");
+    must_have(chart, "<p><strong>loops of f32</strong> 2: triad 1048576, 5.243</p>");
+    must_have(chart,
+              "<p><strong>quantization</strong> 3: quantize f32 s8 tensor 64x1024, 13.11</p>");
+    must_have(chart, "<p>ridge, f32: 9.537</p>");
+    must_have(chart, ">3</text>");
+    must_have(chart, "<td>3: quantize f32 s8 tensor 64x1024</td>");
+    must_not_have(chart, "triad 65536,");
+    must_have(page, "@media print{.key{display:block");
+    free(page);
+}
+
 static void a_failure_stands_on_the_page(void **state) {
     (void)state;
     begin(&maker, "A device");
@@ -527,6 +595,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(burst_and_sustained_stand_on_the_page),
         cmocka_unit_test(results_without_rows_are_a_page_too),
         cmocka_unit_test(a_known_device_stands_beside_its_sheet),
+        cmocka_unit_test(ridges_are_measured_and_colours_are_precisions),
+        cmocka_unit_test(points_have_names_in_print),
         cmocka_unit_test(a_failure_stands_on_the_page),
         cmocka_unit_test(what_there_was_no_time_for_stands_on_the_page),
         cmocka_unit_test(other_peoples_texts_cannot_leave_theirs),
