@@ -124,7 +124,8 @@ static void write_head(FILE *file) {
           "body{font:16px/1.45 system-ui,sans-serif;margin:0 auto;max-width:70rem;padding:1rem}\n"
           "table{border-collapse:collapse;font-size:.875rem}\n"
           "th,td{text-align:left;padding:.2rem .6rem;border-bottom:1px solid #8886}\n"
-          "td.number{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}\n"
+          "td.number,th.number{text-align:right;font-variant-numeric:tabular-nums;white-space:"
+          "nowrap}\n"
           ".wide{overflow-x:auto}figure{margin:.6rem 0}\n"
           "@media print{body{max-width:none;font-size:10pt}figure,tr{break-inside:avoid}"
           ".wide{overflow:visible}}\n",
@@ -169,16 +170,13 @@ static void write_differences(FILE *file, const compare_report *report) {
 
 static void write_cell(FILE *file, const compare_cell *cell, int is_base) {
     char text[64] = "-";
-    char note[160];
     if (cell->repeats > 0)
         compare_rate_text(cell, text, sizeof text);
-    compare_cell_note(cell, note, sizeof note);
     fputs("<td class=\"number\">", file);
     html_text(file, text);
     if (!isnan(compare_share(cell)))
-        html_format(file, " (%.0f %% of the datasheet)", 100 * compare_share(cell));
-    if (note[0] != '\0')
-        html_format(file, "; %s", note);
+        html_format(file, " (%.0f %%%s)", 100 * compare_share(cell),
+                    compare_above_sheet(cell) ? "!" : "");
     fputs("</td>", file);
     if (is_base)
         return;
@@ -191,25 +189,48 @@ static void write_cell(FILE *file, const compare_cell *cell, int is_base) {
     fputs("</td>", file);
 }
 
-static void write_cases(FILE *file, const compare_table *table) {
-    fputs("<h2>Cases</h2>\n<div class=\"wide\">\n<table>\n<tr><th>case</th><th>impl</th>", file);
-    for (size_t c = 0; c < table->column_count; c++) {
-        fprintf(file, c == 0 ? "<th>%c</th>" : "<th>%c</th><th>to A</th>", table->columns[c].label);
+static void write_notes(FILE *file, const compare_report *report, size_t index) {
+    int written = 0;
+    fputs("<td>", file);
+    for (size_t c = 0; c < report->table->column_count; c++) {
+        char note[256];
+        compare_note_text(report, index, c, note, sizeof note);
+        if (note[0] != '\0')
+            html_format(file, "%s%c: %s", written++ == 0 ? "" : "; ",
+                        report->table->columns[c].label, note);
     }
-    fputs("</tr>\n", file);
+    fputs("</td>", file);
+}
+
+static void write_cases(FILE *file, const compare_report *report) {
+    const compare_table *const table = report->table;
+    fputs("<h2>Cases</h2>\n<div class=\"wide\">\n<table>\n<thead><tr><th>case</th><th>impl</th>"
+          "<th>how</th>",
+          file);
+    for (size_t c = 0; c < table->column_count; c++)
+        fprintf(file,
+                c == 0 ? "<th class=\"number\">%c</th>"
+                       : "<th class=\"number\">%c</th><th class=\"number\">to A</th>",
+                table->columns[c].label);
+    fputs("<th>note</th></tr></thead>\n<tbody>\n", file);
     for (size_t i = 0; i < table->case_count; i++) {
         const compare_case *const item = &table->cases[i];
+        char how[64];
         fputs("<tr><td>", file);
         html_format(file, "%s: %s%s", item->row->suite, item->row->case_name,
                     compare_setting_text(item->setting));
         fputs("</td><td>", file);
         html_text(file, item->row->impl);
+        compare_how_text(item->row, how, sizeof how);
+        fputs("</td><td>", file);
+        html_text(file, how);
         fputs("</td>", file);
         for (size_t c = 0; c < table->column_count; c++)
             write_cell(file, &item->cells[c], c == 0);
+        write_notes(file, report, i);
         fputs("</tr>\n", file);
     }
-    fputs("</table>\n</div>\n", file);
+    fputs("</tbody></table>\n</div>\n", file);
 }
 
 static void write_means(FILE *file, const compare_report *report) {
@@ -223,6 +244,18 @@ static void write_means(FILE *file, const compare_report *report) {
                     mean->suite, mean->impl, report->table->columns[mean->column].label,
                     mean->mean.ratio, mean->mean.low, mean->mean.high, mean->cases,
                     ratio_verdict_name(mean->mean.verdict));
+        fputs("</li>\n", file);
+    }
+    fputs("</ul>\n", file);
+}
+
+static void write_agreement(FILE *file, const compare_report *report) {
+    fputs("<h2>Noise and agreement</h2>\n<ul>\n", file);
+    for (size_t c = 0; c < report->table->column_count; c++) {
+        char text[512];
+        compare_agreement_text(report, c, text, sizeof text);
+        fputs("<li>", file);
+        html_text(file, text);
         fputs("</li>\n", file);
     }
     fputs("</ul>\n", file);
@@ -243,12 +276,14 @@ int compare_page_write(FILE *file, const compare_report *report) {
     if (status == 0 && has_sheets(report->table))
         status = write_rooflines(file, report->table, 1);
     write_means(file, report);
+    write_agreement(file, report);
     write_differences(file, report);
-    write_cases(file, report->table);
+    write_cases(file, report);
     fputs("<p>", file);
     html_format(file,
                 "Ratios are median over median, with 95 %% intervals of %d bootstrap resamples; "
-                "speeds within %.3g %% are the same.",
+                "speeds within %.3g %% are the same. A share behind a rate is that of the device's "
+                "datasheet, with ! where it is above it.",
                 RATIO_RESAMPLES, 100 * report->margin);
     fputs("</p>\n</body>\n</html>\n", file);
     return status;

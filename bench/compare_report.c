@@ -1,6 +1,7 @@
 #include "bench/compare_report.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <string.h>
 
 #include <cjson/cJSON.h>
@@ -42,7 +43,7 @@ static void add_cache_note(const compare_cell *cell, char *text, size_t size) {
     add_text(text, size, note);
 }
 
-void compare_cell_note(const compare_cell *cell, char *text, size_t size) {
+static void write_cell_note(const compare_cell *cell, char *text, size_t size) {
     text[0] = '\0';
     if (cell->row == NULL)
         snprintf(text, size, "no such row");
@@ -58,6 +59,12 @@ void compare_cell_note(const compare_cell *cell, char *text, size_t size) {
         snprintf(text, size, "too few samples");
     else if (cell->row->note != NULL)
         snprintf(text, size, "%s", cell->row->note);
+    const double noisy = cell->repeats > 0 ? results_figure_value(&cell->row->metrics, "noisy") : 0;
+    if (noisy > 0 && strstr(text, "noisy") == NULL) {
+        char note[48];
+        snprintf(note, sizeof note, "noisy: %.1f %%", 100 * noisy);
+        add_text(text, size, note);
+    }
     add_cache_note(cell, text, size);
 }
 
@@ -111,17 +118,22 @@ static void add_cell(text_table *table, const compare_cell *cell, int is_base) {
                    cell->ratio.high, ratio_verdict_name(cell->ratio.verdict));
 }
 
-/* What is known of a cell; of one without the margin whether what ran beside it moved, too. */
-static void write_note(const compare_report *report, size_t index, size_t column, char *note,
+void compare_note_text(const compare_report *report, size_t index, size_t column, char *note,
                        size_t size) {
     int others = 0;
     const char *const with =
         compare_moved_with(report->table, index, column, report->margin, &others);
-    compare_cell_note(&report->table->cases[index].cells[column], note, size);
+    write_cell_note(&report->table->cases[index].cells[column], note, size);
     char moved[64];
     snprintf(moved, sizeof moved, "%s moved alike", with == NULL ? "" : with);
     if (with != NULL || others)
         add_text(note, size, with != NULL ? moved : "moved alone");
+}
+
+void compare_how_text(const results_row *row, char *text, size_t size) {
+    const int packs = row->packing != NULL && strcmp(row->packing, "none") != 0;
+    snprintf(text, size, "%s%s%s", row->mode == NULL ? "" : row->mode, packs ? " " : "",
+             packs ? row->packing : "");
 }
 
 static void add_notes(text_table *table, const compare_report *report, size_t index) {
@@ -129,7 +141,7 @@ static void add_notes(text_table *table, const compare_report *report, size_t in
     char notes[256] = "";
     for (size_t c = 0; c < all->column_count; c++) {
         char note[128];
-        write_note(report, index, c, note, sizeof note);
+        compare_note_text(report, index, c, note, sizeof note);
         const size_t used = strlen(notes);
         if (note[0] != '\0')
             snprintf(notes + used, sizeof notes - used, "%s%c: %s", used == 0 ? "" : "; ",
@@ -155,11 +167,12 @@ static void print_cases(const compare_report *report, FILE *file) {
     text_table *const table = case_table(all);
     for (size_t i = 0; i < all->case_count; i++) {
         const compare_case *const item = &all->cases[i];
+        char how[64];
         table_cell(table, "%s", item->row->suite);
         table_cell(table, "%s%s", item->row->case_name, compare_setting_text(item->setting));
         table_cell(table, "%s", item->row->impl);
-        table_cell(table, "%s %s", item->row->mode == NULL ? "" : item->row->mode,
-                   item->row->packing == NULL ? "" : item->row->packing);
+        compare_how_text(item->row, how, sizeof how);
+        table_cell(table, "%s", how);
         for (size_t c = 0; c < all->column_count; c++)
             add_cell(table, &item->cells[c], c == 0);
         add_notes(table, report, i);
@@ -192,31 +205,47 @@ static double percent(size_t part, size_t whole) {
     return whole == 0 ? 0 : 100 * (double)part / (double)whole;
 }
 
+/* Append to a text. */
+__attribute__((format(printf, 3, 4))) static void append(char *text, size_t size,
+                                                         const char *format, ...) {
+    const size_t used = strlen(text);
+    va_list values;
+    va_start(values, format);
+    vsnprintf(text + used, size - used, format, values);
+    va_end(values);
+}
+
 /* Whether the machine moved between two runs, as far as what ran beside a case can tell. */
-static void print_movers(const compare_agreement *own, FILE *file) {
+static void append_movers(const compare_agreement *own, char *text, size_t size) {
     const size_t differing = own->cases - own->within;
     if (differing > 0)
-        fprintf(file,
-                "; of the %zu others, what ran beside them moved alike in %zu, not in %zu, and "
-                "nothing ran beside %zu",
-                differing, own->alike, own->unlike, own->unjudged);
+        append(text, size,
+               "; of the %zu others, what ran beside them moved alike in %zu, not in %zu, and "
+               "nothing ran beside %zu",
+               differing, own->alike, own->unlike, own->unjudged);
+}
+
+void compare_agreement_text(const compare_report *report, size_t column, char *text, size_t size) {
+    const compare_agreement own = compare_agree(report->table, column, report->margin);
+    snprintf(text, size, "%c: %zu of %zu rows are marked noisy (%.1f %%)",
+             report->table->columns[column].label, own.noisy, own.rows,
+             percent(own.noisy, own.rows));
+    if (own.visited > 0)
+        append(text, size, ", visits of %zu of %zu were more than %.3g %% apart", own.moved,
+               own.visited, 100 * report->margin);
+    if (column > 0) {
+        append(text, size,
+               "; medians of %zu of %zu cases are within %.3g %% of those of A (%.1f %%)",
+               own.within, own.cases, 100 * report->margin, percent(own.within, own.cases));
+        append_movers(&own, text, size);
+    }
 }
 
 static void print_agreement(const compare_report *report, FILE *file) {
     for (size_t c = 0; c < report->table->column_count; c++) {
-        const compare_agreement own = compare_agree(report->table, c, report->margin);
-        fprintf(file, "%c: %zu of %zu rows are marked noisy (%.1f %%)",
-                report->table->columns[c].label, own.noisy, own.rows, percent(own.noisy, own.rows));
-        if (own.visited > 0)
-            fprintf(file, ", visits of %zu of %zu were more than %.3g %% apart", own.moved,
-                    own.visited, 100 * report->margin);
-        if (c > 0) {
-            fprintf(file,
-                    "; medians of %zu of %zu cases are within %.3g %% of those of A (%.1f %%)",
-                    own.within, own.cases, 100 * report->margin, percent(own.within, own.cases));
-            print_movers(&own, file);
-        }
-        fputc('\n', file);
+        char text[512];
+        compare_agreement_text(report, c, text, sizeof text);
+        fprintf(file, "%s\n", text);
     }
 }
 
@@ -319,7 +348,7 @@ static cJSON *cell_json(const compare_cell *cell) {
     if (cell->row == NULL)
         return cJSON_CreateNull();
     cJSON *const json = cJSON_CreateObject();
-    compare_cell_note(cell, note, sizeof note);
+    write_cell_note(cell, note, sizeof note);
     cJSON_AddNumberToObject(json, "rows", (double)cell->repeats);
     cJSON_AddNumberToObject(json, "samples", (double)cell->samples.count);
     results_put_text(json, "variant", cell->row->variant);

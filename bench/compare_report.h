@@ -24,7 +24,17 @@ struct cJSON *compare_json(const compare_report *report);
 /* "743 GFLOP/s", "45.5 GB/s" or "3.68 us", whatever tells the speed of a cell's case. */
 void compare_rate_text(const compare_cell *cell, char *text, size_t size);
 
-/* Why a cell that is not ok has no figure, or what one should know of one that is; "" for nothing. */
-void compare_cell_note(const compare_cell *cell, char *text, size_t size);
+/*
+ * Why a cell that is not ok has no figure, or what one should know of one that is; of one without the margin whether what ran beside
+ * it moved, too. "" for nothing.
+ */
+void compare_note_text(const compare_report *report, size_t index, size_t column, char *text,
+                       size_t size);
+
+/* How a case was measured: "pipelined prepacked". */
+void compare_how_text(const results_row *row, char *text, size_t size);
+
+/* How noisy a column is and, of all but the first, how far it agrees with that: a line without its end. */
+void compare_agreement_text(const compare_report *report, size_t column, char *text, size_t size);
 
 #endif

@@ -5,10 +5,7 @@
 #include <string.h>
 
 #include "bench/bench_statistics.h"
-
-/* A working set this many times the last cache cannot be served from it. */
-#define BEYOND_CACHE 2.0
-#define LARGEST_CACHE 256e6 /* where the sheet does not tell */
+#include "bench/sheet_share.h"
 
 const char *compare_device_name(const compare_column *column) {
     const results_facts *const device = &column->file->devices[column->device];
@@ -168,31 +165,12 @@ static int pool_samples(compare_cell *cell, const placed_row *rows, size_t count
     return 0;
 }
 
-/* Rows whose bytes do not come from the device's memory alone, or one after the other. */
-static int is_of_memory(const results_row *row) {
-    static const char *const others[] = {"upload", "download", "chase"};
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        if (strncmp(row->case_name, others[i], strlen(others[i])) == 0)
-            return 0;
-    }
-    return 1;
-}
-
 static void find_shares(compare_cell *cell, const datasheet *sheet) {
-    cell->of_bandwidth = cell->of_peak = NAN;
-    if (sheet == NULL)
-        return;
-    const double known = 1e6 * sheet->values[DATASHEET_CACHE_MB].value;
-    const double cache = isnan(known) ? LARGEST_CACHE : known;
-    const double set = results_figure_value(&cell->row->shape, "bytes");
-    const double bytes = isnan(set) ? cell->row->bytes : set;
-    const double of_bandwidth = cell->gbs / sheet->values[DATASHEET_DRAM_GBS].value;
-    cell->cache_mb = sheet->values[DATASHEET_CACHE_MB].value;
-    if (is_of_memory(cell->row) && bytes > BEYOND_CACHE * cache)
-        cell->of_bandwidth = of_bandwidth;
-    else if (is_of_memory(cell->row))
-        cell->above_memory = of_bandwidth > 1;
-    cell->of_peak = cell->gflops / datasheet_peak_gflops(sheet, cell->row->dtype);
+    const sheet_share share = sheet_share_find(cell->row, cell->gflops, cell->gbs, sheet);
+    cell->of_bandwidth = share.of_bandwidth;
+    cell->of_peak = share.of_peak;
+    cell->above_memory = share.above_memory;
+    cell->cache_mb = share.cache_mb;
 }
 
 double compare_share(const compare_cell *cell) {
@@ -372,9 +350,20 @@ static int is_within(double ratio, double margin) {
     return ratio <= 1 + margin && ratio >= 1 / (1 + margin);
 }
 
+/* Of Tandem's own code: another of its rows moves as the row itself does, whatever the machine did. */
+static int is_own(const results_row *row) {
+    static const char *const others[] = {"alone", "in-core", "in-core-copied"};
+    if (strncmp(row->impl, "tandem", 6) == 0)
+        return 1;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strcmp(row->impl, others[i]) == 0)
+            return 1;
+    return 0;
+}
+
 /* In one case, by another implementation. */
 static int is_beside(const results_row *left, const results_row *right) {
-    return order_texts(left->suite, right->suite) == 0 &&
+    return !(is_own(left) && is_own(right)) && order_texts(left->suite, right->suite) == 0 &&
            order_texts(left->case_name, right->case_name) == 0 &&
            order_texts(left->mode, right->mode) == 0 &&
            order_texts(left->packing, right->packing) == 0 &&
