@@ -90,8 +90,9 @@ float tdm_quant_multiplier(float scale_a, float scale_b, float scale_output) {
 /* ---- least squared error over the data ---------------------------------------------------- */
 
 enum {
-    SEARCH_STEPS = 64,
-    SEARCH_LAST = 16 /* of the steps: a quarter of the range */
+    LINEAR_STEPS = 64, /* of the whole range, 49 candidates from 64 down to 16 */
+    LINEAR_LAST = 16,
+    LANES = 8
 };
 
 static tdm_quant_bounds finite_bounds(const float *data, size_t count) {
@@ -105,25 +106,6 @@ static tdm_quant_bounds finite_bounds(const float *data, size_t count) {
     return bounds;
 }
 
-/* Sum of squared errors when data is quantized with the parameters of the bounds. */
-static double squared_error(tdm_quant_symmetry symmetry, tdm_quant_bounds bounds, const float *data,
-                            size_t count, tdm_quant_range range) {
-    const tdm_quant_parameters p = tdm_quant_derive(symmetry, bounds, range);
-    const double low = range.low - p.zero_point;
-    const double high = range.high - p.zero_point;
-    const double scale = (double)p.scale;
-    double sum = 0.0;
-    for (size_t i = 0; i < count; i++) {
-        const double x = (double)data[i];
-        if (isfinite(x)) {
-            const double q = rint(x / scale);
-            const double error = x - scale * (q < low ? low : q > high ? high : q);
-            sum += error * error;
-        }
-    }
-    return sum;
-}
-
 /* Symmetric: clipped to a threshold; asymmetric: both ends nearer to 0. */
 static tdm_quant_bounds shrunk(tdm_quant_symmetry symmetry, tdm_quant_bounds widest, float factor) {
     const tdm_quant_bounds scaled = {widest.minimum * factor, widest.maximum * factor};
@@ -135,25 +117,77 @@ static tdm_quant_bounds shrunk(tdm_quant_symmetry symmetry, tdm_quant_bounds wid
                               widest.maximum > t ? t : widest.maximum};
 }
 
+static tdm_quant_bounds candidate_bounds(tdm_quant_symmetry symmetry, tdm_quant_bounds widest,
+                                         int candidate) {
+    const int beyond = candidate - (LINEAR_STEPS - LINEAR_LAST);
+    const float factor = beyond <= 0 ? (float)(LINEAR_STEPS - candidate) / LINEAR_STEPS
+                                     : exp2f(-2.0f - (float)beyond / 2.0f);
+    return shrunk(symmetry, widest, factor);
+}
+
+void tdm_quant_mse_candidates(tdm_quant_symmetry symmetry, tdm_quant_bounds widest,
+                              tdm_quant_range range, tdm_dtype scale_dtype,
+                              tdm_quant_parameters *candidates) {
+    const tdm_quant_bounds finite = {finite_bound(widest.minimum), finite_bound(widest.maximum)};
+    for (int c = 0; c < TDM_QUANT_MSE_CANDIDATES; c++) {
+        candidates[c] = tdm_quant_derive_kept(symmetry, candidate_bounds(symmetry, finite, c),
+                                              range, scale_dtype);
+    }
+}
+
+/* Nearest integer, ties to even, to a number of at most 2^22, without a call of rintf. */
+static float nearest(float u) {
+    return (u + 0x1.8p23f) - 0x1.8p23f;
+}
+
+/* Of as many numbers as there are lanes; saturation to an integer commutes with rounding. */
+static void add_lanes(float scale, float low, float high, const float *x, double *sums) {
+    for (int i = 0; i < LANES; i++) {
+        const float u = x[i] / scale;
+        const float q = nearest(u < low ? low : u > high ? high : u);
+        const double error = fabsf(x[i]) <= FLT_MAX ? (double)x[i] - (double)(q * scale) : 0.0;
+        sums[i] += error * error;
+    }
+}
+
+static double squared_error(tdm_quant_parameters p, tdm_quant_range range, const float *data,
+                            size_t count) {
+    const float low = (float)(range.low - p.zero_point), high = (float)(range.high - p.zero_point);
+    float rest[LANES] = {0.0f};
+    double sums[LANES] = {0.0};
+    const size_t whole = count / LANES * LANES;
+    for (size_t i = 0; i < whole; i += LANES) {
+        add_lanes(p.scale, low, high, data + i, sums);
+    }
+    for (size_t i = whole; i < count; i++) {
+        rest[i - whole] = data[i];
+    }
+    add_lanes(p.scale, low, high, rest, sums);
+    return ((sums[0] + sums[1]) + (sums[2] + sums[3])) +
+           ((sums[4] + sums[5]) + (sums[6] + sums[7]));
+}
+
+void tdm_quant_mse_add(const tdm_quant_parameters *candidates, tdm_quant_range range,
+                       const float *data, size_t count, double *errors) {
+    for (int c = 0; c < TDM_QUANT_MSE_CANDIDATES && candidates[c].scale > 0.0f; c++) {
+        errors[c] += squared_error(candidates[c], range, data, count);
+    }
+}
+
+int tdm_quant_mse_best(const tdm_quant_parameters *candidates, const double *errors) {
+    int best = 0;
+    for (int c = 1; c < TDM_QUANT_MSE_CANDIDATES && candidates[c].scale > 0.0f; c++) {
+        best = errors[c] < errors[best] ? c : best;
+    }
+    return best;
+}
+
 tdm_quant_bounds tdm_quant_search_mse(tdm_quant_symmetry symmetry, const float *data, size_t count,
                                       tdm_quant_range range) {
     const tdm_quant_bounds widest = finite_bounds(data, count);
-    if (tdm_quant_derive(symmetry, widest, range).scale == 0.0f) {
-        return widest;
-    }
-    tdm_quant_bounds best = widest;
-    double least = squared_error(symmetry, widest, data, count, range);
-    for (int step = SEARCH_STEPS - 1; step >= SEARCH_LAST; step--) {
-        const float factor = (float)step / SEARCH_STEPS;
-        const tdm_quant_bounds bounds = shrunk(symmetry, widest, factor);
-        if (tdm_quant_derive(symmetry, bounds, range).scale == 0.0f) {
-            break;
-        }
-        const double error = squared_error(symmetry, bounds, data, count, range);
-        if (error < least) {
-            least = error;
-            best = bounds;
-        }
-    }
-    return best;
+    tdm_quant_parameters candidates[TDM_QUANT_MSE_CANDIDATES];
+    double errors[TDM_QUANT_MSE_CANDIDATES] = {0.0};
+    tdm_quant_mse_candidates(symmetry, widest, range, TDM_F32, candidates);
+    tdm_quant_mse_add(candidates, range, data, count, errors);
+    return candidate_bounds(symmetry, widest, tdm_quant_mse_best(candidates, errors));
 }

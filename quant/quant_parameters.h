@@ -72,11 +72,30 @@ bool tdm_quant_parameters_check(tdm_quant_parameters parameters, tdm_quant_range
 float tdm_quant_multiplier(float scale_a, float scale_b, float scale_output);
 
 /*
- * The bounds with the least squared error over the data itself, for weights that are in memory. Tries
- * factors from 1 down to 1/4 in steps of 1/64: of both ends (asymmetric), or of the greatest
- * magnitude, to which the range is then clipped (symmetric). The largest range wins among equals.
- * Non-finite values are left out.
+ * Least squared error over the data itself, for weights: among candidates, the range of the data times a factor from 1 down
+ * to 1/4 in steps of 1/64 and on to 2^-8 by roots of 2; of both ends (asymmetric), or of the greatest magnitude, to
+ * which the range is then clipped (symmetric).
  */
+enum {
+    TDM_QUANT_MSE_CANDIDATES = 49 + 12
+};
+
+/* Parameters of every candidate for data whose extremes are `widest`, the widest first, as tdm_quant_derive_kept makes them. */
+void tdm_quant_mse_candidates(tdm_quant_symmetry symmetry, tdm_quant_bounds widest,
+                              tdm_quant_range range, tdm_dtype scale_dtype,
+                              tdm_quant_parameters *candidates);
+
+/*
+ * Add to errors[c], for every candidate, the sum over the data of (x - dequantize(quantize(x)))^2, in the arithmetic of these two.
+ * Sums of parts of the data may be added. Non-finite values are left out.
+ */
+void tdm_quant_mse_add(const tdm_quant_parameters *candidates, tdm_quant_range range,
+                       const float *data, size_t count, double *errors);
+
+/* The least error's; the widest wins among equals, and where its scale is 0. */
+int tdm_quant_mse_best(const tdm_quant_parameters *candidates, const double *errors);
+
+/* The bounds of the best candidate for data in memory, with scales of f32. */
 tdm_quant_bounds tdm_quant_search_mse(tdm_quant_symmetry symmetry, const float *data, size_t count,
                                       tdm_quant_range range);
 

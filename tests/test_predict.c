@@ -419,6 +419,14 @@ static void a_size_that_is_none_is_no_capacity(void **state) {
     capacity_is("global_bytes", cJSON_CreateString("24 GB"),
                 "made: device: member \"global_bytes\" is '24 GB', not a positive number of bytes",
                 0);
+    cJSON *const size = cJSON_CreateObject();
+    cJSON_AddNumberToObject(size, "value", 7e9);
+    cJSON_AddStringToObject(size, "unit", "bytes");
+    capacity_is("global_bytes", size, NULL, 7e9);
+    cJSON *const other = cJSON_CreateObject();
+    cJSON_AddNumberToObject(other, "gb", 7);
+    capacity_is("global_bytes", other,
+                "made: device: member \"global_bytes\" is an object without a \"value\"", 0);
     capacity_is("cache_bytes", cJSON_CreateNull(), NULL, 1e9);
     capacity_is("cache_bytes", cJSON_CreateString("32M"),
                 "made: device: member \"cache_bytes\" is '32M', not a positive number of bytes", 0);
