@@ -9,6 +9,7 @@
 #include "tests/support/driver_words.h"
 #include "tests/support/own_device.h"
 #include "tests/support/test_data.h"
+#include "tests/support/test_tree.h"
 
 #define MIB ((size_t)1 << 20)
 #define STREAMS 3
@@ -297,12 +298,13 @@ static void free_memory(void **state) {
         uint64_t bytes; /* 0: not known */
     } rows[] = {{NULL, 0},    {"5120,1024", 5 * MIB},  {"0,0", 0},
                 {"error", 0}, {"99999999999999,1", 0}, {"18446744073709551615,1", 0}};
+    char driver[TEST_TREE_PATH];
     const char *const file = getenv("TANDEM_OPENCL_LIBRARY");
     if (test_runs_on_cuda() || !test_case_begin(test_device_at(0), NULL, "free_memory"))
         return;
     if (file)
         setenv("COUNTING_TARGET", file, 1);
-    setenv("TANDEM_OPENCL_LIBRARY", TANDEM_COUNTING_DRIVER, 1);
+    setenv("TANDEM_OPENCL_LIBRARY", test_tree_build(driver, "lib/" TANDEM_COUNTING_DRIVER), 1);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         unsetenv("COUNTING_FREE_KIB");
         if (rows[i].kib)

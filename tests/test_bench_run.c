@@ -21,6 +21,7 @@
 #include "tests/support/bench_rows.h"
 #include "tests/support/test_folder.h"
 #include "tests/support/test_program.h"
+#include "tests/support/test_tree.h"
 
 static void devices_lists_the_device_of_this_run(void **state) {
     (void)state;
@@ -416,12 +417,12 @@ static void the_log_of_the_worker_is_shown(void **state) {
 static void output_that_cannot_be_written_is_a_failure(void **state) {
     (void)state;
     static const char *const outputs[] = {"/dev/full", NULL};
-    static const char *const commands[] = {"devices",
-                                           "infer " TANDEM_SOURCE_DIR
-                                           "/examples/digits --images 2 --batch 1 --precision f32 "
-                                           "--synthetic none --seconds 0"};
+    char digits[TEST_TREE_PATH], infer[TEST_TREE_PATH + 100], arguments[TEST_TREE_PATH + 300];
+    const char *const commands[] = {"devices", infer};
+    snprintf(infer, sizeof infer,
+             "infer %s --images 2 --batch 1 --precision f32 --synthetic none --seconds 0",
+             test_tree_source(digits, "examples/digits"));
     for (int i = 0; i < 4; i++) {
-        char arguments[512];
         snprintf(arguments, sizeof arguments, "%s --device %s", commands[i / 2], bench_selector());
         test_program_result result =
             test_program_run_into(outputs[i % 2], bench_program, arguments, NULL, BENCH_PATIENCE_S);

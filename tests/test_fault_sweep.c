@@ -9,6 +9,7 @@
 #include "backend_opencl/opencl_api.h"
 #include "tests/support/counted_host.h"
 #include "tests/support/fault_sweep.h"
+#include "tests/support/test_tree.h"
 
 #include <tandem/opencl.h>
 
@@ -222,7 +223,9 @@ static void the_list_is_covered(void **state) {
 /* ---- the counting driver --------------------------------------------------------------------------- */
 
 static void find_driver_objects(void) {
-    void *const library = dlopen(TANDEM_COUNTING_DRIVER, RTLD_NOW | RTLD_LOCAL);
+    char path[TEST_TREE_PATH];
+    void *const library =
+        dlopen(test_tree_build(path, "lib/" TANDEM_COUNTING_DRIVER), RTLD_NOW | RTLD_LOCAL);
     assert_non_null(library);
     void *const function = dlsym(library, "counting_driver_live");
     assert_non_null(function);
@@ -230,10 +233,11 @@ static void find_driver_objects(void) {
 }
 
 static int setup(void **state) {
+    char path[TEST_TREE_PATH];
     const char *const file = getenv("TANDEM_OPENCL_LIBRARY");
     if (file)
         setenv("COUNTING_TARGET", file, 1);
-    setenv("TANDEM_OPENCL_LIBRARY", TANDEM_COUNTING_DRIVER, 1);
+    setenv("TANDEM_OPENCL_LIBRARY", test_tree_build(path, "lib/" TANDEM_COUNTING_DRIVER), 1);
     setenv("COUNTING_DISCRETE", "1", 1); // residency is forced on such devices only
     snprintf(cache_folder, sizeof cache_folder, "/tmp/tandem-sweep-test-XXXXXX");
     if (!mkdtemp(cache_folder) || test_devices_setup(state) != 0)

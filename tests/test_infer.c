@@ -21,8 +21,9 @@
 #include "bench/safetensors.h"
 #include "tests/support/driver_words.h"
 #include "tests/support/test_folder.h"
+#include "tests/support/test_tree.h"
 
-static const char digits[] = TANDEM_SOURCE_DIR "/examples/digits";
+static char digits[TEST_TREE_PATH]; /* set by main */
 
 /* Paths in the folder; the last four live. */
 static const char *in_directory(const char *name) {
@@ -562,6 +563,7 @@ static void test_failing_device(void **state) {
 }
 
 int main(void) {
+    test_tree_source(digits, "examples/digits");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_digits_and_synthetic, test_folder_make,
                                         test_folder_remove),

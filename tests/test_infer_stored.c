@@ -17,10 +17,12 @@
 #include "bench/safetensors.h"
 #include "tests/support/test_folder.h"
 #include "tests/support/test_program.h"
+#include "tests/support/test_tree.h"
 
-static const char program[] = TANDEM_BINARY_DIR "/bin/tandem";
-static const char digits[] = TANDEM_SOURCE_DIR "/examples/digits";
-static const char heldout[] = TANDEM_SOURCE_DIR "/examples/digits/heldout.safetensors";
+/* Set by main. */
+static char program[TEST_TREE_PATH];
+static char digits[TEST_TREE_PATH];
+static char heldout[TEST_TREE_PATH];
 
 enum {
     PATIENCE_S = 240,
@@ -291,6 +293,9 @@ static void answers_that_are_lost_fail(void **state) {
 }
 
 int main(void) {
+    test_tree_build(program, "bin/tandem");
+    test_tree_source(digits, "examples/digits");
+    test_tree_source(heldout, "examples/digits/heldout.safetensors");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_scheme_runs_as_it_is_stored),
         cmocka_unit_test(calibrated_models_run_on_integers),

@@ -13,8 +13,9 @@
 #include "bench/infer_main.h"
 #include "tests/support/test_devices.h"
 #include "tests/support/test_folder.h"
+#include "tests/support/test_tree.h"
 
-static const char digits[] = TANDEM_SOURCE_DIR "/examples/digits";
+static char digits[TEST_TREE_PATH]; /* set by main */
 
 /* The command's exit code; what it says goes to a file. */
 static int run_infer(const char *json, int together) {
@@ -135,6 +136,7 @@ static void a_device_that_fails_is_told(void **state) {
 }
 
 int main(void) {
+    test_tree_source(digits, "examples/digits");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(all_devices_share_the_images, test_folder_make,
                                         test_folder_remove),

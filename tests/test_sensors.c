@@ -96,7 +96,8 @@ static void a_device_that_is_not_certain_has_no_sensors(void **state) {
     assert_null(open_gpu(LIBRARY("twins"), "Fake GPU 0"));
     assert_null(open_gpu(LIBRARY("whole"), "Fake GPU 7"));
     assert_null(open_gpu("/nonexistent/libnvidia-ml.so", "Fake GPU 0"));
-    assert_null(open_gpu(TANDEM_COUNTING_DRIVER, "Fake GPU 0")); /* no NVML at all */
+    assert_null(open_gpu(TANDEM_BINARY_DIR "/lib/" TANDEM_COUNTING_DRIVER,
+                         "Fake GPU 0")); /* no NVML at all */
     assert_true(isnan(sensors_read(NULL).energy_j));
     assert_true(isnan(sensors_facts(NULL).power_limit_w));
     sensors_close(NULL);

@@ -16,9 +16,10 @@
 
 #include "tests/support/test_folder.h"
 #include "tests/support/test_program.h"
+#include "tests/support/test_tree.h"
 
-static const char program[] = TANDEM_BINARY_DIR "/bin/tandem";
-static char path[TEST_PATH]; /* of the tuning file */
+static char program[TEST_TREE_PATH]; /* set by main */
+static char path[TEST_PATH];         /* of the tuning file */
 static char output_variable[TEST_PATH + 32];
 
 enum {
@@ -211,6 +212,7 @@ static void a_file_of_somebody_else_is_refused(void **state) {
 }
 
 int main(void) {
+    test_tree_build(program, "bin/tandem");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shapes_are_tuned_kept_and_not_tuned_again),
         cmocka_unit_test(the_library_follows_the_file_and_says_so),

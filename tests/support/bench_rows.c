@@ -13,9 +13,15 @@
 #include <cmocka.h>
 
 #include "tests/support/test_program.h"
+#include "tests/support/test_tree.h"
 
-const char bench_program[] = TANDEM_BINARY_DIR "/bin/tandem";
-const char bench_peer_folder[] = TANDEM_BINARY_DIR "/libexec/tandem";
+char bench_program[TEST_TREE_PATH];
+char bench_peer_folder[TEST_TREE_PATH];
+
+__attribute__((constructor)) static void find_programs(void) {
+    test_tree_build(bench_program, "bin/tandem");
+    test_tree_build(bench_peer_folder, "libexec/tandem");
+}
 
 const char *bench_selector(void) {
     static char name[128];

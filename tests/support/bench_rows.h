@@ -9,12 +9,12 @@ enum {
     BENCH_PATIENCE_S = 240
 };
 
-/* The program, and what --device gets: the first name of TANDEM_TEST_DEVICES. */
-extern const char bench_program[];
+/* The program (both paths are set before main), and what --device gets: the first name of TANDEM_TEST_DEVICES. */
+extern char bench_program[];
 const char *bench_selector(void);
 
 /* Where the peers are, and whether this one was built. */
-extern const char bench_peer_folder[];
+extern char bench_peer_folder[];
 int bench_peer_is_built(const char *peer);
 
 /* Run with --json - on the device, with these variables of the environment (NULL: none more); the parsed standard output, which
