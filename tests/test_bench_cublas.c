@@ -16,13 +16,14 @@
 
 #include "tests/support/bench_rows.h"
 #include "tests/support/test_folder.h"
+#include "tests/support/test_tree.h"
 
-#define FAKE TANDEM_BINARY_DIR "/lib/libtandem_fake_cublas.so"
+static char fake[TEST_TREE_PATH]; /* set by main */
 
 /* The stand-ins are built where the workers are. */
 static int is_built(void) {
     return bench_peer_is_built("cublas") && bench_peer_is_built("cublaslt") &&
-           access(FAKE, R_OK) == 0;
+           access(fake, R_OK) == 0;
 }
 
 /* A run with the stand-ins, whose GPU has this name (NULL: that of the device of this run). */
@@ -37,7 +38,11 @@ static cJSON *run(const char *command, const char *name, const char *log) {
     }
     snprintf(gpu, sizeof gpu, "FAKE_CUDA_NAME=%s", name != NULL ? name : own_name);
     snprintf(log_file, sizeof log_file, "FAKE_CUBLAS_LOG=%s", log);
-    const char *const variables[] = {"LD_PRELOAD=" FAKE, gpu, log_file, NULL};
+    char files[3][TEST_TREE_PATH + 40];
+    static const char *const libraries[] = {"CUBLAS", "CUBLASLT", "CUDART"};
+    for (int i = 0; i < 3; i++)
+        snprintf(files[i], sizeof files[i], "TANDEM_%s_LIBRARY=%s", libraries[i], fake);
+    const char *const variables[] = {files[0], files[1], files[2], gpu, log_file, NULL};
     return bench_run_json(command, variables, 0);
 }
 
@@ -56,14 +61,14 @@ static void both_libraries_are_measured(void **state) {
         const char *const impl = json_text(row, "impl");
         bench_expect_measured(row);
         if (strcmp(impl, "cublaslt") == 0)
-            assert_string_equal(json_text(row, "variant"), "heuristic 4 of 4");
+            assert_string_equal(json_text(row, "variant"), "heuristic 4 of 5");
         measured += strncmp(impl, "cublas", 6) == 0;
     }
     assert_int_equal(measured, 4 * 3 * 2 * 2);
     cJSON_Delete(root);
 }
 
-/* Calls take copies of the weights in turn, those that try algorithms too. */
+/* Calls take copies of the weights in turn, those that try algorithms too; an algorithm that is far behind is tried three times alone. */
 static void weights_are_taken_in_turn(void **state) {
     (void)state;
     char log[TEST_PATH];
@@ -74,8 +79,9 @@ static void weights_are_taken_in_turn(void **state) {
                      "--vs cublas,cublaslt --roof none",
                      NULL, test_folder_path(log, "log")));
     char *const text = (char *)test_file_read(log, &size);
-    assert_non_null(strstr(text, "cublas 5\n"));
-    assert_non_null(strstr(text, "cublaslt 5\n"));
+    assert_non_null(strstr(text, "cublas 5, "));
+    assert_non_null(strstr(text, "cublaslt 5, "));
+    assert_non_null(strstr(text, "cublaslt 5, 3 calls of the last algorithm\n"));
     free(text);
 }
 
@@ -96,11 +102,27 @@ static void what_they_lack_is_skipped(void **state) {
     cJSON_Delete(root);
 }
 
+/* A worker with no library to call says which, and which variables may name it. */
+static void a_missing_library_is_told(void **state) {
+    static const char *const variables[] = {"TANDEM_CUBLAS_LIBRARY=/nowhere/libcublas.so", NULL};
+    (void)state;
+    if (!is_built())
+        return;
+    cJSON *const root = bench_run_json(
+        "bench gemm --quick --samples 1 --shapes 8x8x8 --vs cublas --roof none", variables, 0);
+    const cJSON *const row = bench_row(root, "cublas", NULL);
+    assert_string_equal(json_text(row, "status"), "skipped");
+    assert_non_null(strstr(json_text(row, "reason"), "TANDEM_CUBLAS_LIBRARY: /nowhere/libcublas"));
+    cJSON_Delete(root);
+}
+
 int main(void) {
+    test_tree_build(fake, "lib/libtandem_fake_cublas.so");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(both_libraries_are_measured),
         cmocka_unit_test(weights_are_taken_in_turn),
         cmocka_unit_test(what_they_lack_is_skipped),
+        cmocka_unit_test(a_missing_library_is_told),
     };
     return cmocka_run_group_tests_name("bench cublas", tests, test_folder_make, test_folder_remove);
 }

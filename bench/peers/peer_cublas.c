@@ -6,6 +6,16 @@
 
 #include "bench/peers/peer_cuda_gemm.h"
 
+#define CUBLAS_FUNCTIONS(F)                                                                        \
+    F(cublasCreate_v2)                                                                             \
+    F(cublasDestroy_v2)                                                                            \
+    F(cublasSetStream_v2)                                                                          \
+    F(cublasGetProperty)                                                                           \
+    F(cublasGetStatusString)                                                                       \
+    F(cublasGemmStridedBatchedEx)
+
+static struct { CUBLAS_FUNCTIONS(TOOLKIT_MEMBER) } cublas;
+
 typedef struct cublas_state {
     cuda_gemm gemm;
     cublasHandle_t handle; /* NULL until the first case */
@@ -13,10 +23,11 @@ typedef struct cublas_state {
 
 static void identify(void *state, worker_text *reply) {
     int major = 0, minor = 0, patch = 0;
-    (void)state;
-    cublasGetProperty(MAJOR_VERSION, &major);
-    cublasGetProperty(MINOR_VERSION, &minor);
-    cublasGetProperty(PATCH_LEVEL, &patch);
+    if (((cublas_state *)state)->gemm.missing != NULL)
+        return;
+    cublas.cublasGetProperty(MAJOR_VERSION, &major);
+    cublas.cublasGetProperty(MINOR_VERSION, &minor);
+    cublas.cublasGetProperty(PATCH_LEVEL, &patch);
     worker_text version = {.length = 0};
     worker_text_set(&version, "%d.%d.%d", major, minor, patch);
     worker_field_add(reply, "version", version.text);
@@ -25,18 +36,18 @@ static void identify(void *state, worker_text *reply) {
 static worker_answer open_handle(cublas_state *own, worker_text *reply) {
     if (own->handle != NULL)
         return WORKER_OK;
-    cublasStatus_t status = cublasCreate(&own->handle);
+    cublasStatus_t status = cublas.cublasCreate_v2(&own->handle);
     if (status == CUBLAS_STATUS_SUCCESS)
-        status = cublasSetStream(own->handle, own->gemm.stream);
+        status = cublas.cublasSetStream_v2(own->handle, own->gemm.stream);
     return status == CUBLAS_STATUS_SUCCESS
                ? WORKER_OK
-               : cuda_gemm_refuse(reply, "cublasCreate", cublasGetStatusString(status));
+               : cuda_gemm_refuse(reply, "cublasCreate", cublas.cublasGetStatusString(status));
 }
 
 static cublasStatus_t multiply(cublas_state *own) {
     const cuda_gemm_shape s = cuda_gemm_shape_of(&own->gemm.item);
     const cuda_gemm_scale one = cuda_gemm_number(&s, 1), zero = cuda_gemm_number(&s, 0);
-    return cublasGemmStridedBatchedEx(
+    return cublas.cublasGemmStridedBatchedEx(
         own->handle, s.left_way, s.right_way, s.rows, s.columns, s.depth, &one,
         cuda_gemm_next(&own->gemm), s.input, s.left_pitch, s.left_step, own->gemm.a, s.input,
         s.right_pitch, s.right_step, &zero, own->gemm.d, s.output, s.output_pitch, s.output_step,
@@ -54,7 +65,7 @@ static worker_answer describe(void *state, const char *request, worker_text *rep
     const cublasStatus_t status = multiply(own);
     if (status != CUBLAS_STATUS_SUCCESS) {
         worker_text_set(reply, "cuBLAS in %s: %s", gemm_types_name(own->gemm.item.types),
-                        cublasGetStatusString(status));
+                        cublas.cublasGetStatusString(status));
         return status == CUBLAS_STATUS_NOT_SUPPORTED ? WORKER_SKIP : WORKER_FAIL;
     }
     worker_field_add(reply, "variant", "cublasGemmStridedBatchedEx");
@@ -65,7 +76,7 @@ static worker_answer enqueue(void *state, worker_text *reply) {
     const cublasStatus_t status = multiply(state);
     return status == CUBLAS_STATUS_SUCCESS
                ? WORKER_OK
-               : cuda_gemm_refuse(reply, "cuBLAS", cublasGetStatusString(status));
+               : cuda_gemm_refuse(reply, "cuBLAS", cublas.cublasGetStatusString(status));
 }
 
 static worker_answer wait_for_stream(void *state, worker_text *reply) {
@@ -85,7 +96,10 @@ static void release(void *state) {
 }
 
 int main(void) {
-    static const worker_implementation cublas = {
+    static const char *const names[] = {CUBLAS_FUNCTIONS(TOOLKIT_NAME) NULL};
+    static const toolkit_library library = {"cublas", "TANDEM_CUBLAS_LIBRARY", CUBLAS_VER_MAJOR,
+                                            names};
+    static const worker_implementation implementation = {
         .name = "cublas",
         .identify = identify,
         .describe = describe,
@@ -97,8 +111,9 @@ int main(void) {
     };
     cublas_state state = {.handle = NULL};
     setenv("NVIDIA_TF32_OVERRIDE", "0", 1);
-    const int code = worker_serve(&cublas, &state);
+    cuda_gemm_open(&state.gemm, &library, &cublas);
+    const int code = worker_serve(&implementation, &state);
     if (state.handle != NULL)
-        cublasDestroy(state.handle);
+        cublas.cublasDestroy_v2(state.handle);
     return code;
 }

@@ -1,6 +1,6 @@
 /*
  * The worker of cuBLASLt: for each case all algorithms that its heuristic returns are timed in this process, on the same
- * operands and copies of B as the measurement, and the fastest is what runs.
+ * operands and copies of B as the measurement, and the fastest is what runs. One that is far behind after few calls is left.
  */
 #include <cublasLt.h>
 #include <stdlib.h>
@@ -9,10 +9,33 @@
 
 enum {
     MAX_ALGORITHMS = 64,
+    FIRST_CALLS = 2, /* what is far behind after these is not timed further */
     TRIAL_CALLS = 10
 };
 
+/* Of the best: such algorithms are of no other use than to take the time of a step of many large products. */
+static const float far_behind = 1.5f;
+
 #define WORKSPACE_BYTES ((size_t)32 << 20)
+
+#define CUBLASLT_FUNCTIONS(F)                                                                      \
+    F(cublasLtGetVersion)                                                                          \
+    F(cublasLtCreate)                                                                              \
+    F(cublasLtGetStatusString)                                                                     \
+    F(cublasLtMatrixLayoutCreate)                                                                  \
+    F(cublasLtMatrixLayoutSetAttribute)                                                            \
+    F(cublasLtMatmulDescCreate)                                                                    \
+    F(cublasLtMatmulDescSetAttribute)                                                              \
+    F(cublasLtMatmul)                                                                              \
+    F(cublasLtMatmulPreferenceCreate)                                                              \
+    F(cublasLtMatmulPreferenceSetAttribute)                                                        \
+    F(cublasLtMatmulAlgoGetHeuristic)                                                              \
+    F(cublasLtMatmulPreferenceDestroy)                                                             \
+    F(cublasLtMatrixLayoutDestroy)                                                                 \
+    F(cublasLtMatmulDescDestroy)                                                                   \
+    F(cublasLtDestroy)
+
+static struct { CUBLASLT_FUNCTIONS(TOOLKIT_MEMBER) } lt;
 
 typedef struct lt_state {
     cuda_gemm gemm;
@@ -25,8 +48,8 @@ typedef struct lt_state {
 } lt_state;
 
 static void identify(void *state, worker_text *reply) {
-    (void)state;
-    worker_field_add_integer(reply, "version", (int64_t)cublasLtGetVersion());
+    if (((lt_state *)state)->gemm.missing == NULL)
+        worker_field_add_integer(reply, "version", (int64_t)lt.cublasLtGetVersion());
 }
 
 /* ---- what is multiplied -------------------------------------------------------------------------- */
@@ -34,16 +57,17 @@ static void identify(void *state, worker_text *reply) {
 static worker_answer open_handle(lt_state *own, worker_text *reply) {
     if (own->handle != NULL)
         return WORKER_OK;
-    const cublasStatus_t status = cublasLtCreate(&own->handle);
+    const cublasStatus_t status = lt.cublasLtCreate(&own->handle);
     if (status != CUBLAS_STATUS_SUCCESS)
-        return cuda_gemm_refuse(reply, "cublasLtCreate", cublasLtGetStatusString(status));
-    cudaError_t code = cudaMalloc(&own->workspace, WORKSPACE_BYTES);
+        return cuda_gemm_refuse(reply, "cublasLtCreate", lt.cublasLtGetStatusString(status));
+    cudaError_t code = cuda_runtime.cudaMalloc(&own->workspace, WORKSPACE_BYTES);
     if (code == cudaSuccess)
-        code = cudaEventCreate(&own->begin);
+        code = cuda_runtime.cudaEventCreate(&own->begin);
     if (code == cudaSuccess)
-        code = cudaEventCreate(&own->end);
-    return code == cudaSuccess ? WORKER_OK
-                               : cuda_gemm_refuse(reply, "workspace", cudaGetErrorString(code));
+        code = cuda_runtime.cudaEventCreate(&own->end);
+    return code == cudaSuccess
+               ? WORKER_OK
+               : cuda_gemm_refuse(reply, "workspace", cuda_runtime.cudaGetErrorString(code));
 }
 
 /* A matrix as it lies in memory: `way` says whether the product takes it so. */
@@ -54,25 +78,25 @@ static cublasStatus_t layout_of(cublasLtMatrixLayout_t *layout, cudaDataType_t t
     const int32_t count = batch;
     const int64_t distance = step;
     cublasStatus_t status =
-        cublasLtMatrixLayoutCreate(layout, type, (uint64_t)(turned ? columns : rows),
-                                   (uint64_t)(turned ? rows : columns), pitch);
+        lt.cublasLtMatrixLayoutCreate(layout, type, (uint64_t)(turned ? columns : rows),
+                                      (uint64_t)(turned ? rows : columns), pitch);
     if (status == CUBLAS_STATUS_SUCCESS && batch > 1)
-        status = cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
-                                                  &count, sizeof count);
+        status = lt.cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
+                                                     &count, sizeof count);
     if (status == CUBLAS_STATUS_SUCCESS && batch > 1)
-        status = cublasLtMatrixLayoutSetAttribute(
+        status = lt.cublasLtMatrixLayoutSetAttribute(
             *layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &distance, sizeof distance);
     return status;
 }
 
 static cublasStatus_t describe_operation(lt_state *own, const cuda_gemm_shape *s) {
-    cublasStatus_t status = cublasLtMatmulDescCreate(&own->operation, s->compute, s->scale);
+    cublasStatus_t status = lt.cublasLtMatmulDescCreate(&own->operation, s->compute, s->scale);
     if (status == CUBLAS_STATUS_SUCCESS)
-        status = cublasLtMatmulDescSetAttribute(own->operation, CUBLASLT_MATMUL_DESC_TRANSA,
-                                                &s->left_way, sizeof s->left_way);
+        status = lt.cublasLtMatmulDescSetAttribute(own->operation, CUBLASLT_MATMUL_DESC_TRANSA,
+                                                   &s->left_way, sizeof s->left_way);
     if (status == CUBLAS_STATUS_SUCCESS)
-        status = cublasLtMatmulDescSetAttribute(own->operation, CUBLASLT_MATMUL_DESC_TRANSB,
-                                                &s->right_way, sizeof s->right_way);
+        status = lt.cublasLtMatmulDescSetAttribute(own->operation, CUBLASLT_MATMUL_DESC_TRANSB,
+                                                   &s->right_way, sizeof s->right_way);
     if (status == CUBLAS_STATUS_SUCCESS)
         status = layout_of(&own->left, s->input, s->left_way, s->rows, s->depth, s->left_pitch,
                            s->batch, s->left_step);
@@ -88,10 +112,10 @@ static cublasStatus_t describe_operation(lt_state *own, const cuda_gemm_shape *s
 static cublasStatus_t multiply(lt_state *own, const cublasLtMatmulAlgo_t *algorithm) {
     const cuda_gemm_shape s = cuda_gemm_shape_of(&own->gemm.item);
     const cuda_gemm_scale one = cuda_gemm_number(&s, 1), zero = cuda_gemm_number(&s, 0);
-    return cublasLtMatmul(own->handle, own->operation, &one, cuda_gemm_next(&own->gemm), own->left,
-                          own->gemm.a, own->right, &zero, own->gemm.d, own->output, own->gemm.d,
-                          own->output, algorithm, own->workspace, WORKSPACE_BYTES,
-                          own->gemm.stream);
+    return lt.cublasLtMatmul(own->handle, own->operation, &one, cuda_gemm_next(&own->gemm),
+                             own->left, own->gemm.a, own->right, &zero, own->gemm.d, own->output,
+                             own->gemm.d, own->output, algorithm, own->workspace, WORKSPACE_BYTES,
+                             own->gemm.stream);
 }
 
 /* ---- the fastest algorithm -------------------------------------------------------------------------- */
@@ -99,43 +123,52 @@ static cublasStatus_t multiply(lt_state *own, const cublasLtMatmulAlgo_t *algori
 static cublasStatus_t ask(lt_state *own, cublasLtMatmulHeuristicResult_t *found, int *count) {
     const size_t bytes = WORKSPACE_BYTES;
     cublasLtMatmulPreference_t preference = NULL;
-    cublasStatus_t status = cublasLtMatmulPreferenceCreate(&preference);
+    cublasStatus_t status = lt.cublasLtMatmulPreferenceCreate(&preference);
     if (status == CUBLAS_STATUS_SUCCESS)
-        status = cublasLtMatmulPreferenceSetAttribute(
+        status = lt.cublasLtMatmulPreferenceSetAttribute(
             preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes, sizeof bytes);
     if (status == CUBLAS_STATUS_SUCCESS)
-        status = cublasLtMatmulAlgoGetHeuristic(own->handle, own->operation, own->left, own->right,
-                                                own->output, own->output, preference,
-                                                MAX_ALGORITHMS, found, count);
+        status = lt.cublasLtMatmulAlgoGetHeuristic(own->handle, own->operation, own->left,
+                                                   own->right, own->output, own->output, preference,
+                                                   MAX_ALGORITHMS, found, count);
     if (preference != NULL)
-        cublasLtMatmulPreferenceDestroy(preference);
+        lt.cublasLtMatmulPreferenceDestroy(preference);
     return status;
 }
 
-/* Milliseconds of some calls after one that is not timed; negative where the algorithm does not run. */
-static float time_algorithm(lt_state *own, const cublasLtMatmulAlgo_t *algorithm) {
+/* Milliseconds of a call, as the mean of some; negative where the algorithm does not run. */
+static float time_calls(lt_state *own, const cublasLtMatmulAlgo_t *algorithm, int calls) {
     float milliseconds = -1;
-    if (multiply(own, algorithm) != CUBLAS_STATUS_SUCCESS)
-        return -1;
-    cudaEventRecord(own->begin, own->gemm.stream);
-    for (int i = 0; i < TRIAL_CALLS; i++)
+    cuda_runtime.cudaEventRecord(own->begin, own->gemm.stream);
+    for (int i = 0; i < calls; i++)
         if (multiply(own, algorithm) != CUBLAS_STATUS_SUCCESS)
             return -1;
-    cudaEventRecord(own->end, own->gemm.stream);
-    if (cudaEventSynchronize(own->end) != cudaSuccess ||
-        cudaEventElapsedTime(&milliseconds, own->begin, own->end) != cudaSuccess)
+    cuda_runtime.cudaEventRecord(own->end, own->gemm.stream);
+    if (cuda_runtime.cudaEventSynchronize(own->end) != cudaSuccess ||
+        cuda_runtime.cudaEventElapsedTime(&milliseconds, own->begin, own->end) != cudaSuccess)
         return -1;
-    return milliseconds;
+    return milliseconds / (float)calls;
+}
+
+/* The same after a call that is not timed; `least` is the best so far, negative where there is none. */
+static float time_algorithm(lt_state *own, const cublasLtMatmulAlgo_t *algorithm, float least) {
+    if (multiply(own, algorithm) != CUBLAS_STATUS_SUCCESS)
+        return -1;
+    const float first = time_calls(own, algorithm, FIRST_CALLS);
+    if (first < 0 || (least >= 0 && first > far_behind * least))
+        return -1;
+    return time_calls(own, algorithm, TRIAL_CALLS);
 }
 
 static worker_answer choose(lt_state *own, worker_text *reply) {
     cublasLtMatmulHeuristicResult_t found[MAX_ALGORITHMS];
     int count = 0, best = -1;
-    float least = 0;
+    float least = -1;
     const cublasStatus_t status = ask(own, found, &count);
     for (int i = 0; status == CUBLAS_STATUS_SUCCESS && i < count; i++) {
-        const float time =
-            found[i].state == CUBLAS_STATUS_SUCCESS ? time_algorithm(own, &found[i].algo) : -1;
+        const float time = found[i].state == CUBLAS_STATUS_SUCCESS
+                               ? time_algorithm(own, &found[i].algo, least)
+                               : -1;
         if (time >= 0 && (best < 0 || time < least)) {
             best = i;
             least = time;
@@ -143,7 +176,7 @@ static worker_answer choose(lt_state *own, worker_text *reply) {
     }
     if (best < 0) {
         worker_text_set(reply, "cuBLASLt has no algorithm for %s in this layout (%s)",
-                        gemm_types_name(own->gemm.item.types), cublasLtGetStatusString(status));
+                        gemm_types_name(own->gemm.item.types), lt.cublasLtGetStatusString(status));
         return WORKER_SKIP;
     }
     own->algorithm = found[best].algo;
@@ -165,7 +198,7 @@ static worker_answer describe(void *state, const char *request, worker_text *rep
     const cuda_gemm_shape shape = cuda_gemm_shape_of(&own->gemm.item);
     const cublasStatus_t status = describe_operation(own, &shape);
     if (status != CUBLAS_STATUS_SUCCESS)
-        return cuda_gemm_refuse(reply, "cuBLASLt layouts", cublasLtGetStatusString(status));
+        return cuda_gemm_refuse(reply, "cuBLASLt layouts", lt.cublasLtGetStatusString(status));
     return choose(own, reply);
 }
 
@@ -174,7 +207,7 @@ static worker_answer enqueue(void *state, worker_text *reply) {
     const cublasStatus_t status = multiply(own, &own->algorithm);
     return status == CUBLAS_STATUS_SUCCESS
                ? WORKER_OK
-               : cuda_gemm_refuse(reply, "cublasLtMatmul", cublasLtGetStatusString(status));
+               : cuda_gemm_refuse(reply, "cublasLtMatmul", lt.cublasLtGetStatusString(status));
 }
 
 static worker_answer wait_for_stream(void *state, worker_text *reply) {
@@ -191,7 +224,7 @@ static worker_answer output(void *state, void *bytes, worker_text *reply) {
 
 static void release_layout(cublasLtMatrixLayout_t *layout) {
     if (*layout != NULL)
-        cublasLtMatrixLayoutDestroy(*layout);
+        lt.cublasLtMatrixLayoutDestroy(*layout);
     *layout = NULL;
 }
 
@@ -201,13 +234,16 @@ static void release(void *state) {
     release_layout(&own->right);
     release_layout(&own->output);
     if (own->operation != NULL)
-        cublasLtMatmulDescDestroy(own->operation);
+        lt.cublasLtMatmulDescDestroy(own->operation);
     own->operation = NULL;
     cuda_gemm_release(&own->gemm);
 }
 
 int main(void) {
-    static const worker_implementation cublaslt = {
+    static const char *const names[] = {CUBLASLT_FUNCTIONS(TOOLKIT_NAME) NULL};
+    static const toolkit_library library = {"cublasLt", "TANDEM_CUBLASLT_LIBRARY", CUBLAS_VER_MAJOR,
+                                            names};
+    static const worker_implementation implementation = {
         .name = "cublaslt",
         .identify = identify,
         .describe = describe,
@@ -219,8 +255,9 @@ int main(void) {
     };
     lt_state state = {.handle = NULL};
     setenv("NVIDIA_TF32_OVERRIDE", "0", 1);
-    const int code = worker_serve(&cublaslt, &state);
+    cuda_gemm_open(&state.gemm, &library, &lt);
+    const int code = worker_serve(&implementation, &state);
     if (state.handle != NULL)
-        cublasLtDestroy(state.handle);
+        lt.cublasLtDestroy(state.handle);
     return code;
 }

@@ -13,16 +13,35 @@ worker_answer cuda_gemm_refuse(worker_text *reply, const char *what, const char 
 }
 
 static worker_answer refuse(worker_text *reply, const char *what, cudaError_t code) {
-    return cuda_gemm_refuse(reply, what, cudaGetErrorString(code));
+    return cuda_gemm_refuse(reply, what, cuda_runtime.cudaGetErrorString(code));
+}
+
+/* ---- the libraries -------------------------------------------------------------------------------- */
+
+cuda_runtime_functions cuda_runtime;
+
+void cuda_gemm_open(cuda_gemm *gemm, const toolkit_library *library, void *functions) {
+    static const char *const names[] = {CUDA_RUNTIME_FUNCTIONS(TOOLKIT_NAME) NULL};
+    static const toolkit_library runtime = {"cudart", "TANDEM_CUDART_LIBRARY",
+                                            CUDART_VERSION / 1000, names};
+    gemm->missing = toolkit_library_open(library, functions);
+    if (gemm->missing == NULL)
+        gemm->missing = toolkit_library_open(&runtime, &cuda_runtime);
 }
 
 /* ---- the GPU -------------------------------------------------------------------------------------- */
 
+/* A runtime of another version than the headers writes another length; the name is first in all. */
+typedef union device_properties {
+    struct cudaDeviceProp of_headers;
+    char bytes[4 * sizeof(struct cudaDeviceProp)];
+} device_properties;
+
 static int find_device(const char *name, int count) {
     for (int i = 0; i < count; i++) {
-        struct cudaDeviceProp properties;
-        if (cudaGetDeviceProperties(&properties, i) == cudaSuccess &&
-            (name[0] == '\0' || strcmp(properties.name, name) == 0))
+        device_properties properties;
+        if (cuda_runtime.cudaGetDeviceProperties(&properties.of_headers, i) == cudaSuccess &&
+            (name[0] == '\0' || strcmp(properties.of_headers.name, name) == 0))
             return i;
     }
     return -1;
@@ -35,9 +54,9 @@ static worker_answer open_device(cuda_gemm *gemm, const char *request, worker_te
     if (gemm->stream != NULL)
         return WORKER_OK;
     worker_field(request, "device", name, sizeof name);
-    const cudaError_t code = cudaGetDeviceCount(&count);
+    const cudaError_t code = cuda_runtime.cudaGetDeviceCount(&count);
     if (code != cudaSuccess || count == 0) {
-        worker_text_set(reply, "no CUDA device: %s", cudaGetErrorString(code));
+        worker_text_set(reply, "no CUDA device: %s", cuda_runtime.cudaGetErrorString(code));
         return WORKER_SKIP;
     }
     const int device = find_device(name, count);
@@ -45,9 +64,9 @@ static worker_answer open_device(cuda_gemm *gemm, const char *request, worker_te
         worker_text_set(reply, "no CUDA device '%s'", name);
         return WORKER_SKIP;
     }
-    cudaError_t made = cudaSetDevice(device);
+    cudaError_t made = cuda_runtime.cudaSetDevice(device);
     if (made == cudaSuccess)
-        made = cudaStreamCreateWithFlags(&gemm->stream, cudaStreamNonBlocking);
+        made = cuda_runtime.cudaStreamCreateWithFlags(&gemm->stream, cudaStreamNonBlocking);
     return made == cudaSuccess ? WORKER_OK : refuse(reply, "opening the GPU", made);
 }
 
@@ -128,15 +147,20 @@ static cudaError_t bring(const gemm_case *item, op_gemm_operand operand, int cou
     void *const data = gemm_case_create(item, operand);
     if (data == NULL)
         return cudaErrorMemoryAllocation;
-    cudaError_t code = cudaMalloc((void **)memory, (size_t)count * *step);
+    cudaError_t code = cuda_runtime.cudaMalloc((void **)memory, (size_t)count * *step);
     for (int i = 0; i < count && code == cudaSuccess; i++)
-        code = cudaMemcpy(*memory + (size_t)i * *step, data, bytes, cudaMemcpyHostToDevice);
+        code = cuda_runtime.cudaMemcpy(*memory + (size_t)i * *step, data, bytes,
+                                       cudaMemcpyHostToDevice);
     free(data);
     return code;
 }
 
 worker_answer cuda_gemm_describe(cuda_gemm *gemm, const char *request, worker_text *reply) {
     size_t step;
+    if (gemm->missing != NULL) {
+        worker_text_set(reply, "%s", gemm->missing);
+        return WORKER_SKIP;
+    }
     worker_answer answer = read_case(gemm, request, reply);
     if (answer == WORKER_OK)
         answer = open_device(gemm, request, reply);
@@ -159,7 +183,7 @@ char *cuda_gemm_next(cuda_gemm *gemm) {
 }
 
 worker_answer cuda_gemm_wait(cuda_gemm *gemm, worker_text *reply) {
-    const cudaError_t code = cudaStreamSynchronize(gemm->stream);
+    const cudaError_t code = cuda_runtime.cudaStreamSynchronize(gemm->stream);
     return code == cudaSuccess ? WORKER_OK : refuse(reply, "cudaStreamSynchronize", code);
 }
 
@@ -168,14 +192,16 @@ size_t cuda_gemm_output_bytes(const cuda_gemm *gemm) {
 }
 
 worker_answer cuda_gemm_output(const cuda_gemm *gemm, void *bytes, worker_text *reply) {
-    const cudaError_t code =
-        cudaMemcpy(bytes, gemm->d, cuda_gemm_output_bytes(gemm), cudaMemcpyDeviceToHost);
+    const cudaError_t code = cuda_runtime.cudaMemcpy(bytes, gemm->d, cuda_gemm_output_bytes(gemm),
+                                                     cudaMemcpyDeviceToHost);
     return code == cudaSuccess ? WORKER_OK : refuse(reply, "cudaMemcpy", code);
 }
 
 void cuda_gemm_release(cuda_gemm *gemm) {
-    cudaFree(gemm->a);
-    cudaFree(gemm->b);
-    cudaFree(gemm->d);
+    if (gemm->missing != NULL)
+        return;
+    cuda_runtime.cudaFree(gemm->a);
+    cuda_runtime.cudaFree(gemm->b);
+    cuda_runtime.cudaFree(gemm->d);
     gemm->a = gemm->b = gemm->d = NULL;
 }

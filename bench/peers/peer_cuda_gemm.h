@@ -6,7 +6,29 @@
 #include <cuda_runtime_api.h>
 
 #include "bench/gemm_case.h"
+#include "bench/toolkit_library.h"
 #include "bench/worker_serve.h"
+
+#define CUDA_RUNTIME_FUNCTIONS(F)                                                                  \
+    F(cudaGetErrorString)                                                                          \
+    F(cudaGetDeviceCount)                                                                          \
+    F(cudaGetDeviceProperties)                                                                     \
+    F(cudaSetDevice)                                                                               \
+    F(cudaStreamCreateWithFlags)                                                                   \
+    F(cudaStreamSynchronize)                                                                       \
+    F(cudaMalloc)                                                                                  \
+    F(cudaFree)                                                                                    \
+    F(cudaMemcpy)                                                                                  \
+    F(cudaEventCreate)                                                                             \
+    F(cudaEventRecord)                                                                             \
+    F(cudaEventSynchronize)                                                                        \
+    F(cudaEventElapsedTime)
+
+/* All NULL until cuda_gemm_open has succeeded. */
+typedef struct cuda_runtime_functions {
+    CUDA_RUNTIME_FUNCTIONS(TOOLKIT_MEMBER)
+} cuda_runtime_functions;
+extern cuda_runtime_functions cuda_runtime;
 
 typedef struct cuda_gemm {
     gemm_case item;
@@ -14,6 +36,7 @@ typedef struct cuda_gemm {
     char *a, *b, *d;     /* on the GPU; B as many times as the case takes it in turn */
     size_t copy_bytes;   /* from one B to the next */
     int turn;
+    const char *missing; /* why there is no library to call; NULL where there is */
 } cuda_gemm;
 
 /*
@@ -36,9 +59,12 @@ typedef union cuda_gemm_scale {
     int32_t whole;
 } cuda_gemm_scale;
 
+/* Open the CUDA runtime and the library of the worker; `missing` says of either why it cannot be had. */
+void cuda_gemm_open(cuda_gemm *gemm, const toolkit_library *library, void *functions);
+
 /*
  * Read the request, open the GPU that it names (or the first of all) at the first case, and bring A, B and D to it. WORKER_SKIP
- * where there is no such GPU, or the libraries have no such product.
+ * where there is no library or no such GPU, or the libraries have no such product.
  */
 worker_answer cuda_gemm_describe(cuda_gemm *gemm, const char *request, worker_text *reply);
 cuda_gemm_shape cuda_gemm_shape_of(const gemm_case *item);

@@ -1,10 +1,11 @@
 /*
- * cuBLAS, cuBLASLt and what their workers need of the CUDA runtime, over host memory: to be preloaded into the workers, so that
- * they run where there is no GPU. There is one device, of the name that FAKE_CUDA_NAME says.
+ * cuBLAS, cuBLASLt and what their workers need of the CUDA runtime, over host memory: the file that the workers are told to open, so
+ * that they run where there is no GPU. There is one device, of the name that FAKE_CUDA_NAME says.
  *
- * Of four algorithms that the heuristic of cuBLASLt returns, one is not supported, one is slow, one fails and the last is fast. The slow
- * one leaves D as it is: who takes another one than the fastest is told from that. The file that FAKE_CUBLAS_LOG names gets
- * the number of different weights that were multiplied since the last question for algorithms.
+ * Of five algorithms that the heuristic of cuBLASLt returns, one is not supported, one is slow, one fails, one is fast and the last is
+ * slow again. The slow ones leave D as it is: who takes another one than the fastest is told from that. The file that FAKE_CUBLAS_LOG
+ * names gets the number of different weights that were multiplied since the last question for algorithms, and of the calls of the last
+ * algorithm.
  */
 #include <cublasLt.h>
 #include <cublas_v2.h>
@@ -16,18 +17,20 @@
 #include "quant/number_formats.h"
 
 enum {
-    ALGORITHMS = 4,
+    ALGORITHMS = 5,
     UNSUPPORTED = 0,
     SLOW = 1,
     FAILING = 2,
+    SLOW_AGAIN = 4,
     ALIGNMENT = 256,
     MOST_ADDRESSES = 64
 };
 
 /* ---- the runtime ------------------------------------------------------------------------------------------- */
 
-static char stream_place, event_place, handle_place;
-static float last_milliseconds;
+static char stream_place, handle_place;
+static float events[2], milliseconds;
+static int event_count, calls_of_last;
 
 const char *cudaGetErrorString(cudaError_t error) {
     return error == cudaSuccess ? "no error" : "a fault of the stand-in";
@@ -76,12 +79,13 @@ cudaError_t cudaMemcpy(void *target, const void *source, size_t bytes, enum cuda
 }
 
 cudaError_t cudaEventCreate(cudaEvent_t *event) {
-    *event = (cudaEvent_t)(void *)&event_place;
+    *event = (cudaEvent_t)(void *)&events[event_count++ % 2];
     return cudaSuccess;
 }
 
+/* Of each event, the milliseconds that all calls before it would have taken. */
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-    (void)event;
+    *(float *)(void *)event = milliseconds;
     return cudaStreamSynchronize(stream);
 }
 
@@ -90,11 +94,8 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     return cudaSuccess;
 }
 
-/* What the algorithm that ran last would have taken. */
-cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t begin, cudaEvent_t end) {
-    (void)begin;
-    (void)end;
-    *milliseconds = last_milliseconds;
+cudaError_t cudaEventElapsedTime(float *between, cudaEvent_t begin, cudaEvent_t end) {
+    *between = *(float *)(void *)end - *(float *)(void *)begin;
     return cudaSuccess;
 }
 
@@ -170,7 +171,7 @@ static void write_log(const char *library) {
     FILE *const file = path != NULL ? fopen(path, "a") : NULL;
     if (file == NULL)
         return;
-    fprintf(file, "%s %d\n", library, address_count);
+    fprintf(file, "%s %d, %d calls of the last algorithm\n", library, address_count, calls_of_last);
     fclose(file);
 }
 
@@ -321,11 +322,13 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t oper
         c_layout != output || workspace == NULL || workspace_bytes == 0 ||
         cudaStreamSynchronize(stream) != cudaSuccess || !scales_are_right(own->scale, alpha, beta))
         return CUBLAS_STATUS_INTERNAL_ERROR;
-    last_milliseconds = algorithm->data[0] == SLOW ? 5 : 1;
+    const int is_slow = algorithm->data[0] == SLOW || algorithm->data[0] == SLOW_AGAIN;
+    milliseconds += is_slow ? 5 : 1;
+    calls_of_last += algorithm->data[0] == SLOW_AGAIN;
     note_address(a);
     turned_left.transposed = own->left_transposed;
     turned_right.transposed = own->right_transposed;
-    if (algorithm->data[0] != SLOW)
+    if (!is_slow)
         multiply(&turned_left, a, &turned_right, b, (const matrix *)(const void *)output, d);
     return CUBLAS_STATUS_SUCCESS;
 }
