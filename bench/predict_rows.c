@@ -143,13 +143,30 @@ double predict_link(const results_file *file) {
     return median_where(file, "memory", "upload", 1);
 }
 
+/* Whether a fact is an object: its members are facts of their own then. */
+static int has_members(const results_facts *facts, const char *key) {
+    const size_t length = strlen(key);
+    for (size_t i = 0; i < facts->count; i++)
+        if (strncmp(facts->items[i].key, key, length) == 0 && facts->items[i].key[length] == '.')
+            return 1;
+    return 0;
+}
+
 int predict_device_bytes(const results_file *file, const char *key, double *bytes,
                          file_error *error) {
     const results_facts *const device = &file->devices[0];
-    const char *const text = results_fact_text(device, key);
-    *bytes = results_fact_number(device, key);
-    if (text == NULL || *bytes > 0)
+    char inner[64];
+    snprintf(inner, sizeof inner, "%s.value", key); /* of {"value": …, "unit": "bytes"} */
+    const char *const plain = results_fact_text(device, key);
+    const char *const text = plain != NULL ? plain : results_fact_text(device, inner);
+    *bytes = results_fact_number(device, plain != NULL ? key : inner);
+    if (text != NULL && *bytes > 0)
         return 0;
+    if (text == NULL && !has_members(device, key))
+        return 0;
+    if (text == NULL)
+        return file_fail(error, "%s: device: member \"%s\" is an object without a \"value\"",
+                         file_printable(file->name).text, key);
     return file_fail(error, "%s: device: member \"%s\" is '%s', not a positive number of bytes",
                      file_printable(file->name).text, key, file_printable(text).text);
 }
