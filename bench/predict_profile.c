@@ -8,6 +8,7 @@
 #include "bench/predict_fit.h"
 #include "bench/predict_memory.h"
 #include "bench/predict_rows.h"
+#include "bench/sheet_share.h"
 
 /* Rounds of dividing products into those that arithmetic and those that memory binds, and fitting each. */
 enum {
@@ -361,6 +362,7 @@ int predict_profile_fit(const results_file *file, predict_profile *profile, file
         return -1;
     profile->link_bytes_per_s = predict_link(file);
     profile->watts = median_watts(file);
+    profile->above_sheet = sheet_share_count(file, 0);
     fit_equation *equations = NULL;
     int status = predict_observe(file, &list);
     if (status == 0)

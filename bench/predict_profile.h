@@ -96,6 +96,7 @@ typedef struct predict_profile {
     size_t class_count;
     double error; /* over the held-out rows of all classes */
     size_t held_out;
+    size_t above_sheet;     /* measured rows that are above what the device's datasheet promises */
     double bandwidth_scale; /* 1: as it is */
 } predict_profile;
 

@@ -140,6 +140,11 @@ static void print_run(const predict_run *run, FILE *file) {
     predict_source_text(run->profile, source, sizeof source);
     fprintf(file, "%s on %s%s\n  %s\n", run->workload->name,
             run->profile->sheet != NULL ? "the datasheet of " : "", run->profile->name, source);
+    if (run->profile->above_sheet > 0)
+        fprintf(file,
+                "  %zu of its rows are above the device's datasheet: the sheet, the clock or the "
+                "measurement is wrong\n",
+                run->profile->above_sheet);
     print_errors(run->profile, file);
     print_operations(run, file);
     print_refusals(run, file);
@@ -195,6 +200,7 @@ static cJSON *profile_json(const predict_profile *profile) {
     results_put_number(json, "bandwidth_scale", profile->bandwidth_scale);
     results_put_number(json, "error", profile->error);
     cJSON_AddNumberToObject(json, "held_out", (double)profile->held_out);
+    cJSON_AddNumberToObject(json, "rows_above_datasheet", (double)profile->above_sheet);
     cJSON *const classes = cJSON_AddArrayToObject(json, "classes");
     for (size_t i = 0; i < profile->class_count; i++) {
         const predict_class *const each = &profile->classes[i];

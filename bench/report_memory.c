@@ -95,7 +95,7 @@ static const char *setting_of(const results_row *row) {
     return plain ? "default" : "";
 }
 
-static void write_row(FILE *file, const results_row *row) {
+static void write_row(FILE *file, const results_file *results, const results_row *row) {
     const double latency = results_figure_value(&row->metrics, "latency_ns");
     fputs("<tr><td>", file);
     report_write_case(file, row);
@@ -115,7 +115,7 @@ static void write_row(FILE *file, const results_row *row) {
     fputs("</td><td>", file);
     html_text(file, row->variant);
     fputs("</td><td>", file);
-    html_text(file, row->note == NULL ? "" : row->note);
+    report_write_note(file, results, row);
     fputs("</td></tr>\n", file);
 }
 
@@ -160,7 +160,7 @@ static void write_rows(FILE *file, const results_file *results, int details, dou
                   "p95</th><th>kernel</th><th></th></tr></thead>\n<tbody>\n",
                   file);
         }
-        write_row(file, row);
+        write_row(file, results, row);
     }
     if (rows > 0)
         fputs(details ? "</tbody></table></div></details>\n" : "</tbody></table></div>\n", file);

@@ -9,6 +9,7 @@
 #include "bench/compare_ratio.h"
 #include "bench/html_text.h"
 #include "bench/report_parts.h"
+#include "bench/sheet_share.h"
 
 static void write_style(FILE *file) {
     fputs("<style>\n"
@@ -94,6 +95,15 @@ static void write_counts(FILE *file, const results_file *results) {
     if (counts.moved > 0)
         html_format(file, " Between visits, minutes apart, %zu moved by more than %.0f %%.",
                     counts.moved, 100 * RATIO_MARGIN);
+    const size_t above = sheet_share_count(results, 0);
+    if (above > 0) {
+        fputs(" <span class=\"bad\">", file);
+        html_format(file,
+                    "%zu are above the device's datasheet: the sheet, the clock or the measurement "
+                    "is wrong.",
+                    above);
+        fputs("</span>", file);
+    }
     if (counts.failed > 0) {
         fputs(" <span class=\"bad\">", file);
         html_format(file, "%zu failed.", counts.failed);

@@ -1,9 +1,11 @@
 #include "bench/report_parts.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "bench/html_text.h"
+#include "bench/sheet_share.h"
 
 int report_row_counts(const results_row *row) {
     return row->status == RESULT_OK && row->device == 0 && row->median_s > 0 &&
@@ -42,6 +44,17 @@ void report_write_case(FILE *file, const results_row *row) {
         rest += strlen(unit);
     report_print_size(size, sizeof size, bytes);
     html_format(file, "%.*s%s%s", (int)(at - row->case_name), row->case_name, size, rest);
+}
+
+void report_write_note(FILE *file, const results_file *results, const results_row *row) {
+    const results_facts *const device = &results->devices[row->device];
+    const datasheet *const sheet = datasheet_find(results_fact_text(device, "name"));
+    const sheet_share share = sheet_share_find(row, row->gflops, row->gbs, sheet);
+    if (row->note != NULL)
+        html_text(file, row->note);
+    if (sheet_share_is_above(&share))
+        html_format(file, "%sabove the datasheet: %.0f %%", row->note == NULL ? "" : ", ",
+                    100 * fmax(share.of_bandwidth, share.of_peak));
 }
 
 static void write_facts(FILE *file, const results_facts *facts) {

@@ -24,6 +24,9 @@ int report_row_counts(const results_row *row);
 /* The row's case, a number of bytes in it as one reads it: "copy 1 GiB" of "copy 1073741824". */
 void report_write_case(FILE *file, const results_row *row);
 
+/* The row's note, and whether it is above its device's datasheet. */
+void report_write_note(FILE *file, const results_file *results, const results_row *row);
+
 /* Bytes with the unit that suits them, e.g. "32 MiB". */
 void report_print_size(char *text, size_t size, double bytes);
 

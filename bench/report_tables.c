@@ -113,7 +113,7 @@ static void write_row(FILE *file, const results_file *results, const report_tabl
     fputs("<td>", file);
     html_text(file, row->variant);
     fputs("</td><td>", file);
-    html_text(file, row->note == NULL ? "" : row->note);
+    report_write_note(file, results, row);
     fputs("</td></tr>\n", file);
 }
 
@@ -145,13 +145,54 @@ static int is_repeated(const results_file *results, size_t at) {
     return 0;
 }
 
+/* What a replayed trace is about is not its time. */
+static int is_trace(const results_row *row) {
+    return results_figure_value(&row->metrics, "reserved_over_bound") > 0;
+}
+
+static void write_size(FILE *file, double bytes) {
+    char text[32];
+    report_print_size(text, sizeof text, bytes);
+    fprintf(file, "<td class=\"number\">%s</td>", text);
+}
+
+static void write_traces(FILE *file, const results_file *results) {
+    size_t rows = 0;
+    for (size_t i = 0; i < results->row_count; i++) {
+        const results_row *const row = &results->rows[i];
+        if (!report_row_counts(row) || !is_trace(row))
+            continue;
+        if (rows++ == 0)
+            fputs("<section>\n<h2>Memory that programs' traces reserve</h2>\n"
+                  "<p class=\"small\">What the pool reserved at most, over the least that must be "
+                  "reserved: 1 would be perfect.</p>\n"
+                  "<div class=\"wide\"><table>\n<thead><tr><th>what</th>"
+                  "<th class=\"number\">reserved</th><th class=\"number\">least</th>"
+                  "<th class=\"number\">reserved / least</th><th class=\"number\">time of one</th>"
+                  "<th></th></tr></thead>\n<tbody>\n",
+                  file);
+        fputs("<tr><td>", file);
+        html_text(file, row->case_name);
+        fputs("</td>", file);
+        write_size(file, results_figure_value(&row->metrics, "peak_reserved"));
+        write_size(file, results_figure_value(&row->metrics, "lower_bound"));
+        fprintf(file, "<td class=\"number\">%.3f</td>",
+                results_figure_value(&row->metrics, "reserved_over_bound"));
+        write_time(file, row->median_s);
+        fputs("<td>", file);
+        report_write_note(file, results, row);
+        fputs("</td></tr>\n", file);
+    }
+    fputs(rows > 0 ? "</tbody></table></div>\n</section>\n" : "", file);
+}
+
 static void write_table(FILE *file, const results_file *results, const report_table *table) {
     table_peers peers = {.count = 0};
     size_t rows = 0;
     find_peers(results, table->suite, &peers);
     for (size_t i = 0; i < results->row_count; i++) {
         const results_row *const row = &results->rows[i];
-        if (!report_row_counts(row) || !same_text(row->suite, table->suite) ||
+        if (!report_row_counts(row) || !same_text(row->suite, table->suite) || is_trace(row) ||
             is_repeated(results, i))
             continue;
         if (rows++ == 0)
@@ -265,6 +306,7 @@ void report_write_tables(FILE *file, const results_file *results) {
     };
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
         write_table(file, results, &tables[i]);
+    write_traces(file, results);
     write_sustained(file, results);
     write_energy(file, results);
 }

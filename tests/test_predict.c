@@ -432,6 +432,29 @@ static void a_size_that_is_none_is_no_capacity(void **state) {
                 "made: device: member \"cache_bytes\" is '32M', not a positive number of bytes", 0);
 }
 
+/* The sheet of an L4 has 300 GB/s; of another device nothing is known. */
+static void rows_above_the_sheet_are_counted(void **state) {
+    static predict_profile profile;
+    (void)state;
+    for (int known = 0; known < 2; known++) {
+        results_file file;
+        file_error error;
+        cJSON *const root = made_device_json();
+        cJSON *const device = cJSON_GetObjectItem(root, "device");
+        cJSON_DeleteItemFromObject(device, "name");
+        made_add_row(cJSON_GetObjectItem(root, "results"), "memory", "copy 1000000000", "f32", 1e-3,
+                     0, 1e9);
+        cJSON_AddStringToObject(device, "name", known ? "NVIDIA L4" : "A device");
+        char *const text = cJSON_PrintUnformatted(root);
+        cJSON_Delete(root);
+        assert_int_equal(results_read_text("made", text, strlen(text), &file, &error), 0);
+        assert_int_equal(predict_profile_fit(&file, &profile, &error), 0);
+        assert_int_equal(profile.above_sheet, known ? 1 : 0);
+        results_file_release(&file);
+        free(text);
+    }
+}
+
 /* ---- runs ------------------------------------------------------------------------------------------ */
 
 /* 100 bytes a token on the sheet of the L4 (300 GB/s): by hand. */
@@ -515,6 +538,7 @@ int main(void) {
         cmocka_unit_test(half_of_a_set_may_come_from_a_cache),
         cmocka_unit_test(a_file_without_memory_rows_is_no_profile),
         cmocka_unit_test(a_size_that_is_none_is_no_capacity),
+        cmocka_unit_test(rows_above_the_sheet_are_counted),
         cmocka_unit_test(a_datasheet_gives_the_bound),
         cmocka_unit_test(the_limiter_turns_where_it_should),
     };

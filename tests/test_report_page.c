@@ -22,57 +22,13 @@
 #include "bench/html_text.h"
 #include "bench/report_page.h"
 #include "bench/report_suite.h"
+#include "tests/support/html_check.h"
 
 enum {
-    MAX_DEPTH = 64,
-    MAX_TAG = 32,
     MAX_TEXT = 1 << 16
 };
 
-/* ---- a page is valid: every element is closed, nothing comes from elsewhere -------------------------- */
-
-static int is_void(const char *tag) {
-    return strcmp(tag, "meta") == 0 || strcmp(tag, "!DOCTYPE") == 0;
-}
-
-/* Follow the tags of a page; fails at the first that does not fit. Returns the number of elements. */
-static size_t check_elements(const char *page) {
-    char open[MAX_DEPTH][MAX_TAG];
-    size_t depth = 0;
-    size_t elements = 0;
-    for (const char *at = strchr(page, '<'); at != NULL; at = strchr(at + 1, '<')) {
-        const char *const end = strchr(at, '>');
-        const int closes = at[1] == '/';
-        char tag[MAX_TAG] = "";
-        if (end == NULL || sscanf(at + 1 + closes, "%31[!A-Za-z0-9]", tag) != 1)
-            fail_msg("no tag: %.60s", at);
-        if (closes) {
-            if (depth == 0 || strcmp(open[depth - 1], tag) != 0)
-                fail_msg("</%s> closes %s: %.60s", tag, depth == 0 ? "nothing" : open[depth - 1],
-                         at);
-            depth--;
-        } else if (end[-1] != '/' && !is_void(tag)) {
-            assert_true(depth < MAX_DEPTH);
-            memcpy(open[depth++], tag, sizeof tag);
-        }
-        elements += !closes;
-    }
-    if (depth != 0)
-        fail_msg("%zu elements are never closed", depth);
-    return elements;
-}
-
-static void check_page(const char *page) {
-    static const char *const foreign[] = {"http",    "src=",    "href",  "url(",
-                                          "@import", "<script", "<link", "<iframe"};
-    assert_true(check_elements(page) > 20);
-    for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
-        if (strstr(page, foreign[i]) != NULL)
-            fail_msg("the page has '%s': %.80s", foreign[i], strstr(page, foreign[i]));
-    for (const unsigned char *at = (const unsigned char *)page; *at != 0; at++)
-        if (*at < ' ' && *at != '\n')
-            fail_msg("the page has the byte %d", *at);
-}
+/* ---- pages ------------------------------------------------------------------------------------------- */
 
 static void must_have(const char *page, const char *text) {
     if (strstr(page, text) == NULL)
@@ -134,7 +90,7 @@ static char *make_page(text_maker *maker) {
     assert_int_equal(report_page_write(file, &results), 0);
     assert_int_equal(fclose(file), 0);
     results_file_release(&results);
-    check_page(page);
+    html_check_page(page);
     return page;
 }
 
@@ -324,6 +280,41 @@ static void points_have_names_in_print(void **state) {
     free(page);
 }
 
+/* An H100 PCIe has 2000 GB/s of memory and some 50 TFLOP/s of f32. */
+static void what_is_above_the_datasheet_is_flagged(void **state) {
+    (void)state;
+    begin(&maker, "NVIDIA H100 PCIe");
+    add_limits();
+    add_row(&maker, "memory", "copy 1073741824", "tandem",
+            "\"dtype\":\"f32\",\"shape\":{\"bytes\":1073741824},\"bytes\":4e9,\"gbs\":4000", 1e-3);
+    add_row(&maker, "gemm", "f32 64x64x64 nn", "tandem",
+            "\"dtype\":\"f32\",\"shape\":{\"m\":64},\"flops\":1e12,\"bytes\":49152,"
+            "\"gflops\":1e6,\"gbs\":0.049152,\"note\":\"quick\"",
+            1e-3);
+    char *const page = make_page(&maker);
+    must_have(page, "<span class=\"bad\">2 are above the device&#39;s datasheet");
+    must_have(page, "<td>above the datasheet: 2");
+    must_have(page, "<td>quick, above the datasheet: ");
+    free(page);
+}
+
+static void a_trace_shows_what_it_reserved(void **state) {
+    (void)state;
+    begin(&maker, "A device");
+    add_row(&maker, "pool", "lifo 100", "tandem", "\"shape\":{\"live\":100}", 6e-8);
+    add_row(&maker, "pool", "trace prefill", "tandem",
+            "\"shape\":{\"events\":4294},\"metrics\":{\"peak_reserved\":2418278400,"
+            "\"lower_bound\":2384592896,\"reserved_over_bound\":1.0141263}",
+            6e-8);
+    char *const page = make_page(&maker);
+    must_have(page, "<td>trace prefill</td><td class=\"number\">2.252 GiB</td><td "
+                    "class=\"number\">2.221 GiB</td><td class=\"number\">1.014</td><td "
+                    "class=\"number\">60 ns</td>");
+    must_not_have(page, "<td>trace prefill</td><td class=\"number\">60 ns</td>");
+    must_have(page, "<td>lifo 100</td><td class=\"number\">60 ns</td>");
+    free(page);
+}
+
 static void a_failure_stands_on_the_page(void **state) {
     (void)state;
     begin(&maker, "A device");
@@ -424,7 +415,7 @@ static void write_known_chart(FILE *file) {
 static void points_stand_where_they_belong(void **state) {
     (void)state;
     char *const text = text_of(write_known_chart);
-    check_elements(text);
+    html_check_elements(text);
     /* x: 52 + 396·(0.15/3.3), 52 + 396·(3.15/3.3); y: 276 − 254·(0.15/3.3), 276 − 254·(3.15/3.3) */
     must_have(text, "d=\"M70.0 264.5m");
     must_have(text, "d=\"M430.0 33.5m");
@@ -597,6 +588,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_known_device_stands_beside_its_sheet),
         cmocka_unit_test(ridges_are_measured_and_colours_are_precisions),
         cmocka_unit_test(points_have_names_in_print),
+        cmocka_unit_test(what_is_above_the_datasheet_is_flagged),
+        cmocka_unit_test(a_trace_shows_what_it_reserved),
         cmocka_unit_test(a_failure_stands_on_the_page),
         cmocka_unit_test(what_there_was_no_time_for_stands_on_the_page),
         cmocka_unit_test(other_peoples_texts_cannot_leave_theirs),
