@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -16,6 +17,7 @@
 #define KIB 1024
 #define BLOCKS 60
 #define THREADS 8
+#define MOST_ROUNDS 10000
 
 static void open_branched(pool_world *w, uint64_t budget) {
     world_open_with(w, budget, 256 * MIB, false);
@@ -48,35 +50,46 @@ static int branches_of(const tdm_pool *pool) {
     return count;
 }
 
+typedef struct crowd {
+    pool_world world;
+    atomic_bool dispersed;
+} crowd;
+
 static void *work(void *user) {
-    pool_world *const w = user;
+    crowd *const own = user;
     tdm_block *blocks[BLOCKS];
-    for (int i = 0; i < 20000 && branches_of(w->pool) < 2; i++) {
-        take_all(w, blocks, KIB);
+    while (!atomic_load(&own->dispersed)) {
+        take_all(&own->world, blocks, KIB);
         give_all(blocks);
     }
     return NULL;
 }
 
-/* The root's lock is kept away from two threads again and again, until they have met often enough. */
+/*
+ * The root's lock is kept away from the threads again and again, until they have met often enough. Whoever keeps it sleeps: each
+ * of them gets to the lock meanwhile, however few cores there are.
+ */
 static void threads_that_meet_get_branches(void **state) {
     (void)state;
-    pool_world w;
-    world_open(&w);
+    const struct timespec pause = {.tv_nsec = 1000000};
+    crowd own = {.dispersed = false};
+    tdm_pool *pool;
+    world_open(&own.world);
+    pool = own.world.pool;
     pthread_t threads[THREADS];
     for (int i = 0; i < THREADS; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, work, &w), 0);
-    while (branches_of(w.pool) < 2 && world_stats(&w).allocations < 20000 * BLOCKS) {
-        pthread_mutex_lock(&w.pool->lock);
-        for (volatile int i = 0; i < 20000; i++) {
-        }
-        pthread_mutex_unlock(&w.pool->lock);
+        assert_int_equal(pthread_create(&threads[i], NULL, work, &own), 0);
+    for (int i = 0; i < MOST_ROUNDS && branches_of(pool) < 2; i++) {
+        pthread_mutex_lock(&pool->lock);
+        nanosleep(&pause, NULL);
+        pthread_mutex_unlock(&pool->lock);
     }
+    atomic_store(&own.dispersed, true);
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
-    assert_true(branches_of(w.pool) > 1);
-    assert_null(world_check(&w));
-    world_close(&w);
+    assert_true(branches_of(pool) > 1);
+    assert_null(world_check(&own.world));
+    world_close(&own.world);
 }
 
 /* One thread alone has one branch. */

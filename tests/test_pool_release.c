@@ -131,7 +131,7 @@ typedef struct helper {
     tdm_block *block;
     uint64_t bytes;
     tdm_status status;
-    atomic_bool done;
+    atomic_bool begun, done;
 } helper;
 
 static void start(helper *h, void *(*run)(void *)) {
@@ -141,6 +141,7 @@ static void start(helper *h, void *(*run)(void *)) {
 
 static void *run_trim(void *user) {
     helper *const h = user;
+    atomic_store(&h->begun, true);
     h->bytes = tdm_pool_trim(h->driver->pool);
     atomic_store(&h->done, true);
     return NULL;
@@ -282,7 +283,10 @@ static void a_trim_ends_while_others_release(void **state) {
     }
     await_release(&d);
     start(&trim, run_trim);
-    while (!atomic_load(&trim.done) && atomic_load(&d.released) < 800)
+    while (!atomic_load(&trim.begun))
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    const long before = atomic_load(&d.released);
+    while (!atomic_load(&trim.done) && atomic_load(&d.released) < before + 4000)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     const bool done = atomic_load(&trim.done);
     atomic_store(&d.stop, true);
