@@ -138,10 +138,7 @@ struct quantize_product {
     float *x_quantized;
     double *exact; /* outputs x rows */
     double *approximate;
-    const float *before; /* the slab that is looked at */
-    const float *after;
-    int64_t first;
-    int64_t count;
+    const quantize_part *part; /* that is looked at */
 };
 
 static int64_t rows_of(const quantize_tensor *batch, int64_t inputs) {
@@ -206,23 +203,21 @@ quantize_product *quantize_product_create(const quantize_layer *layer, const qua
     return NULL;
 }
 
-/* Each share has lanes of its own, so that none adds where another does. */
-static void see_share(void *context, int share) {
-    const quantize_product *const product = context;
-    const int64_t lane = (int64_t)share * LANES;
-    int64_t row = product->first / product->columns;
-    int64_t column = product->first % product->columns;
-    if (lane >= product->rows)
-        return;
-    for (int64_t i = 0; i < product->count; i++) {
+/* Row i of a part, in the lanes of a share. */
+static void see_row(const quantize_product *product, int64_t i, int64_t lane) {
+    const quantize_part *const part = product->part;
+    const int64_t first = part->first + i * part->stride;
+    int64_t row = first / product->columns;
+    int64_t column = first % product->columns;
+    for (int64_t at = i * part->columns; at < (i + 1) * part->columns; at++) {
         const int64_t k = product->axis == 0 ? column : row;
         const int64_t n = product->axis == 0 ? row : column;
         const float *const x = product->x + k * MOST_ROWS + lane;
         const float *const x_quantized = product->x_quantized + k * MOST_ROWS + lane;
         double *const exact = product->exact + n * MOST_ROWS + lane;
         double *const approximate = product->approximate + n * MOST_ROWS + lane;
-        const double before = (double)product->before[i];
-        const double after = (double)product->after[i];
+        const double before = (double)part->before[at];
+        const double after = (double)part->after[at];
         for (int j = 0; j < LANES; j++) {
             exact[j] += before * (double)x[j];
             approximate[j] += after * (double)x_quantized[j];
@@ -234,13 +229,19 @@ static void see_share(void *context, int share) {
     }
 }
 
-void quantize_product_see(void *user, int64_t first, int64_t count, const float *before,
-                          const float *after) {
+/* Each share has lanes of its own, so that none adds where another does. */
+static void see_share(void *context, int share) {
+    const quantize_product *const product = context;
+    const int64_t lane = (int64_t)share * LANES;
+    if (lane >= product->rows)
+        return;
+    for (int64_t i = 0; i < product->part->rows; i++)
+        see_row(product, i, lane);
+}
+
+void quantize_product_see(void *user, const quantize_part *part) {
     quantize_product *const product = user;
-    product->first = first;
-    product->count = count;
-    product->before = before;
-    product->after = after;
+    product->part = part;
     parallel_shares(see_share, product);
 }
 

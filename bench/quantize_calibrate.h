@@ -4,6 +4,7 @@
 #ifndef BENCH_QUANTIZE_CALIBRATE_H
 #define BENCH_QUANTIZE_CALIBRATE_H
 
+#include "bench/quantize_pass.h"
 #include "bench/quantize_plan.h"
 #include "quant/error_measures.h"
 #include "quant/observer.h"
@@ -44,9 +45,8 @@ typedef struct quantize_product quantize_product;
 quantize_product *quantize_product_create(const quantize_layer *layer, const quantize_input *input,
                                           file_error *error);
 
-/* Weights first … first + count − 1, before and after. `user` is the product. */
-void quantize_product_see(void *user, int64_t first, int64_t count, const float *before,
-                          const float *after);
+/* A part of the weights. `user` is the product: the function is that of a quantize_witness. */
+void quantize_product_see(void *user, const quantize_part *part);
 
 /* The error of the outputs. */
 tdm_quant_error quantize_product_error(const quantize_product *product);

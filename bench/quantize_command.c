@@ -258,6 +258,7 @@ static int quantize_alone(quantize_state *state, const quantize_item *item, quan
         .tensor = item->tensor,
         .scheme = item->scheme,
         .spec = item->spec,
+        .observer = TDM_QUANT_OBSERVE_MINMAX,
         .target = {put, state, (size_t)item->data, (size_t)item->scale, (size_t)item->zero_point},
         .witness = {seen != NULL ? quantize_product_see : NULL, seen},
     };

@@ -1,5 +1,5 @@
 /*
- * One tensor through its scheme, a slab at a time, so that little of it is in memory at once: read, check,
+ * One tensor through its scheme, a tile at a time, so that little of it is in memory at once: read, check,
  * quantize, write, compare.
  */
 #ifndef BENCH_QUANTIZE_PASS_H
@@ -8,6 +8,7 @@
 #include "bench/quantize_scheme.h"
 #include "bench/quantize_source.h"
 #include "quant/error_measures.h"
+#include "quant/observer.h"
 #include "quant/schemes.h"
 
 /* Where the pieces of one output tensor go. 0, or -1 with the reason. */
@@ -21,18 +22,26 @@ typedef struct quantize_target {
 } quantize_target;
 
 /*
- * Called from the pass's own thread with what a slab was and what it became, in f32: elements first … first +
- * count − 1. NULL where nobody asks.
+ * Called from the pass's own thread with what a part of the tensor was and what it became, in f32: `rows` times `columns`
+ * elements that follow each other, of which the first is element `first` and the next row begins `stride` elements later. see is NULL
+ * where nobody asks.
  */
+typedef struct quantize_part {
+    int64_t first, rows, columns, stride;
+    const float *before, *after;
+} quantize_part;
+
 typedef struct quantize_witness {
-    void (*see)(void *user, int64_t first, int64_t count, const float *before, const float *after);
+    void (*see)(void *user, const quantize_part *part);
     void *user;
 } quantize_witness;
 
 typedef struct quantize_pass {
     const quantize_tensor *tensor;
     const quantize_scheme *scheme;
-    tdm_quant_spec spec; /* of codes: the tensor as a matrix */
+    tdm_quant_spec spec;              /* of codes: the tensor as a matrix */
+    tdm_quant_observer_kind observer; /* of codes: how a range is made of the numbers */
+    double percent;                   /* of the observer percentile */
     quantize_target target;
     quantize_witness witness;
 } quantize_pass;

@@ -419,7 +419,11 @@ static void damage_is_refused_or_harmless(void **state) {
 
 /* ---- a process of its own ---- */
 
+/* A scheme may have " --axis 1" behind it. */
 static pid_t start(const char *input, const char *output, const char *scheme, rlim_t file_limit) {
+    char name[32];
+    const char *const axis = strstr(scheme, " --axis 1") ? "1" : "0";
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(scheme, " "), scheme);
     fflush(NULL);
     const pid_t process = fork();
     assert_true(process >= 0);
@@ -429,7 +433,8 @@ static pid_t start(const char *input, const char *output, const char *scheme, rl
     if (freopen("/dev/null", "w", stdout) == NULL || freopen("/dev/null", "w", stderr) == NULL ||
         (file_limit != RLIM_INFINITY && setrlimit(RLIMIT_FSIZE, &limit) != 0))
         _exit(126);
-    execl(program, program, "quantize", input, output, "--scheme", scheme, (char *)NULL);
+    execl(program, program, "quantize", input, output, "--scheme", name, "--axis", axis,
+          (char *)NULL);
     _exit(127);
 }
 
@@ -585,14 +590,35 @@ static void memory_stays_below_twice_the_largest_tensor(void **state) {
 /* One row of 32 MiB, whose last group is shorter, against one of 256 KiB. */
 static void long_rows_are_cut(void **state) {
     (void)state;
-    static const char *const schemes[] = {"s8-tensor", "s8-channel", "s4-channel", "s8-group",
-                                          "s4-group-zero"};
+    static const char *const schemes[] = {
+        "s8-tensor",         "s8-channel",          "s4-channel",
+        "s8-group",          "s4-group-zero",       "s8-channel --axis 1",
+        "s8-group --axis 1", "s4-channel --axis 1", "s4-group-zero --axis 1"};
     enum {
         COLUMNS = (8 << 20) + 2,
         LARGEST_KIB = COLUMNS / 256
     };
     write_zeros("small.safetensors", 1, 2, 1 << 15);
     write_zeros("large.safetensors", 1, 1, COLUMNS);
+    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
+        expect_peak("small.safetensors", "large.safetensors", schemes[i], LARGEST_KIB);
+    test_checkpoint_remove("small.safetensors");
+    test_checkpoint_remove("large.safetensors");
+    test_checkpoint_remove("out.safetensors");
+}
+
+/* Rows of which as many as share scales are the whole tensor, or half of it; odd ones of s4 end within a byte. */
+static void groups_of_long_rows_are_cut(void **state) {
+    (void)state;
+    static const char *const schemes[] = {"s8-group --axis 1", "s4-group-zero --axis 1",
+                                          "s8-channel --axis 1", "s4-channel --axis 1", "s4-group"};
+    enum {
+        ROWS = 16,
+        COLUMNS = (1 << 19) + 1,
+        LARGEST_KIB = COLUMNS / 256 * ROWS
+    };
+    write_zeros("small.safetensors", 1, ROWS, 2049);
+    write_zeros("large.safetensors", 1, ROWS, COLUMNS);
     for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
         expect_peak("small.safetensors", "large.safetensors", schemes[i], LARGEST_KIB);
     test_checkpoint_remove("small.safetensors");
@@ -617,6 +643,7 @@ int main(void) {
         CASE(signals_remove_the_unfinished_file),
         CASE(memory_stays_below_twice_the_largest_tensor),
         CASE(long_rows_are_cut),
+        CASE(groups_of_long_rows_are_cut),
     };
 #undef CASE
     return cmocka_run_group_tests_name("hostile quantize", tests, NULL, NULL);
