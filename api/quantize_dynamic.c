@@ -26,9 +26,13 @@ enum {
 enum {
     WIDEST_GROUP = 256,
     SHORTEST_SHARED_GROUP = 64, /* groups that items of a work-group share have so many elements */
+    SHARED_VECTORS = 16,        /* or vectors */
+    LEAST_ITEMS = 32,           /* of a work-group that shares vectors */
     ONE_ITEM_ELEMENTS = 16384,  /* a tensor of so many is one group: three launches cost more */
     RANGE_ELEMENTS = 8192,      /* of a work-item, at least */
-    MOST_RANGES = 4096
+    MOST_RANGES = 4096,
+    RANGE_GROUPS = 8, /* for each unit: as many of the widest as it holds */
+    RANGE_CELLS = 4   /* of an item at a time, in quantize_range_group.cl */
 };
 
 /* Groups of `count` elements along one dimension, all of the same length. */
@@ -56,7 +60,8 @@ static int64_t last_stride(const tdm_dim_list *list, int operand) {
 static const char *refuse_by_preference(const dynamic_problem *p, int form, int width,
                                         const tdm_device *device) {
     const bool cores = (device->info.capabilities & TDM_CAP_CPU_CORES) != 0;
-    if (form == FORM_GROUP && (cores || p->count < SHORTEST_SHARED_GROUP))
+    const int shortest = width == 1 ? SHORTEST_SHARED_GROUP : SHARED_VECTORS * width;
+    if (form == FORM_GROUP && (cores || p->count < shortest))
         return "groups that share elements are for long ones on devices other than CPU cores";
     if (form == FORM_COLUMNS && last_size(&p->outer) < width)
         return "there are fewer columns than lanes";
@@ -75,7 +80,7 @@ static const char *refuse_groups(const dynamic_problem *p, int form, int width) 
         return "neighbouring groups share bytes of s4";
     if (form == FORM_COLUMNS && last_stride(&p->outer, IN_Y) != 1)
         return "no dimension beside the group's is contiguous in the target";
-    if (form == FORM_ROWS && width > 1 && (p->step[IN_X] != 1 || p->step[IN_Y] != 1))
+    if (form != FORM_COLUMNS && width > 1 && (p->step[IN_X] != 1 || p->step[IN_Y] != 1))
         return "the groups have gaps";
     return NULL;
 }
@@ -133,13 +138,23 @@ enum {
     MOST_GROUPS_Y = 65535
 };
 
+/* Items for `cells`, as a power of two. */
+static uint32_t items_for(const tdm_device *device, const tdm_kernel *kernel, int64_t cells) {
+    uint32_t size = tdm_group_size(device, kernel, WIDEST_GROUP);
+    while (size > LEAST_ITEMS && size / 2 >= cells)
+        size /= 2;
+    return size;
+}
+
 static void groups_grid(const tdm_device *device, const tdm_kernel *kernel, int64_t rows,
-                        int64_t inner, tdm_launch *launch) {
+                        int64_t inner, int64_t count, tdm_launch *launch) {
     const int form = kernel->variant->parameters[P_FORM];
-    const int64_t strips = tdm_ceil_div(inner, kernel->variant->parameters[P_WIDTH]);
+    const int width = kernel->variant->parameters[P_WIDTH];
+    const int64_t strips = tdm_ceil_div(inner, width);
     if (form == FORM_GROUP) {
         tdm_grid_items(device, kernel, 1, 1, launch);
-        launch->group[0] = tdm_group_size(device, kernel, WIDEST_GROUP);
+        launch->group[0] = width == 1 ? tdm_group_size(device, kernel, WIDEST_GROUP)
+                                      : items_for(device, kernel, tdm_ceil_div(count, width));
         launch->groups[0] = (uint32_t)at_most(rows, INT32_MAX);
         return;
     }
@@ -191,7 +206,7 @@ static tdm_status enqueue_groups(dynamic_problem *p) {
                             tdm_arg_s64(column[IN_ZERO]),
                             tdm_arg_blob(&p->arg, sizeof p->arg)};
     tdm_launch launch = {.args = args, .arg_count = sizeof args / sizeof args[0]};
-    groups_grid(p->stream->device, kernel, rows, inner, &launch);
+    groups_grid(p->stream->device, kernel, rows, inner, p->count, &launch);
     return tdm_enqueue_launch(p->stream, operation, kernel, &launch);
 }
 
@@ -249,12 +264,32 @@ static tdm_status run_axis(const dynamic_problem *p, int axis) {
 
 /* ---- whole tensors --------------------------------------------------------------------------- */
 
+/* Work-groups of the first launch, where their items share a strip: each leaves a range. */
+static void range_groups(const tdm_device *device, const tdm_kernel *kernel, const tdm_loop *loop,
+                         tdm_launch *launch, int64_t *span) {
+    const int width = kernel->variant->parameters[P_WIDTH];
+    const int64_t cells = tdm_ceil_div(loop->inner, width);
+    const int64_t held = at_most(RANGE_GROUPS * (int64_t)device->info.compute_units, MOST_RANGES);
+    tdm_grid_items(device, kernel, 1, 1, launch);
+    launch->group[0] = items_for(device, kernel, cells);
+    const int64_t pass = launch->group[0] * RANGE_CELLS, strips = tdm_ceil_div(cells, pass);
+    const int64_t high = at_most(loop->rows, held);
+    const int64_t across = at_most(strips, tdm_ceil_div(held, high));
+    *span = tdm_ceil_div(cells, across) * width;
+    launch->groups[0] = (uint32_t)tdm_ceil_div(loop->inner, *span);
+    launch->groups[1] = (uint32_t)high;
+}
+
 /* Work-items of the first launch: each leaves a range. */
 static void range_grid(const dynamic_problem *p, const tdm_kernel *kernel, const tdm_loop *loop,
                        tdm_launch *launch, int64_t *span) {
     const tdm_device *const device = p->stream->device;
     const int width = kernel->variant->parameters[P_WIDTH];
     const bool cores = (device->info.capabilities & TDM_CAP_CPU_CORES) != 0;
+    if (kernel->variant->parameters[P_FORM] == FORM_GROUP) {
+        range_groups(device, kernel, loop, launch, span);
+        return;
+    }
     const int64_t elements = loop->rows * loop->inner;
     const int64_t wanted = cores ? tdm_worker_count(device, elements, RANGE_ELEMENTS)
                                  : at_most(tdm_ceil_div(elements, 64), MOST_RANGES);
@@ -290,15 +325,29 @@ static tdm_status enqueue_ranges(const dynamic_problem *p, const tdm_loop *loop,
     return tdm_enqueue_launch(p->stream, operation, kernel, &launch);
 }
 
+static const char *joins_all(const void *given, const tdm_variant *variant,
+                             const tdm_device *device, char reason[TDM_REASON_TEXT]) {
+    (void)given;
+    (void)variant;
+    (void)device;
+    (void)reason;
+    return NULL;
+}
+
 static tdm_status enqueue_join(const dynamic_problem *p, tdm_block *ranges, int64_t count) {
+    const tdm_variant *variant;
     tdm_kernel *kernel;
-    TDM_TRY(tdm_stream_kernel(p->stream, operation, tdm_variant_find("quantize_join"), &kernel));
+    TDM_TRY(tdm_select_variant(p->stream->device, TDM_OP_QUANTIZE_JOIN, operation, NULL, joins_all,
+                               NULL, NULL, 0, &variant));
+    TDM_TRY(tdm_stream_kernel(p->stream, operation, variant, &kernel));
     const tdm_arg args[] = {tdm_arg_block(ranges, 0, sizeof(float)),
                             tdm_arg_tensor(p->target->scale),
                             tdm_arg_tensor(zero_or_scale(p->target)), tdm_arg_s64(count),
                             tdm_arg_blob(&p->arg, sizeof p->arg)};
     tdm_launch launch = {.args = args, .arg_count = sizeof args / sizeof args[0]};
     tdm_grid_items(p->stream->device, kernel, 1, 1, &launch);
+    if (variant->parameters[P_FORM] == FORM_GROUP)
+        launch.group[0] = items_for(p->stream->device, kernel, count);
     return tdm_enqueue_launch(p->stream, operation, kernel, &launch);
 }
 

@@ -117,11 +117,11 @@ typedef struct {
 TDM_DEVICE void tdm_keep_zeros(I zero, TDM_GLOBAL void *p, long i, long step, int left, int type) {
     int zeros[N];
     if (N > 1 && left == N && step == 1 && type == TDM_CODE_U8) {
-        TDM_INT_STOREV(N, u8, zero, (TDM_GLOBAL tdm_u8 *)p, i);
+        TDM_INT_STOREV_GLOBAL(N, u8, zero, (TDM_GLOBAL tdm_u8 *)p, i);
         return;
     }
     if (N > 1 && left == N && step == 1 && type == TDM_CODE_S8) {
-        TDM_INT_STOREV(N, s8, zero, (TDM_GLOBAL tdm_s8 *)p, i);
+        TDM_INT_STOREV_GLOBAL(N, s8, zero, (TDM_GLOBAL tdm_s8 *)p, i);
         return;
     }
     TDM_INT_STOREV(N, s32, zero, zeros, 0);
@@ -136,7 +136,7 @@ TDM_DEVICE tdm_quantizer tdm_derive(tdm_range r, tdm_parameter_place place, int 
     const F derived = tdm_derived_scale(r, side);
     TDM_STOREV(N, f32, derived, scales, 0);
     if (left == N && place.scale_step == 1 && side.scale_type == TDM_CODE_F32)
-        TDM_STOREV(N, f32, derived, (TDM_GLOBAL tdm_f32 *)place.scale, place.s);
+        TDM_STOREV_GLOBAL(N, f32, derived, (TDM_GLOBAL tdm_f32 *)place.scale, place.s);
     else
         for (int lane = 0; lane < left; lane++)
             scales[lane] = tdm_keep_scale(scales[lane], place.scale,

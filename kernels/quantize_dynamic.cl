@@ -10,11 +10,14 @@
  * The second reading of a group is from the cache, unless it is longer than that, and asks for the next
  * group meanwhile (`ahead` is the distance, where rows are one dimension). Both elements of a
  * byte of s4 belong to one work-item. Defines: DT the source's type, N vector width,
- * TDM_BUILT_IN_DIVIDE as divide.h says. With 16 lanes the parameters of 16 short groups are made at once. */
+ * TDM_BUILT_IN_DIVIDE as divide.h says. With 16 lanes on CPU cores the parameters of 16 short groups are made at once. */
 #include "dialect.h"
 #include "quantize_derive.h"
 
 /* One call for each type that the launch may give, as in quant_rows.h. */
+#ifdef TDM_DIALECT_CXX
+#define BY_CODES(type, call) call(type);
+#else
 #define EACH_CODES(type, call)                                                                     \
     case type:                                                                                     \
         call(type);                                                                                \
@@ -34,15 +37,21 @@
         EACH_CODES(TDM_CODE_S4, call)                                                              \
         EACH_STREAMED(call)                                                                        \
     }
+#endif
+
+/* The parameters of 16 short groups at once, in arrays that a CPU core's cache holds. */
+#if N == 16 && !defined(TDM_COLUMNS) && !defined(TDM_DIALECT_CXX)
+#define SHORT_GROUPS
+#endif
 
 #ifdef TDM_COLUMNS
 /* Lanes 0 … left-1, `column` apart. */
 TDM_DEVICE F tdm_columns(TDM_GLOBAL const TDM_TYPE(DT) * x, long i, long column, int left) {
     if (column == 1 && left == N)
-        return TDM_LOADV(N, DT, x, i);
+        return TDM_LOADV_GLOBAL(N, DT, x, i);
     float part[N];
-    for (int lane = 0; lane < N; lane++)
-        part[lane] = lane < left ? TDM_LOAD(DT, x, i + lane * column) : 0.0f;
+    TDM_FEW_PASSES for (int lane = 0; lane < N; lane++) part[lane] =
+        lane < left ? TDM_LOAD(DT, x, i + lane * column) : 0.0f;
     return TDM_LOADV(N, f32, part, 0);
 }
 
@@ -62,7 +71,7 @@ TDM_DEVICE void tdm_quantize_columns(TDM_GLOBAL const TDM_TYPE(DT) * x, long fro
 #else
 TDM_DEVICE F tdm_some(TDM_GLOBAL const TDM_TYPE(DT) * x, long from, long k, long x_step, int left) {
     if (left == N)
-        return TDM_LOADV(N, DT, x, from + k * x_step);
+        return TDM_LOADV_GLOBAL(N, DT, x, from + k * x_step);
     return TDM_LOAD_PART(DT, x, from + k, left, 0.0f);
 }
 
@@ -84,8 +93,9 @@ TDM_INLINE tdm_range tdm_range_of_group(TDM_GLOBAL const TDM_TYPE(DT) * x, long 
     tdm_range range = tdm_range_start(), other = range;
     long k = 0;
     for (; k + 2 * N <= count; k += 2 * N) {
-        range = tdm_range_widen(range, TDM_LOADV(N, DT, x, from + k * x_step), careful);
-        other = tdm_range_widen(other, TDM_LOADV(N, DT, x, from + (k + N) * x_step), careful);
+        range = tdm_range_widen(range, TDM_LOADV_GLOBAL(N, DT, x, from + k * x_step), careful);
+        other =
+            tdm_range_widen(other, TDM_LOADV_GLOBAL(N, DT, x, from + (k + N) * x_step), careful);
     }
     for (; k < count; k += N) {
         const int left = (int)(count - k < N ? count - k : N);
@@ -100,7 +110,8 @@ TDM_INLINE void tdm_whole_codes(TDM_GLOBAL const TDM_TYPE(DT) * x, long from, TD
                                 long to, long count, long ahead, tdm_multiplier m, int type) {
     for (long k = 0; k + N <= count; k += N) {
         tdm_prefetch_far(x + from + k + ahead);
-        tdm_store_codes(type, tdm_code_by_products(TDM_LOADV(N, DT, x, from + k), m), y, to + k, N);
+        tdm_store_codes(type, tdm_code_by_products(TDM_LOADV_GLOBAL(N, DT, x, from + k), m), y,
+                        to + k, N);
     }
 }
 #endif
@@ -124,8 +135,8 @@ TDM_DEVICE void tdm_quantize_group(TDM_GLOBAL const TDM_TYPE(DT) * x, long from,
 #elif N > 1
     TDM_WHOLE_CODES(
         arg.target_type,
-        (tdm_prefetch_far(x + from + k + ahead), tdm_code(TDM_LOADV(N, DT, x, from + k), q)), y, to,
-        k, count)
+        (tdm_prefetch_far(x + from + k + ahead), tdm_code(TDM_LOADV_GLOBAL(N, DT, x, from + k), q)),
+        y, to, k, count)
 #endif
     for (; k < count; k += N) {
         const int left = (int)(count - k < N ? count - k : N);
@@ -134,7 +145,7 @@ TDM_DEVICE void tdm_quantize_group(TDM_GLOBAL const TDM_TYPE(DT) * x, long from,
     }
 }
 
-#if N == 16
+#ifdef SHORT_GROUPS
 #define SHORT_GROUP 256
 #define BYTES_AHEAD 8192
 
@@ -249,7 +260,7 @@ TDM_KERNEL(TDM_ENTRY)
     place.zero = zero;
     place.scale_step = scale_column;
     place.zero_step = zero_column;
-#if N == 16 && !defined(TDM_COLUMNS)
+#ifdef SHORT_GROUPS
     place.scale_step = scale_strides.v[0];
     place.zero_step = zero_strides.v[0];
     if (rank <= 1 && count <= SHORT_GROUP && count % N == 0 && place.scale_step <= 1 &&

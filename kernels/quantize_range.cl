@@ -38,8 +38,8 @@ TDM_KERNEL(TDM_ENTRY)
         const long from = x_offset + tdm_row_offset(row, rank, &shape, &x_strides);
         long i = start;
         for (; i + 2 * N <= stop; i += 2 * N) {
-            range = tdm_range_add(range, TDM_LOADV(N, DT, x, from + i * x_step));
-            other = tdm_range_add(other, TDM_LOADV(N, DT, x, from + (i + N) * x_step));
+            range = tdm_range_add(range, TDM_LOADV_GLOBAL(N, DT, x, from + i * x_step));
+            other = tdm_range_add(other, TDM_LOADV_GLOBAL(N, DT, x, from + (i + N) * x_step));
         }
         for (; i < stop; i++)
             range = tdm_range_add(range, K(TDM_LOAD(DT, x, from + i * x_step)));

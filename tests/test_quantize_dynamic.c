@@ -225,6 +225,30 @@ DEVICE_TEST(groups_and_columns) {
         groups_and_columns_of(device, &cases[i]);
 }
 
+/* Groups and tensors that several items and several work-groups share, with and without ends of fewer elements than a vector. */
+DEVICE_TEST(shared_by_items) {
+    static const op_shape rows = {2, {3, 5003}}, even_rows = {2, {2, 1024}}, tensor = {1, {18001}},
+                          matrix = {2, {129, 140}};
+    static const op_shape *const shapes[] = {&rows, &even_rows, &tensor, &matrix};
+    static const tdm_dtype reals[] = {TDM_F32, TDM_F16, TDM_BF16};
+    for (int i = 0; i < 12; i++) {
+        const op_shape *const shape = shapes[i % 4];
+        quant_case c = {.shape = shape,
+                        .sharing = i % 4 < 2 ? SHARE_ROWS : SHARE_ALL,
+                        .codes = code_dtypes[i % 3],
+                        .scale = TDM_F32,
+                        .zero = i % 2 == 0 ? TDM_DTYPE_NONE : TDM_S32,
+                        .x = i < 4   ? TEST_DENSE
+                             : i < 8 ? TEST_PADDED
+                                     : TEST_OFFSET,
+                        .y = i < 8 ? TEST_DENSE : TEST_OFFSET,
+                        .last = i % DATA_CONSTANT};
+        if (c.codes == TDM_S4 && shape->shape[shape->rank - 1] % 2 != 0 && shape->rank > 1)
+            c.codes = TDM_S8; /* rows would share bytes */
+        dynamic_case(device, NULL, &c, reals[i / 4]);
+    }
+}
+
 /* Blocks that hold nothing have parameters all the same: those of a block of zeros. */
 DEVICE_TEST(empty_blocks) {
     static const op_shape no_rows = {2, {0, 6}}, no_columns = {2, {6, 0}},
@@ -264,9 +288,8 @@ DEVICE_TEST(empty_blocks) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_dynamic),
-        cmocka_unit_test(every_range),
-        cmocka_unit_test(groups_and_columns),
+        cmocka_unit_test(every_dynamic),      cmocka_unit_test(every_range),
+        cmocka_unit_test(groups_and_columns), cmocka_unit_test(shared_by_items),
         cmocka_unit_test(empty_blocks),
     };
     return cmocka_run_group_tests_name("quantize dynamic", tests, test_devices_setup,
