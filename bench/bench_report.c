@@ -35,6 +35,7 @@ int bench_report_open(bench_report *report, const char *rate_name, const bench_r
         .rate_name = rate_name,
         .roofs = roofs != NULL ? roofs : &no_roofs,
         .opened = processor_time_now(),
+        .used = processor_use_now(),
     };
     results_add_device(report->document, device);
     return report->document == NULL || report->table == NULL ? -1 : 0;
@@ -179,6 +180,7 @@ static void add_energy(const bench_energy *energy, bench_result *row) {
     add_metric(row, "pj_per_flop", row->flops > 0 ? 1e12 * joules / row->flops : NAN);
     add_metric(row, "power_w", energy->power_w);
     add_metric(row, "temperature_c", energy->temperature_c);
+    add_metric(row, "clock_mhz", energy->clock_mhz);
     add_metric(row, "throttled", energy->throttled);
 }
 
@@ -260,6 +262,9 @@ int bench_report_close(bench_report *report, const char *command, const char *pa
     const processor_time now = processor_time_now();
     results_add_environment_number(report->document, "stolen_of_run",
                                    stolen_share(&report->opened, &now));
+    const processor_use used = processor_use_now();
+    results_add_environment_number(report->document, "others_of_run",
+                                   others_share(&report->used, &used));
     if (!to_stdout)
         table_print(report->table, stdout);
     if (path != NULL && results_write(report->document, command, path) != 0)

@@ -4,6 +4,7 @@
 
 #include "bench/bench_roof.h"
 #include "bench/bench_runner.h"
+#include "bench/other_programs.h"
 #include "bench/stolen_time.h"
 #include "bench/table_print.h"
 
@@ -14,6 +15,7 @@ typedef struct bench_report {
     const bench_roofs *roofs;
     int tandem_rows; /* rows of Tandem that are ok */
     processor_time opened;
+    processor_use used; /* when it was opened */
 } bench_report;
 
 /*

@@ -20,7 +20,7 @@ enum {
 static const double batch_seconds = 0.001;
 
 const char bench_time_is_over[] = "the suite's time is over";
-const bench_energy bench_no_energy = {0, 0, NAN, NAN, NAN, 0};
+const bench_energy bench_no_energy = {0, 0, NAN, NAN, NAN, NAN, 0};
 
 const char bench_sampling[] = "shortest of batches of 1 ms that are dealt out to the samples";
 
@@ -209,6 +209,7 @@ void bench_note_energy(const sensor_reading *before, const sensor_reading *after
     energy->calls += calls;
     energy->power_w = after->power_w;
     energy->temperature_c = after->temperature_c;
+    energy->clock_mhz = after->clock_mhz;
     if (!(energy->throttled > 0))
         energy->throttled = after->throttled;
     energy->throttle_reasons |= after->throttle_reasons;

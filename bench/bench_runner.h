@@ -33,8 +33,8 @@ typedef struct bench_task {
 typedef struct bench_energy {
     double joules; /* of all calls together */
     double calls;
-    double power_w, temperature_c; /* after the last turn */
-    double throttled;              /* 1: after any turn */
+    double power_w, temperature_c, clock_mhz; /* after the last turn */
+    double throttled;                         /* 1: after any turn */
     unsigned long long throttle_reasons;
 } bench_energy;
 

@@ -106,6 +106,7 @@ static int take_window(sustained_run *run, double start) {
         .joules = energy.joules / calls,
         .power_w = energy.power_w,
         .temperature_c = energy.temperature_c,
+        .clock_mhz = energy.clock_mhz,
         .stolen = stolen_share(&time_before, &time_after),
         .throttled = energy.throttled,
     };

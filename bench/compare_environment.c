@@ -5,9 +5,13 @@
 
 /* Facts by "place.key"; a star stands for any end. */
 static const char *const refusing[] = {"library.version", "environment.data_pattern"};
-static const char *const passing[] = {"environment.load_average", "environment.temperature*",
-                                      "environment.*_start",      "environment.*_end",
-                                      "environment.power_w",      "environment.stolen*",
+static const char *const passing[] = {"environment.load_average",
+                                      "environment.temperature*",
+                                      "environment.*_start",
+                                      "environment.*_end",
+                                      "environment.power_w",
+                                      "environment.stolen*",
+                                      "environment.others_of_run",
                                       "environment.cache_levels", /* measured, as rows are */
                                       "device.selector"};
 

@@ -9,6 +9,9 @@
 #include "bench/results_json.h"
 #include "bench/table_print.h"
 
+/* Less of the processors' time is not told of. */
+static const double much_of_run = 0.05;
+
 /* ---- texts ----------------------------------------------------------------------------------------- */
 
 void compare_rate_text(const compare_cell *cell, char *text, size_t size) {
@@ -225,11 +228,23 @@ static void append_movers(const compare_agreement *own, char *text, size_t size)
                differing, own->alike, own->unlike, own->unjudged);
 }
 
+/* What else the processors did meanwhile, where it was much. */
+static void append_disturbers(const results_facts *environment, char *text, size_t size) {
+    const double others = results_fact_number(environment, "others_of_run");
+    const double stolen = results_fact_number(environment, "stolen_of_run");
+    if (others > much_of_run)
+        append(text, size, ", other programs took %.0f %% of the processors' time", 100 * others);
+    if (stolen > much_of_run)
+        append(text, size, ", the host gave %.0f %% of the processors' time to others",
+               100 * stolen);
+}
+
 void compare_agreement_text(const compare_report *report, size_t column, char *text, size_t size) {
     const compare_agreement own = compare_agree(report->table, column, report->margin);
     snprintf(text, size, "%c: %zu of %zu rows are marked noisy (%.1f %%)",
              report->table->columns[column].label, own.noisy, own.rows,
              percent(own.noisy, own.rows));
+    append_disturbers(&report->table->columns[column].file->environment, text, size);
     if (own.visited > 0)
         append(text, size, ", visits of %zu of %zu were more than %.3g %% apart", own.moved,
                own.visited, 100 * report->margin);
@@ -293,6 +308,9 @@ static void add_agreement_json(cJSON *item, const compare_report *report, size_t
     results_put_number(item, "cases_moved_alike", column == 0 ? NAN : (double)own.alike);
     results_put_number(item, "cases_moved_alone", column == 0 ? NAN : (double)own.unlike);
     results_put_number(item, "cases_with_nothing_beside", column == 0 ? NAN : (double)own.unjudged);
+    const results_facts *const environment = &report->table->columns[column].file->environment;
+    results_put_number(item, "others_of_run", results_fact_number(environment, "others_of_run"));
+    results_put_number(item, "stolen_of_run", results_fact_number(environment, "stolen_of_run"));
     cJSON_AddNumberToObject(item, "rows_visited", (double)own.visited);
     cJSON_AddNumberToObject(item, "rows_moved", (double)own.moved);
 }

@@ -227,6 +227,54 @@ static void add_caches(cJSON *settings) {
     results_put_text(settings, "cpu_caches", caches);
 }
 
+/* Processors of "max 100000" or "150000 100000": infinite where there is no bound, NaN where it says nothing. */
+static double quota_of(const char *quota, const char *period) {
+    const double bound = strncmp(quota, "max", 3) == 0 ? INFINITY : strtod(quota, NULL);
+    const double time = strtod(period, NULL);
+    if (bound < 0) /* of version 1 */
+        return INFINITY;
+    return time > 0 ? bound / time : NAN;
+}
+
+/* Of version 2, the least of a group and those around it. */
+static double quota_of_group(const char *root, char *group) {
+    double least = NAN;
+    for (;;) {
+        char path[512];
+        char line[64];
+        snprintf(path, sizeof path, "%s%s/cpu.max", root, group);
+        const char *const period = read_line(path, line, sizeof line) ? strchr(line, ' ') : NULL;
+        if (period != NULL)
+            least = fmin(least, quota_of(line, period)); /* of a NaN the other */
+        char *const slash = strrchr(group, '/');
+        if (slash == NULL)
+            return least;
+        *slash = '\0';
+    }
+}
+
+int environment_cpu_quota(const char *groups, const char *root, char *text, size_t size) {
+    char group[256] = "";
+    char path[512];
+    char line[64];
+    char period[64];
+    if (find_value(groups, "0:", ':', group, sizeof group))
+        memmove(group, group + (group[0] == ':'), strlen(group)); /* "0::/name" */
+    double quota = quota_of_group(root, group);
+    snprintf(path, sizeof path, "%s/cpu/cpu.cfs_quota_us", root);
+    if (isnan(quota) && read_line(path, line, sizeof line)) {
+        snprintf(path, sizeof path, "%s/cpu/cpu.cfs_period_us", root);
+        quota = read_line(path, period, sizeof period) ? quota_of(line, period) : NAN;
+    }
+    if (isnan(quota))
+        return 0;
+    if (isinf(quota))
+        snprintf(text, size, "none");
+    else
+        snprintf(text, size, "%.3g processors", quota);
+    return 1;
+}
+
 static void add_processor(cJSON *settings) {
     char text[256];
     const char *const cpu = "/proc/cpuinfo";
@@ -242,6 +290,10 @@ static void add_processor(cJSON *settings) {
     put_line(settings, "smt", "/sys/devices/system/cpu/smt/active");
     put_line(settings, "numa_nodes", "/sys/devices/system/node/online");
     results_put_number(settings, "threads", environment_processors());
+    results_put_text(settings, "cpu_quota",
+                     environment_cpu_quota("/proc/self/cgroup", "/sys/fs/cgroup", text, sizeof text)
+                         ? text
+                         : NULL);
     results_put_number(settings, "locked_memory_bytes",
                        getrlimit(RLIMIT_MEMLOCK, &locked) == 0 && locked.rlim_cur != RLIM_INFINITY
                            ? (double)locked.rlim_cur

@@ -11,6 +11,9 @@
 #include "bench/report_parts.h"
 #include "bench/sheet_share.h"
 
+/* Less of the processors' time stands in the table of the environment alone. */
+static const double much_of_run = 0.05;
+
 static void write_style(FILE *file) {
     fputs("<style>\n"
           ":root{color-scheme:light dark}\n"
@@ -95,6 +98,9 @@ static void write_counts(FILE *file, const results_file *results) {
     if (counts.moved > 0)
         html_format(file, " Between visits, minutes apart, %zu moved by more than %.0f %%.",
                     counts.moved, 100 * RATIO_MARGIN);
+    const double others = results_fact_number(&results->environment, "others_of_run");
+    if (others > much_of_run)
+        html_format(file, " Other programs took %.0f %% of the processors' time.", 100 * others);
     const size_t above = sheet_share_count(results, 0);
     if (above > 0) {
         fputs(" <span class=\"bad\">", file);

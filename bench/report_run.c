@@ -11,6 +11,7 @@
 #include "bench/bench_runner.h"
 #include "bench/cli_options.h"
 #include "bench/device_pick.h"
+#include "bench/other_programs.h"
 #include "bench/progress.h"
 #include "bench/report_suite.h"
 #include "bench/report_visits.h"
@@ -409,11 +410,15 @@ static void tell_reference(const report_run *run) {
 }
 
 /* What a suite said of its own time is told for all of them. */
-static void tell_stolen(const report_run *run, const processor_time *opened) {
+static void tell_time(const report_run *run, const processor_time *opened,
+                      const processor_use *used) {
     cJSON *const environment = cJSON_GetObjectItemCaseSensitive(run->root, "environment");
     const processor_time now = processor_time_now();
     cJSON_DeleteItemFromObjectCaseSensitive(environment, "stolen_of_run");
     results_put_number(environment, "stolen_of_run", stolen_share(opened, &now));
+    const processor_use use = processor_use_now();
+    cJSON_DeleteItemFromObjectCaseSensitive(environment, "others_of_run");
+    results_put_number(environment, "others_of_run", others_share(used, &use));
 }
 
 int report_measure(const report_request *request, report_result *result) {
@@ -421,6 +426,7 @@ int report_measure(const report_request *request, report_result *result) {
     if (run.visits == 0)
         run.visits = request->quick ? QUICK_VISITS : FULL_VISITS;
     const processor_time opened = processor_time_now();
+    const processor_use used = processor_use_now();
     tdm_context *context = NULL;
     tdm_device_info info;
     *result = (report_result){.root = NULL};
@@ -436,7 +442,7 @@ int report_measure(const report_request *request, report_result *result) {
         join_rows(&run);
         tell_reference(&run);
         cJSON_AddItemToObject(run.root, "suites", run.steps);
-        tell_stolen(&run, &opened);
+        tell_time(&run, &opened, &used);
         run.steps = NULL;
     }
     for (int i = 0; i < SUITE_COUNT; i++)

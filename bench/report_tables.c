@@ -213,10 +213,8 @@ static void write_energy_row(FILE *file, const results_row *row) {
         const char *key;
         const char *unit;
     } columns[] = {
-        {"power_w", " W"},
-        {"temperature_c", " °C"},
-        {"pj_per_byte", " pJ"},
-        {"pj_per_flop", " pJ"},
+        {"power_w", " W"},      {"temperature_c", " °C"}, {"clock_mhz", " MHz"},
+        {"pj_per_byte", " pJ"}, {"pj_per_flop", " pJ"},
     };
     fputs("<tr><td>", file);
     html_format(file, "%s, %s", row->suite, row->case_name);
@@ -236,7 +234,8 @@ static void write_energy(FILE *file, const results_file *results) {
         if (rows++ == 0)
             fputs("<div class=\"wide\"><table>\n<thead><tr><th>what</th><th "
                   "class=\"number\">power</th>"
-                  "<th class=\"number\">temperature</th><th class=\"number\">for each byte</th>"
+                  "<th class=\"number\">temperature</th><th class=\"number\">clock</th>"
+                  "<th class=\"number\">for each byte</th>"
                   "<th class=\"number\">for each operation</th><th></th></tr></thead>\n<tbody>\n",
                   file);
         write_energy_row(file, &results->rows[i]);

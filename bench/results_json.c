@@ -225,6 +225,7 @@ static void add_windows(cJSON *row, const bench_result *result) {
         results_put_number(object, "joules", window->joules);
         results_put_number(object, "power_w", window->power_w);
         results_put_number(object, "temperature_c", window->temperature_c);
+        results_put_number(object, "clock_mhz", window->clock_mhz);
         results_put_number(object, "stolen", window->stolen);
         results_put_number(object, "throttled", window->throttled);
         results_put_text(object, "throttle_reasons", window->throttle_reasons);

@@ -43,10 +43,10 @@ enum {
 
 /* A part of a row's time: object of "windows". Numbers that are not known are NaN, and null there. */
 typedef struct result_window {
-    double at_s, seconds;          /* when it began, how long it was */
-    double joules;                 /* of a call */
-    double power_w, temperature_c; /* at its end */
-    double stolen;                 /* share of the processors' time that a host gave to others */
+    double at_s, seconds;                     /* when it began, how long it was */
+    double joules;                            /* of a call */
+    double power_w, temperature_c, clock_mhz; /* at its end */
+    double stolen; /* share of the processors' time that a host gave to others */
     double throttled;
     char throttle_reasons[160]; /* "": none */
 } result_window;

@@ -37,7 +37,7 @@ const sensor_places sensor_places_of_system = {
     .powercap = "/sys/class/powercap",
 };
 
-static const sensor_reading nothing = {NAN, NAN, NAN, NAN, NAN, 0};
+static const sensor_reading nothing = {NAN, NAN, NAN, NAN, NAN, NAN, 0};
 
 static void look_up(void *library, nvml_functions *functions) {
 #define NVML_FUNCTION(member, symbol, parameters)                                                  \
@@ -197,6 +197,7 @@ sensor_reading sensors_read(const sensors *own) {
     reading.energy_j = 1e-3 * long_number(own, own->nvml.energy_mj);
     reading.power_w = 1e-3 * number(own, own->nvml.power_mw);
     reading.temperature_c = number_of(own, own->nvml.temperature, SENSOR_GPU);
+    reading.clock_mhz = number_of(own, own->nvml.clock_mhz, CLOCK_SM);
     read_throttle(own, &reading);
     return reading;
 }

@@ -14,6 +14,7 @@ typedef struct sensor_reading {
     double energy_wrap_j; /* where the count begins again at 0; NaN: nowhere */
     double power_w;
     double temperature_c;
+    double clock_mhz; /* of a GPU's multiprocessors */
     double throttled; /* 1: the device holds its clocks down for heat or power; 0: it does not */
     unsigned long long throttle_reasons; /* of it, NVML's bits; 0: none, or none is told */
 } sensor_reading;

@@ -17,6 +17,8 @@
 #include <cjson/cJSON.h>
 
 #include "bench/bench_report.h"
+#include "bench/environment_record.h"
+#include "bench/other_programs.h"
 #include "tests/support/bench_rows.h"
 #include "tests/support/test_folder.h"
 
@@ -363,6 +365,70 @@ static void a_link_is_written_through(void **state) {
     results_destroy(document);
 }
 
+/* A folder as control groups are mounted, with one file of it; NULL: the file is not there. */
+static void quota_is(const char *groups, const char *name, const char *quota, const char *said) {
+    char folder[TEST_PATH];
+    char path[TEST_PATH];
+    char file[TEST_PATH + 32];
+    char text[64] = "";
+    test_folder_path(folder, "cgroup");
+    mkdir(folder, 0700);
+    snprintf(file, sizeof file, "%s/inner", folder);
+    mkdir(file, 0700);
+    snprintf(file, sizeof file, "%s/cpu", folder);
+    mkdir(file, 0700);
+    snprintf(file, sizeof file, "%s/%s", folder, name);
+    test_text_write(file, quota, 0600);
+    test_text_write(test_folder_path(path, "groups"), groups, 0600);
+    assert_int_equal(environment_cpu_quota(path, folder, text, sizeof text), said != NULL);
+    if (said != NULL)
+        assert_string_equal(text, said);
+}
+
+static void quotas_of_processors_are_read(void **state) {
+    char file[TEST_PATH];
+    (void)state;
+    quota_is("0::/inner\n", "other", "", NULL);
+    quota_is("0::/inner\n", "cpu.max", "max 100000\n", "none");
+    quota_is("3:cpu:/x\n0::/inner\n", "inner/cpu.max", "150000 100000\n", "1.5 processors");
+    quota_is("0::/inner\n", "cpu.max", "50000 100000\n", "0.5 processors"); /* the group around */
+    quota_is("0::/\n", "cpu.max", "50000 100000\n", "0.5 processors");
+    unlink(test_folder_path(file, "cgroup/cpu.max"));
+    unlink(test_folder_path(file, "cgroup/inner/cpu.max"));
+    quota_is("4:cpu:/\n", "cpu/cpu.cfs_quota_us", "200000\n", NULL);
+    quota_is("4:cpu:/\n", "cpu/cpu.cfs_period_us", "100000\n", "2 processors");
+    quota_is("4:cpu:/\n", "cpu/cpu.cfs_quota_us", "-1\n", "none");
+    static const char *const made[] = {"groups",
+                                       "cgroup/other",
+                                       "cgroup/inner",
+                                       "cgroup/cpu/cpu.cfs_quota_us",
+                                       "cgroup/cpu/cpu.cfs_period_us",
+                                       "cgroup/cpu",
+                                       "cgroup"};
+    for (size_t i = 0; i < sizeof made / sizeof *made; i++)
+        assert_int_equal(remove(test_folder_path(file, made[i])), 0);
+}
+
+/* 100 ticks later, 60 of them busy and 45 of those ours. */
+static void the_share_of_others_is_of_what_passed(void **state) {
+    char path[TEST_PATH];
+    (void)state;
+    test_text_write(test_folder_path(path, "stat"), "cpu  1000 10 200 5000 20 0 30 40 7 7\n", 0600);
+    const processor_use before = processor_use_in(path, 500);
+    test_text_write(path, "cpu  1050 10 205 5025 25 1 34 50 7 7\n", 0600);
+    const processor_use after = processor_use_in(path, 545);
+    assert_true(fabs(others_share(&before, &after) - 0.15) < 1e-12);
+    const processor_use more = processor_use_in(path, 900);
+    assert_true(others_share(&before, &more) == 0);
+    assert_true(isnan(others_share(&before, &before)));
+    test_text_write(path, "cpu  1 2 3 4\n", 0600);
+    const processor_use none = processor_use_in(path, 0);
+    assert_true(isnan(others_share(&before, &none)));
+    const processor_use now = processor_use_now();
+    assert_true(isnan(now.all) || (now.busy <= now.all && now.own > 0));
+    unlink(path);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_row_has_the_members_of_the_schema),
@@ -374,6 +440,8 @@ int main(void) {
         cmocka_unit_test(an_unwritable_file_is_an_error),
         cmocka_unit_test(results_are_written_whole_or_not_at_all),
         cmocka_unit_test(a_link_is_written_through),
+        cmocka_unit_test(quotas_of_processors_are_read),
+        cmocka_unit_test(the_share_of_others_is_of_what_passed),
     };
     return cmocka_run_group_tests_name("bench results", tests, test_folder_make,
                                        test_folder_remove_empty);

@@ -33,6 +33,7 @@ static void all_of_a_gpu_is_read(void **state) {
     assert_true(fabs(sensors_joules(&before, &after) - 0.5) < 1e-9);
     assert_true(fabs(after.power_w - 150.001) < 1e-9);
     assert_true(after.temperature_c == 61);
+    assert_true(before.clock_mhz == 1001 && after.clock_mhz == 1001);
     assert_true(before.throttled + after.throttled == 1); /* idle is none */
     const sensor_facts facts = sensors_facts(own);
     assert_string_equal(facts.driver, "555.1");
@@ -83,7 +84,8 @@ static void failing_calls_are_nulls(void **state) {
     const sensor_reading reading = sensors_read(own);
     const sensor_facts facts = sensors_facts(own);
     assert_true(isnan(reading.energy_j) && isnan(reading.power_w));
-    assert_true(isnan(reading.temperature_c) && isnan(reading.throttled));
+    assert_true(isnan(reading.temperature_c) && isnan(reading.throttled) &&
+                isnan(reading.clock_mhz));
     assert_string_equal(facts.driver, "");
     assert_true(isnan(facts.power_limit_w) && isnan(facts.clock_mhz));
     assert_true(isnan(facts.link_width) && isnan(facts.error_correction));
