@@ -88,29 +88,15 @@ static void every_quantize(void **state) {
 
 static const tdm_dtype real_dtypes[] = {TDM_F32, TDM_F16, TDM_BF16};
 
-/* f32 results may be flushed; rusticl 22.3 fuses the product with its narrowing to f16, half a step. */
-static bool is_real(tdm_dtype dtype, double actual, float expected) {
-    unsigned char bytes[8];
-    tdm_number_set(dtype, bytes, 0, (double)expected);
-    const double rounded = tdm_number_get(dtype, bytes, 0);
-    if (actual == rounded || (isnan(actual) && isnan(rounded)))
-        return true;
-    if (dtype == TDM_F16 &&
-        fabs(actual - (double)expected) <= fabs(rounded - (double)expected) * 1.001)
-        return true;
-    return actual == 0 && dtype != TDM_F16 && fabsf(expected) < FLT_MIN;
-}
-
 static void check_reals(const quant_carrier *carrier, const test_array *y) {
     for (int64_t i = 0; i < test_array_count(y); i++) {
         const tdm_quant_parameters parameters = quant_carrier_parameters(carrier, i);
         const int32_t code = (int32_t)test_array_get(&carrier->codes, i);
         const float expected = tdm_quant_dequantize(code, parameters);
-        const double actual = test_array_fetched(y, i);
-        if (!is_real(y->layout.dtype, actual, expected))
+        if (!test_array_is_rounded(y, i, expected))
             test_case_fail("element %lld: code %d by scale %a, zero point %d became %a, not %a",
                            (long long)i, code, (double)parameters.scale, parameters.zero_point,
-                           actual, (double)expected);
+                           test_array_fetched(y, i), (double)expected);
     }
 }
 

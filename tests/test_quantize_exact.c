@@ -74,15 +74,6 @@ static void check_codes(const test_array *x, quant_carrier *carrier, tdm_quant_r
     }
 }
 
-/* A number as the dtype holds it; f16 by the device itself, which may narrow it another way (rusticl 22.3). */
-static bool is_narrowed(tdm_dtype dtype, double actual, float expected) {
-    unsigned char bytes[4];
-    tdm_number_set(dtype, bytes, 0, (double)expected);
-    const double nearest = tdm_number_get(dtype, bytes, 0);
-    return actual == nearest ||
-           (dtype == TDM_F16 && fabs(actual - nearest) <= fmax(fabs(nearest) * 0x1p-10, 0x1p-24));
-}
-
 /* What every `step`-th code stands for, and where there is a mask, whether it was not saturated. */
 static void check_fake(const test_array *x, test_array *y, test_array *mask,
                        const quant_carrier *carrier, int64_t step) {
@@ -95,7 +86,7 @@ static void check_fake(const test_array *x, test_array *y, test_array *mask,
         const tdm_quant_parameters parameters = quant_carrier_parameters(carrier, i);
         const float value = (float)test_array_get(x, i);
         const float expected = tdm_quant_fake(value, parameters, range, &pass);
-        if (!is_narrowed(y->layout.dtype, test_array_fetched(y, i), expected))
+        if (!test_array_is_rounded(y, i, expected))
             test_case_fail("element %lld: %a by scale %a, zero point %d became %a, not %a",
                            (long long)i, (double)value, (double)parameters.scale,
                            parameters.zero_point, test_array_fetched(y, i), (double)expected);

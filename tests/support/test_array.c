@@ -1,5 +1,7 @@
 #include "tests/support/test_array.h"
 
+#include <float.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -144,6 +146,20 @@ double test_array_get(const test_array *array, int64_t index) {
 
 double test_array_fetched(const test_array *array, int64_t index) {
     return number_in(array, array->fetched, index);
+}
+
+bool test_array_is_rounded(const test_array *array, int64_t index, float result) {
+    unsigned char bytes[8];
+    const tdm_dtype dtype = array->layout.dtype;
+    const double actual = test_array_fetched(array, index);
+    tdm_number_set(dtype, bytes, 0, (double)result);
+    const double rounded = tdm_number_get(dtype, bytes, 0);
+    if (actual == rounded || (isnan(actual) && isnan(rounded)))
+        return true;
+    if (dtype == TDM_F16)
+        return strcmp(array->device->info.driver_family, "rusticl") == 0 &&
+               fabs(actual - rounded) <= fmax(fabs(rounded) * 0x1p-10, 0x1p-24);
+    return actual == 0 && fabsf(result) < FLT_MIN;
 }
 
 const void *test_array_bits(const test_array *array, int64_t index) {

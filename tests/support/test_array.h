@@ -57,6 +57,12 @@ void test_array_put(test_array *array, int64_t index, double value);
 double test_array_get(const test_array *array, int64_t index);
 double test_array_fetched(const test_array *array, int64_t index);
 
+/*
+ * Whether the fetched element is a result of f32, rounded once to the array's floats. A device may flush what is not normal in
+ * f32, and rusticl 22.3 fuses the operation before with its narrowing to f16: there it is a neighbour at times.
+ */
+bool test_array_is_rounded(const test_array *array, int64_t index, float result);
+
 /* The element's bytes, for comparing bits. */
 const void *test_array_bits(const test_array *array, int64_t index);
 const void *test_array_fetched_bits(const test_array *array, int64_t index);

@@ -11,7 +11,8 @@
  *     per row of M×K activations                  block {1, 0}    parameters M×1
  *     groups of 32 along K of a K×N weight        block {32, 1}   parameters ceil(K/32)×N
  *
- * The rules of every conversion, rounding included, are in docs/numerics.md and are the same bits on every device.
+ * The rules of every conversion, rounding included, are in docs/numerics.md and are the same bits on every device, but for f16
+ * results of one driver, which that page names.
  * Operations that are not about quantization (tdm_copy, tdm_convert, …) see the stored integers.
  */
 #ifndef TANDEM_QUANT_H
