@@ -37,8 +37,25 @@ expect() {
 
 expect 0 ok infer_together "$build"
 
-# All steps together end in time.
-total=$("$suite" _caps | awk '{ n += $2 } END { print n }')
+# The same from a pack that was unpacked elsewhere: what is not of every system is in it.
+"$suite" --quick --build "$build" --pack "$work/pack.tar" >"$work/output" 2>&1 || complain 'nothing was packed'
+mkdir "$work/elsewhere"
+tar -C "$work/elsewhere" -xf "$work/pack.tar"
+packed=$work/elsewhere/gpu_suite
+for file in "$packed/build/release/bin/"*; do
+    LD_LIBRARY_PATH=$packed/build/release/lib ldd "$file" >"$work/output"
+    ! grep -E 'lib(cmocka|cjson)' "$work/output" | grep -v "=> $packed/" || complain "$file takes a library of this machine"
+done
+(
+    cd "$work/elsewhere" && status=0
+    gpu_suite/bench/gpu_suite --quick --only tests_cuda,launch,infer_together --out results >"$work/output" 2>&1 || status=$?
+    [ $status -eq 0 ] && [ "$(grep -c '^ok ' results/summary.txt)" -eq 4 ] || complain "the pack ends with $status"
+)
+
+# All steps together end in time, those beside others apart, which end with them.
+total=$("$suite" _caps | awk '$3 != "beside" { n += $2 } END { print n }')
+together=$("$suite" _caps | awk '$1 == "memcheck" || $1 == "racecheck" { n += $2 } $1 == "tests_opencl" { n -= $2 } END { print n }')
+[ "$together" -eq 0 ] || complain "the tests on OpenCL end $together s before or after what is beside them"
 [ "$total" -ge 400 ] && [ "$total" -le 510 ] || complain "its steps may take $total s"
 
 # Each bar is a row of both files. What the simulator cannot give is what other libraries and other devices are needed for.
@@ -70,6 +87,9 @@ status=0
 mkdir "$work/tools"
 cat >"$work/tools/compute-sanitizer" <<'EOF'
 #!/bin/sh
+if [ "${TANDEM_POOL-}" != direct ] || [ "${TANDEM_TEST_SCALE-}" != small ] || ! echo "$*" | grep -q -e '--report-api-errors no '; then
+    echo "it would see nothing of a pool's tensors, or what the driver refuses by right: $*" && exit 9
+fi
 case $* in
 *test_copy) echo '========= ERROR SUMMARY: 1 error' && exit 9 ;;
 *test_convert) echo '========= ERROR SUMMARY: 0 errors' ;;
@@ -87,6 +107,36 @@ sanitized 0 'memcheck reports nothing in 1 of 1' test_convert
 sanitized 1 'test_copy: exit 9' test_convert test_copy
 sanitized 0 'refused by this machine: .*not supported' test_convert test_softmax
 sanitized 1 'test_copy: exit 9, .*1 error; then refused by this machine' test_copy test_softmax
+
+# What many programs end with. all_run CODE LINE SECONDS: three programs, of which test_slow is killed when the time is over.
+mkdir -p "$work/programs/bin"
+for test in test_quick test_slow test_wrong; do
+    printf '#!/bin/sh\necho "%s" >>"%s"\necho "executed: 2 cases"\n' $test "$work/order" >"$work/programs/bin/$test"
+done
+echo 'exec sleep 60' >>"$work/programs/bin/test_slow"
+echo 'exit 1' >>"$work/programs/bin/test_wrong"
+chmod +x "$work/programs/bin/"*
+all_run() {
+    code=$1 line=$2 seconds=$3 status=0
+    shift 3
+    "$suite" _run_all "$work/programs" "$work/all" cuda/ 1 "$seconds" "$@" >"$work/output" 2>&1 || status=$?
+    [ $status -eq "$code" ] && [ "$(tail -n 1 "$work/output")" = "$line" ] || complain "all of $* end with $status"
+}
+all_run 0 '1 of 1 programs passed, 0 had no time, 2 cases' 60 test_quick
+all_run 0 '1 of 3 programs passed, 2 had no time, 4 cases' 2 test_quick test_slow test_quick
+all_run 1 '1 of 3 programs passed, 1 had no time, 6 cases' 2 test_wrong test_quick test_slow
+all_run 124 'none of 2 programs ended in time' 0 test_quick test_wrong
+[ "$("$suite" _device_tests cuda | head -n 1)" = "$(cd "$1/tests" && grep -E '// ctest:.* device.* cost=' test_*.c |
+    grep -v 'ctest:.* opencl ' | sed 's/\(.*\)\.c:.*cost=\([0-9]*\).*/\2 \1/' | sort -k 1,1nr -k 2 | sed 's/.* //;q')" ] ||
+    complain 'what costs most is not first'
+
+# A bar of a step that had no time for all is met in part.
+mkdir "$work/part"
+printf '%-8s %4s  %-24s %s\n' ok 36 tests_opencl '60 of 69 programs passed, 9 had no time, 4711 cases' >"$work/part/summary.txt"
+printf '%-8s %4s  %-24s %s\n' ok 36 tests_cuda '71 of 71 programs passed, 0 had no time, 4711 cases' >>"$work/part/summary.txt"
+"$build/bin/tandem" _bars "$work/part" && cp "$work/part/bars.md" "$work/output"
+grep -q "OpenCL | ok | in part | tests_opencl: 60 of 69" "$work/output" && grep -q "CUDA device | ok | yes | tests_cuda: 71" "$work/output" ||
+    complain 'steps without time for all are not met in part'
 
 # Of a run of one step there is one line besides the devices'.
 rm -rf "$work/results"
@@ -114,6 +164,62 @@ EOF
 }
 stand_ins nothing
 expect 0 ok tests_cuda "$work/build"
+
+# The time of all begins when the build is there: the stand-in of cmake makes it in half an hour, says the stand-in of date.
+cat >"$work/tools/cmake" <<EOF
+#!/bin/sh
+echo "\$*" >>"$work/cmake.log"
+case \$1 in --build) echo 1800 >"$work/late" && cp -R "$work/build" "$work/made" ;; esac
+EOF
+cat >"$work/tools/date" <<EOF
+#!/bin/sh
+if [ "\$*" = +%s ]; then echo \$((\$(/bin/date +%s) + \$(cat "$work/late"))); else exec /bin/date "\$@"; fi
+EOF
+chmod +x "$work/tools/cmake" "$work/tools/date"
+echo 0 >"$work/late"
+PATH=$work/tools:$PATH "$suite" --quick --only launch --build "$work/made" --out "$work/built" >"$work/output" 2>&1 || complain 'no build was made'
+grep -q '^ok .* launch ' "$work/built/summary.txt" || complain 'its steps had no time after the build'
+grep -q -e "--build $work/made --target tandem_gpu_suite " "$work/cmake.log" || complain 'it builds more than it runs'
+rm "$work/tools/date" "$work/tools/cmake"
+
+# The same GPU's OpenCL without a file by which a loader finds it. A stand-in sees it where a condition holds alone; its tests run
+# beside the sanitizer, and what they end with counts. opencl CODE WORD LIBRARY; stand_ins_opencl TEST-THAT-FAILS CONDITION.
+stand_ins_opencl() {
+    stand_ins "$1"
+    cat >"$work/build/bin/tandem" <<EOF
+#!/bin/sh
+case \$1 in
+devices)
+    "$build/bin/tandem" "\$@" || exit
+    if $2; then sed -i 's|"devices":[[:space:]]*\[|&{"selector": "opencl/nvidia/a GPU"},|' "\$3"; fi
+    ;;
+_bars) exec "$build/bin/tandem" "\$@" ;;
+*) echo "\$*" >>"$work/commands" ;;
+esac
+EOF
+}
+opencl() {
+    rm -rf "$work/results" "$work/commands"
+    status=0
+    GPU_SUITE_OPENCL_LIBRARY=$3 PATH=$work/tools:$PATH "$suite" --quick --build "$work/build" --out "$work/results" \
+        --only tests_opencl,memcheck,racecheck,opencl_gemm_f32,gemm_f32 >"$work/output" 2>&1 || status=$?
+    [ $status -eq "$1" ] && grep -q "^$2  *[0-9]*  tests_opencl " "$work/results/summary.txt" || complain "OpenCL by $3 ends with $status"
+}
+library=$work/libnvidia-opencl.so.1
+: >"$library"
+stand_ins_opencl nothing "grep -qs '^$library\$' \"\$OCL_ICD_VENDORS\"/nvidia.icd \"\$OPENCL_VENDOR_PATH\"/nvidia.icd"
+opencl 0 ok "$library"
+[ "$(sed -n 's/.* gemm --shapes \([^ ]*\) .*\( --rotate [^ ]*\).*/\1\2/p' "$work/commands" | sort | uniq -c | awk '{ print $1 }')" = 2 ] ||
+    complain 'f32 by OpenCL and by CUDA are not asked for alike'
+opencl 0 skipped "$work/nothing"
+grep -q "no device matches opencl/nvidia: NVIDIA's ICD" "$work/results/summary.txt" || complain 'without a library the reason is another'
+stand_ins_opencl nothing "[ \"\${TANDEM_OPENCL_LIBRARY-}\" = '$library' ]"
+opencl 0 ok "$library"
+stand_ins_opencl nothing false
+opencl 0 skipped "$library"
+stand_ins_opencl test_softmax true
+opencl 1 FAILED "$library"
+[ -e "$work/results/tests/opencl.test_softmax.log" ] || complain 'the log of a failed test on OpenCL is not there'
 stand_ins test_softmax
 expect 1 FAILED tests_cuda "$work/build"
 for case in launch pool quant memory gemv; do
