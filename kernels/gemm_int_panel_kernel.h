@@ -108,6 +108,22 @@ TDM_DEVICE int goes_straight(tdm_gemm_epilogue_arg e, tdm_gemm_quant_arg q) {
            (e.bias_type == TDM_CODE_ABSENT || e.bias_row == 0);
 }
 
+/* What goes_straight adds to the rows of a panel: the bias, and what undoes the zero point of A. */
+TDM_DEVICE void straight_base(int *base, const int *sums, int needs_sums, const tdm_int_io *io,
+                              tdm_gemm_epilogue_arg e, tdm_gemm_quant_arg q, int shift, long j) {
+    if (e.bias_type == TDM_CODE_S32)
+        for (int x = 0; x < NR; x++)
+            base[x] = tdm_int_s32((TDM_GLOBAL const tdm_s32 *)io->out.bias,
+                                  io->out.bias_at + (j + x) * e.bias_col);
+    else
+        for (int x = 0; x < NR; x++)
+            base[x] = 0;
+    const int zero = needs_sums ? tdm_int_a_zero(io, q, 0, shift) : 0;
+    if (needs_sums)
+        for (int x = 0; x < NR; x++)
+            base[x] = tdm_sub_wrap(1, base[x], tdm_mul_wrap(1, zero, sums[x]));
+}
+
 /* A's next block, or the next item's first one: the rows that a tile asks for which is followed by `to_come` others
  * before. Earlier, the lines would leave the cache again. */
 TDM_DEVICE void ask_for_a(tdm_lines_ahead *ask, TDM_GLOBAL const void *a, tdm_gemm_shape_arg s,
@@ -199,7 +215,10 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
                 if (needs_column_sums)
                     for (int j = 0; j < NR; j++)
                         sums[j] = s.b_packed ? b_sums[j0 + j] : r.column_sums[x * NR + j];
-                tdm_int_columns_begin(&ends, &io, s, e, q, sums, shift, j0, columns);
+                if (ready)
+                    straight_base(ends.base, sums, needs_column_sums, &io, e, q, shift, j0);
+                else
+                    tdm_int_columns_begin(&ends, &io, s, e, q, sums, shift, j0, columns);
             }
             const long b_part = ask_for_b(&job, job.packed + panel_words, r.strips);
             for (int t = 0; t < r.strips; t++, job.ask.b += b_part) {
