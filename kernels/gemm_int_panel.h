@@ -29,6 +29,7 @@
  *     TDM_A_SHIFT(type)                              what a strip's elements are more than those of A
  *     TDM_A_STAYS(s)                                 whether strips of all their rows are read in A, not copied
  *     tdm_strip_element(a, type, at)                 a strip's element for A's
+ *     TDM_TILE_ROWS(rows)                            how many rows a tile has that are made for so many, up to MR
  *     TDM_STRIP_RUN, tdm_strip_run(a, type, at, to)  so many neighbours at once
  *     tdm_strip_quads(quads, type, to)               eight quads of A's bytes to a strip's row
  *     tdm_panel_widen(job)                           with a UNIT beyond 1: what is in quads to the panel
@@ -74,6 +75,7 @@ typedef struct {
     const int *add;
     TDM_GLOBAL int *d;
     long d_row;
+    int rows; /* of the matrix: those of the tile past them may be anything */
     int quads, b_packed, first, last, straight, streams;
     tdm_lines_ahead ask;
 } tdm_tile_job;

@@ -24,11 +24,11 @@ TDM_DEVICE int copy_squares(TDM_GLOBAL const tdm_u8 *a, int type, long at, long 
     return i;
 }
 
-/* `rows` of MR rows of A from element `at` on, `depth` columns; rows past the matrix repeat the last one. Of the first `squares` rows
- * only the steps past the squares are left. */
+/* The `rows` rows of a strip from element `at` of A on, `depth` columns; the tile's rows past them repeat the last one. Of the first
+ * `squares` rows only the steps past the squares are left. */
 TDM_DEVICE void copy_strip(TDM_GLOBAL const tdm_u8 *a, int type, long at, long a_row, long a_col,
                            int rows, int squares, int depth, TDM_LOCAL tdm_strip *strip) {
-    for (int i = 0; i < MR; i++) {
+    for (int i = 0; i < TDM_TILE_ROWS(rows); i++) {
         const long row = at + (i < rows ? i : rows - 1) * a_row;
         TDM_LOCAL tdm_strip *const to = strip + i * STRIDE;
         int p = i < squares ? depth / SQUARE * SQUARE : 0;
@@ -42,9 +42,9 @@ TDM_DEVICE void copy_strip(TDM_GLOBAL const tdm_u8 *a, int type, long at, long a
     }
 }
 
-TDM_DEVICE void add_row_sums(TDM_LOCAL const tdm_strip *strip, int depth, int first,
+TDM_DEVICE void add_row_sums(TDM_LOCAL const tdm_strip *strip, int rows, int depth, int first,
                              TDM_LOCAL int *sums) {
-    for (int i = 0; i < MR; i++) {
+    for (int i = 0; i < rows; i++) {
         int sum = first ? 0 : sums[i];
         for (int p = 0; p < depth; p++)
             sum = tdm_add_wrap(1, sum, (int)strip[i * STRIDE + p]);
@@ -162,6 +162,9 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
               stays = TDM_A_STAYS(s) && !needs_row_sums && s.k <= KC && s.a_row <= 2 * s.k,
               needs_column_sums = tdm_int_needs_column_sums(q, shift),
               adds = needs_column_sums || e.bias_type != TDM_CODE_ABSENT;
+    /* Strips whose tiles have no rows past the matrix. */
+    const int last_rows = r.rows - (r.strips - 1) * MR,
+              whole = r.strips - (TDM_TILE_ROWS(last_rows) > last_rows);
     TDM_INT_IO(io, z);
     tdm_tile_job job;
     job.b_packed = s.b_packed;
@@ -187,13 +190,13 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
                                 ? copy_squares((TDM_GLOBAL const tdm_u8 *)a, s.a_type,
                                                a0 + p0 * s.a_col, s.a_col, r.rows, depth, r.strip)
                                 : 0;
-        for (int t = stays ? r.rows / MR : 0; t < r.strips; t++) {
+        for (int t = stays ? whole : 0; t < r.strips; t++) {
             TDM_LOCAL tdm_strip *const strip = r.strip + t * (MR * STRIDE);
+            const int rows = r.rows - t * MR < MR ? r.rows - t * MR : MR;
             copy_strip((TDM_GLOBAL const tdm_u8 *)a, s.a_type, a0 + t * MR * s.a_row + p0 * s.a_col,
-                       s.a_row, s.a_col, r.rows - t * MR < MR ? r.rows - t * MR : MR,
-                       squares - t * MR, depth, strip);
+                       s.a_row, s.a_col, rows, squares - t * MR, depth, strip);
             if (needs_row_sums)
-                add_row_sums(strip, depth, job.first, r.row_sums + t * MR);
+                add_row_sums(strip, rows, depth, job.first, r.row_sums + t * MR);
         }
         for (int x = 0; x < r.panels; x++) {
             const long j0 = (r.first_panel + x) * NR;
@@ -225,12 +228,13 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
                 const long i = r.i0 + t * MR;
                 const int rows = r.rows - t * MR < MR ? r.rows - t * MR : MR;
                 int tile[TILE];
+                job.rows = rows;
                 job.strip = r.strip + t * (MR * STRIDE);
-                job.in_place = stays && rows == MR
+                job.in_place = stays && t < whole
                                    ? (TDM_GLOBAL const tdm_u8 *)a + a0 + t * MR * s.a_row + p0
                                    : 0;
                 job.kept = r.tiles + (x * r.strips + t) * TILE;
-                job.straight = ready && rows == MR;
+                job.straight = ready && t < whole;
                 job.d = (TDM_GLOBAL int *)d + io.out.d_at + i * e.d_row + j0;
                 job.add = ready && adds ? ends.base : 0;
                 ask_for_a(&job.ask, a, s, next, (long)(r.panels - x) * r.strips - t - 1, r.rows);
@@ -238,7 +242,7 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
                 job.ask.d_line = job.straight && !job.streams ? LINE : 0;
                 job.ask.d_row = job.ask.d_line ? e.d_row * 4 : 0;
                 tdm_tile_multiply(&job, tile);
-                if (ready && rows < MR)
+                if (ready && t >= whole)
                     copy_rows(tile, rows, job.d, e.d_row);
                 else if (job.last && !ready)
                     finish_rows(tile, r.row_sums + t * MR, rows, i, j0, columns, &ends, &io, e, q,

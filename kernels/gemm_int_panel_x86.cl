@@ -23,6 +23,9 @@
 #define INTS TDM_S32(LANES)
 typedef INTS ints_anywhere __attribute__((aligned(4)));
 
+/* The last strip's tile has fewer rows where that will do. */
+#define TDM_TILE_ROWS(rows) ((rows) > 4 ? MR : (rows) > 2 ? 4 : 2)
+
 #define OWN_TARGET(features) __attribute__((noinline, target(features)))
 
 #ifdef VNNI
@@ -44,15 +47,15 @@ typedef INTS ints_anywhere __attribute__((aligned(4)));
      : (i) % 4 == 0 ? odd_rows[(i) / 4] * 4                                                        \
      : (i) % 2 == 0 ? odd_rows[(i) / 2] * 2                                                        \
                     : odd_rows[i])
-#define DECLARE_ROWS(strip_row)                                                                    \
-    long odd_rows[MR];                                                                             \
-    TDM_UNROLL for (int i = 0; i < MR; i++) {                                                      \
+#define DECLARE_ROWS(rows, strip_row)                                                              \
+    long odd_rows[rows];                                                                           \
+    TDM_UNROLL for (int i = 0; i < rows; i++) {                                                    \
         odd_rows[i] = i * (strip_row);                                                             \
         __asm__("" : "+r"(odd_rows[i]));                                                           \
     }
 #else
 #define ROW_AT(i) ((i)*STRIDE)
-#define DECLARE_ROWS(strip_row)
+#define DECLARE_ROWS(rows, strip_row)
 #define TDM_A_SHIFT(type) 0
 #define TDM_A_STAYS(s) 0
 #define TDM_STRIP_RUN 16
@@ -151,78 +154,96 @@ TDM_DEVICE void tdm_panel_widen(const tdm_tile_job *job) {
 }
 #endif
 
-#define QUAD(Q)                                                                                    \
+#define QUAD(Q, rows)                                                                              \
     {                                                                                              \
         FACTORS b[NV];                                                                             \
         TDM_UNROLL for (int v = 0; v < NV; v++) b[v] =                                             \
             *(const factors_anywhere *)(panel + (Q)*PANEL_QUAD + v * (int)sizeof(FACTORS));        \
-        TDM_UNROLL for (int i = 0; i < MR; i++) {                                                  \
+        TDM_UNROLL for (int i = 0; i < rows; i++) {                                                \
             const FACTORS a = SPLAT_QUAD(strip + ROW_AT(i) + (Q)*4);                               \
             ADD_PRODUCTS(sum[i], a, b);                                                            \
         }                                                                                          \
     }
 
 #define OUTS (NR / LANES)
-#define EVERY_OUT TDM_UNROLL for (int i = 0; i < MR; i++) TDM_UNROLL for (int v = 0; v < OUTS; v++)
+#define EVERY_OUT(rows)                                                                            \
+    TDM_UNROLL for (int i = 0; i < rows; i++) TDM_UNROLL for (int v = 0; v < OUTS; v++)
 #define AT(p) (*(const ints_anywhere *)(p))
 
 #define ASK(p) __builtin_prefetch((const void *)(size_t)(p))
 #define ASK_FAR(p) __builtin_prefetch((const void *)(size_t)(p), 0, 2)
 
-/* to(i, j) = Σ strip · panel + from(i, j) + add(j); from and add may be NULL. */
-TARGET void multiply(const tdm_strip *strip, long strip_row, const char *panel, int quads,
-                     const tdm_lines_ahead *lines_ahead, const int *from, const int *add, int *to,
-                     long to_row, int streams) {
-    tdm_lines_ahead ask = *lines_ahead;
-    DECLARE_ROWS(strip_row)
-    INTS sum[MR][NV];
-    TDM_UNROLL for (int i = 0; i < MR; i++) TDM_UNROLL for (int v = 0; v < NV; v++) sum[i][v] =
-        (INTS)(0);
-    for (int lines = 4; quads >= 16; quads -= 16, lines += 4) {
-        TDM_NO_UNROLL for (int l = 0; l < 4; l++) {
-            ASK(ask.a + l * ask.a_line);
-            ASK(ask.d + l * ask.d_line);
-            ASK_FAR(ask.b);
-            ASK_FAR(ask.b + ask.b_line);
-            ask.b += 2 * ask.b_line;
-            QUAD(0)
-            QUAD(1)
-            QUAD(2)
-            QUAD(3)
-            strip += 4 * 4;
-            panel += 4 * PANEL_QUAD;
-        }
-        ask.a += lines % A_LINES == 0 ? ask.a_row - (A_LINES - 4) * ask.a_line : 4 * ask.a_line;
-        ask.d += lines < 4 * MR ? ask.d_row : 0;
+/* name: to(i, j) = Σ strip · panel + from(i, j) + add(j) in so many rows; from and add may be NULL. */
+#define DEFINE_MULTIPLY(name, rows)                                                                \
+    TARGET void name(const tdm_strip *strip, long strip_row, const char *panel, int quads,         \
+                     const tdm_lines_ahead *lines_ahead, const int *from, const int *add, int *to, \
+                     long to_row, int streams) {                                                   \
+        tdm_lines_ahead ask = *lines_ahead;                                                        \
+        DECLARE_ROWS(rows, strip_row)                                                              \
+        INTS sum[rows][NV];                                                                        \
+        TDM_UNROLL for (int i = 0; i < rows; i++) TDM_UNROLL for (int v = 0; v < NV; v++)          \
+            sum[i][v] = (INTS)(0);                                                                 \
+        for (int lines = 4; quads >= 16; quads -= 16, lines += 4) {                                \
+            TDM_NO_UNROLL for (int l = 0; l < 4; l++) {                                            \
+                ASK(ask.a + l * ask.a_line);                                                       \
+                ASK(ask.d + l * ask.d_line);                                                       \
+                ASK_FAR(ask.b);                                                                    \
+                ASK_FAR(ask.b + ask.b_line);                                                       \
+                ask.b += 2 * ask.b_line;                                                           \
+                QUAD(0, rows)                                                                      \
+                QUAD(1, rows)                                                                      \
+                QUAD(2, rows)                                                                      \
+                QUAD(3, rows)                                                                      \
+                strip += 4 * 4;                                                                    \
+                panel += 4 * PANEL_QUAD;                                                           \
+            }                                                                                      \
+            ask.a +=                                                                               \
+                lines % A_LINES == 0 ? ask.a_row - (A_LINES - 4) * ask.a_line : 4 * ask.a_line;    \
+            ask.d += lines < 4 * rows ? ask.d_row : 0;                                             \
+        }                                                                                          \
+        TDM_NO_UNROLL for (; quads > 0; quads--) {                                                 \
+            QUAD(0, rows)                                                                          \
+            strip += 4;                                                                            \
+            panel += PANEL_QUAD;                                                                   \
+        }                                                                                          \
+        INTS x[rows][OUTS];                                                                        \
+        EVERY_OUT(rows) x[i][v] = COLUMNS(sum[i], v);                                              \
+        if (from)                                                                                  \
+            EVERY_OUT(rows) x[i][v] = tdm_add_wrap(LANES, x[i][v], AT(from + i * NR + v * LANES)); \
+        if (add)                                                                                   \
+            EVERY_OUT(rows) x[i][v] = tdm_add_wrap(LANES, x[i][v], AT(add + v * LANES));           \
+        if (streams) {                                                                             \
+            EVERY_OUT(rows)                                                                        \
+            __builtin_nontemporal_store(x[i][v], (INTS *)(to + i * to_row + v * LANES));           \
+        } else {                                                                                   \
+            EVERY_OUT(rows)                                                                        \
+            *(ints_anywhere *)(to + i * to_row + v * LANES) = x[i][v];                             \
+        }                                                                                          \
     }
-    TDM_NO_UNROLL for (; quads > 0; quads--) {
-        QUAD(0)
-        strip += 4;
-        panel += PANEL_QUAD;
-    }
-    INTS x[MR][OUTS];
-    EVERY_OUT x[i][v] = COLUMNS(sum[i], v);
-    if (from)
-        EVERY_OUT x[i][v] = tdm_add_wrap(LANES, x[i][v], AT(from + i * NR + v * LANES));
-    if (add)
-        EVERY_OUT x[i][v] = tdm_add_wrap(LANES, x[i][v], AT(add + v * LANES));
-    if (streams)
-        EVERY_OUT __builtin_nontemporal_store(x[i][v], (INTS *)(to + i * to_row + v * LANES));
-    else
-        EVERY_OUT *(ints_anywhere *)(to + i * to_row + v * LANES) = x[i][v];
-}
+DEFINE_MULTIPLY(multiply, MR)
+DEFINE_MULTIPLY(multiply_2, 2)
+DEFINE_MULTIPLY(multiply_4, 4)
 
 TDM_DEVICE void tdm_tile_multiply(const tdm_tile_job *job, int *tile) {
     const int panel_in_place = UNIT == 1 && job->b_packed;
-    multiply(job->in_place ? PLAIN(const tdm_strip, job->in_place)
-                           : PLAIN(const tdm_strip, job->strip),
-             job->in_place ? job->a_row : STRIDE,
-             panel_in_place ? PLAIN(const char, job->packed) : PLAIN(const char, job->panel),
-             job->quads, &job->ask, job->first ? 0 : PLAIN(const int, job->kept), job->add,
-             job->straight ? PLAIN(int, job->d)
-             : job->last   ? tile
-                           : PLAIN(int, job->kept),
-             job->straight ? job->d_row : NR, job->straight && job->streams);
+    const tdm_strip *const strip =
+        job->in_place ? PLAIN(const tdm_strip, job->in_place) : PLAIN(const tdm_strip, job->strip);
+    const long strip_row = job->in_place ? job->a_row : STRIDE;
+    const char *const panel =
+        panel_in_place ? PLAIN(const char, job->packed) : PLAIN(const char, job->panel);
+    const int *const from = job->first ? 0 : PLAIN(const int, job->kept);
+    int *const to = job->straight ? PLAIN(int, job->d) : job->last ? tile : PLAIN(int, job->kept);
+    const long to_row = job->straight ? job->d_row : NR;
+    const int streams = job->straight && job->streams;
+    if (job->rows > 4)
+        multiply(strip, strip_row, panel, job->quads, &job->ask, from, job->add, to, to_row,
+                 streams);
+    else if (job->rows > 2)
+        multiply_4(strip, strip_row, panel, job->quads, &job->ask, from, job->add, to, to_row,
+                   streams);
+    else
+        multiply_2(strip, strip_row, panel, job->quads, &job->ask, from, job->add, to, to_row,
+                   streams);
 }
 
 #include "gemm_int_panel_kernel.h"

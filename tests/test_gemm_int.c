@@ -47,11 +47,12 @@ static const int64_t small_depths[] = {0, 1, 7, 17};
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
 
 static int64_t size_near(int64_t tile, int level) {
-    const int64_t sizes[] = {1, tile > 1 ? tile - 1 : 2, tile, tile + 1, 2 * tile + 3, 13};
+    const int64_t sizes[] = {
+        1, tile > 1 ? tile - 1 : 2, tile, tile + 1, 2 * tile + 3, 13, tile + 2, 2 * tile + 4};
     return sizes[level];
 }
 enum {
-    SIZE_LEVELS = 6,
+    SIZE_LEVELS = 8,
     SMALL_SIZE_LEVELS = 4
 };
 
