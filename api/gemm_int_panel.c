@@ -8,18 +8,20 @@
 /* Bytes between the rows of a strip beyond the block of K, as gemm_int_panel.h has it. */
 #define STRIP_PAD 64
 
-#define COPY_A 0.1        /* per element of A, contiguous along K */
-#define COPY_A_ACROSS 0.3 /* the same, strided */
-#define STREAM_B 0.06     /* per element of B in panels, each time that an item comes to it */
-#define WIDEN_B 0.1       /* the same, in addition, where strips are wider than B */
-#define PACK_NEAR 0.13    /* per element of B, contiguous along N */
-#define PACK_FAR 0.27     /* the same, rows more than FAR_BYTES apart: they are in many pages */
+#define COPY_A 0.1         /* per element of A, contiguous along K */
+#define COPY_A_ACROSS 0.3  /* the same, strided */
+#define STREAM_B 0.06      /* per element of B in panels, each time that an item comes to it */
+#define STREAM_B_NEAR 0.01 /* the same, where all of B stays in a core's second cache */
+#define NEAR_BYTES (512.0 * 1024.0)
+#define WIDEN_B 0.1    /* the same, in addition, where strips are wider than B */
+#define PACK_NEAR 0.13 /* per element of B, contiguous along N */
+#define PACK_FAR 0.27  /* the same, rows more than FAR_BYTES apart: they are in many pages */
 #define FAR_BYTES 768
 #define PACK_ACROSS 0.2 /* the same, strided */
 #define PACK_LAUNCH 0.1 /* by its own launch, in addition: written and read back */
 #define LAUNCH 80000.0  /* a launch more, which the other cores have to come to */
-#define ITEM 2000.0     /* an item: its first block of A is cold */
-#define WAKE 30000.0    /* until the other cores have come */
+#define ITEM 1200.0     /* an item: its first block of A is cold */
+#define WAKE 60000.0    /* until the other cores have come */
 #define UNEVEN 0.05     /* of an item that cores wait for another, which something else slowed */
 #define TILE_END 80.0   /* sums to memory, for one tile and block of K */
 
@@ -30,7 +32,7 @@ typedef struct sizes {
     double rows, columns; /* of a tile */
     double blocks;        /* of K */
     double speed;         /* products of a core in a cycle */
-    double pack;          /* cycles per element of B */
+    double pack, stream;  /* cycles per element of B */
     bool a_along_k;
     uint64_t strip_bytes, panel_bytes, sums_bytes, tile_bytes;
 } sizes;
@@ -59,6 +61,7 @@ static sizes sizes_of(const tdm_gemm_plan *plan) {
                    .pack = p->b.col != 1          ? PACK_ACROSS
                            : p->b.row > FAR_BYTES ? PACK_FAR
                                                   : PACK_NEAR,
+                   .stream = (double)p->n * (double)p->k <= NEAR_BYTES ? STREAM_B_NEAR : STREAM_B,
                    .strip_bytes =
                        (uint64_t)(mr * (kc * unit + STRIP_PAD + (int64_t)sizeof(int32_t))),
                    .panel_bytes = (uint64_t)(kc * nr * unit),
@@ -74,6 +77,16 @@ static uint64_t local_bytes(const void *context, const tdm_gemm_division *d) {
            (d->packs_inside ? panels * s->sums_bytes : 0) + strips * panels * s->tile_bytes;
 }
 
+/* Cycles until the last core is done. Who comes takes an equal share of the items that are left: of two cores the first one works on a
+ * half of them when the other one comes, WAKE later, and what that one has not reached by then they share, in whole items. */
+static double until_last(const sizes *s, double items, double item) {
+    const double rounds = (double)tdm_ceil_div((int64_t)items, (int64_t)s->cores) * item;
+    const double missed = WAKE * (s->cores - 1.0) / s->cores;
+    const double shared = (double)tdm_ceil_div((int64_t)missed, (int64_t)item) * item;
+    const double even = items * item / s->cores + (shared < WAKE ? shared : WAKE);
+    return even > rounds ? even : rounds;
+}
+
 static double cost(const void *context, const tdm_gemm_division *d, bool packs) {
     const sizes *const s = context;
     const double strips = (double)s->strips / (double)d->row_items,
@@ -83,11 +96,8 @@ static double cost(const void *context, const tdm_gemm_division *d, bool packs) 
     double item = ITEM + strips * panels * tile;
     item += strips * s->rows * s->depth * (s->a_along_k ? COPY_A : COPY_A_ACROSS);
     item += panels * s->columns * s->depth *
-            ((packs && d->packs_inside ? s->pack : STREAM_B) + (s->unit > 1 ? WIDEN_B : 0.0));
-    const double even = (items * item + WAKE * (s->cores - 1.0)) / s->cores;
-    const double rounds = (double)tdm_ceil_div((int64_t)items, (int64_t)s->cores) * item;
-    const double late = items <= s->cores ? rounds + WAKE : rounds;
-    double total = (even > late ? even : late) + UNEVEN * item;
+            ((packs && d->packs_inside ? s->pack : s->stream) + (s->unit > 1 ? WIDEN_B : 0.0));
+    double total = until_last(s, items, item) + UNEVEN * item;
     if (packs && !d->packs_inside)
         total += LAUNCH + (double)s->panels * s->columns * s->depth * s->batch / s->cores *
                               (PACK_LAUNCH + s->pack);
