@@ -5,13 +5,17 @@
  *   COUNTING_FREE_KIB      what CL_DEVICE_GLOBAL_FREE_MEMORY_AMD answers, "free,largest"; "error": it is announced and
  *                          fails; unset: it is not announced
  *   COUNTING_DISCRETE      set: the device has a memory of its own
+ *   COUNTING_STOP_MS       the first question for a command's state is answered so much later, with what was true then: as if
+ *                          the process had been stopped
  *
  * The counts: counting_driver_live(kind), kind as in `kinds`.
  */
 #include <dlfcn.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define CL_TARGET_OPENCL_VERSION 300
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
@@ -111,7 +115,22 @@ FORWARD(clGetDeviceIDs,
          cl_uint *found),
         (platform, type, count, list, found))
 FORWARD(clGetMemObjectInfo, (cl_mem memory, INFO), (memory, what, bytes, value, size))
-FORWARD(clGetEventInfo, (cl_event event, INFO), (event, what, bytes, value, size))
+
+CL_API_ENTRY cl_int CL_API_CALL clGetEventInfo(cl_event event, INFO) {
+    static atomic_bool stopped;
+    REAL(clGetEventInfo);
+    const cl_int code = real(event, what, bytes, value, size);
+    const char *const milliseconds = getenv("COUNTING_STOP_MS");
+    if (milliseconds && what == CL_EVENT_COMMAND_EXECUTION_STATUS && code == CL_SUCCESS && value &&
+        !atomic_exchange(&stopped, true)) {
+        const long most = strtol(milliseconds, NULL, 10);
+        const cl_int then = CL_QUEUED;
+        nanosleep(&(struct timespec){most / 1000, most % 1000 * 1000000}, NULL);
+        memcpy(value, &then, sizeof then);
+    }
+    return code;
+}
+
 FORWARD(clGetEventProfilingInfo, (cl_event event, INFO), (event, what, bytes, value, size))
 FORWARD(clGetProgramInfo, (cl_program program, INFO), (program, what, bytes, value, size))
 FORWARD(clGetProgramBuildInfo, (cl_program program, cl_device_id device, INFO),
