@@ -498,7 +498,7 @@ void chart_write_style(FILE *file) {
           "svg.chart .number{font-size:8px;text-anchor:middle}\n"
           ".key{display:none}\n"
           "@media print{.key{display:block;font-size:7.5pt;line-height:1.3}.key p{margin:.2rem 0}\n"
-          "svg.chart{max-width:none}}\n",
+          "svg.chart{max-width:17cm}}\n",
           file);
     for (int i = 0; i < CHART_STYLES; i++)
         fprintf(file, ".s%d{stroke:%s}.band.s%d,.point.s%d{fill:%s}\n", i, colours[i], i, i,

@@ -5,6 +5,7 @@
 
 #include "bench/chart_data.h"
 #include "bench/html_text.h"
+#include "bench/report_parts.h"
 
 #define LEFT_INTENSITY (1.0 / 16)
 #define RIGHT_INTENSITY 1024.0
@@ -126,9 +127,16 @@ static void write_head(FILE *file) {
           "th,td{text-align:left;padding:.2rem .6rem;border-bottom:1px solid #8886}\n"
           "td.number,th.number{text-align:right;font-variant-numeric:tabular-nums;white-space:"
           "nowrap}\n"
-          ".wide{overflow-x:auto}figure{margin:.6rem 0}\n"
-          "@media print{body{max-width:none;font-size:10pt}figure,tr{break-inside:avoid}"
-          ".wide{overflow:visible}}\n",
+          "td{vertical-align:top}td:first-child,td:last-child{min-width:13rem}.wide{overflow-x:"
+          "auto}figure{margin:.6rem 0}\n"
+          "@media(max-width:32rem){body{padding:.6rem}h1{font-size:1.4rem}table{font-size:.8rem}\n"
+          "ul{padding-left:1.1rem}li{overflow-wrap:anywhere}\n"
+          "th,td{padding:.2rem .35rem}td:first-child,td:last-child{min-width:8rem}}\n"
+          "@media print{:root{color-scheme:light}body{max-width:none;font-size:10pt;padding:0}\n"
+          "table{font-size:7.5pt}th,td{padding:.1rem .3rem}"
+          "td:first-child,td:last-child{min-width:7rem}details{display:none}figure,tr{break-inside:"
+          "avoid}"
+          "h2{break-after:avoid}.wide{overflow:visible}}\n",
           file);
     chart_write_style(file);
     fputs("</style>\n</head>\n<body>\n<h1>Devices compared</h1>\n", file);
@@ -202,35 +210,59 @@ static void write_notes(FILE *file, const compare_report *report, size_t index) 
     fputs("</td>", file);
 }
 
-static void write_cases(FILE *file, const compare_report *report) {
-    const compare_table *const table = report->table;
-    fputs("<h2>Cases</h2>\n<div class=\"wide\">\n<table>\n<thead><tr><th>case</th><th>impl</th>"
-          "<th>how</th>",
-          file);
+static int is_compared(const compare_case *item) {
+    int have = 0;
+    for (size_t c = 0; c < COMPARE_MAX_COLUMNS; c++)
+        have += item->cells[c].repeats > 0;
+    return have > 1;
+}
+
+static void write_cases_head(FILE *file, const compare_table *table) {
+    fputs("<div class=\"wide\">\n<table>\n<thead><tr><th>case</th><th>impl</th><th>how</th>", file);
     for (size_t c = 0; c < table->column_count; c++)
         fprintf(file,
                 c == 0 ? "<th class=\"number\">%c</th>"
                        : "<th class=\"number\">%c</th><th class=\"number\">to A</th>",
                 table->columns[c].label);
     fputs("<th>note</th></tr></thead>\n<tbody>\n", file);
-    for (size_t i = 0; i < table->case_count; i++) {
-        const compare_case *const item = &table->cases[i];
-        char how[64];
-        fputs("<tr><td>", file);
-        html_format(file, "%s: %s%s", item->row->suite, item->row->case_name,
-                    compare_setting_text(item->setting));
-        fputs("</td><td>", file);
-        html_text(file, item->row->impl);
-        compare_how_text(item->row, how, sizeof how);
-        fputs("</td><td>", file);
-        html_text(file, how);
-        fputs("</td>", file);
-        for (size_t c = 0; c < table->column_count; c++)
-            write_cell(file, &item->cells[c], c == 0);
-        write_notes(file, report, i);
-        fputs("</tr>\n", file);
+}
+
+static void write_case(FILE *file, const compare_report *report, size_t index) {
+    const compare_case *const item = &report->table->cases[index];
+    char how[64];
+    fputs("<tr><td>", file);
+    html_format(file, "%s: ", item->row->suite);
+    report_write_case(file, item->row);
+    html_text(file, compare_setting_text(item->setting));
+    fputs("</td><td>", file);
+    html_text(file, item->row->impl);
+    compare_how_text(item->row, how, sizeof how);
+    fputs("</td><td>", file);
+    html_text(file, how);
+    fputs("</td>", file);
+    for (size_t c = 0; c < report->table->column_count; c++)
+        write_cell(file, &item->cells[c], c == 0);
+    write_notes(file, report, index);
+    fputs("</tr>\n", file);
+}
+
+/* Those that several devices have; what one alone has is folded away, and not printed. */
+static void write_cases(FILE *file, const compare_report *report, int compared) {
+    size_t rows = 0;
+    for (size_t i = 0; i < report->table->case_count; i++) {
+        if (is_compared(&report->table->cases[i]) != compared)
+            continue;
+        if (rows++ == 0) {
+            fputs(compared ? "<h2>Cases</h2>\n"
+                           : "<details><summary>Cases that one device alone has</summary>\n",
+                  file);
+            write_cases_head(file, report->table);
+        }
+        write_case(file, report, i);
     }
-    fputs("</tbody></table>\n</div>\n", file);
+    if (rows > 0)
+        fputs(compared ? "</tbody></table>\n</div>\n" : "</tbody></table>\n</div>\n</details>\n",
+              file);
 }
 
 static void write_means(FILE *file, const compare_report *report) {
@@ -278,7 +310,8 @@ int compare_page_write(FILE *file, const compare_report *report) {
     write_means(file, report);
     write_agreement(file, report);
     write_differences(file, report);
-    write_cases(file, report);
+    write_cases(file, report, 1);
+    write_cases(file, report, 0);
     fputs("<p>", file);
     html_format(file,
                 "Ratios are median over median, with 95 %% intervals of %d bootstrap resamples; "

@@ -642,6 +642,21 @@ static void write_modes(const char *name, double factor) {
     cJSON_Delete(root);
 }
 
+/* A case that this file alone has, of a set of 64 MiB. */
+static void add_alone(const char *name) {
+    char path[TEST_PATH];
+    size_t size = 0;
+    char *text = (char *)test_file_read(test_folder_path(path, name), &size);
+    cJSON *const root = cJSON_Parse(text);
+    free(text);
+    add_row(cJSON_GetObjectItem(root, "results"), &plain, "memory", "read 67108864", "f32", 1e-3, 0,
+            67108864);
+    text = cJSON_PrintUnformatted(root);
+    test_file_write(path, text, strlen(text));
+    free(text);
+    cJSON_Delete(root);
+}
+
 static void the_page_tells_what_the_table_tells(void **state) {
     char page[TEST_PATH];
     char words[300];
@@ -649,6 +664,7 @@ static void the_page_tells_what_the_table_tells(void **state) {
     (void)state;
     write_modes("a.json", 1);
     write_modes("b.json", 1.5);
+    add_alone("a.json");
     snprintf(words, sizeof words, "--html %s", test_folder_path(page, "page.html"));
     test_program_result result = run(words, 0);
     test_program_release(&result);
@@ -661,7 +677,7 @@ static void the_page_tells_what_the_table_tells(void **state) {
         "B: opencl moved alike",
         "A: noisy: 7.0 %",
         "<h2>Noise and agreement</h2>",
-        "<li>A: 1 of 8 rows are marked noisy (12.5 %), the host gave 25 % of the processors&#39; "
+        "<li>A: 1 of 9 rows are marked noisy (11.1 %), the host gave 25 % of the processors&#39; "
         "time to others</li>",
         "<li>B: 1 of 8 rows are marked noisy (12.5 %), other programs took 12 % of the "
         "processors&#39; time; medians of 4 of 8 cases are within 3 % of those of A (50.0 %); of "
@@ -671,6 +687,10 @@ static void the_page_tells_what_the_table_tells(void **state) {
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (strstr(text, parts[i]) == NULL)
             fail_msg("there is no '%s'", parts[i]);
+    const char *const folded = strstr(text, "<details><summary>Cases that one device alone has");
+    assert_non_null(folded);
+    assert_non_null(strstr(folded, "<td>memory: read 64 MiB</td>"));
+    assert_null(strstr(folded, "launch: kernel"));
     assert_null(strstr(text, "Unlike environments")); /* what differs between any two runs */
     free(text);
 }
