@@ -85,6 +85,28 @@ typedef struct tdm_quant_layout {
 /* The arrangement of the parameters that a tensor carries. Statuses: TDM_BAD_ARGUMENT. Thread-safe. Since 0.1. */
 TDM_API tdm_status tdm_tensor_quant_layout(const tdm_tensor *tensor, tdm_quant_layout *layout);
 
+/* The block formats of GGUF files, 32 elements of a row each (layouts of ggml's block_q8_0 and block_q4_0, little endian). */
+typedef enum tdm_block_format {
+    TDM_BLOCKS_Q8_0 = 0, /* 34 bytes: a scale of f16, 32 s8 */
+    TDM_BLOCKS_Q4_0 =
+        1 /* 18 bytes: a scale of f16, 32 codes of 4 bits, those of element j and j + 16 in byte j, 8 more than they mean */
+} tdm_block_format;
+
+/*
+ * Copy a matrix of GGUF blocks, [rows][columns / 32] of them, into a quantized tensor, or back: every bit is kept, those of scales that are
+ * infinite or NaN too. The tensor is [rows][columns], or [columns], of s8 for q8_0 and s4 for q4_0, with scales of f16, one for 32 elements of a row, and no zero
+ * points, as tdm_tensor_create_quantized makes it of block {1, 32}; any strides that its dtype may have. As B of a product of
+ * [rows = N][columns = K] weights it is used with transpose_b. host_bytes is the size of the host memory, which need not be aligned. Blocks until the data
+ * has arrived; host memory beside it: 1.1 MiB at most. On failure the target is part old, part new. Statuses: TDM_BAD_ARGUMENT, TDM_BAD_SHAPE (rank; columns that are no multiple of
+ * 32; host_bytes too small), TDM_BAD_DTYPE, TDM_UNSUPPORTED (other parameters), TDM_BAD_STATE (recording), TDM_OUT_OF_HOST_MEMORY, the stream's failure.
+ * Thread-safe. Since 0.1.
+ */
+TDM_API tdm_status tdm_copy_blocks_from_host(tdm_stream *stream, tdm_tensor *target,
+                                             tdm_block_format format, const void *host,
+                                             size_t host_bytes);
+TDM_API tdm_status tdm_copy_blocks_to_host(tdm_stream *stream, const tdm_tensor *source,
+                                           tdm_block_format format, void *host, size_t host_bytes);
+
 /*
  * target = quantize(source): q = saturate(rint(x / scale) + zero_point), ties to even, with the parameters that target carries
  * (ONNX's QuantizeLinear). NaN gives the zero point, infinities saturate; a scale of 0 gives the zero point everywhere. source: f32, f16, bf16,
