@@ -206,6 +206,8 @@ static void add_row(bench_report *report, const bench_result *row, const bench_e
         add_energy(&entrant->energy, &each);
         add_metric(&each, "disturbed", entrant->disturbed);
         add_metric(&each, "stolen", entrant->stolen);
+        add_metric(&each, "handover_ns", entrant->processors.handover_ns);
+        add_metric(&each, "work_ns", entrant->processors.work_ns);
         mark_noise(&each);
     }
     results_add(report->document, &each);
@@ -240,6 +242,7 @@ void bench_report_case(bench_report *report, const bench_result *row, bench_entr
         bench_result each = entrant->row != NULL ? *entrant->row : *row;
         ratios.tandem = i == 0 ? NAN : median / tandem;
         note_twin(entrant, ratios.tandem, &note);
+        add_metric(&each, "tandem_is", ratios.tandem);
         take_base(entrant, &each, &note);
         each.note = note.text;
         take_roofs(report, entrants + count, entrant, &each, median, &ratios);

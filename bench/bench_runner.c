@@ -7,6 +7,8 @@
 #include <time.h>
 
 #include "bench/bench_peers.h"
+#include "bench/placement_watch.h"
+#include "bench/processor_probe.h"
 #include "bench/progress.h"
 #include "bench/stolen_time.h"
 
@@ -110,6 +112,7 @@ static void begin_case(const bench_plan *plan, bench_entrant *entrant) {
     entrant->calls = entrant->batches = 1;
     entrant->disturbed = NAN;
     entrant->stolen = NAN;
+    entrant->processors = (processor_state){NAN, NAN};
     entrant->energy = bench_no_energy;
     entrant->left_out = plan->without_twin && strcmp(entrant->impl, BENCH_TWIN_NAME) == 0;
     if (entrant->left_out) {
@@ -247,25 +250,47 @@ static void take_turn(const bench_plan *plan, bench_entrant *entrant) {
     }
 }
 
-/* In turn until each has enough, or one turn where the time is over, so that a slower moment of the machine meets everyone. */
-static void take_samples(const bench_plan *plan, bench_entrant *entrants, int count) {
-    int running[MAX_ENTRANTS];
+static void forget_samples(bench_entrant *entrant) {
+    sample_deal_release(&entrant->deal);
+    series_release(&entrant->series);
+    entrant->energy = bench_no_energy;
+}
+
+static int has_enough(const bench_plan *plan, bench_entrant *entrant) {
+    return bench_is_over(plan) || sample_deal_done(&entrant->deal, &plan->rule, &entrant->series);
+}
+
+/*
+ * In turn until each has enough, or one turn where the time is over, so that a slower moment of the machine meets everyone. All samples
+ * of a case are of one placement of the processors.
+ */
+static processor_state take_samples(const bench_plan *plan, bench_entrant *entrants, int count) {
+    processor_probe *const probe = processor_probe_open();
+    placement_watch watch = PLACEMENT_WATCH_INIT;
+    int enough[MAX_ENTRANTS] = {0};
     int left = 1;
-    for (int i = 0; i < count; i++)
-        running[i] = entrants[i].status == RESULT_OK;
+    placement_watch_note(&watch, processor_probe_read(probe), 1);
     for (int round = 0; left > 0; round++) {
         left = 0;
         for (int turn = 0; turn < count; turn++) {
             const int i = (turn + round) % count; /* nobody is always behind the same neighbour */
-            if (!running[i])
+            if (entrants[i].status != RESULT_OK || enough[i])
                 continue;
             take_turn(plan, &entrants[i]);
             settle(entrants, i);
-            running[i] = entrants[i].status == RESULT_OK && !bench_is_over(plan) &&
-                         !sample_deal_done(&entrants[i].deal, &plan->rule, &entrants[i].series);
-            left += running[i];
+            if (placement_watch_note(&watch, processor_probe_read(probe), !bench_is_over(plan))) {
+                for (int each = 0; each < count; each++)
+                    forget_samples(&entrants[each]);
+                memset(enough, 0, sizeof enough);
+                left = 1;
+                continue;
+            }
+            enough[i] = has_enough(plan, &entrants[i]);
+            left += entrants[i].status == RESULT_OK && !enough[i];
         }
     }
+    processor_probe_close(probe);
+    return placement_watch_end(&watch);
 }
 
 void bench_begin_case(const bench_plan *plan, bench_entrant *entrants, int count) {
@@ -282,9 +307,10 @@ void bench_run_case(const bench_plan *plan, bench_entrant *entrants, int count) 
     bench_begin_case(plan, entrants, count);
     progress_show(0, 0, "%s: measuring", plan->label);
     const processor_time before = processor_time_now();
-    take_samples(plan, entrants, count);
+    const processor_state processors = take_samples(plan, entrants, count);
     const processor_time after = processor_time_now();
     for (int i = 0; i < count; i++) {
+        entrants[i].processors = processors;
         entrants[i].stolen = stolen_share(&before, &after);
         entrants[i].disturbed = sample_deal_disturbed(&entrants[i].deal, &entrants[i].series);
         sample_deal_release(&entrants[i].deal);

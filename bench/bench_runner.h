@@ -5,6 +5,7 @@
 #ifndef BENCH_BENCH_RUNNER_H
 #define BENCH_BENCH_RUNNER_H
 
+#include "bench/processor_probe.h"
 #include "bench/results_json.h"
 #include "bench/sample_deal.h"
 #include "bench/sensors.h"
@@ -70,6 +71,8 @@ typedef struct bench_entrant {
     double
         stolen; /* share of the processors' time that the host of a virtual machine gave to others meanwhile, or NaN */
     bench_energy energy;
+    processor_state
+        processors; /* while it was sampled: where they were, NaN when that changed, and how fast */
 } bench_entrant;
 
 typedef struct bench_plan {

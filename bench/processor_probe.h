@@ -1,0 +1,30 @@
+/*
+ * How near each other two processors are now, and how fast.
+ *
+ * The processors of a virtual machine are threads of its host, which moves them: now two share a cache and the path to memory, now each
+ * has its own. A word then takes 115 or 510 ns to the other one and back, two threads read 41 or 90 GB/s from memory, and a launch that
+ * wakes a thread takes longer or shorter, for a few seconds each, and nothing else tells. So this is asked around what is measured.
+ */
+#ifndef BENCH_PROCESSOR_PROBE_H
+#define BENCH_PROCESSOR_PROBE_H
+
+typedef struct processor_probe processor_probe;
+
+typedef struct processor_state {
+    double
+        handover_ns; /* a word from the first processor that this thread may use to the second one and back */
+    double work_ns; /* some arithmetic on both at a time */
+} processor_state;
+
+/* NULL where there is one processor only, or no memory. */
+processor_probe *processor_probe_open(void);
+
+/* About a tenth of a millisecond. NaN where something else kept one of the two from answering, and of NULL. */
+processor_state processor_probe_read(processor_probe *probe);
+
+/* Whether two handovers are of two placements; what is not known differs from nothing. */
+int processor_placements_differ(double left_ns, double right_ns);
+
+void processor_probe_close(processor_probe *probe);
+
+#endif
