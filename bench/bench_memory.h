@@ -3,6 +3,7 @@
 #define BENCH_BENCH_MEMORY_H
 
 #include "bench/bench_settings.h"
+#include "bench/cache_levels.h"
 #include "bench/memory_case.h"
 
 enum {
@@ -37,5 +38,8 @@ bench_result memory_row(const memory_case *item, int waited, char name[MEMORY_MA
 
 /* Reading working sets from a few KiB to the case's bytes; finds and names the caches. */
 void memory_sweep(memory_run *run, const memory_case *item, int waited);
+
+/* All caches of a CPU that the system tells of; of other devices the last one at most. */
+cache_hints memory_cache_hints(const tdm_device_info *info);
 
 #endif

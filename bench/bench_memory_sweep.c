@@ -20,8 +20,12 @@ typedef struct sweep_point {
     double rate; /* GB/s of the fastest twentieth of samples: what disturbs only slows; 0: none */
 } sweep_point;
 
+static double units_in(const tdm_device_info *info) {
+    return info->compute_units > 0 ? info->compute_units : 1;
+}
+
 static double units_of(const memory_run *run) {
-    return run->device.info.compute_units > 0 ? run->device.info.compute_units : 1;
+    return units_in(&run->device.info);
 }
 
 static int64_t amount_of(const memory_run *run) {
@@ -66,12 +70,11 @@ static void measure(memory_run *run, int waited, sweep_point *point) {
     entrant->series = (sample_series){.count = 0}; /* they are the point's now */
 }
 
-/* All caches of a CPU that the system tells of; of other devices the last one at most. */
-static cache_hints hints_of(const memory_run *run) {
-    const double device = (double)run->device.info.cache_bytes;
+cache_hints memory_cache_hints(const tdm_device_info *info) {
+    const double device = (double)info->cache_bytes;
     cache_hints hints = {.count = 0};
-    if (run->device.info.type == TDM_DEVICE_CPU)
-        hints.count = environment_caches((int)units_of(run), hints.bytes, CACHE_MAX_LEVELS - 1);
+    if (info->type == TDM_DEVICE_CPU)
+        hints.count = environment_caches((int)units_in(info), hints.bytes, CACHE_MAX_LEVELS - 1);
     hints.complete = hints.count > 0;
     if (hints.count == 0 && device > 0)
         hints.bytes[hints.count++] = device;
@@ -104,7 +107,7 @@ void memory_sweep(memory_run *run, const memory_case *item, int waited) {
         measure(run, waited, &points[i]);
         curve[i] = (cache_point){(double)points[i].item.bytes, points[i].rate};
     }
-    const cache_hints hints = hints_of(run);
+    const cache_hints hints = memory_cache_hints(&run->device.info);
     const int level_count = cache_levels_find(curve, count, &hints, levels);
     report_points(run, waited, points, count, levels, level_count);
     cache_levels_describe(levels, level_count, text, sizeof text);

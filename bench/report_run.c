@@ -8,7 +8,9 @@
 #include <cjson/cJSON.h>
 #include <tandem/tandem.h>
 
+#include "bench/bench_memory.h"
 #include "bench/bench_runner.h"
+#include "bench/bench_statistics.h"
 #include "bench/cli_options.h"
 #include "bench/device_pick.h"
 #include "bench/other_programs.h"
@@ -153,10 +155,11 @@ enum {
 
 /* A suite's part of the report. */
 typedef struct report_part {
-    cJSON *rows;    /* of all its visits */
-    double taken_s; /* by its last visit */
-    double moved;   /* share of its rows that the last visit made shorter */
-    int missing;    /* rows that there was no time for */
+    cJSON *rows;      /* of all its visits */
+    double taken_s;   /* by its last visit */
+    double moved;     /* share of its rows that the last visit made shorter */
+    double misplaced; /* share of its rows that were never met in the report's placement */
+    int missing;      /* rows that there was no time for */
     int wanted;
 } report_part;
 
@@ -325,21 +328,43 @@ static int is_due(const report_run *run, int number) {
     if (!part->wanted || run->visit == 0)
         return part->wanted;
     return suites[number].kind != SUITE_ONCE && part->rows != NULL && part->missing == 0 &&
-           part->moved > settled_share &&
+           fmax(part->moved, part->misplaced) > settled_share &&
            visit_margin * part->taken_s <= run->deadline_s - bench_now();
 }
 
-/* Rows that another visit may make shorter, for each second that it takes. */
-static double gain_of(const report_part *part) {
-    return part->moved * cJSON_GetArraySize(part->rows) / fmax(part->taken_s, least_budget_s);
+/* Where the processors were when most rows were measured; NaN: not known. */
+static double placement_of_run(const report_run *run) {
+    sample_series placements = {.count = 0};
+    for (int i = 0; i < SUITE_COUNT; i++)
+        if (run->parts[i].rows != NULL)
+            report_visits_placements(run->parts[i].rows, &placements);
+    const double median = summarize_samples(placements.values, placements.count).median;
+    series_release(&placements);
+    return median;
 }
 
-/* In their order at first; later those go first whose visits are worth most. */
+static void note_misplaced(report_run *run) {
+    const double placement = placement_of_run(run);
+    for (int i = 0; i < SUITE_COUNT; i++) {
+        report_part *const part = &run->parts[i];
+        if (part->rows != NULL)
+            part->misplaced = report_visits_misplaced(part->rows, placement);
+    }
+}
+
+/* Rows that another visit may better, for each second that it takes; what shortens them is known when they were visited twice. */
+static double gain_of(const report_run *run, int number) {
+    const report_part *const part = &run->parts[number];
+    const double share = run->visit > 1 ? fmax(part->moved, part->misplaced) : part->misplaced;
+    return share * cJSON_GetArraySize(part->rows) / fmax(part->taken_s, least_budget_s);
+}
+
+/* Those go first whose visits are worth most, and in their own order where none is worth more. */
 static void order_suites(const report_run *run, int *order) {
     for (int i = 0; i < SUITE_COUNT; i++) {
-        const double own = gain_of(&run->parts[i]);
+        const double own = gain_of(run, i);
         int place = i;
-        for (; place > 0 && run->visit > 1 && gain_of(&run->parts[order[place - 1]]) < own; place--)
+        for (; place > 0 && gain_of(run, order[place - 1]) < own; place--)
             order[place] = order[place - 1];
         order[place] = i;
     }
@@ -351,6 +376,7 @@ static void run_visit(report_run *run) {
     for (int i = 0; i < SUITE_COUNT; i++)
         if (is_due(run, order[i]))
             run_suite(run, order[i]);
+    note_misplaced(run);
 }
 
 static double whole_budget(const report_request *request) {
@@ -382,11 +408,13 @@ static int run_suites(report_run *run) {
 
 /* All suites' rows in the order of the suites. */
 static void join_rows(report_run *run) {
+    const double placement = placement_of_run(run);
     cJSON *const all = cJSON_AddArrayToObject(run->root, "results");
     for (int i = 0; i < SUITE_COUNT; i++) {
         cJSON *const rows = run->parts[i].rows;
         if (rows == NULL)
             continue;
+        report_visits_place(rows, placement);
         report_visits_finish(rows);
         while (rows->child != NULL)
             cJSON_AddItemToArray(all, cJSON_DetachItemViaPointer(rows, rows->child));
@@ -407,6 +435,19 @@ static void tell_reference(const report_run *run) {
         results_put_number(environment, "stream_read_gbs_end", last);
         return;
     }
+}
+
+/* A suite's document tells of the levels that its own visit saw. */
+static void tell_levels(const report_run *run, const tdm_device_info *info) {
+    cJSON *const environment = cJSON_GetObjectItemCaseSensitive(run->root, "environment");
+    const cache_hints hints = memory_cache_hints(info);
+    char text[256];
+    report_visits_levels(cJSON_GetObjectItemCaseSensitive(run->root, "results"), &hints, text,
+                         sizeof text);
+    if (text[0] == '\0')
+        return;
+    cJSON_DeleteItemFromObjectCaseSensitive(environment, "cache_levels");
+    results_put_text(environment, "cache_levels", text);
 }
 
 /* What a suite said of its own time is told for all of them. */
@@ -441,6 +482,7 @@ int report_measure(const report_request *request, report_result *result) {
                                                cJSON_CreateString("tandem-report/1"));
         join_rows(&run);
         tell_reference(&run);
+        tell_levels(&run, &info);
         cJSON_AddItemToObject(run.root, "suites", run.steps);
         tell_time(&run, &opened, &used);
         run.steps = NULL;

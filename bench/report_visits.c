@@ -8,6 +8,7 @@
 #include <cjson/cJSON.h>
 
 #include "bench/bench_statistics.h"
+#include "bench/processor_probe.h"
 #include "bench/results_json.h"
 
 enum {
@@ -17,6 +18,10 @@ enum {
 
 /* A visit that makes a median shorter by no more has told nothing new. */
 static const double settled = 0.01;
+
+/* Of processor_probe.h, in "metrics"; what was measured in other placements than the report's is kept in "elsewhere". */
+static const char handover[] = "handover_ns";
+static const char elsewhere[] = "elsewhere";
 
 static const char *text_of(const cJSON *row, const char *key) {
     const char *const text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(row, key));
@@ -64,6 +69,11 @@ static cJSON *metrics_of(cJSON *row) {
     return metrics != NULL ? metrics : cJSON_AddObjectToObject(row, "metrics");
 }
 
+/* NaN: not known, or of no one placement. */
+static double placement_of(const cJSON *row) {
+    return number_of(cJSON_GetObjectItemCaseSensitive(row, "metrics"), handover);
+}
+
 /* What stays of a visit. */
 static void note_visit(cJSON *visits, cJSON *row) {
     const cJSON *const metrics = metrics_of(row);
@@ -72,6 +82,8 @@ static void note_visit(cJSON *visits, cJSON *row) {
     results_put_number(visit, "samples", number_of(row, "samples"));
     results_put_number(visit, "disturbed", number_of(metrics, "disturbed"));
     results_put_number(visit, "stolen", number_of(metrics, "stolen"));
+    if (cJSON_HasObjectItem(metrics, "tandem_is"))
+        results_put_number(visit, "tandem_is", number_of(metrics, "tandem_is"));
     cJSON_AddItemToArray(visits, visit);
 }
 
@@ -178,6 +190,20 @@ static void set_visits(cJSON *metrics, const cJSON *visits, double median) {
     set_number(metrics, "apart", most / least - 1);
 }
 
+/* A ratio of two rows that were measured in turn is of one visit; of several the median. */
+static void set_ratio(cJSON *metrics, const cJSON *visits) {
+    double ratios[MOST_VISITS] = {0};
+    int count = 0;
+    const cJSON *visit = NULL;
+    cJSON_ArrayForEach(visit, visits) {
+        const double ratio = number_of(visit, "tandem_is");
+        if (!isnan(ratio) && count < MOST_VISITS)
+            ratios[count++] = ratio;
+    }
+    if (count > 0)
+        set_number(metrics, "tandem_is", summarize_samples(ratios, (size_t)count).median);
+}
+
 static double fastest_of(const cJSON *visits) {
     const cJSON *visit = NULL;
     double fastest = INFINITY;
@@ -201,6 +227,7 @@ static void pool(cJSON *row, cJSON *later) {
         visits = cJSON_AddArrayToObject(row, "visits");
         note_visit(visits, row);
     }
+    const double known = fmax(placement_of(row), placement_of(later));
     const double before = fastest_of(visits);
     const double own = number_of(later, "median_s");
     deal(row, later, samples_dealt(visits));
@@ -214,9 +241,113 @@ static void pool(cJSON *row, cJSON *later) {
     take_limit(row, mine, other, "read_gbs", "of_read", "gbs");
     scale_times(metrics_of(row), summary.median / (is_faster ? own : before));
     set_visits(metrics_of(row), visits, summary.median);
+    set_ratio(metrics_of(row), visits);
+    if (isnan(placement_of(row)))
+        set_number(metrics_of(row), handover, known);
     mark_noise(metrics_of(row), &summary, count);
     cJSON_Delete(mine);
     cJSON_Delete(other);
+}
+
+/* ---- placements of the processors ---------------------------------------------------------------------- */
+
+static int is_near(const cJSON *row, double handover_ns) {
+    return !processor_placements_differ(placement_of(row), handover_ns);
+}
+
+/* The row, or what it keeps of another placement; NULL: nothing yet of this one. */
+static cJSON *find_placement(cJSON *row, double handover_ns) {
+    const cJSON *const others = cJSON_GetObjectItemCaseSensitive(row, elsewhere);
+    cJSON *other = NULL;
+    if (is_near(row, handover_ns))
+        return row;
+    cJSON_ArrayForEach(other, others) if (is_near(other, handover_ns)) return other;
+    return NULL;
+}
+
+/* Both are ok. Times of two placements are two things, and are not taken together. */
+static void pool_placed(cJSON *row, cJSON *later) {
+    cJSON *const place = find_placement(row, placement_of(later));
+    if (place != NULL) {
+        pool(place, later);
+        return;
+    }
+    cJSON *others = cJSON_GetObjectItemCaseSensitive(row, elsewhere);
+    if (others == NULL)
+        others = cJSON_AddArrayToObject(row, elsewhere);
+    cJSON_AddItemToArray(others, cJSON_Duplicate(later, 1));
+}
+
+/* Put what the row keeps of the placement in its place. Returns the row that stands there now. */
+static cJSON *change_places(cJSON *rows, cJSON *row, cJSON *other) {
+    cJSON *const others = cJSON_DetachItemFromObjectCaseSensitive(row, elsewhere);
+    cJSON_DetachItemViaPointer(others, other);
+    cJSON_AddItemToArray(others, cJSON_Duplicate(row, 1));
+    cJSON_AddItemToObject(other, elsewhere, others);
+    cJSON_ReplaceItemViaPointer(rows, row, other);
+    return other;
+}
+
+/* What another placement is told by: the row says the rest. */
+static void shorten_others(cJSON *row) {
+    static const char *const kept[] = {"samples", "raw_s", "median_s"};
+    cJSON *const others = cJSON_DetachItemFromObjectCaseSensitive(row, elsewhere);
+    const cJSON *other = NULL;
+    if (others == NULL)
+        return;
+    cJSON *const list = cJSON_AddArrayToObject(row, elsewhere);
+    cJSON_ArrayForEach(other, others) {
+        cJSON *const told = cJSON_CreateObject();
+        results_put_number(told, handover, placement_of(other));
+        for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+            cJSON_AddItemToObject(
+                told, kept[i],
+                cJSON_Duplicate(cJSON_GetObjectItemCaseSensitive(other, kept[i]), 1));
+        cJSON_AddItemToArray(list, told);
+    }
+    cJSON_Delete(others);
+}
+
+static int visits_of(const cJSON *row) {
+    const int count = cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(row, "visits"));
+    return count == 0 ? 1 : count;
+}
+
+static void add_placement(const cJSON *row, sample_series *placements) {
+    const double placement = placement_of(row);
+    for (int i = 0; i < visits_of(row) && !isnan(placement); i++)
+        series_add(placements, placement, 0); /* one less, where memory is short */
+}
+
+void report_visits_placements(const cJSON *rows, sample_series *placements) {
+    const cJSON *row = NULL;
+    cJSON_ArrayForEach(row, rows) {
+        const cJSON *const others = cJSON_GetObjectItemCaseSensitive(row, elsewhere);
+        const cJSON *other = NULL;
+        add_placement(row, placements);
+        cJSON_ArrayForEach(other, others) add_placement(other, placements);
+    }
+}
+
+double report_visits_misplaced(const cJSON *rows, double placement) {
+    cJSON *row = NULL;
+    int count = 0;
+    int missing = 0;
+    cJSON_ArrayForEach(row, rows) {
+        count += is_ok(row);
+        missing += is_ok(row) && find_placement(row, placement) == NULL;
+    }
+    return count == 0 ? 0 : (double)missing / count;
+}
+
+void report_visits_place(cJSON *rows, double placement) {
+    cJSON *row = NULL;
+    for (row = rows->child; row != NULL; row = row->next) {
+        cJSON *const other = find_placement(row, placement);
+        if (other != NULL && other != row)
+            row = change_places(rows, row, other);
+        shorten_others(row);
+    }
 }
 
 /* ---- visits ---------------------------------------------------------------------------------------------- */
@@ -224,7 +355,7 @@ static void pool(cJSON *row, cJSON *later) {
 /* A wrong result counts whenever it came; one that there was no time for is taken from the visit that had it. */
 static cJSON *take_row(cJSON *rows, cJSON *row, cJSON *later) {
     if (is_ok(row) && is_ok(later)) {
-        pool(row, later);
+        pool_placed(row, later);
         return row;
     }
     if (is_ok(row) ? strcmp(text_of(later, "status"), "failed") != 0
@@ -277,8 +408,35 @@ static cJSON *find_partner(cJSON *rows, const cJSON *row) {
     return NULL;
 }
 
+/* ---- the top of the ladders ---------------------------------------------------------------------------- */
+
+static int is_rung(const cJSON *row) {
+    return is_ok(row) && strcmp(text_of(row, "suite"), "compute") == 0 &&
+           strstr(text_of(row, "case"), " intensity ") != NULL;
+}
+
+/* Each visit had a fastest rung, and rows have their figures from different visits. */
+static void mark_peaks(cJSON *rows) {
+    cJSON *row = NULL;
+    cJSON_ArrayForEach(row, rows) {
+        cJSON *other = NULL;
+        int is_peak = is_rung(row);
+        if (!is_peak)
+            continue;
+        cJSON_ArrayForEach(other, rows) {
+            if (is_rung(other) && strcmp(text_of(other, "dtype"), text_of(row, "dtype")) == 0 &&
+                number_of(other, "gflops") > number_of(row, "gflops"))
+                is_peak = 0;
+        }
+        cJSON_DeleteItemFromObjectCaseSensitive(metrics_of(row), "peak");
+        if (is_peak)
+            set_number(metrics_of(row), "peak", 1);
+    }
+}
+
 void report_visits_finish(cJSON *rows) {
     cJSON *row = NULL;
+    mark_peaks(rows);
     cJSON_ArrayForEach(row, rows) {
         if (!is_ok(row) || !is_setting(row, "setting_default"))
             continue;
@@ -290,6 +448,38 @@ void report_visits_finish(cJSON *rows) {
         cJSON_DeleteItemFromObjectCaseSensitive(metrics_of(partner), "setting_best");
         set_number(metrics_of(is_best ? row : partner), "setting_best", 1);
     }
+}
+
+/* ---- levels of memory ---------------------------------------------------------------------------------- */
+
+static int is_sweep_point(const cJSON *row) {
+    return is_ok(row) && strcmp(text_of(row, "impl"), "tandem") == 0 &&
+           strcmp(text_of(row, "mode"), "pipelined") == 0 &&
+           strncmp(text_of(row, "case"), "sweep read ", 11) == 0;
+}
+
+void report_visits_levels(cJSON *rows, const cache_hints *hints, char *text, size_t size) {
+    cache_point curve[CACHE_MAX_POINTS] = {{0, 0}};
+    cache_level levels[CACHE_MAX_LEVELS];
+    cJSON *points[CACHE_MAX_POINTS];
+    int count = 0;
+    cJSON *row = NULL;
+    text[0] = '\0';
+    cJSON_ArrayForEach(row, rows) {
+        if (!is_sweep_point(row) || count == CACHE_MAX_POINTS)
+            continue;
+        const cJSON *const shape = cJSON_GetObjectItemCaseSensitive(row, "shape");
+        curve[count] = (cache_point){number_of(shape, "bytes"),
+                                     1e-9 * number_of(row, "bytes") / number_of(row, "p5_s")};
+        points[count++] = row;
+    }
+    const int level_count = cache_levels_find(curve, count, hints, levels);
+    for (int i = 0; i < count && level_count > 0; i++) {
+        const int level = cache_level_of(levels, level_count, i);
+        set_number(metrics_of(points[i]), "level", levels[level].is_memory ? 0 : level + 1);
+    }
+    if (level_count > 0)
+        cache_levels_describe(levels, level_count, text, size);
 }
 
 /* The row of a case that was not its default: what was looked for, whichever of the two was faster in the end. */

@@ -5,9 +5,14 @@
  * The samples of all visits are dealt out as batches are within a visit (sample_deal.h): those behind the first ten go to the first ten in turn,
  * and the shorter time stays. Nothing of a visit is lost: its median stands in the row's "visits", and the metric `apart` says by
  * what share the slowest visit's is above the fastest one's.
+ *
+ * Only samples of one placement of the processors are taken together; those of others stay beside the row, in "elsewhere".
  */
 #ifndef BENCH_REPORT_VISITS_H
 #define BENCH_REPORT_VISITS_H
+
+#include "bench/bench_statistics.h"
+#include "bench/cache_levels.h"
 
 struct cJSON;
 
@@ -18,7 +23,25 @@ struct cJSON;
  */
 double report_visits_merge(struct cJSON *rows, struct cJSON *visit);
 
-/* After the last visit: which of a case's settings is the fastest. */
+/*
+ * The levels of memory, as cache_levels_describe writes them, by what all visits read of each working set; the rows of the sweep are given
+ * theirs. "" where there is no sweep.
+ */
+void report_visits_levels(struct cJSON *rows, const cache_hints *hints, char *text, size_t size);
+
+/*
+ * Where the processors were (processor_probe.h) when rows were measured, in nanoseconds of a handover: once for each visit of a row, added
+ * to the series. Their median is where most rows were: the report's placement.
+ */
+void report_visits_placements(const struct cJSON *rows, sample_series *placements);
+
+/* The share of the rows that were never measured in the report's placement. */
+double report_visits_misplaced(const struct cJSON *rows, double placement);
+
+/* After the last visit: each row is what was measured in the report's placement, as far as it was met there. */
+void report_visits_place(struct cJSON *rows, double placement);
+
+/* After that: which of a case's settings is the fastest, and which rung the top of its ladder. */
 void report_visits_finish(struct cJSON *rows);
 
 /* --form of `tandem bench memory` for a later visit of these rows: "read=ROW:4:3:8192,…"; "" where there is nothing to be given. */

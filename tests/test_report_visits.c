@@ -261,6 +261,142 @@ static void the_fastest_setting_is_that_of_all_visits(void **state) {
     cJSON_Delete(alone);
 }
 
+/* ---- where the processors were ---------------------------------------------------------------------------- */
+
+enum {
+    NEAR = 100, /* nanoseconds of a handover */
+    FAR = 500
+};
+
+static cJSON *placed_row(double first, double handover) {
+    cJSON *const rows = one_row("ok", first, TEN);
+    results_put_number(cJSON_GetObjectItemCaseSensitive(rows->child, "metrics"), "handover_ns",
+                       handover);
+    return rows;
+}
+
+static double placement_of(const cJSON *rows) {
+    sample_series placements = {.count = 0};
+    report_visits_placements(rows, &placements);
+    const double median = summarize_samples(placements.values, placements.count).median;
+    series_release(&placements);
+    return median;
+}
+
+static void samples_of_two_placements_stay_apart(void **state) {
+    (void)state;
+    cJSON *const rows = placed_row(1, FAR);
+    visit(rows, placed_row(2, NEAR), 0);
+    visit(rows, placed_row(1.9, 1.2 * NEAR), 0);
+    assert_true(near(number(rows->child, "median_s"), 1.045));
+    assert_false(cJSON_HasObjectItem(rows->child, "visits"));
+    assert_true(placement_of(rows) == 1.2 * NEAR); /* two visits of three */
+    assert_true(report_visits_misplaced(rows, NEAR) == 0);
+    report_visits_place(rows, NEAR);
+    const cJSON *const row = rows->child;
+    assert_int_equal(cJSON_GetArraySize(rows), 1);
+    assert_true(near(sample(row, 0), 1.9) && number(row, "samples") == TEN);
+    assert_true(metric(row, "visits") == 2 && metric(row, "handover_ns") == 1.2 * NEAR);
+    const cJSON *const others = cJSON_GetObjectItemCaseSensitive(row, "elsewhere");
+    assert_int_equal(cJSON_GetArraySize(others), 1);
+    assert_true(number(others->child, "handover_ns") == FAR);
+    assert_true(near(number(others->child, "median_s"), 1.045));
+    assert_true(near(sample(others->child, 9), 1.09));
+    assert_false(cJSON_HasObjectItem(others->child, "case"));
+    cJSON_Delete(rows);
+}
+
+static void what_was_met_in_one_placement_only_stays(void **state) {
+    (void)state;
+    cJSON *const rows = placed_row(1, FAR);
+    visit(rows, one_row("ok", 0.5, TEN), 1); /* not known where: it may be the same */
+    assert_true(metric(rows->child, "handover_ns") == FAR);
+    assert_true(report_visits_misplaced(rows, NEAR) == 1);
+    assert_true(report_visits_misplaced(rows, NAN) == 0);
+    report_visits_place(rows, NEAR);
+    assert_true(sample(rows->child, 0) == 0.5);
+    assert_false(cJSON_HasObjectItem(rows->child, "elsewhere"));
+    cJSON_Delete(rows);
+}
+
+static void ratios_are_of_rows_measured_in_turn(void **state) {
+    (void)state;
+    static const double ratios[] = {1.5, 0.9, 1.1};
+    cJSON *rows = NULL;
+    for (size_t i = 0; i < sizeof ratios / sizeof *ratios; i++) {
+        cJSON *const later = one_row("ok", 1 + 0.1 * (double)i, TEN);
+        results_put_number(cJSON_GetObjectItemCaseSensitive(later->child, "metrics"), "tandem_is",
+                           ratios[i]);
+        if (rows == NULL)
+            rows = later;
+        else
+            visit(rows, later, 0);
+    }
+    assert_true(metric(rows->child, "tandem_is") == 1.1);
+    const cJSON *const visits = cJSON_GetObjectItemCaseSensitive(rows->child, "visits");
+    assert_true(number(cJSON_GetArrayItem(visits, 1), "tandem_is") == 0.9);
+    cJSON_Delete(rows);
+}
+
+static void add_rung(cJSON *rows, const char *name, const char *dtype, double gflops, int is_peak) {
+    add_row(rows, &(planted_row){name, "tandem", "ok", 1, TEN});
+    cJSON *const row = cJSON_GetArrayItem(rows, cJSON_GetArraySize(rows) - 1);
+    cJSON_ReplaceItemInObjectCaseSensitive(row, "suite", cJSON_CreateString("compute"));
+    results_put_text(row, "dtype", dtype);
+    cJSON_AddNumberToObject(row, "gflops", gflops);
+    if (is_peak)
+        cJSON_AddNumberToObject(cJSON_GetObjectItemCaseSensitive(row, "metrics"), "peak", 1);
+}
+
+static void a_ladder_has_one_top(void **state) {
+    (void)state;
+    static const int expected[] = {0, 1, 0, 1};
+    cJSON *const rows = cJSON_CreateArray();
+    add_rung(rows, "fma f32 intensity 8", "f32", 200, 1);
+    add_rung(rows, "fma f32 intensity 16", "f32", 230, 1);
+    add_rung(rows, "fma f32", "f32", 240, 0);
+    add_rung(rows, "dot s8 intensity 16", "s8", 900, 0);
+    report_visits_finish(rows);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(
+            cJSON_HasObjectItem(
+                cJSON_GetObjectItemCaseSensitive(cJSON_GetArrayItem(rows, i), "metrics"), "peak"),
+            expected[i]);
+    cJSON_Delete(rows);
+}
+
+/* Ten points of each visit: the later one read 1.5 times as fast within the cache. */
+static void levels_are_those_of_all_visits(void **state) {
+    (void)state;
+    static const cache_hints hints = {.bytes = {64e3}, .count = 1, .complete = 1};
+    char text[128] = "";
+    cJSON *const rows = cJSON_CreateArray();
+    cJSON *const later = cJSON_CreateArray();
+    report_visits_levels(rows, &hints, text, sizeof text);
+    assert_string_equal(text, "");
+    for (int i = 0; i < 10; i++) {
+        char name[32];
+        const double set = 1000.0 * (1 << i);
+        snprintf(name, sizeof name, "sweep read %.0f", set);
+        add_row(rows, &(planted_row){name, "tandem", "ok", set <= 64e3 ? 0.015 : 0.1, TEN});
+        add_row(later, &(planted_row){name, "tandem", "ok", set <= 64e3 ? 0.01 : 0.1, TEN});
+        cJSON *const row = cJSON_GetArrayItem(rows, i);
+        cJSON_SetNumberValue(cJSON_GetObjectItem(cJSON_GetObjectItem(row, "shape"), "bytes"), set);
+        cJSON_SetNumberValue(
+            cJSON_GetObjectItem(cJSON_GetObjectItem(cJSON_GetArrayItem(later, i), "shape"),
+                                "bytes"),
+            set);
+    }
+    visit(rows, later, 0.7);
+    report_visits_levels(rows, &hints, text, sizeof text);
+    assert_non_null(strstr(text, "L1 "));
+    assert_non_null(strstr(text, " 99.6 GB/s")); /* the fastest twentieth of 10 ms and more */
+    assert_non_null(strstr(text, "memory 9.96 GB/s"));
+    assert_true(metric(rows->child, "level") == 1);
+    assert_true(metric(cJSON_GetArrayItem(rows, 9), "level") == 0);
+    cJSON_Delete(rows);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_shorter_of_two_samples_stays),
@@ -271,6 +407,11 @@ int main(void) {
         cmocka_unit_test(a_failure_counts_whenever_it_came),
         cmocka_unit_test(rows_of_one_name_are_matched_in_order),
         cmocka_unit_test(the_fastest_setting_is_that_of_all_visits),
+        cmocka_unit_test(samples_of_two_placements_stay_apart),
+        cmocka_unit_test(what_was_met_in_one_placement_only_stays),
+        cmocka_unit_test(ratios_are_of_rows_measured_in_turn),
+        cmocka_unit_test(a_ladder_has_one_top),
+        cmocka_unit_test(levels_are_those_of_all_visits),
     };
     return cmocka_run_group_tests_name("report visits", tests, NULL, NULL);
 }
