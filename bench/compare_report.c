@@ -256,11 +256,32 @@ void compare_agreement_text(const compare_report *report, size_t column, char *t
     }
 }
 
+/* Whether figures that should agree had a chance to. */
+static void print_quiet(const compare_report *report, size_t column, FILE *file) {
+    const compare_agreement own = compare_agree(report->table, column, report->margin);
+    const int quiet = compare_was_quiet(&own);
+    const char label = report->table->columns[column].label;
+    if (own.displaced > 0)
+        fprintf(file, "%c: in %zu of the others the processors were placed differently\n", label,
+                own.displaced);
+    if (quiet < 0)
+        return;
+    fprintf(file, "%c: the machine was %s: other programs took %.1f %% of the processors' time",
+            label, quiet ? "quiet" : "not quiet", 100 * own.others);
+    if (!isnan(own.stolen))
+        fprintf(file, ", the host gave %.1f %% to others", 100 * own.stolen);
+    if (own.placed > 0)
+        fprintf(file, ", %zu of %zu rows met the processors elsewhere than most", own.strays,
+                own.placed);
+    fputc('\n', file);
+}
+
 static void print_agreement(const compare_report *report, FILE *file) {
     for (size_t c = 0; c < report->table->column_count; c++) {
         char text[512];
         compare_agreement_text(report, c, text, sizeof text);
         fprintf(file, "%s\n", text);
+        print_quiet(report, c, file);
     }
 }
 
@@ -313,6 +334,13 @@ static void add_agreement_json(cJSON *item, const compare_report *report, size_t
     results_put_number(item, "stolen_of_run", results_fact_number(environment, "stolen_of_run"));
     cJSON_AddNumberToObject(item, "rows_visited", (double)own.visited);
     cJSON_AddNumberToObject(item, "rows_moved", (double)own.moved);
+    results_put_number(item, "cases_displaced", column == 0 ? NAN : (double)own.displaced);
+    cJSON_AddNumberToObject(item, "rows_placed", (double)own.placed);
+    cJSON_AddNumberToObject(item, "rows_placed_elsewhere", (double)own.strays);
+    if (compare_was_quiet(&own) >= 0)
+        cJSON_AddBoolToObject(item, "quiet", compare_was_quiet(&own));
+    else
+        cJSON_AddNullToObject(item, "quiet");
 }
 
 static void add_columns_json(cJSON *root, const compare_report *report) {

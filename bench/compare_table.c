@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "bench/bench_statistics.h"
+#include "bench/processor_probe.h"
 #include "bench/sheet_share.h"
 
 const char *compare_device_name(const compare_column *column) {
@@ -388,6 +389,11 @@ const char *compare_moved_with(const compare_table *table, size_t index, size_t 
     return NULL;
 }
 
+/* Nanoseconds of a handover; NaN: not told. */
+static double placement_of(const results_row *row) {
+    return row == NULL ? NAN : results_figure_value(&row->metrics, "handover_ns");
+}
+
 static void agree_cases(const compare_table *table, size_t column, double margin,
                         compare_agreement *agreement) {
     for (size_t i = 0; i < table->case_count; i++) {
@@ -399,6 +405,9 @@ static void agree_cases(const compare_table *table, size_t column, double margin
         agreement->within += is_within(ratio, margin);
         if (is_within(ratio, margin))
             continue;
+        agreement->displaced +=
+            processor_placements_differ(placement_of(table->cases[i].cells[0].row),
+                                        placement_of(table->cases[i].cells[column].row));
         if (compare_moved_with(table, i, column, margin, &others) != NULL)
             agreement->alike++;
         else if (others)
@@ -408,10 +417,36 @@ static void agree_cases(const compare_table *table, size_t column, double margin
     }
 }
 
+/* Where the processors were: most rows, and the others. */
+static void count_strays(const compare_column *column, compare_agreement *agreement) {
+    sample_series placements = {.count = 0};
+    for (size_t i = 0; i < column->file->row_count; i++) {
+        const results_row *const row = &column->file->rows[i];
+        if (row->device == column->device && row->status == RESULT_OK && !isnan(placement_of(row)))
+            series_add(&placements, placement_of(row), 0); /* one less, where memory is short */
+    }
+    const double most = summarize_samples(placements.values, placements.count).median;
+    agreement->placed = placements.count;
+    for (size_t i = 0; i < placements.count; i++)
+        agreement->strays += processor_placements_differ(placements.values[i], most) != 0;
+    series_release(&placements);
+}
+
+int compare_was_quiet(const compare_agreement *agreement) {
+    if (isnan(agreement->others))
+        return -1;
+    return agreement->others <= COMPARE_QUIET_OTHERS &&
+           !(agreement->stolen > COMPARE_QUIET_STOLEN) &&
+           (double)agreement->strays <= COMPARE_QUIET_STRAYS * (double)agreement->placed;
+}
+
 compare_agreement compare_agree(const compare_table *table, size_t column, double margin) {
     const compare_column *const own = &table->columns[column];
     compare_agreement agreement = {.cases = 0};
     agree_cases(table, column, margin, &agreement);
+    count_strays(own, &agreement);
+    agreement.others = results_fact_number(&own->file->environment, "others_of_run");
+    agreement.stolen = results_fact_number(&own->file->environment, "stolen_of_run");
     for (size_t i = 0; i < own->file->row_count; i++) {
         const results_row *const row = &own->file->rows[i];
         const double apart = results_figure_value(&row->metrics, "apart");

@@ -77,7 +77,19 @@ typedef struct compare_agreement {
         alike; /* cases without the margin beside which another implementation moved as they did, */
     size_t unlike;   /* ... beside which none of the others did, */
     size_t unjudged; /* ... beside which nothing else ran */
+    size_t
+        displaced; /* cases without the margin whose processors were placed differently (processor_probe.h) */
+    size_t placed; /* rows of the column that say where the processors were, */
+    size_t strays; /* ... of them those that were measured elsewhere than most */
+    double others; /* share of the processors' time that other programs had; NaN: not known */
+    double stolen; /* ... that the host gave to other guests */
 } compare_agreement;
+
+/* What "one quiet machine" means: others have no more of it, and no more rows were measured elsewhere. -1: the file does not tell. */
+#define COMPARE_QUIET_OTHERS 0.02
+#define COMPARE_QUIET_STOLEN 0.01
+#define COMPARE_QUIET_STRAYS 0.05
+int compare_was_quiet(const compare_agreement *agreement);
 
 typedef struct compare_table {
     compare_column columns[COMPARE_MAX_COLUMNS];

@@ -332,6 +332,61 @@ static void cases_that_the_machine_moved_are_told_apart(void **state) {
     assert_true(own.visited == 6 && own.moved == 3);
 }
 
+/* A column whose environment says so much of a run, and so many of whose twenty rows met the processors elsewhere. */
+static int was_quiet(double others, double stolen, int strays) {
+    enum {
+        ROWS = 20
+    };
+    results_fact facts[] = {{(char *)"others_of_run", NULL, others},
+                            {(char *)"stolen_of_run", NULL, stolen}};
+    results_figure placed[] = {{"handover_ns", 110}, {"handover_ns", 500}};
+    results_row rows[ROWS];
+    for (int i = 0; i < ROWS; i++) {
+        rows[i] = (results_row){.suite = "memory", .case_name = "read", .impl = "tandem"};
+        rows[i].metrics = (results_figures){&placed[i < strays], 1};
+    }
+    const results_file file = {
+        .rows = rows, .row_count = ROWS, .environment = {facts, isnan(others) ? 0 : 2}};
+    compare_table table = {.column_count = 1};
+    table.columns[0] = (compare_column){.file = &file};
+    const compare_agreement own = compare_agree(&table, 0, 0.03);
+    assert_true(own.placed == ROWS && own.strays == (size_t)strays);
+    return compare_was_quiet(&own);
+}
+
+static void whether_a_machine_was_quiet_is_told(void **state) {
+    (void)state;
+    assert_int_equal(was_quiet(0.01, 0.005, 1), 1);
+    assert_int_equal(was_quiet(0.01, NAN, 0), 1); /* no virtual machine */
+    assert_int_equal(was_quiet(0.03, 0.005, 0), 0);
+    assert_int_equal(was_quiet(0.01, 0.02, 0), 0);
+    assert_int_equal(was_quiet(0.01, 0.005, 2), 0);
+    assert_int_equal(was_quiet(NAN, NAN, 0), -1); /* a file of an earlier version */
+}
+
+static void cases_whose_processors_were_placed_differently_are_counted(void **state) {
+    (void)state;
+    static const double ratios[] = {1.5, 1.01, 0.7};
+    results_figure placed[] = {{"handover_ns", 110}, {"handover_ns", 130}, {"handover_ns", 500}};
+    results_row rows[2][3];
+    compare_case cases[3];
+    memset(cases, 0, sizeof cases);
+    for (int i = 0; i < 3; i++) {
+        for (int c = 0; c < 2; c++) {
+            rows[c][i] = (results_row){.suite = "memory", .case_name = "read", .impl = "tandem"};
+            rows[c][i].metrics = (results_figures){&placed[c == 0 ? 0 : 2 - i / 2], 1};
+            cases[i].cells[c].row = &rows[c][i];
+        }
+        cases[i].row = &rows[0][i];
+        cases[i].cells[1].ratio.ratio = ratios[i];
+    }
+    const results_file file = {.rows = rows[1], .row_count = 3};
+    compare_table table = {.cases = cases, .case_count = 3, .column_count = 2};
+    table.columns[1] = (compare_column){.file = &file};
+    const compare_agreement own = compare_agree(&table, 1, 0.03);
+    assert_true(own.within == 1 && own.displaced == 1);
+}
+
 /* Another of Tandem's own rows says nothing of the machine; what is not Tandem's does, of those rows, too. */
 static void own_rows_are_no_witness(void **state) {
     (void)state;
@@ -739,6 +794,8 @@ int main(void) {
         cmocka_unit_test(noisy_rows_are_those_that_say_so),
         cmocka_unit_test(cases_that_the_machine_moved_are_told_apart),
         cmocka_unit_test(own_rows_are_no_witness),
+        cmocka_unit_test(whether_a_machine_was_quiet_is_told),
+        cmocka_unit_test(cases_whose_processors_were_placed_differently_are_counted),
         cmocka_unit_test(identical_files_are_the_same),
         cmocka_unit_test(a_shift_of_five_percent_is_found_where_it_is),
         cmocka_unit_test(shares_of_the_datasheet),
