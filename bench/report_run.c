@@ -66,6 +66,19 @@ static const char row_products[] =
         }                                                                                          \
     }
 
+/* Of several sizes, for predictions. */
+#define QUANT(size, seconds)                                                                       \
+    {                                                                                              \
+        "quant", seconds, 0,                                                                       \
+            SUITE_VISITED, {"bench",       "quant",                                                \
+                            "--shape",     size,                                                   \
+                            "--operation", "quantize,dynamic,dequantize,requantize,convert,widen", \
+                            "--blocks",    "tensor,row,group"},                                    \
+        {                                                                                          \
+            NULL                                                                                   \
+        }                                                                                          \
+    }
+
 /*
  * In the order in which they run; what is nearest to the limits first, and within a suite what the page needs most. The seconds are
  * those of a visit on PoCL on two cores.
@@ -109,10 +122,11 @@ static const report_suite suites[] = {
      {"bench", "gemm", "--quick", "--dtype", "u8s8,w8,w4", "--layout", "nt", "--shapes",
       "512x512x512"}},
     {"gemv",
-     18,
+     30,
      5,
      SUITE_VISITED,
-     {"bench", "gemv", "--dtype", "f32,f16,w8,w4", "--roof", "memory", "--shapes", row_products},
+     {"bench", "gemv", "--dtype", "f32,f16,w8,w4", "--roof", "memory", "--rotate", "256M",
+      "--shapes", row_products},
      {"bench", "gemv", "--quick", "--dtype", "f32,w8,w4", "--roof", "memory", "--shapes",
       "1x4096x4096"}},
     LOOPS("64K", 1),
@@ -128,6 +142,9 @@ static const report_suite suites[] = {
      {"bench", "quant", "--shape", "4096x4096", "--operation",
       "quantize,dynamic,dequantize,requantize,convert,widen", "--blocks", "tensor,row,group"},
      {"bench", "quant", "--quick"}},
+    QUANT("1536x4096", 4),
+    QUANT("2048x4096", 5),
+    QUANT("3072x4096", 7),
     {"pool",
      9,
      2,
