@@ -27,7 +27,7 @@
  * A text includes this after defining MR, NR, KC, TDM_EPILOGUE_VECTOR, tdm_strip, the type of a strip's elements, and UNIT,
  * its bytes; then gives what depends on the instructions, and includes gemm_int_panel_kernel.h:
  *     TDM_A_SHIFT(type)                              what a strip's elements are more than those of A
- *     TDM_A_STAYS(s)                                 whether strips of all their rows are read in A, not copied
+ *     TDM_A_STAYS(s)                                 whether strips are read in A, not copied, where the tile has no rows past it
  *     tdm_strip_element(a, type, at)                 a strip's element for A's
  *     TDM_TILE_ROWS(rows)                            how many rows a tile has that are made for so many, up to MR
  *     TDM_STRIP_RUN, tdm_strip_run(a, type, at, to)  so many neighbours at once
