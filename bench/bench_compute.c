@@ -10,6 +10,7 @@
 #include "bench/bench_peers.h"
 #include "bench/bench_settings.h"
 #include "bench/bench_sustained.h"
+#include "bench/gemm_beside.h"
 
 static const char command_name[] = "tandem bench compute";
 
@@ -27,6 +28,7 @@ typedef struct compute_options {
     const char *dtypes;
     int64_t bytes;
     int64_t steps;
+    int64_t side; /* of the products */
     bench_settings settings;
 } compute_options;
 
@@ -167,6 +169,48 @@ static void run_ladder(const compute_options *options, const bench_device *devic
     free(rungs);
 }
 
+static void measure_product(const compute_options *options, const bench_device *device,
+                            const gemm_case *item, const gemm_oracle *oracle,
+                            bench_entrant *entrants, bench_report *report) {
+    char name[MAX_GEMM_CASE_NAME];
+    worker_text request = {.length = 0};
+    worker_text reason = {.length = 0};
+    const bench_result row = gemm_case_row(item, "gemm", name);
+    const char *const missing =
+        gemm_case_fits(item, COMPUTE_ENTRANTS + 1, &device->info, &reason) ? NULL : reason.text;
+    gemm_case_write(item, &request);
+    bench_device_write(device, &request);
+    bench_plan plan = bench_settings_plan(&options->settings);
+    plan.task = (bench_task){.request = request.text, .verify = gemm_oracle_check, .user = oracle};
+    plan.label = name;
+    for (int i = 0; i < COMPUTE_ENTRANTS; i++)
+        entrants[i].missing = missing;
+    bench_run_case(&plan, entrants, COMPUTE_ENTRANTS);
+    bench_report_case(report, &row, entrants, COMPUTE_ENTRANTS);
+}
+
+/* Points below the roof: a square product of each type, as bench gemm has them. */
+static void run_products(const compute_options *options, const bench_device *device,
+                         bench_report *report) {
+    static bench_entrant entrants[COMPUTE_ENTRANTS];
+    const char *dtypes = options->dtypes;
+    char word[16];
+    gemm_oracle oracle = GEMM_ORACLE_INIT;
+    bench_entrant_self(&entrants[0], "tandem", "gemm");
+    bench_entrant_self(&entrants[1], BENCH_TWIN_NAME, "gemm");
+    while (cli_next_word(&dtypes, ',', word, sizeof word) == 1) {
+        const gemm_case item = {.types = gemm_types_find(word),
+                                .m = options->side,
+                                .n = options->side,
+                                .k = options->side,
+                                .seed = (uint64_t)options->settings.seed};
+        if (gemm_oracle_set(&oracle, &item) == 0)
+            measure_product(options, device, &item, &oracle, entrants, report);
+    }
+    bench_entrants_release(entrants, COMPUTE_ENTRANTS);
+    gemm_oracle_release(&oracle);
+}
+
 /* One operation of the list: fma is of real numbers, dot of bytes, ladder of both. */
 static void run_operation(const compute_options *options, const bench_device *device,
                           const char *operation, bench_entrant *entrants, bench_report *report) {
@@ -174,6 +218,10 @@ static void run_operation(const compute_options *options, const bench_device *de
     char word[16];
     if (strcmp(operation, "read") == 0) {
         run_case(options, device, PROBE_READ, TDM_F32, entrants, report);
+        return;
+    }
+    if (strcmp(operation, "gemm") == 0) {
+        run_products(options, device, report);
         return;
     }
     while (cli_next_word(&dtypes, ',', word, sizeof word) == 1) {
@@ -209,18 +257,22 @@ int bench_compute_command(int argc, char **argv) {
         .dtypes = "f32,f16,bf16,s8",
         .bytes = 128 << 20,
         .steps = 4096,
+        .side = 1024,
         .settings = BENCH_SETTINGS_INIT,
     };
     const cli_option options[] = {
         {"operation", CLI_CHOICES, &given.operations, "LIST",
-         "multiply-adds, dot products of bytes, reading memory, either on what is read",
-         "fma|dot|read|ladder", 0, 0},
-        {"dtype", CLI_CHOICES, &given.dtypes, "LIST", "types of fma, dot (s8) and ladder",
+         "multiply-adds, dot products of bytes, reading memory, either on what is read, and, where "
+         "asked for, square products",
+         "fma|dot|read|ladder|gemm", 0, 0},
+        {"dtype", CLI_CHOICES, &given.dtypes, "LIST", "types of fma, dot (s8), ladder and gemm",
          "f32|f16|bf16|s8", 0, 0},
         {"bytes", CLI_BYTES, &given.bytes, "N", "how much is read; 128M by default", NULL, 1, 1e12},
         {"steps", CLI_COUNT, &given.steps, "N",
          "steps of a chain of fma or dot, at most so many of ladder; 4096 by default", NULL, 1,
          60000},
+        {"side", CLI_COUNT, &given.side, "N",
+         "rows and columns of gemm's products; 1024 by default", NULL, 1, 8192},
         BENCH_SUSTAINED_OPTION(&given.settings.sustained_s),
         BENCH_SETTINGS_OPTIONS(&given.settings),
     };
