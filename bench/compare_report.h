@@ -28,7 +28,7 @@ void compare_rate_text(const compare_cell *cell, char *text, size_t size);
  * Why a cell that is not ok has no figure, or what one should know of one that is; of one without the margin whether what ran beside
  * it moved, too. "" for nothing.
  */
-void compare_note_text(const compare_report *report, size_t index, size_t column, char *text,
+void compare_note_text(const compare_report *report, size_t index, size_t column, char *note,
                        size_t size);
 
 /* How a case was measured: "pipelined prepacked". */

@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -9,20 +10,23 @@
 processor_use processor_use_in(const char *path, double own) {
     /* user nice system idle iowait irq softirq steal */
     static const int is_busy[] = {1, 1, 1, 0, 0, 1, 1, 0};
-    double ticks[8];
     processor_use use = {0, 0, own};
+    char line[512] = "";
     FILE *const file = fopen(path, "r");
-    const int count =
-        file == NULL ? 0
-                     : fscanf(file, "cpu %lf %lf %lf %lf %lf %lf %lf %lf", &ticks[0], &ticks[1],
-                              &ticks[2], &ticks[3], &ticks[4], &ticks[5], &ticks[6], &ticks[7]);
+    const int known = file != NULL && fgets(line, sizeof line, file) != NULL;
     if (file != NULL)
         fclose(file);
-    if (count != 8)
+    if (!known || strncmp(line, "cpu ", 4) != 0)
         return (processor_use){NAN, NAN, NAN};
+    char *at = line + 4;
     for (int i = 0; i < 8; i++) {
-        use.all += ticks[i];
-        use.busy += is_busy[i] ? ticks[i] : 0;
+        char *end = NULL;
+        const double ticks = strtod(at, &end);
+        if (end == at)
+            return (processor_use){NAN, NAN, NAN};
+        use.all += ticks;
+        use.busy += is_busy[i] ? ticks : 0;
+        at = end;
     }
     return use;
 }
