@@ -8,6 +8,7 @@
 
 #include "bench/bench_commands.h"
 #include "bench/cli_options.h"
+#include "bench/device_database.h"
 #include "bench/device_pick.h"
 #include "bench/results_json.h"
 #include "bench/table_print.h"
@@ -58,6 +59,16 @@ static bool ask_free(tdm_context *context, int index, uint64_t *bytes) {
     return known;
 }
 
+/* Of the memory: its kind, which no driver tells, its clock, and whether it mends its errors. */
+static void memory_cells(text_table *table, const tdm_device_info *info) {
+    static const char *const corrections[] = {"-", "off", "on"};
+    const datasheet *const sheet = datasheet_find(info->name);
+    const bool has_type = sheet != NULL && sheet->memory_type != NULL;
+    table_cell(table, "%s", has_type ? sheet->memory_type : "-");
+    count_cell(table, info->memory_clock_mhz);
+    table_cell(table, "%s", corrections[info->error_correction <= 2 ? info->error_correction : 0]);
+}
+
 static void device_row(text_table *table, tdm_context *context, int index,
                        const tdm_device_info *info) {
     uint64_t free_bytes = 0;
@@ -71,6 +82,8 @@ static void device_row(text_table *table, tdm_context *context, int index,
         bytes_cell(table, free_bytes);
     else
         table_cell(table, "-");
+    memory_cells(table, info);
+    bytes_cell(table, info->cache_bytes);
     bytes_cell(table, info->local_bytes);
     table_cell(table, "%s", info->kernel_language);
     table_cell(table, "%s", info->driver_version);
@@ -79,7 +92,8 @@ static void device_row(text_table *table, tdm_context *context, int index,
 
 static void print_table(tdm_context *context, const char *selector) {
     text_table *const table =
-        table_create(">#|device|type|>units|>MHz|>memory|>free|>local|kernels|driver|capabilities");
+        table_create(">#|device|type|>units|>MHz|>memory|>free|memory type|>memory MHz|ECC|>cache|"
+                     ">local|kernels|driver|capabilities");
     tdm_device_info info;
     for (int index = device_next(context, selector, 0, &info); index >= 0;
          index = device_next(context, selector, index + 1, &info))

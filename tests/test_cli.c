@@ -17,6 +17,8 @@
 
 #include <tandem/status.h>
 
+#include "tests/support/fake_driver.h"
+#include "tests/support/test_folder.h"
 #include "tests/support/test_program.h"
 
 static const char program[] = TANDEM_BINARY_DIR "/bin/tandem";
@@ -195,6 +197,43 @@ static void a_device_that_is_not_there_has_its_own_exit_code(void **state) {
             assert_non_null(strstr(result.output, "cuda: "));
         test_program_release(&result);
     }
+}
+
+/* The table says of memory and cache what a CUDA driver tells; what it does not, or what no datasheet has, is a dash. */
+static void devices_tells_of_memory(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *correction, *unknown; /* no answer to an attribute of that number */
+        const char *header, *cells;
+    } rows[] = {
+        {"Tandem simulator, NVIDIA H200", "1", "-1", " memory type  memory MHz  ECC   cache ",
+         " HBM3e              3201  on   50 MiB "},
+        {"Tandem simulator, a fake", "0", "-1", " memory type  memory MHz  ECC   cache ",
+         " -                  3201  off  50 MiB "},
+        {"Tandem simulator, a fake", "0", "38", " memory type  memory MHz  ECC  cache ",
+         " -                  3201  off      - "},
+        {"Tandem simulator, a fake", "0", "36", " memory type  memory MHz  ECC   cache ",
+         " -                     -  off  50 MiB "},
+    };
+    void *folder = NULL;
+    char library[TEST_PATH];
+    char driver[TEST_PATH + 32];
+    assert_int_equal(test_folder_make(&folder), 0);
+    fake_driver_compile("complete.so", "fake_cuda.c fake_cuda_stubs.c");
+    snprintf(driver, sizeof driver, "TANDEM_CUDA_LIBRARY=%s",
+             test_folder_path(library, "complete.so"));
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        setenv("FAKE_NAME", rows[i].name, 1);
+        setenv("FAKE_ECC", rows[i].correction, 1);
+        setenv("FAKE_UNKNOWN_ATTRIBUTE", rows[i].unknown, 1);
+        const char *const variables[] = {driver, no_drivers[0], no_drivers[1], no_drivers[2], NULL};
+        expect_with(variables, "devices", 0, rows[i].header, NULL);
+        expect_with(variables, "devices", 0, rows[i].cells, NULL);
+    }
+    unsetenv("FAKE_NAME");
+    unsetenv("FAKE_ECC");
+    unsetenv("FAKE_UNKNOWN_ATTRIBUTE");
+    test_folder_remove(&folder);
 }
 
 /* Drivers would be found neither: what is said about the file comes first. */
@@ -407,6 +446,7 @@ int main(void) {
         cmocka_unit_test(the_help_of_the_program_names_every_command),
         cmocka_unit_test(misuse_is_refused_with_a_sentence),
         cmocka_unit_test(a_device_that_is_not_there_has_its_own_exit_code),
+        cmocka_unit_test(devices_tells_of_memory),
         cmocka_unit_test(results_that_cannot_be_written_are_refused_at_once),
         cmocka_unit_test(a_failed_command_leaves_no_results),
         cmocka_unit_test(the_cache_is_shown_and_cleared),
