@@ -389,9 +389,12 @@ const char *compare_moved_with(const compare_table *table, size_t index, size_t 
     return NULL;
 }
 
-/* Nanoseconds of a handover; NaN: not told. */
-static double placement_of(const results_row *row) {
-    return row == NULL ? NAN : results_figure_value(&row->metrics, "handover_ns");
+/* NaN: not told. */
+static processor_state placement_of(const results_row *row) {
+    if (row == NULL)
+        return (processor_state){NAN, NAN};
+    return (processor_state){results_figure_value(&row->metrics, "handover_ns"),
+                             results_figure_value(&row->metrics, "work_ns")};
 }
 
 static void agree_cases(const compare_table *table, size_t column, double margin,
@@ -417,19 +420,39 @@ static void agree_cases(const compare_table *table, size_t column, double margin
     }
 }
 
-/* Where the processors were: most rows, and the others. */
+static int is_placed(const compare_column *column, const results_row *row) {
+    return row->device == column->device && row->status == RESULT_OK &&
+           !isnan(placement_of(row).handover_ns);
+}
+
+/* Where the processors were for most rows. */
+static processor_state most_placed(const compare_column *column) {
+    sample_series handovers = {.count = 0};
+    sample_series works = {.count = 0};
+    for (size_t i = 0; i < column->file->row_count; i++) {
+        const processor_state placement = placement_of(&column->file->rows[i]);
+        if (!is_placed(column, &column->file->rows[i]))
+            continue;
+        series_add(&handovers, placement.handover_ns, 0); /* one less, where memory is short */
+        if (!isnan(placement.work_ns))
+            series_add(&works, placement.work_ns, 0);
+    }
+    const processor_state most = {summarize_samples(handovers.values, handovers.count).median,
+                                  summarize_samples(works.values, works.count).median};
+    series_release(&handovers);
+    series_release(&works);
+    return most;
+}
+
 static void count_strays(const compare_column *column, compare_agreement *agreement) {
-    sample_series placements = {.count = 0};
+    const processor_state most = most_placed(column);
     for (size_t i = 0; i < column->file->row_count; i++) {
         const results_row *const row = &column->file->rows[i];
-        if (row->device == column->device && row->status == RESULT_OK && !isnan(placement_of(row)))
-            series_add(&placements, placement_of(row), 0); /* one less, where memory is short */
+        if (!is_placed(column, row))
+            continue;
+        agreement->placed++;
+        agreement->strays += processor_placements_differ(placement_of(row), most) != 0;
     }
-    const double most = summarize_samples(placements.values, placements.count).median;
-    agreement->placed = placements.count;
-    for (size_t i = 0; i < placements.count; i++)
-        agreement->strays += processor_placements_differ(placements.values[i], most) != 0;
-    series_release(&placements);
 }
 
 int compare_was_quiet(const compare_agreement *agreement) {

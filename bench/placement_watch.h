@@ -9,16 +9,16 @@ enum {
     PLACEMENT_RESTARTS = 3 /* of a case whose processors are moved */
 };
 
-/* Zero-initialised but for the handover, which is NaN. */
+/* Zero-initialised but for the placement, which is not known. */
 typedef struct placement_watch {
-    double handover_ns; /* of the samples so far; NaN: not known */
+    processor_state placement; /* of the samples so far */
     int restarts;
     int is_mixed; /* the samples are of more than one placement */
     sample_series work;
 } placement_watch;
 
 #define PLACEMENT_WATCH_INIT                                                                       \
-    { .handover_ns = NAN }
+    { .placement = {NAN, NAN} }
 
 /*
  * What the probe said, before the first samples and after each turn. 1: the processors have been moved, and the case is to be sampled anew. 0

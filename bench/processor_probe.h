@@ -1,8 +1,8 @@
 /*
  * How near each other two processors are now, and how fast.
  *
- * The processors of a virtual machine are threads of its host, which moves them: now two share a cache and the path to memory, now each
- * has its own. A word then takes 115 or 510 ns to the other one and back, two threads read 41 or 90 GB/s from memory, and a launch that
+ * The processors of a virtual machine are threads of its host, which moves them: now two share a core and each computes at half its rate, now
+ * they share a cache and the path to memory, now each has its own. A word then takes 115 or 510 ns to the other one and back, two threads read 41 or 90 GB/s from memory, and a launch that
  * wakes a thread takes longer or shorter, for a few seconds each, and nothing else tells. So this is asked around what is measured.
  */
 #ifndef BENCH_PROCESSOR_PROBE_H
@@ -22,8 +22,8 @@ processor_probe *processor_probe_open(void);
 /* About a tenth of a millisecond. NaN where something else kept one of the two from answering, and of NULL. */
 processor_state processor_probe_read(processor_probe *probe);
 
-/* Whether two handovers are of two placements; what is not known differs from nothing. */
-int processor_placements_differ(double left_ns, double right_ns);
+/* Whether the two are of two placements, by either figure; what is not known differs from nothing. */
+int processor_placements_differ(processor_state left, processor_state right);
 
 void processor_probe_close(processor_probe *probe);
 

@@ -350,18 +350,21 @@ static int is_due(const report_run *run, int number) {
 }
 
 /* Where the processors were when most rows were measured; NaN: not known. */
-static double placement_of_run(const report_run *run) {
-    sample_series placements = {.count = 0};
+static processor_state placement_of_run(const report_run *run) {
+    sample_series handovers = {.count = 0};
+    sample_series works = {.count = 0};
     for (int i = 0; i < SUITE_COUNT; i++)
         if (run->parts[i].rows != NULL)
-            report_visits_placements(run->parts[i].rows, &placements);
-    const double median = summarize_samples(placements.values, placements.count).median;
-    series_release(&placements);
-    return median;
+            report_visits_placements(run->parts[i].rows, &handovers, &works);
+    const processor_state medians = {summarize_samples(handovers.values, handovers.count).median,
+                                     summarize_samples(works.values, works.count).median};
+    series_release(&handovers);
+    series_release(&works);
+    return medians;
 }
 
 static void note_misplaced(report_run *run) {
-    const double placement = placement_of_run(run);
+    const processor_state placement = placement_of_run(run);
     for (int i = 0; i < SUITE_COUNT; i++) {
         report_part *const part = &run->parts[i];
         if (part->rows != NULL)
@@ -425,7 +428,7 @@ static int run_suites(report_run *run) {
 
 /* All suites' rows in the order of the suites. */
 static void join_rows(report_run *run) {
-    const double placement = placement_of_run(run);
+    const processor_state placement = placement_of_run(run);
     cJSON *const all = cJSON_AddArrayToObject(run->root, "results");
     for (int i = 0; i < SUITE_COUNT; i++) {
         cJSON *const rows = run->parts[i].rows;

@@ -8,7 +8,6 @@
 #include <cjson/cJSON.h>
 
 #include "bench/bench_statistics.h"
-#include "bench/processor_probe.h"
 #include "bench/results_json.h"
 
 enum {
@@ -21,6 +20,7 @@ static const double settled = 0.01;
 
 /* Of processor_probe.h, in "metrics"; what was measured in other placements than the report's is kept in "elsewhere". */
 static const char handover[] = "handover_ns";
+static const char work[] = "work_ns";
 static const char elsewhere[] = "elsewhere";
 
 static const char *text_of(const cJSON *row, const char *key) {
@@ -70,8 +70,9 @@ static cJSON *metrics_of(cJSON *row) {
 }
 
 /* NaN: not known, or of no one placement. */
-static double placement_of(const cJSON *row) {
-    return number_of(cJSON_GetObjectItemCaseSensitive(row, "metrics"), handover);
+static processor_state placement_of(const cJSON *row) {
+    const cJSON *const metrics = cJSON_GetObjectItemCaseSensitive(row, "metrics");
+    return (processor_state){number_of(metrics, handover), number_of(metrics, work)};
 }
 
 /* What stays of a visit. */
@@ -227,7 +228,7 @@ static void pool(cJSON *row, cJSON *later) {
         visits = cJSON_AddArrayToObject(row, "visits");
         note_visit(visits, row);
     }
-    const double known = fmax(placement_of(row), placement_of(later));
+    const double known = fmax(placement_of(row).handover_ns, placement_of(later).handover_ns);
     const double before = fastest_of(visits);
     const double own = number_of(later, "median_s");
     deal(row, later, samples_dealt(visits));
@@ -242,7 +243,7 @@ static void pool(cJSON *row, cJSON *later) {
     scale_times(metrics_of(row), summary.median / (is_faster ? own : before));
     set_visits(metrics_of(row), visits, summary.median);
     set_ratio(metrics_of(row), visits);
-    if (isnan(placement_of(row)))
+    if (isnan(placement_of(row).handover_ns))
         set_number(metrics_of(row), handover, known);
     mark_noise(metrics_of(row), &summary, count);
     cJSON_Delete(mine);
@@ -251,17 +252,17 @@ static void pool(cJSON *row, cJSON *later) {
 
 /* ---- placements of the processors ---------------------------------------------------------------------- */
 
-static int is_near(const cJSON *row, double handover_ns) {
-    return !processor_placements_differ(placement_of(row), handover_ns);
+static int is_placed(const cJSON *row, processor_state placement) {
+    return !processor_placements_differ(placement_of(row), placement);
 }
 
 /* The row, or what it keeps of another placement; NULL: nothing yet of this one. */
-static cJSON *find_placement(cJSON *row, double handover_ns) {
+static cJSON *find_placement(cJSON *row, processor_state placement) {
     const cJSON *const others = cJSON_GetObjectItemCaseSensitive(row, elsewhere);
     cJSON *other = NULL;
-    if (is_near(row, handover_ns))
+    if (is_placed(row, placement))
         return row;
-    cJSON_ArrayForEach(other, others) if (is_near(other, handover_ns)) return other;
+    cJSON_ArrayForEach(other, others) if (is_placed(other, placement)) return other;
     return NULL;
 }
 
@@ -298,7 +299,8 @@ static void shorten_others(cJSON *row) {
     cJSON *const list = cJSON_AddArrayToObject(row, elsewhere);
     cJSON_ArrayForEach(other, others) {
         cJSON *const told = cJSON_CreateObject();
-        results_put_number(told, handover, placement_of(other));
+        results_put_number(told, handover, placement_of(other).handover_ns);
+        results_put_number(told, work, placement_of(other).work_ns);
         for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
             cJSON_AddItemToObject(
                 told, kept[i],
@@ -313,23 +315,28 @@ static int visits_of(const cJSON *row) {
     return count == 0 ? 1 : count;
 }
 
-static void add_placement(const cJSON *row, sample_series *placements) {
-    const double placement = placement_of(row);
-    for (int i = 0; i < visits_of(row) && !isnan(placement); i++)
-        series_add(placements, placement, 0); /* one less, where memory is short */
+static void add_figure(double figure, int times, sample_series *figures) {
+    for (int i = 0; i < times && !isnan(figure); i++)
+        series_add(figures, figure, 0); /* one less, where memory is short */
 }
 
-void report_visits_placements(const cJSON *rows, sample_series *placements) {
+static void add_placement(const cJSON *row, sample_series *handovers, sample_series *works) {
+    const processor_state placement = placement_of(row);
+    add_figure(placement.handover_ns, visits_of(row), handovers);
+    add_figure(placement.work_ns, visits_of(row), works);
+}
+
+void report_visits_placements(const cJSON *rows, sample_series *handovers, sample_series *works) {
     const cJSON *row = NULL;
     cJSON_ArrayForEach(row, rows) {
         const cJSON *const others = cJSON_GetObjectItemCaseSensitive(row, elsewhere);
         const cJSON *other = NULL;
-        add_placement(row, placements);
-        cJSON_ArrayForEach(other, others) add_placement(other, placements);
+        add_placement(row, handovers, works);
+        cJSON_ArrayForEach(other, others) add_placement(other, handovers, works);
     }
 }
 
-double report_visits_misplaced(const cJSON *rows, double placement) {
+double report_visits_misplaced(const cJSON *rows, processor_state placement) {
     cJSON *row = NULL;
     int count = 0;
     int missing = 0;
@@ -340,7 +347,7 @@ double report_visits_misplaced(const cJSON *rows, double placement) {
     return count == 0 ? 0 : (double)missing / count;
 }
 
-void report_visits_place(cJSON *rows, double placement) {
+void report_visits_place(cJSON *rows, processor_state placement) {
     cJSON *row = NULL;
     for (row = rows->child; row != NULL; row = row->next) {
         cJSON *const other = find_placement(row, placement);

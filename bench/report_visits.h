@@ -13,6 +13,7 @@
 
 #include "bench/bench_statistics.h"
 #include "bench/cache_levels.h"
+#include "bench/processor_probe.h"
 
 struct cJSON;
 
@@ -30,16 +31,17 @@ double report_visits_merge(struct cJSON *rows, struct cJSON *visit);
 void report_visits_levels(struct cJSON *rows, const cache_hints *hints, char *text, size_t size);
 
 /*
- * Where the processors were (processor_probe.h) when rows were measured, in nanoseconds of a handover: once for each visit of a row, added
- * to the series. Their median is where most rows were: the report's placement.
+ * Where the processors were (processor_probe.h) when rows were measured: both figures once for each visit of a row, added to the series. Their
+ * medians are where most rows were: the report's placement.
  */
-void report_visits_placements(const struct cJSON *rows, sample_series *placements);
+void report_visits_placements(const struct cJSON *rows, sample_series *handovers,
+                              sample_series *works);
 
 /* The share of the rows that were never measured in the report's placement. */
-double report_visits_misplaced(const struct cJSON *rows, double placement);
+double report_visits_misplaced(const struct cJSON *rows, processor_state placement);
 
 /* After the last visit: each row is what was measured in the report's placement, as far as it was met there. */
-void report_visits_place(struct cJSON *rows, double placement);
+void report_visits_place(struct cJSON *rows, processor_state placement);
 
 /* After that: which of a case's settings is the fastest, and which rung the top of its ladder. */
 void report_visits_finish(struct cJSON *rows);

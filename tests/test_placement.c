@@ -18,13 +18,15 @@ static void samples_are_of_one_placement_of_the_processors(void **state) {
     placement_watch watch = PLACEMENT_WATCH_INIT;
     assert_int_equal(placement_watch_note(&watch, at(NAN, NAN), 1), 0); /* nobody answered */
     assert_int_equal(placement_watch_note(&watch, at(100, 10), 1), 0);
-    assert_int_equal(placement_watch_note(&watch, at(140, 30), 1), 0);
+    assert_int_equal(placement_watch_note(&watch, at(140, 14), 1), 0);
     assert_int_equal(placement_watch_note(&watch, at(NAN, 11), 1), 0);
     assert_int_equal(placement_watch_note(&watch, at(500, 12), 1), 1); /* the samples begin anew */
     assert_int_equal(placement_watch_note(&watch, at(480, 13), 1), 0);
     assert_int_equal(watch.restarts, 1);
+    assert_int_equal(placement_watch_note(&watch, at(480, 22), 1), 1); /* and half as fast */
+    assert_int_equal(placement_watch_note(&watch, at(480, 12), 1), 1);
     const processor_state far = placement_watch_end(&watch);
-    assert_true(far.handover_ns == 500 && far.work_ns == 12);
+    assert_true(far.handover_ns == 480 && far.work_ns == 12);
 }
 
 static void samples_that_cannot_be_taken_again_are_of_no_placement(void **state) {
@@ -56,9 +58,12 @@ static void the_probe_answers_or_does_not_know(void **state) {
     processor_probe_close(probe);
     assert_true(isnan(processor_probe_read(NULL).handover_ns));
     processor_probe_close(NULL);
-    assert_false(processor_placements_differ(NAN, 500) || processor_placements_differ(500, NAN));
-    assert_false(processor_placements_differ(100, 140) || processor_placements_differ(140, 100));
-    assert_true(processor_placements_differ(100, 500) && processor_placements_differ(500, 100));
+    assert_false(processor_placements_differ(at(NAN, 10), at(500, 10)));
+    assert_false(processor_placements_differ(at(100, NAN), at(140, 10)));
+    assert_false(processor_placements_differ(at(140, 10), at(100, 14)));
+    assert_true(processor_placements_differ(at(100, 10), at(500, 10)));
+    assert_true(processor_placements_differ(at(500, NAN), at(100, 10)));
+    assert_true(processor_placements_differ(at(100, 18), at(100, 10))); /* on one core */
 }
 
 int main(void) {

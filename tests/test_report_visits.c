@@ -276,11 +276,17 @@ static cJSON *placed_row(double first, double handover) {
 }
 
 static double placement_of(const cJSON *rows) {
-    sample_series placements = {.count = 0};
-    report_visits_placements(rows, &placements);
-    const double median = summarize_samples(placements.values, placements.count).median;
-    series_release(&placements);
+    sample_series handovers = {.count = 0};
+    sample_series works = {.count = 0};
+    report_visits_placements(rows, &handovers, &works);
+    const double median = summarize_samples(handovers.values, handovers.count).median;
+    assert_int_equal(works.count, 0);
+    series_release(&handovers);
     return median;
+}
+
+static processor_state with_handover(double handover_ns) {
+    return (processor_state){handover_ns, NAN};
 }
 
 static void samples_of_two_placements_stay_apart(void **state) {
@@ -291,8 +297,8 @@ static void samples_of_two_placements_stay_apart(void **state) {
     assert_true(near(number(rows->child, "median_s"), 1.045));
     assert_false(cJSON_HasObjectItem(rows->child, "visits"));
     assert_true(placement_of(rows) == 1.2 * NEAR); /* two visits of three */
-    assert_true(report_visits_misplaced(rows, NEAR) == 0);
-    report_visits_place(rows, NEAR);
+    assert_true(report_visits_misplaced(rows, with_handover(NEAR)) == 0);
+    report_visits_place(rows, with_handover(NEAR));
     const cJSON *const row = rows->child;
     assert_int_equal(cJSON_GetArraySize(rows), 1);
     assert_true(near(sample(row, 0), 1.9) && number(row, "samples") == TEN);
@@ -306,14 +312,41 @@ static void samples_of_two_placements_stay_apart(void **state) {
     cJSON_Delete(rows);
 }
 
+/* Two processors on one core hand over as fast as two side by side. */
+static void processors_on_one_core_are_another_placement(void **state) {
+    (void)state;
+    sample_series handovers = {.count = 0};
+    sample_series works = {.count = 0};
+    static const double work[] = {13, 7, 7.2};
+    cJSON *rows = NULL;
+    for (int i = 0; i < 3; i++) {
+        cJSON *const later = placed_row(i == 0 ? 1 : 2, NEAR);
+        results_put_number(cJSON_GetObjectItemCaseSensitive(later->child, "metrics"), "work_ns",
+                           work[i]);
+        if (rows == NULL)
+            rows = later;
+        else
+            visit(rows, later, 0);
+    }
+    report_visits_placements(rows, &handovers, &works);
+    assert_int_equal(works.count, 3);
+    series_release(&handovers);
+    series_release(&works);
+    report_visits_place(rows, (processor_state){NEAR, 7});
+    assert_true(sample(rows->child, 0) == 2 && metric(rows->child, "visits") == 2);
+    const cJSON *const others = cJSON_GetObjectItemCaseSensitive(rows->child, "elsewhere");
+    assert_true(number(others->child, "work_ns") == 13);
+    cJSON_Delete(rows);
+}
+
 static void what_was_met_in_one_placement_only_stays(void **state) {
     (void)state;
     cJSON *const rows = placed_row(1, FAR);
     visit(rows, one_row("ok", 0.5, TEN), 1); /* not known where: it may be the same */
     assert_true(metric(rows->child, "handover_ns") == FAR);
-    assert_true(report_visits_misplaced(rows, NEAR) == 1);
-    assert_true(report_visits_misplaced(rows, NAN) == 0);
-    report_visits_place(rows, NEAR);
+    assert_true(report_visits_misplaced(rows, with_handover(NEAR)) == 1);
+    assert_true(report_visits_misplaced(rows, with_handover(NAN)) == 0);
+    report_visits_place(rows, with_handover(NEAR));
     assert_true(sample(rows->child, 0) == 0.5);
     assert_false(cJSON_HasObjectItem(rows->child, "elsewhere"));
     cJSON_Delete(rows);
@@ -408,6 +441,7 @@ int main(void) {
         cmocka_unit_test(rows_of_one_name_are_matched_in_order),
         cmocka_unit_test(the_fastest_setting_is_that_of_all_visits),
         cmocka_unit_test(samples_of_two_placements_stay_apart),
+        cmocka_unit_test(processors_on_one_core_are_another_placement),
         cmocka_unit_test(what_was_met_in_one_placement_only_stays),
         cmocka_unit_test(ratios_are_of_rows_measured_in_turn),
         cmocka_unit_test(a_ladder_has_one_top),
