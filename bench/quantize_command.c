@@ -30,6 +30,8 @@ typedef struct quantize_options {
     const char *observer; /* NULL: the default */
     double percentile;    /* 0: the default */
     const char *activations;
+    const char *weights_observer; /* NULL: the default */
+    double weights_percentile;    /* 0: the default */
     const char *json;
 } quantize_options;
 
@@ -67,6 +69,11 @@ static cli_outcome parse(int argc, char **argv, quantize_options *options) {
          "quantize the tensors whose names match, whatever their size", NULL, 0, 0},
         {"skip", CLI_TEXT, &options->skip, "REGEX", "leave the tensors whose names match", NULL, 0,
          0},
+        {"weights-observer", CLI_CHOICE, &options->weights_observer, "NAME",
+         "how a range is made of the weights that share a scale, minmax by default",
+         "minmax|percentile|mse|kl", 0, 0},
+        {"weights-percentile", CLI_NUMBER, &options->weights_percentile, "P",
+         "of the weights' observer percentile, 99.99 by default", NULL, 50, 100},
         {"calibrate", CLI_TEXT, &options->calibrate, "FILE",
          "activations recorded by layer: scales for inputs, errors of outputs", NULL, 0, 0},
         {"observer", CLI_CHOICE, &options->observer, "NAME",
@@ -125,6 +132,28 @@ static int check_files(const quantize_options *options) {
     return CLI_EXIT_OK;
 }
 
+/* Histograms need more numbers than a group has. */
+static int check_weights_observer(const quantize_options *options, const quantize_scheme *scheme) {
+    const char *const observer = options->weights_observer;
+    if (options->weights_percentile > 0 &&
+        (observer == NULL || strcmp(observer, "percentile") != 0))
+        return cli_refuse(command_name, "--weights-percentile needs --weights-observer percentile");
+    if (observer == NULL)
+        return CLI_EXIT_OK;
+    if (scheme->kind != QUANTIZE_CODES)
+        return cli_refuse(command_name,
+                          "--weights-observer is for codes with scales beside them, not for %s",
+                          scheme->name);
+    const int has_histogram = strcmp(observer, "percentile") == 0 || strcmp(observer, "kl") == 0;
+    if (has_histogram && tdm_quant_scheme_info(scheme->rules)->granularity == TDM_QUANT_PER_GROUP)
+        return cli_refuse(
+            command_name,
+            "--weights-observer %s is for scales of tensors and channels, not for %s: "
+            "a group has too few weights for a histogram; mse takes groups",
+            observer, scheme->name);
+    return CLI_EXIT_OK;
+}
+
 /* Options that contradict each other. */
 static int check_options(const quantize_options *options, const quantize_scheme *scheme) {
     const tdm_quant_scheme *const rules = tdm_quant_scheme_info(scheme->rules);
@@ -153,7 +182,8 @@ static int check_options(const quantize_options *options, const quantize_scheme 
     if (options->percentile > 0 &&
         (options->observer == NULL || strcmp(options->observer, "percentile") != 0))
         return cli_refuse(command_name, "--percentile needs --observer percentile");
-    return check_files(options);
+    const int refused = check_weights_observer(options, scheme);
+    return refused != CLI_EXIT_OK ? refused : check_files(options);
 }
 
 static int compile(const char *option, const char *text, regex_t *expression,
@@ -194,6 +224,13 @@ static int take_options(const quantize_options *options, quantize_state *state) 
         .inner = 1,
         .percent = options->percentile,
     };
+    if (scheme->kind == QUANTIZE_CODES)
+        state->choice.observer = options->weights_observer != NULL
+                                     ? tdm_quant_observer_kind_from_name(options->weights_observer)
+                                     : TDM_QUANT_OBSERVE_MINMAX;
+    if (state->choice.observer == TDM_QUANT_OBSERVE_PERCENTILE)
+        state->choice.percent =
+            options->weights_percentile > 0 ? options->weights_percentile : 99.99;
     const tdm_quant_scheme *const rules = tdm_quant_scheme_info(scheme->rules);
     state->run = (quantize_run){
         .input = options->input,
@@ -206,6 +243,8 @@ static int take_options(const quantize_options *options, quantize_state *state) 
         .scales = scheme->kind == QUANTIZE_CODES ? tdm_dtype_name(state->choice.scale_dtype) : NULL,
         .calibration = options->calibrate,
         .observer = observer,
+        .weights_observer = tdm_quant_observer_kind_name(state->choice.observer),
+        .weights_percentile = state->choice.percent,
     };
     const int bad_only = compile("only", options->only, &state->only, &state->choice.only);
     return bad_only != CLI_EXIT_OK
@@ -258,7 +297,8 @@ static int quantize_alone(quantize_state *state, const quantize_item *item, quan
         .tensor = item->tensor,
         .scheme = item->scheme,
         .spec = item->spec,
-        .observer = TDM_QUANT_OBSERVE_MINMAX,
+        .observer = state->choice.observer,
+        .percent = state->choice.percent,
         .target = {put, state, (size_t)item->data, (size_t)item->scale, (size_t)item->zero_point},
         .witness = {seen != NULL ? quantize_product_see : NULL, seen},
     };

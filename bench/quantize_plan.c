@@ -312,6 +312,8 @@ static int plan_codes(const quantize_choice *choice, quantize_item *item, file_e
     int64_t shape[2] = {tensor->shape[0], columns};
     int axis = choice->axis;
     tdm_quant_reason reason;
+    layout->observer = choice->observer;
+    layout->percent = choice->percent;
     layout->dtype = rules->dtype;
     layout->asymmetric = rules->symmetry == TDM_QUANT_ASYMMETRIC;
     layout->rank = tensor->rank;

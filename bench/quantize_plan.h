@@ -11,6 +11,7 @@
 #include "bench/quantize_read.h"
 #include "bench/quantize_scheme.h"
 #include "bench/quantize_source.h"
+#include "quant/observer.h"
 #include "quant/schemes.h"
 
 enum {
@@ -23,6 +24,8 @@ typedef struct quantize_choice {
     int64_t group;                      /* 0: the scheme's own */
     int axis;                           /* dimension of the output channels: 0 or 1 */
     tdm_dtype scale_dtype;              /* of codes: f32, f16 or bf16 */
+    tdm_quant_observer_kind observer;   /* of ranges of weights, of codes */
+    double percent;                     /* of the observer percentile, else 0 */
     const regex_t *only;                /* NULL: by rank, type and size */
     const regex_t *skip;                /* NULL: none */
     const quantize_source *activations; /* NULL: none */

@@ -43,6 +43,9 @@ quantize_report *quantize_report_create(const quantize_run *run) {
     results_put_text(report->json, "scales", run->scales);
     results_put_text(report->json, "calibration", run->calibration);
     results_put_text(report->json, "observer", run->calibration ? run->observer : NULL);
+    results_put_text(report->json, "weights_observer", run->weights_observer);
+    results_put_number(report->json, "weights_percentile",
+                       run->weights_percentile > 0 ? run->weights_percentile : NAN);
     report->tensors = cJSON_AddArrayToObject(report->json, "tensors");
     return report;
 }

@@ -18,6 +18,8 @@ typedef struct quantize_run {
     const char *scales;      /* type of the scales of codes; NULL: there are none */
     const char *calibration; /* NULL: none */
     const char *observer;
+    const char *weights_observer; /* NULL: no codes */
+    double weights_percentile;    /* 0: none */
 } quantize_run;
 
 /* One tensor. */

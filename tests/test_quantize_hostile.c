@@ -69,6 +69,21 @@ static void misuse_is_refused(void **state) {
         {"in.safetensors out.safetensors --scheme q8_0 --observer kl", "need --calibrate"},
         {"in.safetensors out.safetensors --scheme q8_0 --calibrate x --percentile 99",
          "--percentile needs --observer percentile"},
+        {"in.safetensors out.safetensors --scheme s8-channel --weights-observer moving-average",
+         "--weights-observer does not take 'moving-average'"},
+        {"in.safetensors out.safetensors --scheme q8_0 --weights-observer mse",
+         "--weights-observer is for codes with scales beside them, not for q8_0"},
+        {"in.safetensors out.safetensors --scheme f16 --weights-observer minmax",
+         "--weights-observer is for codes with scales beside them, not for f16"},
+        {"in.safetensors out.safetensors --scheme s4-group --weights-observer kl",
+         "--weights-observer kl is for scales of tensors and channels, not for s4-group"},
+        {"in.safetensors out.safetensors --scheme s8-group --weights-observer percentile",
+         "a group has too few weights for a histogram"},
+        {"in.safetensors out.safetensors --scheme s8-channel --weights-percentile 99",
+         "--weights-percentile needs --weights-observer percentile"},
+        {"in.safetensors out.safetensors --scheme s8-channel --weights-observer percentile "
+         "--weights-percentile 10",
+         "--weights-percentile does not take '10'"},
     };
     safetensors_tensor tensor = test_tensor_make("w", SAFETENSORS_F32, 1, 32, 64, 0);
     test_checkpoint_write("in.safetensors", &tensor, 1);
@@ -290,6 +305,12 @@ static void lying_metadata_is_refused(void **state) {
         {"{\"scheme\":\"s8-channel\",\"dtype\":\"s8\",\"shape\":[32,64],\"block\":[1,0],\"zero_"
          "points\":true}",
          "no tensor \"w_zero_point\""},
+        {"{\"scheme\":\"s8-channel\",\"dtype\":\"s8\",\"shape\":[32,64],\"block\":[1,0],"
+         "\"observer\":\"none\"}",
+         "no description"},
+        {"{\"scheme\":\"s8-channel\",\"dtype\":\"s8\",\"shape\":[32,64],\"block\":[1,0],"
+         "\"observer\":\"percentile\",\"percentile\":101}",
+         "no description"},
         {"{\"scheme\":\"q8_0\",\"dtype\":\"s8\",\"shape\":[32,64],\"block\":[1,32]}",
          "blocks of q8_0"},
         {"{\"scheme\":\"s8-channel\",\"dtype\":\"s8\",\"shape\":[4294967296,4294967296],\"block\":["
@@ -326,8 +347,8 @@ static void lying_metadata_is_refused(void **state) {
         safetensors_close(file);
     }
     scales[3] = NAN;
-    const safetensors_pair metadata[] = {{"tandem.quant", "1"},
-                                         {"tandem.quant.w", rows[12].layout}};
+    const safetensors_pair metadata[] = {
+        {"tandem.quant", "1"}, {"tandem.quant.w", rows[sizeof rows / sizeof *rows - 1].layout}};
     file_error error = {""};
     quantized_weight weight;
     assert_int_equal(safetensors_write("in.safetensors", tensors, 2, metadata, 2, &error), 0);
@@ -419,11 +440,14 @@ static void damage_is_refused_or_harmless(void **state) {
 
 /* ---- a process of its own ---- */
 
-/* A scheme may have " --axis 1" behind it. */
+/* A scheme may have options behind it. */
 static pid_t start(const char *input, const char *output, const char *scheme, rlim_t file_limit) {
-    char name[32];
-    const char *const axis = strstr(scheme, " --axis 1") ? "1" : "0";
-    snprintf(name, sizeof name, "%.*s", (int)strcspn(scheme, " "), scheme);
+    char words[64];
+    char *arguments[12] = {"tandem", "quantize", (char *)(uintptr_t)input,
+                           (char *)(uintptr_t)output, "--scheme"};
+    snprintf(words, sizeof words, "%s", scheme);
+    for (int i = 5; i < 11; i++)
+        arguments[i] = i > 5 && !arguments[i - 1] ? NULL : strtok(i > 5 ? NULL : words, " ");
     fflush(NULL);
     const pid_t process = fork();
     assert_true(process >= 0);
@@ -433,8 +457,7 @@ static pid_t start(const char *input, const char *output, const char *scheme, rl
     if (freopen("/dev/null", "w", stdout) == NULL || freopen("/dev/null", "w", stderr) == NULL ||
         (file_limit != RLIM_INFINITY && setrlimit(RLIMIT_FSIZE, &limit) != 0))
         _exit(126);
-    execl(program, program, "quantize", input, output, "--scheme", name, "--axis", axis,
-          (char *)NULL);
+    execv(program, arguments);
     _exit(127);
 }
 
@@ -610,8 +633,15 @@ static void long_rows_are_cut(void **state) {
 /* Rows of which as many as share scales are the whole tensor, or half of it; odd ones of s4 end within a byte. */
 static void groups_of_long_rows_are_cut(void **state) {
     (void)state;
-    static const char *const schemes[] = {"s8-group --axis 1", "s4-group-zero --axis 1",
-                                          "s8-channel --axis 1", "s4-channel --axis 1", "s4-group"};
+    static const char *const schemes[] = {"s8-group --axis 1",
+                                          "s4-group-zero --axis 1",
+                                          "s8-channel --axis 1",
+                                          "s4-channel --axis 1",
+                                          "s4-group",
+                                          "s4-group --axis 1 --weights-observer mse",
+                                          "s8-channel --weights-observer kl",
+                                          "s8-channel --axis 1 --weights-observer percentile",
+                                          "s8-tensor --weights-observer mse"};
     enum {
         ROWS = 16,
         COLUMNS = (1 << 19) + 1,
