@@ -45,6 +45,9 @@ void tdm_cuda_unload(tdm_cuda_api *api);
         fault_ != 0 ? (CUresult)fault_ : waited_;                                                  \
     })
 
+/* A wait that fails for another reason than the device's end is tried again this often: the caller will free what is in use. */
+#define CUDA_WAIT_TRIES 2
+
 /*
  * Call a function that gives something back, whatever the fault. A driver that refuses is logged; there is nothing else to do.
  */

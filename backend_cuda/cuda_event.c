@@ -51,11 +51,25 @@ tdm_status tdm_cuda_event_query(tdm_bk_event *event, bool *done) {
     return TDM_OK;
 }
 
+/* The work before the event is done behind it, unless the device is lost: a call that fails once is made again. */
+static CUresult wait_for(const tdm_bk_event *event) {
+    CUresult first = CUDA_SUCCESS;
+    for (int i = 0; i < CUDA_WAIT_TRIES; i++) {
+        const CUresult code = CUDA_WAIT(event->device->api, cuEventSynchronize, event->event);
+        if (first == CUDA_SUCCESS)
+            first = code;
+        if (code == CUDA_SUCCESS || tdm_cuda_status(code) == TDM_DEVICE_LOST)
+            break;
+    }
+    return first;
+}
+
+/* Like tdm_cuda_stream_wait it waits, whatever fails: who waits may go on to free what the work uses. */
 tdm_status tdm_cuda_event_wait(tdm_bk_event *event) {
-    const tdm_status status = tdm_cuda_enter(event->device, "event");
-    if (status != TDM_OK)
-        return status;
-    const CUresult code = CUDA_WAIT(event->device->api, cuEventSynchronize, event->event);
+    CUresult code = tdm_cuda_enter_always(event->device);
+    if (code != CUDA_SUCCESS)
+        return tdm_cuda_fail(code, "event", "cuCtxPushCurrent");
+    code = wait_for(event);
     tdm_cuda_leave(event->device);
     return code == CUDA_SUCCESS ? TDM_OK : tdm_cuda_fail(code, "event", "cuEventSynchronize");
 }

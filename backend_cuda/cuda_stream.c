@@ -10,9 +10,6 @@
 
 #include "backend_cuda/cuda_internal.h"
 
-/* A wait that fails for another reason than the device's end is tried again this often: the caller will free what is in use. */
-#define WAIT_TRIES 2
-
 tdm_status tdm_cuda_stream_create(tdm_bk_device *device, tdm_bk_stream **stream) {
     tdm_bk_stream *const created = tdm_host_calloc(1, sizeof *created);
     if (!created)
@@ -38,7 +35,7 @@ tdm_status tdm_cuda_stream_create(tdm_bk_device *device, tdm_bk_stream **stream)
 /* Nothing of the stream touches memory after it, unless the device is lost, when nothing can. */
 static CUresult wait_for_all(tdm_bk_stream *stream) {
     CUresult first = CUDA_SUCCESS;
-    for (int i = 0; i < WAIT_TRIES; i++) {
+    for (int i = 0; i < CUDA_WAIT_TRIES; i++) {
         const CUresult code = CUDA_WAIT(stream->device->api, cuStreamSynchronize, stream->stream);
         if (first == CUDA_SUCCESS)
             first = code;

@@ -204,6 +204,41 @@ static tdm_status failing_wait(const backend_rig *r, CUresult code, const char *
     return status;
 }
 
+static void take_long(void *done) {
+    const struct timespec pause = {.tv_nsec = 30000000};
+    nanosleep(&pause, NULL);
+    atomic_store((atomic_bool *)done, true);
+}
+
+/* Who waits for an event may free what the work before it uses: a call that fails once is no end of the wait. */
+DEVICE_TEST(a_wait_for_an_event_waits_whatever_fails) {
+    static const struct {
+        const char *call;
+        bool told;
+    } rows[] = {{"cuCtxPushCurrent", false}, {"cuEventSynchronize", true}};
+    backend_rig r = rig_open(device);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        atomic_bool done = false;
+        tdm_bk_event *event;
+        const char *failed;
+        TEST_OK(r.api->host_task(r.stream, "long", take_long, &done));
+        TEST_OK(r.api->event_record(r.stream, false, &event));
+        tdm_fault_plant(rows[i].call, 1, CUDA_ERROR_UNKNOWN, false);
+        const tdm_status status = r.api->event_wait(event);
+        const bool waited = atomic_load(&done);
+        tdm_fault_clear();
+        TEST_OK(r.api->stream_wait(r.stream, &failed));
+        if (!waited)
+            test_case_fail("%s fails once, and the work before the event still runs", rows[i].call);
+        if (rows[i].told)
+            TEST_REFUSED(status, TDM_INTERNAL, "event: cuEventSynchronize: CUDA_ERROR_UNKNOWN");
+        else
+            TEST_OK(status);
+        r.api->event_destroy(event);
+    }
+    rig_close(&r);
+}
+
 /* The driver does not say which work failed: where there is only one operation it is that one, else the detail lists them. */
 DEVICE_TEST(failed_work_is_named) {
     backend_rig r = rig_open(device);
@@ -473,6 +508,7 @@ int main(void) {
         cmocka_unit_test(ordered_memory_is_missing_with_a_reason),
         cmocka_unit_test(no_context_stays_behind),
         cmocka_unit_test(what_was_not_entered_is_not_left),
+        cmocka_unit_test(a_wait_for_an_event_waits_whatever_fails),
         cmocka_unit_test(failed_work_is_named),
         cmocka_unit_test(failed_work_of_two_streams),
         cmocka_unit_test(failure_at_an_enqueue_is_of_earlier_work),
