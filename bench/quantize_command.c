@@ -1,4 +1,5 @@
 /* `tandem quantize`: a checkpoint with its weights in fewer bits. */
+#include <math.h>
 #include <regex.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "bench/bench_commands.h"
+#include "bench/bench_runner.h"
 #include "bench/cli_options.h"
 #include "bench/progress.h"
 #include "bench/quantize_calibrate.h"
@@ -16,6 +18,9 @@
 #include "bench/results_json.h"
 
 static const char command_name[] = "tandem quantize";
+
+static const double redraw_s = 0.1; /* a terminal may be slower than the work that it shows */
+static const double settled_s = 1;  /* before that nobody can say how long it will take */
 
 typedef struct quantize_options {
     const char *input;
@@ -50,6 +55,8 @@ typedef struct quantize_state {
     size_t item; /* the one that is worked at */
     uint64_t bytes_done;
     uint64_t bytes_total; /* of the output's tensors */
+    double begun_s;       /* of bench_now, as the next */
+    double shown_s;       /* when the bar was drawn; 0: not yet */
 } quantize_state;
 
 /* ---- options --------------------------------------------------------------------------------------- */
@@ -254,16 +261,30 @@ static int take_options(const quantize_options *options, quantize_state *state) 
 
 /* ---- one tensor ------------------------------------------------------------------------------------ */
 
-static void show_progress(const quantize_state *state) {
-    const size_t count = state->plan.item_count;
-    const uint64_t total = state->bytes_total > 0 ? state->bytes_total : 1;
-    if (state->item < count)
-        progress_show((int)state->item + 1, (int)count, "%3d %%  %s",
-                      (int)(100.0 * (double)state->bytes_done / (double)total),
-                      file_printable(state->plan.items[state->item].tensor->name).text);
+/* The end of a name, in which names differ, as long as a bar has room for. */
+static file_name end_of_name(const char *name) {
+    enum {
+        MOST = 30
+    };
+    const size_t length = strlen(name);
+    return file_printable(name + (length > MOST ? length - MOST : 0));
 }
 
-/* To the sink, with the line of progress: a function of quantize_target. */
+/* At a bounded rate, however small the pieces are. */
+static void show_progress(quantize_state *state) {
+    const double now = bench_now();
+    const double taken = now - state->begun_s;
+    if (state->item == state->plan.item_count ||
+        (state->shown_s > 0 && now < state->shown_s + redraw_s))
+        return;
+    state->shown_s = now;
+    const uint64_t total = state->bytes_total > 0 ? state->bytes_total : 1;
+    const double share = (double)state->bytes_done / (double)total;
+    const double left = taken >= settled_s && share > 0 ? taken * (1 - share) / share : (double)NAN;
+    progress_bar(share, left, end_of_name(state->plan.items[state->item].tensor->name).text);
+}
+
+/* To the sink, with the bar of progress: a function of quantize_target. */
 static int put(void *user, size_t entry, uint64_t offset, const void *bytes, size_t size,
                file_error *error) {
     quantize_state *const state = user;
@@ -358,6 +379,7 @@ static int quantize_item_run(quantize_state *state, const quantize_item *item, f
 static int quantize_items(quantize_state *state, file_error *error) {
     for (size_t i = 0; i < state->plan.entry_count; i++)
         state->bytes_total += state->plan.entries[i].bytes;
+    state->begun_s = bench_now();
     for (; state->item < state->plan.item_count; state->item++) {
         show_progress(state);
         if (quantize_item_run(state, &state->plan.items[state->item], error))
