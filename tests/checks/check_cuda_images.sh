@@ -1,6 +1,7 @@
 #!/bin/sh
 # Looks at the machine code of the CUDA kernels that a build has made: each kernel is there for each architecture, holds
-# the instructions that cuda_images.table says it must, and needs no more registers, stack and spills than the table allows.
+# the instructions that cuda_images.table says it must, some of each, and needs no more registers, stack and spills than the table
+# allows.
 # Usage: check_cuda_images.sh TABLE FOLDER [ALL]     (FOLDER: a build's kernels/cuda, see cmake/compile_cuda_image.cmake)
 #
 # Where FOLDER holds the images of some texts alone, ALL is one with the names of all: rows of the table may be about others.
@@ -138,14 +139,19 @@ awk '
             split(key, part, " ")
             total++
             stack_limit = spill_limit = "none"
+            asked = 0
             for (i = 1; i <= rows; i++) {
                 if (part[2] !~ kernels[i] || part[1] !~ architectures[i]) continue
                 met[i] = 1
                 if (stack_limit == "none" && stack[i] != "-") stack_limit = stack[i]
                 if (spill_limit == "none" && spill[i] != "-") spill_limit = spill[i]
                 wanted = needs[i] == "-" ? 0 : split(needs[i], need, ",")
-                for (n = 1; n <= wanted; n++) look(key, need[n], line[i])
+                for (n = 1; n <= wanted; n++) {
+                    look(key, need[n], line[i])
+                    if (need[n] !~ /^REGISTERS/) asked = 1
+                }
             }
+            if (!asked) complain("sm_" key ": no row of the table asks for an instruction of it")
             if (!(key in used)) complain("sm_" key ": ptxas said nothing of it")
             if (used[key] > stack_limit + 0) complain("sm_" key ": a stack of " used[key] " bytes, " stack_limit + 0 " are allowed")
             if (spilled[key] > spill_limit + 0) complain("sm_" key ": spills of " spilled[key] " bytes, " spill_limit + 0 " are allowed")

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Fails where a paper links to a file that is not there, or names one in backquotes, like `api/select.c`.
+# Fails where a paper links to a file that is not there, or names one in backquotes, like `api/select.c`; where it says another number
+# of CUDA kernels than kernels/variants.def has.
 # Usage: check_papers.sh ROOT
 set -eu
 cd "$1"
@@ -30,6 +31,16 @@ for paper in $papers; do
         fi
     done
 done
+# Rows for processors alone are no kernels of CUDA devices.
+if [ -f kernels/variants.def ]; then
+    kernels=$(grep '^TDM_VARIANT(' kernels/variants.def | grep -vc 'TDM_CAP_CPU_CORES\|TDM_CAP_HOST_\|TDM_CAP_INT8_DOT_' || :)
+    for said in $(echo "$papers" | xargs grep -hoE '[0-9]+ CUDA kernels' | cut -d ' ' -f 1); do
+        if [ "$said" != "$kernels" ]; then
+            echo "a paper says $said CUDA kernels, kernels/variants.def has $kernels"
+            bad=1
+        fi
+    done
+fi
 echo "papers: $count links and names read"
 [ "$count" -gt 0 ] || bad=1
 exit $bad

@@ -18,9 +18,10 @@ fresh_tree() {
     echo '#include <tandem/dtype.h>' >api/backend.h
     echo '#include <CL/cl.h>' >backend_opencl/opencl_memory.c
     echo '#include "dialect.h"' >kernels/gemm.cl
+    printf 'TDM_VARIANT(%s, "")\n' 'one, COPY, 0' 'two, COPY, TDM_CAP_CPU_CORES' >kernels/variants.def
     echo '#include "quant/number_formats.h"' >quant/number_formats.c
     echo '#include "tests/op_gemm.h"' >bench/suite_gemm.c
-    echo 'See [the core](api/core.c), and `quant/number_formats.c`.' >README.md
+    echo 'See [the core](api/core.c), and `quant/number_formats.c`. There are 1 CUDA kernels.' >README.md
 }
 
 # expect WANTED CHECK: the check passes (0) or fails (1) on the tree as it is now.
@@ -50,6 +51,7 @@ expect 0 check_papers.sh
 
 plant README.md '[gone](docs/gone.md)' check_papers.sh
 plant README.md 'see `api/gone.c`' check_papers.sh
+plant README.md 'There are 2 CUDA kernels.' check_papers.sh
 plant api/core.c '#include "backend_opencl/opencl_memory.h"' check_layering.sh
 plant api/core.c '#include <CL/cl.h>' check_layering.sh
 plant api/core.c '  #  include   "bench/progress.h"  // why' check_layering.sh
@@ -177,6 +179,33 @@ new='one two wide small copies late'
     rows 1 $new -- wide small copies -- small copies
     rows 1
 }
+
+# images WANTED ROW...: what check_cuda_images.sh says of a kernel that has one FFMA, by a table of these rows.
+mkdir -p "$work/images/k.cl.fatbin.parts"
+printf '%s\n' TDM-STAND-IN one >"$work/images/k.cl.names"
+printf '%s\n' "ptxas info : Compiling entry function 'one' for 'sm_80'" '    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads' \
+    'ptxas info : Used 8 registers' >"$work/images/k.cl.fatbin.log"
+printf '%s\n' '.section .text.one,"ax",@progbits' '.balign 16' '.quad 0x223, 0' >"$work/one.s"
+cc -c "$work/one.s" -o "$work/images/k.cl.fatbin.parts/k.compute_80.cubin"
+images() {
+    cases=$((cases + 1))
+    wanted=$1
+    shift
+    printf '%s\n' "$@" >"$work/table"
+    if sh "$checks/check_cuda_images.sh" "$work/table" "$work/images" >"$work/output" 2>&1; then got=0; else got=1; fi
+    if [ "$got" != "$wanted" ]; then
+        echo "check_cuda_images.sh: wanted $wanted, got $got for: $*"
+        cat "$work/output"
+        bad=1
+    fi
+}
+images 0 'one * FFMA:1 0 0'
+images 1 'one * FFMA:2 0 0'
+images 0 'one * REGISTERS:8 - -' 'o* 80 FFMA:1 0 0'
+images 1 'one * REGISTERS:8 0 0'
+images 1 'one * - 0 0'
+images 1 'one * - 0 0' 'one 75 FFMA:1 0 0'
+images 1 'one * FFMA:1 0 0' 'two * FFMA:1 0 0'
 
 echo "checks: $cases cases, $([ $bad -eq 0 ] && echo all || echo not all) as expected"
 exit $bad
