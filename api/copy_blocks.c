@@ -5,7 +5,7 @@
 #include "api/handles.h"
 #include "quant/quant_blocks.h"
 
-/* Of a piece, a multiple of a block's: what host memory holds at a time. */
+/* Of a piece, a multiple of two blocks': what host memory holds at a time. */
 #define PIECE_ELEMENTS ((int64_t)1 << 20)
 
 typedef struct format_row {
@@ -19,9 +19,10 @@ static const format_row formats[] = {
     [TDM_BLOCKS_Q4_0] = {"q4_0", TDM_S4, TDM_QUANT_Q4_0_BYTES},
 };
 
-/* A tensor on its way: pieces are whole rows, or parts of one that is long. */
+/* A tensor on its way: pieces are whole rows, or parts of a few that are long. */
 typedef struct passage {
     const char *operation;
+    const char *argument, *scale; /* the names of the tensor and of its scale */
     tdm_stream *stream;
     const tdm_tensor *tensor;
     const format_row *format;
@@ -65,7 +66,7 @@ static tdm_status check_parameters(const passage *p) {
 }
 
 static tdm_status check(passage *p, tdm_block_format format, const void *host, size_t host_bytes) {
-    TDM_TRY(tdm_check_tensor(p->operation, "the tensor", p->stream, p->tensor));
+    TDM_TRY(tdm_check_tensor(p->operation, p->argument, p->stream, p->tensor));
     TDM_TRY(tdm_refuse_recording(p->stream, p->operation));
     if ((int)format < 0 || (size_t)format >= sizeof formats / sizeof *formats)
         return tdm_fail(TDM_BAD_ARGUMENT, "%s: format is %d, which is none", p->operation,
@@ -78,8 +79,9 @@ static tdm_status check(passage *p, tdm_block_format format, const void *host, s
                         p->operation, layout->rank);
     TDM_TRY(check_parameters(p));
     if (p->from) {
-        TDM_TRY(tdm_check_output(p->operation, "the tensor", p->stream, p->tensor));
-        TDM_TRY(tdm_check_output(p->operation, "the tensor's scale", p->stream, p->tensor->scale));
+        TDM_TRY(tdm_check_output(p->operation, p->argument, p->stream, p->tensor));
+        TDM_TRY(tdm_check_last_unit(p->operation, p->argument, p->tensor));
+        TDM_TRY(tdm_check_output(p->operation, p->scale, p->stream, p->tensor->scale));
     }
     p->columns = layout->shape[layout->rank - 1];
     p->rows = layout->rank == 2 ? layout->shape[0] : 1;
@@ -123,46 +125,51 @@ static tdm_status move(const passage *p, tdm_tensor *part, void *host, size_t by
     return status;
 }
 
-static void split(const passage *p, const void *blocks, size_t count) {
-    if (p->kind == TDM_BLOCKS_Q8_0)
-        tdm_quant_q8_0_split(blocks, count, p->scales, p->codes);
+/* The blocks of `columns` columns from `column` on of a row of the tensor, which is row `at` of the piece: between host and piece. */
+static void convert_row(const passage *p, int64_t row, int64_t at, int64_t column,
+                        int64_t columns) {
+    const int64_t first = (row * p->columns + column) / TDM_QUANT_BLOCK_ELEMENTS * p->format->bytes;
+    const size_t count = (size_t)(columns / TDM_QUANT_BLOCK_ELEMENTS);
+    uint16_t *const scales = p->scales + (size_t)at * count;
+    void *const codes =
+        (char *)p->codes + at * (p->format->codes == TDM_S4 ? columns / 2 : columns);
+    if (p->kind == TDM_BLOCKS_Q8_0 && p->from)
+        tdm_quant_q8_0_split(p->from + first, count, scales, codes);
+    else if (p->kind == TDM_BLOCKS_Q8_0)
+        tdm_quant_q8_0_join(scales, codes, count, p->to + first);
+    else if (p->from)
+        tdm_quant_q4_0_split(p->from + first, count, scales, codes);
     else
-        tdm_quant_q4_0_split(blocks, count, p->scales, p->codes);
-}
-
-static void join(const passage *p, void *blocks, size_t count) {
-    if (p->kind == TDM_BLOCKS_Q8_0)
-        tdm_quant_q8_0_join(p->scales, p->codes, count, blocks);
-    else
-        tdm_quant_q4_0_join(p->scales, p->codes, count, blocks);
+        tdm_quant_q4_0_join(scales, codes, count, p->to + first);
 }
 
 static tdm_status move_piece(const passage *p, int64_t row, int64_t rows, int64_t column,
                              int64_t columns) {
-    const int64_t first = (row * p->columns + column) / TDM_QUANT_BLOCK_ELEMENTS;
-    const size_t count = (size_t)(rows * columns / TDM_QUANT_BLOCK_ELEMENTS);
     tdm_tensor codes = part_of(p->tensor, row, rows, column, columns);
     tdm_tensor scales = part_of(p->tensor->scale, row, rows, column / TDM_QUANT_BLOCK_ELEMENTS,
                                 columns / TDM_QUANT_BLOCK_ELEMENTS);
-    if (p->from)
-        split(p, p->from + first * p->format->bytes, count);
+    for (int64_t i = 0; p->from && i < rows; i++)
+        convert_row(p, row + i, i, column, columns);
     TDM_TRY(move(p, &codes, p->codes, p->codes_bytes));
     TDM_TRY(move(p, &scales, p->scales, p->scales_bytes));
-    if (p->to)
-        join(p, p->to + first * p->format->bytes, count);
+    for (int64_t i = 0; p->to && i < rows; i++)
+        convert_row(p, row + i, i, column, columns);
     return TDM_OK;
 }
 
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+/* Rows of s4 go by twos: where the first dimension is the contiguous one, two of them share bytes. */
 static tdm_status move_pieces(const passage *p) {
-    const int64_t step = p->columns < PIECE_ELEMENTS ? PIECE_ELEMENTS / p->columns : 1;
-    for (int64_t row = 0; row < p->rows; row += step) {
-        const int64_t rows = p->rows - row < step ? p->rows - row : step;
-        for (int64_t column = 0; column < p->columns; column += PIECE_ELEMENTS) {
-            const int64_t left = p->columns - column;
-            TDM_TRY(
-                move_piece(p, row, rows, column, left < PIECE_ELEMENTS ? left : PIECE_ELEMENTS));
-        }
-    }
+    const int64_t together = p->format->codes == TDM_S4 && p->rows > 1 ? 2 : 1;
+    const int64_t width = least(p->columns, PIECE_ELEMENTS / together);
+    const int64_t step = PIECE_ELEMENTS / width / together * together;
+    for (int64_t row = 0; row < p->rows; row += step)
+        for (int64_t column = 0; column < p->columns; column += width)
+            TDM_TRY(move_piece(p, row, least(step, p->rows - row), column,
+                               least(width, p->columns - column)));
     return TDM_OK;
 }
 
@@ -187,14 +194,22 @@ static tdm_status copy(passage *p, tdm_block_format format, const void *host, si
 
 tdm_status tdm_copy_blocks_from_host(tdm_stream *stream, tdm_tensor *target,
                                      tdm_block_format format, const void *host, size_t host_bytes) {
-    passage p = {
-        .operation = "copy_blocks_from_host", .stream = stream, .tensor = target, .from = host};
+    passage p = {.operation = "copy_blocks_from_host",
+                 .argument = "target",
+                 .scale = "target's scale",
+                 .stream = stream,
+                 .tensor = target,
+                 .from = host};
     return copy(&p, format, host, host_bytes);
 }
 
 tdm_status tdm_copy_blocks_to_host(tdm_stream *stream, const tdm_tensor *source,
                                    tdm_block_format format, void *host, size_t host_bytes) {
-    passage p = {
-        .operation = "copy_blocks_to_host", .stream = stream, .tensor = source, .to = host};
+    passage p = {.operation = "copy_blocks_to_host",
+                 .argument = "source",
+                 .scale = "source's scale",
+                 .stream = stream,
+                 .tensor = source,
+                 .to = host};
     return copy(&p, format, host, host_bytes);
 }

@@ -133,6 +133,38 @@ static void views_take_blocks(void **state) {
         }
 }
 
+/* Rows that lie side by side, those of s4 two to a byte: pieces hold whole bytes. */
+static void columns_take_blocks(void **state) {
+    (void)state;
+    const int64_t rows = 964, columns = 1088, blocks[2] = {32, 1};
+    for (int d = 0; d < test_device_count(); d++)
+        for (size_t f = 0; f < COUNT(formats); f++) {
+            const test_device *const device = test_device_at(d);
+            if (test_is_small() ||
+                !test_case_begin(device, NULL, "%s, rows side by side", formats[f].name))
+                continue;
+            const size_t bytes = (size_t)(rows * columns) / 32 * formats[f].bytes;
+            unsigned char *const all = any_blocks(bytes, 6), *const back = malloc(bytes);
+            tdm_tensor *across, *tensor;
+            assert_non_null(back);
+            TEST_OK(tdm_tensor_create_quantized(device->device, formats[f].codes, 2,
+                                                DIMS(columns, rows), blocks, TDM_F16,
+                                                TDM_DTYPE_NONE, &across));
+            TEST_OK(tdm_tensor_transpose(across, (const int[]){1, 0}, &tensor));
+            TEST_OK(
+                tdm_copy_blocks_from_host(device->stream, tensor, formats[f].format, all, bytes));
+            TEST_OK(
+                tdm_copy_blocks_to_host(device->stream, tensor, formats[f].format, back, bytes));
+            if (memcmp(all, back, bytes) != 0)
+                test_case_fail("blocks come back as others");
+            test_case_end();
+            tdm_tensor_destroy(tensor);
+            tdm_tensor_destroy(across);
+            free(all);
+            free(back);
+        }
+}
+
 /* ---- what devices make of them --------------------------------------------------------------- */
 
 enum {
@@ -273,7 +305,7 @@ static void refuses_what_is_no_matrix_of_blocks(void **state) {
         TEST_REFUSED(tdm_copy_blocks_from_host(stream, right, TDM_BLOCKS_Q8_0, NULL, 8 * 34),
                      TDM_BAD_ARGUMENT, "host");
         TEST_REFUSED(tdm_copy_blocks_from_host(stream, NULL, TDM_BLOCKS_Q8_0, host, sizeof host),
-                     TDM_BAD_ARGUMENT, "tensor");
+                     TDM_BAD_ARGUMENT, "target");
         TEST_REFUSED(tdm_copy_blocks_from_host(NULL, right, TDM_BLOCKS_Q8_0, host, sizeof host),
                      TDM_BAD_ARGUMENT, "stream");
         TEST_REFUSED(
@@ -281,7 +313,20 @@ static void refuses_what_is_no_matrix_of_blocks(void **state) {
             TDM_BAD_ARGUMENT, "9");
         TEST_REFUSED(tdm_copy_blocks_from_host(stream, right, TDM_BLOCKS_Q4_0, host, sizeof host),
                      TDM_BAD_DTYPE, "s8");
+        /* Of the last byte's two elements of s4 one is not the tensor's. */
+        tdm_tensor *const all =
+            other(device, TDM_S4, DIMS(64, 4), DIMS(32, 1), TDM_F16, TDM_DTYPE_NONE);
+        tdm_tensor *half, *three, *odd;
+        TEST_OK(tdm_tensor_slice(all, 0, 0, 32, 1, &half));
+        TEST_OK(tdm_tensor_slice(half, 1, 0, 3, 1, &three));
+        TEST_OK(tdm_tensor_transpose(three, (const int[]){1, 0}, &odd));
+        TEST_REFUSED(tdm_copy_blocks_from_host(stream, odd, TDM_BLOCKS_Q4_0, host, sizeof host),
+                     TDM_UNSUPPORTED, "copy_blocks_from_host: the output target ends inside");
         test_case_end();
+        tdm_tensor_destroy(odd);
+        tdm_tensor_destroy(three);
+        tdm_tensor_destroy(half);
+        tdm_tensor_destroy(all);
         tdm_tensor_destroy(right);
     }
 }
@@ -318,6 +363,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_come_back_bit_for_bit),
         cmocka_unit_test(views_take_blocks),
+        cmocka_unit_test(columns_take_blocks),
         cmocka_unit_test(devices_read_blocks_as_the_host_does),
         cmocka_unit_test(refuses_what_is_no_matrix_of_blocks),
         cmocka_unit_test(nothing_leaks_without_host_memory),

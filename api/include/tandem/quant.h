@@ -98,7 +98,7 @@ typedef enum tdm_block_format {
  * points, as tdm_tensor_create_quantized makes it of block {1, 32}; any strides that its dtype may have. As B of a product of
  * [rows = N][columns = K] weights it is used with transpose_b. host_bytes is the size of the host memory, which need not be aligned. Blocks until the data
  * has arrived; host memory beside it: 1.1 MiB at most. On failure the target is part old, part new. Statuses: TDM_BAD_ARGUMENT, TDM_BAD_SHAPE (rank; columns that are no multiple of
- * 32; host_bytes too small), TDM_BAD_DTYPE, TDM_UNSUPPORTED (other parameters), TDM_BAD_STATE (recording), TDM_OUT_OF_HOST_MEMORY, the stream's failure.
+ * 32; host_bytes too small), TDM_BAD_DTYPE, TDM_UNSUPPORTED (other parameters; a target of s4 that ends inside a byte), TDM_BAD_STATE (recording), TDM_OUT_OF_HOST_MEMORY, the stream's failure.
  * Thread-safe. Since 0.1.
  */
 TDM_API tdm_status tdm_copy_blocks_from_host(tdm_stream *stream, tdm_tensor *target,
