@@ -34,13 +34,14 @@ void quantize_input_release(quantize_input *input);
 
 /*
  * The layer's output x·W for up to 64 of the recorded rows, evenly spread, in f32 weights and inputs and in quantized
- * ones; the sums are in double precision.
+ * ones; the sums are in double precision. Memory stays below the weight's bytes and 12 MiB: where the sums of all outputs would take more than
+ * half of these bytes and 8 MiB, every second, third … output is compared.
  */
 typedef struct quantize_product quantize_product;
 
 /*
  * NULL where the output cannot be compared, and *error is empty: the weight is no matrix. NULL with the reason when memory is
- * short. The input is one that was observed.
+ * short. The input is one that was observed, and outlives the product.
  */
 quantize_product *quantize_product_create(const quantize_layer *layer, const quantize_input *input,
                                           file_error *error);

@@ -442,7 +442,7 @@ static void damage_is_refused_or_harmless(void **state) {
 
 /* A scheme may have options behind it. */
 static pid_t start(const char *input, const char *output, const char *scheme, rlim_t file_limit) {
-    char words[64];
+    char words[96];
     char *arguments[12] = {"tandem", "quantize", (char *)(uintptr_t)input,
                            (char *)(uintptr_t)output, "--scheme"};
     snprintf(words, sizeof words, "%s", scheme);
@@ -574,15 +574,22 @@ static long peak_of(const char *input, const char *output, const char *scheme) {
     return peak; /* 0 of a run that was over before it was looked at */
 }
 
+/* Peaks of a small and of a large input. */
+static void expect_growth(const char *scheme, const char *input, const long peaks[2],
+                          long largest_kib) {
+    const long growth = peaks[1] - peaks[0];
+    print_message("%s of %s: %ld KiB more for tensors of %ld KiB\n", scheme, input, growth,
+                  largest_kib);
+    assert_true(peaks[1] > 0);
+    if (growth >= 2 * largest_kib)
+        fail_msg("%s took %ld KiB more for tensors of %ld KiB", scheme, growth, largest_kib);
+}
+
 static void expect_peak(const char *small_input, const char *large_input, const char *scheme,
                         long largest_kib) {
-    const long small = peak_of(small_input, "out.safetensors", scheme);
-    const long large = peak_of(large_input, "out.safetensors", scheme);
-    print_message("%s of %s: %ld KiB more for tensors of %ld KiB\n", scheme, large_input,
-                  large - small, largest_kib);
-    assert_true(large > 0);
-    if (large - small >= 2 * largest_kib)
-        fail_msg("%s took %ld KiB more for tensors of %ld KiB", scheme, large - small, largest_kib);
+    const long peaks[] = {peak_of(small_input, "out.safetensors", scheme),
+                          peak_of(large_input, "out.safetensors", scheme)};
+    expect_growth(scheme, large_input, peaks, largest_kib);
 }
 
 /* Four tensors of 32 MiB against four of 256 KiB, and 32 MiB of numbers from codes. The contract is twice the largest; slabs
@@ -656,6 +663,43 @@ static void groups_of_long_rows_are_cut(void **state) {
     test_checkpoint_remove("out.safetensors");
 }
 
+/* Layers of 32 MiB with as few inputs or outputs as can be, and a batch of activations that is larger than its layer. */
+static void calibration_stays_below_twice_the_largest_tensor(void **state) {
+    (void)state;
+    enum {
+        MANY = 4 << 20,
+        LARGEST_KIB = MANY * 2 / 256
+    };
+    static const struct {
+        int64_t rows, columns;             /* of the layer */
+        int64_t small_rows, small_columns; /* with as many inputs where there are few */
+        int64_t batch;                     /* rows of activations */
+        const char *options;
+    } rows[] = {
+        {MANY, 2, 1024, 2, 3, "s8-channel --calibrate x.safetensors"},
+        {2, MANY, 2, 1024, 3, "s8-group --axis 1 --calibrate x.safetensors"},
+        {2, MANY, 2, 1024, 1, "s8-tensor --calibrate x.safetensors"},
+        {MANY, 2, 1024, 2, 1, "s8-channel --axis 1 --calibrate x.safetensors"},
+        {8 << 10, 1024, 64, 1024, 20 << 10,
+         "s8-channel --calibrate x.safetensors --observer moving-average"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const int by_column = strstr(rows[i].options, "--axis 1") != NULL;
+        long peaks[2];
+        for (int large = 0; large < 2; large++) {
+            const int64_t height = large ? rows[i].rows : rows[i].small_rows;
+            const int64_t width = large ? rows[i].columns : rows[i].small_columns;
+            write_zeros("in.safetensors", 1, height, width);
+            write_zeros("x.safetensors", 1, large ? rows[i].batch : 1, by_column ? height : width);
+            peaks[large] = peak_of("in.safetensors", "out.safetensors", rows[i].options);
+        }
+        expect_growth(rows[i].options, "a layer", peaks, LARGEST_KIB);
+    }
+    test_checkpoint_remove("in.safetensors");
+    test_checkpoint_remove("x.safetensors");
+    test_checkpoint_remove("out.safetensors");
+}
+
 int main(void) {
 #define CASE(name)                                                                                 \
     cmocka_unit_test_setup_teardown(name, test_checkpoint_enter, test_checkpoint_leave)
@@ -672,6 +716,7 @@ int main(void) {
         CASE(a_full_disk_leaves_nothing),
         CASE(signals_remove_the_unfinished_file),
         CASE(memory_stays_below_twice_the_largest_tensor),
+        CASE(calibration_stays_below_twice_the_largest_tensor),
         CASE(long_rows_are_cut),
         CASE(groups_of_long_rows_are_cut),
     };
