@@ -4,9 +4,10 @@
 # depends on but comments, and the bytes of its image, whose sum is bounded. A text whose hash is not there is compiled and looked at
 # now, and must be put there.
 #
-# Usage: check_cuda_architectures.sh [--update] [--seconds N] BUILD
+# Usage: check_cuda_architectures.sh [--update | --compare] [--seconds N] BUILD
 #
 #   BUILD      a folder configured with -G Ninja -DTANDEM_CUDA_ARCHITECTURES=all
+#   --compare  compile nothing, and fail where a text is not in the table: needs no nvcc; BUILD is configured here
 #   --update   write the table; fails where a text does not pass, and leaves that out
 #   --seconds  compile no longer than that: where many texts have changed, the first of them
 #
@@ -18,19 +19,39 @@ usage() {
 }
 most_bytes=$((18 << 20)) # 2 MiB for each architecture and the PTX
 update=no
+compare=no
 seconds=36000
 while [ $# -gt 1 ]; do
     case $1 in
     --update) update=yes ;;
+    --compare) compare=yes ;;
     --seconds) shift && seconds=$1 ;;
     *) usage ;;
     esac
     shift
 done
-if [ $# -ne 1 ] || [ ! -f "$1/CMakeCache.txt" ]; then usage; fi
-build=$(cd "$1" && pwd)
+if [ $# -ne 1 ] || [ "$update$compare" = yesyes ]; then usage; fi
 checks=$(cd "$(dirname "$0")" && pwd)
 table=$checks/cuda_architectures.table
+recorded=$(sed -n 's/^toolkit //p' "$table" 2>/dev/null || :)
+# What stands in for nvcc only says that it is the one which the table is of.
+if [ "$compare" = yes ]; then
+    if [ -z "$recorded" ]; then
+        echo "cuda architectures: $table does not say of which CUDA it is"
+        exit 1
+    fi
+    mkdir -p "$1"
+    version=${recorded#V}
+    printf '#!/bin/sh\necho "release %s, %s"\n' "${version%.*}" "$recorded" >"$1/nvcc"
+    chmod +x "$1/nvcc"
+    if ! cmake -S "$checks/../.." -B "$1" -DTANDEM_BUILD_TESTS=OFF -DTANDEM_BUILD_BENCH=OFF -DTANDEM_CUDA_IMAGES=ON \
+        -DTANDEM_CUDA_ARCHITECTURES=all -DTANDEM_NVCC="$(cd "$1" && pwd)/nvcc" >"$1/configure.log" 2>&1; then
+        cat "$1/configure.log"
+        exit 1
+    fi
+fi
+[ -f "$1/CMakeCache.txt" ] || usage
+build=$(cd "$1" && pwd)
 kernels=$checks/../../kernels
 folder=$build/kernels/cuda
 work=$(mktemp -d)
@@ -102,7 +123,6 @@ fi
 nvcc=$(sed -n 's/^TANDEM_NVCC:[^=]*=//p' "$build/CMakeCache.txt")
 toolkit=$("$nvcc" --version | sed -n 's/.*release [0-9.]*, //p')
 [ -f "$table" ] || : >"$table"
-recorded=$(sed -n 's/^toolkit //p' "$table")
 if [ "$recorded" != "$toolkit" ] && [ "$update" = no ]; then
     echo "cuda architectures: the table is of CUDA ${recorded:-nothing}, this is $toolkit: nothing is compared"
     exit 3
@@ -119,7 +139,9 @@ awk 'FILENAME == ARGV[1] { there[$1, $2]; next } !(($1, $2) in there) { print $1
 cut -d ' ' -f 1 "$work/old" | LC_ALL=C comm -23 - "$work/texts" >"$work/gone"
 
 bad=0
-if [ -s "$work/changed" ]; then
+: >"$work/compiled"
+if [ "$compare" = no ] && [ -s "$work/changed" ]; then
+    cp "$work/changed" "$work/compiled"
     echo "cuda architectures: compiling for all: $(tr '\n' ' ' <"$work/changed")"
     sed "s|.*|kernels/cuda/&.fatbin|" "$work/changed" |
         (cd "$build" && timeout "$seconds" xargs ninja -k 0 >"$work/log" 2>&1) || bad=1
@@ -136,7 +158,7 @@ while read -r text; do
         cat "$work/output"
         bad=1
     fi
-done <"$work/changed"
+done <"$work/compiled"
 
 total=$(wc -l <"$work/texts")
 bytes=$(awk '{ sum += $3 } END { print sum + 0 }' "$work/passed")
@@ -155,9 +177,9 @@ if [ "$update" = yes ]; then
     exit "$bad"
 fi
 if [ -s "$work/changed" ] || [ -s "$work/gone" ]; then
-    echo "cuda architectures: the table lacks $(tr '\n' ' ' <"$work/changed")and has too much: $(tr '\n' ' ' <"$work/gone")"
+    echo "cuda architectures: the table, of CUDA $toolkit, lacks $(tr '\n' ' ' <"$work/changed")and has too much: $(tr '\n' ' ' <"$work/gone")"
     echo "  run: tests/checks/check_cuda_architectures.sh --update BUILD, and commit tests/checks/cuda_architectures.table"
     exit 1
 fi
-echo "cuda architectures: $total texts with images of $bytes bytes, each compiled for all architectures as it is now"
+echo "cuda architectures: $total texts with images of $bytes bytes, each compiled for all architectures as it is now by CUDA $toolkit"
 exit "$bad"

@@ -137,6 +137,33 @@ expect_table 'that' 0 --update
 echo 'softmax_*  *  BAR:1  0  0' >>"$work/tree/tests/checks/cuda_images.table"
 expect_table 'a new demand on a text' 1
 grep -q 'lacks softmax.cl softmax_group.cl and' "$work/output"
+# ---- where there is no nvcc: compared with the table, and nothing compiled ----
+
+# expect_compared WHAT STATUS SAID
+expect_compared() {
+    : >"$NVCC_NOTES"
+    status=0
+    "$work/tree/tests/checks/check_cuda_architectures.sh" --compare "$work/compared" >"$work/output" 2>&1 || status=$?
+    if [ "$status" -ne "$2" ] || ! grep -q "$3" "$work/output" || [ -s "$NVCC_NOTES" ]; then
+        echo "image rebuilds: without nvcc, after $1, the table's check gives $status, not $2, and says:"
+        cat "$work/output"
+        exit 1
+    fi
+    cases=$((cases + 1))
+}
+cmake -DTANDEM_CUDA_ARCHITECTURES=all "$work/build" >"$work/output" 2>&1
+grep -v _wgmma "$work/all" >"$work/wanted" # those are for 9.0a before and after
+expect_table 'other architectures' 0 --update
+expect_compared 'an update' 0 'as it is now by CUDA V13.0.1'
+change copy.cl
+expect_compared 'a remark in copy.cl' 0 'as it is now'
+echo 'int still_more;' >>"$work/tree/kernels/copy.cl"
+expect_compared 'a change of copy.cl' 1 'of CUDA V13.0.1, lacks copy.cl and'
+echo 'argmax_*  *  BAR:1  0  0' >>"$work/tree/tests/checks/cuda_images.table"
+expect_compared 'a new demand on a text' 1 'lacks argmax.cl argmax_group.cl copy.cl and'
+sed -i '/^toolkit /d' "$work/tree/tests/checks/cuda_architectures.table"
+expect_compared 'the loss of its toolkit' 1 'does not say of which CUDA it is'
+
 # ---- architectures, which the user chooses ----
 
 # expect_architectures CHOSEN WANTED TEXT: what nvcc is to compile of a text, PTX as compute_*.
