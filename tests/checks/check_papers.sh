@@ -1,6 +1,7 @@
 #!/bin/sh
 # Fails where a paper links to a file that is not there, or names one in backquotes, like `api/select.c`; where it says another number
-# of CUDA kernels than kernels/variants.def has.
+# of CUDA kernels than kernels/variants.def has; and where a paragraph gives figures of CUDA devices and its section does not say
+# "measured on", "not measured", "nothing was measured" or **model**. The last three count for all sections where they are before the first.
 # Usage: check_papers.sh ROOT
 set -eu
 cd "$1"
@@ -9,6 +10,35 @@ if [ -z "$papers" ]; then
     echo "check_papers: no papers under $1" >&2
     exit 1
 fi
+# unmarked PAPER: its paragraphs with figures of CUDA devices that nothing is said of.
+unmarked() {
+    awk '
+        function end_paragraph() {
+            if (paragraph ~ /CUDA|H100|H200|wgmma/ && paragraph ~ /[0-9] ?([TG]B\/s|TFLOP\/s|us[^a-z]|µs)|[0-9](×|x)[ ,.;:)\n]/) {
+                found++
+                line[found] = first
+            }
+            paragraph = ""
+        }
+        function end_section(i) {
+            end_paragraph()
+            for (i = 1; i <= found && !marked && !all_marked; i++) print FILENAME ":" line[i]
+            if (!sections) all_marked = unmeasured
+            found = marked = unmeasured = 0
+        }
+        /^```/ { code = !code }
+        /^#/ && !code { end_section(); sections += /^##/ }
+        /^[ \t]*$/ { end_paragraph(); next }
+        {
+            if (paragraph == "") first = FNR
+            paragraph = paragraph $0 "\n"
+            text = tolower(paragraph)
+            if (text ~ /(not|nothing)([ \n](here|was))*[ \n]measured|[*][*]model[.]?[*][*]/) marked = unmeasured = 1
+            if (text ~ /measured[ \n]on/) marked = 1
+        }
+        END { end_section() }' "$1"
+}
+
 bad=0
 count=0
 for paper in $papers; do
@@ -20,6 +50,10 @@ for paper in $papers; do
             echo "$paper links to $target, which is not there"
             bad=1
         fi
+    done
+    for place in $(unmarked "$paper"); do
+        echo "$place gives figures of CUDA devices and does not say whether they were measured on hardware"
+        bad=1
     done
     # Paths of the tree without patterns in them; build/ holds what is made.
     for path in $(grep -oE '`[a-z_]+/[A-Za-z0-9_./-]+\.(c|h|cl|def|sh|py|cmake|txt|md)`' "$paper" | tr -d '`' | sort -u); do
