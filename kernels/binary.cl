@@ -69,6 +69,15 @@ TDM_DEVICE V tdm_operand(TDM_GLOBAL const TDM_TYPE(DT) *p, long row, long i, lon
     return TDM_LOAD_PART(DT, p, row + i, left, 1);
 }
 
+/* The whole vectors of a row in a loop of its own for the operation. */
+#define WHOLE(code)                                                                                \
+    case code:                                                                                     \
+        for (; i + N <= stop; i += N) {                                                            \
+            const V v = tdm_binary(LOAD_WHOLE(a, a_row + i), LOAD_WHOLE(b, b_row + i), code);      \
+            STORE_WHOLE(past, v, y, y_row + i);                                                    \
+        }                                                                                          \
+        break;
+
 TDM_KERNEL(TDM_ENTRY)
 (TDM_GLOBAL const TDM_TYPE(DT) *a, long a_offset, TDM_GLOBAL const TDM_TYPE(DT) *b, long b_offset,
  TDM_GLOBAL TDM_TYPE(DT) *y, long y_offset, tdm_dims shape, tdm_dims a_strides, tdm_dims b_strides,
@@ -86,7 +95,21 @@ TDM_KERNEL(TDM_ENTRY)
         const long y_row = y_offset + tdm_offset_along(&along, rank, &y_strides);
         const int past =
             tdm_row_past(streams, y, (y_row + start) * (int)sizeof *y, N * (int)sizeof *y);
-        TDM_FEW_PASSES for (long i = start; i < stop; i += N) {
+        long i = start;
+#if N == 16 && !defined(TDM_DIALECT_CXX) /* there an item has one vector of a row */
+        if (a_step == 1 && b_step == 1)
+            switch (op) {
+                WHOLE(TDM_CODE_ADD)
+                WHOLE(TDM_CODE_SUB)
+                WHOLE(TDM_CODE_MUL)
+#ifndef TDM_INTEGER
+                WHOLE(TDM_CODE_DIV)
+#endif
+                WHOLE(TDM_CODE_MIN)
+                WHOLE(TDM_CODE_MAX)
+            }
+#endif
+        TDM_FEW_PASSES for (; i < stop; i += N) {
             const int left = (int)(stop - i < N ? stop - i : N);
             const V v = tdm_binary(tdm_operand(a, a_row, i, a_step, left),
                                    tdm_operand(b, b_row, i, b_step, left), op);

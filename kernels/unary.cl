@@ -91,6 +91,15 @@ TDM_DEVICE V tdm_unary(V x, int op) {
     }
 }
 
+/* The whole vectors of a row in a loop of its own for an operation of few instructions. */
+#define WHOLE(code)                                                                                \
+    case code:                                                                                     \
+        for (; i + N <= stop; i += N) {                                                            \
+            const V v = tdm_unary(TDM_LOADV_GLOBAL(N, DT, x, from + i), code);                     \
+            TDM_STOREV_PAST(past, DT, v, y, to + i);                                               \
+        }                                                                                          \
+        break;
+
 TDM_KERNEL(TDM_ENTRY)
 (TDM_GLOBAL const TDM_TYPE(DT) *x, long x_offset, TDM_GLOBAL TDM_TYPE(DT) *y, long y_offset,
  tdm_dims shape, tdm_dims x_strides, tdm_dims y_strides, int rank, long rows, long inner, long x_step,
@@ -106,7 +115,16 @@ TDM_KERNEL(TDM_ENTRY)
         const long to = y_offset + tdm_offset_along(&along, rank, &y_strides);
         const int past =
             tdm_row_past(streams, y, (to + start) * (int)sizeof *y, N * (int)sizeof *y);
-        TDM_FEW_PASSES for (long i = start; i < stop; i += N) {
+        long i = start;
+#if N == 16 && !defined(TDM_DIALECT_CXX) /* there an item has one vector of a row */
+        if (x_step == 1)
+            switch (op) {
+                WHOLE(TDM_CODE_NEG)
+                WHOLE(TDM_CODE_ABS)
+                WHOLE(TDM_CODE_RELU)
+            }
+#endif
+        TDM_FEW_PASSES for (; i < stop; i += N) {
             const int left = (int)(stop - i < N ? stop - i : N);
             V v;
             if (N > 1 && x_step == 0)
