@@ -83,6 +83,7 @@ typedef enum tdm_quant_granularity {
     X(TDM_QUANT_S4_CHANNEL, 30, "s4-channel", TDM_S4, SYMMETRIC, PER_AXIS, 0, -7, 7)               \
     X(TDM_QUANT_S4_GROUP, 31, "s4-group", TDM_S4, SYMMETRIC, PER_GROUP, 32, -7, 7)                 \
     X(TDM_QUANT_S4_GROUP_ZERO, 32, "s4-group-zero", TDM_S4, ASYMMETRIC, PER_GROUP, 32, -8, 7)      \
+    X(TDM_QUANT_S4_TENSOR, 33, "s4-tensor", TDM_S4, SYMMETRIC, PER_TENSOR, 0, -7, 7)               \
     X(TDM_QUANT_Q8_0, 40, "q8_0", TDM_S8, SYMMETRIC, PER_BLOCK, 32, -127, 127)                     \
     X(TDM_QUANT_Q4_0, 41, "q4_0", TDM_S4, SYMMETRIC, PER_BLOCK, 32, -8, 7)
 

@@ -121,6 +121,11 @@ static void every_scheme_runs_as_it_is_stored(void **state) {
         {"s8-channel", "model.safetensors", 1, "--scales bf16"},
         {"s8-group", "model.safetensors", 1, "--scales f16"},
         {"u8-tensor", "model.safetensors", 1, ""},
+        {"u8-channel", "model.safetensors", 1, ""},
+        {"u8-group", "model.safetensors", 1, "--scales bf16"},
+        {"s8-tensor-zero", "model.safetensors", 1, ""},
+        {"s8-channel-zero", "model.safetensors", 1, ""},
+        {"s4-tensor", "model.safetensors", 0.5, ""},
         {"s4-channel", "model.safetensors", 0.5, ""},
         {"s4-group", "model.safetensors", 0.5, ""},
         {"q8_0", "model.safetensors", 1, ""},
@@ -178,10 +183,14 @@ static void calibrated_models_run_on_integers(void **state) {
     (void)state;
     static const struct {
         const char *scheme, *activations;
-    } rows[] = {{"s8-channel", "u8"}, {"u8-tensor", "s8"}, {"s8-tensor", "u8"}};
+    } rows[] = {{"s8-channel", "u8"},
+                {"u8-tensor", "s8"},
+                {"s8-tensor", "u8"},
+                {"s8-channel-zero", "u8"},
+                {"u8-channel", "s8"}};
     char path[TEST_PATH], more[512];
     record_activations(test_folder_path(path, "activations.safetensors"));
-    for (int i = 0; i < (is_small() ? 2 : 3); i++) {
+    for (int i = 0; i < (is_small() ? 2 : 5); i++) {
         snprintf(more, sizeof more, "--calibrate %s --activations %s", path, rows[i].activations);
         quantize(rows[i].scheme, "model.safetensors", more);
         cJSON *const root = infer(0, i == 0, "stored-int8,stored");

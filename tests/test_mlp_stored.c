@@ -93,11 +93,13 @@ typedef struct scheme_row {
 } scheme_row;
 
 static const scheme_row schemes[] = {
-    {"s8-tensor", TDM_S8, {0, 0}, 0},      {"s8-channel", TDM_S8, {1, 0}, 0},
-    {"s8-group", TDM_S8, {1, 32}, 0},      {"u8-tensor", TDM_S8, {0, 0}, 1},
-    {"s4-channel", TDM_S4, {1, 0}, 0},     {"s4-group", TDM_S4, {1, 32}, 0},
-    {"q8_0", TDM_S8, {1, 32}, 0},          {"q4_0", TDM_S4, {1, 32}, 0},
-    {"s4-group-zero", TDM_S4, {1, 32}, 1},
+    {"s8-tensor", TDM_S8, {0, 0}, 0},       {"s8-channel", TDM_S8, {1, 0}, 0},
+    {"s8-group", TDM_S8, {1, 32}, 0},       {"u8-tensor", TDM_S8, {0, 0}, 1},
+    {"s4-channel", TDM_S4, {1, 0}, 0},      {"s4-group", TDM_S4, {1, 32}, 0},
+    {"q8_0", TDM_S8, {1, 32}, 0},           {"q4_0", TDM_S4, {1, 32}, 0},
+    {"s4-group-zero", TDM_S4, {1, 32}, 1},  {"s8-tensor-zero", TDM_S8, {0, 0}, 1},
+    {"s8-channel-zero", TDM_S8, {1, 0}, 1}, {"u8-channel", TDM_S8, {1, 0}, 1},
+    {"u8-group", TDM_S8, {1, 32}, 1},       {"s4-tensor", TDM_S4, {0, 0}, 0},
 };
 
 /* Sum of a layer's weights by the definition of the codes, scales and zero points. */

@@ -43,6 +43,12 @@ static void misuse_is_refused(void **state) {
          "--group does not take '48'"},
         {"in.safetensors out.safetensors --scheme s8-channel --group 32",
          "--group is for schemes of groups, not for s8-channel"},
+        {"in.safetensors out.safetensors --scheme u8-channel --group 32",
+         "--group is for schemes of groups, not for u8-channel"},
+        {"in.safetensors out.safetensors --scheme s4-tensor --axis 1",
+         "--axis is for schemes of channels"},
+        {"in.safetensors out.safetensors --scheme u8-group --weights-observer kl",
+         "--weights-observer kl is for scales of tensors and channels, not for u8-group"},
         {"in.safetensors out.safetensors --scheme q4_0 --group 32",
          "--group is for schemes of groups"},
         {"in.safetensors out.safetensors --scheme s8-channel --axis 2", "--axis does not take '2'"},
@@ -181,8 +187,8 @@ static void a_folder_that_is_read_only(void **state) {
 /* The tensor and the element are named, whatever the scheme, and nothing is left of the output. */
 static void numbers_that_are_not_finite_are_refused(void **state) {
     (void)state;
-    static const char *const schemes[] = {"s8-tensor", "s8-channel", "s4-group", "u8-tensor",
-                                          "f16",       "bf16",       "q8_0",     "q4_0"};
+    static const char *const schemes[] = {
+        "s8-tensor", "s8-channel-zero", "s4-group", "u8-channel", "f16", "bf16", "q8_0", "q4_0"};
     static const float values[] = {NAN, INFINITY, -INFINITY};
     for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
         safetensors_tensor tensors[] = {test_tensor_make("good", SAFETENSORS_F32, 1, 32, 64, 0),
