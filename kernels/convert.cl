@@ -74,11 +74,49 @@ TDM_DEVICE TDM_S32(N) tdm_to_byte(V v) {
         }                                                                                          \
         break;
 
+/* Runs of whole vectors between s4 and bytes, where a form has those: `move` does TDM_S4_RUN elements. Where they go past the
+ * caches single vectors come first, up to a multiple of what a run stores. */
+#if N == 16 && defined(TDM_S4_RUN)
+#define AT_s8(i) (i)
+#define AT_u8(i) (i)
+#define AT_s4(i) ((i) >> 1)
+#define RUNS(code, from_at, to_type, move)                                                         \
+    case code: {                                                                                   \
+        const long single = past ? i + tdm_to_next_run(y, to + i, tdm_bits_of(type)) : i;          \
+        for (; i < single && i + N <= stop; i += N)                                                \
+            TDM_INT_STOREV_GLOBAL(N, to_type, LOAD_WHOLE(x, from + i),                             \
+                                  (TDM_GLOBAL tdm_##to_type *)y, to + i);                          \
+        for (; i + TDM_S4_RUN <= stop; i += TDM_S4_RUN)                                            \
+            move(x + from_at(from + i), (TDM_GLOBAL tdm_##to_type *)y + AT_##to_type(to + i),      \
+                 past);                                                                            \
+        break;                                                                                     \
+    }
+#define SOURCE_s8 1
+#define SOURCE_u8 2
+#define SOURCE_s4 3
+#if TDM_CAT2(SOURCE_, DT) == SOURCE_s8
+#define SOURCE_RUNS RUNS(TDM_CODE_S4, AT_s8, s4, tdm_s4_from_s8)
+#elif TDM_CAT2(SOURCE_, DT) == SOURCE_u8
+#define SOURCE_RUNS RUNS(TDM_CODE_S4, AT_u8, s4, tdm_s4_from_u8)
+#elif TDM_CAT2(SOURCE_, DT) == SOURCE_s4
+#define SOURCE_RUNS                                                                                \
+    RUNS(TDM_CODE_S8, AT_s4, s8, tdm_s4_to_s8) RUNS(TDM_CODE_U8, AT_s4, u8, tdm_s4_to_u8)
+#endif
+#endif
+
 TDM_DEVICE int tdm_bits_of(int type) {
     if (type == TDM_CODE_F32 || type == TDM_CODE_S32)
         return 32;
     return type == TDM_CODE_S4 ? 4 : type == TDM_CODE_S8 || type == TDM_CODE_U8 ? 8 : 16;
 }
+
+#if N == 16 && defined(TDM_S4_RUN)
+/* Elements from element i of p, which a vector may begin at, to where a run may. */
+TDM_DEVICE long tdm_to_next_run(TDM_GLOBAL const void *p, long i, int bits) {
+    const long at = (long)tdm_address((TDM_GLOBAL const tdm_u8 *)p) * 8 + i * bits;
+    return (-at & (TDM_S4_RUN * bits - 1)) / bits;
+}
+#endif
 
 TDM_DEVICE void tdm_store_as(int type, V v, TDM_GLOBAL void *y, long i, int left) {
     switch (type) {
@@ -110,6 +148,10 @@ TDM_KERNEL(TDM_ENTRY)
 #if N > 1 && !defined(TDM_DIALECT_CXX) /* there an item has one vector of a row */
         const int bits = tdm_bits_of(type);
         const int past = tdm_row_past(streams, y, (to + start) * bits / 8, N * bits / 8);
+#ifdef SOURCE_RUNS
+        if (x_step == 1)
+            switch (type) { SOURCE_RUNS }
+#endif
         if (x_step == 1)
             switch (type) {
                 WHOLE(TDM_CODE_F32, f32, TDM_F32(N), TDM_STOREV_PAST, TO_F32)

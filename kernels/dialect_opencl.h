@@ -218,7 +218,22 @@ TDM_OPENCL_KEPT_(uchar16)
     TDM_OPENCL_STREAM_CODES_(N, TDM_CAT2(uchar, N),                                                \
                              TDM_CAT2(convert_uchar, N)(clamp(v, (INT)(0), (INT)(255))),           \
                              (p) + (i))
-#define TDM_OPENCL_STREAM_s4_(N, INT, v, p, i) TDM_INT_STOREV(N, s4, v, p, i)
+#define TDM_OPENCL_STREAM_s4_(N, INT, v, p, i)                                                     \
+    TDM_CAT2(tdm_opencl_stream_s4x, N)(clamp(v, (INT)(-8), (INT)(7)), (p) + ((i) >> 1))
+/* Codes that are within their type: a form may leave these out. */
+#define TDM_CODES_STREAMV(N, DT, v, p, i) TDM_CAT4(TDM_OPENCL_STREAM_CODES_, DT, _, )(N, v, p, i)
+#define TDM_OPENCL_STREAM_CODES_s8_(N, v, p, i) TDM_INT_STREAMV(N, s8, v, p, i)
+#define TDM_OPENCL_STREAM_CODES_u8_(N, v, p, i) TDM_INT_STREAMV(N, u8, v, p, i)
+#define TDM_OPENCL_STREAM_CODES_s4_(N, v, p, i)                                                    \
+    TDM_CAT2(tdm_opencl_stream_s4x, N)(v, (p) + ((i) >> 1))
+#define TDM_CODES_STOREV(N, DT, v, p, i) TDM_CAT4(TDM_OPENCL_STORE_CODES_, DT, _, )(N, v, p, i)
+#define TDM_OPENCL_STORE_CODES_s8_(N, v, p, i) TDM_INT_STOREV(N, s8, v, p, i)
+#define TDM_OPENCL_STORE_CODES_u8_(N, v, p, i) TDM_INT_STOREV(N, u8, v, p, i)
+#define TDM_OPENCL_STORE_CODES_s4_(N, v, p, i) TDM_CAT4(TDM_OPENCL_STORE_CODES_s4x, N, _, )(v, p, i)
+#define TDM_OPENCL_STORE_CODES_s4x1_(v, p, i) tdm_store_int_s4(v, p, i)
+#define TDM_OPENCL_STORE_CODES_s4x4_(v, p, i) tdm_opencl_store_codes_s4x4(v, (p) + ((i) >> 1))
+#define TDM_OPENCL_STORE_CODES_s4x8_(v, p, i) tdm_opencl_store_codes_s4x8(v, (p) + ((i) >> 1))
+#define TDM_OPENCL_STORE_CODES_s4x16_(v, p, i) tdm_opencl_store_codes_s4x16(v, (p) + ((i) >> 1))
 #if defined(__x86_64__)
 #define tdm_stream_end() __builtin_ia32_sfence()
 #else
@@ -363,10 +378,16 @@ TDM_DEVICE void tdm_opencl_store_s4(int v, __global uchar *p, long i) {
         const ulong##HALF codes = (pairs | (pairs << 28)) & (ulong##HALF)(0x0000000f0000000fUL);   \
         return (as_int##N(codes) ^ (int##N)(8)) - (int##N)(8);                                     \
     }                                                                                              \
+    TDM_DEVICE uchar##HALF tdm_opencl_pairs_s4x##N(int##N codes) {                                 \
+        const ulong##HALF lanes = as_ulong##HALF(codes);                                           \
+        return __builtin_convertvector(                                                            \
+            (lanes & (ulong##HALF)(0x0f)) | ((lanes >> 28) & (ulong##HALF)(0xf0)), uchar##HALF);   \
+    }                                                                                              \
+    TDM_DEVICE void tdm_opencl_store_codes_s4x##N(int##N v, __global uchar *p) {                   \
+        tdm_opencl_store_##HALF(tdm_opencl_pairs_s4x##N(v), p);                                    \
+    }                                                                                              \
     TDM_DEVICE void tdm_opencl_store_s4x##N(int##N v, __global uchar *p) {                         \
-        const ulong##HALF codes =                                                                  \
-            as_ulong##HALF(clamp(v, (int##N)(-8), (int##N)(7)) & (int##N)(15));                    \
-        tdm_opencl_store_##HALF(__builtin_convertvector(codes | (codes >> 28), uchar##HALF), p);   \
+        tdm_opencl_store_codes_s4x##N(clamp(v, (int##N)(-8), (int##N)(7)), p);                     \
     }
 #else
 #define TDM_OPENCL_S4_(N, HALF)                                                                    \
@@ -386,12 +407,78 @@ TDM_DEVICE void tdm_opencl_store_s4(int v, __global uchar *p, long i) {
 TDM_OPENCL_S4_(4, 2)
 TDM_OPENCL_S4_(8, 4)
 TDM_OPENCL_S4_(16, 8)
+#ifdef TDM_CODES_STREAMV
+#define tdm_opencl_stream_s4x4(v, p) tdm_opencl_store_codes_s4x4(v, p)
+#define tdm_opencl_stream_s4x8(v, p) tdm_opencl_store_codes_s4x8(v, p)
+TDM_DEVICE void tdm_opencl_stream_s4x16(int16 v, __global uchar *p) {
+    const ulong pairs = as_ulong(tdm_opencl_pairs_s4x16(v));
+    __builtin_nontemporal_store(pairs, (__global ulong *)p);
+}
+#endif
 #define s32x4_load_s4(p, i) tdm_opencl_load_s4x4((p) + ((i) >> 1))
 #define s32x8_load_s4(p, i) tdm_opencl_load_s4x8((p) + ((i) >> 1))
 #define s32x16_load_s4(p, i) tdm_opencl_load_s4x16((p) + ((i) >> 1))
 #define s32x4_store_s4(v, p, i) tdm_opencl_store_s4x4(v, (p) + ((i) >> 1))
 #define s32x8_store_s4(v, p, i) tdm_opencl_store_s4x8(v, (p) + ((i) >> 1))
 #define s32x16_store_s4(v, p, i) tdm_opencl_store_s4x16(v, (p) + ((i) >> 1))
+
+/* TDM_S4_RUN elements between pairs of s4 and bytes, which stay vectors of bytes: widened to s32 they are several times the
+ * instructions. past: whether to store past the caches, at a multiple of the size. x and y point to the first elements. */
+#if defined(__clang__) && (defined(__x86_64__) || defined(__aarch64__))
+#define TDM_S4_RUN 64
+typedef char tdm_char64 __attribute__((ext_vector_type(64)));
+typedef uchar tdm_uchar64 __attribute__((ext_vector_type(64)));
+typedef uchar tdm_uchar32 __attribute__((ext_vector_type(32)));
+typedef ushort tdm_ushort32 __attribute__((ext_vector_type(32)));
+typedef tdm_char64 tdm_any_char64 __attribute__((aligned(1)));
+typedef tdm_uchar64 tdm_any_uchar64 __attribute__((aligned(1)));
+typedef tdm_uchar32 tdm_any_uchar32 __attribute__((aligned(1)));
+TDM_INLINE void tdm_opencl_s4_pack(tdm_uchar64 v, __global tdm_s4 *y, int past) {
+    const tdm_ushort32 pairs = __builtin_astype(v, tdm_ushort32);
+    const tdm_ushort32 low = (tdm_ushort32)((ushort)0x0f), high = (tdm_ushort32)((ushort)0xf0);
+    const tdm_ushort32 shifted = pairs >> (tdm_ushort32)((ushort)4);
+    tdm_uchar32 packed = __builtin_convertvector((pairs & low) | (shifted & high), tdm_uchar32);
+#if defined(__AVX512BW__)
+    __asm__("" : "+x"(packed)); /* as tdm_opencl_kept_16 */
+#endif
+    if (past)
+        __builtin_nontemporal_store(packed, (__global tdm_uchar32 *)y);
+    else
+        *(__global tdm_any_uchar32 *)y = packed;
+}
+TDM_INLINE tdm_char64 tdm_opencl_s4_unpack(const __global tdm_s4 *x) {
+    const tdm_uchar32 packed = *(const __global tdm_any_uchar32 *)x;
+    const tdm_ushort32 pairs = __builtin_convertvector(packed, tdm_ushort32);
+    const tdm_ushort32 low = (tdm_ushort32)((ushort)0x0f), high = (tdm_ushort32)((ushort)0xf0);
+    const tdm_ushort32 codes = (pairs & low) | ((pairs & high) << (tdm_ushort32)((ushort)4));
+    const tdm_char64 sign = (tdm_char64)((char)8);
+    return (__builtin_astype(codes, tdm_char64) ^ sign) - sign;
+}
+TDM_INLINE void tdm_opencl_store_64(tdm_char64 v, __global void *y, int past) {
+    if (past)
+        __builtin_nontemporal_store(v, (__global tdm_char64 *)y);
+    else
+        *(__global tdm_any_char64 *)y = v;
+}
+TDM_INLINE void tdm_s4_from_s8(const __global tdm_s8 *x, __global tdm_s4 *y, int past) {
+    const tdm_char64 v = *(const __global tdm_any_char64 *)x;
+    const tdm_char64 least = (tdm_char64)((char)-8), most = (tdm_char64)((char)7);
+    const tdm_char64 below = v < most ? v : most;
+    tdm_opencl_s4_pack(__builtin_astype(below > least ? below : least, tdm_uchar64), y, past);
+}
+TDM_INLINE void tdm_s4_from_u8(const __global tdm_u8 *x, __global tdm_s4 *y, int past) {
+    const tdm_uchar64 v = *(const __global tdm_any_uchar64 *)x;
+    const tdm_uchar64 most = (tdm_uchar64)((uchar)7);
+    tdm_opencl_s4_pack(v < most ? v : most, y, past);
+}
+TDM_INLINE void tdm_s4_to_s8(const __global tdm_s4 *x, __global tdm_s8 *y, int past) {
+    tdm_opencl_store_64(tdm_opencl_s4_unpack(x), y, past);
+}
+TDM_INLINE void tdm_s4_to_u8(const __global tdm_s4 *x, __global tdm_u8 *y, int past) {
+    const tdm_char64 v = tdm_opencl_s4_unpack(x), zero = (tdm_char64)((char)0);
+    tdm_opencl_store_64(v > zero ? v : zero, y, past);
+}
+#endif
 
 #define tdm_load_f32(p, i) ((p)[i])
 #define tdm_load_f16(p, i) vload_half(i, p)

@@ -201,15 +201,23 @@ TDM_INLINE int tdm_store_type(TDM_GLOBAL const void *p, long y, int type, int st
 #endif
 }
 
+/* Codes need no bounds of their type: those of their side are within it. */
+#ifndef TDM_CODES_STOREV
+#define TDM_CODES_STOREV(N, DT, v, p, i) TDM_INT_STOREV_GLOBAL(N, DT, v, p, i)
+#endif
+#ifndef TDM_CODES_STREAMV
+#define TDM_CODES_STREAMV(N, DT, v, p, i) TDM_INT_STREAMV(N, DT, v, p, i)
+#endif
+
 TDM_INLINE void tdm_store_codes(int type, I v, TDM_GLOBAL void *y, long i, int left) {
     switch (type) {
-        TDM_QUANT_STORE_(TDM_CODE_S8, s8, TDM_INT_STOREV_GLOBAL, v)
-        TDM_QUANT_STORE_(TDM_CODE_U8, u8, TDM_INT_STOREV_GLOBAL, v)
-        TDM_QUANT_STORE_(TDM_CODE_S4, s4, TDM_INT_STOREV_GLOBAL, v)
+        TDM_QUANT_STORE_(TDM_CODE_S8, s8, TDM_CODES_STOREV, v)
+        TDM_QUANT_STORE_(TDM_CODE_U8, u8, TDM_CODES_STOREV, v)
+        TDM_QUANT_STORE_(TDM_CODE_S4, s4, TDM_CODES_STOREV, v)
 #if N > 1 && defined(TDM_CAN_STREAM_NARROW)
-        TDM_QUANT_STORE_(TDM_STREAMED + TDM_CODE_S8, s8, TDM_INT_STREAMV, v)
-        TDM_QUANT_STORE_(TDM_STREAMED + TDM_CODE_U8, u8, TDM_INT_STREAMV, v)
-        TDM_QUANT_STORE_(TDM_STREAMED + TDM_CODE_S4, s4, TDM_INT_STREAMV, v)
+        TDM_QUANT_STORE_(TDM_STREAMED + TDM_CODE_S8, s8, TDM_CODES_STREAMV, v)
+        TDM_QUANT_STORE_(TDM_STREAMED + TDM_CODE_U8, u8, TDM_CODES_STREAMV, v)
+        TDM_QUANT_STORE_(TDM_STREAMED + TDM_CODE_S4, s4, TDM_CODES_STREAMV, v)
 #endif
     }
 }

@@ -227,6 +227,39 @@ DEVICE_TEST(the_edges_of_the_integers) {
     test_array_destroy(&source);
 }
 
+/* ---- between s4 and bytes ---- */
+
+static void from_place(const test_device *device, tdm_dtype from, tdm_dtype to, int64_t count,
+                       int64_t place) {
+    test_array source, target;
+    tdm_layout layout;
+    TEST_OK(tdm_layout_contiguous(from, 1, &count, &layout));
+    test_array_create_layout(&source, device, &layout, 34);
+    TEST_OK(tdm_layout_contiguous(to, 1, &count, &layout));
+    test_array_create_layout(&target, device, &layout, place);
+    test_array_fill(&source, TEST_DATA_ANY_BITS, 78);
+    test_array_send(&target);
+    test_pass_caches(device, place % 4 == 0);
+    TEST_OK(tdm_convert(device->stream, target.tensor, source.tensor));
+    test_pass_caches(device, false);
+    test_array_fetch(&target);
+    check(&source, &target);
+    test_array_destroy(&source);
+    test_array_destroy(&target);
+}
+
+/* CPU cores take 64 elements at a time: ends inside them and beyond, to all places in a line of the cache, past it and not. */
+DEVICE_TEST(bytes_to_s4_and_back_at_every_place) {
+    const int64_t step = test_is_small() ? 22 : 2;
+    for (int64_t place = 0; place < 130; place += step) {
+        const int64_t count = 333 + place % 66;
+        from_place(device, TDM_S8, TDM_S4, count, place);
+        from_place(device, TDM_U8, TDM_S4, count, place);
+        from_place(device, TDM_S4, TDM_S8, count, place);
+        from_place(device, TDM_S4, TDM_U8, count, place);
+    }
+}
+
 /* ---- misuse ---- */
 
 /* A copy of s4 moves nibbles where bytes do not do; one that ends inside a byte leaves the other half. */
@@ -289,6 +322,7 @@ int main(void) {
         cmocka_unit_test(every_rounding_to_the_narrow_floats),
         cmocka_unit_test(integers_round_once),
         cmocka_unit_test(the_edges_of_the_integers),
+        cmocka_unit_test(bytes_to_s4_and_back_at_every_place),
         cmocka_unit_test(nibbles_are_copied),
         cmocka_unit_test(misuse_is_refused),
     };
