@@ -8,9 +8,10 @@
  *
  * With 16 lanes on CPU cores what is slow for each vector is done once for many:
  *
- *   parameters along the row    widened to arrays for STRIP columns, then used for ROWS_BLOCK rows: what a core fetches by
- *                               itself past the end of a strip is still in its cache when that strip's turn comes. Where
- *                               zero points differ, too, the arrays are more, and strips half as long
+ *   parameters along the row    widened to arrays for STRIP columns, then used for ROWS_BLOCK rows. Those of BESIDE vectors
+ *                               are read once for TOGETHER rows, whose results are whole lines then. Strips are long,
+ *                               because each row of one is a new page, and half as long where zero points differ, too:
+ *                               the arrays are more
  *   short rows: groups          parameters of N rows at a time
  *   quotients                   by the reciprocal of the scale, where quant_steps.h has that */
 #ifndef TDM_QUANT_ROWS_H
@@ -18,7 +19,15 @@
 
 #include "quant_steps.h"
 
+#ifdef TDM_CAN_STREAM
+#define STRIP 4096
+#define TOGETHER 4
+#define BESIDE 4
+#else
 #define STRIP 2048
+#define TOGETHER 1
+#define BESIDE 1
+#endif
 #define SHORT_ROW 256
 #define BYTES_AHEAD 8192
 #define ROWS_AHEAD 2
@@ -368,22 +377,41 @@ TDM_INLINE void tdm_parameters_one(tdm_parameters *to, const tdm_widened *from, 
     *to = p;
 }
 
-/* The first `count` elements of a row whose parameters differ along it; asks for what lies `ahead` of them meanwhile. */
-TDM_INLINE void tdm_strip(tdm_walk w, tdm_place at, long ahead, long count,
+/* The first `count` elements of each of `rows` rows whose parameters differ along them alike; asks for later rows meanwhile.
+ * Tiles of several rows are as good as unrolled. A function of their own would leave the parameters in memory. */
+TDM_INLINE void tdm_strip(tdm_walk w, tdm_place at, tdm_place strides, int rows, long count,
                           const tdm_widened *widened, int zeros, tdm_parameters shared, int type) {
+    const long ahead = (rows > ROWS_AHEAD ? rows : ROWS_AHEAD) * strides.x;
     long i = 0;
     tdm_parameters p;
+    for (; rows > 1 && i + BESIDE * N <= count; i += BESIDE * N) {
+        tdm_parameters of[BESIDE];
+        TDM_UNROLL for (int v = 0; v < BESIDE; v++)
+            tdm_parameters_widened(&of[v], widened, i + v * N, zeros, shared);
+        TDM_UNROLL for (int row = 0; row < rows; row++)
+            TDM_UNROLL for (int v = 0; v < BESIDE; v++) {
+            const long x = at.x + row * strides.x + i + v * N;
+            tdm_prefetch_far(w.x + x + ahead);
+            tdm_put(WHOLE(w.x, x), of[v], w, at.y + row * strides.y + i + v * N,
+                    at.mask + row * strides.mask + i + v * N, N, type);
+        }
+    }
     for (; i + N <= count; i += N) {
         tdm_parameters_widened(&p, widened, i, zeros, shared);
-        tdm_prefetch_far(w.x + at.x + i + ahead);
-        tdm_put(WHOLE(w.x, at.x + i), p, w, at.y + i, at.mask + i, N, type);
+        TDM_UNROLL for (int row = 0; row < rows; row++) {
+            const long x = at.x + row * strides.x + i;
+            tdm_prefetch_far(w.x + x + ahead);
+            tdm_put(WHOLE(w.x, x), p, w, at.y + row * strides.y + i,
+                    at.mask + row * strides.mask + i, N, type);
+        }
     }
-    if (i < count) {
-        const int left = (int)(count - i);
-        tdm_parameters_widened(&p, widened, i, zeros, shared);
-        tdm_put(TDM_LOAD_PART(DT, w.x, at.x + i, left, NOTHING), p, w, at.y + i, at.mask + i, left,
-                type);
-    }
+    if (i == count)
+        return;
+    const int left = (int)(count - i);
+    tdm_parameters_widened(&p, widened, i, zeros, shared);
+    for (int row = 0; row < rows; row++)
+        tdm_put(TDM_LOAD_PART(DT, w.x, at.x + row * strides.x + i, left, NOTHING), p, w,
+                at.y + row * strides.y + i, at.mask + row * strides.mask + i, left, type);
 }
 
 /* `rows` ≤ N rows of `inner` elements, whole vectors, each with parameters of its own. */
@@ -505,6 +533,7 @@ TDM_KERNEL(TDM_ENTRY)
     FROM_STRIDE(strides);
     const long apart = tdm_entries_apart(strides.entry);
     if (varies && x_step == 1) {
+        const int alike = rank <= 1 && apart == 0;
         const int zeros = tdm_zeros_differ(w);
         const long strip = zeros ? STRIP / 2 : STRIP;
         tdm_parameters shared;
@@ -514,7 +543,7 @@ TDM_KERNEL(TDM_ENTRY)
                 const long count = from + strip < stop ? strip : stop - from;
                 tdm_entries held;
                 int is_held = 0, plain = 0;
-                for (long row = block; row < block_end; row++) {
+                for (long row = block; row < block_end;) {
                     PLACE(at, row);
                     if (!is_held || tdm_entries_differ(at.entry, held)) {
                         plain = tdm_widen(w, tdm_entries_on(at.entry, w.step, from), w.step, count,
@@ -528,16 +557,31 @@ TDM_KERNEL(TDM_ENTRY)
                     on.x += from;
                     on.y += from;
                     on.mask += from;
-#define CALL(T) tdm_strip(w, on, ROWS_AHEAD *strides.x, count, &widened, 0, shared, T)
-#define CALL_ZEROS(T) tdm_strip(w, on, ROWS_AHEAD *strides.x, count, &widened, 1, shared, T)
-                    if (plain && zeros) {
+                    const int together = alike && row + TOGETHER <= block_end ? TOGETHER : 1;
+                    row += together;
+#define CALL(T) tdm_strip(w, on, strides, 1, count, &widened, 0, shared, T)
+#define CALL_ZEROS(T) tdm_strip(w, on, strides, 1, count, &widened, 1, shared, T)
+#define CALL_SOME(T) tdm_strip(w, on, strides, TOGETHER, count, &widened, 0, shared, T)
+#define CALL_SOME_ZEROS(T) tdm_strip(w, on, strides, TOGETHER, count, &widened, 1, shared, T)
+                    if (plain && together > 1) {
+                        const int type =
+                            strides.y % N == 0 ? tdm_row_type(w, on.y) : arg.target_type;
+                        if (zeros) {
+                            BY_TYPE(type, CALL_SOME_ZEROS)
+                        } else {
+                            BY_TYPE(type, CALL_SOME)
+                        }
+                    } else if (plain && zeros) {
                         BY_TYPE(tdm_row_type(w, on.y), CALL_ZEROS)
                     } else if (plain) {
                         BY_TYPE(tdm_row_type(w, on.y), CALL)
                     } else {
-                        OWN_ROW(at, from, from + count)
+                        OWN(row - together, row, from, from + count)
                     }
 #undef CALL
+#undef CALL_ZEROS
+#undef CALL_SOME
+#undef CALL_SOME_ZEROS
                 }
             }
         }

@@ -254,25 +254,31 @@ DEVICE_TEST(blocks_along_every_dimension) {
     quant_carrier_destroy(&carrier);
 }
 
-/* Beyond the cache whole vectors are stored past it, where a row begins at one. */
+static void large_result(const test_device *device, quant_sharing sharing, int64_t columns) {
+    const int64_t bytes = (int64_t)device->info.cache_bytes;
+    const int64_t rows = test_is_small() ? 7 : bytes < (64 << 20) ? bytes / 4 / columns + 5 : 2000;
+    quant_carrier carrier;
+    test_array y;
+    quant_carrier_create(&carrier, device, TDM_S8, 2, DIMS(rows, columns), TEST_DENSE, sharing,
+                         TDM_F32, TDM_S32, TEST_DENSE);
+    quant_carrier_fill_parameters(&carrier, 61);
+    test_array_fill(&carrier.codes, TEST_DATA_ANY_BITS, 62);
+    test_array_create(&y, device, TDM_F32, 2, DIMS(rows, columns), TEST_DENSE);
+    test_array_send(&y);
+    TEST_OK(tdm_dequantize(device->stream, y.tensor, carrier.tensor));
+    test_array_fetch(&y);
+    check_reals(&carrier, &y);
+    test_array_destroy(&y);
+    quant_carrier_destroy(&carrier);
+}
+
+/* Beyond the cache whole vectors are stored past it, where a row begins at one; of columns in several rows at a time, where
+ * all of them do. */
 DEVICE_TEST(large_results) {
-    const int64_t columns = 4 * 1025, bytes = (int64_t)device->info.cache_bytes;
-    const int64_t rows = test_is_small() ? 3 : bytes < (64 << 20) ? bytes / 4 / columns + 5 : 2000;
-    for (int sharing = SHARE_ALL; sharing <= SHARE_COLUMNS; sharing++) {
-        quant_carrier carrier;
-        test_array y;
-        quant_carrier_create(&carrier, device, TDM_S8, 2, DIMS(rows, columns), TEST_DENSE,
-                             (quant_sharing)sharing, TDM_F32, TDM_S32, TEST_DENSE);
-        quant_carrier_fill_parameters(&carrier, 61);
-        test_array_fill(&carrier.codes, TEST_DATA_ANY_BITS, 62);
-        test_array_create(&y, device, TDM_F32, 2, DIMS(rows, columns), TEST_DENSE);
-        test_array_send(&y);
-        TEST_OK(tdm_dequantize(device->stream, y.tensor, carrier.tensor));
-        test_array_fetch(&y);
-        check_reals(&carrier, &y);
-        test_array_destroy(&y);
-        quant_carrier_destroy(&carrier);
-    }
+    const int64_t columns = 4 * 1025;
+    for (int sharing = SHARE_ALL; sharing <= SHARE_COLUMNS; sharing++)
+        large_result(device, (quant_sharing)sharing, columns);
+    large_result(device, SHARE_COLUMNS, 4 * 1044);
 }
 
 /* Scales of three columns at the very end of an allocation, for a row that is shorter than a vector: checkers of memory see
