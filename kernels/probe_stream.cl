@@ -9,6 +9,8 @@
  * A group takes chunks group·first_chunk + p·next_chunk, p < passes: a run of its own (first_chunk = passes, next_chunk = 1), or
  * every so many as there are groups. All of that `rounds` times. Sums of an item, N words, go to its place of c.
  *
+ * Vectors of up to four elements lie at multiples of their size.
+ *
  * Defines: COPY, SCALE, ADD, TRIAD, WRITE or READ; N vector width; PAST_CACHES where stores go past the caches; AHEAD where
  * loads may be prefetched. */
 #include "dialect.h"
@@ -19,7 +21,8 @@
 #define STORE(X, I) TDM_STOREV(N, f32, X, c, I)
 #else
 #define LOAD(P, I) TDM_LOADV_ALIGNED(N, f32, P, I)
-#define STORE(X, I) TDM_STOREV_GLOBAL(N, f32, X, c, I)
+/* The place is written as the multiple of N that it is: nvcc takes stores of four apart where it cannot see that. */
+#define STORE(X, I) *(TDM_GLOBAL TDM_F32(N) *)(c + ((I) & -(long)N)) = X
 #endif
 #ifdef PAST_CACHES
 #undef STORE
