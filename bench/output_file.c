@@ -205,3 +205,30 @@ int output_file_replaces(const char *path) {
                              : "/");
     return access(folder, W_OK | X_OK) == 0;
 }
+
+/* ---- paths of one file ---- */
+
+/* The last part of a path, NULL where its folder is not there. */
+static const char *place_of(const char *path, struct stat *folder) {
+    const char *const slash = strrchr(path, '/');
+    char *const text = slash == NULL ? strdup(".") : strndup(path, (size_t)(slash - path) + 1);
+    const int known = text != NULL && stat(text, folder) == 0;
+    free(text);
+    if (!known)
+        return NULL;
+    return slash == NULL ? path : slash + 1;
+}
+
+static int is_one(const struct stat *left, const struct stat *right) {
+    return left->st_dev == right->st_dev && left->st_ino == right->st_ino;
+}
+
+int output_would_be(const char *left, const char *right) {
+    struct stat a;
+    struct stat b;
+    if (stat(left, &a) == 0 && stat(right, &b) == 0)
+        return is_one(&a, &b);
+    const char *const one = place_of(left, &a);
+    const char *const other = place_of(right, &b);
+    return one != NULL && other != NULL && strcmp(one, other) == 0 && is_one(&a, &b);
+}

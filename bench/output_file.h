@@ -46,4 +46,7 @@ int output_file_write(const char *path, const void *bytes, size_t size, file_err
  */
 int output_file_replaces(const char *path);
 
+/* Whether two paths are of one file, be it there yet or not. */
+int output_would_be(const char *left, const char *right);
+
 #endif

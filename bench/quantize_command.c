@@ -4,11 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "bench/bench_commands.h"
 #include "bench/bench_runner.h"
 #include "bench/cli_options.h"
+#include "bench/output_file.h"
 #include "bench/progress.h"
 #include "bench/quantize_calibrate.h"
 #include "bench/quantize_pass.h"
@@ -114,26 +114,19 @@ static cli_outcome parse(int argc, char **argv, quantize_options *options) {
     return outcome;
 }
 
-static int is_same_file(const char *left, const char *right) {
-    struct stat a;
-    struct stat b;
-    return stat(left, &a) == 0 && stat(right, &b) == 0 && a.st_dev == b.st_dev &&
-           a.st_ino == b.st_ino;
-}
-
 static int check_files(const quantize_options *options) {
     const char *const inputs[] = {options->input, options->calibrate};
     for (int i = 0; i < 2; i++) {
         if (inputs[i] == NULL)
             continue;
-        if (is_same_file(inputs[i], options->output))
+        if (output_would_be(inputs[i], options->output))
             return cli_refuse(command_name, "the output '%s' is the input: name another file",
                               options->output);
-        if (options->json != NULL && is_same_file(inputs[i], options->json))
+        if (options->json != NULL && output_would_be(inputs[i], options->json))
             return cli_refuse(command_name, "--json does not take '%s': it is an input",
                               options->json);
     }
-    if (options->json != NULL && strcmp(options->json, options->output) == 0)
+    if (options->json != NULL && output_would_be(options->output, options->json))
         return cli_refuse(command_name, "--json does not take '%s': it is the output",
                           options->json);
     return CLI_EXIT_OK;
