@@ -92,10 +92,29 @@ static int write_report(const compare_state *state, const compare_options *optio
     return code;
 }
 
+/* What is written must not take the place of what is compared. */
+static int check_outputs(const compare_options *options, char **paths, size_t count) {
+    const char *const outputs[] = {options->json, options->html};
+    static const char *const names[] = {"json", "html"};
+    for (int o = 0; o < 2; o++) {
+        for (size_t i = 0; outputs[o] != NULL && i < count; i++)
+            if (output_would_be(outputs[o], paths[i]))
+                return cli_refuse(command_name, "--%s does not take '%s': it is an input", names[o],
+                                  outputs[o]);
+    }
+    if (options->json != NULL && options->html != NULL &&
+        output_would_be(options->json, options->html))
+        return cli_refuse(command_name, "--json does not take '%s': it is the page", options->json);
+    return CLI_EXIT_OK;
+}
+
 static int run_with(compare_state *state, const compare_options *options, char **paths,
                     size_t count) {
     if (results_check_path(command_name, options->json) != 0)
         return CLI_EXIT_FAILED;
+    const int refused = check_outputs(options, paths, count);
+    if (refused != CLI_EXIT_OK)
+        return refused;
     const int code = read_files(state, paths, count);
     if (code != CLI_EXIT_OK)
         return code;

@@ -281,15 +281,16 @@ static void write_means(FILE *file, const compare_report *report) {
     fputs("</ul>\n", file);
 }
 
+static void write_line(void *user, const char *text) {
+    FILE *const file = user;
+    fputs("<li>", file);
+    html_text(file, text);
+    fputs("</li>\n", file);
+}
+
 static void write_agreement(FILE *file, const compare_report *report) {
     fputs("<h2>Noise and agreement</h2>\n<ul>\n", file);
-    for (size_t c = 0; c < report->table->column_count; c++) {
-        char text[512];
-        compare_agreement_text(report, c, text, sizeof text);
-        fputs("<li>", file);
-        html_text(file, text);
-        fputs("</li>\n", file);
-    }
+    compare_tell_agreement(report, write_line, file);
     fputs("</ul>\n", file);
 }
 

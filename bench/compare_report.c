@@ -8,6 +8,7 @@
 
 #include "bench/results_json.h"
 #include "bench/table_print.h"
+#include "bench/utf8_text.h"
 
 /* Less of the processors' time is not told of. */
 static const double much_of_run = 0.05;
@@ -31,6 +32,7 @@ void compare_rate_text(const compare_cell *cell, char *text, size_t size) {
 static void add_text(char *text, size_t size, const char *more) {
     const size_t used = strlen(text);
     snprintf(text + used, size - used, "%s%s", used == 0 ? "" : ", ", more);
+    utf8_trim(text);
 }
 
 static void add_cache_note(const compare_cell *cell, char *text, size_t size) {
@@ -62,6 +64,7 @@ static void write_cell_note(const compare_cell *cell, char *text, size_t size) {
         snprintf(text, size, "too few samples");
     else if (cell->row->note != NULL)
         snprintf(text, size, "%s", cell->row->note);
+    utf8_trim(text);
     const double noisy = cell->repeats > 0 ? results_figure_value(&cell->row->metrics, "noisy") : 0;
     if (noisy > 0 && strstr(text, "noisy") == NULL) {
         char note[48];
@@ -137,6 +140,7 @@ void compare_how_text(const results_row *row, char *text, size_t size) {
     const int packs = row->packing != NULL && strcmp(row->packing, "none") != 0;
     snprintf(text, size, "%s%s%s", row->mode == NULL ? "" : row->mode, packs ? " " : "",
              packs ? row->packing : "");
+    utf8_trim(text);
 }
 
 static void add_notes(text_table *table, const compare_report *report, size_t index) {
@@ -150,6 +154,7 @@ static void add_notes(text_table *table, const compare_report *report, size_t in
             snprintf(notes + used, sizeof notes - used, "%s%c: %s", used == 0 ? "" : "; ",
                      all->columns[c].label, note);
     }
+    utf8_trim(notes);
     table_cell(table, "%s", notes);
 }
 
@@ -239,7 +244,7 @@ static void append_disturbers(const results_facts *environment, char *text, size
                100 * stolen);
 }
 
-void compare_agreement_text(const compare_report *report, size_t column, char *text, size_t size) {
+static void agreement_text(const compare_report *report, size_t column, char *text, size_t size) {
     const compare_agreement own = compare_agree(report->table, column, report->margin);
     snprintf(text, size, "%c: %zu of %zu rows are marked noisy (%.1f %%)",
              report->table->columns[column].label, own.noisy, own.rows,
@@ -257,32 +262,46 @@ void compare_agreement_text(const compare_report *report, size_t column, char *t
 }
 
 /* Whether figures that should agree had a chance to. */
-static void print_quiet(const compare_report *report, size_t column, FILE *file) {
+static void displaced_text(const compare_report *report, size_t column, char *text, size_t size) {
     const compare_agreement own = compare_agree(report->table, column, report->margin);
-    const int quiet = compare_was_quiet(&own);
-    const char label = report->table->columns[column].label;
+    text[0] = '\0';
     if (own.displaced > 0)
-        fprintf(file, "%c: in %zu of the others the processors were placed differently\n", label,
-                own.displaced);
-    if (quiet < 0)
-        return;
-    fprintf(file, "%c: the machine was %s: other programs took %.1f %% of the processors' time",
-            label, quiet ? "quiet" : "not quiet", 100 * own.others);
-    if (!isnan(own.stolen))
-        fprintf(file, ", the host gave %.1f %% to others", 100 * own.stolen);
-    if (own.placed > 0)
-        fprintf(file, ", %zu of %zu rows met the processors elsewhere than most", own.strays,
-                own.placed);
-    fputc('\n', file);
+        append(text, size, "%c: in %zu of the others the processors were placed differently",
+               report->table->columns[column].label, own.displaced);
 }
 
-static void print_agreement(const compare_report *report, FILE *file) {
+static void quiet_text(const compare_report *report, size_t column, char *text, size_t size) {
+    const compare_agreement own = compare_agree(report->table, column, report->margin);
+    const int quiet = compare_was_quiet(&own);
+    text[0] = '\0';
+    if (quiet < 0)
+        return;
+    append(text, size,
+           "%c: the machine was %s: other programs took %.1f %% of the processors' time",
+           report->table->columns[column].label, quiet ? "quiet" : "not quiet", 100 * own.others);
+    if (!isnan(own.stolen))
+        append(text, size, ", the host gave %.1f %% to others", 100 * own.stolen);
+    if (own.placed > 0)
+        append(text, size, ", %zu of %zu rows met the processors elsewhere than most", own.strays,
+               own.placed);
+}
+
+void compare_tell_agreement(const compare_report *report, compare_line *tell, void *user) {
+    static void (*const texts[])(const compare_report *, size_t, char *,
+                                 size_t) = {agreement_text, displaced_text, quiet_text};
     for (size_t c = 0; c < report->table->column_count; c++) {
-        char text[512];
-        compare_agreement_text(report, c, text, sizeof text);
-        fprintf(file, "%s\n", text);
-        print_quiet(report, c, file);
+        for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+            char text[512];
+            texts[i](report, c, text, sizeof text);
+            if (text[0] != '\0')
+                tell(user, text);
+        }
     }
+}
+
+static void print_line(void *user, const char *text) {
+    FILE *const file = user;
+    fprintf(file, "%s\n", text);
 }
 
 void compare_print(const compare_report *report, FILE *file) {
@@ -290,7 +309,7 @@ void compare_print(const compare_report *report, FILE *file) {
     print_differences(report, file);
     print_cases(report, file);
     print_means(report, file);
-    print_agreement(report, file);
+    compare_tell_agreement(report, print_line, file);
 }
 
 /* ---- for programs ---------------------------------------------------------------------------------- */

@@ -34,7 +34,13 @@ void compare_note_text(const compare_report *report, size_t index, size_t column
 /* How a case was measured: "pipelined prepacked". */
 void compare_how_text(const results_row *row, char *text, size_t size);
 
-/* How noisy a column is and, of all but the first, how far it agrees with that: a line without its end. */
-void compare_agreement_text(const compare_report *report, size_t column, char *text, size_t size);
+/* Takes a line without its end. */
+typedef void compare_line(void *user, const char *text);
+
+/*
+ * Of each column how noisy it is, how far it agrees with the first, and whether it had a chance to: where the processors were and
+ * whether the machine was quiet, as far as that is known.
+ */
+void compare_tell_agreement(const compare_report *report, compare_line *tell, void *user);
 
 #endif

@@ -91,6 +91,9 @@ static int report_measured(const report_options *options) {
 }
 
 static int report_from_file(const report_options *options) {
+    if (output_would_be(options->html, options->from))
+        return cli_refuse(command_name, "--html does not take '%s': it is the results file",
+                          options->html);
     results_file results;
     file_error error;
     if (results_check_path(command_name, options->html) != 0)
@@ -141,5 +144,7 @@ int report_command(int argc, char **argv) {
     const cli_outcome outcome = cli_parse(&command, argc, argv, NULL);
     if (outcome != CLI_RUN)
         return cli_exit_code(outcome);
+    if (given.from == NULL && output_would_be(given.json, given.html))
+        return cli_refuse(command_name, "--json does not take '%s': it is the page", given.json);
     return given.from != NULL ? report_from_file(&given) : report_measured(&given);
 }

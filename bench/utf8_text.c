@@ -1,5 +1,7 @@
 #include "bench/utf8_text.h"
 
+#include <string.h>
+
 size_t utf8_sequence(const unsigned char *text, size_t left) {
     static const struct {
         unsigned char first_low, first_high, second_low, second_high;
@@ -32,4 +34,14 @@ int utf8_is_plain(const char *text, size_t length) {
         i += step;
     }
     return 1;
+}
+
+void utf8_trim(char *text) {
+    size_t last = strlen(text);
+    const size_t length = last;
+    while (last > 0 && length - last < 3 && ((unsigned char)text[last - 1] & 0xc0) == 0x80)
+        last--;
+    if (last > 0 && (unsigned char)text[last - 1] >= 0xc0 &&
+        utf8_sequence((const unsigned char *)text + last - 1, length - last + 1) == 0)
+        text[last - 1] = '\0';
 }

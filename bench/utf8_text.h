@@ -11,4 +11,7 @@ size_t utf8_sequence(const unsigned char *text, size_t left);
 /* Whether a text is UTF-8 without control characters and NUL. */
 int utf8_is_plain(const char *text, size_t length);
 
+/* Remove a sequence that a buffer had no room for the end of. */
+void utf8_trim(char *text);
+
 #endif

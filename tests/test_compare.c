@@ -16,6 +16,7 @@
 #include "bench/compare_environment.h"
 #include "bench/compare_table.h"
 #include "bench/random_fill.h"
+#include "bench/utf8_text.h"
 #include "tests/support/html_check.h"
 #include "tests/support/test_folder.h"
 #include "tests/support/test_program.h"
@@ -668,6 +669,68 @@ static void the_page_holds_everything_itself(void **state) {
     test_program_release(&result);
 }
 
+/* A note may be longer than there is room for; half a letter is not UTF-8. */
+static void long_notes_end_with_a_letter(void **state) {
+    char path[TEST_PATH];
+    char note[601];
+    (void)state;
+    for (int i = 0; i < 300; i++)
+        memcpy(note + 2 * i, "\xc3\xa9", 3);
+    cJSON *const root = plan_json(&plain);
+    cJSON *const row = cJSON_GetArrayItem(cJSON_GetObjectItem(root, "results"), 0);
+    cJSON_DeleteItemFromObject(row, "note");
+    cJSON_AddStringToObject(row, "note", note);
+    char *const text = cJSON_PrintUnformatted(root);
+    test_file_write(test_folder_path(path, "a.json"), text, strlen(text));
+    test_file_write(test_folder_path(path, "b.json"), text, strlen(text));
+    free(text);
+    cJSON_Delete(root);
+    test_program_result result = run("", 0);
+    assert_null(strstr(result.output, "\xc3\n"));
+    test_program_release(&result);
+    cJSON *const json = run_json("");
+    const cJSON *const item = cJSON_GetArrayItem(cJSON_GetObjectItem(json, "cases"), 0);
+    const cJSON *const cell = cJSON_GetArrayItem(cJSON_GetObjectItem(item, "cells"), 0);
+    const char *const told = cJSON_GetStringValue(cJSON_GetObjectItem(cell, "note"));
+    assert_true(strlen(told) == 254 && utf8_is_plain(told, strlen(told)));
+    cJSON_Delete(json);
+}
+
+static void what_is_compared_is_not_overwritten(void **state) {
+    static const struct {
+        const char *options; /* with the folder */
+        const char *reason;
+    } rows[] = {
+        {"--html %s/a.json", "it is an input"},
+        {"--json %s//b.json", "it is an input"},
+        {"--json %1$s/new --html %1$s/./new", "it is the page"},
+    };
+    char path[TEST_PATH];
+    char words[2 * TEST_PATH + 80];
+    (void)state;
+    write_plan(path, "a.json", &plain);
+    write_plan(path, "b.json", &plain);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        snprintf(words, sizeof words, rows[i].options, test_folder());
+        test_program_result result = run(words, 2);
+        assert_non_null(strstr(result.errors, rows[i].reason));
+        test_program_release(&result);
+    }
+    test_program_result result = run("", 0);
+    test_program_release(&result);
+    snprintf(words, sizeof words, "report --from %s --html %s", path, path);
+    result = test_program_run(program, words, NULL, 60);
+    assert_int_equal(result.exit_code, 2);
+    assert_non_null(strstr(result.errors, "it is the results file"));
+    test_program_release(&result);
+    snprintf(words, sizeof words, "report --json %s/new --html %s//new", test_folder(),
+             test_folder());
+    result = test_program_run(program, words, NULL, 60);
+    assert_int_equal(result.exit_code, 2);
+    assert_non_null(strstr(result.errors, "it is the page"));
+    test_program_release(&result);
+}
+
 /* Two modes of one call, a peer that moved as the row did, and a row that is noisy. */
 static void write_modes(const char *name, double factor) {
     static const char *const members[][3] = {
@@ -738,6 +801,8 @@ static void the_page_tells_what_the_table_tells(void **state) {
         "processors&#39; time; medians of 4 of 8 cases are within 3 % of those of A (50.0 %); of "
         "the 4 others, what ran "
         "beside them moved alike in 2, not in 0, and nothing ran beside 2</li>",
+        "<li>B: the machine was not quiet: other programs took 12.0 % of the processors&#39; time, "
+        "the host gave 3.0 % to others</li>",
     };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (strstr(text, parts[i]) == NULL)
@@ -805,6 +870,8 @@ int main(void) {
         cmocka_unit_test(files_that_cannot_be_used),
         cmocka_unit_test(several_devices_and_repeated_rows),
         cmocka_unit_test(the_page_holds_everything_itself),
+        cmocka_unit_test(long_notes_end_with_a_letter),
+        cmocka_unit_test(what_is_compared_is_not_overwritten),
         cmocka_unit_test(the_page_tells_what_the_table_tells),
         cmocka_unit_test(settings_are_compared_by_what_they_are),
     };
