@@ -18,7 +18,9 @@ typedef struct placement_watch {
 } placement_watch;
 
 #define PLACEMENT_WATCH_INIT                                                                       \
-    { .placement = {NAN, NAN} }
+    {                                                                                              \
+        .placement = { NAN, NAN }                                                                  \
+    }
 
 /*
  * What the probe said, before the first samples and after each turn. 1: the processors have been moved, and the case is to be sampled anew. 0
