@@ -30,8 +30,8 @@ TDM_DEVICE float scale_of_row(TDM_GLOBAL const void *a, int type, long at, long 
     }
     const f32x16 scale =
         tdm_divide(f32x16_splat(f32x16_hmax(most)), f32x16_splat(TDM_WEIGHTS_HIGH));
-    return f32x16_hmax(f32x16_select_lt(scale, f32x16_splat(TDM_WEIGHTS_LEAST_SCALE),
-                                        f32x16_splat(0.0f), scale));
+    return f32x16_hmax(
+        f32x16_select_lt(scale, f32x16_splat(TDM_WEIGHTS_LEAST_SCALE), f32x16_splat(0.0f), scale));
 }
 
 TDM_DEVICE f32x16 codes_of(f32x16 x, float row_scale) {
