@@ -1,20 +1,15 @@
-// ctest: threads serial timeout=300
-/* `tandem quantize` on input that is broken, on output that cannot be written, under signals, and within its memory. */
-#include <dirent.h>
+// ctest: threads timeout=300
+/* `tandem quantize` on words, input and output that are broken. */
 #include <fcntl.h>
 #include <math.h>
 #include <setjmp.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -24,8 +19,6 @@
 #include "bench/quantize_read.h"
 #include "tests/support/test_checkpoint.h"
 #include "tests/support/test_data.h"
-
-static const char program[] = TANDEM_BINARY_DIR "/bin/tandem";
 
 /* ---- the command line ---- */
 
@@ -107,18 +100,10 @@ static void misuse_is_refused(void **state) {
 
 /* ---- input ---- */
 
-static void write_good(const char *name) {
-    safetensors_tensor tensors[] = {test_tensor_make("a.weight", SAFETENSORS_F32, 1, 32, 64, 0),
-                                    test_tensor_make("b.weight", SAFETENSORS_F16, 2, 40, 32, 0)};
-    test_checkpoint_write(name, tensors, 2);
-    test_tensor_release(&tensors[0]);
-    test_tensor_release(&tensors[1]);
-}
-
 /* Every 64th byte of a safetensors and of a GGUF file, the whole header in every byte. */
 static void truncated_input_is_refused(void **state) {
     (void)state;
-    write_good("in.safetensors");
+    test_checkpoint_write_good("in.safetensors");
     test_quantize(0, NULL, NULL, "in.safetensors in.gguf --scheme f16");
     static const char *const names[] = {"in.safetensors", "in.gguf"};
     static const char *const cuts[] = {"cut.safetensors", "cut.gguf"};
@@ -161,7 +146,7 @@ static void paths_that_are_no_files_are_refused(void **state) {
         {"in.safetensors out.safetensors --calibrate none.safetensors",
          "none.safetensors: No such"},
     };
-    write_good("in.safetensors");
+    test_checkpoint_write_good("in.safetensors");
     test_file_write("empty.safetensors", "", 0);
     test_file_write("empty.gguf", "", 0);
     assert_int_equal(mkfifo("pipe", 0600), 0);
@@ -178,7 +163,7 @@ static void paths_that_are_no_files_are_refused(void **state) {
 /* As no user but root could write to it; root can, so there the command succeeds. */
 static void a_folder_that_is_read_only(void **state) {
     (void)state;
-    write_good("in.safetensors");
+    test_checkpoint_write_good("in.safetensors");
     assert_int_equal(mkdir("locked", 0500), 0);
     const int is_root = geteuid() == 0;
     test_quantize(is_root ? 0 : 1, NULL, is_root ? NULL : "locked/out.safetensors",
@@ -410,7 +395,7 @@ static void damage_is_refused_or_harmless(void **state) {
     static const char *const inputs[] = {"in.safetensors", "in.gguf", "blocks.safetensors"};
     test_random random = {.state = 0x71756164};
     int done = 0;
-    write_good("in.safetensors");
+    test_checkpoint_write_good("in.safetensors");
     test_quantize(0, NULL, NULL, "in.safetensors in.gguf --scheme q8_0");
     test_quantize(0, NULL, NULL, "in.safetensors blocks.safetensors --scheme q8_0");
     for (int i = 0; i < ROUNDS; i++) {
@@ -448,277 +433,6 @@ static void damage_is_refused_or_harmless(void **state) {
         test_checkpoint_remove(inputs[i]);
 }
 
-/* ---- a process of its own ---- */
-
-/* A scheme may have options behind it. */
-static pid_t start(const char *input, const char *output, const char *scheme, rlim_t file_limit) {
-    char words[96];
-    char *arguments[12] = {"tandem", "quantize", (char *)(uintptr_t)input,
-                           (char *)(uintptr_t)output, "--scheme"};
-    snprintf(words, sizeof words, "%s", scheme);
-    for (int i = 5; i < 11; i++)
-        arguments[i] = i > 5 && !arguments[i - 1] ? NULL : strtok(i > 5 ? NULL : words, " ");
-    fflush(NULL);
-    const pid_t process = fork();
-    assert_true(process >= 0);
-    if (process != 0)
-        return process;
-    const struct rlimit limit = {file_limit, file_limit};
-    if (freopen("/dev/null", "w", stdout) == NULL || freopen("/dev/null", "w", stderr) == NULL ||
-        (file_limit != RLIM_INFINITY && setrlimit(RLIMIT_FSIZE, &limit) != 0))
-        _exit(126);
-    execv(program, arguments);
-    _exit(127);
-}
-
-/* The system's own disk cannot be filled; a limit on the size of files fails writes in the same place. */
-static void a_full_disk_leaves_nothing(void **state) {
-    (void)state;
-    write_good("in.safetensors");
-    test_file_write("out.safetensors", "old", 3);
-    for (rlim_t limit = 0; limit < 4096; limit += 600) {
-        int status;
-        size_t size;
-        const pid_t process =
-            start("in.safetensors", "out.safetensors", "s8-channel", limit > 0 ? limit : 1);
-        assert_int_equal(waitpid(process, &status, 0), process);
-        if (!WIFEXITED(status) || WEXITSTATUS(status) != 1)
-            fail_msg("limit %ld: status %x", (long)limit, status);
-        assert_int_equal(test_checkpoint_files(), 2);
-        unsigned char *const old = test_file_read("out.safetensors", &size);
-        assert_int_equal(size, 3);
-        assert_memory_equal(old, "old", 3);
-        free(old);
-    }
-    test_checkpoint_remove("in.safetensors");
-    test_checkpoint_remove("out.safetensors");
-}
-
-/* A file of zeros that takes no room on the disk: `count` tensors of rows x columns f32. */
-static void write_zeros(const char *name, int count, int64_t rows, int64_t columns) {
-    char header[1024] = "{";
-    size_t length = 1;
-    const long long bytes = (long long)rows * columns * 4;
-    for (int i = 0; i < count; i++)
-        length += (size_t)snprintf(header + length, sizeof header - length,
-                                   "%s\"t%d\":{\"dtype\":\"F32\",\"shape\":[%lld,%lld],"
-                                   "\"data_offsets\":[%lld,%lld]}",
-                                   i > 0 ? "," : "", i, (long long)rows, (long long)columns,
-                                   i * bytes, (i + 1) * bytes);
-    header[length++] = '}';
-    const uint64_t size = length;
-    FILE *const file = fopen(name, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(&size, sizeof size, 1, file), 1);
-    assert_int_equal(fwrite(header, length, 1, file), 1);
-    assert_int_equal(fflush(file), 0);
-    assert_int_equal(ftruncate(fileno(file), (off_t)sizeof size + (off_t)length + count * bytes),
-                     0);
-    fclose(file);
-}
-
-static int has_partial_file(void) {
-    DIR *const entries = opendir(".");
-    int found = 0;
-    for (struct dirent *entry = readdir(entries); entry != NULL; entry = readdir(entries))
-        found += strstr(entry->d_name, ".partial") != NULL;
-    closedir(entries);
-    return found;
-}
-
-static void signals_remove_the_unfinished_file(void **state) {
-    (void)state;
-    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGBUS};
-    const struct timespec pause = {.tv_nsec = 1000000};
-    write_zeros("in.safetensors", 8, 64 << 10, 1024); /* 2 GiB: seconds of work */
-    for (int i = 0; i < 4; i++) {
-        int status = 0;
-        const pid_t process =
-            start("in.safetensors", "out.safetensors", "s8-channel", RLIM_INFINITY);
-        for (int waited = 0; waited < 20000 && !has_partial_file(); waited++)
-            nanosleep(&pause, NULL);
-        assert_true(has_partial_file());
-        if (signals[i] == SIGBUS)
-            assert_int_equal(truncate("in.safetensors", 4096), 0);
-        else
-            kill(process, signals[i]);
-        assert_int_equal(waitpid(process, &status, 0), process);
-        assert_true(WIFSIGNALED(status));
-        assert_int_equal(WTERMSIG(status), signals[i]);
-        assert_int_equal(test_checkpoint_files(), 1);
-    }
-    test_checkpoint_remove("in.safetensors");
-}
-
-/* KiB of the largest resident set of a process so far; 0 before it is the program. (What wait4 tells begins with
- * the memory of the process that forked.) */
-static long resident_peak(pid_t process) {
-    char path[64];
-    char line[256];
-    long peak = 0;
-    int is_program = 0;
-    snprintf(path, sizeof path, "/proc/%ld/status", (long)process);
-    FILE *const file = fopen(path, "r");
-    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
-        is_program |= strcmp(line, "Name:\ttandem\n") == 0;
-        if (strncmp(line, "VmHWM:", 6) == 0)
-            peak = strtol(line + 6, NULL, 10);
-    }
-    if (file != NULL)
-        fclose(file);
-    return is_program ? peak : 0;
-}
-
-static long peak_of(const char *input, const char *output, const char *scheme) {
-    const struct timespec pause = {.tv_nsec = 500000};
-    long peak = 0;
-    int status;
-    const pid_t process = start(input, output, scheme, RLIM_INFINITY);
-    while (waitpid(process, &status, WNOHANG) == 0) {
-        const long now = resident_peak(process);
-        peak = now > peak ? now : peak;
-        nanosleep(&pause, NULL);
-    }
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-        fail_msg("%s gave status %x", scheme, status);
-    return peak; /* 0 of a run that was over before it was looked at */
-}
-
-/* ThreadSanitizer's shadow of what is read is several times as large, and counts. */
-#ifdef __SANITIZE_THREAD__
-enum {
-    PEAKS_COUNT = 0
-};
-#else
-enum {
-    PEAKS_COUNT = 1
-};
-#endif
-
-/* Peaks of a small and of a large input. */
-static void expect_growth(const char *scheme, const char *input, const long peaks[2],
-                          long largest_kib) {
-    const long growth = peaks[1] - peaks[0];
-    print_message("%s of %s: %ld KiB more for tensors of %ld KiB\n", scheme, input, growth,
-                  largest_kib);
-    assert_true(peaks[1] > 0);
-    if (PEAKS_COUNT && growth >= 2 * largest_kib)
-        fail_msg("%s took %ld KiB more for tensors of %ld KiB", scheme, growth, largest_kib);
-}
-
-static void expect_peak(const char *small_input, const char *large_input, const char *scheme,
-                        long largest_kib) {
-    const long peaks[] = {peak_of(small_input, "out.safetensors", scheme),
-                          peak_of(large_input, "out.safetensors", scheme)};
-    expect_growth(scheme, large_input, peaks, largest_kib);
-}
-
-/* Four tensors of 32 MiB against four of 256 KiB, and 32 MiB of numbers from codes. The contract is twice the largest; slabs
- * take far less. */
-static void memory_stays_below_twice_the_largest_tensor(void **state) {
-    (void)state;
-    static const char *const schemes[] = {"s8-tensor", "s4-group-zero", "q4_0", "keep"};
-    enum {
-        ROWS = 8 << 10,
-        LARGEST_KIB = ROWS * 1024 / 256 /* 4-byte elements */
-    };
-    write_zeros("small.safetensors", 4, 64, 1024);
-    write_zeros("large.safetensors", 4, ROWS, 1024);
-    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
-        expect_peak("small.safetensors", "large.safetensors", schemes[i], LARGEST_KIB);
-    peak_of("small.safetensors", "small-codes.safetensors", "s8-group");
-    peak_of("large.safetensors", "large-codes.safetensors", "s8-group");
-    expect_peak("small-codes.safetensors", "large-codes.safetensors", "f32", LARGEST_KIB);
-    test_checkpoint_remove("small.safetensors");
-    test_checkpoint_remove("large.safetensors");
-    test_checkpoint_remove("small-codes.safetensors");
-    test_checkpoint_remove("large-codes.safetensors");
-    test_checkpoint_remove("out.safetensors");
-}
-
-/* One row of 32 MiB, whose last group is shorter, against one of 256 KiB. */
-static void long_rows_are_cut(void **state) {
-    (void)state;
-    static const char *const schemes[] = {
-        "s8-tensor",         "s8-channel",          "s4-channel",
-        "s8-group",          "s4-group-zero",       "s8-channel --axis 1",
-        "s8-group --axis 1", "s4-channel --axis 1", "s4-group-zero --axis 1"};
-    enum {
-        COLUMNS = (8 << 20) + 2,
-        LARGEST_KIB = COLUMNS / 256
-    };
-    write_zeros("small.safetensors", 1, 2, 1 << 15);
-    write_zeros("large.safetensors", 1, 1, COLUMNS);
-    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
-        expect_peak("small.safetensors", "large.safetensors", schemes[i], LARGEST_KIB);
-    test_checkpoint_remove("small.safetensors");
-    test_checkpoint_remove("large.safetensors");
-    test_checkpoint_remove("out.safetensors");
-}
-
-/* Rows of which as many as share scales are the whole tensor, or half of it; odd ones of s4 end within a byte. */
-static void groups_of_long_rows_are_cut(void **state) {
-    (void)state;
-    static const char *const schemes[] = {"s8-group --axis 1",
-                                          "s4-group-zero --axis 1",
-                                          "s8-channel --axis 1",
-                                          "s4-channel --axis 1",
-                                          "s4-group",
-                                          "s4-group --axis 1 --weights-observer mse",
-                                          "s8-channel --weights-observer kl",
-                                          "s8-channel --axis 1 --weights-observer percentile",
-                                          "s8-tensor --weights-observer mse"};
-    enum {
-        ROWS = 16,
-        COLUMNS = (1 << 19) + 1,
-        LARGEST_KIB = COLUMNS / 256 * ROWS
-    };
-    write_zeros("small.safetensors", 1, ROWS, 2049);
-    write_zeros("large.safetensors", 1, ROWS, COLUMNS);
-    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
-        expect_peak("small.safetensors", "large.safetensors", schemes[i], LARGEST_KIB);
-    test_checkpoint_remove("small.safetensors");
-    test_checkpoint_remove("large.safetensors");
-    test_checkpoint_remove("out.safetensors");
-}
-
-/* Layers of 32 MiB with as few inputs or outputs as can be, and a batch of activations that is larger than its layer. */
-static void calibration_stays_below_twice_the_largest_tensor(void **state) {
-    (void)state;
-    enum {
-        MANY = 4 << 20,
-        LARGEST_KIB = MANY * 2 / 256
-    };
-    static const struct {
-        int64_t rows, columns;             /* of the layer */
-        int64_t small_rows, small_columns; /* with as many inputs where there are few */
-        int64_t batch;                     /* rows of activations */
-        const char *options;
-    } rows[] = {
-        {MANY, 2, 1024, 2, 3, "s8-channel --calibrate x.safetensors"},
-        {2, MANY, 2, 1024, 3, "s8-group --axis 1 --calibrate x.safetensors"},
-        {2, MANY, 2, 1024, 1, "s8-tensor --calibrate x.safetensors"},
-        {MANY, 2, 1024, 2, 1, "s8-channel --axis 1 --calibrate x.safetensors"},
-        {8 << 10, 1024, 64, 1024, 20 << 10,
-         "s8-channel --calibrate x.safetensors --observer moving-average"},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const int by_column = strstr(rows[i].options, "--axis 1") != NULL;
-        long peaks[2];
-        for (int large = 0; large < 2; large++) {
-            const int64_t height = large ? rows[i].rows : rows[i].small_rows;
-            const int64_t width = large ? rows[i].columns : rows[i].small_columns;
-            write_zeros("in.safetensors", 1, height, width);
-            write_zeros("x.safetensors", 1, large ? rows[i].batch : 1, by_column ? height : width);
-            peaks[large] = peak_of("in.safetensors", "out.safetensors", rows[i].options);
-        }
-        expect_growth(rows[i].options, "a layer", peaks, LARGEST_KIB);
-    }
-    test_checkpoint_remove("in.safetensors");
-    test_checkpoint_remove("x.safetensors");
-    test_checkpoint_remove("out.safetensors");
-}
-
 int main(void) {
 #define CASE(name)                                                                                 \
     cmocka_unit_test_setup_teardown(name, test_checkpoint_enter, test_checkpoint_leave)
@@ -732,12 +446,6 @@ int main(void) {
         CASE(what_a_container_does_not_take_is_named),
         CASE(lying_metadata_is_refused),
         CASE(damage_is_refused_or_harmless),
-        CASE(a_full_disk_leaves_nothing),
-        CASE(signals_remove_the_unfinished_file),
-        CASE(memory_stays_below_twice_the_largest_tensor),
-        CASE(calibration_stays_below_twice_the_largest_tensor),
-        CASE(long_rows_are_cut),
-        CASE(groups_of_long_rows_are_cut),
     };
 #undef CASE
     return cmocka_run_group_tests_name("hostile quantize", tests, NULL, NULL);

@@ -34,6 +34,14 @@ int test_checkpoint_files(void) {
     return test_folder_count(test_folder());
 }
 
+void test_checkpoint_write_good(const char *name) {
+    safetensors_tensor tensors[] = {test_tensor_make("a.weight", SAFETENSORS_F32, 1, 32, 64, 0),
+                                    test_tensor_make("b.weight", SAFETENSORS_F16, 2, 40, 32, 0)};
+    test_checkpoint_write(name, tensors, 2);
+    test_tensor_release(&tensors[0]);
+    test_tensor_release(&tensors[1]);
+}
+
 void test_checkpoint_remove(const char *name) {
     if (unlink(name) != 0)
         fail_msg("%s is not there", name);

@@ -18,6 +18,9 @@ int test_checkpoint_leave(void **state);
 /* How many entries the folder has. */
 int test_checkpoint_files(void);
 
+/* Two weights, of F32 and F16, that every scheme takes. */
+void test_checkpoint_write_good(const char *name);
+
 /* Remove a file of the folder, which must be there. */
 void test_checkpoint_remove(const char *name);
 
