@@ -13,12 +13,15 @@
     X(CODES, "s8-group", TDM_DTYPE_NONE, PLAIN, TDM_QUANT_S8_GROUP)                                \
     X(CODES, "s8-tensor-zero", TDM_DTYPE_NONE, PLAIN, TDM_QUANT_S8_ACTIVATION)                     \
     X(CODES, "s8-channel-zero", TDM_DTYPE_NONE, PLAIN, TDM_QUANT_S8_ROW)                           \
+    X(CODES, "s8-group-zero", TDM_DTYPE_NONE, PLAIN, TDM_QUANT_S8_GROUP_ZERO)                      \
     X(CODES, "u8-tensor", TDM_DTYPE_NONE, PLAIN, TDM_QUANT_U8_ACTIVATION)                          \
     X(CODES, "u8-channel", TDM_DTYPE_NONE, PLAIN, TDM_QUANT_U8_ROW)                                \
     X(CODES, "u8-group", TDM_DTYPE_NONE, PLAIN, TDM_QUANT_U8_GROUP)                                \
     X(CODES, "s4-tensor", TDM_DTYPE_NONE, PLAIN, TDM_QUANT_S4_TENSOR)                              \
     X(CODES, "s4-channel", TDM_DTYPE_NONE, PLAIN, TDM_QUANT_S4_CHANNEL)                            \
     X(CODES, "s4-group", TDM_DTYPE_NONE, PLAIN, TDM_QUANT_S4_GROUP)                                \
+    X(CODES, "s4-tensor-zero", TDM_DTYPE_NONE, PLAIN, TDM_QUANT_S4_TENSOR_ZERO)                    \
+    X(CODES, "s4-channel-zero", TDM_DTYPE_NONE, PLAIN, TDM_QUANT_S4_CHANNEL_ZERO)                  \
     X(CODES, "s4-group-zero", TDM_DTYPE_NONE, PLAIN, TDM_QUANT_S4_GROUP_ZERO)                      \
     X(BLOCKS, "q8_0", TDM_DTYPE_NONE, Q8_0, TDM_QUANT_Q8_0)                                        \
     X(BLOCKS, "q4_0", TDM_DTYPE_NONE, Q4_0, TDM_QUANT_Q4_0)

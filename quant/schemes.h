@@ -77,6 +77,7 @@ typedef enum tdm_quant_granularity {
     X(TDM_QUANT_S8_ROW, 14, "s8-row", TDM_S8, ASYMMETRIC, PER_AXIS, 0, -128, 127)                  \
     X(TDM_QUANT_S8_ROW_SYMMETRIC, 15, "s8-row-symmetric", TDM_S8, SYMMETRIC, PER_AXIS, 0, -127,    \
       127)                                                                                         \
+    X(TDM_QUANT_S8_GROUP_ZERO, 16, "s8-group-zero", TDM_S8, ASYMMETRIC, PER_GROUP, 32, -128, 127)  \
     X(TDM_QUANT_U8_ACTIVATION, 20, "u8-activation", TDM_U8, ASYMMETRIC, PER_TENSOR, 0, 0, 255)     \
     X(TDM_QUANT_U8_ROW, 21, "u8-row", TDM_U8, ASYMMETRIC, PER_AXIS, 0, 0, 255)                     \
     X(TDM_QUANT_U8_GROUP, 22, "u8-group", TDM_U8, ASYMMETRIC, PER_GROUP, 32, 0, 255)               \
@@ -84,6 +85,8 @@ typedef enum tdm_quant_granularity {
     X(TDM_QUANT_S4_GROUP, 31, "s4-group", TDM_S4, SYMMETRIC, PER_GROUP, 32, -7, 7)                 \
     X(TDM_QUANT_S4_GROUP_ZERO, 32, "s4-group-zero", TDM_S4, ASYMMETRIC, PER_GROUP, 32, -8, 7)      \
     X(TDM_QUANT_S4_TENSOR, 33, "s4-tensor", TDM_S4, SYMMETRIC, PER_TENSOR, 0, -7, 7)               \
+    X(TDM_QUANT_S4_CHANNEL_ZERO, 34, "s4-channel-zero", TDM_S4, ASYMMETRIC, PER_AXIS, 0, -8, 7)    \
+    X(TDM_QUANT_S4_TENSOR_ZERO, 35, "s4-tensor-zero", TDM_S4, ASYMMETRIC, PER_TENSOR, 0, -8, 7)    \
     X(TDM_QUANT_Q8_0, 40, "q8_0", TDM_S8, SYMMETRIC, PER_BLOCK, 32, -127, 127)                     \
     X(TDM_QUANT_Q4_0, 41, "q4_0", TDM_S4, SYMMETRIC, PER_BLOCK, 32, -8, 7)
 

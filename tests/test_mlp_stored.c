@@ -100,6 +100,8 @@ static const scheme_row schemes[] = {
     {"s4-group-zero", TDM_S4, {1, 32}, 1},  {"s8-tensor-zero", TDM_S8, {0, 0}, 1},
     {"s8-channel-zero", TDM_S8, {1, 0}, 1}, {"u8-channel", TDM_S8, {1, 0}, 1},
     {"u8-group", TDM_S8, {1, 32}, 1},       {"s4-tensor", TDM_S4, {0, 0}, 0},
+    {"s8-group-zero", TDM_S8, {1, 32}, 1},  {"s4-tensor-zero", TDM_S4, {0, 0}, 1},
+    {"s4-channel-zero", TDM_S4, {1, 0}, 1},
 };
 
 /* Sum of a layer's weights by the definition of the codes, scales and zero points. */

@@ -125,6 +125,63 @@ static const scheme_row scheme_rows[] = {
      TDM_BF16},
     {"s4-tensor", "", 37, 45, {0, 0}, TDM_S4, TDM_QUANT_SYMMETRIC, {-7, 7}, TDM_F32},
     {"s4-tensor", "--scales f16", 2, 550001, {0, 0}, TDM_S4, TDM_QUANT_SYMMETRIC, {-7, 7}, TDM_F16},
+    {"s8-group-zero", "", 31, 77, {1, 32}, TDM_S8, TDM_QUANT_ASYMMETRIC, {-128, 127}, TDM_F32},
+    {"s8-group-zero",
+     "--group 128 --scales bf16",
+     2,
+     550001,
+     {1, 128},
+     TDM_S8,
+     TDM_QUANT_ASYMMETRIC,
+     {-128, 127},
+     TDM_BF16},
+    {"s8-group-zero",
+     "--axis 1 --group 64",
+     100,
+     21,
+     {64, 1},
+     TDM_S8,
+     TDM_QUANT_ASYMMETRIC,
+     {-128, 127},
+     TDM_F32},
+    {"s4-tensor-zero", "", 37, 45, {0, 0}, TDM_S4, TDM_QUANT_ASYMMETRIC, {-8, 7}, TDM_F32},
+    {"s4-tensor-zero",
+     "--scales f16",
+     2,
+     550001,
+     {0, 0},
+     TDM_S4,
+     TDM_QUANT_ASYMMETRIC,
+     {-8, 7},
+     TDM_F16},
+    {"s4-channel-zero", "", 37, 45, {1, 0}, TDM_S4, TDM_QUANT_ASYMMETRIC, {-8, 7}, TDM_F32},
+    {"s4-channel-zero",
+     "--scales bf16",
+     3,
+     600001,
+     {1, 0},
+     TDM_S4,
+     TDM_QUANT_ASYMMETRIC,
+     {-8, 7},
+     TDM_BF16},
+    {"s4-channel-zero",
+     "--axis 1",
+     601,
+     1001,
+     {0, 1},
+     TDM_S4,
+     TDM_QUANT_ASYMMETRIC,
+     {-8, 7},
+     TDM_F32},
+    {"s4-channel-zero",
+     "--axis 1 --scales bf16",
+     3,
+     600001,
+     {0, 1},
+     TDM_S4,
+     TDM_QUANT_ASYMMETRIC,
+     {-8, 7},
+     TDM_BF16},
     /* more than one slab, and rows longer than one */
     {"s8-channel", "", 700, 1001, {1, 0}, TDM_S8, TDM_QUANT_SYMMETRIC, {-127, 127}, TDM_F32},
     {"s8-channel",
@@ -353,6 +410,85 @@ static void long_channels_have_scales_of_their_own(void **state) {
     test_checkpoint_remove("out.safetensors");
 }
 
+/* Columns `first` … first + count − 1 of a matrix of F16, as a matrix of their own. */
+static uint16_t *columns_of(const uint16_t *all, int64_t rows, int64_t columns, int64_t first,
+                            int64_t count) {
+    uint16_t *const some = calloc((size_t)(rows * count), sizeof *some);
+    assert_non_null(some);
+    for (int64_t i = 0; i < rows; i++)
+        memcpy(some + i * count, all + i * columns + first, (size_t)count * sizeof *some);
+    return some;
+}
+
+/* Scales, zero points and codes of some columns of s4-channel-zero are those of the reference over these columns alone. */
+static void check_columns(const uint16_t *all, const quantized_weight *weight, int64_t first,
+                          int64_t count) {
+    const int64_t rows = weight->shape[0], columns = weight->shape[1];
+    const tdm_quant_spec spec = {.rank = 2,
+                                 .shape = {rows, count},
+                                 .blocks = {0, 1},
+                                 .dtype = TDM_S4,
+                                 .range = {-8, 7},
+                                 .scale_dtype = TDM_F32};
+    uint16_t *const x = columns_of(all, rows, columns, first, count);
+    float *const scales = calloc((size_t)count, sizeof *scales);
+    int32_t *const zeros = calloc((size_t)count, sizeof *zeros);
+    unsigned char *const codes = calloc((size_t)(rows * count) / 2 + 1, 1);
+    assert_true(scales && zeros && codes);
+    tdm_quant_dynamic_tensor(&spec, TDM_QUANT_ASYMMETRIC, TDM_F16, x, scales, zeros, codes);
+    for (int64_t j = 0; j < count; j++) {
+        assert_true(test_weight_scale(weight, first + j) == scales[j]);
+        assert_int_equal(test_weight_zero_point(weight, first + j), zeros[j]);
+        for (int64_t i = 0; i < rows; i++)
+            assert_int_equal(tdm_quant_get(TDM_S4, weight->codes, i * columns + first + j),
+                             tdm_quant_get(TDM_S4, codes, i * count + j));
+    }
+    free(x);
+    free(scales);
+    free(zeros);
+    free(codes);
+}
+
+/*
+ * Columns of more rows than stay together, in rows longer than a slab: pieces of one row each, whose bytes of s4 two rows
+ * share. Looked at where pieces and rounds of columns begin and end.
+ */
+static void columns_of_many_rows_longer_than_a_slab(void **state) {
+    (void)state;
+    enum {
+        ROWS = 129,
+        SLAB = 1 << 19,
+        COLUMNS = SLAB + 129
+    };
+    static const int64_t firsts[] = {0, SLAB / 2 - 20, SLAB - 20, COLUMNS - 40};
+    const size_t bytes = (size_t)ROWS * COLUMNS * sizeof(uint16_t);
+    uint16_t *const values = malloc(bytes);
+    assert_non_null(values);
+    uint32_t bits = 1;
+    for (size_t i = 0; i < (size_t)ROWS * COLUMNS; i++) {
+        bits = bits * 1664525 + 1013904223;
+        values[i] = (uint16_t)(0x3000 + (bits >> 31 << 15) + (bits >> 19 & 0xfff)); /* 2^-3 to 2 */
+    }
+    const safetensors_tensor tensor = {.name = "w",
+                                       .dtype = SAFETENSORS_F16,
+                                       .rank = 2,
+                                       .shape = {ROWS, COLUMNS},
+                                       .data = values,
+                                       .bytes = bytes};
+    test_checkpoint_write("in.safetensors", &tensor, 1);
+    test_quantize(0, NULL, NULL,
+                  "in.safetensors out.safetensors --scheme s4-channel-zero --axis 1");
+    test_checkpoint_remove("in.safetensors");
+    safetensors_file *const file = test_checkpoint_open("out.safetensors");
+    quantized_weight weight = test_weight_read(file, "w");
+    for (size_t i = 0; i < sizeof firsts / sizeof *firsts; i++)
+        check_columns(values, &weight, firsts[i], 40);
+    quantized_weight_release(&weight);
+    safetensors_close(file);
+    test_checkpoint_remove("out.safetensors");
+    free(values);
+}
+
 static void floats_are_rounded_once_and_limited(void **state) {
     (void)state;
     safetensors_tensor tensor = test_tensor_make("w", SAFETENSORS_F32, 7, 32, 64, 0);
@@ -447,6 +583,7 @@ int main(void) {
         CASE(convolutions_are_flattened),
         CASE(a_channel_of_zeros_stays_zero),
         CASE(long_channels_have_scales_of_their_own),
+        CASE(columns_of_many_rows_longer_than_a_slab),
         CASE(floats_are_rounded_once_and_limited),
         CASE(weights_are_chosen_by_rule_and_by_name),
     };

@@ -40,6 +40,11 @@ static void misuse_is_refused(void **state) {
          "--group is for schemes of groups, not for u8-channel"},
         {"in.safetensors out.safetensors --scheme s4-tensor --axis 1",
          "--axis is for schemes of channels"},
+        {"in.safetensors out.safetensors --scheme s4-channel-zero --group 32",
+         "--group is for schemes of groups, not for s4-channel-zero"},
+        {"in.safetensors out.safetensors --scheme s8-group-zero --weights-observer percentile",
+         "--weights-observer percentile is for scales of tensors and channels, not for "
+         "s8-group-zero"},
         {"in.safetensors out.safetensors --scheme u8-group --weights-observer kl",
          "--weights-observer kl is for scales of tensors and channels, not for u8-group"},
         {"in.safetensors out.safetensors --scheme q4_0 --group 32",

@@ -117,6 +117,7 @@ static void the_least_error_is_found(void **state) {
         {"s4-channel", "", 2, 530001, TDM_QUANT_SYMMETRIC, {-7, 7}, 0},
         {"s4-group", "", 64, 512, TDM_QUANT_SYMMETRIC, {-7, 7}, 1.1},
         {"s4-group", "--axis 1 --group 64", 130, 61, TDM_QUANT_SYMMETRIC, {-7, 7}, 1.1},
+        {"s4-channel-zero", "--axis 1", 1031, 29, TDM_QUANT_ASYMMETRIC, {-8, 7}, 0},
         {"s4-group-zero", "--scales bf16", 64, 517, TDM_QUANT_ASYMMETRIC, {-8, 7}, 0},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -190,6 +191,7 @@ static void histograms_are_those_of_observers(void **state) {
         {"s8-channel", "--axis 1", 1031, 530, TDM_QUANT_SYMMETRIC, {-127, 127}, 0},
         {"s4-channel", "--axis 1", 1031, 29, TDM_QUANT_SYMMETRIC, {-7, 7}, 0},
         {"s4-channel", "", 2, 530001, TDM_QUANT_SYMMETRIC, {-7, 7}, 0},
+        {"s4-channel-zero", "", 24, 1100, TDM_QUANT_ASYMMETRIC, {-8, 7}, 0},
     };
     static const struct {
         tdm_quant_observer_kind kind;
