@@ -24,7 +24,12 @@ static const double batch_seconds = 0.001;
 const char bench_time_is_over[] = "the suite's time is over";
 const bench_energy bench_no_energy = {0, 0, NAN, NAN, NAN, NAN, 0};
 
-const char bench_sampling[] = "shortest of batches of 1 ms that are dealt out to the samples";
+const char bench_sampling[] =
+    "shortest of batches of 1 ms that are dealt out to the samples, turns with a slow "
+    "clock taken again";
+
+/* Of all cases of this process. */
+static clock_record run_clock;
 
 /*
  * After a turn of a peer: threads that spin for work after a call (OpenMP, OpenBLAS) go to sleep before the next implementation runs.
@@ -112,7 +117,7 @@ static void begin_case(const bench_plan *plan, bench_entrant *entrant) {
     entrant->calls = entrant->batches = 1;
     entrant->disturbed = NAN;
     entrant->stolen = NAN;
-    entrant->processors = (processor_state){NAN, NAN};
+    entrant->processors = (processor_state){NAN, NAN, NAN};
     entrant->energy = bench_no_energy;
     entrant->left_out = plan->without_twin && strcmp(entrant->impl, BENCH_TWIN_NAME) == 0;
     if (entrant->left_out) {
@@ -225,23 +230,32 @@ static double patience_of_turn(const bench_plan *plan, const bench_entrant *entr
     return fmax(patience_of(plan, 1), fmin(plan->timeout_s, grace_s + 3 * expected));
 }
 
-static void take_turn(const bench_plan *plan, bench_entrant *entrant) {
-    double seconds[MAX_BATCHES];
+/* What came of one. */
+typedef struct turn_times {
+    double seconds[MAX_BATCHES]; /* of a call */
+    int64_t batches;
+    sensor_reading before, after;
+} turn_times;
+
+static void take_turn(const bench_plan *plan, bench_entrant *entrant, turn_times *turn) {
     const int64_t left = (int64_t)sample_deal_left(&entrant->deal, &plan->rule);
-    const int64_t batches = entrant->batches < left ? entrant->batches : left;
-    const int64_t calls = entrant->calls;
-    const sensor_reading before = sensors_read(plan->sensors);
+    turn->batches = entrant->batches < left ? entrant->batches : left;
+    turn->before = sensors_read(plan->sensors);
     const worker_answer answer =
-        worker_run(entrant->worker, batches, calls, task_of(plan, entrant)->waited,
-                   patience_of_turn(plan, entrant, batches), seconds, &entrant->reason);
-    const sensor_reading after = sensors_read(plan->sensors);
-    if (answer != WORKER_OK) {
+        worker_run(entrant->worker, turn->batches, entrant->calls, task_of(plan, entrant)->waited,
+                   patience_of_turn(plan, entrant, turn->batches), turn->seconds, &entrant->reason);
+    turn->after = sensors_read(plan->sensors);
+    if (answer != WORKER_OK)
         drop_out(plan, entrant, answer, "run");
+}
+
+static void keep_turn(const bench_plan *plan, bench_entrant *entrant, const turn_times *turn) {
+    const double calls = (double)entrant->calls;
+    if (entrant->status != RESULT_OK)
         return;
-    }
-    bench_note_energy(&before, &after, (double)(batches * calls), &entrant->energy);
-    for (int64_t i = 0; i < batches; i++) {
-        if (sample_deal_add(&entrant->deal, &plan->rule, seconds[i], seconds[i] * (double)calls,
+    bench_note_energy(&turn->before, &turn->after, (double)turn->batches * calls, &entrant->energy);
+    for (int64_t i = 0; i < turn->batches; i++) {
+        if (sample_deal_add(&entrant->deal, &plan->rule, turn->seconds[i], turn->seconds[i] * calls,
                             &entrant->series) != 0) {
             worker_text_set(&entrant->reason, "out of memory");
             drop_out(plan, entrant, WORKER_FAIL, "samples");
@@ -260,32 +274,44 @@ static int has_enough(const bench_plan *plan, bench_entrant *entrant) {
     return bench_is_over(plan) || sample_deal_done(&entrant->deal, &plan->rule, &entrant->series);
 }
 
+static void forget_all(bench_entrant *entrants, int count, int *enough) {
+    for (int i = 0; i < count; i++) {
+        forget_samples(&entrants[i]);
+        enough[i] = 0;
+    }
+}
+
 /*
  * In turn until each has enough, or one turn where the time is over, so that a slower moment of the machine meets everyone. All samples
- * of a case are of one placement of the processors.
+ * of a case are of one placement of the processors, and a few turns with a slow clock are taken again.
  */
 static processor_state take_samples(const bench_plan *plan, bench_entrant *entrants, int count) {
     processor_probe *const probe = processor_probe_open();
     placement_watch watch = PLACEMENT_WATCH_INIT;
+    turn_times times;
     int enough[MAX_ENTRANTS] = {0};
     int left = 1;
-    placement_watch_note(&watch, processor_probe_read(probe), 1);
+    watch.record = &run_clock;
+    placement_watch_begin(&watch, processor_probe_read(probe));
     for (int round = 0; left > 0; round++) {
         left = 0;
         for (int turn = 0; turn < count; turn++) {
             const int i = (turn + round) % count; /* nobody is always behind the same neighbour */
             if (entrants[i].status != RESULT_OK || enough[i])
                 continue;
-            take_turn(plan, &entrants[i]);
+            take_turn(plan, &entrants[i], &times);
             settle(entrants, i);
-            if (placement_watch_note(&watch, processor_probe_read(probe), !bench_is_over(plan))) {
-                for (int each = 0; each < count; each++)
-                    forget_samples(&entrants[each]);
-                memset(enough, 0, sizeof enough);
+            const turn_verdict verdict =
+                placement_watch_note(&watch, processor_probe_read(probe), !bench_is_over(plan));
+            if (verdict == SAMPLES_AGAIN) {
+                forget_all(entrants, count, enough);
                 left = 1;
                 continue;
             }
-            enough[i] = has_enough(plan, &entrants[i]);
+            if (verdict == TURN_COUNTS) {
+                keep_turn(plan, &entrants[i], &times);
+                enough[i] = has_enough(plan, &entrants[i]);
+            }
             left += entrants[i].status == RESULT_OK && !enough[i];
         }
     }

@@ -392,9 +392,10 @@ const char *compare_moved_with(const compare_table *table, size_t index, size_t 
 /* NaN: not told. */
 static processor_state placement_of(const results_row *row) {
     if (row == NULL)
-        return (processor_state){NAN, NAN};
+        return (processor_state){NAN, NAN, NAN};
     return (processor_state){results_figure_value(&row->metrics, "handover_ns"),
-                             results_figure_value(&row->metrics, "work_ns")};
+                             results_figure_value(&row->metrics, "work_ns"),
+                             results_figure_value(&row->metrics, "chain_ns")};
 }
 
 static void agree_cases(const compare_table *table, size_t column, double margin,
@@ -438,7 +439,7 @@ static processor_state most_placed(const compare_column *column) {
             series_add(&works, placement.work_ns, 0);
     }
     const processor_state most = {summarize_samples(handovers.values, handovers.count).median,
-                                  summarize_samples(works.values, works.count).median};
+                                  summarize_samples(works.values, works.count).median, NAN};
     series_release(&handovers);
     series_release(&works);
     return most;

@@ -1,4 +1,4 @@
-/* Keeps the samples of a case to one placement of the processors (processor_probe.h), and notes how fast they were meanwhile. */
+/* Keeps the samples of a case to one placement of the processors (processor_probe.h) and to their best clock, and notes how fast they were. */
 #ifndef BENCH_PLACEMENT_WATCH_H
 #define BENCH_PLACEMENT_WATCH_H
 
@@ -6,29 +6,52 @@
 #include "bench/processor_probe.h"
 
 enum {
-    PLACEMENT_RESTARTS = 3 /* of a case whose processors are moved */
+    PLACEMENT_RESTARTS = 3, /* of a case whose processors are moved */
+    SLOW_TURNS = 3,         /* of a case that are taken again */
+    CLOCK_TURNS = 512
 };
 
-/* Zero-initialised but for the placement, which is not known. */
+/* The chains of the run's last turns; zero-initialised, and kept from case to case. */
+typedef struct clock_record {
+    double chains[CLOCK_TURNS];
+    size_t count; /* so far, also beyond CLOCK_TURNS */
+} clock_record;
+
+/* The fastest twentieth of them: the very best may have been the one turn before the chip grew warm. NaN: none yet. */
+double clock_record_best(const clock_record *record);
+
+/* Zero-initialised but for the placement, which is not known, and the record. */
 typedef struct placement_watch {
     processor_state placement; /* of the samples so far */
+    clock_record *record;      /* NULL: every clock will do */
     int restarts;
+    int slow_turns;
     int is_mixed; /* the samples are of more than one placement */
     sample_series work;
+    sample_series chains; /* before the first turn and after those that count */
 } placement_watch;
 
 #define PLACEMENT_WATCH_INIT                                                                       \
     {                                                                                              \
-        .placement = { NAN, NAN }                                                                  \
+        .placement = { NAN, NAN, NAN }                                                             \
     }
 
-/*
- * What the probe said, before the first samples and after each turn. 1: the processors have been moved, and the case is to be sampled anew. 0
- * where they were not, or not known to be; also where samples cannot be taken again, for lack of time or after too many times.
- */
-int placement_watch_note(placement_watch *watch, processor_state now, int can_restart);
+typedef enum turn_verdict {
+    TURN_COUNTS,
+    TURN_AGAIN,   /* the clock was slow: its samples are left out */
+    SAMPLES_AGAIN /* the processors have been moved: the case is to be sampled anew */
+} turn_verdict;
 
-/* Where the processors were, NaN when that is not known or changed, and the median of how fast. Releases what the watch took. */
+/* What the probe said before the first turn. */
+void placement_watch_begin(placement_watch *watch, processor_state now);
+
+/*
+ * What it said after a turn. A turn counts where nothing is known against it; also where samples cannot be taken again, for lack of
+ * time or after too many times.
+ */
+turn_verdict placement_watch_note(placement_watch *watch, processor_state now, int can_restart);
+
+/* Where the processors were, NaN when that is not known or changed, and medians of how fast. Releases what the watch took. */
 processor_state placement_watch_end(placement_watch *watch);
 
 #endif

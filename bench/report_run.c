@@ -176,6 +176,7 @@ typedef struct report_part {
     double taken_s;   /* by its last visit */
     double moved;     /* share of its rows that the last visit made shorter */
     double misplaced; /* share of its rows that were never met in the report's placement */
+    double slowed;    /* share of its rows that only met a slow clock */
     int missing;      /* rows that there was no time for */
     int wanted;
 } report_part;
@@ -339,13 +340,18 @@ static void run_suite(report_run *run, int number) {
     take_outcome(run, suite, &task, &outcome);
 }
 
+/* Rows that the report's placement, or its clock, has not met yet. */
+static double unmet_share(const report_part *part) {
+    return fmax(part->misplaced, part->slowed);
+}
+
 /* Later visits are of suites that had time for all their rows, have not settled, and end within what is left. */
 static int is_due(const report_run *run, int number) {
     const report_part *const part = &run->parts[number];
     if (!part->wanted || run->visit == 0)
         return part->wanted;
     return suites[number].kind != SUITE_ONCE && part->rows != NULL && part->missing == 0 &&
-           fmax(part->moved, part->misplaced) > settled_share &&
+           fmax(part->moved, unmet_share(part)) > settled_share &&
            visit_margin * part->taken_s <= run->deadline_s - bench_now();
 }
 
@@ -357,25 +363,40 @@ static processor_state placement_of_run(const report_run *run) {
         if (run->parts[i].rows != NULL)
             report_visits_placements(run->parts[i].rows, &handovers, &works);
     const processor_state medians = {summarize_samples(handovers.values, handovers.count).median,
-                                     summarize_samples(works.values, works.count).median};
+                                     summarize_samples(works.values, works.count).median, NAN};
     series_release(&handovers);
     series_release(&works);
     return medians;
 }
 
-static void note_misplaced(report_run *run) {
+/* As clock_record_best of placement_watch.h. NaN: not known. */
+static double best_chain_of_run(const report_run *run) {
+    sample_series chains = {.count = 0};
+    for (int i = 0; i < SUITE_COUNT; i++)
+        if (run->parts[i].rows != NULL)
+            report_visits_chains(run->parts[i].rows, &chains);
+    const double best = summarize_samples(chains.values, chains.count).p5;
+    series_release(&chains);
+    return best;
+}
+
+static void note_conditions(report_run *run) {
     const processor_state placement = placement_of_run(run);
+    const double best = best_chain_of_run(run);
     for (int i = 0; i < SUITE_COUNT; i++) {
         report_part *const part = &run->parts[i];
-        if (part->rows != NULL)
-            part->misplaced = report_visits_misplaced(part->rows, placement);
+        if (part->rows == NULL)
+            continue;
+        part->misplaced = report_visits_misplaced(part->rows, placement);
+        part->slowed = report_visits_slowed(part->rows, best);
     }
 }
 
 /* Rows that another visit may better, for each second that it takes; what shortens them is known when they were visited twice. */
 static double gain_of(const report_run *run, int number) {
     const report_part *const part = &run->parts[number];
-    const double share = run->visit > 1 ? fmax(part->moved, part->misplaced) : part->misplaced;
+    const double unmet = unmet_share(part);
+    const double share = run->visit > 1 ? fmax(part->moved, unmet) : unmet;
     return share * cJSON_GetArraySize(part->rows) / fmax(part->taken_s, least_budget_s);
 }
 
@@ -396,7 +417,7 @@ static void run_visit(report_run *run) {
     for (int i = 0; i < SUITE_COUNT; i++)
         if (is_due(run, order[i]))
             run_suite(run, order[i]);
-    note_misplaced(run);
+    note_conditions(run);
 }
 
 static double whole_budget(const report_request *request) {

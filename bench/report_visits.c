@@ -21,6 +21,7 @@ static const double settled = 0.01;
 /* Of processor_probe.h, in "metrics"; what was measured in other placements than the report's is kept in "elsewhere". */
 static const char handover[] = "handover_ns";
 static const char work[] = "work_ns";
+static const char chain[] = "chain_ns";
 static const char elsewhere[] = "elsewhere";
 
 static const char *text_of(const cJSON *row, const char *key) {
@@ -72,7 +73,8 @@ static cJSON *metrics_of(cJSON *row) {
 /* NaN: not known, or of no one placement. */
 static processor_state placement_of(const cJSON *row) {
     const cJSON *const metrics = cJSON_GetObjectItemCaseSensitive(row, "metrics");
-    return (processor_state){number_of(metrics, handover), number_of(metrics, work)};
+    return (processor_state){number_of(metrics, handover), number_of(metrics, work),
+                             number_of(metrics, chain)};
 }
 
 /* What stays of a visit. */
@@ -83,6 +85,7 @@ static void note_visit(cJSON *visits, cJSON *row) {
     results_put_number(visit, "samples", number_of(row, "samples"));
     results_put_number(visit, "disturbed", number_of(metrics, "disturbed"));
     results_put_number(visit, "stolen", number_of(metrics, "stolen"));
+    results_put_number(visit, chain, number_of(metrics, chain));
     if (cJSON_HasObjectItem(metrics, "tandem_is"))
         results_put_number(visit, "tandem_is", number_of(metrics, "tandem_is"));
     cJSON_AddItemToArray(visits, visit);
@@ -301,6 +304,7 @@ static void shorten_others(cJSON *row) {
         cJSON *const told = cJSON_CreateObject();
         results_put_number(told, handover, placement_of(other).handover_ns);
         results_put_number(told, work, placement_of(other).work_ns);
+        results_put_number(told, chain, placement_of(other).chain_ns);
         for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
             cJSON_AddItemToObject(
                 told, kept[i],
@@ -346,6 +350,41 @@ double report_visits_misplaced(const cJSON *rows, processor_state placement) {
     }
     return count == 0 ? 0 : (double)missing / count;
 }
+
+/* ---- the clock ----------------------------------------------------------------------------------------- */
+
+void report_visits_chains(const cJSON *rows, sample_series *chains) {
+    const cJSON *row = NULL;
+    cJSON_ArrayForEach(row, rows) {
+        const cJSON *const visits = cJSON_GetObjectItemCaseSensitive(row, "visits");
+        const cJSON *visit = NULL;
+        if (visits == NULL)
+            add_figure(placement_of(row).chain_ns, 1, chains);
+        cJSON_ArrayForEach(visit, visits) add_figure(number_of(visit, chain), 1, chains);
+    }
+}
+
+/* NaN: no visit says. */
+static double best_chain(const cJSON *row) {
+    const cJSON *const visits = cJSON_GetObjectItemCaseSensitive(row, "visits");
+    const cJSON *visit = NULL;
+    double best = placement_of(row).chain_ns;
+    cJSON_ArrayForEach(visit, visits) best = fmin(best, number_of(visit, chain));
+    return best;
+}
+
+double report_visits_slowed(const cJSON *rows, double best_ns) {
+    const cJSON *row = NULL;
+    int count = 0;
+    int slow = 0;
+    cJSON_ArrayForEach(row, rows) {
+        count += is_ok(row);
+        slow += is_ok(row) && processor_clock_is_slow(best_chain(row), best_ns);
+    }
+    return count == 0 ? 0 : (double)slow / count;
+}
+
+/* ---- the report's placement ---------------------------------------------------------------------------- */
 
 void report_visits_place(cJSON *rows, processor_state placement) {
     cJSON *row = NULL;

@@ -286,7 +286,7 @@ static double placement_of(const cJSON *rows) {
 }
 
 static processor_state with_handover(double handover_ns) {
-    return (processor_state){handover_ns, NAN};
+    return (processor_state){handover_ns, NAN, NAN};
 }
 
 static void samples_of_two_placements_stay_apart(void **state) {
@@ -332,10 +332,44 @@ static void processors_on_one_core_are_another_placement(void **state) {
     assert_int_equal(works.count, 3);
     series_release(&handovers);
     series_release(&works);
-    report_visits_place(rows, (processor_state){NEAR, 7});
+    report_visits_place(rows, (processor_state){NEAR, 7, NAN});
     assert_true(sample(rows->child, 0) == 2 && metric(rows->child, "visits") == 2);
     const cJSON *const others = cJSON_GetObjectItemCaseSensitive(rows->child, "elsewhere");
     assert_true(number(others->child, "work_ns") == 13);
+    cJSON_Delete(rows);
+}
+
+/* Two rows, of which the second's clock was the given one in this visit. */
+static cJSON *clocked_rows(double seconds, double chain_ns) {
+    cJSON *const rows = cJSON_CreateArray();
+    add_row(rows, &(planted_row){"read 1", "tandem", "ok", seconds, TEN});
+    add_row(rows, &(planted_row){"read 2", "tandem", "ok", seconds, TEN});
+    results_put_number(cJSON_GetObjectItemCaseSensitive(rows->child->next, "metrics"), "chain_ns",
+                       chain_ns);
+    return rows;
+}
+
+/* The shorter samples stay whatever the clock was; a row that never met a good one is known. */
+static void rows_that_met_a_slow_clock_only_are_counted(void **state) {
+    (void)state;
+    sample_series chains = {.count = 0};
+    cJSON *const rows = clocked_rows(2, 1050);
+    assert_true(report_visits_slowed(rows, 1000) == 0.5);
+    assert_true(report_visits_slowed(rows, 1040) == 0);
+    assert_true(report_visits_slowed(rows, NAN) == 0);
+    visit(rows, clocked_rows(1, 1045), 1);
+    assert_true(report_visits_slowed(rows, 1000) == 0.5);
+    visit(rows, clocked_rows(1.5, 1005), 0);
+    assert_true(report_visits_slowed(rows, 1000) == 0);
+    report_visits_chains(rows, &chains);
+    assert_int_equal(chains.count, 3);
+    assert_true(chains.values[0] == 1050 && chains.values[2] == 1005);
+    series_release(&chains);
+    const cJSON *const row = rows->child->next;
+    assert_true(metric(row, "chain_ns") == 1045); /* of the fastest visit, as its samples */
+    assert_true(near(sample(row, 0), 1));
+    const cJSON *const visits = cJSON_GetObjectItemCaseSensitive(row, "visits");
+    assert_true(number(cJSON_GetArrayItem(visits, 0), "chain_ns") == 1050);
     cJSON_Delete(rows);
 }
 
@@ -442,6 +476,7 @@ int main(void) {
         cmocka_unit_test(the_fastest_setting_is_that_of_all_visits),
         cmocka_unit_test(samples_of_two_placements_stay_apart),
         cmocka_unit_test(processors_on_one_core_are_another_placement),
+        cmocka_unit_test(rows_that_met_a_slow_clock_only_are_counted),
         cmocka_unit_test(what_was_met_in_one_placement_only_stays),
         cmocka_unit_test(ratios_are_of_rows_measured_in_turn),
         cmocka_unit_test(a_ladder_has_one_top),
