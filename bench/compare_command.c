@@ -65,15 +65,17 @@ static void tell_refusals(const compare_state *state) {
 static int write_page(const compare_report *report, const char *path) {
     char *text = NULL;
     size_t size = 0;
-    file_error error = {"out of memory"};
     FILE *const stream = open_memstream(&text, &size);
+    int code = CLI_EXIT_OK;
     int status = stream == NULL ? -1 : compare_page_write(stream, report);
     if (stream != NULL && fclose(stream) != 0)
         status = -1;
-    if (status == 0)
-        status = output_file_write(path, text, size, &error);
+    if (status != 0)
+        code = fail("out of memory");
+    else if (results_write_text(command_name, path, text, size) != 0)
+        code = CLI_EXIT_FAILED;
     free(text);
-    return status == 0 ? CLI_EXIT_OK : fail(error.text);
+    return code;
 }
 
 static int write_report(const compare_state *state, const compare_options *options) {
@@ -87,7 +89,7 @@ static int write_report(const compare_state *state, const compare_options *optio
     }
     if (options->html != NULL && write_page(&report, options->html) != CLI_EXIT_OK)
         code = CLI_EXIT_FAILED;
-    if (options->json == NULL || strcmp(options->json, "-") != 0)
+    if (!results_is_stdout(options->json) && !results_is_stdout(options->html))
         compare_print(&report, stdout);
     return code;
 }
@@ -96,25 +98,28 @@ static int write_report(const compare_state *state, const compare_options *optio
 static int check_outputs(const compare_options *options, char **paths, size_t count) {
     const char *const outputs[] = {options->json, options->html};
     static const char *const names[] = {"json", "html"};
+    if (results_is_stdout(options->json) && results_is_stdout(options->html))
+        return cli_refuse(command_name, "--json and --html are both '-': stdout takes one of them");
     for (int o = 0; o < 2; o++) {
         for (size_t i = 0; outputs[o] != NULL && i < count; i++)
-            if (output_would_be(outputs[o], paths[i]))
+            if (results_would_replace(outputs[o], paths[i]))
                 return cli_refuse(command_name, "--%s does not take '%s': it is an input", names[o],
                                   outputs[o]);
     }
     if (options->json != NULL && options->html != NULL &&
-        output_would_be(options->json, options->html))
+        results_would_replace(options->json, options->html))
         return cli_refuse(command_name, "--json does not take '%s': it is the page", options->json);
     return CLI_EXIT_OK;
 }
 
 static int run_with(compare_state *state, const compare_options *options, char **paths,
                     size_t count) {
-    if (results_check_path(command_name, options->json) != 0)
-        return CLI_EXIT_FAILED;
     const int refused = check_outputs(options, paths, count);
     if (refused != CLI_EXIT_OK)
         return refused;
+    if (results_check_path(command_name, options->json) != 0 ||
+        results_check_path(command_name, options->html) != 0)
+        return CLI_EXIT_FAILED;
     const int code = read_files(state, paths, count);
     if (code != CLI_EXIT_OK)
         return code;
@@ -135,8 +140,8 @@ int compare_command(int argc, char **argv) {
     compare_options given = {.margin = 100 * RATIO_MARGIN};
     const cli_option options[] = {
         CLI_JSON_OPTION(&given.json),
-        {"html", CLI_TEXT, &given.html, "FILE", "write a page with the rooflines of all devices",
-         NULL, 0, 0},
+        {"html", CLI_TEXT, &given.html, "FILE",
+         "write a page with the rooflines of all devices, - for stdout", NULL, 0, 0},
         {"margin", CLI_NUMBER, &given.margin, "PERCENT",
          "speeds that differ by no more are the same; 3 by default", NULL, 0, 100},
         {"force", CLI_FLAG, &given.force, NULL,

@@ -34,18 +34,28 @@ static int fail(const char *text) {
 static int write_page(const results_file *results, const char *path) {
     char *text = NULL;
     size_t length = 0;
-    file_error error;
     FILE *const page = open_memstream(&text, &length);
     if (page == NULL)
         return fail("out of memory");
     int failed = report_page_write(page, results) != 0 || ferror(page);
     failed |= fclose(page) != 0;
+    int code = CLI_EXIT_OK;
     if (failed)
-        file_error_set(&error, "out of memory");
-    else
-        failed = output_file_write(path, text, length, &error) != 0;
+        code = fail("out of memory");
+    else if (results_write_text(command_name, path, text, length) != 0)
+        code = CLI_EXIT_FAILED;
     free(text);
-    return failed ? fail(error.text) : CLI_EXIT_OK;
+    return code;
+}
+
+/* The files that were written, where nothing else is printed. */
+static void tell_files(const char *json, const char *html) {
+    const char *const names[] = {json, html};
+    FILE *const out = results_is_stdout(json) || results_is_stdout(html) ? stderr : stdout;
+    for (int i = 0; i < 2; i++) {
+        if (names[i] != NULL && !results_is_stdout(names[i]))
+            fprintf(out, "%s is written\n", names[i]);
+    }
 }
 
 /* The page is made from the file's own text: what it shows is what others can read. */
@@ -85,13 +95,13 @@ static int report_measured(const report_options *options) {
     if (code == CLI_EXIT_OK && result.failures > 0)
         code = CLI_EXIT_FAILED;
     if (code == CLI_EXIT_OK)
-        printf("%s and %s are written\n", options->json, options->html);
+        tell_files(options->json, options->html);
     cJSON_Delete(result.root);
     return code;
 }
 
 static int report_from_file(const report_options *options) {
-    if (output_would_be(options->html, options->from))
+    if (results_would_replace(options->html, options->from))
         return cli_refuse(command_name, "--html does not take '%s': it is the results file",
                           options->html);
     results_file results;
@@ -103,7 +113,7 @@ static int report_from_file(const report_options *options) {
     const int code = write_page(&results, options->html);
     results_file_release(&results);
     if (code == CLI_EXIT_OK)
-        printf("%s is written\n", options->html);
+        tell_files(NULL, options->html);
     return code;
 }
 
@@ -115,10 +125,10 @@ int report_command(int argc, char **argv) {
          REPORT_SUITE_CHOICES, 0, 0},
         {"from", CLI_TEXT, &given.from, "FILE", "measure nothing: the page of this results file",
          NULL, 0, 0},
-        {"json", CLI_TEXT, &given.json, "FILE", "the results; tandem-report.json by default", NULL,
-         0, 0},
-        {"html", CLI_TEXT, &given.html, "FILE", "the page; tandem-report.html by default", NULL, 0,
-         0},
+        {"json", CLI_TEXT, &given.json, "FILE",
+         "the results, - for stdout; tandem-report.json by default", NULL, 0, 0},
+        {"html", CLI_TEXT, &given.html, "FILE",
+         "the page, - for stdout; tandem-report.html by default", NULL, 0, 0},
         {"seconds", CLI_NUMBER, &given.budget_s, "SECONDS",
          "what the suites may take together; 300 by default, 55 of --quick", NULL, 1, 1e6},
         {"visits", CLI_COUNT, &given.visits, "N",
@@ -144,7 +154,9 @@ int report_command(int argc, char **argv) {
     const cli_outcome outcome = cli_parse(&command, argc, argv, NULL);
     if (outcome != CLI_RUN)
         return cli_exit_code(outcome);
-    if (given.from == NULL && output_would_be(given.json, given.html))
+    if (given.from == NULL && results_is_stdout(given.json) && results_is_stdout(given.html))
+        return cli_refuse(command_name, "--json and --html are both '-': stdout takes one of them");
+    if (given.from == NULL && results_would_replace(given.json, given.html))
         return cli_refuse(command_name, "--json does not take '%s': it is the page", given.json);
     return given.from != NULL ? report_from_file(&given) : report_measured(&given);
 }

@@ -301,37 +301,43 @@ static int why_unwritable(const char *path) {
 }
 
 int results_check_path(const char *command, const char *path) {
-    if (path == NULL || strcmp(path, "-") == 0)
+    if (path == NULL || results_is_stdout(path))
         return 0;
     const int reason = why_unwritable(path);
     return reason == 0 ? 0 : refuse_path(command, path, strerror(reason));
 }
 
-static int write_line(FILE *file, const char *text) {
-    return fputs(text, file) == EOF || fputc('\n', file) == EOF ? -1 : 0;
-}
-
-static int write_into(const char *path, const char *text) {
+static int write_into(const char *path, const char *text, size_t length) {
     FILE *const file = fopen(path, "w");
     if (file == NULL)
         return -1;
-    const int failed = write_line(file, text);
+    const int failed = fwrite(text, 1, length, file) != length;
     const int reason = errno; /* of the first failure: closing may have another */
-    if (fclose(file) == 0 && failed == 0)
+    if (fclose(file) == 0 && !failed)
         return 0;
-    if (failed != 0)
+    if (failed)
         errno = reason;
     return -1;
 }
 
-/* Whole or not at all where that can be had. The zero at the end of `text` becomes a line end. */
-static int write_file(const char *command, const char *path, char *text) {
+int results_is_stdout(const char *path) {
+    return path != NULL && strcmp(path, "-") == 0;
+}
+
+int results_would_replace(const char *path, const char *other) {
+    return !results_is_stdout(path) && output_would_be(path, other);
+}
+
+int results_write_text(const char *command, const char *path, const char *text, size_t length) {
     file_error error;
+    if (results_is_stdout(path)) {
+        fwrite(text, 1, length, stdout);
+        return 0;
+    }
     if (!output_file_replaces(path))
-        return write_into(path, text) == 0 ? 0 : refuse_path(command, path, strerror(errno));
-    const size_t length = strlen(text);
-    text[length] = '\n';
-    if (output_file_write(path, text, length + 1, &error) == 0)
+        return write_into(path, text, length) == 0 ? 0
+                                                   : refuse_path(command, path, strerror(errno));
+    if (output_file_write(path, text, length, &error) == 0)
         return 0;
     fprintf(stderr, "%s: %s\n", command, error.text);
     return -1;
@@ -339,13 +345,11 @@ static int write_file(const char *command, const char *path, char *text) {
 
 int results_write_json(const cJSON *json, const char *command, const char *path) {
     char *const text = cJSON_Print(json);
-    int result = 0;
     if (text == NULL)
-        result = refuse_path(command, path, "out of memory");
-    else if (strcmp(path, "-") == 0)
-        write_line(stdout, text);
-    else
-        result = write_file(command, path, text);
+        return refuse_path(command, path, "out of memory");
+    const size_t length = strlen(text);
+    text[length] = '\n'; /* in the place of the zero */
+    const int result = results_write_text(command, path, text, length + 1);
     free(text);
     return result;
 }

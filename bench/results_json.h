@@ -107,6 +107,15 @@ int results_check_path(const char *command, const char *path);
  */
 int results_write(const results_document *document, const char *command, const char *path);
 
+/* The same of a text, e.g. a page. A file appears whole or not at all where that can be had. */
+int results_write_text(const char *command, const char *path, const char *text, size_t length);
+
+/* Whether `path` is "-"; NULL is not. */
+int results_is_stdout(const char *path);
+
+/* Whether writing to `path` would take the place of the file `other`. Writing to "-" takes no place. */
+int results_would_replace(const char *path, const char *other);
+
 void results_destroy(results_document *document);
 
 /* Pieces for files of another schema (tandem devices). The caller owns what comes back. */

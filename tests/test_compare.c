@@ -7,12 +7,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include <cjson/cJSON.h>
 
 #include "bench/bench_statistics.h"
+#include "bench/compare_agree.h"
 #include "bench/compare_environment.h"
 #include "bench/compare_table.h"
 #include "bench/utf8_text.h"
@@ -563,6 +565,7 @@ static void what_is_compared_is_not_overwritten(void **state) {
         {"--html %s/a.json", "it is an input"},
         {"--json %s//b.json", "it is an input"},
         {"--json %1$s/new --html %1$s/./new", "it is the page"},
+        {"--json - --html -", "stdout takes one of them"},
     };
     char path[TEST_PATH];
     char words[2 * TEST_PATH + 80];
@@ -588,6 +591,34 @@ static void what_is_compared_is_not_overwritten(void **state) {
     assert_int_equal(result.exit_code, 2);
     assert_non_null(strstr(result.errors, "it is the page"));
     test_program_release(&result);
+}
+
+static void expect_page_alone(const char *words) {
+    test_program_result result = test_program_run(program, words, NULL, 60);
+    assert_int_equal(result.exit_code, 0);
+    assert_string_equal(result.errors, "");
+    assert_ptr_equal(strstr(result.output, "<!DOCTYPE html>"), result.output);
+    const size_t length = strlen(result.output);
+    assert_string_equal(result.output + length - strlen("</html>\n"), "</html>\n");
+    test_program_release(&result);
+    assert_int_equal(access("-", F_OK), -1);
+}
+
+static void pages_go_to_stdout(void **state) {
+    char a[TEST_PATH];
+    char b[TEST_PATH];
+    char words[3 * TEST_PATH];
+    (void)state;
+    write_plan(a, "a.json", &plain);
+    write_plan(b, "b.json", &plain);
+    snprintf(words, sizeof words, "report --from %s --html -", a);
+    expect_page_alone(words);
+    snprintf(words, sizeof words, "compare --html - %s %s", a, b);
+    expect_page_alone(words);
+    test_program_result both = test_program_run(program, "report --json - --html -", NULL, 60);
+    assert_int_equal(both.exit_code, 2);
+    assert_non_null(strstr(both.errors, "stdout takes one of them"));
+    test_program_release(&both);
 }
 
 /* Two modes of one call, a peer that moved as the row did, and a row that is noisy. */
@@ -724,6 +755,7 @@ int main(void) {
         cmocka_unit_test(the_page_holds_everything_itself),
         cmocka_unit_test(long_notes_end_with_a_letter),
         cmocka_unit_test(what_is_compared_is_not_overwritten),
+        cmocka_unit_test(pages_go_to_stdout),
         cmocka_unit_test(the_page_tells_what_the_table_tells),
         cmocka_unit_test(settings_are_compared_by_what_they_are),
     };

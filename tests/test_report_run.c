@@ -87,6 +87,26 @@ static void a_report_is_a_results_file_and_a_page(void **state) {
     free(again);
 }
 
+/* What else there is to say goes to stderr. */
+static void results_on_stdout_are_nothing_else(void **state) {
+    (void)state;
+    char arguments[1024];
+    char html[TEST_PATH];
+    char *const page = test_folder_path(html, "r.html");
+    snprintf(arguments, sizeof arguments,
+             "report --quick --suite launch --device %s --json - --html %s", bench_selector(),
+             page);
+    test_program_result result = test_program_run(bench_program, arguments, NULL, BENCH_PATIENCE_S);
+    assert_int_equal(result.exit_code, 0);
+    const char *end = NULL;
+    cJSON *const root = cJSON_ParseWithOpts(result.output, &end, 1);
+    assert_non_null(root);
+    assert_non_null(strstr(result.errors, "r.html is written"));
+    assert_null(strstr(result.errors, "- is written"));
+    cJSON_Delete(root);
+    test_program_release(&result);
+}
+
 /* Whether a process has started another one. */
 static int has_child(pid_t process) {
     char path[64];
@@ -139,6 +159,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(an_interrupted_report_leaves_nothing, test_folder_make,
                                         test_folder_remove_empty),
         cmocka_unit_test_setup_teardown(a_report_is_a_results_file_and_a_page, test_folder_make,
+                                        test_folder_remove),
+        cmocka_unit_test_setup_teardown(results_on_stdout_are_nothing_else, test_folder_make,
                                         test_folder_remove),
     };
     return cmocka_run_group_tests_name("report run", tests, NULL, NULL);
