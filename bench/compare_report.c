@@ -1,17 +1,14 @@
 #include "bench/compare_report.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <string.h>
 
 #include <cjson/cJSON.h>
 
+#include "bench/compare_agree.h"
 #include "bench/results_json.h"
 #include "bench/table_print.h"
 #include "bench/utf8_text.h"
-
-/* Less of the processors' time is not told of. */
-static const double much_of_run = 0.05;
 
 /* ---- texts ----------------------------------------------------------------------------------------- */
 
@@ -209,96 +206,6 @@ static void print_means(const compare_report *report, FILE *file) {
             RATIO_RESAMPLES, 100 * report->margin);
 }
 
-static double percent(size_t part, size_t whole) {
-    return whole == 0 ? 0 : 100 * (double)part / (double)whole;
-}
-
-/* Append to a text. */
-__attribute__((format(printf, 3, 4))) static void append(char *text, size_t size,
-                                                         const char *format, ...) {
-    const size_t used = strlen(text);
-    va_list values;
-    va_start(values, format);
-    vsnprintf(text + used, size - used, format, values);
-    va_end(values);
-}
-
-/* Whether the machine moved between two runs, as far as what ran beside a case can tell. */
-static void append_movers(const compare_agreement *own, char *text, size_t size) {
-    const size_t differing = own->cases - own->within;
-    if (differing > 0)
-        append(text, size,
-               "; of the %zu others, what ran beside them moved alike in %zu, not in %zu, and "
-               "nothing ran beside %zu",
-               differing, own->alike, own->unlike, own->unjudged);
-}
-
-/* What else the processors did meanwhile, where it was much. */
-static void append_disturbers(const results_facts *environment, char *text, size_t size) {
-    const double others = results_fact_number(environment, "others_of_run");
-    const double stolen = results_fact_number(environment, "stolen_of_run");
-    if (others > much_of_run)
-        append(text, size, ", other programs took %.0f %% of the processors' time", 100 * others);
-    if (stolen > much_of_run)
-        append(text, size, ", the host gave %.0f %% of the processors' time to others",
-               100 * stolen);
-}
-
-static void agreement_text(const compare_report *report, size_t column, char *text, size_t size) {
-    const compare_agreement own = compare_agree(report->table, column, report->margin);
-    snprintf(text, size, "%c: %zu of %zu rows are marked noisy (%.1f %%)",
-             report->table->columns[column].label, own.noisy, own.rows,
-             percent(own.noisy, own.rows));
-    append_disturbers(&report->table->columns[column].file->environment, text, size);
-    if (own.visited > 0)
-        append(text, size, ", visits of %zu of %zu were more than %.3g %% apart", own.moved,
-               own.visited, 100 * report->margin);
-    if (column > 0) {
-        append(text, size,
-               "; medians of %zu of %zu cases are within %.3g %% of those of A (%.1f %%)",
-               own.within, own.cases, 100 * report->margin, percent(own.within, own.cases));
-        append_movers(&own, text, size);
-    }
-}
-
-/* Whether figures that should agree had a chance to. */
-static void displaced_text(const compare_report *report, size_t column, char *text, size_t size) {
-    const compare_agreement own = compare_agree(report->table, column, report->margin);
-    text[0] = '\0';
-    if (own.displaced > 0)
-        append(text, size, "%c: in %zu of the others the processors were placed differently",
-               report->table->columns[column].label, own.displaced);
-}
-
-static void quiet_text(const compare_report *report, size_t column, char *text, size_t size) {
-    const compare_agreement own = compare_agree(report->table, column, report->margin);
-    const int quiet = compare_was_quiet(&own);
-    text[0] = '\0';
-    if (quiet < 0)
-        return;
-    append(text, size,
-           "%c: the machine was %s: other programs took %.1f %% of the processors' time",
-           report->table->columns[column].label, quiet ? "quiet" : "not quiet", 100 * own.others);
-    if (!isnan(own.stolen))
-        append(text, size, ", the host gave %.1f %% to others", 100 * own.stolen);
-    if (own.placed > 0)
-        append(text, size, ", %zu of %zu rows met the processors elsewhere than most", own.strays,
-               own.placed);
-}
-
-void compare_tell_agreement(const compare_report *report, compare_line *tell, void *user) {
-    static void (*const texts[])(const compare_report *, size_t, char *,
-                                 size_t) = {agreement_text, displaced_text, quiet_text};
-    for (size_t c = 0; c < report->table->column_count; c++) {
-        for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-            char text[512];
-            texts[i](report, c, text, sizeof text);
-            if (text[0] != '\0')
-                tell(user, text);
-        }
-    }
-}
-
 static void print_line(void *user, const char *text) {
     FILE *const file = user;
     fprintf(file, "%s\n", text);
@@ -339,29 +246,6 @@ static cJSON *sheet_json(const datasheet *sheet) {
     return json;
 }
 
-static void add_agreement_json(cJSON *item, const compare_report *report, size_t column) {
-    const compare_agreement own = compare_agree(report->table, column, report->margin);
-    cJSON_AddNumberToObject(item, "rows", (double)own.rows);
-    cJSON_AddNumberToObject(item, "noisy_rows", (double)own.noisy);
-    results_put_number(item, "cases_compared", column == 0 ? NAN : (double)own.cases);
-    results_put_number(item, "cases_within_margin", column == 0 ? NAN : (double)own.within);
-    results_put_number(item, "cases_moved_alike", column == 0 ? NAN : (double)own.alike);
-    results_put_number(item, "cases_moved_alone", column == 0 ? NAN : (double)own.unlike);
-    results_put_number(item, "cases_with_nothing_beside", column == 0 ? NAN : (double)own.unjudged);
-    const results_facts *const environment = &report->table->columns[column].file->environment;
-    results_put_number(item, "others_of_run", results_fact_number(environment, "others_of_run"));
-    results_put_number(item, "stolen_of_run", results_fact_number(environment, "stolen_of_run"));
-    cJSON_AddNumberToObject(item, "rows_visited", (double)own.visited);
-    cJSON_AddNumberToObject(item, "rows_moved", (double)own.moved);
-    results_put_number(item, "cases_displaced", column == 0 ? NAN : (double)own.displaced);
-    cJSON_AddNumberToObject(item, "rows_placed", (double)own.placed);
-    cJSON_AddNumberToObject(item, "rows_placed_elsewhere", (double)own.strays);
-    if (compare_was_quiet(&own) >= 0)
-        cJSON_AddBoolToObject(item, "quiet", compare_was_quiet(&own));
-    else
-        cJSON_AddNullToObject(item, "quiet");
-}
-
 static void add_columns_json(cJSON *root, const compare_report *report) {
     const compare_table *const table = report->table;
     cJSON *const list = cJSON_AddArrayToObject(root, "devices");
@@ -376,7 +260,7 @@ static void add_columns_json(cJSON *root, const compare_report *report) {
         results_put_text(item, "created", column->file->created);
         results_put_text(item, "version", results_fact_text(&column->file->library, "version"));
         cJSON_AddItemToObject(item, "datasheet", sheet_json(column->sheet));
-        add_agreement_json(item, report, c);
+        compare_add_agreement(item, report, c);
         cJSON_AddItemToArray(list, item);
     }
 }

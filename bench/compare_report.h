@@ -38,9 +38,12 @@ void compare_how_text(const results_row *row, char *text, size_t size);
 typedef void compare_line(void *user, const char *text);
 
 /*
- * Of each column how noisy it is, how far it agrees with the first, and whether it had a chance to: where the processors were and
- * whether the machine was quiet, as far as that is known.
+ * Of each column how noisy it is, how far it agrees with the first, and whether it had a chance to: where the processors were, how fast the
+ * clock was, whether the machine was quiet and repeated itself, as far as that is known.
  */
 void compare_tell_agreement(const compare_report *report, compare_line *tell, void *user);
+
+/* The same, for programs: members of a column's object. */
+void compare_add_agreement(struct cJSON *item, const compare_report *report, size_t column);
 
 #endif

@@ -64,33 +64,6 @@ typedef struct compare_mean {
     size_t verdicts[VERDICT_AMBIGUOUS + 1];
 } compare_mean;
 
-/* How well a column repeats the first one, where both are of one device: two runs of one machine should agree. */
-typedef struct compare_agreement {
-    size_t cases;  /* with a ratio */
-    size_t within; /* whose ratio is within the margin */
-    size_t noisy;  /* rows of the column that are marked so, of `rows` that are ok */
-    size_t rows;
-    size_t
-        moved; /* rows whose visits (report_visits.h) were further apart than the margin, of `visited` */
-    size_t visited;
-    size_t
-        alike; /* cases without the margin beside which another implementation moved as they did, */
-    size_t unlike;   /* ... beside which none of the others did, */
-    size_t unjudged; /* ... beside which nothing else ran */
-    size_t
-        displaced; /* cases without the margin whose processors were placed differently (processor_probe.h) */
-    size_t placed; /* rows of the column that say where the processors were, */
-    size_t strays; /* ... of them those that were measured elsewhere than most */
-    double others; /* share of the processors' time that other programs had; NaN: not known */
-    double stolen; /* ... that the host gave to other guests */
-} compare_agreement;
-
-/* What "one quiet machine" means: others have no more of it, and no more rows were measured elsewhere. -1: the file does not tell. */
-#define COMPARE_QUIET_OTHERS 0.02
-#define COMPARE_QUIET_STOLEN 0.01
-#define COMPARE_QUIET_STRAYS 0.05
-int compare_was_quiet(const compare_agreement *agreement);
-
 typedef struct compare_table {
     compare_column columns[COMPARE_MAX_COLUMNS];
     size_t column_count;
@@ -111,16 +84,6 @@ int compare_add_columns(compare_table *table, const results_file *file);
 int compare_match(compare_table *table, double margin);
 
 void compare_release(compare_table *table);
-
-/* Of a column, with the margin that it was matched with; of the first, the rows alone. */
-compare_agreement compare_agree(const compare_table *table, size_t column, double margin);
-
-/*
- * Whether the machine moved or the row alone: of a case whose ratio is without the margin, the implementation measured beside it, in turn
- * and in the same case, that accounts for at least half of the ratio's logarithm. NULL where none does; *others says whether there were any.
- */
-const char *compare_moved_with(const compare_table *table, size_t index, size_t column,
-                               double margin, int *others);
 
 /* Whether a cell reaches more than its datasheet promises. */
 int compare_above_sheet(const compare_cell *cell);

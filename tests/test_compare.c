@@ -15,6 +15,7 @@
 
 #include "bench/bench_statistics.h"
 #include "bench/compare_agree.h"
+#include "bench/compare_agree.h"
 #include "bench/compare_environment.h"
 #include "bench/compare_table.h"
 #include "bench/utf8_text.h"
