@@ -22,7 +22,7 @@ enum {
 static const double batch_seconds = 0.001;
 
 const char bench_time_is_over[] = "the suite's time is over";
-const bench_energy bench_no_energy = {0, 0, NAN, NAN, NAN, NAN, 0};
+const bench_energy bench_no_energy = {0, 0, 0, NAN, NAN, NAN, NAN, 0};
 
 const char bench_sampling[] =
     "shortest of batches of 1 ms that are dealt out to the samples, turns with a slow "
@@ -215,7 +215,10 @@ void bench_note_energy(const sensor_reading *before, const sensor_reading *after
                        bench_energy *energy) {
     energy->joules += sensors_joules(before, after);
     energy->calls += calls;
+    energy->seconds += after->at_s - before->at_s;
     energy->power_w = after->power_w;
+    if (isnan(energy->power_w) && energy->seconds > 0)
+        energy->power_w = energy->joules / energy->seconds;
     energy->temperature_c = after->temperature_c;
     energy->clock_mhz = after->clock_mhz;
     if (!(energy->throttled > 0))

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 typedef struct nvml_device_object *nvml_device;
 
@@ -37,7 +38,7 @@ const sensor_places sensor_places_of_system = {
     .powercap = "/sys/class/powercap",
 };
 
-static const sensor_reading nothing = {NAN, NAN, NAN, NAN, NAN, NAN, 0};
+static const sensor_reading nothing = {NAN, NAN, NAN, NAN, NAN, NAN, NAN, 0};
 
 static void look_up(void *library, nvml_functions *functions) {
 #define NVML_FUNCTION(member, symbol, parameters)                                                  \
@@ -188,17 +189,23 @@ static sensor_reading read_packages(const sensors *own) {
     return reading;
 }
 
-sensor_reading sensors_read(const sensors *own) {
-    if (own == NULL)
-        return nothing;
-    if (own->library == NULL)
-        return read_packages(own);
+static sensor_reading read_gpu(const sensors *own) {
     sensor_reading reading = nothing;
     reading.energy_j = 1e-3 * long_number(own, own->nvml.energy_mj);
     reading.power_w = 1e-3 * number(own, own->nvml.power_mw);
     reading.temperature_c = number_of(own, own->nvml.temperature, SENSOR_GPU);
     reading.clock_mhz = number_of(own, own->nvml.clock_mhz, CLOCK_SM);
     read_throttle(own, &reading);
+    return reading;
+}
+
+sensor_reading sensors_read(const sensors *own) {
+    struct timespec now;
+    if (own == NULL)
+        return nothing;
+    sensor_reading reading = own->library == NULL ? read_packages(own) : read_gpu(own);
+    if (clock_gettime(CLOCK_MONOTONIC, &now) == 0)
+        reading.at_s = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
     return reading;
 }
 

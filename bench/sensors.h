@@ -10,6 +10,7 @@
 typedef struct sensors sensors;
 
 typedef struct sensor_reading {
+    double at_s;          /* when, on a clock of its own */
     double energy_j;      /* since some moment; only differences mean something */
     double energy_wrap_j; /* where the count begins again at 0; NaN: nowhere */
     double power_w;

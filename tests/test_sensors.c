@@ -146,6 +146,7 @@ static void powercap_counts_packages(void **state) {
     assert_true(fabs(sensors_joules(&before, &after) - 0.5) < 1e-9);
     assert_true(fabs(sensors_joules(&after, &around) - 0.75) < 1e-9);
     assert_true(isnan(sensors_joules(&around, &gone)));
+    assert_true(before.at_s > 0 && after.at_s >= before.at_s);
     assert_true(isnan(before.power_w) && isnan(before.temperature_c) && isnan(before.throttled));
     assert_true(fabs(sensors_facts(own).power_limit_w - 120) < 1e-9);
     sensors_close(own);
@@ -186,6 +187,23 @@ static void turns_are_counted(void **state) {
     sensors_close(own);
 }
 
+/* Powercap tells joules only. */
+static void power_is_energy_over_time_where_it_is_not_told(void **state) {
+    (void)state;
+    const sensor_reading rows[] = {
+        {.at_s = 10, .energy_j = 1, .power_w = NAN},   {.at_s = 12, .energy_j = 4, .power_w = NAN},
+        {.at_s = 14, .energy_j = 5, .power_w = NAN},   {.at_s = 15, .energy_j = 9, .power_w = 80},
+        {.at_s = 16, .energy_j = NAN, .power_w = NAN},
+    };
+    static const double watts[] = {1.5, 1, 80, NAN};
+    bench_energy energy = bench_no_energy;
+    for (int i = 0; i < 4; i++) {
+        bench_note_energy(&rows[i], &rows[i + 1], 1, &energy);
+        assert_true(isnan(watts[i]) ? isnan(energy.power_w)
+                                    : fabs(energy.power_w - watts[i]) < 1e-12);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_of_a_gpu_is_read),
@@ -195,6 +213,7 @@ int main(void) {
         cmocka_unit_test(a_device_that_is_not_certain_has_no_sensors),
         cmocka_unit_test(powercap_counts_packages),
         cmocka_unit_test(turns_are_counted),
+        cmocka_unit_test(power_is_energy_over_time_where_it_is_not_told),
     };
     return cmocka_run_group_tests_name("sensors", tests, NULL, NULL);
 }
