@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/bench_statistics.h"
 #include "bench/predict_fit.h"
 #include "bench/predict_memory.h"
 #include "bench/predict_rows.h"
@@ -338,14 +339,16 @@ static void fit_classes(const predict_observations *list, predict_profile *profi
 }
 
 static double median_watts(const results_file *file) {
-    double sum = 0;
+    double *const watts = calloc(file->row_count + 1, sizeof *watts);
     size_t count = 0;
-    for (size_t i = 0; i < file->row_count; i++) {
-        const double watts = results_figure_value(&file->rows[i].metrics, "power_w");
-        sum += watts > 0 ? watts : 0;
-        count += watts > 0;
+    for (size_t i = 0; watts != NULL && i < file->row_count; i++) {
+        const double value = results_figure_value(&file->rows[i].metrics, "power_w");
+        if (value > 0)
+            watts[count++] = value;
     }
-    return count > 0 ? sum / (double)count : NAN;
+    const double median = count > 0 ? summarize_samples(watts, count).median : NAN;
+    free(watts);
+    return median;
 }
 
 static double fastest(const predict_observations *list) {
@@ -360,7 +363,7 @@ int predict_profile_fit(const results_file *file, predict_profile *profile, file
     *profile = (predict_profile){.name = file->name, .bandwidth_scale = 1};
     if (predict_device_bytes(file, "global_bytes", &profile->capacity_bytes, error) != 0)
         return -1;
-    profile->link_bytes_per_s = predict_link(file);
+    profile->link_bytes_per_s = predict_link(file, &profile->link_memory);
     profile->watts = median_watts(file);
     profile->above_sheet = sheet_share_count(file, 0);
     fit_equation *equations = NULL;

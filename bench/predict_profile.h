@@ -91,6 +91,7 @@ typedef struct predict_profile {
     double launch_s;
     double capacity_bytes;   /* NaN: not known */
     double link_bytes_per_s; /* from the host; NaN: not known */
+    const char *link_memory; /* of the host, which that is: "pinned", "pageable"; NULL: not known */
     double watts;            /* NaN: not known */
     predict_class classes[PREDICT_MAX_CLASSES];
     size_t class_count;

@@ -77,8 +77,12 @@ static void print_capacity(const predict_run *run, FILE *file) {
         fprintf(file, " of %.2f GB usable: it does not fit; --host-link says at what cost\n",
                 run->usable_bytes / 1e9);
     else
-        fprintf(file, " of %.2f GB usable: it does not fit, %.3g s of every pass bring the rest\n",
-                run->usable_bytes / 1e9, run->spill_s);
+        fprintf(file,
+                " of %.2f GB usable: it does not fit, %.3g s of every pass bring the rest, %s%s\n",
+                run->usable_bytes / 1e9, run->spill_s,
+                run->profile->link_memory == NULL ? "as --host-link says"
+                                                  : "as measured from memory that is ",
+                run->profile->link_memory == NULL ? "" : run->profile->link_memory);
 }
 
 static void print_if_known(FILE *file, const char *format, double value) {
@@ -198,6 +202,9 @@ static cJSON *profile_json(const predict_profile *profile) {
     results_put_number(json, "launch_s", profile->launch_s);
     results_put_number(json, "read_gbs", predict_read_speed(profile, INFINITY) * 1e-9);
     results_put_number(json, "bandwidth_scale", profile->bandwidth_scale);
+    results_put_number(json, "host_link_gbs", profile->link_bytes_per_s * 1e-9);
+    results_put_text(json, "host_link_memory", profile->link_memory);
+    results_put_number(json, "watts", profile->watts);
     results_put_number(json, "error", profile->error);
     cJSON_AddNumberToObject(json, "held_out", (double)profile->held_out);
     cJSON_AddNumberToObject(json, "rows_above_datasheet", (double)profile->above_sheet);

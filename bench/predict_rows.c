@@ -122,25 +122,39 @@ int predict_observe(const results_file *file, predict_observations *list) {
     return 0;
 }
 
-static double median_where(const results_file *file, const char *suite, const char *start,
-                           int of_rate) {
+double predict_launch(const results_file *file) {
     double values[PREDICT_MAX_POINTS];
     size_t count = 0;
     for (size_t i = 0; i < file->row_count && count < PREDICT_MAX_POINTS; i++) {
         const results_row *const row = &file->rows[i];
-        if (is_usable(row, suite) && begins(row->case_name, start) && !(of_rate && isnan(row->gbs)))
-            values[count++] = of_rate ? 1e9 * row->gbs : row->median_s;
+        if (is_usable(row, "launch") && begins(row->case_name, "kernel"))
+            values[count++] = row->median_s;
     }
-    return summarize_samples(values, count).median;
+    return count == 0 ? 0 : summarize_samples(values, count).median;
 }
 
-double predict_launch(const results_file *file) {
-    const double launch = median_where(file, "launch", "kernel", 0);
-    return isnan(launch) ? 0 : launch;
+/* "upload 67108864, pinned", and not what goes both ways. */
+static int is_upload_of(const results_row *row, const char *memory) {
+    return is_usable(row, "memory") && begins(row->case_name, "upload ") &&
+           !begins(row->case_name, "upload and ") && strstr(row->case_name, memory) != NULL &&
+           !isnan(row->gbs);
 }
 
-double predict_link(const results_file *file) {
-    return median_where(file, "memory", "upload", 1);
+double predict_link(const results_file *file, const char **memory) {
+    static const char *const memories[] = {"pinned", "pageable"};
+    for (size_t m = 0; m < sizeof memories / sizeof *memories; m++) {
+        double values[PREDICT_MAX_POINTS];
+        size_t count = 0;
+        for (size_t i = 0; i < file->row_count && count < PREDICT_MAX_POINTS; i++) {
+            if (is_upload_of(&file->rows[i], memories[m]))
+                values[count++] = 1e9 * file->rows[i].gbs;
+        }
+        *memory = memories[m];
+        if (count > 0)
+            return summarize_samples(values, count).median;
+    }
+    *memory = NULL;
+    return NAN;
 }
 
 /* Whether a fact is an object: its members are facts of their own then. */

@@ -29,7 +29,10 @@ int predict_read_points(const results_file *file, double launch_s, predict_profi
 /* Median of the pipelined launches; 0 where none was measured. */
 double predict_launch(const results_file *file);
 
-/* Speed of copies from the host; NaN where none was measured. */
-double predict_link(const results_file *file);
+/*
+ * Median speed of copies from the host: from pinned memory, or where none was measured from pageable; *memory is which. NaN and NULL
+ * where neither was.
+ */
+double predict_link(const results_file *file, const char **memory);
 
 #endif

@@ -455,6 +455,59 @@ static void rows_above_the_sheet_are_counted(void **state) {
     }
 }
 
+/* One upload for each speed in GB/s, and a row of each power. */
+static void add_uploads(cJSON *rows, const char *memory, const double *speeds, int count) {
+    char name[64];
+    snprintf(name, sizeof name, "upload 1000000%s", memory);
+    for (int i = 0; i < count; i++)
+        made_add_row(rows, "memory", name, "f32", 1e6 / (1e9 * speeds[i]), 0, 1e6);
+}
+
+static void fit_rows(const cJSON *root, predict_profile *profile) {
+    results_file file;
+    file_error error;
+    char *const text = cJSON_PrintUnformatted(root);
+    assert_int_equal(results_read_text("made", text, strlen(text), &file, &error), 0);
+    assert_int_equal(predict_profile_fit(&file, profile, &error), 0);
+    results_file_release(&file);
+    free(text);
+}
+
+static void the_link_is_that_of_pinned_memory_where_it_was_measured(void **state) {
+    static predict_profile profile;
+    (void)state;
+    cJSON *const root = made_device_json();
+    cJSON *const rows = cJSON_GetObjectItem(root, "results");
+    add_uploads(rows, ", pageable", (const double[]){4, 5, 6, 5, 5}, 5);
+    made_add_row(rows, "memory", "upload and download 1000000, both ways, pinned", "f32", 1e-6, 0,
+                 1e6);
+    fit_rows(root, &profile);
+    test_is_near(profile.link_bytes_per_s, 5e9, 1e-9);
+    assert_string_equal(profile.link_memory, "pageable");
+    add_uploads(rows, ", pinned", (const double[]){24, 25, 26}, 3);
+    fit_rows(root, &profile);
+    test_is_near(profile.link_bytes_per_s, 25e9, 1e-9);
+    assert_string_equal(profile.link_memory, "pinned");
+    cJSON_Delete(root);
+}
+
+static void the_power_is_the_median_of_the_rows(void **state) {
+    static const double watts[] = {40, 90, 95, 100, 900};
+    static predict_profile profile;
+    (void)state;
+    cJSON *const root = made_device_json();
+    cJSON *const rows = cJSON_GetObjectItem(root, "results");
+    fit_rows(root, &profile);
+    assert_true(isnan(profile.watts));
+    for (int i = 0; i < 5; i++) {
+        cJSON *const row = made_add_row(rows, "pool", "malloc", "f32", 1e-6, 0, 0);
+        cJSON_AddNumberToObject(cJSON_AddObjectToObject(row, "metrics"), "power_w", watts[i]);
+    }
+    fit_rows(root, &profile);
+    test_is_near(profile.watts, 95, 1e-12);
+    cJSON_Delete(root);
+}
+
 /* ---- runs ------------------------------------------------------------------------------------------ */
 
 /* 100 bytes a token on the sheet of the L4 (300 GB/s): by hand. */
@@ -525,6 +578,8 @@ static void the_limiter_turns_where_it_should(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(formulas_by_hand),
+        cmocka_unit_test(the_link_is_that_of_pinned_memory_where_it_was_measured),
+        cmocka_unit_test(the_power_is_the_median_of_the_rows),
         cmocka_unit_test(the_pareto_front),
         cmocka_unit_test(a_fit_finds_its_factors_beside_a_disturbed_row),
         cmocka_unit_test(a_device_of_the_model_is_found_again),
