@@ -33,6 +33,7 @@ static tdm_status describe(float alpha, const tdm_tensor *a, const tdm_tensor *b
     if (epilogue->residual)
         desc->residual = epilogue->residual->layout;
     desc->activation = epilogue->activation;
+    desc->quantize_a = epilogue->quantize_a;
     return TDM_OK;
 }
 
@@ -47,7 +48,8 @@ static bool same_description(const tdm_gemm_desc *a, const tdm_gemm_desc *b) {
            tdm_layout_equal(&a->c, &b->c) && tdm_layout_equal(&a->d, &b->d) &&
            tdm_layout_equal(&a->bias, &b->bias) && tdm_layout_equal(&a->residual, &b->residual) &&
            same_scalar(a->alpha, b->alpha) && same_scalar(a->beta, b->beta) &&
-           a->activation == b->activation && tdm_quant_layout_equal(&a->a_quant, &b->a_quant) &&
+           a->activation == b->activation && (a->quantize_a != 0) == (b->quantize_a != 0) &&
+           tdm_quant_layout_equal(&a->a_quant, &b->a_quant) &&
            tdm_quant_layout_equal(&a->b_quant, &b->b_quant) &&
            tdm_quant_layout_equal(&a->d_quant, &b->d_quant);
 }

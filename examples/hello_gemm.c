@@ -26,7 +26,8 @@ int main(void) {
     TRY(tdm_copy_from_host(stream, a, a_host, sizeof a_host, NULL));
     TRY(tdm_copy_from_host(stream, b, b_host, sizeof b_host, NULL));
     TRY(tdm_copy_from_host(stream, bias, bias_host, sizeof bias_host, NULL));
-    const tdm_gemm_epilogue epilogue = {sizeof epilogue, bias, NULL, TDM_ACT_RELU};
+    const tdm_gemm_epilogue epilogue = {
+        .struct_size = sizeof epilogue, .bias = bias, .activation = TDM_ACT_RELU};
     TRY(tdm_gemm(stream, 1.0f, a, b, 0.0f, NULL, d, &epilogue));
     TRY(tdm_copy_to_host(stream, d, d_host, sizeof d_host, NULL));
     printf("%g %g\n%g %g\n", d_host[0][0], d_host[0][1], d_host[1][0], d_host[1][1]);

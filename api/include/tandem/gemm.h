@@ -186,6 +186,7 @@ typedef struct tdm_gemm_epilogue {
     const tdm_tensor *bias;
     const tdm_tensor *residual;
     tdm_activation activation;
+    int quantize_a; /* as in tdm_gemm_desc: rows of a float A are quantized to s8 first */
 } tdm_gemm_epilogue;
 
 /*
