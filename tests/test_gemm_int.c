@@ -76,7 +76,7 @@ static void count_levels(int levels[FACTORS]) {
                               [F_A_PLACE] = TEST_PLACEMENTS,
                               [F_B_PLACE] = TEST_PLACEMENTS,
                               [F_D_PLACE] = TEST_PLACEMENTS,
-                              [F_ACTIVATION] = 2,
+                              [F_ACTIVATION] = 5,
                               [F_BATCH] = 4,
                               [F_DATA] = GEMM_INT_DATA_KINDS,
                               [F_PACKED] = 2};
@@ -100,6 +100,13 @@ static void keep_whole_units(gemm_int_trial *trial) {
         return;
     trial->transpose_b = 1;
     trial->b_place = TEST_DENSE;
+}
+
+/* Integers take relu or none, s32 none. */
+static tdm_activation activation_of(int level, tdm_dtype d) {
+    if (is_float(d))
+        return (tdm_activation)level;
+    return level != 0 && d != TDM_S32 ? TDM_ACT_RELU : TDM_ACT_NONE;
 }
 
 static gemm_int_trial trial_of(const tdm_variant *row, const int level[FACTORS], uint64_t seed) {
@@ -127,7 +134,7 @@ static gemm_int_trial trial_of(const tdm_variant *row, const int level[FACTORS],
         .a_place = (test_placement)level[F_A_PLACE],
         .b_place = (test_placement)level[F_B_PLACE],
         .d_place = (test_placement)level[F_D_PLACE],
-        .activation = level[F_ACTIVATION] && d != TDM_S32 ? TDM_ACT_RELU : TDM_ACT_NONE,
+        .activation = activation_of(level[F_ACTIVATION], d),
         .batch = level[F_BATCH] == 0   ? 0
                  : level[F_BATCH] == 1 ? 1
                                        : 3,

@@ -36,6 +36,10 @@ enum {
     FACTORS
 };
 
+enum {
+    TRIAL_ACTIVATIONS = 5
+}; /* all; the epilogue is none, or a bias and one of them */
+
 static const int64_t rows[] = {1, 2, 3, 4, 7, 16, 0, 17, 33};
 static const int64_t columns[] = {1, 2, 7, 8, 33, 70, 0};
 static const int64_t depths[] = {0, 2, 16, 35, 64, 130, 416, 1100};
@@ -60,7 +64,7 @@ static const int all_levels[FACTORS] = {[F_M] = COUNT(rows),
                                         [F_TRANSPOSE] = 4,
                                         [F_A_PLACE] = TEST_PLACEMENTS,
                                         [F_D_PLACE] = TEST_PLACEMENTS,
-                                        [F_EPILOGUE] = 3,
+                                        [F_EPILOGUE] = 1 + TRIAL_ACTIVATIONS,
                                         [F_BATCH] = 3,
                                         [F_PACKED] = 2};
 
@@ -132,6 +136,10 @@ static int shape_of(const trial *t, int64_t entries, int64_t first, int64_t seco
 
 static int64_t b_entries(const trial *t) {
     return t->batch > 0 && !t->shares_b ? t->batch : 1;
+}
+
+static tdm_activation activation_of(const trial *t) {
+    return t->epilogue > 0 ? (tdm_activation)(t->epilogue - 1) : TDM_ACT_NONE;
 }
 
 /* Lines of s4 have whole bytes. */
@@ -236,9 +244,7 @@ static void check_row(const trial *t, int64_t z, int64_t i, const double *b, op_
             size += fabs(product);
         }
         const double bias = t->epilogue > 0 ? test_array_get(&t->bias, j) : 0;
-        double expected = sum + bias;
-        if (t->epilogue == 2 && expected < 0)
-            expected = 0;
+        const double expected = op_gemm_activate(sum + bias, item->activation);
         const double actual = test_array_fetched(&t->d, (z * t->m + i) * t->n + j);
         const double bound = op_gemm_bound(item, expected, size + fabs(bias));
         if (!(fabs(actual - expected) <= bound))
@@ -250,6 +256,7 @@ static void check_row(const trial *t, int64_t z, int64_t i, const double *b, op_
 static void check(const trial *t) {
     op_gemm_case item = {.m = t->m, .n = t->n, .k = t->k};
     item.dtype[OP_GEMM_D] = t->d_type;
+    item.activation = activation_of(t);
     double *const b = malloc((size_t)(t->k * t->n + 1) * sizeof *b);
     if (!b)
         test_case_fail("no host memory");
@@ -273,7 +280,7 @@ static void describe(const trial *t, tdm_gemm_desc *desc) {
     desc->d = t->d.layout;
     if (t->epilogue > 0)
         desc->bias = t->bias.layout;
-    desc->activation = t->epilogue == 2 ? TDM_ACT_RELU : TDM_ACT_NONE;
+    desc->activation = activation_of(t);
     desc->quantize_a = t->quantize_a;
     desc->transpose_a = t->transpose_a;
     desc->transpose_b = t->transpose_b;

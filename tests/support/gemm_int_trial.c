@@ -273,12 +273,11 @@ static void check_float(const gemm_int_run *run, int64_t index, int64_t sum, int
                            (double)scale_at(&run->b, z, 0, j) * (double)sum;
     const double bias = t->bias == TDM_F32 ? test_array_get(&run->bias, j) : 0;
     const double addend = t->has_c ? 0.75 * test_array_get(&run->c, index) : 0;
-    double expected = product + bias + addend;
-    if (t->activation == TDM_ACT_RELU && expected < 0)
-        expected = 0;
+    const double expected = op_gemm_activate(product + bias + addend, t->activation);
     const double actual = test_array_fetched(&run->d.data, index);
     const double bound = op_gemm_roundoff(t->d) * fmax(fabs(expected), op_gemm_min_normal(t->d)) +
-                         6 * 0x1p-24 * (fabs(product) + fabs(bias) + fabs(addend));
+                         op_gemm_lipschitz(t->activation) * 6 * 0x1p-24 *
+                             (fabs(product) + fabs(bias) + fabs(addend));
     const double most = t->d == TDM_F16 ? 65504.0 : 3.4e38;
     if (!(fabs(actual - expected) <= bound) && !(fabs(expected) > 0.999 * most && isinf(actual)))
         test_case_fail("D[%lld, %lld, %lld] is %.9g, not %.9g +- %.3g", (long long)z, (long long)i,
