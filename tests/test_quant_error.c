@@ -13,7 +13,7 @@
 #include "quant/number_formats.h"
 #include "quant/quant_blocks.h"
 #include "quant/quant_reference.h"
-#include "tests/support/test_data.h"
+#include "tests/support/quant_theory.h"
 
 static void expect_near(double actual, double expected, double tolerance) {
     if (!(fabs(actual - expected) <= tolerance * fabs(expected))) {
@@ -75,52 +75,6 @@ static void test_measures_merge(void **state) {
 
 /* ---- what theory says --------------------------------------------------------------------- */
 
-typedef enum distribution {
-    GAUSSIAN, /* mean 0, variance 1 */
-    UNIFORM   /* from -1 to 1: variance 1/3 */
-} distribution;
-
-static double draw(test_random *random, distribution kind) {
-    if (kind == UNIFORM) {
-        return test_random_uniform(random, -1.0, 1.0);
-    }
-    const double u = 1.0 - test_random_uniform(random, 0.0, 1.0);
-    const double v = test_random_uniform(random, 0.0, 1.0);
-    return sqrt(-2.0 * log(u)) * cos(6.283185307179586 * v);
-}
-
-/* Mean of the greatest of `count` squares, in variances: the integral of 2 t P(amax > t). */
-static double expected_amax_squared(distribution kind, int count) {
-    if (kind == UNIFORM) {
-        return 3.0 * count / (count + 2.0);
-    }
-    const double step = 1e-3;
-    double sum = 0.0;
-    for (int i = 0; i < 10000; i++) {
-        const double t = (i + 0.5) * step;
-        sum += 2 * t * (1.0 - pow(erf(t * 0.7071067811865476), count)) * step;
-    }
-    return sum;
-}
-
-/* Rounding to steps of amax / levels, with errors spread evenly over a step. */
-static double theory_of_steps(distribution kind, int count, int levels) {
-    return expected_amax_squared(kind, count) / (12.0 * levels * levels);
-}
-
-/* Rounding to f16: steps of 2^(e-10) for numbers from 2^e to 2^(e+1). */
-static double theory_of_f16(distribution kind) {
-    double sum = 0.0;
-    for (int e = -14; e < 4; e++) {
-        const double low = ldexp(1.0, e), high = ldexp(2.0, e);
-        const double inside = kind == GAUSSIAN
-                                  ? erf(high * 0.7071067811865476) - erf(low * 0.7071067811865476)
-                                  : fmin(high, 1.0) - fmin(low, 1.0);
-        sum += inside * ldexp(1.0, 2 * (e - 10)) / 12.0;
-    }
-    return kind == GAUSSIAN ? sum : 3.0 * sum;
-}
-
 static void expect_nmse(const char *what, double actual, double theory) {
     if (!(actual <= 1.2 * theory && actual >= theory / 1.2)) {
         fail_msg("%s: the NMSE is %.3e, %.3f of the theory's %.3e", what, actual, actual / theory,
@@ -137,11 +91,11 @@ enum {
 
 static float a[ROWS * DEPTH], b[ROWS * DEPTH], a_back[ROWS * DEPTH], b_back[ROWS * DEPTH];
 
-static void draw_operands(distribution kind) {
+static void draw_operands(quant_distribution kind) {
     test_random random = {20240611};
     for (int i = 0; i < ROWS * DEPTH; i++) {
-        a[i] = (float)draw(&random, kind);
-        b[i] = (float)draw(&random, kind);
+        a[i] = (float)quant_draw(&random, kind);
+        b[i] = (float)quant_draw(&random, kind);
     }
 }
 
@@ -182,13 +136,13 @@ static void round_trip(const tdm_quant_scheme *scheme, int axis, const float *x,
 static void test_s8_rows_times_s8_channels(void **state) {
     (void)state;
     const tdm_quant_scheme *const scheme = tdm_quant_scheme_info(TDM_QUANT_S8_CHANNEL);
-    for (distribution kind = GAUSSIAN; kind <= UNIFORM; kind++) {
+    for (quant_distribution kind = QUANT_GAUSSIAN; kind <= QUANT_UNIFORM; kind++) {
         draw_operands(kind);
         round_trip(scheme, 0, a, a_back);
         round_trip(scheme, 0, b, b_back);
         const double nmse = nmse_of_products();
-        expect_nmse("s8 x s8", nmse, 2 * theory_of_steps(kind, DEPTH, 127));
-        if (kind == UNIFORM) {
+        expect_nmse("s8 x s8", nmse, 2 * quant_theory_of_steps(kind, DEPTH, 127));
+        if (kind == QUANT_UNIFORM) {
             expect_nmse("s8 x s8, figure of the literature", nmse, 3e-5);
         }
     }
@@ -199,18 +153,18 @@ static void test_s4_groups_and_blocks(void **state) {
     static uint8_t q8_0[ROWS * DEPTH / 32 * TDM_QUANT_Q8_0_BYTES];
     static uint8_t q4_0[ROWS * DEPTH / 32 * TDM_QUANT_Q4_0_BYTES];
     const size_t blocks = ROWS * DEPTH / 32;
-    for (distribution kind = GAUSSIAN; kind <= UNIFORM; kind++) {
+    for (quant_distribution kind = QUANT_GAUSSIAN; kind <= QUANT_UNIFORM; kind++) {
         draw_operands(kind);
         round_trip(tdm_quant_scheme_info(TDM_QUANT_S4_GROUP), 1, a, a_back);
-        expect_nmse("s4", nmse_of(a, a_back), theory_of_steps(kind, 32, 7));
+        expect_nmse("s4", nmse_of(a, a_back), quant_theory_of_steps(kind, 32, 7));
         assert_int_equal(tdm_quant_q8_0_encode(a, blocks, q8_0), blocks);
         tdm_quant_q8_0_decode(q8_0, blocks, a_back);
-        expect_nmse("q8_0", nmse_of(a, a_back), theory_of_steps(kind, 32, 127));
+        expect_nmse("q8_0", nmse_of(a, a_back), quant_theory_of_steps(kind, 32, 127));
         assert_int_equal(tdm_quant_q4_0_encode(a, blocks, q4_0), blocks);
         tdm_quant_q4_0_decode(q4_0, blocks, a_back);
-        expect_nmse("q4_0", nmse_of(a, a_back), theory_of_steps(kind, 32, 8));
+        expect_nmse("q4_0", nmse_of(a, a_back), quant_theory_of_steps(kind, 32, 8));
         round_trip(tdm_quant_scheme_info(TDM_QUANT_S8_CHANNEL), 0, b, b_back);
-        if (kind == UNIFORM) {
+        if (kind == QUANT_UNIFORM) {
             expect_nmse("q4_0 x s8, figure of the literature", nmse_of_products(), 4e-3);
         }
     }
@@ -218,15 +172,15 @@ static void test_s4_groups_and_blocks(void **state) {
 
 static void test_f16_products(void **state) {
     (void)state;
-    for (distribution kind = GAUSSIAN; kind <= UNIFORM; kind++) {
+    for (quant_distribution kind = QUANT_GAUSSIAN; kind <= QUANT_UNIFORM; kind++) {
         draw_operands(kind);
         for (int i = 0; i < ROWS * DEPTH; i++) {
             a_back[i] = tdm_f32_from_f16(tdm_quant_narrow(TDM_F16, a[i], false));
             b_back[i] = tdm_f32_from_f16(tdm_quant_narrow(TDM_F16, b[i], false));
         }
         const double nmse = nmse_of_products();
-        expect_nmse("f16 x f16", nmse, 2 * theory_of_f16(kind));
-        if (kind == UNIFORM) {
+        expect_nmse("f16 x f16", nmse, 2 * quant_theory_of_f16(kind));
+        if (kind == QUANT_UNIFORM) {
             expect_nmse("f16 x f16, figure of the literature", nmse, 7e-8);
         }
     }
