@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -11,72 +12,103 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum {
+    NAME_ROOM = 48, /* behind the goal's name */
+    MOST_NAMES = 1000
+};
+
 struct output_file {
     int descriptor;
     char *path;
     char *temporary;
+    output_file *_Atomic next; /* of those that are unfinished */
 };
 
 /* ---- signals ---- */
 
-/* SIGBUS is what a mapped input raises that someone else has cut short. */
-static const int guarded_signals[] = {SIGHUP, SIGINT, SIGTERM, SIGBUS};
+/* What ends a process and comes from without, or from a limit, and SIGBUS, which a mapped input raises that someone else has
+ * cut short. */
+static const int guarded_signals[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM, SIGPIPE,   SIGALRM,
+                                      SIGUSR1, SIGUSR2, SIGXCPU, SIGPROF, SIGVTALRM, SIGBUS};
 
 enum {
     GUARDED_SIGNALS = sizeof guarded_signals / sizeof *guarded_signals
 };
 
-/* Read by the handler: the name of the unfinished file, NULL when there is none. */
-static const char *volatile unfinished;
+/* Read by the handler: the unfinished files. */
+static output_file *_Atomic unfinished;
+static atomic_int is_ending;
 static struct sigaction former_actions[GUARDED_SIGNALS];
 static struct sigaction former_size_action;
 
-static atomic_flag is_ending = ATOMIC_FLAG_INIT;
-
 /*
- * Raised again, the signal ends the process as it would have. Threads that fault at the same time, as all do that read an input
- * which became shorter, must not end it before the file is gone: they wait here.
+ * Raised again, the signal ends the process as it would have, unless that is the first of a container, which no signal ends: then
+ * the status is the one that a shell gives. Threads that fault at the same time, as all do that read an input
+ * which became shorter, must not end it before the files are gone: they wait here.
  */
 static void remove_unfinished(int number) {
-    const char *const path = unfinished;
-    while (atomic_flag_test_and_set(&is_ending))
+    sigset_t raised;
+    while (atomic_exchange(&is_ending, 1) != 0)
         pause();
-    if (path != NULL)
-        unlink(path);
+    for (const output_file *file = unfinished; file != NULL; file = file->next)
+        unlink(file->temporary);
     signal(number, SIG_DFL);
+    sigemptyset(&raised);
+    sigaddset(&raised, number);
+    pthread_sigmask(SIG_UNBLOCK, &raised, NULL);
     raise(number);
+    _exit(128 + number);
 }
 
-/*
- * A signal that is ignored, as under nohup, stays so. SIGXFSZ is ignored: a file that grows beyond the
- * process's limit is then an error of write.
- */
-static void guard(const char *path) {
+/* A signal that is ignored, as under nohup, stays so, and so does what somebody else handles, but for a SIGBUS. */
+static int is_guarded(int number, const struct sigaction *former) {
+    return former->sa_handler != SIG_IGN && (former->sa_handler == SIG_DFL || number == SIGBUS);
+}
+
+/* SIGXFSZ is ignored: a file that grows beyond the process's limit is then an error of write. */
+static void guard_process(void) {
     struct sigaction action = {.sa_handler = remove_unfinished};
     const struct sigaction ignore = {.sa_handler = SIG_IGN};
     sigfillset(&action.sa_mask); // a second signal must not wait for the first in the same thread
-    unfinished = path;
     sigaction(SIGXFSZ, &ignore, &former_size_action);
     for (int i = 0; i < GUARDED_SIGNALS; i++) {
         sigaction(guarded_signals[i], NULL, &former_actions[i]);
-        if (former_actions[i].sa_handler != SIG_IGN)
+        if (is_guarded(guarded_signals[i], &former_actions[i]))
             sigaction(guarded_signals[i], &action, NULL);
     }
 }
 
-static void unguard(const char *path) {
-    if (unfinished != path)
-        return;
+static void unguard_process(void) {
     for (int i = 0; i < GUARDED_SIGNALS; i++)
         sigaction(guarded_signals[i], &former_actions[i], NULL);
     sigaction(SIGXFSZ, &former_size_action, NULL);
-    unfinished = NULL;
+}
+
+static void guard(output_file *file) {
+    if (unfinished == NULL)
+        guard_process();
+    file->next = unfinished;
+    unfinished = file;
+}
+
+/* Another thread may be in the handler, which reads what is to be freed: the process ends there. */
+static void unguard(output_file *file) {
+    output_file *_Atomic *place = &unfinished;
+    while (*place != NULL && *place != file)
+        place = &(*place)->next;
+    if (*place == NULL)
+        return;
+    *place = file->next;
+    while (is_ending)
+        pause();
+    if (unfinished == NULL)
+        unguard_process();
 }
 
 /* ---- the file ---- */
 
 static void destroy(output_file *file) {
-    unguard(file->temporary);
+    unguard(file);
     if (file->descriptor >= 0)
         close(file->descriptor);
     free(file->temporary);
@@ -103,16 +135,43 @@ static output_file *make(const char *path) {
     output_file *const file = calloc(1, sizeof *file);
     if (file == NULL)
         return NULL;
-    const size_t size = strlen(path) + 32;
     file->descriptor = -1;
     file->path = strdup(path);
-    file->temporary = malloc(size);
-    if (file->path == NULL || file->temporary == NULL) {
-        destroy(file);
-        return NULL;
+    file->temporary = malloc(strlen(path) + NAME_ROOM);
+    if (file->path != NULL && file->temporary != NULL)
+        return file;
+    destroy(file);
+    return NULL;
+}
+
+/* Beside the goal, under a name that nobody has: what a process left that was killed may have had the same number. */
+static int open_temporary(output_file *file) {
+    const size_t size = strlen(file->path) + NAME_ROOM;
+    for (int i = 0; i < MOST_NAMES; i++) {
+        char number[16] = "";
+        if (i > 0)
+            snprintf(number, sizeof number, "-%d", i);
+        snprintf(file->temporary, size, "%s.%ld%s.partial", file->path, (long)getpid(), number);
+        file->descriptor = open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+        if (file->descriptor >= 0 || errno != EEXIST)
+            break;
     }
-    snprintf(file->temporary, size, "%s.%ld.partial", path, (long)getpid());
-    return file;
+    return file->descriptor >= 0 ? 0 : -1;
+}
+
+/* No signal comes between its being there and its being guarded; guarded before, somebody else's file might be removed. */
+static int begin(output_file *file) {
+    sigset_t all;
+    sigset_t former;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &former);
+    const int result = open_temporary(file);
+    const int reason = errno;
+    if (result == 0)
+        guard(file);
+    pthread_sigmask(SIG_SETMASK, &former, NULL);
+    errno = reason;
+    return result;
 }
 
 int output_file_create(const char *path, output_file **file, file_error *error) {
@@ -122,9 +181,7 @@ int output_file_create(const char *path, output_file **file, file_error *error) 
     output_file *const made = make(path);
     if (made == NULL)
         return file_fail(error, "out of memory");
-    guard(made->temporary); /* before the file is there */
-    made->descriptor = open(made->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-    if (made->descriptor < 0) {
+    if (begin(made) != 0) {
         file_error_set(error, "%s cannot be created: %s", made->temporary, strerror(errno));
         destroy(made);
         return -1;

@@ -2,8 +2,8 @@
  * A file that appears under its name complete or not at all: it is written beside its goal under a name of
  * this process, synchronized, and renamed at the end.
  *
- * What is unfinished is removed when the writer gives up, and when SIGHUP, SIGINT, SIGTERM or SIGBUS ends the process. At most
- * one file of a process is guarded against signals at a time: the one created last. Not thread-safe.
+ * What is unfinished is removed when the writer gives up, and when a signal ends the process: SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE,
+ * SIGALRM, SIGUSR1, SIGUSR2, SIGXCPU, SIGPROF, SIGVTALRM or SIGBUS. Not thread-safe.
  */
 #ifndef BENCH_OUTPUT_FILE_H
 #define BENCH_OUTPUT_FILE_H

@@ -1,6 +1,7 @@
 // ctest: threads serial timeout=300
 /* `tandem quantize` as a process: on a disk that is full, under signals, and within its memory. */
 #include <dirent.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -20,25 +21,32 @@
 
 static const char program[] = TANDEM_BINARY_DIR "/bin/tandem";
 
-/* A scheme may have options behind it. */
-static pid_t start(const char *input, const char *output, const char *scheme, rlim_t file_limit) {
+/* Become the command. A scheme may have options behind it. */
+static _Noreturn void become(const char *input, const char *output, const char *scheme,
+                             rlim_t file_limit) {
     char words[96];
     char *arguments[12] = {"tandem", "quantize", (char *)(uintptr_t)input,
                            (char *)(uintptr_t)output, "--scheme"};
     snprintf(words, sizeof words, "%s", scheme);
     for (int i = 5; i < 11; i++)
         arguments[i] = i > 5 && !arguments[i - 1] ? NULL : strtok(i > 5 ? NULL : words, " ");
-    fflush(NULL);
-    const pid_t process = fork();
-    assert_true(process >= 0);
-    if (process != 0)
-        return process;
     const struct rlimit limit = {file_limit, file_limit};
+    const struct rlimit no_core = {0, 0};
     if (freopen("/dev/null", "w", stdout) == NULL || freopen("/dev/null", "w", stderr) == NULL ||
+        setrlimit(RLIMIT_CORE, &no_core) != 0 ||
         (file_limit != RLIM_INFINITY && setrlimit(RLIMIT_FSIZE, &limit) != 0))
         _exit(126);
     execv(program, arguments);
     _exit(127);
+}
+
+static pid_t start(const char *input, const char *output, const char *scheme, rlim_t file_limit) {
+    fflush(NULL);
+    const pid_t process = fork();
+    assert_true(process >= 0);
+    if (process == 0)
+        become(input, output, scheme, file_limit);
+    return process;
 }
 
 /* The system's own disk cannot be filled; a limit on the size of files fails writes in the same place. */
@@ -96,27 +104,94 @@ static int has_partial_file(void) {
     return found;
 }
 
+static void await_partial_file(void) {
+    const struct timespec pause = {.tv_nsec = 1000000};
+    for (int waited = 0; waited < 20000 && !has_partial_file(); waited++)
+        nanosleep(&pause, NULL);
+}
+
 static void signals_remove_the_unfinished_file(void **state) {
     (void)state;
-    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGBUS};
-    const struct timespec pause = {.tv_nsec = 1000000};
+    static const int signals[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGPIPE,   SIGALRM,
+                                  SIGUSR1, SIGUSR2, SIGXCPU, SIGPROF, SIGVTALRM, SIGBUS};
     write_zeros("in.safetensors", 8, 64 << 10, 1024); /* 2 GiB: seconds of work */
-    for (int i = 0; i < 4; i++) {
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
         int status = 0;
         const pid_t process =
             start("in.safetensors", "out.safetensors", "s8-channel", RLIM_INFINITY);
-        for (int waited = 0; waited < 20000 && !has_partial_file(); waited++)
-            nanosleep(&pause, NULL);
+        await_partial_file();
         assert_true(has_partial_file());
         if (signals[i] == SIGBUS)
             assert_int_equal(truncate("in.safetensors", 4096), 0);
         else
             kill(process, signals[i]);
         assert_int_equal(waitpid(process, &status, 0), process);
-        assert_true(WIFSIGNALED(status));
-        assert_int_equal(WTERMSIG(status), signals[i]);
-        assert_int_equal(test_checkpoint_files(), 1);
+        if (!WIFSIGNALED(status) || WTERMSIG(status) != signals[i])
+            fail_msg("signal %d: status %x", signals[i], status);
+        if (test_checkpoint_files() != 1)
+            fail_msg("signal %d: something is left behind", signals[i]);
     }
+    test_checkpoint_remove("in.safetensors");
+}
+
+enum {
+    NO_NAMESPACE = 77
+};
+
+/* As the first process of a namespace, as in a container; exits with its exit status, 255 where a signal ended it. */
+static _Noreturn void run_as_first(int number) {
+    int status = 0;
+    if (unshare(CLONE_NEWPID) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWPID) != 0)
+        _exit(NO_NAMESPACE);
+    const pid_t first = fork();
+    if (first < 0)
+        _exit(NO_NAMESPACE);
+    if (first == 0)
+        become("in.safetensors", "out.safetensors", "s8-channel", RLIM_INFINITY);
+    await_partial_file();
+    kill(first, number);
+    waitpid(first, &status, 0);
+    _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 255);
+}
+
+/* No signal ends that process of itself. */
+static void signals_end_the_first_process_of_a_container(void **state) {
+    (void)state;
+    int status = 0;
+    write_zeros("in.safetensors", 8, 64 << 10, 1024);
+    fflush(NULL);
+    const pid_t process = fork();
+    assert_true(process >= 0);
+    if (process == 0)
+        run_as_first(SIGTERM);
+    assert_int_equal(waitpid(process, &status, 0), process);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(test_checkpoint_files(), 1);
+    test_checkpoint_remove("in.safetensors");
+    if (WEXITSTATUS(status) == NO_NAMESPACE)
+        skip();
+    assert_int_equal(WEXITSTATUS(status), 128 + SIGTERM);
+}
+
+/* What a process of the same number left when it was killed, as the first of a container, stays and is in nobody's way. */
+static void a_left_over_file_is_in_nobodys_way(void **state) {
+    (void)state;
+    int status = 0;
+    char name[64];
+    test_checkpoint_write_good("in.safetensors");
+    fflush(NULL);
+    const pid_t process = fork();
+    assert_true(process >= 0);
+    if (process == 0) {
+        snprintf(name, sizeof name, "out.safetensors.%ld.partial", (long)getpid());
+        test_file_write(name, "left", 4);
+        become("in.safetensors", "out.safetensors", "s8-channel", RLIM_INFINITY);
+    }
+    assert_int_equal(waitpid(process, &status, 0), process);
+    assert_int_equal(status, 0);
+    snprintf(name, sizeof name, "out.safetensors.%ld.partial", (long)process);
+    test_checkpoint_remove(name);
+    test_checkpoint_remove("out.safetensors");
     test_checkpoint_remove("in.safetensors");
 }
 
@@ -295,6 +370,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         CASE(a_full_disk_leaves_nothing),
         CASE(signals_remove_the_unfinished_file),
+        CASE(signals_end_the_first_process_of_a_container),
+        CASE(a_left_over_file_is_in_nobodys_way),
         CASE(memory_stays_below_twice_the_largest_tensor),
         CASE(calibration_stays_below_twice_the_largest_tensor),
         CASE(long_rows_are_cut),
