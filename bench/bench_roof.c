@@ -25,8 +25,10 @@ void bench_roofs_choose(bench_roofs *roofs, const char *list, int quick) {
 }
 
 void bench_roofs_enter(const bench_roofs *roofs, bench_entrant *entrants) {
-    for (int i = 0; i < roofs->count; i++)
+    for (int i = 0; i < roofs->count; i++) {
         bench_entrant_self(&entrants[i], "tandem", "probe");
+        entrants[i].keeps_task = 1;
+    }
 }
 
 bench_task bench_probe_task(const probe_case *item, const worker_text *device_fields,

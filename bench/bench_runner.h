@@ -41,6 +41,13 @@ typedef struct bench_energy {
     unsigned long long throttle_reasons;
 } bench_energy;
 
+/* What a worker holds ready, and what was found of it. */
+typedef struct bench_prepared {
+    worker_text request; /* "": nothing */
+    char variant[192];
+    double work, max_error;
+} bench_prepared;
+
 typedef struct bench_entrant {
     const char *impl; /* name of its rows */
     char program[MAX_PATH_TEXT];
@@ -50,10 +57,12 @@ typedef struct bench_entrant {
     const bench_task *task;  /* what it runs instead of the plan's task, or NULL */
     const bench_result *row; /* what its rows say of that task, or NULL: as all others' */
     int show_messages;       /* of worker_launch */
+    int keeps_task;          /* a case with the task of the one before is not prepared again */
     int left_out;            /* of the present case: it is not run and has no row */
 
     worker_process *worker; /* started when first needed, and again after it died */
     worker_text greeting;
+    bench_prepared prepared;
 
     /* Of the present case. */
     result_status status;

@@ -148,11 +148,28 @@ static tdm_status create_operand(const gemm_state *own, op_gemm_operand operand,
                : status;
 }
 
+/* Copies of B have one content, which is made once: drawing it takes longer than any call. */
+static tdm_status create_copies(gemm_state *own) {
+    const op_gemm_case operation = gemm_case_operation(&own->item);
+    int64_t shape[TDM_MAX_RANK];
+    const int rank = op_gemm_shape(&operation, OP_GEMM_B, shape);
+    void *const data = gemm_case_create(&own->item, OP_GEMM_B);
+    tdm_status status = data == NULL ? TDM_OUT_OF_HOST_MEMORY : TDM_OK;
+    own->copies = gemm_case_copies(&own->item);
+    for (int i = 0; status == TDM_OK && i < own->copies; i++) {
+        status = create_filled(own, operation.dtype[OP_GEMM_B], rank, shape, data,
+                               gemm_case_bytes(&own->item, OP_GEMM_B), &own->b[i]);
+        if (status == TDM_OK && gemm_types_quantized(own->item.types, OP_GEMM_B))
+            status = add_parameters(own, OP_GEMM_B, &own->b[i]);
+    }
+    free(data);
+    return status;
+}
+
 static tdm_status create_operands(gemm_state *own) {
     tdm_status status = create_operand(own, OP_GEMM_A, &own->a);
-    own->copies = gemm_case_copies(&own->item);
-    for (int i = 0; status == TDM_OK && i < own->copies; i++)
-        status = create_operand(own, OP_GEMM_B, &own->b[i]);
+    if (status == TDM_OK)
+        status = create_copies(own);
     if (status == TDM_OK)
         status = create_operand(own, OP_GEMM_D, &own->d);
     if (status == TDM_OK && own->item.epilogue.bias)
