@@ -25,8 +25,31 @@ enum {
     MOVE_WRITE_MAIN
 };
 
-/* Of so many rows that a level of memory serves, alone or in parts, its costs can be told. */
-#define LEAST_OF_LEVEL 2.0
+/* In the order of predict_class.terms. */
+enum {
+    TERM_FLOPS,
+    TERM_SHAPE,
+    TERM_FIXED
+};
+
+/* Where the time of arithmetic adds to that of memory, its terms stand behind those of memory; the fixed time is one. */
+enum {
+    ADDED_TERMS = TERM_FIXED,
+    ALL_TERMS = PREDICT_MOVES + ADDED_TERMS
+};
+
+/* Of so many rows that a level of memory serves, alone or in parts, its costs can be told; beside costs of arithmetic of so many. */
+#define LEAST_OF_LEVEL 1.0
+#define LEAST_BESIDE 2.0
+
+/* Rows from which on a fixed time is fitted, and what the shape costs. */
+enum {
+    LEAST_OF_FIXED = 4,
+    LEAST_OF_SHAPE = 6
+};
+
+/* Of few rows or columns, the length of a row of weights at which the cost of long ones is that of one weight. */
+#define LONG_ROW 4096.0
 
 /* ---- memory ---------------------------------------------------------------------------------------- */
 
@@ -37,13 +60,18 @@ static predict_regime regime_of(const predict_profile *profile, const predict_cl
                                                                            : REGIME_INNER_CACHES;
 }
 
-/* The bytes that each number of a class's moves is for; the first is a fixed time. */
-static void move_terms(const predict_profile *profile, const predict_work *work,
-                       double terms[PREDICT_MOVES]) {
+/*
+ * The bytes that each number of a class's moves is for; the first is a fixed time. Bytes of a set that the sweep reads faster than from
+ * the last cache count as fewer.
+ */
+static void move_terms(const predict_profile *profile, const predict_work *work, double *terms) {
     const double main_share = predict_main_share(profile, work->working_set);
+    const double cache_share = main_share > 0 ? 1 - main_share
+                                              : profile->cache_bytes_per_s /
+                                                    predict_read_speed(profile, work->working_set);
     terms[MOVE_FIXED] = 1;
-    terms[MOVE_READ_CACHE] = (1 - main_share) * work->read_bytes;
-    terms[MOVE_WRITE_CACHE] = (1 - main_share) * work->write_bytes;
+    terms[MOVE_READ_CACHE] = cache_share * work->read_bytes;
+    terms[MOVE_WRITE_CACHE] = cache_share * work->write_bytes;
     terms[MOVE_READ_MAIN] = main_share * work->read_bytes;
     terms[MOVE_WRITE_MAIN] = main_share * work->write_bytes;
 }
@@ -55,15 +83,13 @@ static int is_of_few_rows(const predict_work *work) {
     return fmin(work->m, work->n) <= PREDICT_FEW_ROWS;
 }
 
-/* What each term costs a call, in seconds. */
-static void term_costs(const predict_work *work, double peak, double costs[PREDICT_TERMS]) {
+/* What each term of arithmetic costs a call, in seconds. */
+static void term_costs(const predict_work *work, double peak, double *costs) {
     const double plain = work->flops / peak;
-    const int few = is_of_few_rows(work);
-    costs[0] = plain;
-    costs[1] = plain / (few ? fmin(work->m, work->n) : work->m);
-    costs[2] = plain / (few ? fmax(work->m, work->n) : work->n);
-    costs[3] = plain / work->k;
-    costs[4] = 1;
+    costs[TERM_FLOPS] = plain;
+    costs[TERM_SHAPE] = is_of_few_rows(work) ? plain / fmin(work->m, work->n) * (work->k / LONG_ROW)
+                                             : plain / work->m;
+    costs[TERM_FIXED] = 1;
 }
 
 static double compute_time(const predict_class *fitted, const predict_work *work) {
@@ -106,8 +132,11 @@ static predict_estimate estimate_work(const predict_profile *profile, const pred
                                       const predict_work *work) {
     predict_estimate estimate = {.launch_s = profile->launch_s};
     estimate.compute_s = compute_time(fitted, work);
+    estimate.adds = fitted->adds;
     estimate_memory(profile, fitted, work, &estimate);
-    estimate.seconds = estimate.launch_s + fmax(estimate.compute_s, estimate.memory_s);
+    estimate.seconds =
+        estimate.launch_s + (fitted->adds ? estimate.compute_s + estimate.memory_s
+                                          : fmax(estimate.compute_s, estimate.memory_s));
     return estimate;
 }
 
@@ -138,30 +167,22 @@ static void fill_equation(const predict_profile *profile, const predict_class *f
 
 /*
  * Of few rows only what they can tell: with as many unknowns as rows a fit goes through every one of them and misses the next.
- * What a class leaves out costs nothing there. Where rows are few, what a weight costs comes before what the other sides do.
+ * What a class leaves out costs nothing there.
  */
-static void leave_out(fit_equation *equations, size_t count, int bound, int few_rows) {
-    static const size_t least_of_move[PREDICT_MOVES] = {4, 1, 1, 1, 1};
-    static const size_t least_of_term[PREDICT_TERMS] = {1, 7, 7, 7, 4};
-    static const size_t least_of_few[PREDICT_TERMS] = {1, 3, 9, 9, 4};
-    const size_t *const least = bound < BOUND_BY_ARITHMETIC ? least_of_move
-                                : few_rows                  ? least_of_few
-                                                            : least_of_term;
-    for (int t = 0; t < FIT_MAX_TERMS; t++) {
-        for (size_t i = 0; i < count && count < least[t]; i++)
-            equations[i].terms[t] = 0;
-    }
+static void leave_out(fit_equation *equations, size_t count, int term, size_t least) {
+    for (size_t i = 0; i < count && count < least; i++)
+        equations[i].terms[term] = 0;
 }
 
 /* Whether rows that memory binds tell both what the caches cost and what main memory does: each served so many of them. */
-static int tells_both(const fit_equation *equations, size_t count) {
+static int tells_both(const fit_equation *equations, size_t count, double least) {
     double of_main = 0;
     for (size_t i = 0; i < count; i++) {
         const double *const terms = equations[i].terms;
         const double main_bytes = terms[MOVE_READ_MAIN] + terms[MOVE_WRITE_MAIN];
         of_main += main_bytes / (main_bytes + terms[MOVE_READ_CACHE] + terms[MOVE_WRITE_CACHE]);
     }
-    return of_main >= LEAST_OF_LEVEL && (double)count - of_main >= LEAST_OF_LEVEL;
+    return of_main >= least && (double)count - of_main >= least;
 }
 
 /* Let what a byte costs in main memory be what it costs in the caches, times what the sweep says. */
@@ -175,13 +196,16 @@ static void tie_levels(const predict_profile *profile, fit_equation *equations, 
     }
 }
 
+/* The factors of what memory costs, and behind them those of the terms of arithmetic that add to it. */
 static void fit_moves(const predict_profile *profile, fit_equation *equations, size_t count,
-                      double moves[PREDICT_MOVES]) {
+                      int terms, double moves[FIT_MAX_TERMS]) {
     const double ratio = profile->cache_bytes_per_s / profile->main_bytes_per_s;
-    const int apart = tells_both(equations, count);
+    const int apart =
+        tells_both(equations, count, terms > PREDICT_MOVES ? LEAST_BESIDE : LEAST_OF_LEVEL);
+    leave_out(equations, count, MOVE_FIXED, LEAST_OF_FIXED);
     if (!apart)
         tie_levels(profile, equations, count);
-    fit_factors(equations, count, PREDICT_MOVES, moves);
+    fit_factors(equations, count, terms, moves);
     if (!apart) {
         moves[MOVE_READ_MAIN] = ratio * moves[MOVE_READ_CACHE];
         moves[MOVE_WRITE_MAIN] = ratio * moves[MOVE_WRITE_CACHE];
@@ -194,25 +218,60 @@ static void fit_round(const predict_profile *profile, const predict_observations
     const predict_class before = *fitted;
     for (int bound = 0; bound <= BOUND_BY_ARITHMETIC; bound++) {
         size_t count = 0;
-        int few_rows = 0;
         for (size_t i = 0; i < list->count; i++) {
             const predict_observation *const item = &list->items[i];
-            if (!is_of(item, fitted->key, without) ||
-                bound_of(profile, &before, &item->work) != bound)
-                continue;
-            fill_equation(profile, &before, item, bound, &equations[count++]);
-            few_rows = is_of_few_rows(&item->work);
+            if (is_of(item, fitted->key, without) &&
+                bound_of(profile, &before, &item->work) == bound)
+                fill_equation(profile, &before, item, bound, &equations[count++]);
         }
         if (bound < BOUND_BY_ARITHMETIC)
             fitted->moving[bound] = count;
         if (count == 0)
             continue;
-        leave_out(equations, count, bound, few_rows);
-        if (bound == BOUND_BY_ARITHMETIC)
-            fit_factors(equations, count, PREDICT_TERMS, fitted->terms);
-        else
-            fit_moves(profile, equations, count, fitted->moves[bound]);
+        double factors[FIT_MAX_TERMS];
+        if (bound == BOUND_BY_ARITHMETIC) {
+            leave_out(equations, count, TERM_SHAPE, LEAST_OF_SHAPE);
+            leave_out(equations, count, TERM_FIXED, LEAST_OF_FIXED);
+            fit_factors(equations, count, PREDICT_TERMS, factors);
+            memcpy(fitted->terms, factors, sizeof fitted->terms);
+        } else {
+            fit_moves(profile, equations, count, PREDICT_MOVES, factors);
+            memcpy(fitted->moves[bound], factors, sizeof fitted->moves[bound]);
+        }
     }
+}
+
+/* Fit products whose arithmetic takes its time beside that of memory, not behind it. */
+static void fit_sum(const predict_profile *profile, const predict_observations *list, int without,
+                    predict_class *fitted, fit_equation *equations) {
+    double factors[FIT_MAX_TERMS];
+    size_t count = 0;
+    fitted->adds = 1;
+    fitted->one_cache = 1;
+    for (size_t i = 0; i < list->count; i++) {
+        const predict_observation *const item = &list->items[i];
+        double costs[PREDICT_TERMS];
+        if (!is_of(item, fitted->key, without))
+            continue;
+        fill_equation(profile, fitted, item, REGIME_OUTER, &equations[count]);
+        term_costs(&item->work, fitted->peak, costs);
+        memcpy(equations[count].terms + PREDICT_MOVES, costs, ADDED_TERMS * sizeof *costs);
+        count++;
+    }
+    leave_out(equations, count, PREDICT_MOVES + TERM_SHAPE, LEAST_OF_SHAPE);
+    fit_moves(profile, equations, count, ALL_TERMS, factors);
+    fitted->moving[REGIME_OUTER] = count;
+    memcpy(fitted->moves[REGIME_OUTER], factors, sizeof fitted->moves[REGIME_OUTER]);
+    memcpy(fitted->terms, factors + PREDICT_MOVES, ADDED_TERMS * sizeof *factors);
+    fitted->terms[TERM_FIXED] = 0;
+}
+
+static int is_of_products(const predict_observations *list, const char *key) {
+    for (size_t i = 0; i < list->count; i++) {
+        if (is_of(&list->items[i], key, -1))
+            return !isnan(list->items[i].work.flops);
+    }
+    return 0;
 }
 
 /* The greatest rate of products of a class's dtype, whatever their number of rows. */
@@ -245,16 +304,38 @@ static int has_one_cache(const predict_profile *profile, const predict_observati
     return of_last < PREDICT_LEAST_ROWS || of_inner < PREDICT_LEAST_ROWS;
 }
 
-/* Fit the class of fitted->key to all rows but those of a fold (-1: to all). */
+/* The sum of the errors of the rows that a class was fitted to. */
+static double misfit(const predict_profile *profile, const predict_observations *list, int without,
+                     const predict_class *fitted) {
+    double sum = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        const predict_observation *const item = &list->items[i];
+        if (is_of(item, fitted->key, without))
+            sum += fabs(estimate_work(profile, fitted, &item->work).seconds / item->seconds - 1);
+    }
+    return sum;
+}
+
+/*
+ * Fit the class of fitted->key to all rows but those of a fold (-1: to all). Whether a device does arithmetic while it waits for memory is
+ * what explains the rows better; there are as many numbers to either.
+ */
 static void fit_class(const predict_profile *profile, const predict_observations *list, int without,
                       predict_class *fitted, fit_equation *equations) {
     fitted->peak = dtype_peak(list, fitted->key);
+    fitted->adds = 0;
     memset(fitted->moving, 0, sizeof fitted->moving);
     fitted->one_cache = has_one_cache(profile, list, without, fitted);
     memset(fitted->terms, 0, sizeof fitted->terms);
-    fitted->terms[0] = 1;
+    fitted->terms[TERM_FLOPS] = 1;
+    predict_class sum = *fitted;
     for (int round = 0; round < ROUNDS; round++)
         fit_round(profile, list, without, fitted, equations);
+    if (!is_of_products(list, fitted->key))
+        return;
+    fit_sum(profile, list, without, &sum, equations);
+    if (misfit(profile, list, without, &sum) < misfit(profile, list, without, fitted))
+        *fitted = sum;
 }
 
 /* ---- error ----------------------------------------------------------------------------------------- */
@@ -263,6 +344,7 @@ static void fit_class(const predict_profile *profile, const predict_observations
 static size_t hold_out(const predict_profile *profile, const predict_observations *list,
                        predict_class *fitted, fit_equation *equations, double *sum) {
     double total = 0;
+    double leaning = 0;
     size_t count = 0;
     fitted->worst = 0;
     for (int fold = 0; fold < PREDICT_FOLDS; fold++) {
@@ -279,12 +361,14 @@ static size_t hold_out(const predict_profile *profile, const predict_observation
                 continue;
             const double predicted = estimate_work(profile, &partial, &item->work).seconds;
             const double error = fabs(predicted - item->seconds) / item->seconds;
+            leaning += (predicted - item->seconds) / item->seconds;
             fitted->worst = fmax(fitted->worst, error);
             total += error;
             count++;
         }
     }
     fitted->error = count > 0 ? total / (double)count : NAN;
+    fitted->leaning = count > 0 ? leaning / (double)count : NAN;
     *sum += total;
     return count;
 }
@@ -359,7 +443,7 @@ static double fastest(const predict_observations *list) {
 }
 
 int predict_profile_fit(const results_file *file, predict_profile *profile, file_error *error) {
-    predict_observations list = {NULL, 0};
+    predict_observations list = {NULL, 0, 0};
     *profile = (predict_profile){.name = file->name, .bandwidth_scale = 1};
     if (predict_device_bytes(file, "global_bytes", &profile->capacity_bytes, error) != 0)
         return -1;
@@ -377,6 +461,7 @@ int predict_profile_fit(const results_file *file, predict_profile *profile, file
         status = predict_read_points(file, profile->launch_s, profile, error);
     }
     if (status == 0) {
+        profile->elsewhere = list.elsewhere;
         predict_find_levels(profile);
         collect_classes(&list, profile);
         fit_classes(&list, profile, equations);

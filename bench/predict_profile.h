@@ -1,22 +1,25 @@
 /*
  * What `tandem predict` knows of a device, from its results file or its datasheet, and what follows for one operation:
  *
- *   t = t_launch + max(F / P, V / B(V))     B(V) = V / (a + V · ((1 - h) / b_cache + h / b_main))
+ *   t = t_launch + max(T, V / B(V)), or t_launch + T + V / B(V)
+ *   B(V) = V / (a + V · ((1 - h) / b_cache + h / b_main))     T = F / P · (c + s · S)
  *
  * t_launch  the pipelined launch of an empty kernel, or the fastest call of all where that is less
+ * max or +  whether the device does arithmetic while it waits for memory: of a class of products, what explains its rows better
  * h         the share of V that main memory serves. A set somewhat larger than the last cache is still met there in part: h is what
- *           makes the sweep's speed at this working set one between those of the last cache and of main memory
+ *           makes the sweep's speed at this working set one between those of the last cache and of main memory. Where a cache
+ *           before the last serves V, its bytes count as fewer by what the sweep says.
  * a, b      of the operation's class, in main memory with the last cache and in the caches before: fitted to its rows that memory
- *           binds. Streams have a b for what they read and one for what they write. Where a class has no such rows, B is the sweep's;
- *           where it has them almost all from one side, the other side's b follows by the sweep.
- * P         the dtype's greatest rate over c0 + cm / m + cn / n + ck / k: what a small side wastes. The four numbers, and a fixed
- *           time besides, are fitted to the rows of the class that arithmetic binds. Of few rows or columns m is their number, which
- *           shares what each weight costs whatever it is multiplied by, and n the other side.
+ *           binds, or to all where times add. Streams have a b for what they read and one for what they write. Where a class has no
+ *           such rows, B is the sweep's; where it has them almost all from one side, the other side's b follows by the sweep.
+ * P         the dtype's greatest rate; c, s, and a fixed time where T is alone, are fitted to the rows that arithmetic binds, or to all
+ *           where times add. S is 1 / m: what each element of B costs once. Of few rows or columns memory tells that, and S is what
+ *           long rows cost each of the weights, k / (4096 · m), m being the few.
  *
  * A class is a kind of operation, its dtype, few or many rows, B packed in the call or before.
  *
  * Fits are of least absolute relative error, so that a disturbed row moves them little. The error that is told comes from leaving
- * out a fifth of the rows at a time (by a hash of their names, the same every time) and predicting those from the rest.
+ * out a fifth of each class's rows at a time (dealt by a hash of their names) and predicting those from the rest.
  */
 #ifndef BENCH_PREDICT_PROFILE_H
 #define BENCH_PREDICT_PROFILE_H
@@ -32,7 +35,7 @@ enum {
     PREDICT_LEVELS = 10,    /* main memory and caches */
     PREDICT_FEW_ROWS = 16,  /* or columns: the products that read each weight about once */
     PREDICT_LEAST_ROWS = 4, /* of a class: fewer are no fit */
-    PREDICT_TERMS = 5,      /* 1, 1/m, 1/n, 1/k, and a fixed time */
+    PREDICT_TERMS = 3,      /* operations, what the shape costs, and a fixed time */
     PREDICT_MOVES = 5       /* a fixed time, a byte read and written in caches, in main memory */
 };
 
@@ -69,6 +72,7 @@ typedef struct predict_class {
     size_t rows;
     double peak;                 /* operations per second, of the dtype; 0: a stream */
     double terms[PREDICT_TERMS]; /* of products */
+    int adds;                    /* the times of arithmetic and of memory add up */
     int one_cache;               /* too few rows to tell the caches apart: all count as the last */
     size_t moving[PREDICT_REGIMES]; /* rows that memory binds */
     double moves[PREDICT_REGIMES][PREDICT_MOVES];
@@ -77,6 +81,7 @@ typedef struct predict_class {
     double least_side; /* of m, n and k */
     double error; /* mean absolute relative error of rows left out of the fit; NaN: too few rows */
     double worst;
+    double leaning; /* the mean with its sign: above 0 the predictions are too long */
 } predict_class;
 
 typedef struct predict_profile {
@@ -97,6 +102,7 @@ typedef struct predict_profile {
     size_t class_count;
     double error; /* over the held-out rows of all classes */
     size_t held_out;
+    size_t elsewhere;       /* rows that were left out, as predict_rows.h says */
     size_t above_sheet;     /* measured rows that are above what the device's datasheet promises */
     double bandwidth_scale; /* 1: as it is */
 } predict_profile;
@@ -107,6 +113,7 @@ typedef struct predict_estimate {
     double memory_s;
     double main_s; /* of memory_s, what main memory takes */
     double launch_s;
+    int adds;  /* compute_s is beside memory_s; else the longer of the two is the time */
     int level; /* of memory: what takes most of memory_s */
     const char *
         key; /* of the class that was used: one with B packed otherwise stands in for one without rows; NULL: a datasheet */

@@ -25,9 +25,16 @@ static void print_errors(const predict_profile *profile, FILE *file) {
     for (size_t i = 0; i < profile->class_count; i++) {
         const predict_class *const each = &profile->classes[i];
         if (!isnan(each->error))
-            fprintf(file, "    %s: %zu rows, mean error %.1f %%, at most %.1f %%\n", each->key,
-                    each->rows, 100 * each->error, 100 * each->worst);
+            fprintf(
+                file,
+                "    %s: %zu rows, mean error %.1f %%, at most %.1f %%, with its sign %+.1f %%\n",
+                each->key, each->rows, 100 * each->error, 100 * each->worst, 100 * each->leaning);
     }
+    if (profile->elsewhere > 0)
+        fprintf(file,
+                "    left out: %zu rows beside which the processors were faster or slower than "
+                "beside most\n",
+                profile->elsewhere);
 }
 
 static void print_operations(const predict_run *run, FILE *file) {
@@ -207,6 +214,7 @@ static cJSON *profile_json(const predict_profile *profile) {
     results_put_number(json, "watts", profile->watts);
     results_put_number(json, "error", profile->error);
     cJSON_AddNumberToObject(json, "held_out", (double)profile->held_out);
+    cJSON_AddNumberToObject(json, "rows_elsewhere", (double)profile->elsewhere);
     cJSON_AddNumberToObject(json, "rows_above_datasheet", (double)profile->above_sheet);
     cJSON *const classes = cJSON_AddArrayToObject(json, "classes");
     for (size_t i = 0; i < profile->class_count; i++) {
@@ -216,6 +224,7 @@ static cJSON *profile_json(const predict_profile *profile) {
         cJSON_AddNumberToObject(item, "rows", (double)each->rows);
         results_put_number(item, "error", each->error);
         results_put_number(item, "worst", each->worst);
+        results_put_number(item, "leaning", each->leaning);
         cJSON_AddItemToArray(classes, item);
     }
     return json;

@@ -18,12 +18,46 @@ static int begins(const char *text, const char *start) {
     return strncmp(text, start, strlen(start)) == 0;
 }
 
-/* FNV-1a of the case's name and dtype: the same fold on every machine. */
-static int fold_of(const results_row *row) {
+/* FNV-1a of the case's name: the same on every machine. */
+static uint32_t hash_of(const results_row *row) {
     uint32_t hash = 2166136261U;
     for (const char *c = row->case_name; *c != '\0'; c++)
         hash = (hash ^ (unsigned char)*c) * 16777619U;
-    return (int)((hash ^ hash >> 16) % PREDICT_FOLDS);
+    return hash ^ hash >> 16;
+}
+
+/* Deal the rows of each class to the folds in the order of their hashes: each leaves out as many, and the rest still tells the class. */
+static void deal_folds(predict_observations *list) {
+    for (size_t i = 0; i < list->count; i++) {
+        predict_observation *const item = &list->items[i];
+        size_t before = 0;
+        for (size_t j = 0; j < list->count; j++) {
+            const predict_observation *const other = &list->items[j];
+            before += (other->hash < item->hash || (other->hash == item->hash && j < i)) &&
+                      strcmp(other->work.key, item->work.key) == 0;
+        }
+        item->fold = (int)(before % PREDICT_FOLDS);
+    }
+}
+
+/* The median time of the fixed work that processors did beside the rows; NaN where none was done. */
+static double usual_work(const results_file *file) {
+    double *const times = malloc((file->row_count + 1) * sizeof *times);
+    size_t count = 0;
+    for (size_t i = 0; times != NULL && i < file->row_count; i++) {
+        const double time = results_figure_value(&file->rows[i].metrics, "work_ns");
+        if (time > 0)
+            times[count++] = time;
+    }
+    const double median = count > 0 ? summarize_samples(times, count).median : NAN;
+    free(times);
+    return median;
+}
+
+/* Whether the processors were not as fast beside this row as beside most. */
+static int is_elsewhere(const results_row *row, double usual) {
+    const double time = results_figure_value(&row->metrics, "work_ns");
+    return time > PREDICT_ELSEWHERE * usual || PREDICT_ELSEWHERE * time < usual;
 }
 
 void predict_product_key(char key[PREDICT_MAX_KEY], double m, double n, const char *dtype,
@@ -107,7 +141,8 @@ static int observe(const results_row *row, predict_work *work) {
 }
 
 int predict_observe(const results_file *file, predict_observations *list) {
-    list->count = 0;
+    const double usual = usual_work(file);
+    list->count = list->elsewhere = 0;
     list->items = malloc((file->row_count + 1) * sizeof *list->items);
     if (list->items == NULL)
         return -1;
@@ -115,10 +150,15 @@ int predict_observe(const results_file *file, predict_observations *list) {
         predict_observation *const item = &list->items[list->count];
         if (!observe(&file->rows[i], &item->work))
             continue;
+        if (is_elsewhere(&file->rows[i], usual)) {
+            list->elsewhere++;
+            continue;
+        }
         item->seconds = file->rows[i].median_s;
-        item->fold = fold_of(&file->rows[i]);
+        item->hash = hash_of(&file->rows[i]);
         list->count++;
     }
+    deal_folds(list);
     return 0;
 }
 

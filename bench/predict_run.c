@@ -51,9 +51,9 @@ static void add_shares(const predict_run *run, double k, double seconds[PREDICT_
         call.memory_s += call.main_s / k - call.main_s;
         const double count = run->workload->operations[i].count;
         seconds[LIMIT_LAUNCH] += count * call.launch_s;
-        if (call.compute_s >= call.memory_s) {
+        if (call.adds || call.compute_s >= call.memory_s)
             seconds[LIMIT_COMPUTE] += count * call.compute_s;
-        } else {
+        if (call.adds || call.compute_s < call.memory_s) {
             seconds[LIMIT_MEMORY] += count * call.main_s / k;
             seconds[LIMIT_CACHE] += count * (call.memory_s - call.main_s / k);
         }
@@ -65,7 +65,8 @@ static void add_shares(const predict_run *run, double k, double seconds[PREDICT_
 static void fill_cache_levels(predict_run *run) {
     for (size_t i = 0; i < run->workload->operation_count; i++) {
         const predict_estimate *const call = &run->operations[i].call;
-        if (run->operations[i].refusal != NULL || call->compute_s >= call->memory_s)
+        if (run->operations[i].refusal != NULL ||
+            (!call->adds && call->compute_s >= call->memory_s))
             continue;
         run->cache_s[call->level > 0 ? call->level : run->profile->last_cache] +=
             run->workload->operations[i].count * (call->memory_s - call->main_s);
