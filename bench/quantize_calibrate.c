@@ -22,12 +22,6 @@ static int64_t least(int64_t a, int64_t b) {
 
 /* ---- the input's parameters ---- */
 
-static int compare_batches(const void *left, const void *right) {
-    const quantize_tensor *const *a = left;
-    const quantize_tensor *const *b = right;
-    return strverscmp((*a)->name, (*b)->name);
-}
-
 /* Rows of a matrix's inputs; what goes into other weights need only have a dimension. */
 static int check_width(const quantize_tensor *batch, const quantize_layer *layer,
                        file_error *error) {
@@ -46,25 +40,17 @@ static int check_width(const quantize_tensor *batch, const quantize_layer *layer
     return 0;
 }
 
-static int find_batches(const quantize_source *activations, const quantize_layer *layer,
-                        quantize_input *input, file_error *error) {
-    input->batches = calloc(activations->count + 1, sizeof *input->batches);
-    if (!input->batches)
-        return file_fail(error, "out of memory for the activations of \"%s\"",
-                         file_printable(layer->name).text);
-    for (size_t i = 0; i < activations->count; i++) {
-        const quantize_tensor *const tensor = &activations->tensors[i];
-        if (!quantize_is_activation(tensor->name, layer->name))
-            continue;
+static int check_batches(const quantize_layer *layer, const quantize_input *input,
+                         file_error *error) {
+    for (size_t i = 0; i < input->batch_count; i++) {
+        const quantize_tensor *const tensor = input->batches[i].tensor;
         const tdm_dtype dtype = quantize_float_dtype(tensor);
         if (tensor->storage != QUANTIZE_PLAIN || dtype == TDM_DTYPE_NONE || dtype == TDM_F64)
             return file_fail(error, "activations \"%s\" are of type %s, not F32, F16 or BF16",
                              file_printable(tensor->name).text, quantize_storage_name(tensor));
         if (check_width(tensor, layer, error))
             return -1;
-        input->batches[input->batch_count++] = tensor;
     }
-    qsort(input->batches, input->batch_count, sizeof *input->batches, compare_batches);
     return 0;
 }
 
@@ -96,7 +82,7 @@ static int check_seen(const tdm_quant_observer *observer, const quantize_layer *
                      file_printable(layer->name).text);
 }
 
-int quantize_input_observe(const quantize_source *activations, const quantize_layer *layer,
+int quantize_input_observe(const quantize_activations *activations, const quantize_layer *layer,
                            const tdm_quant_observer_options *options, tdm_dtype dtype,
                            quantize_input *input, file_error *error) {
     const tdm_quant_scheme *const rules =
@@ -105,7 +91,8 @@ int quantize_input_observe(const quantize_source *activations, const quantize_la
     tdm_quant_observer *observer;
     memset(input, 0, sizeof *input);
     input->range = rules->range;
-    if (find_batches(activations, layer, input, error))
+    input->batches = quantize_activations_of(activations, layer->name, &input->batch_count);
+    if (check_batches(layer, input, error))
         return -1;
     const size_t bytes = tdm_quant_observer_bytes(options);
     void *const memory = malloc(bytes + 1);
@@ -115,7 +102,7 @@ int quantize_input_observe(const quantize_source *activations, const quantize_la
     if (tdm_quant_observer_init(options, memory, bytes, &observer, &reason))
         result = file_fail(error, "%s", reason.text);
     for (size_t i = 0; result == 0 && i < input->batch_count; i++)
-        result = observe_batch(observer, input->batches[i], error);
+        result = observe_batch(observer, input->batches[i].tensor, error);
     if (result == 0)
         result = check_seen(observer, layer, error);
     if (result == 0)
@@ -123,11 +110,6 @@ int quantize_input_observe(const quantize_source *activations, const quantize_la
             tdm_quant_observer_parameters(observer, 0, rules->symmetry, rules->range);
     free(memory);
     return result;
-}
-
-void quantize_input_release(quantize_input *input) {
-    free(input->batches);
-    memset(input, 0, sizeof *input);
 }
 
 /* ---- the output's error ---- */
@@ -171,11 +153,11 @@ static void take_row(quantize_product *product, int64_t row, int64_t first, int 
     const quantize_input *const input = product->input;
     const int64_t count = least(product->window, product->inputs - first);
     size_t batch = 0;
-    while (row >= rows_of(input->batches[batch], product->inputs))
-        row -= rows_of(input->batches[batch++], product->inputs);
+    while (row >= rows_of(input->batches[batch].tensor, product->inputs))
+        row -= rows_of(input->batches[batch++].tensor, product->inputs);
     const int64_t at = row * product->inputs + first;
-    quantize_read_floats(input->batches[batch], at, count, product->row);
-    quantize_release(input->batches[batch], at, count);
+    quantize_read_floats(input->batches[batch].tensor, at, count, product->row);
+    quantize_release(input->batches[batch].tensor, at, count);
     for (int64_t k = 0; k < count; k++) {
         const float x = product->row[k];
         product->x[k * MOST_ROWS + lane] = x;
@@ -233,7 +215,7 @@ quantize_product *quantize_product_create(const quantize_layer *layer, const qua
                                       .inputs = weight->shape[1 - axis],
                                       .outputs = weight->shape[axis]};
         for (size_t i = 0; i < input->batch_count; i++)
-            product->total += rows_of(input->batches[i], product->inputs);
+            product->total += rows_of(input->batches[i].tensor, product->inputs);
         plan_product(product, weight);
         if (allocate(product) == 0)
             return product;

@@ -13,7 +13,7 @@
 typedef struct quantize_input {
     tdm_quant_parameters parameters;
     tdm_quant_range range;
-    const quantize_tensor **batches; /* of recorded activations, in order */
+    const quantize_batch *batches; /* of recorded activations, in order */
     size_t batch_count;
 } quantize_input;
 
@@ -25,12 +25,11 @@ typedef struct quantize_layer {
 
 /*
  * Observe all that is recorded for a layer. 0, or -1 with the reason: no floats, rows of another length than a matrix has inputs,
- * not finite, no number at all, or no memory. To be released either way.
+ * not finite, no number at all, or no memory. The activations must outlive the input.
  */
-int quantize_input_observe(const quantize_source *activations, const quantize_layer *layer,
+int quantize_input_observe(const quantize_activations *activations, const quantize_layer *layer,
                            const tdm_quant_observer_options *options, tdm_dtype dtype,
                            quantize_input *input, file_error *error);
-void quantize_input_release(quantize_input *input);
 
 /*
  * The layer's output x·W for up to 64 of the recorded rows, evenly spread, in f32 weights and inputs and in quantized

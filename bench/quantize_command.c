@@ -46,7 +46,7 @@ typedef struct quantize_state {
     regex_t only;
     regex_t skip;
     quantize_source source;
-    quantize_source activations;
+    quantize_activations activations;
     quantize_plan plan;
     quantize_sink *sink;
     quantize_run run;
@@ -348,7 +348,6 @@ static int quantize_calibrated(quantize_state *state, const quantize_item *item,
         quantize_report_add(state->report, &result);
     }
     quantize_product_destroy(product);
-    quantize_input_release(&input);
     return code;
 }
 
@@ -383,17 +382,27 @@ static int quantize_items(quantize_state *state, file_error *error) {
 
 /* Activations that go into no weight are a mistake in their names; the first is named. */
 static int check_activations(const quantize_state *state, file_error *error) {
-    for (size_t i = 0; i < state->activations.count; i++) {
-        const char *const name = state->activations.tensors[i].name;
-        int used = 0;
-        for (size_t j = 0; j < state->plan.item_count && !used; j++)
-            used = state->plan.items[j].scheme != NULL &&
-                   quantize_is_activation(name, state->plan.items[j].layer);
-        if (!used)
-            return file_fail(error, "activations \"%s\" belong to no layer that is quantized",
-                             file_printable(name).text);
+    const quantize_source *const source = &state->activations.source;
+    unsigned char *const used = calloc(source->count + 1, 1);
+    if (used == NULL)
+        return file_fail(error, "out of memory for %zu activations", source->count);
+    for (size_t i = 0; i < state->plan.item_count; i++) {
+        const quantize_item *const item = &state->plan.items[i];
+        size_t count = 0;
+        if (item->scheme == NULL)
+            continue;
+        const quantize_batch *const batches =
+            quantize_activations_of(&state->activations, item->layer, &count);
+        for (size_t j = 0; j < count; j++)
+            used[batches[j].tensor - source->tensors] = 1;
     }
-    return 0;
+    const unsigned char *const unused = memchr(used, 0, source->count);
+    const int result =
+        unused == NULL ? 0
+                       : file_fail(error, "activations \"%s\" belong to no layer that is quantized",
+                                   file_printable(source->tensors[unused - used].name).text);
+    free(used);
+    return result;
 }
 
 /* A run that would only copy is a mistake; the first tensor that was asked for says why, if there is one. */
@@ -416,7 +425,7 @@ static int prepare(const quantize_options *options, quantize_state *state, file_
     if (quantize_source_open(options->input, &state->source, error))
         return -1;
     if (options->calibrate != NULL) {
-        if (quantize_source_open(options->calibrate, &state->activations, error))
+        if (quantize_activations_open(options->calibrate, &state->activations, error))
             return -1;
         state->choice.activations = &state->activations;
     }
@@ -451,7 +460,7 @@ static int run(const quantize_options *options, quantize_state *state, file_erro
 static void release(quantize_state *state) {
     quantize_plan_release(&state->plan);
     quantize_source_close(&state->source);
-    quantize_source_close(&state->activations);
+    quantize_activations_close(&state->activations);
     quantize_report_destroy(state->report);
     if (state->choice.only != NULL)
         regfree(&state->only);

@@ -27,10 +27,8 @@ static int is_layout_of(const char *key, const quantize_plan *plan) {
     const char *const name = behind(key, QUANTIZE_KEY_PREFIX);
     if (!name)
         return strcmp(key, QUANTIZE_VERSION_KEY) == 0;
-    for (size_t i = 0; i < plan->item_count; i++)
-        if (strcmp(plan->items[i].tensor->name, name) == 0)
-            return plan->items[i].scheme || plan->items[i].layout.rank > 0;
-    return 0;
+    const quantize_item *const item = quantize_plan_find(plan, name);
+    return item && (item->scheme || item->layout.rank > 0);
 }
 
 /* ---- to safetensors ---- */
@@ -269,7 +267,8 @@ static int value_of_pair(quantize_values *values, const safetensors_pair *pair) 
     /* The writer aligns as it likes. */
     if (former && strcmp(former, "general.alignment") == 0)
         return 0;
-    if (former && !has_value(values, former)) {
+    /* Keys are unique, but for one that was in a safetensors file before that. */
+    if (former && (!behind(former, safetensors_prefix) || !has_value(values, former))) {
         const int added = add_former(values, former, pair->value);
         if (added != 0)
             return added < 0 ? -1 : 0;

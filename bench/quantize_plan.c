@@ -12,21 +12,6 @@ enum {
 
 /* ---- which tensors ---- */
 
-int quantize_is_activation(const char *name, const char *layer) {
-    static const char input[] = ".input";
-    const size_t length = strlen(layer);
-    if (strncmp(name, layer, length) != 0)
-        return 0;
-    const char *rest = name + length;
-    if (*rest == '\0')
-        return 1;
-    if (strncmp(rest, input, sizeof input - 1) != 0)
-        return 0;
-    rest += sizeof input - 1;
-    return *rest == '\0' || (rest[0] == '.' && rest[1] != '\0' &&
-                             strspn(rest + 1, "0123456789") == strlen(rest + 1));
-}
-
 static int matches(const regex_t *expression, const char *name) {
     return regexec(expression, name, 0, NULL, 0) == 0;
 }
@@ -84,28 +69,47 @@ static const char *obstacle(const quantize_tensor *tensor, const quantize_choice
 
 /* ---- codes that become numbers ---- */
 
-static int is_name_of(const char *name, const char *owner, const char *suffix) {
-    const size_t length = strlen(owner);
-    return strncmp(name, owner, length) == 0 && strcmp(name + length, suffix) == 0;
+/* The tensor whose name is that of another without a suffix, or NULL. 0, or -1 when memory is short. */
+static int find_without(const quantize_source *source, const char *name, const char *suffix,
+                        const quantize_tensor **found) {
+    const size_t length = strlen(name);
+    const size_t tail = strlen(suffix);
+    *found = NULL;
+    if (length < tail || strcmp(name + length - tail, suffix) != 0)
+        return 0;
+    char *const stem = strndup(name, length - tail);
+    if (!stem)
+        return -1;
+    *found = quantize_source_find(source, stem);
+    free(stem);
+    return 0;
 }
 
-/* The codes that a tensor has the scales or zero points of, or NULL. */
-static const quantize_tensor *owner_of(const quantize_source *source,
-                                       const quantize_tensor *tensor) {
-    for (size_t i = 0; i < source->count; i++) {
-        const quantize_tensor *const owner = &source->tensors[i];
-        if (owner->has_codes && (is_name_of(tensor->name, owner->name, QUANTIZE_SCALE_SUFFIX) ||
-                                 (owner->has_zero_points &&
-                                  is_name_of(tensor->name, owner->name, QUANTIZE_ZERO_SUFFIX))))
-            return owner;
-    }
-    return NULL;
+/* The codes that a tensor has the scales or zero points of, or NULL. 0, or -1 when memory is short. */
+static int find_owner(const quantize_source *source, const quantize_tensor *tensor,
+                      const quantize_tensor **owner) {
+    const quantize_tensor *codes;
+    *owner = NULL;
+    if (find_without(source, tensor->name, QUANTIZE_SCALE_SUFFIX, &codes))
+        return -1;
+    if (codes && codes->has_codes)
+        *owner = codes;
+    if (*owner)
+        return 0;
+    if (find_without(source, tensor->name, QUANTIZE_ZERO_SUFFIX, &codes))
+        return -1;
+    if (codes && codes->has_codes && codes->has_zero_points)
+        *owner = codes;
+    return 0;
 }
 
+/* 1, 0, or -1 when memory is short. */
 static int is_decoded(const quantize_source *source, const quantize_choice *choice,
                       const quantize_tensor *tensor) {
-    return tensor->has_codes && choice->scheme->kind == QUANTIZE_FLOATS &&
-           is_chosen(tensor, choice) && !owner_of(source, tensor);
+    const quantize_tensor *owner;
+    if (!tensor->has_codes || choice->scheme->kind != QUANTIZE_FLOATS || !is_chosen(tensor, choice))
+        return 0;
+    return find_owner(source, tensor, &owner) ? -1 : !owner;
 }
 
 /* -1 where it has more than 2^63 - 1. */
@@ -359,10 +363,9 @@ static void plan_blocks(const quantize_tensor *tensor, const char *name, quantiz
 /* ---- items ---- */
 
 static int has_activations(const quantize_choice *choice, const char *layer) {
-    for (size_t i = 0; i < choice->activations->count; i++)
-        if (quantize_is_activation(choice->activations->tensors[i].name, layer))
-            return 1;
-    return 0;
+    size_t count;
+    quantize_activations_of(choice->activations, layer, &count);
+    return count > 0;
 }
 
 static int plan_scheme(const quantize_choice *choice, quantize_plan *plan, quantize_item *item,
@@ -412,14 +415,41 @@ static int plan_item(const quantize_choice *choice, int is_parameter, quantize_p
 /* Scales and zero points stay with their codes, as they are or in what the codes become. */
 static int plan_tensor(const quantize_source *source, const quantize_choice *choice,
                        const quantize_tensor *tensor, quantize_plan *plan, file_error *error) {
-    const quantize_tensor *const owner = owner_of(source, tensor);
-    if (owner && is_decoded(source, choice, owner))
+    const quantize_tensor *owner;
+    if (find_owner(source, tensor, &owner))
+        return -1;
+    const int goes = owner ? is_decoded(source, choice, owner) : 0;
+    const int decoded = is_decoded(source, choice, tensor);
+    if (goes < 0 || decoded < 0)
+        return -1;
+    if (goes)
         return 0;
     quantize_item *const item = &plan->items[plan->item_count++];
     item->tensor = tensor;
-    if (is_decoded(source, choice, tensor) && decode(source, item, error))
+    if (decoded && decode(source, item, error))
         return -1;
     return plan_item(choice, owner != NULL, plan, item, error);
+}
+
+static int compare_names(const void *left, const void *right) {
+    const quantize_item *const *a = left;
+    const quantize_item *const *b = right;
+    return strcmp((*a)->tensor->name, (*b)->tensor->name);
+}
+
+static void sort_names(quantize_plan *plan) {
+    for (size_t i = 0; i < plan->item_count; i++)
+        plan->by_name[i] = &plan->items[i];
+    qsort(plan->by_name, plan->item_count, sizeof *plan->by_name, compare_names);
+}
+
+const quantize_item *quantize_plan_find(const quantize_plan *plan, const char *name) {
+    const quantize_tensor tensor = {.name = name};
+    const quantize_item key = {.tensor = &tensor};
+    const quantize_item *const key_pointer = &key;
+    const quantize_item *const *const found = bsearch(&key_pointer, plan->by_name, plan->item_count,
+                                                      sizeof *plan->by_name, compare_names);
+    return found ? *found : NULL;
 }
 
 int quantize_plan_make(const quantize_source *source, const quantize_choice *choice,
@@ -430,11 +460,14 @@ int quantize_plan_make(const quantize_source *source, const quantize_choice *cho
     memset(plan, 0, sizeof *plan);
     file_error_set(error, "out of memory for a plan of %zu tensors", source->count);
     plan->items = calloc(source->count + 1, sizeof *plan->items);
+    plan->by_name = calloc(source->count + 1, sizeof *plan->by_name);
     plan->entries = calloc(source->count * ENTRIES_EACH + 1, sizeof *plan->entries);
-    int result = plan->items && plan->entries ? 0 : -1;
+    int result = plan->items && plan->by_name && plan->entries ? 0 : -1;
     for (size_t i = 0; result == 0 && i < source->count; i++)
         result = plan_tensor(source, choice, &source->tensors[i], plan, error);
-    if (result != 0)
+    if (result == 0)
+        sort_names(plan);
+    else
         quantize_plan_release(plan);
     return result;
 }
@@ -450,6 +483,7 @@ void quantize_plan_release(quantize_plan *plan) {
     for (size_t i = 0; plan->entries && i < plan->entry_count; i++)
         free(plan->entries[i].name);
     free(plan->items);
+    free(plan->by_name);
     free(plan->entries);
     memset(plan, 0, sizeof *plan);
 }

@@ -7,6 +7,7 @@
 
 #include <regex.h>
 
+#include "bench/quantize_activations.h"
 #include "bench/quantize_layout.h"
 #include "bench/quantize_read.h"
 #include "bench/quantize_scheme.h"
@@ -21,15 +22,15 @@ enum {
 
 typedef struct quantize_choice {
     const quantize_scheme *scheme;
-    int64_t group;                      /* 0: the scheme's own */
-    int axis;                           /* dimension of the output channels: 0 or 1 */
-    tdm_dtype scale_dtype;              /* of codes: f32, f16 or bf16 */
-    tdm_quant_observer_kind observer;   /* of ranges of weights, of codes */
-    double percent;                     /* of the observer percentile, else 0 */
-    const regex_t *only;                /* NULL: by rank, type and size */
-    const regex_t *skip;                /* NULL: none */
-    const quantize_source *activations; /* NULL: none */
-    tdm_dtype activation_dtype;         /* u8 or s8 */
+    int64_t group;                           /* 0: the scheme's own */
+    int axis;                                /* dimension of the output channels: 0 or 1 */
+    tdm_dtype scale_dtype;                   /* of codes: f32, f16 or bf16 */
+    tdm_quant_observer_kind observer;        /* of ranges of weights, of codes */
+    double percent;                          /* of the observer percentile, else 0 */
+    const regex_t *only;                     /* NULL: by rank, type and size */
+    const regex_t *skip;                     /* NULL: none */
+    const quantize_activations *activations; /* NULL: none */
+    tdm_dtype activation_dtype;              /* u8 or s8 */
     int to_gguf;
 } quantize_choice;
 
@@ -69,6 +70,7 @@ typedef struct quantize_item {
 typedef struct quantize_plan {
     quantize_item *items;
     size_t item_count;
+    const quantize_item **by_name; /* of their tensors */
     quantize_entry *entries;
     size_t entry_count;
     size_t quantized; /* items with a scheme */
@@ -80,10 +82,7 @@ int quantize_plan_make(const quantize_source *source, const quantize_choice *cho
 
 void quantize_plan_release(quantize_plan *plan);
 
-/*
- * Whether a tensor of the file of activations is a batch of what goes into a layer: it has the layer's name, or
- * "<layer>.input", or "<layer>.input.<number>".
- */
-int quantize_is_activation(const char *name, const char *layer);
+/* What becomes of the tensor of that name, or NULL. */
+const quantize_item *quantize_plan_find(const quantize_plan *plan, const char *name);
 
 #endif

@@ -99,12 +99,28 @@ static int take_tensors(quantize_source *source, const char *path, file_error *e
     return 0;
 }
 
+static int compare_names(const void *left, const void *right) {
+    const quantize_tensor *const *a = left;
+    const quantize_tensor *const *b = right;
+    return strcmp((*a)->name, (*b)->name);
+}
+
+static int sort_names(quantize_source *source, file_error *error) {
+    source->by_name = calloc(source->count + 1, sizeof *source->by_name);
+    if (!source->by_name)
+        return file_fail(error, "out of memory for %zu tensors", source->count);
+    for (size_t i = 0; i < source->count; i++)
+        source->by_name[i] = &source->tensors[i];
+    qsort(source->by_name, source->count, sizeof *source->by_name, compare_names);
+    return 0;
+}
+
 int quantize_source_open(const char *path, quantize_source *source, file_error *error) {
     memset(source, 0, sizeof *source);
     if (quantize_is_gguf(path) ? gguf_open(path, &source->gguf, error)
                                : safetensors_open(path, &source->safetensors, error))
         return -1;
-    if (take_tensors(source, path, error)) {
+    if (take_tensors(source, path, error) || sort_names(source, error)) {
         quantize_source_close(source);
         return -1;
     }
@@ -114,15 +130,17 @@ int quantize_source_open(const char *path, quantize_source *source, file_error *
 void quantize_source_close(quantize_source *source) {
     safetensors_close(source->safetensors);
     gguf_close(source->gguf);
+    free(source->by_name);
     free(source->tensors);
     memset(source, 0, sizeof *source);
 }
 
 const quantize_tensor *quantize_source_find(const quantize_source *source, const char *name) {
-    for (size_t i = 0; i < source->count; i++)
-        if (!strcmp(source->tensors[i].name, name))
-            return &source->tensors[i];
-    return NULL;
+    const quantize_tensor key = {.name = name};
+    const quantize_tensor *const key_pointer = &key;
+    const quantize_tensor *const *const found = bsearch(
+        &key_pointer, source->by_name, source->count, sizeof *source->by_name, compare_names);
+    return found ? *found : NULL;
 }
 
 /* ---- elements ---- */

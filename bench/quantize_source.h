@@ -38,6 +38,7 @@ typedef struct quantize_source {
     safetensors_file *safetensors; /* one of the two is NULL */
     gguf_file *gguf;
     quantize_tensor *tensors; /* in the order of their data */
+    const quantize_tensor **by_name;
     size_t count;
 } quantize_source;
 

@@ -19,6 +19,9 @@ struct safetensors_file {
     file_mapping mapping; /* empty for a file in memory */
     cJSON *header;        /* owns the names and the metadata */
     const cJSON *metadata;
+    safetensors_pair *pairs; /* of the metadata, in the order of the file */
+    safetensors_pair *pairs_by_key;
+    size_t pair_count;
     safetensors_tensor *tensors; /* by position of their data */
     const safetensors_tensor **by_name;
     size_t count;
@@ -219,6 +222,27 @@ static int check_cover(const safetensors_file *file, const unsigned char *data, 
     return 0;
 }
 
+static int compare_keys(const void *left, const void *right) {
+    const safetensors_pair *const a = left;
+    const safetensors_pair *const b = right;
+    return strcmp(a->key, b->key);
+}
+
+static int list_pairs(safetensors_file *file, safetensors_error *error) {
+    size_t count = 0;
+    const cJSON *item;
+    cJSON_ArrayForEach(item, file->metadata) count++;
+    file->pairs = calloc(count + 1, sizeof *file->pairs);
+    file->pairs_by_key = calloc(count + 1, sizeof *file->pairs_by_key);
+    if (!file->pairs || !file->pairs_by_key)
+        return file_fail(error, "out of memory for the metadata");
+    cJSON_ArrayForEach(item, file->metadata) file->pairs[file->pair_count++] =
+        (safetensors_pair){item->string, item->valuestring};
+    memcpy(file->pairs_by_key, file->pairs, count * sizeof *file->pairs);
+    qsort(file->pairs_by_key, count, sizeof *file->pairs_by_key, compare_keys);
+    return 0;
+}
+
 static int read_metadata(safetensors_file *file, safetensors_error *error) {
     file->metadata = cJSON_GetObjectItemCaseSensitive(file->header, "__metadata__");
     if (!file->metadata)
@@ -231,7 +255,7 @@ static int read_metadata(safetensors_file *file, safetensors_error *error) {
             return file_fail(error, "\"%s\" of __metadata__ is no text",
                              file_printable(item->string).text);
     }
-    return check_unique(file->metadata, "__metadata__", error);
+    return check_unique(file->metadata, "__metadata__", error) ? -1 : list_pairs(file, error);
 }
 
 static int read_tensors(safetensors_file *file, const unsigned char *data, uint64_t data_bytes,
@@ -321,6 +345,8 @@ void safetensors_close(safetensors_file *file) {
         return;
     file_unmap(&file->mapping);
     cJSON_Delete(file->header);
+    free(file->pairs);
+    free(file->pairs_by_key);
     free(file->by_name);
     free(file->tensors);
     free(file);
@@ -343,14 +369,14 @@ const safetensors_tensor *safetensors_find(const safetensors_file *file, const c
 }
 
 const char *safetensors_metadata(const safetensors_file *file, const char *key) {
-    return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(file->metadata, key));
+    const safetensors_pair wanted = {.key = key};
+    const safetensors_pair *const found =
+        file->pair_count > 0 ? bsearch(&wanted, file->pairs_by_key, file->pair_count,
+                                       sizeof *file->pairs_by_key, compare_keys)
+                             : NULL;
+    return found ? found->value : NULL;
 }
 
 safetensors_pair safetensors_metadata_at(const safetensors_file *file, size_t index) {
-    const cJSON *item;
-    cJSON_ArrayForEach(item, file->metadata) {
-        if (index-- == 0)
-            return (safetensors_pair){item->string, item->valuestring};
-    }
-    return (safetensors_pair){NULL, NULL};
+    return index < file->pair_count ? file->pairs[index] : (safetensors_pair){NULL, NULL};
 }

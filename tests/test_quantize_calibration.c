@@ -269,6 +269,60 @@ static void a_layer_without_activations_is_noted(void **state) {
     test_checkpoint_remove("out.safetensors");
 }
 
+static int64_t batches_of(const char *json, int item) {
+    cJSON *const root = cJSON_Parse(json);
+    const cJSON *const tensor = cJSON_GetArrayItem(cJSON_GetObjectItem(root, "tensors"), item);
+    const cJSON *const input = cJSON_GetObjectItem(tensor, "input");
+    const cJSON *const batches = cJSON_GetObjectItem(input, "batches");
+    const int64_t count = cJSON_IsNumber(batches) ? (int64_t)batches->valuedouble : -1;
+    cJSON_Delete(root);
+    return count;
+}
+
+/* Layers whose names begin alike, or end as those of activations do: each gets its own batches. */
+static void layers_of_like_names_get_their_own(void **state) {
+    (void)state;
+    static const struct {
+        const char *weight;
+        int64_t batches;
+    } layers[] = {{"a.weight", 4},   {"a.input.weight", 2}, {"a.input.1.weight", 1},
+                  {"ab.weight", 1},  {"a.b.weight", -1},    {"b", 1},
+                  {"c.input.7x", 1}, {".input", 1}};
+    static const char *const activations[] = {"a.input",    "a.input.0",     "a.input.1",
+                                              "a.input.10", "a.input.input", "ab.input",
+                                              "b.input.3",  "c.input.7x",    ".input"};
+    enum {
+        LAYERS = sizeof layers / sizeof *layers,
+        BATCHES = sizeof activations / sizeof *activations
+    };
+    safetensors_tensor weight = test_tensor_make("w", SAFETENSORS_F32, 41, 40, 48, 0);
+    safetensors_tensor x = test_tensor_make("x", SAFETENSORS_F32, 42, 4, 48, 0);
+    safetensors_tensor weights[LAYERS];
+    safetensors_tensor batches[BATCHES];
+    for (int i = 0; i < LAYERS; i++) {
+        weights[i] = weight;
+        weights[i].name = layers[i].weight;
+    }
+    for (int i = 0; i < BATCHES; i++) {
+        batches[i] = x;
+        batches[i].name = activations[i];
+    }
+    test_checkpoint_write("in.safetensors", weights, LAYERS);
+    test_checkpoint_write("x.safetensors", batches, BATCHES);
+    char *const json = test_quantize_output("in.safetensors out.safetensors --scheme s8-channel "
+                                            "--calibrate x.safetensors --json -");
+    for (int i = 0; i < LAYERS; i++)
+        if (batches_of(json, i) != layers[i].batches)
+            fail_msg("%s has %lld batches, not %lld", layers[i].weight,
+                     (long long)batches_of(json, i), (long long)layers[i].batches);
+    free(json);
+    test_tensor_release(&weight);
+    test_tensor_release(&x);
+    test_checkpoint_remove("in.safetensors");
+    test_checkpoint_remove("x.safetensors");
+    test_checkpoint_remove("out.safetensors");
+}
+
 /* ---- the report ---- */
 
 static void the_report_has_the_measures(void **state) {
@@ -326,6 +380,7 @@ int main(void) {
         CASE(activations_that_fit_nothing_are_refused),
         CASE(activations_of_another_shape_are_refused),
         CASE(a_layer_without_activations_is_noted),
+        CASE(layers_of_like_names_get_their_own),
         CASE(the_report_has_the_measures),
     };
 #undef CASE
