@@ -1,4 +1,5 @@
 /* What a device is: the refusals, and every field of tdm_device_info. */
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -145,6 +146,19 @@ static void fill_texts(const tdm_cuda_api *api, const device_answers *answers, b
         snprintf(info->driver_version, sizeof info->driver_version, "%s", info->api_version);
 }
 
+/* Without one a device is as good, but for programs that look it up elsewhere. */
+static void fill_address(const tdm_cuda_api *api, CUdevice id, tdm_device_info *info) {
+    char text[32] = "";
+    if (!api->cuDeviceGetPCIBusId ||
+        CUDA_CALL(api, cuDeviceGetPCIBusId, text, (int)sizeof text, id) != CUDA_SUCCESS)
+        return;
+    text[sizeof text - 1] = '\0';
+    if (strlen(text) >= sizeof info->pci_address)
+        return;
+    for (size_t i = 0; text[i]; i++)
+        info->pci_address[i] = (char)tolower((unsigned char)text[i]);
+}
+
 static void fill_numbers(const device_answers *answers, tdm_device_info *info) {
     info->type = TDM_DEVICE_GPU;
     info->compute_units = (uint32_t)answers->units;
@@ -185,6 +199,7 @@ tdm_status tdm_cuda_describe(const tdm_cuda_api *api, tdm_cuda_record *record) {
     CUDA_TRY("its memory", api, cuDeviceTotalMem, &bytes, record->id);
     fill_texts(api, &answers, record->simulated, info);
     fill_numbers(&answers, info);
+    fill_address(api, record->id, info);
     info->vendor_id = NVIDIA;
     info->global_bytes = bytes;
     info->max_alloc_bytes = bytes;

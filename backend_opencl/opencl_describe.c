@@ -71,6 +71,48 @@ static void fill_texts(const tdm_opencl_api *api, const tdm_opencl_record *recor
         tdm_opencl_slug(record->platform_name, info->driver_family, sizeof info->driver_family);
 }
 
+#ifndef CL_DEVICE_BOARD_NAME_AMD
+#define CL_DEVICE_BOARD_NAME_AMD 0x4038
+#endif
+
+/* AMD's drivers name the chip, "gfx942:sramecc+:xnack-". */
+static void fill_board(const tdm_opencl_api *api, const tdm_opencl_record *record,
+                       tdm_device_info *info) {
+    if (tdm_opencl_has_token(record->extensions, "cl_amd_device_attribute_query"))
+        tdm_opencl_device_text(api, record->id, CL_DEVICE_BOARD_NAME_AMD, info->board_name,
+                               sizeof info->board_name);
+}
+
+#ifndef CL_DEVICE_PCI_BUS_INFO_KHR
+#define CL_DEVICE_PCI_BUS_INFO_KHR 0x410F
+#endif
+/* Of cl_nv_device_attribute_query, in NVIDIA's header alone. */
+enum {
+    DEVICE_PCI_BUS_ID_NV = 0x4008,
+    DEVICE_PCI_SLOT_ID_NV = 0x4009, /* the device times eight, and the function */
+    DEVICE_PCI_DOMAIN_ID_NV = 0x400A
+};
+
+static void fill_address(const tdm_opencl_api *api, const tdm_opencl_record *record,
+                         tdm_device_info *info) {
+    cl_uint at[4] = {0}; /* domain, bus, device, function: as cl_device_pci_bus_info_khr has them */
+    cl_int code = CL_INVALID_VALUE;
+    if (tdm_opencl_has_token(record->extensions, "cl_khr_pci_bus_info")) {
+        code =
+            tdm_opencl_ask_device(api, record->id, CL_DEVICE_PCI_BUS_INFO_KHR, sizeof at, at, NULL);
+    } else if (tdm_opencl_has_token(record->extensions, "cl_nv_device_attribute_query")) {
+        const cl_uint slot = tdm_opencl_device_uint(api, record->id, DEVICE_PCI_SLOT_ID_NV);
+        code = tdm_opencl_ask_device(api, record->id, DEVICE_PCI_BUS_ID_NV, sizeof at[1], &at[1],
+                                     NULL);
+        at[0] = tdm_opencl_device_uint(api, record->id, DEVICE_PCI_DOMAIN_ID_NV);
+        at[2] = slot >> 3;
+        at[3] = slot & 7;
+    }
+    if (code == CL_SUCCESS)
+        snprintf(info->pci_address, sizeof info->pci_address, "%04x:%02x:%02x.%x", at[0] & 0xffff,
+                 at[1] & 0xff, at[2] & 0x1f, at[3] & 7);
+}
+
 static void fill_sizes(const tdm_opencl_api *api, cl_device_id id, tdm_device_info *info) {
     // Work is divided by it; a driver that does not tell has one at least.
     const uint32_t units = tdm_opencl_device_uint(api, id, CL_DEVICE_MAX_COMPUTE_UNITS);
@@ -109,6 +151,8 @@ static tdm_status describe(const tdm_opencl_api *api, tdm_opencl_record *record)
         return status;
     info->type = device_type(tdm_opencl_device_ulong(api, record->id, CL_DEVICE_TYPE));
     fill_sizes(api, record->id, info);
+    fill_board(api, record, info);
+    fill_address(api, record, info);
     // A driver that does not tell these is broken: everything above divides work and memory by
     // them.
     if (info->max_group_items == 0 || info->max_group[0] == 0 || info->max_alloc_bytes == 0 ||

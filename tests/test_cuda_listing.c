@@ -157,6 +157,7 @@ static void test_description(void **state) {
     assert_int_equal(info.cache_bytes, 50 << 20);
     assert_int_equal(info.global_bytes, 1 << 30);
     assert_int_equal(info.error_correction, 2);
+    assert_string_equal(info.pci_address, "0000:3b:00.0");
     assert_true(info.capabilities & TDM_CAP_CUDA);
     assert_true(info.capabilities & TDM_CAP_ASYNC_COPY);
     assert_true(info.capabilities & TDM_CAP_TENSOR_CORES);
@@ -165,11 +166,13 @@ static void test_description(void **state) {
     setenv("FAKE_MAJOR", "7", 1);
     setenv("FAKE_MINOR", "5", 1);
     setenv("FAKE_ECC", "0", 1);
+    setenv("FAKE_PCI_CODE", "801", 1);
     setenv("FAKE_INTEGRATED", "1", 1);
     setenv("FAKE_UNKNOWN_ATTRIBUTE", "38", 1); // an old driver does not know of the cache
     info = info_of_fake();
     assert_int_equal(info.architecture, 75);
     assert_int_equal(info.error_correction, 1);
+    assert_string_equal(info.pci_address, "");
     assert_int_equal(info.cache_bytes, 0);
     assert_false(info.capabilities & TDM_CAP_ASYNC_COPY);
     assert_true(info.capabilities & TDM_CAP_TENSOR_CORES);
@@ -178,6 +181,7 @@ static void test_description(void **state) {
     unsetenv("FAKE_MAJOR");
     unsetenv("FAKE_MINOR");
     unsetenv("FAKE_ECC");
+    unsetenv("FAKE_PCI_CODE");
     unsetenv("FAKE_INTEGRATED");
     unsetenv("FAKE_UNKNOWN_ATTRIBUTE");
 }

@@ -18,6 +18,7 @@
 #define ALL_KINDS 99
 
 static const char *const quiet_functions[] = {
+    "cuDeviceGetPCIBusId",
     "cuCtxPushCurrent", /* where something is given back */
     "cuCtxPopCurrent",
     "cuDevicePrimaryCtxRelease",

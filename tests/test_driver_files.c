@@ -120,6 +120,49 @@ static void test_embedded_profile(void **state) {
     unsetenv("FAKE_EXTENSIONS");
 }
 
+/* What the fake driver's device is described as: the whole of it but what a context is needed for. */
+static tdm_device_info describe_device(void) {
+    char path[TEST_PATH];
+    tdm_opencl_api api = {0};
+    tdm_opencl_record record = {.id = (cl_device_id)(size_t)1,
+                                .platform_version = "OpenCL 1.2 fake"};
+    setenv("TANDEM_OPENCL_LIBRARY", test_folder_path(path, "complete.so"), 1);
+    assert_int_equal(tdm_opencl_load(&api), TDM_OK);
+    unsetenv("TANDEM_OPENCL_LIBRARY");
+    record.family = tdm_opencl_family_find("", "", "");
+    record.extensions = tdm_opencl_device_extensions(&api, record.id);
+    assert_non_null(record.extensions);
+    assert_int_not_equal(tdm_opencl_describe(&api, &record), TDM_OK);
+    tdm_host_free(record.extensions);
+    tdm_opencl_unload(&api);
+    return record.info;
+}
+
+/* AMD's drivers call a device as its chip is called. */
+static void test_board_name(void **state) {
+    (void)state;
+    setenv("FAKE_BOARD_NAME", "AMD Instinct MI300X ", 1);
+    assert_string_equal(describe_device().board_name, "");
+    setenv("FAKE_EXTENSIONS", "cl_a cl_amd_device_attribute_query", 1);
+    const tdm_device_info info = describe_device();
+    assert_string_equal(info.name, "Padded Name");
+    assert_string_equal(info.board_name, "AMD Instinct MI300X");
+    unsetenv("FAKE_BOARD_NAME");
+    assert_string_equal(describe_device().board_name, "");
+    unsetenv("FAKE_EXTENSIONS");
+}
+
+static void test_pci_address(void **state) {
+    (void)state;
+    static const char *const extensions[] = {"cl_khr_pci_bus_info", "cl_nv_device_attribute_query"};
+    assert_string_equal(describe_device().pci_address, "");
+    for (int i = 0; i < 2; i++) {
+        setenv("FAKE_EXTENSIONS", extensions[i], 1);
+        assert_string_equal(describe_device().pci_address, "0001:3b:1f.2");
+    }
+    unsetenv("FAKE_EXTENSIONS");
+}
+
 static void test_hint_for_rusticl(void **state) {
     (void)state;
     setenv("FAKE_PLATFORM_NAME", "rusticl", 1);
@@ -197,6 +240,7 @@ int main(void) {
         cmocka_unit_test(test_empty_file),       cmocka_unit_test(test_text_file),
         cmocka_unit_test(test_directory),        cmocka_unit_test(test_library_without_symbols),
         cmocka_unit_test(test_odd_answers),      cmocka_unit_test(test_embedded_profile),
+        cmocka_unit_test(test_board_name),       cmocka_unit_test(test_pci_address),
         cmocka_unit_test(test_hint_for_rusticl), cmocka_unit_test(test_words),
     };
     return cmocka_run_group_tests(tests, setup, test_folder_remove);

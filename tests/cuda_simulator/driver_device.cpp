@@ -179,6 +179,21 @@ CUresult cuDeviceGetName(char *name, int bytes, CUdevice device) {
     return CUDA_SUCCESS;
 }
 
+CUresult cuDeviceGetPCIBusId(char *text, int bytes, CUdevice device) {
+    const CUresult state = usable();
+    if (state != CUDA_SUCCESS) {
+        return state;
+    }
+    if (!is_device(device)) {
+        return CUDA_ERROR_INVALID_DEVICE;
+    }
+    if (text == nullptr || bytes < 13) { // "FFFF:00:00.0" and its end
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    snprintf(text, static_cast<size_t>(bytes), "FFFF:%02X:00.0", static_cast<unsigned>(device));
+    return CUDA_SUCCESS;
+}
+
 CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device) {
     const CUresult state = usable();
     if (state != CUDA_SUCCESS) {

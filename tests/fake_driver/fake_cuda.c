@@ -49,6 +49,12 @@ CUresult cuDeviceGetName(char *name, int bytes, CUdevice device) {
     return (CUresult)number("FAKE_NAME_CODE", CUDA_SUCCESS);
 }
 
+CUresult cuDeviceGetPCIBusId(char *text, int bytes, CUdevice device) {
+    (void)device;
+    snprintf(text, (size_t)bytes, "0000:3B:00.0");
+    return (CUresult)number("FAKE_PCI_CODE", CUDA_SUCCESS);
+}
+
 CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device) {
     (void)device;
     *bytes = (size_t)number("FAKE_MEMORY", 1 << 30);

@@ -8,6 +8,10 @@
 #define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl.h>
 
+#ifndef CL_DEVICE_BOARD_NAME_AMD
+#define CL_DEVICE_BOARD_NAME_AMD 0x4038
+#endif
+
 static long number(const char *name, long otherwise) {
     const char *const text = getenv(name);
     return text ? strtol(text, NULL, 0) : otherwise;
@@ -76,10 +80,21 @@ CL_API_ENTRY cl_int CL_API_CALL clGetDeviceInfo(cl_device_id device, cl_device_i
     const cl_ulong memory = (cl_ulong)number("FAKE_MEMORY", 1 << 30);
     const cl_device_type type = (cl_device_type)number("FAKE_TYPE", CL_DEVICE_TYPE_GPU);
     const size_t items[3] = {64, 64, 64}, group = 64;
+    const cl_uint at[4] = {1, 0x3b, 0x1f, 2}, slot = 0x1f << 3 | 2;
     cl_bool yes = CL_TRUE;
     switch (what) {
     case CL_DEVICE_NAME:
         return answer_text("  Padded Name  ", bytes, target, size);
+    case 0x410F: /* CL_DEVICE_PCI_BUS_INFO_KHR */
+        return answer(at, sizeof at, bytes, target, size);
+    case 0x4008: /* CL_DEVICE_PCI_BUS_ID_NV, and those of the slot and the domain */
+        return answer(&at[1], sizeof at[1], bytes, target, size);
+    case 0x4009:
+        return answer(&slot, sizeof slot, bytes, target, size);
+    case 0x400A:
+        return answer(&at[0], sizeof at[0], bytes, target, size);
+    case CL_DEVICE_BOARD_NAME_AMD:
+        return answer_text(text("FAKE_BOARD_NAME", ""), bytes, target, size);
     case CL_DEVICE_VERSION:
         return answer_text(text("FAKE_DEVICE_VERSION", "OpenCL 1.2 fake"), bytes, target, size);
     case CL_DEVICE_PROFILE:

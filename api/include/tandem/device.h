@@ -93,6 +93,8 @@ typedef struct tdm_device_info {
     uint32_t memory_clock_mhz; /* of the device memory */
     uint32_t memory_bus_bits;
     uint32_t error_correction; /* of the device memory: 1 off, 2 on */
+    char board_name[128];      /* what it is sold as, where `name` is the chip's; "": not told */
+    char pci_address[16];      /* "0000:3b:00.0"; "": not told */
 } tdm_device_info;
 
 /* All zero but struct_size means the defaults. */
