@@ -5,15 +5,11 @@
 
 /* Facts by "place.key"; a star stands for any end. */
 static const char *const refusing[] = {"library.version", "environment.data_pattern"};
-static const char *const passing[] = {"environment.load_average",
-                                      "environment.temperature*",
-                                      "environment.*_start",
-                                      "environment.*_end",
-                                      "environment.power_w",
-                                      "environment.stolen*",
-                                      "environment.others_of_run",
-                                      "environment.cache_levels", /* measured, as rows are */
-                                      "device.selector"};
+static const char *const passing[] = {
+    "environment.load_average",  "environment.temperature*", "environment.*_start",
+    "environment.*_end",         "environment.power_w",      "environment.stolen*",
+    "environment.others_of_run", "environment.cache_levels", /* measured, as rows are */
+    "device.selector",           "device.pci_address"};
 
 static int matches(const char *pattern, const char *place, const char *key) {
     const size_t length = strlen(place);

@@ -25,7 +25,7 @@ int compare_add_columns(compare_table *table, const results_file *file) {
         compare_column *const column = &table->columns[table->column_count];
         *column = (compare_column){
             .label = (char)('A' + (int)table->column_count), .file = file, .device = device};
-        column->sheet = datasheet_find(compare_device_name(column));
+        column->sheet = sheet_of(file, device);
         table->column_count++;
     }
     return 0;

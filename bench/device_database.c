@@ -121,8 +121,12 @@ static int place_of(const word_list *all, const word_list *part) {
     return -1;
 }
 
-/* Whether the words up to `behind` are followed by one that makes another device of them. */
+/* Whether the words up to `behind` are followed by one that makes another device of them: a part of it ("H200 MIG 1g.18gb") is one. */
 static int is_changed(const word_list *all, int behind) {
+    for (int i = behind; i < all->count; i++) {
+        if (strcmp(all->words[i], "mig") == 0)
+            return 1;
+    }
     return behind < all->count && changes_device(all->words[behind]);
 }
 
@@ -161,6 +165,11 @@ const datasheet *datasheet_find(const char *device_name) {
         best = words;
     }
     return found;
+}
+
+const datasheet *datasheet_of_board(const char *board_name, const char *device_name) {
+    const datasheet *const found = datasheet_find(board_name);
+    return found != NULL ? found : datasheet_find(device_name);
 }
 
 int datasheet_may_be(const datasheet *sheet, const char *name) {

@@ -62,7 +62,7 @@ static bool ask_free(tdm_context *context, int index, uint64_t *bytes) {
 /* Of the memory: its kind, which no driver tells, its clock, and whether it mends its errors. */
 static void memory_cells(text_table *table, const tdm_device_info *info) {
     static const char *const corrections[] = {"-", "off", "on"};
-    const datasheet *const sheet = datasheet_find(info->name);
+    const datasheet *const sheet = datasheet_of_board(info->board_name, info->name);
     const bool has_type = sheet != NULL && sheet->memory_type != NULL;
     table_cell(table, "%s", has_type ? sheet->memory_type : "-");
     count_cell(table, info->memory_clock_mhz);
@@ -73,7 +73,10 @@ static void device_row(text_table *table, tdm_context *context, int index,
                        const tdm_device_info *info) {
     uint64_t free_bytes = 0;
     table_cell(table, "%d", index);
-    table_cell(table, "%s", info->selector);
+    if (info->board_name[0] != '\0')
+        table_cell(table, "%s (%s)", info->selector, info->board_name);
+    else
+        table_cell(table, "%s", info->selector);
     table_cell(table, "%s", results_device_type(info->type));
     count_cell(table, info->compute_units);
     count_cell(table, info->clock_mhz);

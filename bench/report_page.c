@@ -195,6 +195,7 @@ static void write_card(FILE *file, const results_file *results) {
         const char *unit;
     } rows[] = {
         {"selector", "device", CARD_TEXT, ""},
+        {"board_name", "board", CARD_TEXT, ""},
         {"vendor", "vendor", CARD_TEXT, ""},
         {"driver", "driver", CARD_TEXT, ""},
         {"api_version", "API", CARD_TEXT, ""},

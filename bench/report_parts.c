@@ -47,8 +47,7 @@ void report_write_case(FILE *file, const results_row *row) {
 }
 
 void report_write_note(FILE *file, const results_file *results, const results_row *row) {
-    const results_facts *const device = &results->devices[row->device];
-    const datasheet *const sheet = datasheet_find(results_fact_text(device, "name"));
+    const datasheet *const sheet = sheet_of(results, row->device);
     const sheet_share share = sheet_share_find(row, row->gflops, row->gbs, sheet);
     if (row->note != NULL)
         html_text(file, row->note);

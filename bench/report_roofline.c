@@ -6,6 +6,7 @@
 #include "bench/device_database.h"
 #include "bench/html_text.h"
 #include "bench/report_parts.h"
+#include "bench/sheet_share.h"
 
 enum {
     MAX_ROOFS = 8,
@@ -126,7 +127,7 @@ static void find_roofs(const results_file *results, int integers, roof_limits *r
 
 /* What the vendor promises, where the device is known. */
 static void add_sheet(const results_file *results, int integers, roof_limits *roofs) {
-    const datasheet *const sheet = datasheet_find(results_fact_text(&results->devices[0], "name"));
+    const datasheet *const sheet = sheet_of(results, 0);
     const char *const dtypes[] = {integers ? "s8" : "f32", integers ? NULL : "f16"};
     if (sheet == NULL)
         return;

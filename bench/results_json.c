@@ -107,14 +107,16 @@ cJSON *results_device_json(const tdm_device_info *info) {
     results_put_text(device, "backend", info->backend);
     results_put_text(device, "driver_family", info->driver_family);
     results_put_text(device, "name", info->name);
+    results_put_text(device, "board_name", info->board_name);
     results_put_text(device, "selector", info->selector);
+    results_put_text(device, "pci_address", info->pci_address);
     results_put_text(device, "vendor", info->vendor);
     results_put_text(device, "driver", info->driver_version);
     results_put_text(device, "api_version", info->api_version);
     results_put_text(device, "kernel_language", info->kernel_language);
     results_put_text(device, "type", results_device_type(info->type));
     /* No driver interface tells HBM from GDDR. */
-    const datasheet *const sheet = datasheet_find(info->name);
+    const datasheet *const sheet = datasheet_of_board(info->board_name, info->name);
     results_put_text(device, "memory_type", sheet == NULL ? NULL : sheet->memory_type);
     add_limits(device, info);
     add_architecture(device, info);

@@ -40,9 +40,14 @@ int sheet_share_is_above(const sheet_share *share) {
     return share->of_bandwidth > 1 || share->of_peak > 1;
 }
 
+const datasheet *sheet_of(const results_file *file, size_t device) {
+    const results_facts *const facts = &file->devices[device];
+    return datasheet_of_board(results_fact_text(facts, "board_name"),
+                              results_fact_text(facts, "name"));
+}
+
 size_t sheet_share_count(const results_file *file, size_t device) {
-    const datasheet *const sheet =
-        datasheet_find(results_fact_text(&file->devices[device], "name"));
+    const datasheet *const sheet = sheet_of(file, device);
     size_t count = 0;
     for (size_t i = 0; sheet != NULL && i < file->row_count; i++) {
         const results_row *const row = &file->rows[i];

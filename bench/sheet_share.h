@@ -19,6 +19,9 @@ sheet_share sheet_share_find(const results_row *row, double gflops, double gbs,
 /* Whether it is more than the sheet promises: then the sheet, the clock or the measurement is wrong. */
 int sheet_share_is_above(const sheet_share *share);
 
+/* The sheet of a file's device; NULL: it is not known. */
+const datasheet *sheet_of(const results_file *file, size_t device);
+
 /* Rows of a file's device (ok, whoever ran) that are above its sheet; 0 for a device that is not known. */
 size_t sheet_share_count(const results_file *file, size_t device);
 

@@ -128,6 +128,10 @@ static void names_of_drivers(void **state) {
     finds("NVIDIA H100 NVL", NULL);
     finds("NVIDIA H200", "H200");
     finds("NVIDIA H200 NVL", NULL);
+    finds("NVIDIA H200 MIG 1g.18gb", NULL); /* a seventh of it */
+    finds("NVIDIA A100-SXM4-40GB MIG 3g.20gb", NULL);
+    finds("NVIDIA H100 80GB HBM3 MIG 1g.10gb", NULL);
+    finds("NVIDIA A100-40 SXM4 MIG 1g.5gb", NULL); /* a word between */
     finds("NVIDIA L4", "L4");
     finds("NVIDIA L40S", "L40S");
     finds("NVIDIA L40", NULL);
@@ -139,6 +143,27 @@ static void names_of_drivers(void **state) {
     finds("Orin", NULL);
     finds("", NULL);
     finds(NULL, NULL);
+}
+
+static void boards_of_chips(void **state) {
+    static const struct {
+        const char *board;
+        const char *device;
+        const char *sheet;
+    } rows[] = {
+        {"AMD Instinct MI300X", "gfx942:sramecc+:xnack-", "MI300X"},
+        {"AMD Radeon RX 7900 XTX", "gfx1100", "RX 7900 XTX"},
+        {"AMD Radeon RX 7900 XT", "gfx1100", "none"},
+        {"", "NVIDIA L4", "L4"},
+        {NULL, "NVIDIA L4", "L4"},
+        {"", "gfx942", "none"},
+        {NULL, NULL, "none"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const datasheet *const found = datasheet_of_board(rows[i].board, rows[i].device);
+        assert_string_equal(found == NULL ? "none" : found->name, rows[i].sheet);
+    }
 }
 
 static void every_sheet_finds_itself(void **state) {
@@ -197,8 +222,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_value_has_a_source), cmocka_unit_test(every_sheet_is_whole),
         cmocka_unit_test(most_values_were_checked), cmocka_unit_test(bandwidths_fit_their_bus),
-        cmocka_unit_test(names_of_drivers),         cmocka_unit_test(every_sheet_finds_itself),
-        cmocka_unit_test(beginnings_of_names),      cmocka_unit_test(peaks_of_types),
+        cmocka_unit_test(names_of_drivers),         cmocka_unit_test(boards_of_chips),
+        cmocka_unit_test(every_sheet_finds_itself), cmocka_unit_test(beginnings_of_names),
+        cmocka_unit_test(peaks_of_types),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
