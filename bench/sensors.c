@@ -47,8 +47,16 @@ static void look_up(void *library, nvml_functions *functions) {
 #undef NVML_FUNCTION
 }
 
+/* The device at this address, where it has this name: a part of it has another, and not its power. */
+static int find_at(sensors *own, const char *address, const char *name) {
+    char other[128] = "";
+    return address[0] != '\0' && own->nvml.device_at != NULL && own->nvml.name != NULL &&
+           own->nvml.device_at(address, &own->device) == 0 &&
+           own->nvml.name(own->device, other, sizeof other) == 0 && strcmp(other, name) == 0;
+}
+
 /* The one device of this name. */
-static int find_device(sensors *own, const char *name) {
+static int find_named(sensors *own, const char *name) {
     unsigned count = 0;
     int found = 0;
     if (own->nvml.count == NULL || own->nvml.device == NULL || own->nvml.name == NULL ||
@@ -66,13 +74,13 @@ static int find_device(sensors *own, const char *name) {
     return found == 1;
 }
 
-static int open_nvml(sensors *own, const char *path, const char *name) {
+static int open_nvml(sensors *own, const char *path, const tdm_device_info *device) {
     own->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (own->library == NULL)
         return 0;
     look_up(own->library, &own->nvml);
     if (own->nvml.init != NULL && own->nvml.init() == 0) {
-        if (find_device(own, name))
+        if (find_at(own, device->pci_address, device->name) || find_named(own, device->name))
             return 1;
         if (own->nvml.shut_down != NULL)
             own->nvml.shut_down();
@@ -111,7 +119,7 @@ sensors *sensors_open(const sensor_places *places, const tdm_device_info *device
     if (own == NULL)
         return NULL;
     const int opened = device->type == TDM_DEVICE_CPU ? open_powercap(own, places->powercap)
-                                                      : open_nvml(own, places->nvml, device->name);
+                                                      : open_nvml(own, places->nvml, device);
     if (opened)
         return own;
     free(own);

@@ -42,7 +42,7 @@ typedef struct sensor_places {
 extern const sensor_places sensor_places_of_system;
 
 /*
- * The sensors of a device: NVML's device of the same name, where only one has it; the packages of powercap for CPUs. NULL where there
+ * The sensors of a device: NVML's device at its PCI address, or of the same name, where only one has it; the packages of powercap for CPUs. NULL where there
  * are none. The caller closes them.
  */
 sensors *sensors_open(const sensor_places *places, const tdm_device_info *device);

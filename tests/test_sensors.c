@@ -17,11 +17,16 @@
 
 #define LIBRARY(kind) TANDEM_BINARY_DIR "/lib/libtandem_fake_nvml_" kind ".so"
 
-static sensors *open_gpu(const char *library, const char *name) {
+static sensors *open_gpu_at(const char *library, const char *name, const char *address) {
     const sensor_places places = {.nvml = library, .powercap = "/nonexistent"};
     tdm_device_info device = {.type = TDM_DEVICE_GPU};
     snprintf(device.name, sizeof device.name, "%s", name);
+    snprintf(device.pci_address, sizeof device.pci_address, "%s", address);
     return sensors_open(&places, &device);
+}
+
+static sensors *open_gpu(const char *library, const char *name) {
+    return open_gpu_at(library, name, "");
 }
 
 static void all_of_a_gpu_is_read(void **state) {
@@ -103,6 +108,23 @@ static void a_device_that_is_not_certain_has_no_sensors(void **state) {
     assert_true(isnan(sensors_read(NULL).energy_j));
     assert_true(isnan(sensors_facts(NULL).power_limit_w));
     sensors_close(NULL);
+}
+
+/* Devices of one name are told apart by where they are. */
+static void equal_devices_have_their_own_sensors(void **state) {
+    static const char *const addresses[] = {"0000:3a:00.0", "0000:3b:00.0"};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        sensors *const own = open_gpu_at(LIBRARY("twins"), "Fake GPU 0", addresses[i]);
+        assert_non_null(own);
+        assert_true(sensors_read(own).temperature_c == 60 + i);
+        sensors_close(own);
+    }
+    assert_null(open_gpu_at(LIBRARY("twins"), "Fake GPU 0", "0000:3c:00.0"));
+    assert_null(open_gpu_at(LIBRARY("whole"), "Fake GPU 0 MIG 1g.10gb", "0000:3a:00.0"));
+    sensors *const named = open_gpu_at(LIBRARY("whole"), "Fake GPU 1", "ffff:00:00.0");
+    assert_true(sensors_read(named).temperature_c == 61);
+    sensors_close(named);
 }
 
 static void write_number(const char *folder, const char *file, const char *text) {
@@ -211,6 +233,7 @@ int main(void) {
         cmocka_unit_test(missing_functions_are_nulls),
         cmocka_unit_test(failing_calls_are_nulls),
         cmocka_unit_test(a_device_that_is_not_certain_has_no_sensors),
+        cmocka_unit_test(equal_devices_have_their_own_sensors),
         cmocka_unit_test(powercap_counts_packages),
         cmocka_unit_test(turns_are_counted),
         cmocka_unit_test(power_is_energy_over_time_where_it_is_not_told),

@@ -26,6 +26,7 @@ EXPORT int nvmlInit_v2(void);
 EXPORT int nvmlShutdown(void);
 EXPORT int nvmlDeviceGetCount_v2(unsigned *count);
 EXPORT int nvmlDeviceGetHandleByIndex_v2(unsigned index, nvml_device_object **device);
+EXPORT int nvmlDeviceGetHandleByPciBusId_v2(const char *address, nvml_device_object **device);
 EXPORT int nvmlDeviceGetName(nvml_device_object *device, char *name, unsigned size);
 EXPORT int nvmlSystemGetDriverVersion(char *version, unsigned size);
 EXPORT int nvmlDeviceGetTotalEnergyConsumption(nvml_device_object *device,
@@ -58,6 +59,17 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, nvml_device_object **device) {
     *device = &devices[index];
     return 0;
 }
+
+#ifndef FAKE_NVML_POOR
+/* At 0000:3a:00.0 and 0000:3b:00.0. */
+int nvmlDeviceGetHandleByPciBusId_v2(const char *address, nvml_device_object **device) {
+    unsigned bus = 0;
+    if (sscanf(address, "0000:%x:00.0", &bus) != 1 || bus < 0x3a || bus > 0x3b)
+        return 6; /* NVML_ERROR_NOT_FOUND */
+    *device = &devices[bus - 0x3a];
+    return 0;
+}
+#endif
 
 int nvmlDeviceGetName(nvml_device_object *device, char *name, unsigned size) {
 #ifdef FAKE_NVML_TWINS
