@@ -380,8 +380,11 @@ static int quantize_items(quantize_state *state, file_error *error) {
     return 0;
 }
 
-/* Activations that go into no weight are a mistake in their names; the first is named. */
-static int check_activations(const quantize_state *state, file_error *error) {
+/*
+ * Activations that go into no weight are told of, as those of a checkpoint's other shards are; where none goes into any, their names are a
+ * mistake.
+ */
+static int check_activations(quantize_state *state, file_error *error) {
     const quantize_source *const source = &state->activations.source;
     unsigned char *const used = calloc(source->count + 1, 1);
     if (used == NULL)
@@ -396,13 +399,17 @@ static int check_activations(const quantize_state *state, file_error *error) {
         for (size_t j = 0; j < count; j++)
             used[batches[j].tensor - source->tensors] = 1;
     }
-    const unsigned char *const unused = memchr(used, 0, source->count);
-    const int result =
-        unused == NULL ? 0
-                       : file_fail(error, "activations \"%s\" belong to no layer that is quantized",
-                                   file_printable(source->tensors[unused - used].name).text);
+    for (size_t i = source->count; i-- > 0;)
+        if (!used[i]) {
+            state->run.unused_activation = source->tensors[i].name;
+            state->run.unused_activations++;
+        }
     free(used);
-    return result;
+    if (source->count == 0 || state->run.unused_activations < source->count)
+        return 0;
+    return file_fail(error,
+                     "activations \"%s\" belong to no layer that is quantized, as do all of %s",
+                     file_printable(state->run.unused_activation).text, state->run.calibration);
 }
 
 /* A run that would only copy is a mistake; the first tensor that was asked for says why, if there is one. */

@@ -172,6 +172,8 @@ int quantize_report_finish(quantize_report *report, const char *command, const c
     results_put_number(totals, "bytes_before", (double)report->bytes_before);
     results_put_number(totals, "bytes_after", (double)report->bytes_after);
     results_put_number(totals, "metadata_left_out", (double)left_out);
+    results_put_number(totals, "activations_unused",
+                       report->run->calibration ? (double)report->run->unused_activations : NAN);
     if (!path || strcmp(path, "-") != 0) {
         if (report->quantized > 0)
             table_print(report->table, stdout);
@@ -185,6 +187,10 @@ int quantize_report_finish(quantize_report *report, const char *command, const c
             printf("values of the GGUF header that have no place in a safetensors file, such as "
                    "arrays, and were left out: %zu\n",
                    left_out);
+        if (report->run->unused_activations > 0)
+            printf("activations that belong to no layer that is quantized: %zu, the first \"%s\"\n",
+                   report->run->unused_activations,
+                   file_printable(report->run->unused_activation).text);
     }
     return path ? results_write_json(report->json, command, path) : 0;
 }

@@ -18,6 +18,9 @@ typedef struct quantize_run {
     const char *scales;      /* type of the scales of codes; NULL: there are none */
     const char *calibration; /* NULL: none */
     const char *observer;
+    const char
+        *unused_activation; /* the first tensor of the calibration that no layer takes, or NULL */
+    size_t unused_activations;    /* how many these are */
     const char *weights_observer; /* NULL: no codes */
     double weights_percentile;    /* 0: none */
 } quantize_run;

@@ -179,8 +179,10 @@ static void activations_that_fit_nothing_are_refused(void **state) {
         "in.safetensors out.safetensors --scheme s8-channel --calibrate x.safetensors";
     test_checkpoint_write("in.safetensors", &weight, 1);
     test_checkpoint_write("x.safetensors", &x, 1);
-    test_quantize(1, NULL, "activations \"fd.input\" belong to no layer that is quantized", "%s",
-                  arguments);
+    test_quantize(1, NULL,
+                  "activations \"fd.input\" belong to no layer that is quantized, as do all of "
+                  "x.safetensors",
+                  "%s", arguments);
     x.name = "fc";
     ((float *)(uintptr_t)x.data)[7] = NAN;
     test_checkpoint_write("x.safetensors", &x, 1);
@@ -240,6 +242,35 @@ static void activations_of_another_shape_are_refused(void **state) {
     test_tensor_release(&weight);
     test_checkpoint_remove("in.safetensors");
     test_checkpoint_remove("x.safetensors");
+}
+
+/* Those of a checkpoint's other shards, or of what --skip leaves, are told of. */
+static void activations_of_other_layers_are_noted(void **state) {
+    (void)state;
+    static const char note[] =
+        "activations that belong to no layer that is quantized: 2, the first \"fa.input\"";
+    safetensors_tensor weights[] = {test_tensor_make("fc.weight", SAFETENSORS_F32, 41, 40, 48, 0),
+                                    test_tensor_make("fd.weight", SAFETENSORS_F32, 42, 40, 48, 0)};
+    safetensors_tensor x[] = {test_tensor_make("fa.input", SAFETENSORS_F32, 43, 4, 48, 0),
+                              test_tensor_make("fc.input", SAFETENSORS_F32, 44, 4, 48, 0),
+                              test_tensor_make("fd.input", SAFETENSORS_F32, 45, 4, 48, 0)};
+    test_checkpoint_write("in.safetensors", weights, 2);
+    test_checkpoint_write("x.safetensors", x, 3);
+    static const char arguments[] = "in.safetensors out.safetensors --scheme s8-channel --skip fd "
+                                    "--calibrate x.safetensors";
+    test_quantize(0, note, NULL, "%s", arguments);
+    test_quantize(0, "\"activations_unused\":\t2", NULL, "%s --json -", arguments);
+    safetensors_file *const file = test_checkpoint_open("out.safetensors");
+    assert_non_null(safetensors_find(file, "fc.input_scale"));
+    assert_null(safetensors_find(file, "fd.input_scale"));
+    safetensors_close(file);
+    for (int i = 0; i < 2; i++)
+        test_tensor_release(&weights[i]);
+    for (int i = 0; i < 3; i++)
+        test_tensor_release(&x[i]);
+    test_checkpoint_remove("in.safetensors");
+    test_checkpoint_remove("x.safetensors");
+    test_checkpoint_remove("out.safetensors");
 }
 
 /* Quantized without parameters of its input, and the report says so in both forms. */
@@ -379,6 +410,7 @@ int main(void) {
         CASE(outputs_of_long_layers_are_compared),
         CASE(activations_that_fit_nothing_are_refused),
         CASE(activations_of_another_shape_are_refused),
+        CASE(activations_of_other_layers_are_noted),
         CASE(a_layer_without_activations_is_noted),
         CASE(layers_of_like_names_get_their_own),
         CASE(the_report_has_the_measures),
