@@ -123,7 +123,15 @@ static int find_setting(memory_run *run, const memory_case *item, const memory_s
         (result_number){"items", (double)worker_field_integer(reply->text, "items", 0)};
     found->row.shape[4] = (result_number){"occupancy", setting->occupancy};
     found->row.shape[5] = (result_number){"ahead", setting->ahead};
+    if (item->operation == MEMORY_STRIDED)
+        found->row.shape[6] = (result_number){"stride", item->stride};
     return 0;
+}
+
+/* What a row counts, which of sums depends on how the setting rounds up. */
+static void count_bytes(bench_result *row, const bench_entrant *entrant) {
+    if (row->bytes == 0)
+        row->bytes = entrant->work;
 }
 
 static int same_setting(const memory_setting *a, const memory_setting *b) {
@@ -160,7 +168,7 @@ static void sustain(memory_run *run, const bench_plan *plan, const bench_result 
         bench_sustain(plan, &run->entrants[BEST], seconds, row, &run->report);
 }
 
-/* A loop of STREAM as it is without looking for anything faster. */
+/* A kernel as it is without looking for anything faster. */
 static void run_default(memory_run *run, const memory_case *item, int waited) {
     static found_setting plain;
     char name[MEMORY_MAX_NAME];
@@ -175,20 +183,21 @@ static void run_default(memory_run *run, const memory_case *item, int waited) {
     plain.row.metrics[0] = (result_number){"setting_default", 1};
     plan.task = plain.task;
     bench_run_case(&plan, run->entrants, 2);
+    count_bytes(&plain.row, &run->entrants[BEST]);
     bench_report_case(&run->report, &plain.row, run->entrants, 2);
     sustain(run, &plan, &plain.row);
 }
 
-/* The fastest setting and the default one, beside the loops of OpenMP on a CPU. */
-static void run_stream(memory_run *run, const memory_case *item, int waited) {
+/* The fastest setting and the default one, beside the loops of OpenMP on a CPU; case `number` of its operation. */
+static void run_stream(memory_run *run, const memory_case *item, int number, int waited) {
     static found_setting best, plain;
     memory_setting given;
     char name[MEMORY_MAX_NAME];
     worker_text reply = {.length = 0};
     bench_plan plan = bench_settings_plan(&run->options->settings);
-    const bench_result row = memory_row(item, waited, name);
+    bench_result row = memory_row(item, waited, name);
     plan.label = name;
-    if (memory_setting_given(run->options->forms, item->operation, &given) != 0)
+    if (memory_setting_given(run->options->forms, item->operation, number, &given) != 0)
         given = best_setting;
     best = (found_setting){.row = row};
     plain = (found_setting){.row = row};
@@ -207,6 +216,9 @@ static void run_stream(memory_run *run, const memory_case *item, int waited) {
     plan.task = best.task;
     const int count = same ? 3 : 4;
     bench_run_case(&plan, entrants, count);
+    count_bytes(&best.row, &entrants[BEST]);
+    count_bytes(&plain.row, &entrants[same ? BEST : PLAIN]);
+    count_bytes(&row, &entrants[PEER]);
     mark_settings(entrants, same, &best.row, &plain.row);
     bench_report_case(&run->report, &row, entrants, count);
     const found_setting *const fastest = best.row.metrics[0].key != NULL ? &best : &plain;
@@ -216,8 +228,7 @@ static void run_stream(memory_run *run, const memory_case *item, int waited) {
     bench_entrants_release(&entrants[PEER], 2);
 }
 
-/* A kernel of which there is one form. */
-static void run_kernel(memory_run *run, const memory_case *item, int waited) {
+static void run_chase(memory_run *run, const memory_case *item, int waited) {
     char name[MEMORY_MAX_NAME];
     worker_text request = {.length = 0};
     bench_plan plan = bench_settings_plan(&run->options->settings);
@@ -226,19 +237,23 @@ static void run_kernel(memory_run *run, const memory_case *item, int waited) {
     plan.label = name;
     bench_run_case(&plan, run->entrants, 2);
     row.bytes = run->entrants[BEST].work;
-    if (item->operation == MEMORY_STRIDED)
-        row.shape[1] = (result_number){"stride", item->stride};
-    if (item->operation == MEMORY_CHASE)
-        row.metrics[0] = (result_number){"latency_ns", bench_entrant_median(run->entrants) /
-                                                           memory_chase_steps(item) * 1e9};
+    row.metrics[0] = (result_number){"latency_ns", bench_entrant_median(run->entrants) /
+                                                       memory_chase_steps(item) * 1e9};
     bench_report_case(&run->report, &row, run->entrants, 2);
+}
+
+static void run_settings(memory_run *run, const memory_case *item, int number, int waited) {
+    if (strcmp(run->options->setting, "default") == 0)
+        run_default(run, item, waited);
+    else
+        run_stream(run, item, number, waited);
 }
 
 static void run_strides(memory_run *run, memory_case item, int waited) {
     static const int strides[] = {2, 8, 32};
-    for (size_t i = 0; i < sizeof strides / sizeof strides[0]; i++) {
+    for (int i = 0; i < (int)(sizeof strides / sizeof strides[0]); i++) {
         item.stride = strides[i];
-        run_kernel(run, &item, waited);
+        run_settings(run, &item, i, waited);
     }
 }
 
@@ -247,9 +262,9 @@ static void run_chases(memory_run *run, memory_case item, int waited) {
     const size_t largest = item.bytes;
     item.amount = run->options->settings.quick ? QUICK_CHASE : 0;
     for (item.bytes = LEAST_CHASE; item.bytes < largest; item.bytes *= 4)
-        run_kernel(run, &item, waited);
+        run_chase(run, &item, waited);
     item.bytes = largest;
-    run_kernel(run, &item, waited);
+    run_chase(run, &item, waited);
 }
 
 static void run_places(memory_run *run, memory_case item, int waited) {
@@ -266,9 +281,6 @@ static void run_case(memory_run *run, const memory_case *item, int waited) {
     case MEMORY_STRIDED:
         run_strides(run, *item, waited);
         break;
-    case MEMORY_GATHER:
-        run_kernel(run, item, waited);
-        break;
     case MEMORY_CHASE:
         run_chases(run, *item, waited);
         break;
@@ -284,10 +296,7 @@ static void run_case(memory_run *run, const memory_case *item, int waited) {
         run_places(run, *item, waited);
         break;
     default:
-        if (strcmp(run->options->setting, "default") == 0)
-            run_default(run, item, waited);
-        else
-            run_stream(run, item, waited);
+        run_settings(run, item, 0, waited);
     }
 }
 
@@ -344,11 +353,12 @@ int bench_memory_command(int argc, char **argv) {
         {"host", CLI_CHOICES, &given.places, "LIST", "the host's memory of copies",
          "pinned|pageable", 0, 0},
         {"setting", CLI_CHOICE, &given.setting, "WORD",
-         "of copy to write: the best beside the default, or the default alone", "best|default", 0,
+         "of copy to gather: the best beside the default, or the default alone", "best|default", 0,
          0},
         {"form", CLI_TEXT, &given.forms, "LIST",
          "instead of looking for the best setting take that of an earlier run, e.g. "
-         "read=probe_read_f32_x16:4:3:8192 (row, unroll, occupancy, ahead)",
+         "read=probe_read_f32_x16:4:3:8192 (row, unroll, occupancy, ahead); strided has one for "
+         "each stride",
          NULL, 0, 0},
         {"mode", CLI_CHOICES, &given.modes, "LIST", "many calls and one wait, or a wait after each",
          "pipelined|waited", 0, 0},
@@ -361,14 +371,11 @@ int bench_memory_command(int argc, char **argv) {
         .options = options,
         .option_count = sizeof options / sizeof options[0],
         .notes =
-            "copy, scale, add, triad, read and write stand in two rows where another setting "
-            "(vector\n"
-            "width, vectors at a time, work-items, prefetch) is faster than the default one. An "
-            "array\n"
-            "counts once for being read or written. Peers: the same loops by OpenMP on the host's\n"
-            "cores (impl stream), and memcpy, on as many threads as a CPU device has compute "
-            "units.\n"
-            "--sustained is of copy to write.",
+            "copy, scale, add, triad, read, write, strided and gather stand in two rows where\n"
+            "another setting (vector width, vectors at a time, work-items, prefetch) is faster\n"
+            "than the default one. An array counts once for being read or written. Peers: the\n"
+            "same loops by OpenMP on the host's cores (impl stream), and memcpy, on as many\n"
+            "threads as a CPU device has compute units. --sustained is of copy to gather.",
     };
     const cli_outcome outcome = cli_parse(&command, argc, argv, NULL);
     return outcome == CLI_RUN ? run_on_device(&given) : cli_exit_code(outcome);

@@ -15,7 +15,6 @@ enum {
     CHASE_STEPS = 1 << 16, /* from memory */
     CHASE_CACHED_STEPS = 1 << 19,
     CHASE_CACHED_BYTES = 1 << 20,
-    GATHER_SHARE = 8, /* one index for so many words */
     FORM_TEXT = 160
 };
 
@@ -46,7 +45,7 @@ int memory_operation_is_kernel(memory_operation operation) {
 }
 
 int memory_operation_is_stream(memory_operation operation) {
-    return operation <= MEMORY_WRITE;
+    return operation <= MEMORY_GATHER;
 }
 
 void memory_case_name(const memory_case *item, char name[MEMORY_MAX_NAME]) {
@@ -89,7 +88,7 @@ void memory_case_write(const memory_case *item, worker_text *line) {
 
 static int is_setting(const memory_setting *setting) {
     const int unroll = setting->unroll;
-    return (unroll == 0 || unroll == 1 || unroll == 4) && setting->occupancy >= 0 &&
+    return (unroll == 0 || unroll == 1 || unroll == 4 || unroll == 8) && setting->occupancy >= 0 &&
            setting->occupancy <= 3 && setting->ahead >= 0;
 }
 
@@ -126,11 +125,12 @@ static int read_form(const char *word, memory_operation *operation, memory_setti
     return is_setting(setting) && rest == NULL ? 0 : -1;
 }
 
-int memory_setting_given(const char *forms, memory_operation operation, memory_setting *setting) {
+int memory_setting_given(const char *forms, memory_operation operation, int number,
+                         memory_setting *setting) {
     char word[FORM_TEXT];
     while (forms != NULL && cli_next_word(&forms, ',', word, sizeof word) == 1) {
         memory_operation found = MEMORY_COPY;
-        if (read_form(word, &found, setting) == 0 && found == operation)
+        if (read_form(word, &found, setting) == 0 && found == operation && number-- == 0)
             return 0;
     }
     return -1;
@@ -143,7 +143,7 @@ const char *memory_forms_wrong(const char *forms) {
         memory_operation operation = MEMORY_COPY;
         memory_setting setting;
         if (read_form(word, &operation, &setting) != 0)
-            return "it wants OPERATION=ROW:UNROLL:OCCUPANCY:AHEAD, of copy to write, and commas";
+            return "it wants OPERATION=ROW:UNROLL:OCCUPANCY:AHEAD, of copy to gather, and commas";
     }
     return found < 0 ? "a word of it is too long" : NULL;
 }
@@ -193,7 +193,7 @@ uint32_t memory_index(const memory_case *item, size_t i) {
 }
 
 size_t memory_index_count(const memory_case *item) {
-    return words_of(item) / GATHER_SHARE + 1;
+    return words_of(item) / MEMORY_GATHER_SHARE + 1;
 }
 
 int memory_chase_steps(const memory_case *item) {

@@ -43,9 +43,9 @@ typedef enum memory_operation {
 typedef struct memory_setting {
     char row
         [64]; /* of kernels/variants.def; "": the first that the device can run; "best": the worker tries what there is */
-    int unroll;    /* vectors of an item at a time: 0 as 1, 1 or 4 */
+    int unroll;    /* vectors of an item at a time: 0 as 1, 1, 4 or 8 */
     int occupancy; /* 0 as 2, 1 few items at a time, 2, 3 many */
-    int ahead;     /* bytes by which prefetches are ahead; 0: none */
+    int ahead;     /* bytes by which prefetches are ahead, of gather in its places; 0: none */
 } memory_setting;
 
 typedef struct memory_case {
@@ -64,15 +64,16 @@ typedef struct memory_case {
 const char *memory_operation_name(memory_operation operation);
 int memory_operation_parse(const char *name, memory_operation *operation);
 
-/* Whether it is a kernel on arrays of f32, one that STREAM-like programs have, a copy by the driver. */
+/* Whether it is a kernel on arrays of f32; one that has settings, and is a loop of the peer. */
 int memory_operation_is_kernel(memory_operation operation);
 int memory_operation_is_stream(memory_operation operation);
 
 /*
- * The setting that a list like "read=probe_read_f32_x16:4:3:8192,triad=…" (row, unroll, occupancy, ahead) has for an operation. 0, or
- * -1 where it has none; NULL is an empty list.
+ * The setting that a list like "read=probe_read_f32_x16:4:3:8192,triad=…" (row, unroll, occupancy, ahead) has for case `number` of an
+ * operation, from 0 on: strided has several, and a word for each. 0, or -1 where it has none; NULL is an empty list.
  */
-int memory_setting_given(const char *forms, memory_operation operation, memory_setting *setting);
+int memory_setting_given(const char *forms, memory_operation operation, int number,
+                         memory_setting *setting);
 
 /* What cannot be read in such a list, or NULL. */
 const char *memory_forms_wrong(const char *forms);
@@ -100,6 +101,10 @@ extern const float memory_scale; /* of scale, triad and write */
 /* Elements of a and b. */
 float memory_a(const memory_case *item, size_t i);
 float memory_b(const memory_case *item, size_t i);
+
+enum {
+    MEMORY_GATHER_SHARE = 8 /* gather: one place for so many words */
+};
 
 /* gather: place `i` that is read, and how many are. */
 uint32_t memory_index(const memory_case *item, size_t i);

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/probe_stream_args.h"
+
 enum {
     P_WIDTH = 0,
     P_CHAINS = 1,
@@ -11,7 +13,7 @@ enum {
     P_GRID = 3,
     P_DTYPE = 4,
     GRID_OF_RUNS = 1,
-    VECTORS_PER_PASS = 4 /* of probe_read.cl */
+    VECTORS_PER_PASS = 4 /* of PROBE_READ */
 };
 
 static const tdm_op ops[] = {
@@ -216,6 +218,23 @@ static int add_constants(const probe_case *item, tdm_arg *args) {
     return count;
 }
 
+/* The same walk as probe_stream.cl has it. */
+static tdm_stream_arg read_walk(const probe_run *run) {
+    const bool runs = run->kernel->variant->parameters[P_GRID] == GRID_OF_RUNS;
+    const int64_t line = (int64_t)run->group * run->width;
+    return (tdm_stream_arg){
+        .chunk = VECTORS_PER_PASS * line,
+        .item = run->width,
+        .gap = line,
+        .chunks = (int64_t)run->groups * run->passes,
+        .first_chunk = runs ? run->passes : 1,
+        .next_chunk = runs ? 1 : run->groups,
+        .passes = run->passes,
+        .rounds = 1,
+        .unroll = VECTORS_PER_PASS,
+    };
+}
+
 static int add_walk(const probe_run *run, tdm_arg *args) {
     args[0] = tdm_arg_s64(run->first);
     args[1] = tdm_arg_s64(run->step);
@@ -225,6 +244,7 @@ static int add_walk(const probe_run *run, tdm_arg *args) {
 }
 
 tdm_status probe_run_enqueue(const probe_run *run, const probe_case *item, tdm_stream *stream) {
+    const tdm_stream_arg walk = read_walk(run);
     tdm_arg args[10];
     int count = 0;
     if (run->input != NULL)
@@ -232,7 +252,9 @@ tdm_status probe_run_enqueue(const probe_run *run, const probe_case *item, tdm_s
     args[count++] = tdm_arg_block(run->output->block, 0, 4);
     if (computes(item))
         count += add_constants(item, args + count);
-    if (reads_memory(item))
+    if (item->kind == PROBE_READ)
+        args[count++] = tdm_arg_blob(&walk, sizeof walk);
+    if (item->kind == PROBE_LADDER)
         count += add_walk(run, args + count);
     if (computes(item))
         args[count++] = tdm_arg_s32((int32_t)item->steps);

@@ -13,7 +13,7 @@ typedef struct probe_run {
     int chains;     /* fma, ladder */
     uint32_t group; /* items */
     uint32_t groups;
-    int64_t first, step, gap; /* read: of probe_read.cl */
+    int64_t first, step, gap; /* ladder, read: words, as probe_ladder.cl has them */
     int passes;
 } probe_run;
 

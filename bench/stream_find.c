@@ -10,7 +10,8 @@ enum {
     TRIES = 3, /* the first pays for what is warmed up */
     FINALISTS = 4,
     FINAL_TRIES = 8,
-    PREFETCH_AHEAD = 8192
+    PREFETCH_AHEAD = 8192,
+    PREFETCH_PLACES = 512 /* of gather, in bytes of its places */
 };
 
 /* By so much another setting must be faster than the default one to be taken for it. */
@@ -80,13 +81,15 @@ static void enter(field *all, const memory_setting *setting) {
 
 /* All settings of a row. */
 static void enter_row(field *all, const tdm_variant *row) {
-    static const int unrolls[] = {1, 4};
+    static const int unrolls[] = {1, 4, 8};
+    const int ahead = all->item->operation == MEMORY_GATHER ? PREFETCH_PLACES : PREFETCH_AHEAD;
+    const int most_ahead = row->parameters[STREAM_P_PREFETCH] ? ahead : 0;
+    const size_t unroll_count = row->parameters[STREAM_P_EIGHT] ? 3 : 2;
     memory_setting setting = {.unroll = 0};
-    const int most_ahead = row->parameters[STREAM_P_PREFETCH] ? PREFETCH_AHEAD : 0;
     snprintf(setting.row, sizeof setting.row, "%s", row->name);
-    for (size_t u = 0; u < sizeof unrolls / sizeof unrolls[0]; u++)
+    for (size_t u = 0; u < unroll_count; u++)
         for (setting.occupancy = 1; setting.occupancy <= 3; setting.occupancy++)
-            for (setting.ahead = 0; setting.ahead <= most_ahead; setting.ahead += PREFETCH_AHEAD) {
+            for (setting.ahead = 0; setting.ahead <= most_ahead; setting.ahead += ahead) {
                 setting.unroll = unrolls[u];
                 if (now_seconds() < all->end_s)
                     enter(all, &setting);
@@ -115,8 +118,7 @@ tdm_status stream_run_find(tdm_device *device, tdm_stream *stream, const memory_
         all.best[i].seconds = INFINITY;
     for (int i = 0; i < tdm_variant_count; i++) {
         const tdm_variant *const row = &tdm_variants[i];
-        if (row->op == TDM_OP_PROBE_STREAM &&
-            row->parameters[STREAM_P_OPERATION] == stream_row_operation(item->operation) &&
+        if (stream_row_does(row, item->operation) &&
             (row->requires & ~device->info.capabilities) == 0)
             enter_row(&all, row);
     }

@@ -12,22 +12,23 @@ enum {
     STREAM_P_OPERATION = 1,
     STREAM_P_GROUP = 2,
     STREAM_P_WALK = 3,
-    STREAM_P_PREFETCH = 4
+    STREAM_P_PREFETCH = 4,
+    STREAM_P_EIGHT = 6
 };
 
-/* STREAM_P_OPERATION of an operation's rows. */
-int stream_row_operation(memory_operation operation);
+/* Whether a row does an operation: strides are between single words. */
+bool stream_row_does(const tdm_variant *row, memory_operation operation);
 
 typedef struct stream_run {
     tdm_kernel *kernel; /* the device's */
-    tdm_buffer *a;      /* chase: the circle */
-    tdm_buffer *b;      /* gather: indices; NULL where the operation has no second array */
+    tdm_buffer *a;      /* chase: the circle; gather: places of b */
+    tdm_buffer *b;      /* NULL where the operation has no second array */
     tdm_buffer *c;      /* the output: an array or sums */
     uint32_t group;     /* items */
     uint32_t groups;
     int64_t words; /* that are read, where sums come out */
     tdm_stream_arg walk;
-    int passes; /* gather, chase */
+    int passes; /* chase */
 } stream_run;
 
 /*

@@ -32,7 +32,7 @@ static void release(void *state) {
 
 static int same_arrays(const memory_case *a, const memory_case *b) {
     return memory_operation_is_stream(a->operation) && a->operation == b->operation &&
-           a->bytes == b->bytes && a->seed == b->seed;
+           a->bytes == b->bytes && a->seed == b->seed && a->stride == b->stride;
 }
 
 static tdm_status prepare_arrays(memory_state *own) {

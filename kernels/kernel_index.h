@@ -64,7 +64,6 @@ extern const int tdm_kernel_image_version; /* of CUDA, major * 1000 + minor * 10
     X(PROBE_LADDER)                                                                                \
     X(PROBE_READ)                                                                                  \
     X(PROBE_STREAM)                                                                                \
-    X(PROBE_GATHER)                                                                                \
     X(PROBE_CHASE)                                                                                 \
     X(PROBE_MIX)                                                                                   \
     X(PROBE_LAUNCH)

@@ -1,5 +1,6 @@
-/* c = a (copy), scale·a (scale), a + b (add), a + scale·b (triad), scale (write), or the sums of a's words modulo 2^32 (read):
- * as fast as memory or a cache gives and takes them.
+/* c = a (copy), scale·a (scale), a + b (add), a + scale·b (triad), scale (write), or sums modulo 2^32 of a's words (read) or of b's
+ * words at the places in a (gather): as fast as memory or a cache gives and takes them. With chunk, item and gap of the walk so many
+ * times as long, a reading of single words takes every so many of them.
  *
  * An array is cut into chunks; in one an item has `unroll` vectors of N elements, `gap` apart:
  *
@@ -11,8 +12,8 @@
  *
  * Vectors of up to four elements lie at multiples of their size.
  *
- * Defines: COPY, SCALE, ADD, TRIAD, WRITE or READ; N vector width; PAST_CACHES where stores go past the caches; AHEAD where
- * loads may be prefetched. */
+ * Defines: COPY, SCALE, ADD, TRIAD, WRITE, READ or GATHER; N vector width, of GATHER 1 or 4; EIGHT where an item may have eight vectors
+ * in a chunk; PAST_CACHES where stores go past the caches; AHEAD where loads may be prefetched. */
 #include "dialect.h"
 #include "probe_stream_args.h"
 
@@ -38,42 +39,74 @@
 #define ASK_B(V) tdm_prefetch_far((TDM_GLOBAL const char *)(b + b_offset + PLACE(V)) + walk.ahead);
 #define NONE(V)
 
-#define FROM_A TAKE_A
-#define FROM_B NONE
-#define TO_C GIVE
-#define OUTPUT tdm_f32
+/* Words of b at the places that a vector of a holds. */
+#define WORD(I) b[b_offset + TDM_LANE(N, places, I)]
+#if N == 4
+#define WORDS s32x4_of(WORD(0), WORD(1), WORD(2), WORD(3))
+#define ASK_WORDS ASK_WORD(0) ASK_WORD(1) ASK_WORD(2) ASK_WORD(3)
+#else
+#define WORDS WORD(0)
+#define ASK_WORDS ASK_WORD(0)
+#endif
+#define ASK_WORD(I) tdm_prefetch(&WORD(I));
+#define FIND(V)                                                                                    \
+    TDM_S32(N) b##V;                                                                               \
+    {                                                                                              \
+        const TDM_S32(N) places = TDM_BITS(N, a##V);                                               \
+        b##V = WORDS;                                                                              \
+    }
+#define ASK_FOUND(V)                                                                               \
+    {                                                                                              \
+        const TDM_S32(N) places = TDM_BITS(N, LOAD(a, a_offset + PLACE(V) + walk.ahead / 4));      \
+        ASK_WORDS                                                                                  \
+    }
+
 #if defined(COPY)
 #define RESULT(V) a##V
 #elif defined(SCALE)
 #define RESULT(V) scale *a##V
-#elif defined(ADD)
+#elif defined(ADD) || defined(TRIAD)
+#define FROM_B TAKE_B
+#define BEFORE_B ASK_B
+#ifdef ADD
 #define RESULT(V) a##V + b##V
-#elif defined(TRIAD)
+#else
 #define RESULT(V) a##V + scale *b##V
+#endif
 #elif defined(WRITE)
-#undef FROM_A
 #define FROM_A NONE
 #define RESULT(V) scale
 #elif defined(READ)
-#undef TO_C
-#undef OUTPUT
-#define OUTPUT tdm_s32
-#define TO_C(V) sum##V = tdm_add_wrap(N, sum##V, TDM_BITS(N, a##V));
-#endif
-#if defined(ADD) || defined(TRIAD)
-#undef FROM_B
-#define FROM_B TAKE_B
+#define TERM(V) TDM_BITS(N, a##V)
+#elif defined(GATHER)
+#define FROM_B FIND
+#define BEFORE_A ASK_FOUND
+#define TERM(V) b##V
 #endif
 
-#if defined(AHEAD) && (defined(ADD) || defined(TRIAD))
+#ifdef TERM
+#define OUTPUT tdm_s32
+#define TO_C(V) sum##V = tdm_add_wrap(N, sum##V, TERM(V));
+#else
+#define OUTPUT tdm_f32
+#define TO_C GIVE
+#endif
+#ifndef FROM_A
+#define FROM_A TAKE_A
+#endif
+#ifndef FROM_B
+#define FROM_B NONE
+#endif
+#ifndef BEFORE_A
+#define BEFORE_A ASK_A
+#endif
+#ifndef BEFORE_B
+#define BEFORE_B NONE
+#endif
+#ifdef AHEAD
 #define ASK(COUNT)                                                                                 \
     if (walk.ahead > 0) {                                                                          \
-        TDM_REPEAT(COUNT, ASK_A) TDM_REPEAT(COUNT, ASK_B)                                          \
-    }
-#elif defined(AHEAD)
-#define ASK(COUNT)                                                                                 \
-    if (walk.ahead > 0) {                                                                          \
-        TDM_REPEAT(COUNT, ASK_A)                                                                   \
+        TDM_REPEAT(COUNT, BEFORE_A) TDM_REPEAT(COUNT, BEFORE_B)                                    \
     }
 #else
 #define ASK(COUNT)
@@ -83,15 +116,19 @@
 #define PASSES(COUNT)                                                                              \
     TDM_NO_UNROLL for (int round = 0; round < walk.rounds; round++) {                              \
         long chunk = tdm_group_x() * walk.first_chunk;                                             \
+        long at = chunk * walk.chunk + tdm_item_x() * walk.item;                                   \
         TDM_NO_UNROLL for (int pass = 0; pass < walk.passes && chunk < walk.chunks; pass++) {      \
-            const long at = chunk * walk.chunk + tdm_item_x() * walk.item;                         \
             ASK(COUNT)                                                                             \
             TDM_REPEAT(COUNT, FROM_A)                                                              \
             TDM_REPEAT(COUNT, FROM_B)                                                              \
             TDM_REPEAT(COUNT, TO_C)                                                                \
             chunk += walk.next_chunk;                                                              \
+            at += step;                                                                            \
         }                                                                                          \
     }
+
+#define START(V) TDM_S32(N) sum##V = TDM_INT_SPLAT(N, 0);
+#define JOIN(V) sum = tdm_add_wrap(N, sum, sum##V);
 
 /* A driver may refuse an argument that the kernel does not use. */
 #if defined(WRITE)
@@ -99,25 +136,32 @@
 #elif defined(ADD) || defined(TRIAD)
 #define INPUTS                                                                                     \
     TDM_GLOBAL const tdm_f32 *a, long a_offset, TDM_GLOBAL const tdm_f32 *b, long b_offset,
+#elif defined(GATHER)
+#define INPUTS                                                                                     \
+    TDM_GLOBAL const tdm_f32 *a, long a_offset, TDM_GLOBAL const tdm_s32 *b, long b_offset,
 #else
 #define INPUTS TDM_GLOBAL const tdm_f32 *a, long a_offset,
 #endif
 
 TDM_KERNEL(TDM_ENTRY)(INPUTS TDM_GLOBAL OUTPUT *c, long c_offset, tdm_stream_arg walk) {
-#ifdef READ
-    const TDM_S32(N) zero = TDM_INT_SPLAT(N, 0);
-    TDM_S32(N) sum0 = zero, sum1 = zero, sum2 = zero, sum3 = zero;
+#ifdef TERM
+    TDM_S32(N) sum = TDM_INT_SPLAT(N, 0);
+    TDM_REPEAT(8, START)
 #elif !defined(COPY) && !defined(ADD)
     const TDM_F32(N) scale = TDM_SPLAT(N, walk.scale);
 #endif
+    const long step = walk.next_chunk * walk.chunk;
     if (walk.unroll == 1) {
         PASSES(1)
+#ifdef EIGHT
+    } else if (walk.unroll == 8) {
+        PASSES(8)
+#endif
     } else {
         PASSES(4)
     }
-#ifdef READ
-    const TDM_S32(N) sum =
-        tdm_add_wrap(N, tdm_add_wrap(N, sum0, sum1), tdm_add_wrap(N, sum2, sum3));
+#ifdef TERM
+    TDM_REPEAT(8, JOIN)
     TDM_INT_STOREV(N, s32, sum, c, c_offset + tdm_global_x() * N);
 #endif
 #ifdef PAST_CACHES

@@ -10,10 +10,10 @@ typedef struct {
     long chunks;      /* how many there are */
     long first_chunk; /* a group's first chunk is its number times so many */
     long next_chunk;  /* so many chunks on */
-    long ahead;       /* bytes that a prefetch is ahead of its load; 0: none */
+    long ahead;       /* bytes from a load to what is prefetched with it; 0: nothing */
     int passes;       /* at most so many chunks of a group */
     int rounds;       /* how often all of them */
-    int unroll;       /* vectors of an item in a chunk: 1 or 4 */
+    int unroll;       /* vectors of an item in a chunk: 1, 4 or 8 */
     float scale;
 } tdm_stream_arg;
 

@@ -17,27 +17,15 @@ static const memory_case cases[] = {
     {.operation = MEMORY_READ, .bytes = 300000, .seed = 8},
     {.operation = MEMORY_READ, .bytes = 1, .seed = 8},
     {.operation = MEMORY_STRIDED, .bytes = 100000, .stride = 8, .seed = 9},
+    {.operation = MEMORY_STRIDED, .bytes = 4100, .stride = 2, .seed = 9},
     {.operation = MEMORY_SWEEP, .bytes = 20000, .amount = 100000, .seed = 10},
     {.operation = MEMORY_GATHER, .bytes = 50000, .seed = 11},
+    {.operation = MEMORY_GATHER, .bytes = 1, .seed = 11},
+    {.operation = MEMORY_GATHER, .bytes = 300000, .seed = 12},
     {.operation = MEMORY_CHASE, .bytes = 5000, .amount = 96, .seed = 12},
 };
 
-static const tdm_op ops[] = {TDM_OP_PROBE_STREAM, TDM_OP_PROBE_GATHER, TDM_OP_PROBE_CHASE};
-
-static tdm_op op_of(const memory_case *item) {
-    if (item->operation == MEMORY_GATHER)
-        return TDM_OP_PROBE_GATHER;
-    return item->operation == MEMORY_CHASE ? TDM_OP_PROBE_CHASE : TDM_OP_PROBE_STREAM;
-}
-
-static int takes(const tdm_variant *row, const memory_case *item) {
-    if (row->op != op_of(item))
-        return 0;
-    if (row->op != TDM_OP_PROBE_STREAM)
-        return 1;
-    return row->parameters[STREAM_P_OPERATION] == stream_row_operation(item->operation) &&
-           (item->operation != MEMORY_STRIDED || row->parameters[STREAM_P_WIDTH] == 1);
-}
+static const tdm_op ops[] = {TDM_OP_PROBE_STREAM, TDM_OP_PROBE_CHASE};
 
 static int check(const memory_case *item, const void *output, size_t bytes) {
     double max_error = 0;
@@ -86,14 +74,17 @@ static void run_once(const test_device *device, const memory_case *item, stream_
 /* The arrays are the same for all settings of a row: what a setting leaves unwritten, the one before wrote. */
 static void run_settings(const test_device *device, const tdm_variant *row, memory_case item) {
     static const memory_setting settings[] = {
-        {.unroll = 1, .occupancy = 1},
-        {.unroll = 4, .occupancy = 2, .ahead = 8192},
-        {.unroll = 4, .occupancy = 3},
+        {.unroll = 1, .occupancy = 1}, {.unroll = 4, .occupancy = 2, .ahead = 8192},
+        {.unroll = 4, .occupancy = 3}, {.unroll = 8, .occupancy = 1, .ahead = 512},
         {.unroll = 0, .occupancy = 0},
     };
     for (size_t s = 0; s < sizeof settings / sizeof settings[0]; s++) {
         stream_run run;
+        if (settings[s].unroll == 8 && !row->parameters[STREAM_P_EIGHT])
+            continue;
         item.setting = settings[s];
+        if (item.operation == MEMORY_GATHER && item.setting.ahead > 4096)
+            item.setting.ahead = 4096;
         snprintf(item.setting.row, sizeof item.setting.row, "%s", row->name);
         TEST_OK(stream_run_create(device->device, device->stream, &item, &run));
         run_once(device, &item, &run);
@@ -107,7 +98,8 @@ static void every_row(void **state) {
         for (int v = 0; v < tdm_variant_count; v++)
             for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
                 const tdm_variant *const row = &tdm_variants[v];
-                if (!takes(row, &cases[c]) || !test_can_run(test_device_at(d), row))
+                if (!stream_row_does(row, cases[c].operation) ||
+                    !test_can_run(test_device_at(d), row))
                     continue;
                 if (!test_case_begin(test_device_at(d), row->name, "%s %zu",
                                      memory_operation_name(cases[c].operation), cases[c].bytes))
@@ -121,15 +113,43 @@ static void every_row(void **state) {
 
 /* What is found can run, is of the operation, and gives the right result in arrays that others have used. */
 DEVICE_TEST(the_fastest_setting_is_one_that_works) {
-    memory_case item = {.operation = MEMORY_TRIAD, .bytes = 40000, .seed = 2};
-    memory_setting best;
-    stream_run run;
-    TEST_OK(stream_run_create(device->device, device->stream, &item, &run));
-    TEST_OK(stream_run_find(device->device, device->stream, &item, &best, &run));
-    if (best.row[0] != '\0' && strncmp(best.row, "probe_triad_", 12) != 0)
-        test_case_fail("it is %s", best.row);
-    run_once(device, &item, &run);
-    stream_run_release(&run);
+    static const struct {
+        memory_case item;
+        const char *row;
+    } found[] = {
+        {{.operation = MEMORY_TRIAD, .bytes = 40000, .seed = 2}, "probe_triad_"},
+        {{.operation = MEMORY_STRIDED, .bytes = 40000, .stride = 32, .seed = 2},
+         "probe_read_f32_x1"},
+        {{.operation = MEMORY_GATHER, .bytes = 40000, .seed = 2}, "probe_gather_"},
+    };
+    for (size_t i = 0; i < sizeof found / sizeof found[0]; i++) {
+        const memory_case *const item = &found[i].item;
+        memory_setting best;
+        stream_run run;
+        TEST_OK(stream_run_create(device->device, device->stream, item, &run));
+        TEST_OK(stream_run_find(device->device, device->stream, item, &best, &run));
+        if (best.row[0] != '\0' && strncmp(best.row, found[i].row, strlen(found[i].row)) != 0)
+            test_case_fail("it is %s", best.row);
+        run_once(device, item, &run);
+        stream_run_release(&run);
+    }
+}
+
+/* Each word of a list is of one case: strided has as many as there are strides. */
+static void forms_are_of_their_cases(void **state) {
+    (void)state;
+    static const char forms[] = "strided=one:1:1:0,read=two:4:2:0,strided=three:8:3:64";
+    memory_setting setting;
+    assert_int_equal(memory_setting_given(forms, MEMORY_STRIDED, 0, &setting), 0);
+    assert_string_equal(setting.row, "one");
+    assert_int_equal(memory_setting_given(forms, MEMORY_STRIDED, 1, &setting), 0);
+    assert_string_equal(setting.row, "three");
+    assert_int_equal(setting.unroll, 8);
+    assert_int_equal(memory_setting_given(forms, MEMORY_STRIDED, 2, &setting), -1);
+    assert_int_equal(memory_setting_given(forms, MEMORY_READ, 0, &setting), 0);
+    assert_string_equal(setting.row, "two");
+    assert_int_equal(memory_setting_given(forms, MEMORY_GATHER, 0, &setting), -1);
+    assert_int_equal(memory_setting_given(NULL, MEMORY_READ, 0, &setting), -1);
 }
 
 DEVICE_TEST(copies_arrive) {
@@ -164,6 +184,27 @@ DEVICE_TEST(too_much_is_refused) {
     TEST_REFUSED(stream_run_create(device->device, device->stream, &huge, &run), TDM_UNSUPPORTED,
                  "bytes are too many");
     stream_run_release(&run);
+}
+
+/* A prefetch of gather reads places where it looks ahead; eight at a time are code of their own. */
+DEVICE_TEST(settings_that_a_kernel_has_not_are_refused) {
+    static const struct {
+        memory_operation operation;
+        memory_setting setting;
+        const char *reason;
+    } wrong[] = {
+        {MEMORY_TRIAD, {.unroll = 8}, "has no eight vectors at a time"},
+        {MEMORY_GATHER, {.ahead = 4096 + 64}, "up to 4096 ahead, not 4160"},
+        {MEMORY_GATHER, {.ahead = 40}, "multiples of 64 bytes"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        const memory_case item = {
+            .operation = wrong[i].operation, .bytes = 4000, .setting = wrong[i].setting};
+        stream_run run;
+        TEST_REFUSED(stream_run_create(device->device, device->stream, &item, &run),
+                     TDM_UNSUPPORTED, wrong[i].reason);
+        stream_run_release(&run);
+    }
 }
 
 static void requests_carry_the_case(void **state) {
@@ -204,6 +245,8 @@ int main(void) {
         cmocka_unit_test(the_fastest_setting_is_one_that_works),
         cmocka_unit_test(copies_arrive),
         cmocka_unit_test(too_much_is_refused),
+        cmocka_unit_test(settings_that_a_kernel_has_not_are_refused),
+        cmocka_unit_test(forms_are_of_their_cases),
         cmocka_unit_test(requests_carry_the_case),
     };
     return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);

@@ -1,6 +1,6 @@
 /*
- * The peer of the memory suite's kernels: the loops of STREAM, a reading one and a writing one, by OpenMP on the host, compiled
- * with the flags of Tandem itself.
+ * The peer of the memory suite's kernels: the loops of STREAM, a writing one, and reading ones, in order, with strides and at random
+ * places, by OpenMP on the host, compiled with the flags of Tandem itself.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,8 +13,9 @@
 
 typedef struct stream_state {
     memory_case item;
-    size_t count;
+    size_t count; /* elements of an array */
     float *a, *b, *c;
+    uint32_t *places; /* gather; NULL else */
     uint32_t sum;
 } stream_state;
 
@@ -31,12 +32,19 @@ static void release(void *state) {
     free(own->a);
     free(own->b);
     free(own->c);
+    free(own->places);
     own->a = own->b = own->c = NULL;
+    own->places = NULL;
     own->count = 0;
 }
 
-static float *allocate(const stream_state *own) {
-    return aligned_alloc(64, (own->count * sizeof(float) + 63) / 64 * 64);
+/* Of words. */
+static void *allocate(size_t count) {
+    return aligned_alloc(64, (count * sizeof(float) + 63) / 64 * 64);
+}
+
+static size_t place_count(const stream_state *own) {
+    return own->item.operation == MEMORY_GATHER ? memory_index_count(&own->item) : 0;
 }
 
 /* Every thread touches first what it works on later. */
@@ -51,6 +59,27 @@ static void fill(stream_state *own) {
         b[i] = memory_b(&own->item, (size_t)i);
         c[i] = -1;
     }
+    const long long places = (long long)place_count(own);
+#pragma omp parallel for schedule(static)
+    for (long long i = 0; i < places; i++)
+        own->places[i] = memory_index(&own->item, (size_t)i);
+}
+
+/* Words that are added up, which places lead to those of gather. */
+static size_t word_count(const stream_state *own) {
+    const size_t stride = own->item.operation == MEMORY_STRIDED ? (size_t)own->item.stride : 1;
+    return own->places != NULL ? place_count(own) : (own->count + stride - 1) / stride;
+}
+
+static int sums_up(const stream_state *own) {
+    const memory_operation operation = own->item.operation;
+    return operation == MEMORY_READ || operation == MEMORY_STRIDED || operation == MEMORY_GATHER;
+}
+
+static int64_t work_of(const stream_state *own) {
+    const size_t words = own->places != NULL ? 2 * word_count(own) : word_count(own);
+    return sums_up(own) ? (int64_t)(words * sizeof(uint32_t))
+                        : (int64_t)memory_case_traffic(&own->item);
 }
 
 static worker_answer describe(void *state, const char *request, worker_text *reply) {
@@ -62,15 +91,18 @@ static worker_answer describe(void *state, const char *request, worker_text *rep
     }
     own->count = own->item.bytes / sizeof(float);
     omp_set_num_threads(own->item.threads);
-    own->a = allocate(own);
-    own->b = allocate(own);
-    own->c = allocate(own);
-    if (own->a == NULL || own->b == NULL || own->c == NULL) {
+    own->a = allocate(own->count);
+    own->b = allocate(own->count);
+    own->c = allocate(own->count);
+    own->places = place_count(own) > 0 ? allocate(place_count(own)) : NULL;
+    if (own->a == NULL || own->b == NULL || own->c == NULL ||
+        (own->places == NULL && place_count(own) > 0)) {
         worker_text_set(reply, "out of host memory");
         return WORKER_FAIL;
     }
     fill(own);
     worker_field_add(reply, "variant", "openmp");
+    worker_field_add_integer(reply, "work", work_of(own));
     return WORKER_OK;
 }
 
@@ -114,9 +146,27 @@ static uint32_t read_all(long long count, const uint32_t *restrict a) {
     return sum;
 }
 
+static uint32_t read_strides(long long count, const uint32_t *restrict a, long long stride) {
+    uint32_t sum = 0;
+#pragma omp parallel for schedule(static) reduction(+ : sum)
+    for (long long i = 0; i < count; i++)
+        sum += a[i * stride];
+    return sum;
+}
+
+static uint32_t read_places(long long count, const uint32_t *restrict a,
+                            const uint32_t *restrict places) {
+    uint32_t sum = 0;
+#pragma omp parallel for schedule(static) reduction(+ : sum)
+    for (long long i = 0; i < count; i++)
+        sum += a[places[i]];
+    return sum;
+}
+
 static worker_answer enqueue(void *state, worker_text *reply) {
     stream_state *const own = state;
     const long long count = (long long)own->count;
+    const uint32_t *const words = (const void *)own->a;
     (void)reply;
     switch (own->item.operation) {
     case MEMORY_COPY:
@@ -134,25 +184,32 @@ static worker_answer enqueue(void *state, worker_text *reply) {
     case MEMORY_WRITE:
         write_all(count, own->c, memory_scale);
         break;
+    case MEMORY_STRIDED:
+        own->sum = read_strides((long long)word_count(own), words, own->item.stride);
+        break;
+    case MEMORY_GATHER:
+        own->sum = read_places((long long)word_count(own), words, own->places);
+        break;
     default:
-        own->sum = read_all(count, (const uint32_t *)(const void *)own->a);
+        own->sum = read_all(count, words);
     }
     return WORKER_OK;
 }
 
 static size_t output_bytes(void *state) {
     const stream_state *const own = state;
-    if (own->item.operation == MEMORY_READ)
+    if (sums_up(own))
         return (MEMORY_HEAD_WORDS + 1) * sizeof(uint32_t);
     return own->count * sizeof(float);
 }
 
 static worker_answer output(void *state, void *bytes, worker_text *reply) {
     const stream_state *const own = state;
-    const uint32_t sums[MEMORY_HEAD_WORDS + 1] = {
-        (uint32_t)own->count, (uint32_t)((uint64_t)own->count >> 32), 1, 0, own->sum};
+    const uint64_t words = word_count(own);
+    const uint32_t sums[MEMORY_HEAD_WORDS + 1] = {(uint32_t)words, (uint32_t)(words >> 32), 1, 0,
+                                                  own->sum};
     (void)reply;
-    if (own->item.operation == MEMORY_READ)
+    if (sums_up(own))
         memcpy(bytes, sums, sizeof sums);
     else
         memcpy(bytes, own->c, own->count * sizeof(float));
