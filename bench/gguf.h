@@ -133,6 +133,8 @@ int gguf_writer_open(const char *path, const gguf_tensor *tensors, size_t tensor
 /* Bytes of tensor `index`, from its byte `offset` on. */
 int gguf_writer_put(gguf_writer *writer, size_t index, uint64_t offset, const void *bytes,
                     size_t size, file_error *error);
+/* All bytes are put: synchronize the file. What remains for _finish is to give it its name. */
+int gguf_writer_settle(gguf_writer *writer, file_error *error);
 int gguf_writer_finish(gguf_writer *writer, file_error *error);
 void gguf_writer_abandon(gguf_writer *writer); /* NULL is accepted */
 

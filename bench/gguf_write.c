@@ -16,6 +16,7 @@ struct gguf_writer {
     uint64_t written;
     uint64_t wanted;
     size_t count;
+    int settled;
 };
 
 /* ---- the header as bytes ---- */
@@ -198,12 +199,22 @@ int gguf_writer_put(gguf_writer *writer, size_t index, uint64_t offset, const vo
     return output_file_put(writer->file, writer->begins[index] + offset, bytes, size, error);
 }
 
+int gguf_writer_settle(gguf_writer *writer, file_error *error) {
+    if (writer->settled)
+        return 0;
+    if (writer->written != writer->wanted)
+        return file_fail(error, "%llu bytes were written of tensors that take %llu",
+                         (unsigned long long)writer->written, (unsigned long long)writer->wanted);
+    if (output_file_extend(writer->file, writer->end, error) ||
+        output_file_settle(writer->file, error))
+        return -1;
+    writer->settled = 1;
+    return 0;
+}
+
 int gguf_writer_finish(gguf_writer *writer, file_error *error) {
-    int result = -1;
-    if (writer->written != writer->wanted) {
-        file_error_set(error, "%llu bytes were written of tensors that take %llu",
-                       (unsigned long long)writer->written, (unsigned long long)writer->wanted);
-    } else if (output_file_extend(writer->file, writer->end, error) == 0) {
+    int result = gguf_writer_settle(writer, error);
+    if (result == 0) {
         result = output_file_finish(writer->file, error);
         writer->file = NULL;
     }

@@ -213,20 +213,26 @@ int output_file_extend(output_file *file, uint64_t size, file_error *error) {
     return 0;
 }
 
-int output_file_finish(output_file *file, file_error *error) {
+int output_file_settle(output_file *file, file_error *error) {
+    if (file->descriptor < 0)
+        return 0;
     const int unsynchronized = fsync(file->descriptor);
     const int sync_error = errno;
     const int unclosed = close(file->descriptor);
-    int reason = unsynchronized != 0 ? sync_error : unclosed != 0 ? errno : 0;
+    const int reason = unsynchronized != 0 ? sync_error : unclosed != 0 ? errno : 0;
     file->descriptor = -1;
-    if (reason == 0 && rename(file->temporary, file->path) != 0)
-        reason = errno;
-    if (reason != 0) {
+    return reason == 0 ? 0
+                       : file_fail(error, "%s cannot be written: %s", file->path, strerror(reason));
+}
+
+int output_file_finish(output_file *file, file_error *error) {
+    int result = output_file_settle(file, error);
+    if (result == 0 && rename(file->temporary, file->path) != 0)
+        result = file_fail(error, "%s cannot be written: %s", file->path, strerror(errno));
+    if (result != 0)
         unlink(file->temporary);
-        file_error_set(error, "%s cannot be written: %s", file->path, strerror(reason));
-    }
     destroy(file);
-    return reason == 0 ? 0 : -1;
+    return result;
 }
 
 void output_file_abandon(output_file *file) {

@@ -443,6 +443,19 @@ static int prepare(const quantize_options *options, quantize_state *state, file_
     return check_activations(state, error);
 }
 
+/* The report is written before the output has its name, which it gets only where nothing has failed. */
+static int write_all(const quantize_options *options, quantize_state *state, file_error *error) {
+    if (quantize_items(state, error))
+        return -1;
+    progress_show(0, 0, "writing %s to the disk", options->output);
+    if (quantize_sink_settle(state->sink, error))
+        return -1;
+    progress_clear();
+    error->text[0] = '\0'; /* what goes wrong with the report is told there */
+    return quantize_report_write(state->report, command_name, options->json,
+                                 quantize_sink_left_out(state->sink));
+}
+
 static int run(const quantize_options *options, quantize_state *state, file_error *error) {
     state->report = quantize_report_create(&state->run);
     if (state->report == NULL)
@@ -450,18 +463,14 @@ static int run(const quantize_options *options, quantize_state *state, file_erro
     if (prepare(options, state, error) ||
         quantize_sink_open(options->output, &state->source, &state->plan, &state->sink, error))
         return -1;
-    if (quantize_items(state, error)) {
+    if (write_all(options, state, error)) {
         quantize_sink_abandon(state->sink);
         return -1;
     }
-    const size_t left_out = quantize_sink_left_out(state->sink);
-    progress_show(0, 0, "writing %s to the disk", options->output);
     if (quantize_sink_finish(state->sink, error))
         return -1;
-    progress_clear();
-    /* What went wrong there has been told there. */
     error->text[0] = '\0';
-    return quantize_report_finish(state->report, command_name, options->json, left_out);
+    return quantize_report_print(state->report, command_name, options->json);
 }
 
 static void release(quantize_state *state) {

@@ -18,6 +18,7 @@ struct quantize_report {
     text_table *table;
     uint64_t bytes_before;
     uint64_t bytes_after;
+    size_t left_out;
     int quantized;
     int copied;
 };
@@ -150,8 +151,6 @@ static void add_row(const quantize_report *report, const quantize_result *result
 }
 
 void quantize_report_add(quantize_report *report, const quantize_result *result) {
-    if (!report)
-        return;
     report->bytes_before += result->item->tensor->bytes;
     report->bytes_after += result->bytes_after;
     report->quantized += result->outcome != NULL;
@@ -162,11 +161,10 @@ void quantize_report_add(quantize_report *report, const quantize_result *result)
         add_row(report, result);
 }
 
-int quantize_report_finish(quantize_report *report, const char *command, const char *path,
-                           size_t left_out) {
-    if (!report)
-        return -1;
+int quantize_report_write(quantize_report *report, const char *command, const char *path,
+                          size_t left_out) {
     cJSON *const totals = cJSON_AddObjectToObject(report->json, "totals");
+    report->left_out = left_out;
     results_put_number(totals, "quantized", report->quantized);
     results_put_number(totals, "copied", report->copied);
     results_put_number(totals, "bytes_before", (double)report->bytes_before);
@@ -174,25 +172,33 @@ int quantize_report_finish(quantize_report *report, const char *command, const c
     results_put_number(totals, "metadata_left_out", (double)left_out);
     results_put_number(totals, "activations_unused",
                        report->run->calibration ? (double)report->run->unused_activations : NAN);
-    if (!path || strcmp(path, "-") != 0) {
-        if (report->quantized > 0)
-            table_print(report->table, stdout);
-        printf("%s%s: %d tensors quantized, %d copied; %" PRIu64 " bytes before, %" PRIu64
-               " after (%.3fx)\n",
-               report->quantized > 0 ? "\n" : "", report->run->output, report->quantized,
-               report->copied, report->bytes_before, report->bytes_after,
-               report->bytes_before > 0 ? (double)report->bytes_after / (double)report->bytes_before
-                                        : 1.0);
-        if (left_out > 0)
-            printf("values of the GGUF header that have no place in a safetensors file, such as "
-                   "arrays, and were left out: %zu\n",
-                   left_out);
-        if (report->run->unused_activations > 0)
-            printf("activations that belong to no layer that is quantized: %zu, the first \"%s\"\n",
-                   report->run->unused_activations,
-                   file_printable(report->run->unused_activation).text);
-    }
-    return path ? results_write_json(report->json, command, path) : 0;
+    return path && !results_is_stdout(path) ? results_write_json(report->json, command, path) : 0;
+}
+
+static void print_table(const quantize_report *report) {
+    if (report->quantized > 0)
+        table_print(report->table, stdout);
+    printf("%s%s: %d tensors quantized, %d copied; %" PRIu64 " bytes before, %" PRIu64
+           " after (%.3fx)\n",
+           report->quantized > 0 ? "\n" : "", report->run->output, report->quantized,
+           report->copied, report->bytes_before, report->bytes_after,
+           report->bytes_before > 0 ? (double)report->bytes_after / (double)report->bytes_before
+                                    : 1.0);
+    if (report->left_out > 0)
+        printf("values of the GGUF header that have no place in a safetensors file, such as "
+               "arrays, and were left out: %zu\n",
+               report->left_out);
+    if (report->run->unused_activations > 0)
+        printf("activations that belong to no layer that is quantized: %zu, the first \"%s\"\n",
+               report->run->unused_activations,
+               file_printable(report->run->unused_activation).text);
+}
+
+int quantize_report_print(const quantize_report *report, const char *command, const char *path) {
+    if (results_is_stdout(path))
+        return results_write_json(report->json, command, path);
+    print_table(report);
+    return 0;
 }
 
 void quantize_report_destroy(quantize_report *report) {

@@ -34,15 +34,18 @@ typedef struct quantize_result {
     const tdm_quant_error *product;  /* NULL: not compared */
 } quantize_result;
 
-/* NULL when memory is short; every function accepts NULL. */
+/* NULL when memory is short. */
 quantize_report *quantize_report_create(const quantize_run *run);
 
 void quantize_report_add(quantize_report *report, const quantize_result *result);
 
-/* Print the table, unless the JSON goes to standard output, and write the JSON (path NULL: none). 0, or -1 with the
- * reason on stderr. */
-int quantize_report_finish(quantize_report *report, const char *command, const char *path,
-                           size_t left_out);
+/* All tensors are added: write the JSON, if it goes into a file (path NULL: there is none). `left_out` values of the header went
+ * nowhere. 0, or -1 with the reason on stderr. */
+int quantize_report_write(quantize_report *report, const char *command, const char *path,
+                          size_t left_out);
+
+/* Behind that, to standard output: the table, or the JSON where `path` is "-". 0, or -1 with the reason on stderr. */
+int quantize_report_print(const quantize_report *report, const char *command, const char *path);
 
 void quantize_report_destroy(quantize_report *report);
 

@@ -155,6 +155,11 @@ size_t quantize_sink_left_out(const quantize_sink *sink) {
     return sink->left_out;
 }
 
+int quantize_sink_settle(quantize_sink *sink, file_error *error) {
+    return sink->gguf ? gguf_writer_settle(sink->gguf, error)
+                      : safetensors_writer_settle(sink->safetensors, error);
+}
+
 int quantize_sink_finish(quantize_sink *sink, file_error *error) {
     const int result = sink->gguf ? gguf_writer_finish(sink->gguf, error)
                                   : safetensors_writer_finish(sink->safetensors, error);

@@ -20,6 +20,9 @@ int quantize_sink_put(void *user, size_t entry, uint64_t offset, const void *byt
 /* Values of a GGUF file that a safetensors file has no place for: arrays. */
 size_t quantize_sink_left_out(const quantize_sink *sink);
 
+/* All bytes are put: complete the file, under a name of its own. What remains for _finish is to give it its name. 0, or -1 with the reason. */
+int quantize_sink_settle(quantize_sink *sink, file_error *error);
+
 /* Both destroy the sink. */
 int quantize_sink_finish(quantize_sink *sink, file_error *error);
 void quantize_sink_abandon(quantize_sink *sink); /* NULL is accepted */

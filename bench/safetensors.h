@@ -115,6 +115,8 @@ int safetensors_writer_open(const char *path, const safetensors_tensor *tensors,
 /* Bytes of tensor `index`, from its byte `offset` on. */
 int safetensors_writer_put(safetensors_writer *writer, size_t index, uint64_t offset,
                            const void *bytes, size_t size, safetensors_error *error);
+/* All bytes are put: synchronize the file. What remains for _finish is to give it its name. */
+int safetensors_writer_settle(safetensors_writer *writer, safetensors_error *error);
 int safetensors_writer_finish(safetensors_writer *writer, safetensors_error *error);
 void safetensors_writer_abandon(safetensors_writer *writer); /* NULL is accepted */
 

@@ -174,16 +174,20 @@ int safetensors_writer_put(safetensors_writer *writer, size_t index, uint64_t of
     return output_file_put(writer->file, writer->begins[index] + offset, bytes, size, error);
 }
 
-int safetensors_writer_finish(safetensors_writer *writer, safetensors_error *error) {
+int safetensors_writer_settle(safetensors_writer *writer, safetensors_error *error) {
     const uint64_t wanted = writer->begins[writer->count] - writer->begins[0];
-    if (writer->written != wanted) {
-        file_error_set(error, "%llu bytes were written of tensors that take %llu",
-                       (unsigned long long)writer->written, (unsigned long long)wanted);
-        safetensors_writer_abandon(writer);
-        return -1;
+    if (writer->written != wanted)
+        return file_fail(error, "%llu bytes were written of tensors that take %llu",
+                         (unsigned long long)writer->written, (unsigned long long)wanted);
+    return output_file_settle(writer->file, error);
+}
+
+int safetensors_writer_finish(safetensors_writer *writer, safetensors_error *error) {
+    int result = safetensors_writer_settle(writer, error);
+    if (result == 0) {
+        result = output_file_finish(writer->file, error);
+        writer->file = NULL;
     }
-    const int result = output_file_finish(writer->file, error);
-    writer->file = NULL;
     safetensors_writer_abandon(writer);
     return result;
 }

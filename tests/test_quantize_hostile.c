@@ -148,6 +148,8 @@ static void paths_that_are_no_files_are_refused(void **state) {
         {"in.safetensors pipe", "pipe cannot be written: it is no regular file"},
         {"in.safetensors /proc/out.safetensors", "cannot be created"},
         {"in.safetensors out.safetensors --json none/r.json", "cannot write 'none/r.json'"},
+        {"in.safetensors out.safetensors --json /dev/full", "cannot write '/dev/full': No space"},
+        {"in.safetensors out.gguf --json /dev/full", "cannot write '/dev/full': No space"},
         {"in.safetensors out.safetensors --calibrate none.safetensors",
          "none.safetensors: No such"},
     };
