@@ -97,6 +97,7 @@ static double best_rate(const cJSON *results, const char *impl, const char *begi
 
 typedef struct evidence {
     const char *folder;
+    const cJSON *file;    /* of the bar's step, NULL: none */
     const cJSON *results; /* rows of the bar's step, NULL: none */
     const cJSON *others;  /* rows of its other step */
 } evidence;
@@ -119,6 +120,7 @@ static double figure_of(const gpu_bar *bar, const evidence *e, const cJSON *row)
     case GPU_BAR_BEST:
         return number_of(row, "gbs") / best_rate(e->others, "tandem", bar->other_begins);
     case GPU_BAR_STEP:
+    case GPU_BAR_AGREE:
         break;
     }
     return (double)NAN;
@@ -163,6 +165,17 @@ static void note_reason(const gpu_bar *bar, const evidence *e, const cJSON *row,
         }
     snprintf(found->reason, sizeof found->reason, "%s %s: %s", text_of(other, "impl"),
              text_of(other, "case"), text_of(other, "reason"));
+}
+
+/* The first device of a comparison is what the second is compared with. */
+static finding find_agreement(const gpu_bar *bar, const evidence *e) {
+    const cJSON *const devices = cJSON_GetObjectItemCaseSensitive(e->file, "devices");
+    const cJSON *const second = cJSON_GetArrayItem(devices, 1);
+    const double whole = number_of(second, bar->begins);
+    finding found = {.value = number_of(second, bar->other) / whole};
+    if (isfinite(found.value))
+        found.cases = (int)whole;
+    return found;
 }
 
 static finding find(const gpu_bar *bar, const evidence *e) {
@@ -224,7 +237,7 @@ static void judge_step(const gpu_bar *bar, const char *state, const char *text, 
 
 static void judge_figure(const gpu_bar *bar, const evidence *e, const char *state, const char *text,
                          verdict *v) {
-    const finding found = find(bar, e);
+    const finding found = bar->kind == GPU_BAR_AGREE ? find_agreement(bar, e) : find(bar, e);
     if (found.cases == 0) {
         snprintf(v->note, sizeof v->note, "%s: %s", bar->step,
                  found.reason[0] != '\0' ? found.reason
@@ -235,12 +248,16 @@ static void judge_figure(const gpu_bar *bar, const evidence *e, const char *stat
     const double shown = found.value * bar->scale;
     snprintf(v->measured, sizeof v->measured, "%.3g%s%s", shown, bar->unit[0] != '\0' ? " " : "",
              bar->unit);
+    const int compares = bar->kind == GPU_BAR_AGREE;
     const int is_enough = bar->at_most ? shown <= bar->limit : shown >= bar->limit;
     v->met = !is_enough ? "no" : found.without > 0 ? "in part" : "yes";
-    const int wrote = snprintf(v->note, sizeof v->note, "%s: %s%d cases, %s %s%s", bar->step,
-                               bar->kind == GPU_BAR_MEAN ? "mean of " : "", found.cases,
-                               bar->kind == GPU_BAR_BEST ? "best" : "worst", found.worst,
-                               strcmp(state, "ok") == 0 ? "" : ", the step did not end well");
+    const int wrote =
+        snprintf(v->note, sizeof v->note, "%s: %s%d cases%s%s%s", bar->step,
+                 bar->kind == GPU_BAR_MEAN ? "mean of " : "", found.cases,
+                 compares                    ? ""
+                 : bar->kind == GPU_BAR_BEST ? ", best "
+                                             : ", worst ",
+                 found.worst, strcmp(state, "ok") == 0 ? "" : ", the step did not end well");
     if (found.without > 0 && wrote > 0 && wrote < (int)sizeof v->note)
         snprintf(v->note + wrote, sizeof v->note - (size_t)wrote, "; %d have no figure: %s",
                  found.without, found.reason);
@@ -276,6 +293,7 @@ static verdict judge(const gpu_bar *bar, const char *folder) {
         cJSON *const others =
             bar->other_step != NULL ? results_of_run(folder, bar->other_step) : NULL;
         const evidence e = {.folder = folder,
+                            .file = own,
                             .results = cJSON_GetObjectItemCaseSensitive(own, "results"),
                             .others = cJSON_GetObjectItemCaseSensitive(others, "results")};
         judge_figure(bar, &e, state, text, &v);

@@ -12,7 +12,8 @@ typedef enum gpu_bar_kind {
     GPU_BAR_ACROSS, /* time of Tandem's row of the same shape in `other_step` by that of `impl` */
     GPU_BAR_BEST,   /* the highest rate of `impl` by the highest of Tandem's rows of `other_step` */
     GPU_BAR_METRIC, /* the metric `other` of a row */
-    GPU_BAR_MEMBER  /* the member `other` of a row */
+    GPU_BAR_MEMBER, /* the member `other` of a row */
+    GPU_BAR_AGREE /* of what `tandem compare` wrote: its second device's member `other` by the member `begins` */
 } gpu_bar_kind;
 
 typedef struct gpu_bar {

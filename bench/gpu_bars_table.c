@@ -25,6 +25,12 @@
             "epilogue_cost", NULL, "", 100, "%", 3, 1                                              \
     }
 
+#define AGREE(text, share, whole, limit, at_most)                                                  \
+    {                                                                                              \
+        "comparing devices", (text), GPU_BAR_AGREE, "report_again", "", (whole), "", (share), NULL, "", \
+            100, "%", (limit), (at_most)                                                           \
+    }
+
 static const char cuda[] = "CUDA backend";
 static const char tensor[] = "tensor cores";
 
@@ -68,6 +74,9 @@ const gpu_bar gpu_bars[] = {
     COST("s8 requantized, 4096 cubed: at most 3 % more than its sums", "gemm_epilogue_s8",
          "s8s8s8 "),
     STEP(tensor, "integers to the bit, floats within their bounds (among the tests)", "tests_cuda"),
+    AGREE("two reports agree within 3 % on at least 95 % of rows", "cases_within_margin",
+          "cases_compared", 95, 0),
+    AGREE("at most 10 % of a report's rows are marked noisy", "noisy_rows", "rows", 10, 1),
 };
 
 const int gpu_bar_count = sizeof gpu_bars / sizeof gpu_bars[0];

@@ -60,12 +60,14 @@ together=$("$suite" _caps | awk '$1 == "memcheck" || $1 == "racecheck" { n += $2
 
 # Each bar is a row of both files. What the simulator cannot give is what other libraries and other devices are needed for.
 bars=$(grep -c '"bar":' "$work/results/bars.json") || true
-[ "$bars" -ge 27 ] && [ "$(grep -c '^| [a-zA-Z]* [a-z]* |' "$work/results/bars.md")" -eq "$bars" ] ||
+[ "$bars" -ge 29 ] && [ "$(grep -c '^| [a-zA-Z]* [a-z]* |' "$work/results/bars.md")" -eq "$bars" ] ||
     complain "bars.md and bars.json do not have the same rows"
 sed -n 's/^| [^|]* | \([^|]*\) |  |  | .*/\1/p' "$work/results/bars.md" >"$work/output"
 ! grep -v 'OpenCL\|sanitizer\|cuBLAS\|language models\|none below' "$work/output" || complain 'these bars have no figure'
 ! sed -n 's/^| [^|]* | [^|]* |  |  | \(.*\) |$/\1/p' "$work/results/bars.md" |
     grep -v 'no device matches\|no compute-sanitizer\|no CUDA device\|no worker program' || complain 'these bars do not say why'
+grep -q '^ok .* report_again .*medians of [0-9]* of [0-9]* cases are within 3 %' "$work/results/summary.txt" || complain 'reports were not compared'
+grep -q 'two reports agree within 3 % on at least 95 % of rows | [0-9.e+]* % |' "$work/results/bars.md" || complain 'no agreement'
 grep -q 'a launch: at most 1 us beyond a bare cuLaunchKernel | [-0-9.e+]* us |' "$work/results/bars.md" || complain 'no launch'
 
 # The programs of a whole run are those that ctest has for such devices.
@@ -164,6 +166,38 @@ EOF
 }
 stand_ins nothing
 expect 0 ok tests_cuda "$work/build"
+
+# Two reports are compared where there are two. reports CODE WORD SECOND COMPARE: what the second report and the comparison end with.
+reports() {
+    rm -rf "$work/results" "$work/reported"
+    stand_ins nothing
+    cat >"$work/build/bin/tandem" <<EOF
+#!/bin/sh
+case \$1 in
+devices | _bars) exec "$build/bin/tandem" "\$@" ;;
+report)
+    [ ! -e "$work/reported" ] || exit $3
+    : >"$work/reported"
+    while [ \$# -gt 1 ]; do
+        [ "\$1" != --json ] || echo '{}' >"\$2"
+        shift
+    done
+    ;;
+compare) exit $4 ;;
+esac
+EOF
+    status=0
+    "$suite" --quick --build "$work/build" --out "$work/results" --only report,report_again >"$work/output" 2>&1 || status=$?
+    [ $status -eq "$1" ] && grep -q "^$2  *[0-9]*  report_again " "$work/results/summary.txt" || complain "reports that end with $3 and $4: $status"
+}
+reports 0 ok 0 0
+reports 1 FAILED 1 0
+reports 1 FAILED 0 1
+stand_ins nothing
+"$suite" --quick --build "$work/build" --out "$work/results" --only report_again >"$work/output" 2>&1 || complain 'an old report is none'
+rm "$work/results/report.json"
+"$suite" --quick --build "$work/build" --out "$work/results" --only report_again >"$work/output" 2>&1 || complain 'no first report'
+grep -q '^skipped .* report_again ' "$work/results/summary.txt" || complain 'a report is compared with nothing'
 
 # The time of all begins when the build is there: the stand-in of cmake makes it in half an hour, says the stand-in of date.
 cat >"$work/tools/cmake" <<EOF
