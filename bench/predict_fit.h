@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 enum {
-    FIT_MAX_TERMS = 7
+    FIT_MAX_TERMS = 8
 };
 
 /* One equation: `fixed` and the factors times `terms` should come to `target`. */

@@ -22,7 +22,8 @@ enum {
     MOVE_READ_CACHE,
     MOVE_WRITE_CACHE,
     MOVE_READ_MAIN,
-    MOVE_WRITE_MAIN
+    MOVE_WRITE_MAIN,
+    MOVE_LONG_ROWS
 };
 
 /* In the order of predict_class.terms. */
@@ -44,12 +45,17 @@ enum {
 
 /* Rows from which on a fixed time is fitted, and what the shape costs. */
 enum {
-    LEAST_OF_FIXED = 4,
+    LEAST_OF_FIXED = 5,
     LEAST_OF_SHAPE = 6
 };
 
-/* Of few rows or columns, the length of a row of weights at which the cost of long ones is that of one weight. */
-#define LONG_ROW 4096.0
+/* Of few rows or columns, weights in longer rows than this may come slower from main memory: from between 6144 and 7500 on, of w8. */
+#define LONG_ROW 7000.0
+
+/* Whether a class is one of few rows or columns. */
+static int is_of_few_rows(const predict_work *work) {
+    return fmin(work->m, work->n) <= PREDICT_FEW_ROWS;
+}
 
 /* ---- memory ---------------------------------------------------------------------------------------- */
 
@@ -74,21 +80,16 @@ static void move_terms(const predict_profile *profile, const predict_work *work,
     terms[MOVE_WRITE_CACHE] = cache_share * work->write_bytes;
     terms[MOVE_READ_MAIN] = main_share * work->read_bytes;
     terms[MOVE_WRITE_MAIN] = main_share * work->write_bytes;
+    terms[MOVE_LONG_ROWS] = is_of_few_rows(work) && work->k > LONG_ROW ? terms[MOVE_READ_MAIN] : 0;
 }
 
 /* ---- one class ------------------------------------------------------------------------------------- */
-
-/* Whether a class is one of few rows or columns. */
-static int is_of_few_rows(const predict_work *work) {
-    return fmin(work->m, work->n) <= PREDICT_FEW_ROWS;
-}
 
 /* What each term of arithmetic costs a call, in seconds. */
 static void term_costs(const predict_work *work, double peak, double *costs) {
     const double plain = work->flops / peak;
     costs[TERM_FLOPS] = plain;
-    costs[TERM_SHAPE] = is_of_few_rows(work) ? plain / fmin(work->m, work->n) * (work->k / LONG_ROW)
-                                             : plain / work->m;
+    costs[TERM_SHAPE] = is_of_few_rows(work) ? 0 : plain / work->m;
     costs[TERM_FIXED] = 1;
 }
 
@@ -119,7 +120,8 @@ static void estimate_memory(const predict_profile *profile, const predict_class 
         double terms[PREDICT_MOVES];
         move_terms(profile, work, terms);
         estimate->main_s = (moves[MOVE_READ_MAIN] * terms[MOVE_READ_MAIN] +
-                            moves[MOVE_WRITE_MAIN] * terms[MOVE_WRITE_MAIN]) /
+                            moves[MOVE_WRITE_MAIN] * terms[MOVE_WRITE_MAIN] +
+                            moves[MOVE_LONG_ROWS] * terms[MOVE_LONG_ROWS]) /
                            profile->bandwidth_scale;
         estimate->memory_s = moves[MOVE_FIXED] + moves[MOVE_READ_CACHE] * terms[MOVE_READ_CACHE] +
                              moves[MOVE_WRITE_CACHE] * terms[MOVE_WRITE_CACHE] + estimate->main_s;
@@ -203,6 +205,7 @@ static void fit_moves(const predict_profile *profile, fit_equation *equations, s
     const int apart =
         tells_both(equations, count, terms > PREDICT_MOVES ? LEAST_BESIDE : LEAST_OF_LEVEL);
     leave_out(equations, count, MOVE_FIXED, LEAST_OF_FIXED);
+    leave_out(equations, count, MOVE_LONG_ROWS, LEAST_OF_SHAPE);
     if (!apart)
         tie_levels(profile, equations, count);
     fit_factors(equations, count, terms, moves);

@@ -12,9 +12,9 @@
  * a, b      of the operation's class, in main memory with the last cache and in the caches before: fitted to its rows that memory
  *           binds, or to all where times add. Streams have a b for what they read and one for what they write. Where a class has no
  *           such rows, B is the sweep's; where it has them almost all from one side, the other side's b follows by the sweep.
+ *           Of few rows or columns, weights in rows of more than 7000 have a b_main of their own.
  * P         the dtype's greatest rate; c, s, and a fixed time where T is alone, are fitted to the rows that arithmetic binds, or to all
- *           where times add. S is 1 / m: what each element of B costs once. Of few rows or columns memory tells that, and S is what
- *           long rows cost each of the weights, k / (4096 · m), m being the few.
+ *           where times add. S is 1 / m, what each element of B costs once; of few rows or columns memory tells that, and s is 0.
  *
  * A class is a kind of operation, its dtype, few or many rows, B packed in the call or before.
  *
@@ -36,7 +36,8 @@ enum {
     PREDICT_FEW_ROWS = 16,  /* or columns: the products that read each weight about once */
     PREDICT_LEAST_ROWS = 4, /* of a class: fewer are no fit */
     PREDICT_TERMS = 3,      /* operations, what the shape costs, and a fixed time */
-    PREDICT_MOVES = 5       /* a fixed time, a byte read and written in caches, in main memory */
+    PREDICT_MOVES =
+        6 /* a fixed time, a byte read and written in caches, in main memory; more in long rows */
 };
 
 /* What serves a working set. */

@@ -32,8 +32,8 @@ static void print_errors(const predict_profile *profile, FILE *file) {
     }
     if (profile->elsewhere > 0)
         fprintf(file,
-                "    left out: %zu rows beside which the processors were faster or slower than "
-                "beside most\n",
+                "    left out: %zu rows, beside which the processors stood elsewhere or were not "
+                "as fast as beside most\n",
                 profile->elsewhere);
 }
 

@@ -7,6 +7,7 @@
 
 #include "bench/bench_statistics.h"
 #include "bench/gemm_types.h"
+#include "bench/processor_probe.h"
 
 static int is_usable(const results_row *row, const char *suite) {
     return row->status == RESULT_OK && strcmp(row->impl, "tandem") == 0 &&
@@ -40,24 +41,55 @@ static void deal_folds(predict_observations *list) {
     }
 }
 
-/* The median time of the fixed work that processors did beside the rows; NaN where none was done. */
-static double usual_work(const results_file *file) {
-    double *const times = malloc((file->row_count + 1) * sizeof *times);
+/* Where the processors of most rows were, by the medians of their figures; NaN where none has them. */
+static double usual_figure(const results_file *file, const char *key) {
+    double *const values = malloc((file->row_count + 1) * sizeof *values);
     size_t count = 0;
-    for (size_t i = 0; times != NULL && i < file->row_count; i++) {
-        const double time = results_figure_value(&file->rows[i].metrics, "work_ns");
-        if (time > 0)
-            times[count++] = time;
+    for (size_t i = 0; values != NULL && i < file->row_count; i++) {
+        const double value = results_figure_value(&file->rows[i].metrics, key);
+        if (value > 0)
+            values[count++] = value;
     }
-    const double median = count > 0 ? summarize_samples(times, count).median : NAN;
-    free(times);
+    const double median = count > 0 ? summarize_samples(values, count).median : NAN;
+    free(values);
     return median;
 }
 
-/* Whether the processors were not as fast beside this row as beside most. */
-static int is_elsewhere(const results_row *row, double usual) {
-    const double time = results_figure_value(&row->metrics, "work_ns");
-    return time > PREDICT_ELSEWHERE * usual || PREDICT_ELSEWHERE * time < usual;
+static processor_state usual_state(const results_file *file) {
+    return (processor_state){.handover_ns = usual_figure(file, "handover_ns"),
+                             .work_ns = usual_figure(file, "work_ns")};
+}
+
+/* Whether the processors stood elsewhere beside this row than beside most, or were not as fast. */
+static int is_elsewhere(const results_row *row, processor_state usual) {
+    const double handover = results_figure_value(&row->metrics, "handover_ns");
+    const double work = results_figure_value(&row->metrics, "work_ns");
+    return handover > PREDICT_HANDOVERS * usual.handover_ns ||
+           PREDICT_HANDOVERS * handover < usual.handover_ns ||
+           work > PREDICT_ELSEWHERE * usual.work_ns || PREDICT_ELSEWHERE * work < usual.work_ns;
+}
+
+static size_t count_of_class(const predict_observations *list, const char *key) {
+    size_t count = 0;
+    for (size_t i = 0; i < list->count; i++)
+        count += !list->items[i].elsewhere && strcmp(list->items[i].work.key, key) == 0;
+    return count;
+}
+
+/* Leave out what was measured elsewhere, of classes that have rows enough without it. */
+static void leave_out_elsewhere(predict_observations *list) {
+    for (size_t i = 0; i < list->count; i++) {
+        predict_observation *const item = &list->items[i];
+        item->left_out =
+            item->elsewhere && count_of_class(list, item->work.key) >= PREDICT_LEAST_ROWS;
+    }
+    size_t kept = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        if (!list->items[i].left_out)
+            list->items[kept++] = list->items[i];
+    }
+    list->elsewhere = list->count - kept;
+    list->count = kept;
 }
 
 void predict_product_key(char key[PREDICT_MAX_KEY], double m, double n, const char *dtype,
@@ -120,6 +152,22 @@ static int observe_stream(const results_row *row, predict_work *work) {
     return 0;
 }
 
+static int ends(const char *text, const char *end) {
+    const size_t length = strlen(text);
+    return length >= strlen(end) && strcmp(text + length - strlen(end), end) == 0;
+}
+
+/* Scales of a whole tensor or of columns are found in one pass and used in a second one: what is read is touched twice. */
+static double bytes_read_again(const results_row *row, const char *key, double bytes) {
+    const double elements =
+        results_figure_value(&row->shape, "rows") * results_figure_value(&row->shape, "columns");
+    if (!begins(key, "dynamic ") || !(ends(key, " tensor") || ends(key, " column")) ||
+        !(elements > 0))
+        return 0;
+    /* Of 9 bytes of an element 4 and 4 are read and 1 is written. */
+    return elements * floor(bytes / elements / 2);
+}
+
 /* "quantize f32 s8 row 8192x4096" is of the class "quantize f32 s8 row". */
 static int observe_quant(const results_row *row, predict_work *work) {
     const char *const blank = strrchr(row->case_name, ' ');
@@ -127,7 +175,7 @@ static int observe_quant(const results_row *row, predict_work *work) {
         return 0;
     snprintf(work->key, sizeof work->key, "%.*s", (int)(blank - row->case_name), row->case_name);
     work->read_bytes = row->bytes;
-    work->working_set = row->bytes;
+    work->working_set = row->bytes - bytes_read_again(row, work->key, row->bytes);
     return 1;
 }
 
@@ -141,8 +189,8 @@ static int observe(const results_row *row, predict_work *work) {
 }
 
 int predict_observe(const results_file *file, predict_observations *list) {
-    const double usual = usual_work(file);
-    list->count = list->elsewhere = 0;
+    const processor_state usual = usual_state(file);
+    list->count = 0;
     list->items = malloc((file->row_count + 1) * sizeof *list->items);
     if (list->items == NULL)
         return -1;
@@ -150,14 +198,12 @@ int predict_observe(const results_file *file, predict_observations *list) {
         predict_observation *const item = &list->items[list->count];
         if (!observe(&file->rows[i], &item->work))
             continue;
-        if (is_elsewhere(&file->rows[i], usual)) {
-            list->elsewhere++;
-            continue;
-        }
+        item->elsewhere = is_elsewhere(&file->rows[i], usual);
         item->seconds = file->rows[i].median_s;
         item->hash = hash_of(&file->rows[i]);
         list->count++;
     }
+    leave_out_elsewhere(list);
     deal_folds(list);
     return 0;
 }
@@ -248,12 +294,13 @@ static int level_of(double labelled, double working_set, double cache_bytes) {
 
 static void add_points(const results_file *file, const char *start, double launch_s, double cache,
                        predict_profile *profile) {
+    const processor_state usual = usual_state(file);
     for (size_t i = 0; i < file->row_count && profile->point_count < PREDICT_MAX_POINTS; i++) {
         const results_row *const row = &file->rows[i];
         const double set = results_figure_value(&row->shape, "bytes");
         const double level = results_figure_value(&row->metrics, "level");
         if (!is_usable(row, "memory") || !begins(row->case_name, start) || !(set > 0) ||
-            !(row->median_s > launch_s) || isnan(row->bytes))
+            !(row->median_s > launch_s) || isnan(row->bytes) || is_elsewhere(row, usual))
             continue;
         profile->has_levels |= is_level(level) && level >= 1;
         profile->points[profile->point_count++] = (predict_point){

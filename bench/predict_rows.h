@@ -10,21 +10,27 @@ typedef struct predict_observation {
     predict_work work;
     double seconds;
     uint32_t hash; /* of its name */
+    int elsewhere; /* the processors stood elsewhere beside it than beside most, or were not as fast */
+    int left_out; /* for that */
     int fold;
 } predict_observation;
 
 typedef struct predict_observations {
     predict_observation *items;
     size_t count;
-    size_t elsewhere; /* rows left out: the processors were faster or slower beside them */
+    size_t elsewhere; /* rows left out for that */
 } predict_observations;
 
-/* What the time of the processors' fixed work may be of its median, or the median of it: else they ran elsewhere, or as other ones. */
+/*
+ * What the time of the processors' fixed work, and that of a word from one to the other, may be of its median, or the median of it:
+ * else they stood elsewhere in the machine, where memory is faster or slower too.
+ */
 #define PREDICT_ELSEWHERE 1.2
+#define PREDICT_HANDOVERS 1.5
 
 /*
- * Rows of Tandem that are ok, pipelined and of an operation that the model has, without those beside which the processors were not as
- * fast as beside most. 0, or -1 when memory is short.
+ * Rows of Tandem that are ok, pipelined and of an operation that the model has, without those that were measured elsewhere than most
+ * where their class has rows enough besides. 0, or -1 when memory is short.
  */
 int predict_observe(const results_file *file, predict_observations *list);
 

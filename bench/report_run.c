@@ -52,8 +52,8 @@ static const char quantized_products[] =
     "256x768x768,384x1024x512,64x1024x1024,512x512x512,1024x1024x1024,2048x2048x2048,"
     "128x4096x4096";
 static const char row_products[] =
-    "1x2048x2048,1x1024x8192,1x4096x4096,1x11008x4096,1x4096x11008,2x4096x4096,4x2048x4096,"
-    "8x2048x2048,8x4096x4096";
+    "1x2048x2048,1x1024x8192,1x4096x4096,1x11008x4096,1x4096x11008,1x2048x14336,2x4096x4096,"
+    "4x2048x4096,8x4096x4096";
 
 /* Loops within the caches and beyond, for predictions. */
 #define LOOPS(size, seconds)                                                                       \
@@ -66,7 +66,7 @@ static const char row_products[] =
         }                                                                                          \
     }
 
-/* Of several sizes, for predictions. */
+/* Of several sizes, for predictions: within the caches and beyond, not between, where neither repeats itself. */
 #define QUANT(size, seconds)                                                                       \
     {                                                                                              \
         "quant", seconds, 0,                                                                       \
@@ -122,13 +122,20 @@ static const report_suite suites[] = {
      {"bench", "gemm", "--quick", "--dtype", "u8s8,w8,w4", "--layout", "nt", "--shapes",
       "512x512x512"}},
     {"gemv",
-     30,
+     15,
      5,
      SUITE_VISITED,
-     {"bench", "gemv", "--dtype", "f32,f16,w8,w4", "--roof", "memory", "--rotate", "256M",
-      "--shapes", row_products},
+     {"bench", "gemv", "--dtype", "f32,f16", "--roof", "memory", "--rotate", "256M", "--shapes",
+      row_products},
      {"bench", "gemv", "--quick", "--dtype", "f32,w8,w4", "--roof", "memory", "--shapes",
       "1x4096x4096"}},
+    {"gemv-quantized",
+     15,
+     0,
+     SUITE_VISITED,
+     {"bench", "gemv", "--dtype", "w8,w4", "--roof", "memory", "--rotate", "256M", "--shapes",
+      row_products},
+     {NULL}},
     LOOPS("64K", 1),
     LOOPS("256K", 1),
     LOOPS("1M", 1),
@@ -142,9 +149,11 @@ static const report_suite suites[] = {
      {"bench", "quant", "--shape", "4096x4096", "--operation",
       "quantize,dynamic,dequantize,requantize,convert,widen", "--blocks", "tensor,row,group"},
      {"bench", "quant", "--quick"}},
-    QUANT("1536x4096", 4),
-    QUANT("2048x4096", 5),
-    QUANT("3072x4096", 7),
+    QUANT("128x4096", 1),
+    QUANT("256x4096", 1),
+    QUANT("512x4096", 2),
+    QUANT("1024x4096", 3),
+    QUANT("6144x4096", 10),
     {"pool",
      9,
      2,
