@@ -108,6 +108,7 @@ static void gemm_runs_beside_every_peer(void **state) {
         const cJSON *const metrics = json_member(row, "metrics");
         assert_true(json_number(metrics, "peak_gflops") > 0);
         assert_true(json_number(metrics, "of_peak") > 0);
+        assert_true(json_number(metrics, "chain_ns") > 0);
         if (bench_peer_is_built("openblas"))
             bench_expect_measured(bench_row(root, "openblas", cases[i]));
         if (bench_peer_is_built("onednn"))
