@@ -166,11 +166,25 @@ static void write_rows(FILE *file, const results_file *results, int details, dou
         fputs(details ? "</tbody></table></div></details>\n" : "</tbody></table></div>\n", file);
 }
 
+static void explain_settings(FILE *file, const results_file *results) {
+    int found = 0;
+    for (size_t i = 0; i < results->row_count; i++)
+        found |= is_shown(&results->rows[i]) &&
+                 results_figure_value(&results->rows[i].metrics, "setting_best") == 1;
+    if (found)
+        fputs("<p class=\"small\">Best is the fastest of all forms of a kernel: width of vectors, "
+              "how many at a time, work-items, prefetches, stores past the caches. The first visit "
+              "looks for it, the others measure what was found. Default is one vector at a time, "
+              "with nothing looked for.</p>\n",
+              file);
+}
+
 int report_write_memory(FILE *file, const results_file *results) {
     const double most = most_bytes(results);
     fputs("<section>\n<h2>Memory</h2>\n", file);
     const int failed = write_sweep(file, results);
     write_rows(file, results, 0, most);
+    explain_settings(file, results);
     write_rows(file, results, 1, most);
     fputs("</section>\n", file);
     return failed;

@@ -139,6 +139,7 @@ static void a_report_becomes_a_page(void **state) {
     must_have(page, "A &lt;CPU&gt; &amp; more");
     must_have(page, "8 rows; the output of 8 was compared");
     must_have(page, "<td>read 1 MiB</td><td>best</td><td class=\"number\">10.49 GB/s</td>");
+    must_have(page, "Best is the fastest of all forms of a kernel");
     /* What is not of the largest size, and readings as long as weights, are folded away. */
     const char *const folded = strstr(page, "<details><summary>Smaller sizes");
     assert_non_null(folded);
@@ -198,6 +199,7 @@ static void results_without_rows_are_a_page_too(void **state) {
     must_have(page, "Speed by working set: no row of this report has a point of it.");
     must_have(page, "0 rows");
     must_not_have(page, "<svg");
+    must_not_have(page, "Best is the fastest");
     free(page);
 }
 
