@@ -348,6 +348,9 @@ static int run_on_device(const gemm_options *options) {
                                          &run.device, &run.report);
     if (code != CLI_EXIT_OK)
         return code;
+    if (options->rotate > 0)
+        results_add_environment_number(run.report.document, "rotate_bytes",
+                                       (double)options->rotate);
     run.summaries = open_memstream(&summaries, &summaries_size);
     create_entrants(&run);
     run_all(&run);

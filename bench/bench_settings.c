@@ -19,8 +19,33 @@ static double suite_deadline_s;
 /* So many times the patience even the samples of long calls end. */
 static const double longest_patience = 20;
 
+static sampling_rule rule_of(const bench_settings *settings) {
+    sampling_rule rule = settings->quick ? sampling_rule_quick : sampling_rule_full;
+    if (settings->samples > 0)
+        rule.samples = (size_t)settings->samples;
+    if (settings->patience_s > 0) {
+        rule.patience_seconds = settings->patience_s;
+        rule.maximum_seconds = fmin(rule.maximum_seconds, longest_patience * settings->patience_s);
+    }
+    return rule;
+}
+
+static int is_without_twin(const bench_settings *settings) {
+    return settings->twin != NULL && strcmp(settings->twin, "no") == 0;
+}
+
+void bench_settings_sampling(const bench_settings *settings, char *text, size_t size) {
+    const sampling_rule rule = rule_of(settings);
+    snprintf(text, size, "%s, up to %zu samples of %zu to %zu batches, patience %g s%s",
+             settings->quick ? "quick" : "full", rule.samples, rule.least_passes, rule.most_passes,
+             rule.patience_seconds, is_without_twin(settings) ? ", no twin" : "");
+}
+
 static void record_conditions(const bench_settings *settings, results_document *document) {
     const sensor_facts facts = sensors_facts(device_sensors);
+    char sampling[128];
+    bench_settings_sampling(settings, sampling, sizeof sampling);
+    results_add_environment(document, "sampling", sampling);
     results_add_environment(document, "data_pattern", "random"); /* no suite has another */
     results_add_environment_number(document, "data_seed", (double)settings->seed);
     results_add_environment(document, "sample", bench_sampling);
@@ -29,12 +54,15 @@ static void record_conditions(const bench_settings *settings, results_document *
                                                              : "as GLIBC_TUNABLES says");
     results_add_environment(document, "management_driver", facts.driver);
     results_add_environment_number(document, "power_limit_w", facts.power_limit_w);
+    results_add_environment_number(document, "power_limit_default_w", facts.default_power_limit_w);
     results_add_environment_number(document, "clock_mhz_now", facts.clock_mhz);
     results_add_environment_number(document, "clock_mhz_most", facts.most_clock_mhz);
     results_add_environment_number(document, "memory_clock_mhz_now", facts.memory_clock_mhz);
     results_add_environment_number(document, "memory_clock_mhz_most", facts.most_memory_clock_mhz);
     results_add_environment_number(document, "pcie_generation", facts.link_generation);
+    results_add_environment_number(document, "pcie_generation_most", facts.most_link_generation);
     results_add_environment_number(document, "pcie_width", facts.link_width);
+    results_add_environment_number(document, "pcie_width_most", facts.most_link_width);
     results_add_environment_number(document, "error_correction", facts.error_correction);
 }
 
@@ -62,18 +90,11 @@ void bench_device_write(const bench_device *device, worker_text *request) {
 }
 
 bench_plan bench_settings_plan(const bench_settings *settings) {
-    sampling_rule rule = settings->quick ? sampling_rule_quick : sampling_rule_full;
-    if (settings->samples > 0)
-        rule.samples = (size_t)settings->samples;
-    if (settings->patience_s > 0) {
-        rule.patience_seconds = settings->patience_s;
-        rule.maximum_seconds = fmin(rule.maximum_seconds, longest_patience * settings->patience_s);
-    }
     return (bench_plan){
-        .rule = rule,
+        .rule = rule_of(settings),
         .turn_seconds = settings->quick ? 0.001 : 0.02,
         .sensors = device_sensors,
-        .without_twin = settings->twin != NULL && strcmp(settings->twin, "no") == 0,
+        .without_twin = is_without_twin(settings),
         .timeout_s = settings->timeout_s,
         .deadline_s = suite_deadline_s,
     };

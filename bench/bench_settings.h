@@ -76,6 +76,9 @@ typedef struct bench_device {
 int bench_settings_open(const char *command, const bench_settings *settings, const char *rate_name,
                         const bench_roofs *roofs, bench_device *device, bench_report *report);
 
+/* How rows are sampled under these, for the environment record: files that differ in it are compared with a line about it. */
+void bench_settings_sampling(const bench_settings *settings, char *text, size_t size);
+
 /* Tell Tandem's worker which device is meant. */
 void bench_device_write(const bench_device *device, worker_text *request);
 

@@ -12,6 +12,7 @@
 
 #include <cjson/cJSON.h>
 
+#include "bench/environment_machine.h"
 #include "bench/results_json.h"
 #include "bench/stolen_time.h"
 
@@ -54,8 +55,7 @@ static const char *const recorded_variables[] = {
     "LD_PRELOAD",
 };
 
-/* First line of a file of the system, without its newline; 0 when it cannot be read. */
-static int read_line(const char *path, char *line, size_t size) {
+int environment_read_line(const char *path, char *line, size_t size) {
     FILE *const file = fopen(path, "r");
     if (file == NULL)
         return 0;
@@ -116,7 +116,7 @@ static int count_listed(const char *list) {
 static int read_cache(int index, const char *fact, char *text, size_t size) {
     char path[128];
     snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/%s", index, fact);
-    return read_line(path, text, size);
+    return environment_read_line(path, text, size);
 }
 
 static double cache_size(int index) {
@@ -200,14 +200,15 @@ static cJSON *environment_variables(void) {
 
 static void put_line(cJSON *object, const char *key, const char *path) {
     char text[256];
-    results_put_text(object, key, read_line(path, text, sizeof text) ? text : NULL);
+    results_put_text(object, key, environment_read_line(path, text, sizeof text) ? text : NULL);
 }
 
 /* Thousands of a number in a file, as the system tells clocks. */
 static void put_thousands(cJSON *object, const char *key, const char *path) {
     char text[64];
     results_put_number(object, key,
-                       read_line(path, text, sizeof text) ? strtod(text, NULL) / 1000 : NAN);
+                       environment_read_line(path, text, sizeof text) ? strtod(text, NULL) / 1000
+                                                                      : NAN);
 }
 
 /* Of the first processor, and whom it shares them with: sweeps measure what all units have together. */
@@ -243,7 +244,8 @@ static double quota_of_group(const char *root, char *group) {
         char path[512];
         char line[64];
         snprintf(path, sizeof path, "%s%s/cpu.max", root, group);
-        const char *const period = read_line(path, line, sizeof line) ? strchr(line, ' ') : NULL;
+        const char *const period =
+            environment_read_line(path, line, sizeof line) ? strchr(line, ' ') : NULL;
         if (period != NULL)
             least = fmin(least, quota_of(line, period)); /* of a NaN the other */
         char *const slash = strrchr(group, '/');
@@ -262,9 +264,9 @@ int environment_cpu_quota(const char *groups, const char *root, char *text, size
         memmove(group, group + (group[0] == ':'), strlen(group)); /* "0::/name" */
     double quota = quota_of_group(root, group);
     snprintf(path, sizeof path, "%s/cpu/cpu.cfs_quota_us", root);
-    if (isnan(quota) && read_line(path, line, sizeof line)) {
+    if (isnan(quota) && environment_read_line(path, line, sizeof line)) {
         snprintf(path, sizeof path, "%s/cpu/cpu.cfs_period_us", root);
-        quota = read_line(path, period, sizeof period) ? quota_of(line, period) : NAN;
+        quota = environment_read_line(path, period, sizeof period) ? quota_of(line, period) : NAN;
     }
     if (isnan(quota))
         return 0;
@@ -300,6 +302,20 @@ static void add_processor(cJSON *settings) {
                            : NAN);
 }
 
+/* What stands between the machine and its user. */
+static void add_machine(cJSON *settings) {
+    char text[256];
+    results_put_text(settings, "hypervisor",
+                     environment_hypervisor(text, sizeof text) ? text : NULL);
+    results_put_text(settings, "cpu_boost",
+                     environment_boost("/sys/devices/system/cpu", text, sizeof text) ? text : NULL);
+    results_put_text(settings, "opencl_loader",
+                     environment_opencl_loader(text, sizeof text) ? text : NULL);
+    cJSON *const mitigations = environment_mitigations("/sys/devices/system/cpu/vulnerabilities");
+    cJSON_AddItemToObject(settings, "mitigations",
+                          mitigations != NULL ? mitigations : cJSON_CreateNull());
+}
+
 /* The files by which the OpenCL loader finds drivers. */
 static void add_drivers(cJSON *settings) {
     DIR *const folder = opendir("/etc/OpenCL/vendors");
@@ -319,24 +335,27 @@ cJSON *environment_settings(void) {
     cJSON *const settings = cJSON_CreateObject();
     results_put_text(settings, "kernel", uname(&system) == 0 ? system.release : NULL);
     results_put_text(settings, "machine", uname(&system) == 0 ? system.machine : NULL);
-    results_put_text(
-        settings, "governor",
-        read_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", text, sizeof text)
-            ? text
-            : NULL);
+    results_put_text(settings, "governor",
+                     environment_read_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
+                                           text, sizeof text)
+                         ? text
+                         : NULL);
     results_put_text(
         settings, "transparent_hugepage",
-        read_line("/sys/kernel/mm/transparent_hugepage/enabled", text, sizeof text) ? text : NULL);
+        environment_read_line("/sys/kernel/mm/transparent_hugepage/enabled", text, sizeof text)
+            ? text
+            : NULL);
     const processor_time start = {0, 0};
     const processor_time now = processor_time_now();
     results_put_number(settings, "stolen_since_boot", stolen_share(&start, &now));
     results_put_text(settings, "load_average",
-                     read_line("/proc/loadavg", text, sizeof text) ? text : NULL);
+                     environment_read_line("/proc/loadavg", text, sizeof text) ? text : NULL);
     if (environment_cache_bytes() > 0)
         results_put_number(settings, "cpu_cache_bytes", (double)environment_cache_bytes());
     else
         cJSON_AddNullToObject(settings, "cpu_cache_bytes");
     add_processor(settings);
+    add_machine(settings);
     add_drivers(settings);
     cJSON_AddItemToObject(settings, "variables", environment_variables());
     return settings;

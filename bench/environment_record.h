@@ -15,6 +15,9 @@ struct cJSON *environment_host(void);
 /* {kernel, governor, transparent_hugepage, microcode, cpu_mhz_now, threads, stolen_since_boot, icd_files, variables:{…}, …}. NULL when memory is short. */
 struct cJSON *environment_settings(void);
 
+/* First line of a file of the system, without its newline; 0 when it cannot be read. */
+int environment_read_line(const char *path, char *line, size_t size);
+
 /* Processors this process may run on, at least 1. */
 int environment_processors(void);
 

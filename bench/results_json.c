@@ -47,10 +47,23 @@ static void put_known(cJSON *object, const char *key, double value) {
     results_put_number(object, key, value > 0 ? value : NAN);
 }
 
+/* Of this program, which the library was built with. */
+#define TEXT_OF(number) #number
+#define VERSION_TEXT(major, minor, patch) TEXT_OF(major) "." TEXT_OF(minor) "." TEXT_OF(patch)
+#if defined __clang__
+static const char compiler[] =
+    "clang " VERSION_TEXT(__clang_major__, __clang_minor__, __clang_patchlevel__);
+#else
+static const char compiler[] = "gcc " VERSION_TEXT(__GNUC__, __GNUC_MINOR__, __GNUC_PATCHLEVEL__);
+#endif
+
 cJSON *results_library_json(void) {
     cJSON *const library = cJSON_CreateObject();
     results_put_text(library, "version", tdm_version_text());
     results_put_text(library, "commit", TANDEM_BUILD_COMMIT);
+    results_put_text(library, "compiler", compiler);
+    results_put_text(library, "build_type", TANDEM_BUILD_TYPE);
+    results_put_text(library, "flags", TANDEM_BUILD_FLAGS);
     return library;
 }
 

@@ -27,16 +27,18 @@ enum {
 /* What holds while a program runs, for the environment record. */
 typedef struct sensor_facts {
     char driver[64]; /* "": unknown */
-    double power_limit_w;
+    double power_limit_w, default_power_limit_w;
     double clock_mhz, most_clock_mhz, memory_clock_mhz, most_memory_clock_mhz;
-    double link_generation, link_width; /* of PCIe */
-    double error_correction;            /* 1 on, 0 off */
+    double link_generation, link_width;           /* of PCIe */
+    double most_link_generation, most_link_width; /* that device and slot can have */
+    double error_correction;                      /* 1 on, 0 off */
 } sensor_facts;
 
 /* Where sensors are looked for; tests give their own. */
 typedef struct sensor_places {
     const char *nvml;     /* library */
-    const char *powercap; /* folder */
+    const char *powercap; /* folders */
+    const char *hwmon, *thermal;
 } sensor_places;
 
 extern const sensor_places sensor_places_of_system;

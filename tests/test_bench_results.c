@@ -17,6 +17,7 @@
 #include <cjson/cJSON.h>
 
 #include "bench/bench_report.h"
+#include "bench/environment_machine.h"
 #include "bench/environment_record.h"
 #include "bench/other_programs.h"
 #include "tests/support/bench_rows.h"
@@ -409,6 +410,65 @@ static void quotas_of_processors_are_read(void **state) {
         assert_int_equal(remove(test_folder_path(file, made[i])), 0);
 }
 
+static void is_boost(const char *folder, const char *said) {
+    char text[8] = "";
+    assert_int_equal(environment_boost(folder, text, sizeof text), said != NULL);
+    if (said != NULL)
+        assert_string_equal(text, said);
+}
+
+static void machines_are_told_apart(void **state) {
+    char folder[TEST_PATH];
+    char path[TEST_PATH];
+    char text[64];
+    (void)state;
+    mkdir(test_folder_path(folder, "cpu"), 0700);
+    is_boost(folder, NULL);
+    mkdir(test_folder_path(path, "cpu/intel_pstate"), 0700);
+    test_text_write(test_folder_path(path, "cpu/intel_pstate/no_turbo"), "1\n", 0600);
+    is_boost(folder, "off");
+    test_text_write(path, "0\n", 0600);
+    is_boost(folder, "on");
+    mkdir(test_folder_path(path, "cpu/cpufreq"), 0700);
+    test_text_write(test_folder_path(path, "cpu/cpufreq/boost"), "0\n", 0600);
+    is_boost(folder, "off");
+    assert_null(environment_mitigations(test_folder_path(path, "nothing")));
+    mkdir(test_folder_path(path, "flaws"), 0700);
+    test_text_write(test_folder_path(path, "flaws/meltdown"), "Mitigation: PTI\n", 0600);
+    cJSON *const flaws = environment_mitigations(test_folder_path(path, "flaws"));
+    assert_int_equal(cJSON_GetArraySize(flaws), 1);
+    is_text(flaws, "meltdown", "Mitigation: PTI");
+    cJSON_Delete(flaws);
+#if defined __x86_64__
+    assert_int_equal(environment_hypervisor(text, sizeof text), 1);
+    assert_true(strlen(text) >= 4);
+#else
+    environment_hypervisor(text, sizeof text);
+#endif
+    static const char *const made[] = {"flaws/meltdown",
+                                       "flaws",
+                                       "cpu/cpufreq/boost",
+                                       "cpu/cpufreq",
+                                       "cpu/intel_pstate/no_turbo",
+                                       "cpu/intel_pstate",
+                                       "cpu"};
+    for (size_t i = 0; i < sizeof made / sizeof *made; i++)
+        assert_int_equal(remove(test_folder_path(path, made[i])), 0);
+}
+
+/* What it was built with stands beside the library's version. */
+static void builds_are_told_apart(void **state) {
+    (void)state;
+    cJSON *const library = results_library_json();
+    const char *const compiler = cJSON_GetStringValue(cJSON_GetObjectItem(library, "compiler"));
+    assert_non_null(compiler);
+    assert_non_null(strpbrk(compiler, "0123456789"));
+    const cJSON *const flags = cJSON_GetObjectItem(library, "flags");
+    assert_non_null(flags);
+    assert_true(cJSON_IsNull(flags) || strchr(flags->valuestring, '/') == NULL);
+    cJSON_Delete(library);
+}
+
 /* 100 ticks later, 60 of them busy and 45 of those ours. */
 static void the_share_of_others_is_of_what_passed(void **state) {
     char path[TEST_PATH];
@@ -441,6 +501,8 @@ int main(void) {
         cmocka_unit_test(results_are_written_whole_or_not_at_all),
         cmocka_unit_test(a_link_is_written_through),
         cmocka_unit_test(quotas_of_processors_are_read),
+        cmocka_unit_test(machines_are_told_apart),
+        cmocka_unit_test(builds_are_told_apart),
         cmocka_unit_test(the_share_of_others_is_of_what_passed),
     };
     return cmocka_run_group_tests_name("bench results", tests, test_folder_make,

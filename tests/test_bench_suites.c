@@ -97,6 +97,26 @@ static void gemv_is_measured_beside_reading(void **state) {
     cJSON_Delete(root);
 }
 
+static void how_rows_are_sampled_is_recorded(void **state) {
+    static const char *const rows[][2] = {
+        {"bench gemv --quick --samples 2 --shapes 1x64x48 --dtype f32 --roof none --twin no "
+         "--patience 0.01 --rotate 64K",
+         "quick, up to 2 samples of 1 to 1 batches, patience 0.01 s, no twin"},
+        {"bench gemv --samples 1 --shapes 1x64x48 --dtype f32 --roof none --patience 0.001",
+         "full, up to 1 samples of 12 to 32 batches, patience 0.001 s"},
+    };
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        cJSON *const root = run_json(rows[i][0]);
+        const cJSON *const environment = json_member(root, "environment");
+        assert_string_equal(json_text(environment, "sampling"), rows[i][1]);
+        const double rotate =
+            cJSON_GetNumberValue(cJSON_GetObjectItem(environment, "rotate_bytes"));
+        assert_true(i == 0 ? rotate == 65536 : isnan(rotate));
+        cJSON_Delete(root);
+    }
+}
+
 static void quantization_is_measured_beside_a_copy(void **state) {
     (void)state;
     cJSON *const root = run_json("bench quant --quick --samples 1 --shape 40x66 --codes s8,s4 "
@@ -465,6 +485,7 @@ int main(void) {
         cmocka_unit_test(a_batch_is_one_call),
         cmocka_unit_test(peers_take_batches_and_rows),
         cmocka_unit_test(gemv_is_measured_beside_reading),
+        cmocka_unit_test(how_rows_are_sampled_is_recorded),
         cmocka_unit_test(quantization_is_measured_beside_a_copy),
         cmocka_unit_test(groups_of_every_length_are_measured),
         cmocka_unit_test(packing_is_measured_beside_a_copy),

@@ -14,6 +14,7 @@
 
 #include "bench/bench_runner.h"
 #include "bench/memory_case.h"
+#include "tests/support/test_folder.h"
 
 #define LIBRARY(kind) TANDEM_BINARY_DIR "/lib/libtandem_fake_nvml_" kind ".so"
 
@@ -46,6 +47,8 @@ static void all_of_a_gpu_is_read(void **state) {
     assert_true(facts.clock_mhz == 1001 && facts.memory_clock_mhz == 2001);
     assert_true(facts.most_clock_mhz == 1101 && facts.most_memory_clock_mhz == 2201);
     assert_true(facts.link_generation == 5 && facts.link_width == 16);
+    assert_true(facts.most_link_generation == 6 && facts.most_link_width == 32);
+    assert_true(fabs(facts.default_power_limit_w - 700.001) < 1e-9);
     assert_true(facts.error_correction == 1);
     sensors_close(own);
 }
@@ -94,6 +97,7 @@ static void failing_calls_are_nulls(void **state) {
     assert_string_equal(facts.driver, "");
     assert_true(isnan(facts.power_limit_w) && isnan(facts.clock_mhz));
     assert_true(isnan(facts.link_width) && isnan(facts.error_correction));
+    assert_true(isnan(facts.most_link_width) && isnan(facts.default_power_limit_w));
     sensors_close(own);
 }
 
@@ -178,6 +182,52 @@ static void powercap_counts_packages(void **state) {
     rmdir(folder);
 }
 
+/* A file "<folder>/<name>/<file>" with the text. */
+static void write_entry(const char *folder, const char *name, const char *file, const char *text) {
+    char path[TEST_PATH + 32];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    mkdir(path, 0700);
+    write_number(path, file, text);
+}
+
+static double temperature_of(const sensor_places *places) {
+    const tdm_device_info device = {.type = TDM_DEVICE_CPU};
+    sensors *const own = sensors_open(places, &device);
+    const sensor_reading reading = sensors_read(own);
+    assert_true(isnan(reading.energy_j) && isnan(reading.power_w));
+    assert_true(isnan(sensors_facts(own).power_limit_w));
+    sensors_close(own);
+    return reading.temperature_c;
+}
+
+/* The hottest of the processors' own; a zone of the firmware where there is none of them; nothing of a disk. */
+static void processors_have_a_temperature(void **state) {
+    char hwmon[TEST_PATH];
+    char zones[TEST_PATH];
+    (void)state;
+    const sensor_places places = {.nvml = "/nonexistent",
+                                  .powercap = "/nonexistent",
+                                  .hwmon = test_folder_path(hwmon, "hwmon"),
+                                  .thermal = test_folder_path(zones, "zones")};
+    assert_true(isnan(temperature_of(&places)));
+    mkdir(hwmon, 0700);
+    mkdir(zones, 0700);
+    write_entry(hwmon, "hwmon0", "name", "nvme\n");
+    write_entry(hwmon, "hwmon0", "temp1_input", "90000\n");
+    assert_true(isnan(temperature_of(&places)));
+    write_entry(zones, "thermal_zone0", "type", "acpitz\n");
+    write_entry(zones, "thermal_zone0", "temp", "80000\n");
+    assert_true(isnan(temperature_of(&places)));
+    write_entry(zones, "thermal_zone1", "type", "x86_pkg_temp\n");
+    write_entry(zones, "thermal_zone1", "temp", "41000\n");
+    assert_true(temperature_of(&places) == 41);
+    write_entry(hwmon, "hwmon2", "name", "k10temp\n");
+    write_entry(hwmon, "hwmon2", "temp1_input", "52500\n");
+    write_entry(hwmon, "hwmon3", "name", "k10temp\n");
+    write_entry(hwmon, "hwmon3", "temp1_input", "57250\n");
+    assert_true(temperature_of(&places) == 57.25);
+}
+
 /* Half a joule between the readings before and after each turn. */
 static void turns_are_counted(void **state) {
     (void)state;
@@ -235,8 +285,9 @@ int main(void) {
         cmocka_unit_test(a_device_that_is_not_certain_has_no_sensors),
         cmocka_unit_test(equal_devices_have_their_own_sensors),
         cmocka_unit_test(powercap_counts_packages),
+        cmocka_unit_test(processors_have_a_temperature),
         cmocka_unit_test(turns_are_counted),
         cmocka_unit_test(power_is_energy_over_time_where_it_is_not_told),
     };
-    return cmocka_run_group_tests_name("sensors", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("sensors", tests, test_folder_make, test_folder_remove);
 }

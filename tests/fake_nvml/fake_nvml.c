@@ -40,6 +40,9 @@ EXPORT int nvmlDeviceGetCurrentClocksThrottleReasons(nvml_device_object *device,
                                                      unsigned long long *value);
 EXPORT int nvmlDeviceGetCurrPcieLinkGeneration(nvml_device_object *device, unsigned *value);
 EXPORT int nvmlDeviceGetCurrPcieLinkWidth(nvml_device_object *device, unsigned *value);
+EXPORT int nvmlDeviceGetMaxPcieLinkGeneration(nvml_device_object *device, unsigned *value);
+EXPORT int nvmlDeviceGetMaxPcieLinkWidth(nvml_device_object *device, unsigned *value);
+EXPORT int nvmlDeviceGetPowerManagementDefaultLimit(nvml_device_object *device, unsigned *value);
 EXPORT int nvmlDeviceGetEccMode(nvml_device_object *device, int *current, int *pending);
 
 int nvmlInit_v2(void) {
@@ -142,5 +145,20 @@ int nvmlDeviceGetCurrPcieLinkGeneration(nvml_device_object *device, unsigned *va
 
 int nvmlDeviceGetCurrPcieLinkWidth(nvml_device_object *device, unsigned *value) {
     *value = 8 * (1 + (unsigned)device->index);
+    return RESULT;
+}
+
+int nvmlDeviceGetMaxPcieLinkGeneration(nvml_device_object *device, unsigned *value) {
+    *value = 5 + (unsigned)device->index;
+    return RESULT;
+}
+
+int nvmlDeviceGetMaxPcieLinkWidth(nvml_device_object *device, unsigned *value) {
+    *value = 16 * (1 + (unsigned)device->index);
+    return RESULT;
+}
+
+int nvmlDeviceGetPowerManagementDefaultLimit(nvml_device_object *device, unsigned *value) {
+    *value = 700000 + (unsigned)device->index;
     return RESULT;
 }
