@@ -168,8 +168,8 @@ static int metadata_of(const quantize_source *source, const char *key, char text
     char name[64];
     uint64_t length;
     text[0] = '\0';
-    if (source->safetensors) {
-        const char *const value = safetensors_metadata(source->safetensors, key);
+    if (!source->gguf) {
+        const char *const value = quantize_source_metadata(source, key);
         snprintf(text, METADATA_TEXT, "%s", value ? value : "");
         return value != NULL;
     }

@@ -129,17 +129,19 @@ static int take_weight(const char *name, const quantized_weight *weight, mlp_lay
 static int read_weight(const quantize_source *source, const quantize_tensor *tensor,
                        quantized_weight *weight, file_error *error) {
     quantize_layout layout;
-    if (!source->safetensors)
+    if (source->gguf)
         return tensor->storage == QUANTIZE_PLAIN                     ? 0
                : quantized_weight_take_blocks(tensor, weight, error) ? -1
                                                                      : 1;
-    const int found = quantize_layout_find(source->safetensors, tensor->name, &layout, error);
+    const int found =
+        quantize_layout_find(quantize_file_of(source, tensor), tensor->name, &layout, error);
     if (found <= 0)
         return found;
     if (layout.original_rank > 0)
         return file_fail(error, "tensor \"%s\" was no matrix before it was quantized",
                          file_printable(tensor->name).text);
-    return quantized_weight_read(source->safetensors, tensor->name, weight, error) ? -1 : 1;
+    return quantized_weight_read(quantize_file_of(source, tensor), tensor->name, weight, error) ? -1
+                                                                                                : 1;
 }
 
 /* Tensors of a safetensors file beside the codes: scales and zero points, in blocks none; and of the inputs. */

@@ -100,10 +100,13 @@ static cli_outcome parse(int argc, char **argv, quantize_options *options) {
         .max_arguments = 2,
         .options = table,
         .option_count = sizeof table / sizeof table[0],
-        .notes = "INPUT and OUTPUT are safetensors files, or GGUF files where they end in .gguf.\n"
-                 "GGUF takes the schemes keep, f32, f16, bf16, q8_0 and q4_0. Weights are tensors\n"
-                 "of floats with two dimensions or more and 1024 elements or more; all others are\n"
-                 "copied. REGEX is a POSIX extended regular expression, found anywhere in a name.",
+        .notes =
+            "INPUT and OUTPUT are safetensors files, or GGUF files where they end in .gguf;\n"
+            "INPUT may be the index of a checkpoint in shards (model.safetensors.index.json),\n"
+            "OUTPUT an index then, which is written with shards of the same names, or one file.\n"
+            "GGUF takes the schemes keep, f32, f16, bf16, q8_0 and q4_0. Weights are tensors\n"
+            "of floats with two dimensions or more and 1024 elements or more; all others are\n"
+            "copied. REGEX is a POSIX extended regular expression, found anywhere in a name.",
     };
     int first = 0;
     const cli_outcome outcome = cli_parse(&command, argc, argv, &first);
@@ -115,6 +118,9 @@ static cli_outcome parse(int argc, char **argv, quantize_options *options) {
 }
 
 static int check_files(const quantize_options *options) {
+    if (quantize_is_index(options->output) && !quantize_is_index(options->input))
+        return cli_refuse(command_name, "'%s' is an index, so the input has to be one, too",
+                          options->output);
     const char *const inputs[] = {options->input, options->calibrate};
     for (int i = 0; i < 2; i++) {
         if (inputs[i] == NULL)
@@ -428,11 +434,41 @@ static int refuse_empty_plan(const quantize_options *options, const quantize_sta
         options->only != NULL || options->skip != NULL ? " and that --only and --skip leave" : "");
 }
 
+/* An output must not take the place of a shard that is read, nor the JSON that of one that is read or written. */
+static int check_shard(const quantize_options *options, const quantize_source *source, size_t shard,
+                       file_error *error) {
+    const char *const input = source->shard_paths[shard];
+    const char *const name = quantize_index_shard(source->index, shard);
+    char *const own =
+        quantize_is_index(options->output) ? quantize_path_beside(options->output, name) : NULL;
+    int result = 0;
+    if (output_would_be(input, options->output) || (own != NULL && output_would_be(input, own)))
+        result = file_fail(error, "the output '%s' is a file of the input: name another folder",
+                           own != NULL ? own : options->output);
+    else if (options->json != NULL && (output_would_be(input, options->json) ||
+                                       (own != NULL && output_would_be(own, options->json))))
+        result = file_fail(error, "--json does not take '%s': it is a file of the %s",
+                           options->json, own != NULL ? "checkpoint" : "input");
+    free(own);
+    return result;
+}
+
+static int check_shards(const quantize_options *options, const quantize_source *source,
+                        file_error *error) {
+    for (size_t i = 0; source->index != NULL && i < source->shard_count; i++)
+        if (check_shard(options, source, i, error))
+            return -1;
+    return 0;
+}
+
 static int prepare(const quantize_options *options, quantize_state *state, file_error *error) {
-    if (quantize_source_open(options->input, &state->source, error))
+    if (quantize_source_open(options->input, &state->source, error) ||
+        check_shards(options, &state->source, error))
         return -1;
     if (options->calibrate != NULL) {
         if (quantize_activations_open(options->calibrate, &state->activations, error))
+            return -1;
+        if (check_shards(options, &state->activations.source, error))
             return -1;
         state->choice.activations = &state->activations;
     }

@@ -116,7 +116,21 @@ static int pair_of_value(quantize_pairs *pairs, const gguf_value *value) {
     return take_pair(pairs, quantize_join(gguf_prefix, value->key), typed);
 }
 
-static int pairs_of_source(const quantize_source *source, const quantize_plan *plan,
+/* With others only what no shard before has. */
+static int pairs_of_shard(const quantize_source *source, const quantize_plan *plan, size_t shard,
+                          int with_others, quantize_pairs *pairs) {
+    for (size_t i = 0;; i++) {
+        const safetensors_pair pair = safetensors_metadata_at(source->shards[shard], i);
+        if (!pair.key)
+            return 0;
+        if (!is_layout_of(pair.key, plan) &&
+            (!with_others || quantize_source_metadata(source, pair.key) == pair.value) &&
+            take_pair(pairs, strdup(pair.key), strdup(pair.value)))
+            return -1;
+    }
+}
+
+static int pairs_of_source(const quantize_source *source, const quantize_plan *plan, int shard,
                            quantize_pairs *pairs) {
     if (source->gguf) {
         for (size_t i = 0; i < gguf_value_count(source->gguf); i++)
@@ -124,34 +138,34 @@ static int pairs_of_source(const quantize_source *source, const quantize_plan *p
                 return -1;
         return 0;
     }
-    for (size_t i = 0;; i++) {
-        const safetensors_pair pair = safetensors_metadata_at(source->safetensors, i);
-        if (!pair.key)
-            return 0;
-        if (!is_layout_of(pair.key, plan) && take_pair(pairs, strdup(pair.key), strdup(pair.value)))
+    for (size_t i = 0; i < source->shard_count; i++)
+        if ((shard == QUANTIZE_ALL_SHARDS || i == (size_t)shard) &&
+            pairs_of_shard(source, plan, i, shard == QUANTIZE_ALL_SHARDS, pairs))
             return -1;
-    }
+    return 0;
 }
 
 static size_t metadata_count(const quantize_source *source) {
     size_t count = 0;
     if (source->gguf)
         return gguf_value_count(source->gguf);
-    while (safetensors_metadata_at(source->safetensors, count).key)
-        count++;
+    for (size_t shard = 0; shard < source->shard_count; shard++)
+        for (size_t i = 0; safetensors_metadata_at(source->shards[shard], i).key; i++)
+            count++;
     return count;
 }
 
-int quantize_make_pairs(const quantize_source *source, const quantize_plan *plan,
+int quantize_make_pairs(const quantize_source *source, const quantize_plan *plan, int shard,
                         quantize_pairs *pairs) {
     memset(pairs, 0, sizeof *pairs);
     pairs->items = calloc(metadata_count(source) + plan->item_count + EXTRA, sizeof *pairs->items);
-    if (!pairs->items || pairs_of_source(source, plan, pairs) ||
+    if (!pairs->items || pairs_of_source(source, plan, shard, pairs) ||
         take_pair(pairs, strdup(QUANTIZE_VERSION_KEY), strdup(QUANTIZE_VERSION)))
         return -1;
     for (size_t i = 0; i < plan->item_count; i++) {
         const quantize_item *const item = &plan->items[i];
         if (item->layout.rank > 0 &&
+            (shard == QUANTIZE_ALL_SHARDS || item->tensor->shard == (size_t)shard) &&
             take_pair(pairs, quantize_join(QUANTIZE_KEY_PREFIX, item->tensor->name),
                       quantize_layout_text(&item->layout)))
             return -1;
@@ -305,6 +319,19 @@ static uint32_t file_type(const quantize_plan *plan) {
     return type;
 }
 
+static int values_of_shard(const quantize_source *source, const quantize_plan *plan, size_t shard,
+                           quantize_values *values) {
+    for (size_t i = 0;; i++) {
+        const safetensors_pair pair = safetensors_metadata_at(source->shards[shard], i);
+        if (!pair.key)
+            return 0;
+        if (!is_layout_of(pair.key, plan) && strcmp(pair.key, "gguf.general.file_type") != 0 &&
+            quantize_source_metadata(source, pair.key) == pair.value &&
+            value_of_pair(values, &pair))
+            return -1;
+    }
+}
+
 static int values_of_source(const quantize_source *source, const quantize_plan *plan,
                             quantize_values *values) {
     for (size_t i = 0; source->gguf && i < gguf_value_count(source->gguf); i++) {
@@ -314,14 +341,9 @@ static int values_of_source(const quantize_source *source, const quantize_plan *
             add_value(values, value->key, value->type, value->data, value->bytes))
             return -1;
     }
-    for (size_t i = 0; source->safetensors; i++) {
-        const safetensors_pair pair = safetensors_metadata_at(source->safetensors, i);
-        if (!pair.key)
-            break;
-        if (!is_layout_of(pair.key, plan) && strcmp(pair.key, "gguf.general.file_type") != 0 &&
-            value_of_pair(values, &pair))
+    for (size_t shard = 0; shard < source->shard_count; shard++)
+        if (values_of_shard(source, plan, shard, values))
             return -1;
-    }
     return 0;
 }
 
@@ -334,8 +356,7 @@ static char *stem_of(const char *path) {
 }
 
 static int add_name(const char *path, const quantize_source *source, quantize_values *values) {
-    const char *const architecture =
-        source->safetensors ? safetensors_metadata(source->safetensors, "architecture") : NULL;
+    const char *const architecture = quantize_source_metadata(source, "architecture");
     if (!has_value(values, "general.architecture") &&
         add_string(values, "general.architecture", architecture ? architecture : "unknown"))
         return -1;

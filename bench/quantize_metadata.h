@@ -22,8 +22,15 @@ typedef struct quantize_values {
     size_t count;
 } quantize_values;
 
-/* The metadata of a safetensors file. 0, or -1 when memory is short. */
-int quantize_make_pairs(const quantize_source *source, const quantize_plan *plan,
+enum {
+    QUANTIZE_ALL_SHARDS = -1
+};
+
+/*
+ * The metadata of a safetensors file: of one shard, or of all in one, where a key that several have is that of the first. 0, or -1 when memory
+ * is short.
+ */
+int quantize_make_pairs(const quantize_source *source, const quantize_plan *plan, int shard,
                         quantize_pairs *pairs);
 
 /* The values of a GGUF file. `path` gives a model without a name one. 0, or -1 when memory is short. */

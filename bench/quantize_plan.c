@@ -139,6 +139,7 @@ static int shape_decoded(const quantize_layout *layout, quantize_tensor *tensor,
 static int decode(const quantize_source *source, quantize_item *item, file_error *error) {
     quantize_layout layout;
     const quantize_tensor *const codes = item->tensor;
+    const safetensors_file *const file = quantize_file_of(source, codes);
     quantize_decoded *const decoded = calloc(1, sizeof *decoded);
     if (!decoded)
         return -1;
@@ -150,9 +151,10 @@ static int decode(const quantize_source *source, quantize_item *item, file_error
                                 .storage = QUANTIZE_CODED,
                                 .data = codes->data,
                                 .floor = codes->floor,
+                                .shard = codes->shard,
                                 .weight = weight};
-    if (quantize_layout_find(source->safetensors, codes->name, &layout, error) < 0 ||
-        quantized_weight_read(source->safetensors, codes->name, weight, error) ||
+    if (quantize_layout_find(file, codes->name, &layout, error) < 0 ||
+        quantized_weight_read(file, codes->name, weight, error) ||
         shape_decoded(&layout, tensor, error))
         return -1;
     tensor->bytes = weight->code_bytes + weight->scale_bytes + weight->zero_point_bytes;
@@ -162,10 +164,12 @@ static int decode(const quantize_source *source, quantize_item *item, file_error
 
 /* ---- entries ---- */
 
-static quantize_entry *add_entry(quantize_plan *plan, const char *name, const char *suffix,
-                                 int *position) {
+/* One of what becomes of a tensor. */
+static quantize_entry *add_entry(quantize_plan *plan, const quantize_tensor *tensor,
+                                 const char *name, const char *suffix, int *position) {
     quantize_entry *const entry = &plan->entries[plan->entry_count];
     memset(entry, 0, sizeof *entry);
+    entry->shard = tensor->shard;
     entry->name = quantize_join(name, suffix);
     if (!entry->name)
         return NULL;
@@ -175,7 +179,7 @@ static quantize_entry *add_entry(quantize_plan *plan, const char *name, const ch
 
 static int add_copy(quantize_plan *plan, quantize_item *item) {
     const quantize_tensor *const tensor = item->tensor;
-    quantize_entry *const entry = add_entry(plan, tensor->name, "", &item->data);
+    quantize_entry *const entry = add_entry(plan, tensor, tensor->name, "", &item->data);
     if (!entry)
         return -1;
     entry->storage = tensor->storage;
@@ -239,7 +243,8 @@ static void shape_codes(const quantize_layout *layout, quantize_entry *entry) {
 static int add_parameters(quantize_plan *plan, quantize_item *item, const char *suffix,
                           safetensors_dtype dtype, int *position) {
     const quantize_layout *const layout = &item->layout;
-    quantize_entry *const entry = add_entry(plan, item->tensor->name, suffix, position);
+    quantize_entry *const entry =
+        add_entry(plan, item->tensor, item->tensor->name, suffix, position);
     if (!entry)
         return -1;
     entry->dtype = dtype;
@@ -254,7 +259,8 @@ static int add_parameters(quantize_plan *plan, quantize_item *item, const char *
 }
 
 static int add_codes(quantize_plan *plan, quantize_item *item) {
-    quantize_entry *const entry = add_entry(plan, item->tensor->name, "", &item->data);
+    quantize_entry *const entry =
+        add_entry(plan, item->tensor, item->tensor->name, "", &item->data);
     if (!entry)
         return -1;
     shape_codes(&item->layout, entry);
@@ -268,9 +274,9 @@ static int add_codes(quantize_plan *plan, quantize_item *item) {
                : 0;
 }
 
-static int add_scalar(quantize_plan *plan, const char *layer, const char *suffix,
+static int add_scalar(quantize_plan *plan, const quantize_item *item, const char *suffix,
                       safetensors_dtype dtype, int *position) {
-    quantize_entry *const entry = add_entry(plan, layer, suffix, position);
+    quantize_entry *const entry = add_entry(plan, item->tensor, item->layer, suffix, position);
     if (!entry)
         return -1;
     entry->dtype = dtype;
@@ -281,9 +287,9 @@ static int add_scalar(quantize_plan *plan, const char *layer, const char *suffix
 static int add_input(quantize_plan *plan, quantize_item *item, const quantize_choice *choice) {
     const safetensors_dtype zero_point =
         choice->activation_dtype == TDM_U8 ? SAFETENSORS_U8 : SAFETENSORS_I8;
-    return add_scalar(plan, item->layer, ".input" QUANTIZE_SCALE_SUFFIX, SAFETENSORS_F32,
+    return add_scalar(plan, item, ".input" QUANTIZE_SCALE_SUFFIX, SAFETENSORS_F32,
                       &item->input_scale) ||
-                   add_scalar(plan, item->layer, ".input" QUANTIZE_ZERO_SUFFIX, zero_point,
+                   add_scalar(plan, item, ".input" QUANTIZE_ZERO_SUFFIX, zero_point,
                               &item->input_zero_point)
                ? -1
                : 0;

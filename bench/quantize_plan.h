@@ -37,6 +37,7 @@ typedef struct quantize_choice {
 /* A tensor of the output. */
 typedef struct quantize_entry {
     char *name;
+    size_t shard; /* of the input's, which the output has too where it has an index */
     quantize_storage storage;
     safetensors_dtype dtype; /* of plain storage */
     int rank;

@@ -3,12 +3,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/output_file.h"
 #include "bench/quantize_metadata.h"
 
 struct quantize_sink {
-    safetensors_writer *safetensors; /* one of the two is NULL */
+    safetensors_writer *
+        *shards; /* one where the output is no index, none where it is a GGUF file */
+    size_t shard_count;
     gguf_writer *gguf;
-    size_t *place_of; /* of an entry, in the file */
+    output_file *index;
+    size_t *place_of; /* of an entry, in its file */
+    size_t *shard_of;
     size_t left_out;
 };
 
@@ -47,24 +52,69 @@ static safetensors_tensor safetensors_of(const quantize_entry *entry) {
     return tensor;
 }
 
+/* One file: of a shard, or of all. */
 static int open_safetensors(const char *path, const quantize_source *source,
-                            const quantize_plan *plan, const size_t *order, quantize_sink *sink,
-                            file_error *error) {
+                            const quantize_plan *plan, const size_t *order, int shard,
+                            quantize_sink *sink, file_error *error) {
     quantize_pairs pairs;
     safetensors_tensor *const tensors = calloc(plan->entry_count + 1, sizeof *tensors);
+    safetensors_writer **const writer = &sink->shards[sink->shard_count];
+    size_t count = 0;
     int result = -1;
-    if (quantize_make_pairs(source, plan, &pairs) || !tensors) {
+    if (quantize_make_pairs(source, plan, shard, &pairs) || !tensors) {
         file_error_set(error, "out of memory for the header of %s", path);
     } else {
-        for (size_t i = 0; i < plan->entry_count; i++)
-            tensors[i] = safetensors_of(&plan->entries[order[i]]);
-        result = safetensors_writer_open(path, tensors, plan->entry_count, pairs.items, pairs.count,
-                                         &sink->safetensors, error);
+        for (size_t i = 0; i < plan->entry_count; i++) {
+            const quantize_entry *const entry = &plan->entries[order[i]];
+            if (shard != QUANTIZE_ALL_SHARDS && entry->shard != (size_t)shard)
+                continue;
+            sink->place_of[order[i]] = count;
+            sink->shard_of[order[i]] = sink->shard_count;
+            tensors[count++] = safetensors_of(entry);
+        }
+        result =
+            safetensors_writer_open(path, tensors, count, pairs.items, pairs.count, writer, error);
+        sink->shard_count += result == 0;
     }
     sink->left_out = pairs.left_out;
     quantize_pairs_release(&pairs);
     free(tensors);
     return result;
+}
+
+/* ---- shards ---- */
+
+static int write_index(const quantize_source *source, const quantize_plan *plan,
+                       const quantize_sink *sink, file_error *error) {
+    unsigned long long total = 0;
+    quantize_place *const places = calloc(plan->entry_count + 1, sizeof *places);
+    for (size_t i = 0; places && i < plan->entry_count; i++) {
+        places[i] = (quantize_place){plan->entries[i].name, plan->entries[i].shard};
+        total += plan->entries[i].bytes;
+    }
+    char *const text =
+        places ? quantize_index_text(source->index, places, plan->entry_count, total) : NULL;
+    const int result = text ? output_file_put(sink->index, 0, text, strlen(text), error)
+                            : file_fail(error, "out of memory for the index");
+    free(text);
+    free(places);
+    return result;
+}
+
+/* Shards of the names that the input's have, beside the index. */
+static int open_shards(const char *path, const quantize_source *source, const quantize_plan *plan,
+                       const size_t *order, quantize_sink *sink, file_error *error) {
+    for (size_t i = 0; i < source->shard_count; i++) {
+        char *const name = quantize_path_beside(path, quantize_index_shard(source->index, i));
+        const int result = name ? open_safetensors(name, source, plan, order, (int)i, sink, error)
+                                : file_fail(error, "out of memory for a name");
+        free(name);
+        if (result != 0)
+            return -1;
+    }
+    return output_file_create(path, &sink->index, error) || write_index(source, plan, sink, error)
+               ? -1
+               : 0;
 }
 
 /* ---- GGUF ---- */
@@ -106,8 +156,10 @@ static int open_gguf(const char *path, const quantize_source *source, const quan
     int result = 0;
     if (quantize_make_values(path, source, plan, &values) || !tensors)
         result = file_fail(error, "out of memory for the header of %s", path);
-    for (size_t i = 0; result == 0 && i < plan->entry_count; i++)
+    for (size_t i = 0; result == 0 && i < plan->entry_count; i++) {
+        sink->place_of[order[i]] = i;
         result = gguf_of(&plan->entries[order[i]], &tensors[i], error);
+    }
     if (result == 0)
         result = gguf_writer_open(path, tensors, plan->entry_count, values.items, values.count,
                                   alignment, &sink->gguf, error);
@@ -118,37 +170,49 @@ static int open_gguf(const char *path, const quantize_source *source, const quan
 
 /* ---- the sink ---- */
 
+static int allocate(const quantize_source *source, const quantize_plan *plan, quantize_sink *sink) {
+    sink->place_of = calloc(plan->entry_count + 1, sizeof *sink->place_of);
+    sink->shard_of = calloc(plan->entry_count + 1, sizeof *sink->shard_of);
+    sink->shards = calloc(source->shard_count + 1, sizeof *sink->shards);
+    return sink->place_of && sink->shard_of && sink->shards ? 0 : -1;
+}
+
+static int open_files(const char *path, const quantize_source *source, const quantize_plan *plan,
+                      quantize_sink *sink, file_error *error) {
+    const int to_gguf = quantize_is_gguf(path);
+    size_t *const order = make_order(plan, !to_gguf);
+    const int result =
+        !order || allocate(source, plan, sink)
+            ? file_fail(error, "out of memory for %zu tensors", plan->entry_count)
+        : to_gguf ? open_gguf(path, source, plan, order, sink, error)
+        : quantize_is_index(path)
+            ? open_shards(path, source, plan, order, sink, error)
+            : open_safetensors(path, source, plan, order, QUANTIZE_ALL_SHARDS, sink, error);
+    free(order);
+    return result;
+}
+
 int quantize_sink_open(const char *path, const quantize_source *source, const quantize_plan *plan,
                        quantize_sink **sink, file_error *error) {
-    const int to_gguf = quantize_is_gguf(path);
-    quantize_sink *const made = calloc(1, sizeof *made);
-    size_t *const order = make_order(plan, !to_gguf);
     *sink = NULL;
-    if (made)
-        made->place_of = calloc(plan->entry_count + 1, sizeof *made->place_of);
-    int result = -1;
-    if (!made || !order || !made->place_of)
-        file_error_set(error, "out of memory for %zu tensors", plan->entry_count);
-    else
-        result = to_gguf ? open_gguf(path, source, plan, order, made, error)
-                         : open_safetensors(path, source, plan, order, made, error);
-    for (size_t i = 0; result == 0 && i < plan->entry_count; i++)
-        made->place_of[order[i]] = i;
-    free(order);
-    if (result != 0)
+    quantize_sink *const made = calloc(1, sizeof *made);
+    if (!made)
+        return file_fail(error, "out of memory");
+    if (open_files(path, source, plan, made, error)) {
         quantize_sink_abandon(made);
-    else
-        *sink = made;
-    return result;
+        return -1;
+    }
+    *sink = made;
+    return 0;
 }
 
 int quantize_sink_put(void *user, size_t entry, uint64_t offset, const void *bytes, size_t size,
                       file_error *error) {
     quantize_sink *const sink = user;
     const size_t place = sink->place_of[entry];
-    return sink->gguf
-               ? gguf_writer_put(sink->gguf, place, offset, bytes, size, error)
-               : safetensors_writer_put(sink->safetensors, place, offset, bytes, size, error);
+    return sink->gguf ? gguf_writer_put(sink->gguf, place, offset, bytes, size, error)
+                      : safetensors_writer_put(sink->shards[sink->shard_of[entry]], place, offset,
+                                               bytes, size, error);
 }
 
 size_t quantize_sink_left_out(const quantize_sink *sink) {
@@ -156,15 +220,33 @@ size_t quantize_sink_left_out(const quantize_sink *sink) {
 }
 
 int quantize_sink_settle(quantize_sink *sink, file_error *error) {
-    return sink->gguf ? gguf_writer_settle(sink->gguf, error)
-                      : safetensors_writer_settle(sink->safetensors, error);
+    if (sink->gguf)
+        return gguf_writer_settle(sink->gguf, error);
+    for (size_t i = 0; i < sink->shard_count; i++)
+        if (safetensors_writer_settle(sink->shards[i], error))
+            return -1;
+    return sink->index ? output_file_settle(sink->index, error) : 0;
+}
+
+/* Shards get their names one after the other, and the index that names them the last. */
+static int finish_files(quantize_sink *sink, file_error *error) {
+    gguf_writer *const gguf = sink->gguf;
+    output_file *const index = sink->index;
+    sink->gguf = NULL;
+    if (gguf)
+        return gguf_writer_finish(gguf, error);
+    for (size_t i = 0; i < sink->shard_count; i++) {
+        safetensors_writer *const writer = sink->shards[i];
+        sink->shards[i] = NULL;
+        if (safetensors_writer_finish(writer, error))
+            return -1;
+    }
+    sink->index = NULL;
+    return index ? output_file_finish(index, error) : 0;
 }
 
 int quantize_sink_finish(quantize_sink *sink, file_error *error) {
-    const int result = sink->gguf ? gguf_writer_finish(sink->gguf, error)
-                                  : safetensors_writer_finish(sink->safetensors, error);
-    sink->gguf = NULL;
-    sink->safetensors = NULL;
+    const int result = quantize_sink_settle(sink, error) || finish_files(sink, error) ? -1 : 0;
     quantize_sink_abandon(sink);
     return result;
 }
@@ -173,7 +255,11 @@ void quantize_sink_abandon(quantize_sink *sink) {
     if (!sink)
         return;
     gguf_writer_abandon(sink->gguf);
-    safetensors_writer_abandon(sink->safetensors);
+    output_file_abandon(sink->index);
+    for (size_t i = 0; i < sink->shard_count; i++)
+        safetensors_writer_abandon(sink->shards[i]);
+    free(sink->shards);
     free(sink->place_of);
+    free(sink->shard_of);
     free(sink);
 }

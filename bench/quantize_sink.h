@@ -1,4 +1,4 @@
-/* The output of `tandem quantize`: a safetensors or a GGUF file, by the end of its name, written piece by piece. */
+/* The output of `tandem quantize`: a safetensors or a GGUF file, or an index with its shards, by the end of its name, written piece by piece. */
 #ifndef BENCH_QUANTIZE_SINK_H
 #define BENCH_QUANTIZE_SINK_H
 
@@ -7,7 +7,7 @@
 typedef struct quantize_sink quantize_sink;
 
 /*
- * Begin the file. Its metadata is that of the source, and what the plan adds. 0, or -1 with the reason: a name, a type or a
+ * Begin the file, or the files: shards are those of the source, which has an index then. Its metadata is that of the source, and what the plan adds. 0, or -1 with the reason: a name, a type or a
  * shape that the container does not take, or what the file system says.
  */
 int quantize_sink_open(const char *path, const quantize_source *source, const quantize_plan *plan,

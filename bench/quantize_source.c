@@ -30,9 +30,9 @@ static int take_blocks(const safetensors_tensor *from, const quantize_layout *la
     return 0;
 }
 
-static int take_safetensors(const quantize_source *source, size_t index, quantize_tensor *to,
+static int take_safetensors(const safetensors_file *file, size_t index, quantize_tensor *to,
                             file_error *error) {
-    const safetensors_tensor *const from = safetensors_at(source->safetensors, index);
+    const safetensors_tensor *const from = safetensors_at(file, index);
     quantize_layout layout;
     *to = (quantize_tensor){.name = from->name,
                             .dtype = from->dtype,
@@ -40,7 +40,7 @@ static int take_safetensors(const quantize_source *source, size_t index, quantiz
                             .data = from->data,
                             .bytes = from->bytes};
     memcpy(to->shape, from->shape, sizeof to->shape);
-    const int found = quantize_layout_find(source->safetensors, from->name, &layout, error);
+    const int found = quantize_layout_find(file, from->name, &layout, error);
     if (found <= 0)
         return found;
     to->has_codes = layout.storage == QUANTIZE_PLAIN;
@@ -50,8 +50,7 @@ static int take_safetensors(const quantize_source *source, size_t index, quantiz
 
 /* ---- GGUF ---- */
 
-static int take_gguf(const quantize_source *source, size_t index, quantize_tensor *to,
-                     file_error *error) {
+static int take_gguf(const gguf_file *file, size_t index, quantize_tensor *to, file_error *error) {
     static const struct {
         gguf_type type;
         quantize_storage storage;
@@ -63,7 +62,7 @@ static int take_gguf(const quantize_source *source, size_t index, quantize_tenso
         {GGUF_I32, QUANTIZE_PLAIN, SAFETENSORS_I32},   {GGUF_I64, QUANTIZE_PLAIN, SAFETENSORS_I64},
         {GGUF_Q8_0, QUANTIZE_Q8_0, SAFETENSORS_U8},    {GGUF_Q4_0, QUANTIZE_Q4_0, SAFETENSORS_U8},
     };
-    const gguf_tensor *const from = gguf_at(source->gguf, index);
+    const gguf_tensor *const from = gguf_at(file, index);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (rows[i].type != from->type)
             continue;
@@ -82,19 +81,80 @@ static int take_gguf(const quantize_source *source, size_t index, quantize_tenso
 
 /* ---- the source ---- */
 
-static int take_tensors(quantize_source *source, const char *path, file_error *error) {
+/* Of the GGUF file, or of one shard. */
+static int take_tensors(quantize_source *source, size_t shard, const char *path,
+                        file_error *error) {
     file_error inner;
-    const size_t count =
-        source->gguf ? gguf_count(source->gguf) : safetensors_count(source->safetensors);
+    const gguf_file *const gguf = source->gguf;
+    const safetensors_file *const file = gguf ? NULL : source->shards[shard];
+    const size_t count = gguf ? gguf_count(gguf) : safetensors_count(file);
+    const size_t first = source->count;
+    for (size_t i = 0; i < count; i++, source->count++) {
+        quantize_tensor *const to = &source->tensors[source->count];
+        if (gguf ? take_gguf(gguf, i, to, &inner) : take_safetensors(file, i, to, &inner))
+            return file_fail(error, "%s: %s", path, inner.text);
+        to->floor = source->tensors[first].data;
+        to->shard = shard;
+    }
+    return 0;
+}
+
+static int take_all(quantize_source *source, const char *path, file_error *error) {
+    size_t count = source->gguf ? gguf_count(source->gguf) : 0;
+    for (size_t i = 0; i < source->shard_count; i++)
+        count += safetensors_count(source->shards[i]);
     source->tensors = calloc(count + 1, sizeof *source->tensors);
     if (!source->tensors)
         return file_fail(error, "out of memory for %zu tensors", count);
-    for (; source->count < count; source->count++) {
-        quantize_tensor *const to = &source->tensors[source->count];
-        if (source->gguf ? take_gguf(source, source->count, to, &inner)
-                         : take_safetensors(source, source->count, to, &inner))
-            return file_fail(error, "%s: %s", path, inner.text);
-        to->floor = source->tensors[0].data;
+    if (source->gguf)
+        return take_tensors(source, 0, path, error);
+    for (size_t i = 0; i < source->shard_count; i++)
+        if (take_tensors(source, i, source->shard_paths[i], error))
+            return -1;
+    return 0;
+}
+
+/* ---- shards ---- */
+
+static int open_shards(quantize_source *source, const char *path, size_t count, file_error *error) {
+    source->shards = calloc(count, sizeof *source->shards);
+    source->shard_paths = calloc(count, sizeof *source->shard_paths);
+    if (!source->shards || !source->shard_paths)
+        return file_fail(error, "out of memory for %zu files", count);
+    for (; source->shard_count < count; source->shard_count++) {
+        const size_t i = source->shard_count;
+        char *const name = source->index
+                               ? quantize_path_beside(path, quantize_index_shard(source->index, i))
+                               : strdup(path);
+        source->shard_paths[i] = name;
+        if (!name)
+            return file_fail(error, "out of memory for a name");
+        if (safetensors_open(name, &source->shards[i], error)) {
+            free(name);
+            return -1;
+        }
+    }
+    return 0;
+}
+
+/* Every tensor of the index is in its shard, and the shards have no other. */
+static int check_index(const quantize_source *source, const char *path, file_error *error) {
+    const quantize_index *const index = source->index;
+    for (size_t i = 0; i < quantize_index_count(index); i++) {
+        const quantize_place *const place = quantize_index_at(index, i);
+        if (!safetensors_find(source->shards[place->shard], place->tensor))
+            return file_fail(error, "%s: tensor \"%s\" is not in %s", path,
+                             file_printable(place->tensor).text,
+                             file_printable(quantize_index_shard(index, place->shard)).text);
+    }
+    for (size_t i = 0; i < source->count; i++) {
+        const quantize_tensor *const tensor = &source->tensors[i];
+        const quantize_place *const place = quantize_index_find(index, tensor->name);
+        if (!place || place->shard != tensor->shard)
+            return file_fail(error, "%s: tensor \"%s\" of %s is %s", path,
+                             file_printable(tensor->name).text,
+                             file_printable(quantize_index_shard(index, tensor->shard)).text,
+                             place ? "in another shard by the index" : "not in the index");
     }
     return 0;
 }
@@ -115,12 +175,21 @@ static int sort_names(quantize_source *source, file_error *error) {
     return 0;
 }
 
+static int open_files(const char *path, quantize_source *source, file_error *error) {
+    if (quantize_is_gguf(path))
+        return gguf_open(path, &source->gguf, error);
+    if (!quantize_is_index(path))
+        return open_shards(source, path, 1, error);
+    return quantize_index_open(path, &source->index, error) ||
+                   open_shards(source, path, quantize_index_shards(source->index), error)
+               ? -1
+               : 0;
+}
+
 int quantize_source_open(const char *path, quantize_source *source, file_error *error) {
     memset(source, 0, sizeof *source);
-    if (quantize_is_gguf(path) ? gguf_open(path, &source->gguf, error)
-                               : safetensors_open(path, &source->safetensors, error))
-        return -1;
-    if (take_tensors(source, path, error) || sort_names(source, error)) {
+    if (open_files(path, source, error) || take_all(source, path, error) ||
+        (source->index && check_index(source, path, error)) || sort_names(source, error)) {
         quantize_source_close(source);
         return -1;
     }
@@ -128,11 +197,24 @@ int quantize_source_open(const char *path, quantize_source *source, file_error *
 }
 
 void quantize_source_close(quantize_source *source) {
-    safetensors_close(source->safetensors);
+    for (size_t i = 0; i < source->shard_count; i++) {
+        safetensors_close(source->shards[i]);
+        free(source->shard_paths[i]);
+    }
+    free(source->shards);
+    free(source->shard_paths);
+    quantize_index_close(source->index);
     gguf_close(source->gguf);
     free(source->by_name);
     free(source->tensors);
     memset(source, 0, sizeof *source);
+}
+
+const char *quantize_source_metadata(const quantize_source *source, const char *key) {
+    const char *text = NULL;
+    for (size_t i = 0; i < source->shard_count && !text; i++)
+        text = safetensors_metadata(source->shards[i], key);
+    return text;
 }
 
 const quantize_tensor *quantize_source_find(const quantize_source *source, const char *name) {

@@ -1,6 +1,6 @@
 /*
- * A checkpoint to be quantized or converted: a safetensors or a GGUF file, by the end of its name, memory-mapped.
- * Its tensors look the same whichever it is.
+ * A checkpoint to be quantized or converted: a safetensors or a GGUF file, or an index with its safetensors files, by the end of the
+ * name, memory-mapped. Its tensors look the same whichever it is.
  */
 #ifndef BENCH_QUANTIZE_SOURCE_H
 #define BENCH_QUANTIZE_SOURCE_H
@@ -8,6 +8,7 @@
 #include <tandem/dtype.h>
 
 #include "bench/gguf.h"
+#include "bench/quantize_index.h"
 #include "bench/safetensors.h"
 
 /* How elements are stored. */
@@ -29,15 +30,19 @@ typedef struct quantize_tensor {
     const void *data; /* aligned to nothing */
     size_t bytes;
     const void *floor;   /* where the data of the file begins */
+    size_t shard;        /* the safetensors file it is in */
     int has_codes;       /* of plain storage: the metadata says that its bytes are codes, */
     int has_zero_points; /* and that these have zero points */
     const struct quantized_weight *weight; /* of coded storage */
 } quantize_tensor;
 
 typedef struct quantize_source {
-    safetensors_file *safetensors; /* one of the two is NULL */
-    gguf_file *gguf;
-    quantize_tensor *tensors; /* in the order of their data */
+    gguf_file *gguf;           /* NULL: safetensors files, */
+    safetensors_file **shards; /* of which there is one, unless there is an index */
+    char **shard_paths;
+    size_t shard_count;
+    quantize_index *index;
+    quantize_tensor *tensors; /* in the order of their data, one shard after the other */
     const quantize_tensor **by_name;
     size_t count;
 } quantize_source;
@@ -49,6 +54,15 @@ int quantize_is_gguf(const char *path);
 int quantize_source_open(const char *path, quantize_source *source, file_error *error);
 
 void quantize_source_close(quantize_source *source);
+
+/* The safetensors file that a tensor is in. */
+static inline const safetensors_file *quantize_file_of(const quantize_source *source,
+                                                       const quantize_tensor *tensor) {
+    return source->shards[tensor->shard];
+}
+
+/* A text of the metadata of safetensors files, of the first that has one under that key; or NULL. */
+const char *quantize_source_metadata(const quantize_source *source, const char *key);
 
 /* NULL when there is none of that name. */
 const quantize_tensor *quantize_source_find(const quantize_source *source, const char *name);

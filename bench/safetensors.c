@@ -297,7 +297,7 @@ static int read_header(safetensors_file *file, const unsigned char *bytes, size_
         return file_fail(error, "the file is truncated: its header takes %llu bytes, %zu are there",
                          (unsigned long long)length, size - LENGTH_BYTES);
     const char *const text = (const char *)bytes + LENGTH_BYTES;
-    if (safetensors_check_text(text, (size_t)length, error))
+    if (safetensors_check_text(text, (size_t)length, "the header", error))
         return -1;
     const char *end = NULL;
     file->header = cJSON_ParseWithLengthOpts(text, (size_t)length, &end, 0);

@@ -8,13 +8,13 @@ enum {
     MAX_DEPTH = 3
 };
 
-static int check_utf8(const char *text, size_t length, safetensors_error *error) {
+static int check_utf8(const char *text, size_t length, const char *what, safetensors_error *error) {
     for (size_t i = 0; i < length;) {
         const size_t step = utf8_sequence((const unsigned char *)text + i, length - i);
         if (step == 0)
-            return file_fail(error, "the header is no UTF-8 text (byte %zu)", i);
+            return file_fail(error, "%s is no UTF-8 text (byte %zu)", what, i);
         if ((unsigned char)text[i] < ' ' && !strchr("\t\n\r", text[i] ? text[i] : 1))
-            return file_fail(error, "the header has a control character (byte %zu)", i);
+            return file_fail(error, "%s has a control character (byte %zu)", what, i);
         i += step;
     }
     return 0;
@@ -31,10 +31,11 @@ static size_t skip_string(const char *text, size_t start, size_t length, int *ha
     return i < length ? i + 1 : length;
 }
 
-int safetensors_check_text(const char *text, size_t length, safetensors_error *error) {
+int safetensors_check_text(const char *text, size_t length, const char *what,
+                           safetensors_error *error) {
     if (length == 0 || text[0] != '{')
-        return file_fail(error, "the header does not begin with '{'");
-    if (check_utf8(text, length, error))
+        return file_fail(error, "%s does not begin with '{'", what);
+    if (check_utf8(text, length, what, error))
         return -1;
     int depth = 0;
     int has_nul = 0;
@@ -48,11 +49,11 @@ int safetensors_check_text(const char *text, size_t length, safetensors_error *e
         else if (text[i] == '}' || text[i] == ']')
             depth--;
         if (depth > MAX_DEPTH)
-            return file_fail(error, "the header nests deeper than %d levels (byte %zu)", MAX_DEPTH,
+            return file_fail(error, "%s nests deeper than %d levels (byte %zu)", what, MAX_DEPTH,
                              i);
         i++;
     }
     if (has_nul)
-        return file_fail(error, "a text of the header has the character NUL");
+        return file_fail(error, "a text of %s has the character NUL", what);
     return 0;
 }

@@ -1,0 +1,271 @@
+// ctest: threads
+/* `tandem quantize` on checkpoints in several files: to as many, to one, and with an index that lies. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cjson/cJSON.h>
+#include <cmocka.h>
+
+#include "bench/gguf.h"
+#include "bench/quantize_read.h"
+#include "tests/support/test_checkpoint.h"
+
+static const char first_shard[] = "m-00001-of-00002.safetensors";
+static const char second_shard[] = "m-00002-of-00002.safetensors";
+static const char index_name[] = "m.safetensors.index.json";
+static const char good_index[] =
+    "{\n  \"metadata\": {\"total_size\": 1, \"note\": \"kept\"},\n  \"weight_map\": {\n"
+    "\"a.weight\": \"m-00001-of-00002.safetensors\", \"a.bias\": "
+    "\"m-00001-of-00002.safetensors\",\n"
+    "\"b.weight\": \"m-00002-of-00002.safetensors\"}\n}\n";
+
+enum {
+    TENSORS = 3
+};
+
+static void make_tensors(safetensors_tensor *tensors) {
+    tensors[0] = test_tensor_make("a.weight", SAFETENSORS_F32, 1, 32, 64, 0);
+    tensors[1] = test_tensor_make("a.bias", SAFETENSORS_F32, 2, 32, 0, 0);
+    tensors[2] = test_tensor_make("b.weight", SAFETENSORS_F16, 3, 40, 32, 0);
+}
+
+static void write_shards(void) {
+    safetensors_tensor tensors[TENSORS];
+    make_tensors(tensors);
+    test_checkpoint_write(first_shard, tensors, 2);
+    test_checkpoint_write(second_shard, tensors + 2, 1);
+    test_checkpoint_write("whole.safetensors", tensors, TENSORS);
+    test_file_write(index_name, good_index, sizeof good_index - 1);
+    for (int i = 0; i < TENSORS; i++)
+        test_tensor_release(&tensors[i]);
+}
+
+static void remove_shards(void) {
+    test_checkpoint_remove(first_shard);
+    test_checkpoint_remove(second_shard);
+    test_checkpoint_remove("whole.safetensors");
+    test_checkpoint_remove(index_name);
+}
+
+/* Every tensor of one file is in the other, byte for byte. */
+static size_t expect_within(const safetensors_file *part, const safetensors_file *whole) {
+    for (size_t i = 0; i < safetensors_count(part); i++) {
+        const safetensors_tensor *const tensor = safetensors_at(part, i);
+        const safetensors_tensor *const same = safetensors_find(whole, tensor->name);
+        assert_non_null(same);
+        assert_int_equal(same->bytes, tensor->bytes);
+        assert_int_equal(same->rank, tensor->rank);
+        assert_memory_equal(same->data, tensor->data, tensor->bytes);
+    }
+    return safetensors_count(part);
+}
+
+static const char *shard_in(const cJSON *map, const char *tensor) {
+    return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(map, tensor));
+}
+
+static void check_index_file(const char *path, double bytes) {
+    size_t size;
+    unsigned char *const text = test_file_read(path, &size);
+    cJSON *const json = cJSON_ParseWithLength((const char *)text, size);
+    free(text);
+    const cJSON *const metadata = cJSON_GetObjectItem(json, "metadata");
+    const cJSON *const map = cJSON_GetObjectItem(json, "weight_map");
+    assert_true(cJSON_GetNumberValue(cJSON_GetObjectItem(metadata, "total_size")) == bytes);
+    assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(metadata, "note")), "kept");
+    assert_int_equal(cJSON_GetArraySize(map), 5);
+    assert_string_equal(shard_in(map, "a.weight"), first_shard);
+    assert_string_equal(shard_in(map, "a.weight_scale"), first_shard);
+    assert_string_equal(shard_in(map, "a.bias"), first_shard);
+    assert_string_equal(shard_in(map, "b.weight"), second_shard);
+    assert_string_equal(shard_in(map, "b.weight_scale"), second_shard);
+    cJSON_Delete(json);
+}
+
+/* Shards hold what one file would, each the scales of its own, and are read back like any other. */
+static void shards_become_shards(void **state) {
+    (void)state;
+    write_shards();
+    assert_int_equal(mkdir("out", 0700), 0);
+    test_quantize(0, "2 tensors quantized, 1 copied", NULL,
+                  "%s out/q.safetensors.index.json --scheme s8-channel", index_name);
+    test_quantize(0, NULL, NULL, "whole.safetensors codes.safetensors --scheme s8-channel");
+    assert_int_equal(test_folder_count("out"), 3);
+    safetensors_file *const codes = test_checkpoint_open("codes.safetensors");
+    safetensors_file *const first = test_checkpoint_open("out/m-00001-of-00002.safetensors");
+    safetensors_file *const second = test_checkpoint_open("out/m-00002-of-00002.safetensors");
+    assert_int_equal(expect_within(first, codes), 3);
+    assert_int_equal(expect_within(second, codes), 2);
+    assert_string_equal(safetensors_metadata(first, "note"), "keep me");
+    assert_non_null(safetensors_metadata(second, "tandem.quant.b.weight"));
+    assert_null(safetensors_metadata(first, "tandem.quant.b.weight"));
+    quantized_weight weight = test_weight_read(second, "b.weight");
+    assert_string_equal(weight.scheme, "s8-channel");
+    quantized_weight_release(&weight);
+    check_index_file("out/q.safetensors.index.json", 32 * 64 + 32 * 4 + 32 * 4 + 40 * 32 + 40 * 4);
+    test_quantize(0, NULL, NULL, "out/q.safetensors.index.json a.safetensors --scheme f32");
+    test_quantize(0, NULL, NULL, "codes.safetensors b.safetensors --scheme f32");
+    safetensors_file *const a = test_checkpoint_open("a.safetensors");
+    safetensors_file *const b = test_checkpoint_open("b.safetensors");
+    assert_int_equal(expect_within(a, b), 3);
+    safetensors_file *const files[] = {codes, first, second, a, b};
+    for (int i = 0; i < 5; i++)
+        safetensors_close(files[i]);
+    static const char *const names[] = {"codes.safetensors",
+                                        "a.safetensors",
+                                        "b.safetensors",
+                                        "out/m-00001-of-00002.safetensors",
+                                        "out/m-00002-of-00002.safetensors",
+                                        "out/q.safetensors.index.json"};
+    for (int i = 0; i < 6; i++)
+        test_checkpoint_remove(names[i]);
+    assert_int_equal(rmdir("out"), 0);
+    remove_shards();
+}
+
+/* What several have in their metadata stands once. */
+static void shards_become_one_file(void **state) {
+    (void)state;
+    file_error error = {""};
+    gguf_file *file = NULL;
+    write_shards();
+    test_quantize(0, NULL, NULL, "%s one.safetensors --scheme s4-group", index_name);
+    test_quantize(0, NULL, NULL, "whole.safetensors other.safetensors --scheme s4-group");
+    safetensors_file *const one = test_checkpoint_open("one.safetensors");
+    safetensors_file *const other = test_checkpoint_open("other.safetensors");
+    assert_int_equal(expect_within(one, other), 5);
+    assert_string_equal(safetensors_metadata(one, "note"), "keep me");
+    assert_non_null(safetensors_metadata(one, "tandem.quant.a.weight"));
+    assert_non_null(safetensors_metadata(one, "tandem.quant.b.weight"));
+    safetensors_close(one);
+    safetensors_close(other);
+    test_quantize(0, NULL, NULL, "%s one.gguf --scheme q8_0", index_name);
+    assert_int_equal(gguf_open("one.gguf", &file, &error), 0);
+    assert_int_equal(gguf_count(file), 3);
+    assert_int_equal(gguf_find(file, "b.weight")->type, GGUF_Q8_0);
+    gguf_close(file);
+    test_checkpoint_remove("one.gguf");
+    test_checkpoint_remove("one.safetensors");
+    test_checkpoint_remove("other.safetensors");
+    remove_shards();
+}
+
+/* Nothing is written, and what is wrong is named. */
+static void an_index_that_lies_is_refused(void **state) {
+    (void)state;
+    static const char a[] = "\"a.weight\":\"m-00001-of-00002.safetensors\","
+                            "\"a.bias\":\"m-00001-of-00002.safetensors\"";
+    static const struct {
+        const char *before; /* of what stands in the map beside those of the first shard */
+        const char *map;
+        const char *sentence;
+    } rows[] = {
+        {"{\"weight_map\":{", ",\"b\":\"m-00002-of-00002.safetensors\"}}",
+         "tensor \"b\" is not in m-00002-of-00002.safetensors"},
+        {"{\"weight_map\":{", ",\"b.weight\":\"../m.safetensors\"}}",
+         "\"b.weight\" is to be in \"../m.safetensors\", which is no safetensors file in the "
+         "folder"},
+        {"{\"weight_map\":{", ",\"b.weight\":\"/etc/passwd\"}}", "which is no safetensors file"},
+        {"{\"weight_map\":{", ",\"b.weight\":\".safetensors\"}}", "which is no safetensors file"},
+        {"{\"weight_map\":{", ",\"b.weight\":\"\"}}", "which is no safetensors file"},
+        {"{\"weight_map\":{", ",\"b.weight\":7}}", "the shard of tensor \"b.weight\" is no text"},
+        {"{\"weight_map\":{", ",\"b.weight\":\"none.safetensors\"}}", "none.safetensors: No such"},
+        {"{\"weight_map\":{",
+         ",\"b.weight\":\"m-00002-of-00002.safetensors\",\"c\":\"m-00001-of-00002.safetensors\"}}",
+         "tensor \"c\" is not in m-00001-of-00002.safetensors"},
+        {"{\"weight_map\":{", ",\"b.weight\":\"m-00001-of-00002.safetensors\"}}",
+         "tensor \"b.weight\" is not in m-00001-of-00002.safetensors"},
+        {"{\"weight_map\":{",
+         ",\"b.weight\":\"m-00002-of-00002.safetensors\","
+         "\"a.bias\":\"m-00002-of-00002.safetensors\"}}",
+         "tensor \"a.bias\" stands twice in the index"},
+        {"{\"weight_map\":{", ",\"b.weight\":\"m-00002-of-00002.safetensors\"}} x",
+         "the index goes on after its JSON object"},
+        {"{\"weight_map\":{", "", "the index is no JSON object"},
+        {"{\"metadata\":7,\"weight_map\":{", "}}", "the metadata of the index is no object"},
+        {"{\"weights\":{", "}}", "the index has no weight_map"},
+        {"[{", "}]", "the index does not begin with '{'"},
+        {"{\"weight_map\":{\"w\":{\"x\":{\"y\":{}}},", "}}", "the index nests deeper"},
+        {"{\"weight_map\":{\"\xff\":\"m.safetensors\",", "}}", "the index is no UTF-8"},
+    };
+    write_shards();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[1024];
+        const int length = snprintf(text, sizeof text, "%s%s%s", rows[i].before, a, rows[i].map);
+        test_file_write(index_name, text, (size_t)length);
+        test_quantize(1, NULL, rows[i].sentence, "%s out.safetensors --scheme s8-channel",
+                      index_name);
+        assert_int_equal(test_checkpoint_files(), 4);
+    }
+    remove_shards();
+}
+
+/* A tensor that the index leaves out, or has in another shard. */
+static void a_shard_with_more_is_refused(void **state) {
+    (void)state;
+    safetensors_tensor tensors[TENSORS];
+    make_tensors(tensors);
+    write_shards();
+    test_checkpoint_write(second_shard, tensors + 1, 2);
+    test_quantize(1, NULL,
+                  "tensor \"a.bias\" of m-00002-of-00002.safetensors is in another shard by the "
+                  "index",
+                  "%s out.safetensors --scheme keep", index_name);
+    tensors[1].name = "more";
+    test_checkpoint_write(second_shard, tensors + 1, 2);
+    test_quantize(1, NULL, "tensor \"more\" of m-00002-of-00002.safetensors is not in the index",
+                  "%s out.safetensors --scheme keep", index_name);
+    assert_int_equal(test_checkpoint_files(), 4);
+    for (int i = 0; i < TENSORS; i++)
+        test_tensor_release(&tensors[i]);
+    remove_shards();
+}
+
+/* Nothing takes the place of a file that is read, and a run that fails in the second shard leaves none of the first. */
+static void shards_do_not_replace_what_is_read(void **state) {
+    (void)state;
+    write_shards();
+    test_quantize(1, NULL, "'m-00001-of-00002.safetensors' is a file of the input",
+                  "%s new.safetensors.index.json --scheme s8-channel", index_name);
+    test_quantize(1, NULL, "'m-00002-of-00002.safetensors' is a file of the input",
+                  "%s %s --scheme s8-channel", index_name, second_shard);
+    test_quantize(1, NULL, "--json does not take './m-00002-of-00002.safetensors'",
+                  "%s new.safetensors --scheme s8-channel --json ./%s", index_name, second_shard);
+    test_quantize(2, NULL, "is an index, so the input has to be one, too",
+                  "whole.safetensors new.safetensors.index.json --scheme s8-channel");
+    assert_int_equal(mkdir("out", 0700), 0);
+    test_quantize(1, NULL, "--json does not take 'out/m-00002-of-00002.safetensors'",
+                  "%s out/q.index.json --scheme s8-channel --json out/%s", index_name,
+                  second_shard);
+    safetensors_tensor bad = test_tensor_make("b.weight", SAFETENSORS_F32, 3, 40, 32, 0);
+    ((float *)(uintptr_t)bad.data)[9] = 1.0f / 0.0f;
+    test_checkpoint_write(second_shard, &bad, 1);
+    test_quantize(1, NULL, "element 9 of tensor \"b.weight\" is inf",
+                  "%s out/q.index.json --scheme s8-channel", index_name);
+    assert_int_equal(test_folder_count("out"), 0);
+    assert_int_equal(rmdir("out"), 0);
+    assert_int_equal(test_checkpoint_files(), 4);
+    test_tensor_release(&bad);
+    remove_shards();
+}
+
+int main(void) {
+#define CASE(name)                                                                                 \
+    cmocka_unit_test_setup_teardown(name, test_checkpoint_enter, test_checkpoint_leave)
+    const struct CMUnitTest tests[] = {
+        CASE(shards_become_shards),
+        CASE(shards_become_one_file),
+        CASE(an_index_that_lies_is_refused),
+        CASE(a_shard_with_more_is_refused),
+        CASE(shards_do_not_replace_what_is_read),
+    };
+#undef CASE
+    return cmocka_run_group_tests_name("quantize shards", tests, NULL, NULL);
+}
