@@ -95,6 +95,34 @@ static const char *setting_of(const results_row *row) {
     return plain ? "default" : "";
 }
 
+/* Whom Tandem was measured beside, in turn; a row of the default form is not what the other was measured beside where there is a best. */
+static const results_row *find_peer(const results_file *results, const results_row *row) {
+    if (strcmp(setting_of(row), "default") == 0)
+        return NULL;
+    for (size_t i = 0; i < results->row_count; i++) {
+        const results_row *const other = &results->rows[i];
+        if (other->status == RESULT_OK && other->device == row->device && other->impl != NULL &&
+            strcmp(other->suite, row->suite) == 0 && strncmp(other->impl, "tandem", 6) != 0 &&
+            strcmp(other->case_name, row->case_name) == 0 &&
+            results_figure_value(&other->metrics, "tandem_is") > 0)
+            return other;
+    }
+    return NULL;
+}
+
+static void write_peer(FILE *file, const results_file *results, const results_row *row) {
+    const results_row *const peer = find_peer(results, row);
+    fputs("<td class=\"number\">", file);
+    if (peer == NULL) {
+        fputs("–", file);
+    } else {
+        fprintf(file, "%.2f ×<div>", results_figure_value(&peer->metrics, "tandem_is"));
+        html_text(file, peer->impl);
+        fputs("</div>", file);
+    }
+    fputs("</td>", file);
+}
+
 static void write_row(FILE *file, const results_file *results, const results_row *row) {
     const double latency = results_figure_value(&row->metrics, "latency_ns");
     fputs("<tr><td>", file);
@@ -107,11 +135,13 @@ static void write_row(FILE *file, const results_file *results, const results_row
         fprintf(file, "</td><td class=\"number\">%.4g GB/s", row->gbs);
     else
         fputs("</td><td class=\"number\">–", file);
+    fputs("</td>", file);
+    write_peer(file, results, row);
     if (row->bytes > 0 && !(latency > 0))
-        fprintf(file, "</td><td class=\"number\">%.4g … %.4g", row->bytes / row->p95_s * 1e-9,
+        fprintf(file, "<td class=\"number\">%.4g … %.4g", row->bytes / row->p95_s * 1e-9,
                 row->bytes / row->p5_s * 1e-9);
     else
-        fputs("</td><td class=\"number\">–", file);
+        fputs("<td class=\"number\">–", file);
     fputs("</td><td>", file);
     html_text(file, row->variant);
     fputs("</td><td>", file);
@@ -156,7 +186,8 @@ static void write_rows(FILE *file, const results_file *results, int details, dou
                   file);
             fputs("<div "
                   "class=\"wide\"><table>\n<thead><tr><th>what</th><th>setting</th>"
-                  "<th class=\"number\">median</th><th class=\"number\">p5 … "
+                  "<th class=\"number\">median</th><th class=\"number\">against</th><th "
+                  "class=\"number\">p5 … "
                   "p95</th><th>kernel</th><th></th></tr></thead>\n<tbody>\n",
                   file);
         }
@@ -164,6 +195,16 @@ static void write_rows(FILE *file, const results_file *results, int details, dou
     }
     if (rows > 0)
         fputs(details ? "</tbody></table></div></details>\n" : "</tbody></table></div>\n", file);
+}
+
+static void explain_peers(FILE *file, const results_file *results) {
+    int found = 0;
+    for (size_t i = 0; i < results->row_count && !found; i++)
+        found = is_shown(&results->rows[i]) && find_peer(results, &results->rows[i]) != NULL;
+    if (found)
+        fputs("<p class=\"small\">Against another program: Tandem's speed as a multiple of its "
+              "speed, measured in turn, the median of the visits.</p>\n",
+              file);
 }
 
 static void explain_settings(FILE *file, const results_file *results) {
@@ -184,6 +225,7 @@ int report_write_memory(FILE *file, const results_file *results) {
     fputs("<section>\n<h2>Memory</h2>\n", file);
     const int failed = write_sweep(file, results);
     write_rows(file, results, 0, most);
+    explain_peers(file, results);
     explain_settings(file, results);
     write_rows(file, results, 1, most);
     fputs("</section>\n", file);

@@ -22,10 +22,12 @@ typedef struct report_table {
     table_rate rate;
 } report_table;
 
-typedef struct table_peers {
-    const char *names[MAX_PEERS];
+/* What a table has columns for besides. */
+typedef struct table_columns {
+    const char *peers[MAX_PEERS];
     size_t count;
-} table_peers;
+    int roof; /* any row knows its share of one */
+} table_columns;
 
 static int same_text(const char *left, const char *right) {
     return left == NULL || right == NULL ? left == right : strcmp(left, right) == 0;
@@ -37,17 +39,25 @@ static int same_case(const results_row *left, const results_row *right) {
            same_text(left->packing, right->packing);
 }
 
-/* Whom the rows of a suite were measured beside; Tandem's own second run is no peer. */
-static void find_peers(const results_file *results, const char *suite, table_peers *peers) {
+/* The share of the limit that was measured beside the row. */
+static double share_of_roof(const results_row *row) {
+    const double of_peak = results_figure_value(&row->metrics, "of_peak");
+    return of_peak > 0 ? of_peak : results_figure_value(&row->metrics, "of_read");
+}
+
+/* Whom the rows of a suite were measured beside, Tandem's own second run is no peer; and whether beside a roof. */
+static void find_columns(const results_file *results, const char *suite, table_columns *columns) {
     for (size_t i = 0; i < results->row_count; i++) {
         const results_row *const row = &results->rows[i];
         int known = row->impl == NULL || strcmp(row->impl, "tandem") == 0 ||
                     strcmp(row->impl, "tandem-again") == 0 || !same_text(row->suite, suite) ||
                     row->status != RESULT_OK;
-        for (size_t p = 0; p < peers->count && !known; p++)
-            known = strcmp(peers->names[p], row->impl) == 0;
-        if (!known && peers->count < MAX_PEERS)
-            peers->names[peers->count++] = row->impl;
+        for (size_t p = 0; p < columns->count && !known; p++)
+            known = strcmp(columns->peers[p], row->impl) == 0;
+        if (!known && columns->count < MAX_PEERS)
+            columns->peers[columns->count++] = row->impl;
+        columns->roof |=
+            report_row_counts(row) && same_text(row->suite, suite) && share_of_roof(row) > 0;
     }
 }
 
@@ -81,6 +91,13 @@ static void write_number(FILE *file, double value, const char *unit) {
         fputs("<td class=\"number\">–</td>", file);
 }
 
+static void write_ratio(FILE *file, double ratio) {
+    if (ratio > 0 && isfinite(ratio))
+        fprintf(file, "<td class=\"number\">%.*f ×</td>", ratio < 10 ? 2 : 0, ratio);
+    else
+        fputs("<td class=\"number\">–</td>", file);
+}
+
 static void write_rate(FILE *file, const results_row *row, table_rate rate) {
     if (rate == RATE_FLOPS && row->gflops > 0)
         write_number(file, row->gflops, " GFLOP/s");
@@ -88,27 +105,30 @@ static void write_rate(FILE *file, const results_row *row, table_rate rate) {
         write_number(file, row->gbs, " GB/s");
 }
 
-/* The share of the limit that was measured beside the row. */
-static double share_of_roof(const results_row *row) {
-    const double of_peak = results_figure_value(&row->metrics, "of_peak");
-    return of_peak > 0 ? of_peak : results_figure_value(&row->metrics, "of_read");
+/*
+ * How many times as fast as a peer a row is: as measured in turn with it, of several visits the median; where the file does not say
+ * that, by the medians of both.
+ */
+static double times_as_fast(const results_row *row, const results_row *peer) {
+    const double in_turn = results_figure_value(&peer->metrics, "tandem_is");
+    return in_turn > 0 ? in_turn : peer->median_s / row->median_s;
 }
 
 static void write_row(FILE *file, const results_file *results, const report_table *table,
-                      const table_peers *peers, const results_row *row) {
+                      const table_columns *columns, const results_row *row) {
     fputs("<tr><td>", file);
     html_text(file, row->case_name);
     html_format(file, "%s%s", same_text(row->packing, "prepacked") ? ", prepacked" : "",
                 same_text(row->mode, "waited") ? ", waited for" : "");
     fputs("</td>", file);
     write_time(file, row->median_s);
-    if (table->rate != RATE_CALL) {
+    if (table->rate != RATE_CALL)
         write_rate(file, row, table->rate);
+    if (columns->roof)
         write_number(file, share_of_roof(row), "");
-    }
-    for (size_t p = 0; p < peers->count; p++) {
-        const results_row *const peer = find_peer_row(results, row, peers->names[p]);
-        write_number(file, peer == NULL ? NAN : peer->median_s / row->median_s, " ×");
+    for (size_t p = 0; p < columns->count; p++) {
+        const results_row *const peer = find_peer_row(results, row, columns->peers[p]);
+        write_ratio(file, peer == NULL ? NAN : times_as_fast(row, peer));
     }
     fputs("<td>", file);
     html_text(file, row->variant);
@@ -117,19 +137,23 @@ static void write_row(FILE *file, const results_file *results, const report_tabl
     fputs("</td></tr>\n", file);
 }
 
-static void write_table_head(FILE *file, const report_table *table, const table_peers *peers) {
+static void write_table_head(FILE *file, const report_table *table, const table_columns *columns) {
     fputs("<section>\n<h2>", file);
     html_text(file, table->title);
     fputs("</h2>\n<p class=\"small\">", file);
     html_text(file, table->text);
+    if (columns->count > 0)
+        fputs(" Against another: Tandem's speed as a multiple of its speed, above 1 Tandem is "
+              "faster; measured in turn, the median of the visits.",
+              file);
     fputs("</p>\n<div class=\"wide\"><table>\n<thead><tr><th>what</th>"
           "<th class=\"number\">time of one</th>",
           file);
-    if (table->rate != RATE_CALL)
-        fputs("<th class=\"number\">rate</th><th class=\"number\">of the roof</th>", file);
-    for (size_t p = 0; p < peers->count; p++) {
-        fputs("<th class=\"number\">speed of ", file);
-        html_text(file, peers->names[p]);
+    fputs(table->rate != RATE_CALL ? "<th class=\"number\">rate</th>" : "", file);
+    fputs(columns->roof ? "<th class=\"number\">of the roof</th>" : "", file);
+    for (size_t p = 0; p < columns->count; p++) {
+        fputs("<th class=\"number\">against ", file);
+        html_text(file, columns->peers[p]);
         fputs("</th>", file);
     }
     fputs("<th>kernel</th><th></th></tr></thead>\n<tbody>\n", file);
@@ -187,17 +211,17 @@ static void write_traces(FILE *file, const results_file *results) {
 }
 
 static void write_table(FILE *file, const results_file *results, const report_table *table) {
-    table_peers peers = {.count = 0};
+    table_columns columns = {.count = 0};
     size_t rows = 0;
-    find_peers(results, table->suite, &peers);
+    find_columns(results, table->suite, &columns);
     for (size_t i = 0; i < results->row_count; i++) {
         const results_row *const row = &results->rows[i];
         if (!report_row_counts(row) || !same_text(row->suite, table->suite) || is_trace(row) ||
             is_repeated(results, i))
             continue;
         if (rows++ == 0)
-            write_table_head(file, table, &peers);
-        write_row(file, results, table, &peers, row);
+            write_table_head(file, table, &columns);
+        write_row(file, results, table, &columns, row);
     }
     if (rows > 0)
         fputs("</tbody></table></div>\n</section>\n", file);
@@ -286,9 +310,7 @@ static void write_sustained(FILE *file, const results_file *results) {
 
 void report_write_tables(FILE *file, const results_file *results) {
     static const report_table tables[] = {
-        {"gemm", "Matrix products",
-         "The speed of another library is that of its run beside ours, as a multiple of it: above "
-         "1 ours is faster.",
+        {"gemm", "Matrix products", "The rate of what is needed, whatever the kernel does besides.",
          RATE_FLOPS},
         {"gemv", "A vector times a matrix",
          "Bound by memory: the rate is that of the bytes which must be read and written.",

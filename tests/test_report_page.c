@@ -147,8 +147,8 @@ static void a_report_becomes_a_page(void **state) {
     must_have(folded, "<td>scan 64 KiB</td>");
     must_not_have(folded, "<td>read 1 MiB</td>");
     must_have(page, "<td class=\"number\">52.43 GFLOP/s</td><td class=\"number\">0.524</td>");
-    must_have(page, "speed of onednn");
-    must_have(page, "<td class=\"number\">2 ×</td>");
+    must_have(page, "against onednn");
+    must_have(page, "<td class=\"number\">2.00 ×</td>");
     must_have(page, "arithmetic, f32");
     must_have(page, "cache level 1, reading");
     /* What a cache gave is no speed of memory: a sixteenth of 10.49, not of 65.54. */
@@ -158,6 +158,41 @@ static void a_report_becomes_a_page(void **state) {
     must_not_have(page, "datasheet");
     must_not_have(page, "dashed s");
     must_not_have(page, "What failed");
+    free(page);
+}
+
+/* A ratio of two that ran in turn, the median of several visits, is not the ratio of their medians. */
+static void ratios_are_those_measured_in_turn(void **state) {
+    (void)state;
+    begin(&maker, "A device");
+    add_row(&maker, "memory", "triad 1048576", "tandem",
+            "\"shape\":{\"bytes\":1048576,\"width\":4},\"bytes\":3145728,\"gbs\":31.45728,"
+            "\"metrics\":{\"setting_best\":1}",
+            1e-4);
+    add_row(&maker, "memory", "triad 1048576", "stream",
+            "\"shape\":{\"bytes\":1048576},\"bytes\":3145728,\"gbs\":15.72864,"
+            "\"metrics\":{\"tandem_is\":1.37}",
+            2e-4);
+    add_row(&maker, "memory", "triad 1048576", "tandem",
+            "\"shape\":{\"bytes\":1048576,\"width\":1},\"bytes\":3145728,\"gbs\":15.72864,"
+            "\"metrics\":{\"setting_default\":1,\"tandem_is\":1.99}",
+            2e-4);
+    add_row(&maker, "quant", "quantize f32 s8 row 8x8", "tandem",
+            "\"shape\":{\"rows\":8},\"bytes\":320,\"gbs\":0.032", 1e-5);
+    add_row(&maker, "quant", "quantize f32 s8 row 8x8", "tandem-copy",
+            "\"shape\":{\"rows\":8},\"bytes\":320,\"gbs\":0.016,\"metrics\":{\"tandem_is\":12.6}",
+            2e-5);
+    char *const page = make_page(&maker);
+    must_have(page, "<td>triad 1 MiB</td><td>best</td><td class=\"number\">31.46 GB/s</td>"
+                    "<td class=\"number\">1.37 ×<div>stream</div></td>");
+    must_have(page, "<td>default</td><td class=\"number\">15.73 GB/s</td>"
+                    "<td class=\"number\">–</td>");
+    must_have(page, "against tandem-copy");
+    must_have(page, "Against another program");
+    must_not_have(page, "of the roof"); /* none was measured */
+    must_have(page, "<td class=\"number\">13 ×</td>");
+    must_not_have(page, "2.00 ×");
+    must_not_have(page, "1.99");
     free(page);
 }
 
@@ -200,6 +235,7 @@ static void results_without_rows_are_a_page_too(void **state) {
     must_have(page, "0 rows");
     must_not_have(page, "<svg");
     must_not_have(page, "Best is the fastest");
+    must_not_have(page, "Against another");
     free(page);
 }
 
@@ -585,6 +621,7 @@ static void a_suite_ends_with_its_report(void **state) {
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_report_becomes_a_page),
+        cmocka_unit_test(ratios_are_those_measured_in_turn),
         cmocka_unit_test(burst_and_sustained_stand_on_the_page),
         cmocka_unit_test(results_without_rows_are_a_page_too),
         cmocka_unit_test(a_known_device_stands_beside_its_sheet),
