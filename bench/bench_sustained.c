@@ -27,6 +27,9 @@ typedef struct sustained_run {
     size_t count, room;
 } sustained_run;
 
+/* What is given at first: long enough for clocks to rise, too short for heat. */
+static const double burst_seconds = 2;
+
 /* A run that ended after less of its time than this share was cut short. */
 static const double whole_run = 0.9;
 
@@ -55,7 +58,7 @@ sustained_summary sustained_summarize(const double *samples, const result_window
     for (size_t i = 0; i < count; i++)
         joules[i] = windows[i].joules;
     const double end = windows[count - 1].at_s + windows[count - 1].seconds;
-    const double first = fmin(1, end / 3);
+    const double first = fmin(burst_seconds, end / 3);
     summary.burst_s = median_between(samples, windows, count, 0, first);
     summary.burst_j = median_between(joules, windows, count, 0, first);
     if (end >= whole_run * seconds) {
@@ -154,11 +157,10 @@ static void summarize(const sustained_run *run, const bench_result *like, bench_
     add_number(row->metrics, "burst_pj", summary.burst_j * per_amount);
     add_number(row->metrics, "sustained_pj", summary.sustained_j * per_amount);
     if (isfinite(summary.sustained_s))
-        worker_text_set(note, "first second %.4g, last third %.4g %s",
-                        amount / summary.burst_s * 1e-9, amount / summary.sustained_s * 1e-9,
-                        of_amount);
+        worker_text_set(note, "at first %.4g, last third %.4g %s", amount / summary.burst_s * 1e-9,
+                        amount / summary.sustained_s * 1e-9, of_amount);
     else
-        worker_text_set(note, "first second %.4g %s; it ended too soon to tell what is kept up",
+        worker_text_set(note, "at first %.4g %s; it ended too soon to tell what is kept up",
                         amount / summary.burst_s * 1e-9, of_amount);
 }
 

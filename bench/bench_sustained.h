@@ -16,12 +16,12 @@
 /* What windows come to. Seconds and joules are of a call; NaN: not known. */
 typedef struct sustained_summary {
     double burst_s,
-        sustained_s; /* medians of the windows that begin in the first second, that end in the last third */
+        sustained_s; /* medians of the windows that begin in the first two seconds, that end in the last third */
     double burst_j, sustained_j;
 } sustained_summary;
 
 /*
- * `samples[i]`, seconds of a call, was taken in windows[i]. Of runs of less than three seconds the first third stands for the first second;
+ * `samples[i]`, seconds of a call, was taken in windows[i]. Of runs of less than six seconds the first third stands for the first two seconds;
  * one that was cut far short of its `seconds` tells nothing of what is kept up.
  */
 sustained_summary sustained_summarize(const double *samples, const result_window *windows,

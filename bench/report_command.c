@@ -20,7 +20,8 @@ typedef struct report_options {
     const char *json;
     const char *html;
     const char *suites;
-    double budget_s; /* of all suites together; 0: the default */
+    double budget_s;  /* of all suites together; 0: the default */
+    double sustain_s; /* 0: the default */
     int64_t visits;
     int quick;
 } report_options;
@@ -88,6 +89,7 @@ static int report_measured(const report_options *options) {
                                     .suites = options->suites,
                                     .budget_s = options->budget_s,
                                     .visits = (int)options->visits,
+                                    .sustain_s = options->sustain_s,
                                     .quick = options->quick};
     int code = report_measure(&request, &result);
     if (code == CLI_EXIT_OK)
@@ -130,7 +132,11 @@ int report_command(int argc, char **argv) {
         {"html", CLI_TEXT, &given.html, "FILE",
          "the page, - for stdout; tandem-report.html by default", NULL, 0, 0},
         {"seconds", CLI_NUMBER, &given.budget_s, "SECONDS",
-         "what the suites may take together; 300 by default, 55 of --quick", NULL, 1, 1e6},
+         "what the suites may take together; 300 by default and what --sustain adds, 55 of --quick",
+         NULL, 1, 1e6},
+        {"sustain", CLI_NUMBER, &given.sustain_s, "SECONDS",
+         "how long each of the three cases of suite sustained goes on; 4 by default", NULL, 0.1,
+         3600},
         {"visits", CLI_COUNT, &given.visits, "N",
          "how often a suite is run, minutes apart, at most: as far as there is time and it makes "
          "its "
@@ -154,6 +160,8 @@ int report_command(int argc, char **argv) {
     const cli_outcome outcome = cli_parse(&command, argc, argv, NULL);
     if (outcome != CLI_RUN)
         return cli_exit_code(outcome);
+    if (given.quick && given.sustain_s > 0)
+        return cli_refuse(command_name, "--sustain does not go with --quick, which leaves it out");
     if (given.from == NULL && results_is_stdout(given.json) && results_is_stdout(given.html))
         return cli_refuse(command_name, "--json and --html are both '-': stdout takes one of them");
     if (given.from == NULL && results_would_replace(given.json, given.html))

@@ -28,7 +28,11 @@ static const double quick_budget_s = 55;
 static const double reserve_s = 3;
 static const double least_budget_s = 1;
 
+/* Of each sustained case. */
+static const double usual_sustain_s = 4;
+
 enum {
+    SUSTAINED_CASES = 3,
     FULL_VISITS = 5,
     QUICK_VISITS = 1
 };
@@ -170,8 +174,8 @@ static const report_suite suites[] = {
     {"sustained",
      17,
      0,
-     SUITE_ONCE,
-     {"bench", "compute", "--operation", "fma,dot,read", "--dtype", "f32,s8", "--sustained", "4"},
+     SUITE_SUSTAINED,
+     {"bench", "compute", "--operation", "fma,dot,read", "--dtype", "f32,s8"},
      {NULL}},
 };
 
@@ -185,7 +189,7 @@ typedef struct report_part {
     double taken_s;   /* by its last visit */
     double moved;     /* share of its rows that the last visit made shorter */
     double misplaced; /* share of its rows that were never met in the report's placement */
-    double slowed;    /* share of its rows that only met a slow clock */
+    double slowed;    /* share of its rows that only met a slow clock or a shared core */
     int missing;      /* rows that there was no time for */
     int wanted;
 } report_part;
@@ -287,14 +291,26 @@ static void take_outcome(report_run *run, const report_suite *suite, const suite
     report_suite_release(outcome);
 }
 
-static int is_wanted(const report_run *run, const report_suite *suite) {
-    const report_request *const request = run->request;
+static int is_wanted(const report_request *request, const report_suite *suite) {
     const int given = request->quick ? suite->quick[0] != NULL : 1;
     return given && (request->suites == NULL || cli_list_has(request->suites, suite->name));
 }
 
+static double sustain_seconds(const report_request *request) {
+    return request->sustain_s > 0 ? request->sustain_s : usual_sustain_s;
+}
+
+/* What a suite takes beyond its row's seconds where cases are sustained for longer than usual; negative for shorter. */
+static double added_seconds(const report_request *request, const report_suite *suite) {
+    if (suite->kind != SUITE_SUSTAINED)
+        return 0;
+    return SUSTAINED_CASES * (sustain_seconds(request) - usual_sustain_s);
+}
+
 static double expected_seconds(const report_run *run, const report_suite *suite) {
-    return run->request->quick ? suite->quick_seconds : suite->seconds;
+    if (run->request->quick)
+        return suite->quick_seconds;
+    return suite->seconds + added_seconds(run->request, suite);
 }
 
 /* The suites done so far say how fast this machine is beside the one that the rows' seconds are of. */
@@ -313,7 +329,7 @@ static void show_progress(void *user, double seconds) {
 static double expected_from(const report_run *run, int first) {
     double sum = 0;
     for (int i = first; i < SUITE_COUNT; i++)
-        sum += run->parts[i].wanted && (run->visit == 0 || suites[i].kind != SUITE_ONCE)
+        sum += run->parts[i].wanted && (run->visit == 0 || suites[i].kind != SUITE_SUSTAINED)
                    ? expected_seconds(run, &suites[i])
                    : 0;
     return sum;
@@ -334,6 +350,7 @@ static void run_suite(report_run *run, int number) {
     const suite_task task = {.device = run->device,
                              .quick = run->request->quick,
                              .visited = run->visits > 1,
+                             .sustained_s = sustain_seconds(run->request),
                              .forms = forms,
                              .budget_s = budget_of(run, number),
                              .grace_s = suite_grace_s,
@@ -349,7 +366,7 @@ static void run_suite(report_run *run, int number) {
     take_outcome(run, suite, &task, &outcome);
 }
 
-/* Rows that the report's placement, or its clock, has not met yet. */
+/* Rows that the report's placement, or its pace, has not met yet. */
 static double unmet_share(const report_part *part) {
     return fmax(part->misplaced, part->slowed);
 }
@@ -359,7 +376,7 @@ static int is_due(const report_run *run, int number) {
     const report_part *const part = &run->parts[number];
     if (!part->wanted || run->visit == 0)
         return part->wanted;
-    return suites[number].kind != SUITE_ONCE && part->rows != NULL && part->missing == 0 &&
+    return suites[number].kind != SUITE_SUSTAINED && part->rows != NULL && part->missing == 0 &&
            fmax(part->moved, unmet_share(part)) > settled_share &&
            visit_margin * part->taken_s <= run->deadline_s - bench_now();
 }
@@ -378,20 +395,23 @@ static processor_state placement_of_run(const report_run *run) {
     return medians;
 }
 
-/* As clock_record_best of placement_watch.h. NaN: not known. */
-static double best_chain_of_run(const report_run *run) {
+/* As those of pace_record of placement_watch.h. */
+static report_pace best_pace_of_run(const report_run *run) {
     sample_series chains = {.count = 0};
+    sample_series crowding = {.count = 0};
     for (int i = 0; i < SUITE_COUNT; i++)
         if (run->parts[i].rows != NULL)
-            report_visits_chains(run->parts[i].rows, &chains);
-    const double best = summarize_samples(chains.values, chains.count).p5;
+            report_visits_paces(run->parts[i].rows, &chains, &crowding);
+    const report_pace best = {summarize_samples(chains.values, chains.count).p5,
+                              summarize_samples(crowding.values, crowding.count).p5};
     series_release(&chains);
+    series_release(&crowding);
     return best;
 }
 
 static void note_conditions(report_run *run) {
     const processor_state placement = placement_of_run(run);
-    const double best = best_chain_of_run(run);
+    const report_pace best = best_pace_of_run(run);
     for (int i = 0; i < SUITE_COUNT; i++) {
         report_part *const part = &run->parts[i];
         if (part->rows == NULL)
@@ -430,16 +450,21 @@ static void run_visit(report_run *run) {
 }
 
 static double whole_budget(const report_request *request) {
+    double added = 0;
     if (request->budget_s > 0)
         return request->budget_s;
-    return request->quick ? quick_budget_s : full_budget_s;
+    if (request->quick)
+        return quick_budget_s;
+    for (int i = 0; i < SUITE_COUNT; i++)
+        added += is_wanted(request, &suites[i]) ? added_seconds(request, &suites[i]) : 0;
+    return full_budget_s + fmax(0, added);
 }
 
 static int run_suites(report_run *run) {
     int missing = 0;
     run->deadline_s = bench_now() + fmax(0, whole_budget(run->request) - reserve_s);
     for (int i = 0; i < SUITE_COUNT; i++)
-        run->parts[i] = (report_part){.wanted = is_wanted(run, &suites[i]), .moved = 1};
+        run->parts[i] = (report_part){.wanted = is_wanted(run->request, &suites[i]), .moved = 1};
     for (run->visit = 0; run->visit < run->visits; run->visit++)
         run->expected_s += expected_from(run, 0);
     for (run->visit = 0; run->visit < run->visits; run->visit++)
@@ -533,6 +558,8 @@ int report_measure(const report_request *request, report_result *result) {
         join_rows(&run);
         tell_reference(&run);
         tell_levels(&run, &info);
+        results_put_number(cJSON_GetObjectItemCaseSensitive(run.root, "environment"), "visits",
+                           run.visits);
         cJSON_AddItemToObject(run.root, "suites", run.steps);
         tell_time(&run, &opened, &used);
         run.steps = NULL;

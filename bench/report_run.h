@@ -10,6 +10,7 @@ typedef struct report_request {
     double budget_s;    /* of all suites together; 0: the default */
     int visits; /* of each suite at most, as far as there is time and they change anything; 0: the default */
     int quick;
+    double sustain_s; /* of each sustained case; 0: the default */
 } report_request;
 
 typedef struct report_result {

@@ -18,8 +18,7 @@
 #include <cjson/cJSON.h>
 
 enum {
-    ADDED_WORDS =
-        16, /* the program, the device, patience, the twin, forms, the budget, the file, the end */
+    ADDED_WORDS = 18, /* program, device, patience, twin, forms, sustained, budget, file, the end */
     MAX_NUMBER_TEXT = 32,
     NOT_STARTED = 127, /* as a shell says it */
     WATCH_MILLISECONDS = 1000
@@ -155,6 +154,7 @@ void report_suite_run(const report_suite *suite, const suite_task *task, suite_o
     const char *const *const given = task->quick ? suite->quick : suite->words;
     char index[MAX_NUMBER_TEXT];
     char budget[MAX_NUMBER_TEXT];
+    char sustained[MAX_NUMBER_TEXT];
     size_t count = 1;
     const double start = now_seconds();
     *outcome = (suite_outcome){.exit_code = -1};
@@ -175,6 +175,11 @@ void report_suite_run(const report_suite *suite, const suite_task *task, suite_o
     if (task->forms != NULL && task->forms[0] != '\0') {
         words[count++] = "--form";
         words[count++] = task->forms;
+    }
+    if (suite->kind == SUITE_SUSTAINED) {
+        snprintf(sustained, sizeof sustained, "%g", task->sustained_s);
+        words[count++] = "--sustained";
+        words[count++] = sustained;
     }
     write_command(words, outcome->command, sizeof outcome->command);
     words[count++] = "--seconds";

@@ -12,7 +12,7 @@ enum {
 typedef enum suite_kind {
     SUITE_VISITED,     /* as often as there is time */
     SUITE_FINDS_FORMS, /* the same; later visits take over the settings that the first one found */
-    SUITE_ONCE
+    SUITE_SUSTAINED    /* once, and each of its cases for the task's sustained_s behind its row */
 } suite_kind;
 
 typedef struct report_suite {
@@ -40,6 +40,7 @@ typedef struct suite_task {
     int device; /* its index */
     int quick;
     int visited; /* it may be visited again: each visit is shorter, and the twin of the others */
+    double sustained_s;     /* of SUITE_SUSTAINED */
     const char *forms;      /* of report_visits_forms; "" or NULL: none */
     double budget_s;        /* after so long it begins no other case */
     double grace_s;         /* so long after that it is stopped: what takes longer hangs */

@@ -22,23 +22,23 @@ enum {
     WINDOWS = 40
 };
 
-/* Windows of a quarter of a second, a call of which takes 1 s in the first, 2 s later, 4 s and 6 s by turns in the last third. */
+/* Windows of a quarter of a second, a call of which takes 3 s in the first three, 1 s in the next five, 2 s later, 4 s and 6 s by turns in the last third. */
 static void fill_windows(double window_s, double *samples, result_window *windows) {
     for (int i = 0; i < WINDOWS; i++) {
         const double at = i * window_s;
         windows[i] = (result_window){.at_s = at, .seconds = window_s, .joules = NAN};
-        samples[i] = i < 4 ? 1 : 3 * (i + 1) <= 2 * WINDOWS ? 2 : 4 + 2 * (i % 2);
+        samples[i] = i < 3 ? 3 : i < 8 ? 1 : 3 * (i + 1) <= 2 * WINDOWS ? 2 : 4 + 2 * (i % 2);
     }
 }
 
-static void the_first_second_stands_against_the_last_third(void **state) {
+static void the_first_two_seconds_stand_against_the_last_third(void **state) {
     (void)state;
     double samples[WINDOWS];
     result_window windows[WINDOWS];
     fill_windows(0.25, samples, windows);
     for (int i = 0; i < WINDOWS; i++)
         windows[i].joules = i == 1 ? NAN : 10 * samples[i]; /* the others are enough */
-    samples[2] = 100;                                       /* one of four that was disturbed */
+    samples[2] = samples[8] = 100;                          /* one of eight that was disturbed */
     sustained_summary summary = sustained_summarize(samples, windows, WINDOWS, 0.25 * WINDOWS);
     assert_true(summary.burst_s == 1 && summary.sustained_s == 5);
     assert_true(summary.burst_j == 10 && summary.sustained_j == 50);
@@ -211,7 +211,7 @@ static void one_window_is_taken_when_time_is_over(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_first_second_stands_against_the_last_third),
+        cmocka_unit_test(the_first_two_seconds_stand_against_the_last_third),
         cmocka_unit_test(the_stolen_share_is_of_what_passed),
         cmocka_unit_test(windows_tell_energy_and_why_clocks_are_held),
         cmocka_unit_test(without_sensors_they_are_null),

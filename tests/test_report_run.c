@@ -102,8 +102,33 @@ static void results_on_stdout_are_nothing_else(void **state) {
     cJSON *const root = cJSON_ParseWithOpts(result.output, &end, 1);
     assert_non_null(root);
     assert_non_null(strstr(result.errors, "r.html is written"));
+    const cJSON *const environment = json_member(root, "environment");
+    assert_true(json_number(environment, "visits") == 1);
+    assert_non_null(strstr(json_text(environment, "sampling"), "quick, up to "));
     assert_null(strstr(result.errors, "- is written"));
     cJSON_Delete(root);
+    test_program_release(&result);
+}
+
+/* Time for one case at most. */
+static void sustained_cases_go_on_for_as_long_as_wanted(void **state) {
+    (void)state;
+    char arguments[1024];
+    char html[TEST_PATH];
+    snprintf(arguments, sizeof arguments,
+             "report --suite sustained --sustain 0.25 --visits 1 --seconds 1 --device %s --json - "
+             "--html %s",
+             bench_selector(), test_folder_path(html, "r.html"));
+    test_program_result result = test_program_run(bench_program, arguments, NULL, BENCH_PATIENCE_S);
+    cJSON *const root = cJSON_Parse(result.output);
+    assert_non_null(root);
+    const cJSON *const step = cJSON_GetArrayItem(json_member(root, "suites"), 0);
+    assert_non_null(strstr(json_text(step, "command"), "--sustained 0.25"));
+    cJSON_Delete(root);
+    test_program_release(&result);
+    result = test_program_run(bench_program, "report --quick --sustain 60", NULL, BENCH_PATIENCE_S);
+    assert_int_equal(result.exit_code, 2);
+    assert_non_null(strstr(result.errors, "--sustain does not go with --quick"));
     test_program_release(&result);
 }
 
@@ -160,6 +185,8 @@ int main(void) {
                                         test_folder_remove_empty),
         cmocka_unit_test_setup_teardown(a_report_is_a_results_file_and_a_page, test_folder_make,
                                         test_folder_remove),
+        cmocka_unit_test_setup_teardown(sustained_cases_go_on_for_as_long_as_wanted,
+                                        test_folder_make, test_folder_remove),
         cmocka_unit_test_setup_teardown(results_on_stdout_are_nothing_else, test_folder_make,
                                         test_folder_remove),
     };
