@@ -202,9 +202,13 @@ int memory_chase_steps(const memory_case *item) {
     return item->bytes <= CHASE_CACHED_BYTES ? CHASE_CACHED_STEPS : CHASE_STEPS;
 }
 
+size_t memory_chase_lines(const memory_case *item) {
+    return (words_of(item) + CHASE_LINE_WORDS - 1) / CHASE_LINE_WORDS;
+}
+
 /* Sattolo's shuffle: of all permutations those of one circle. */
 int memory_chase_fill(const memory_case *item, int32_t *words) {
-    const size_t lines = (words_of(item) + CHASE_LINE_WORDS - 1) / CHASE_LINE_WORDS;
+    const size_t lines = memory_chase_lines(item);
     uint32_t *const order = malloc(lines * sizeof *order);
     if (order == NULL)
         return -1;

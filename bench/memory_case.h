@@ -110,8 +110,12 @@ enum {
 uint32_t memory_index(const memory_case *item, size_t i);
 size_t memory_index_count(const memory_case *item);
 
-/* chase: steps of a call, and the words that lead in one circle through all lines of 64 bytes. 0, or -1 when memory is short. */
+/*
+ * chase: steps of a call, which goes on where the last one ended; the lines of 64 bytes; and the words that lead in one circle through
+ * all of them. 0, or -1 when memory is short.
+ */
 int memory_chase_steps(const memory_case *item);
+size_t memory_chase_lines(const memory_case *item);
 int memory_chase_fill(const memory_case *item, int32_t *words);
 
 /* ---- data of copies ---- */
@@ -129,7 +133,7 @@ enum {
 
 /*
  * For bench_runner.h. copy, scale, add, triad and write: every element of c; a triad may round once or twice. Sums: the head,
- * then words whose sum modulo 2^32 must be that of what was to be read. chase: the last place. Copies: every byte, of both
+ * then words whose sum modulo 2^32 must be that of what was to be read. chase: the last place, and how many calls led there. Copies: every byte, of both
  * twice.
  */
 int memory_case_check(const void *user, const void *output, size_t bytes, double *max_error,

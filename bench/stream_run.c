@@ -7,6 +7,7 @@ enum {
     WALK_RUNS = 1,
     WORD = 4,
     CHASE_PASS = 16,          /* steps, of probe_chase.cl */
+    CHASE_STATE = 2,          /* words: where the last call ended, and how many there were */
     SWEEP_GROUPS = 2,         /* of a compute unit that is no core */
     LARGEST_CHUNK = 256 * 32, /* words: items of a group by eight vectors of four elements */
     PLACES_AHEAD = 4096, /* bytes that prefetches of gather may be ahead: places are read there */
@@ -184,6 +185,12 @@ static void fill_indices(const memory_case *item, size_t count, void *data) {
         ((uint32_t *)data)[i] = memory_index(item, i);
 }
 
+/* A chase begins at place 0, and was not called. */
+static void fill_start(const memory_case *item, size_t count, void *data) {
+    (void)item;
+    memset(data, 0, count * WORD);
+}
+
 /* Not a number anywhere: what is not written shows. */
 static void fill_poison(const memory_case *item, size_t count, void *data) {
     (void)item;
@@ -223,7 +230,7 @@ static tdm_status create_circle(tdm_device *device, tdm_stream *stream, const me
                                 stream_run *run) {
     const size_t words = item->bytes < WORD ? 1 : item->bytes / WORD;
     TDM_TRY(create_array(device, stream, item, NULL, words, &run->a));
-    return create_array(device, stream, item, fill_poison, 1, &run->c);
+    return create_array(device, stream, item, fill_start, CHASE_STATE, &run->c);
 }
 
 static tdm_status create_arrays(tdm_device *device, tdm_stream *stream, const memory_case *item,
@@ -295,7 +302,7 @@ size_t stream_run_output_bytes(const stream_run *run, const memory_case *item) {
     if (run->c == NULL)
         return 0;
     if (item->operation == MEMORY_CHASE)
-        return WORD;
+        return CHASE_STATE * (size_t)WORD;
     if (!sums_up(item))
         return item->bytes / WORD * WORD;
     return WORD *

@@ -135,6 +135,25 @@ DEVICE_TEST(the_fastest_setting_is_one_that_works) {
     }
 }
 
+/* Calls go round the whole circle: one that began anew each time would stay in a cache, however large the array. */
+DEVICE_TEST(a_chase_goes_on_where_the_last_call_ended) {
+    const memory_case item = {
+        .operation = MEMORY_CHASE, .bytes = 64 * 101, .amount = 32, .seed = 3};
+    bool seen[101] = {false};
+    stream_run run;
+    TEST_OK(stream_run_create(device->device, device->stream, &item, &run));
+    for (int call = 1; call <= 101; call++) {
+        int32_t state[2];
+        TEST_OK(stream_run_enqueue(&run, &item, device->stream));
+        TEST_OK(stream_run_output(&run, &item, device->stream, state));
+        require_right(&item, state, sizeof state);
+        if (state[1] != call || state[0] % 16 != 0 || state[0] / 16 >= 101 || seen[state[0] / 16])
+            test_case_fail("call %d ends at word %d, the %d-th", call, state[0], state[1]);
+        seen[state[0] / 16] = true;
+    }
+    stream_run_release(&run);
+}
+
 /* Each word of a list is of one case: strided has as many as there are strides. */
 static void forms_are_of_their_cases(void **state) {
     (void)state;
@@ -243,6 +262,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_row),
         cmocka_unit_test(the_fastest_setting_is_one_that_works),
+        cmocka_unit_test(a_chase_goes_on_where_the_last_call_ended),
         cmocka_unit_test(copies_arrive),
         cmocka_unit_test(too_much_is_refused),
         cmocka_unit_test(settings_that_a_kernel_has_not_are_refused),
