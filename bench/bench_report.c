@@ -209,6 +209,7 @@ static void add_row(bench_report *report, const bench_result *row, const bench_e
         add_metric(&each, "handover_ns", entrant->processors.handover_ns);
         add_metric(&each, "work_ns", entrant->processors.work_ns);
         add_metric(&each, "chain_ns", entrant->processors.chain_ns);
+        add_metric(&each, "crowding", processor_crowding(entrant->processors));
         mark_noise(&each);
     }
     results_add(report->document, &each);

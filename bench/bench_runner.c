@@ -29,7 +29,7 @@ const char bench_sampling[] =
     "clock taken again";
 
 /* Of all cases of this process. */
-static clock_record run_clock;
+static pace_record run_pace;
 
 /*
  * After a turn of a peer: threads that spin for work after a call (OpenMP, OpenBLAS) go to sleep before the next implementation runs.
@@ -326,7 +326,7 @@ static processor_state take_samples(const bench_plan *plan, bench_entrant *entra
     turn_times times;
     int enough[MAX_ENTRANTS] = {0};
     int left = 1;
-    watch.record = &run_clock;
+    watch.record = &run_pace;
     placement_watch_begin(&watch, processor_probe_read(probe));
     for (int round = 0; left > 0; round++) {
         left = 0;

@@ -61,6 +61,15 @@ static processor_state placement_of(const results_row *row) {
                              results_figure_value(&row->metrics, "chain_ns")};
 }
 
+/* Whether two rows were measured with the processors placed otherwise, or a core shared in one of them. */
+static int are_displaced(const results_row *left, const results_row *right) {
+    const processor_state a = placement_of(left);
+    const processor_state b = placement_of(right);
+    const double crowding[] = {processor_crowding(a), processor_crowding(b)};
+    return processor_placements_differ(a, b) || processor_is_crowded(crowding[0], crowding[1]) ||
+           processor_is_crowded(crowding[1], crowding[0]);
+}
+
 static void agree_cases(const compare_table *table, size_t column, double margin,
                         compare_agreement *agreement) {
     for (size_t i = 0; i < table->case_count; i++) {
@@ -73,8 +82,7 @@ static void agree_cases(const compare_table *table, size_t column, double margin
         if (is_within(ratio, margin))
             continue;
         agreement->displaced +=
-            processor_placements_differ(placement_of(table->cases[i].cells[0].row),
-                                        placement_of(table->cases[i].cells[column].row));
+            are_displaced(table->cases[i].cells[0].row, table->cases[i].cells[column].row);
         if (compare_moved_with(table, i, column, margin, &others) != NULL)
             agreement->alike++;
         else if (others)
@@ -149,14 +157,30 @@ static processor_state most_placed(const compare_column *column) {
     return most;
 }
 
+/* The least of its rows but a twentieth. NaN: none tells. */
+static double least_crowding(const compare_column *column) {
+    sample_series crowding = {.count = 0};
+    for (size_t i = 0; i < column->file->row_count; i++) {
+        const double own = processor_crowding(placement_of(&column->file->rows[i]));
+        if (is_placed(column, &column->file->rows[i]) && !isnan(own))
+            series_add(&crowding, own, 0); /* one less, where memory is short */
+    }
+    const double least = summarize_samples(crowding.values, crowding.count).p5;
+    series_release(&crowding);
+    return least;
+}
+
 static void count_strays(const compare_column *column, compare_agreement *agreement) {
     const processor_state most = most_placed(column);
+    const double least = least_crowding(column);
     for (size_t i = 0; i < column->file->row_count; i++) {
         const results_row *const row = &column->file->rows[i];
         if (!is_placed(column, row))
             continue;
+        const processor_state own = placement_of(row);
         agreement->placed++;
-        agreement->strays += processor_placements_differ(placement_of(row), most) != 0;
+        agreement->strays += processor_placements_differ(own, most) ||
+                             processor_is_crowded(processor_crowding(own), least);
     }
 }
 

@@ -2,17 +2,34 @@
 
 #include <math.h>
 
-double clock_record_best(const clock_record *record) {
-    const size_t count = record->count < CLOCK_TURNS ? record->count : CLOCK_TURNS;
-    return summarize_samples(record->chains, count).p5;
+/* The least but a twentieth of those that are known. */
+static double best_of(const double *figures, size_t turns) {
+    double known[PACE_TURNS];
+    size_t count = 0;
+    for (size_t i = 0; i < turns && i < PACE_TURNS; i++)
+        if (!isnan(figures[i]))
+            known[count++] = figures[i];
+    return summarize_samples(known, count).p5;
 }
 
-/* Whether the clock was slow beside that of the turns before. */
-static int note_clock(clock_record *record, double chain_ns) {
-    if (record == NULL || isnan(chain_ns))
+double pace_record_chain(const pace_record *record) {
+    return best_of(record->chains, record->count);
+}
+
+double pace_record_crowding(const pace_record *record) {
+    return best_of(record->crowding, record->count);
+}
+
+/* Whether it was slow beside the turns before. */
+static int note_pace(pace_record *record, processor_state now) {
+    if (record == NULL)
         return 0;
-    const int is_slow = processor_clock_is_slow(chain_ns, clock_record_best(record));
-    record->chains[record->count++ % CLOCK_TURNS] = chain_ns;
+    const double crowding = processor_crowding(now);
+    const int is_slow = processor_clock_is_slow(now.chain_ns, pace_record_chain(record)) ||
+                        processor_is_crowded(crowding, pace_record_crowding(record));
+    const size_t place = record->count++ % PACE_TURNS;
+    record->chains[place] = now.chain_ns;
+    record->crowding[place] = crowding;
     return is_slow;
 }
 
@@ -27,7 +44,7 @@ static void note_turn(placement_watch *watch, processor_state now) {
 }
 
 void placement_watch_begin(placement_watch *watch, processor_state now) {
-    note_clock(watch->record, now.chain_ns);
+    note_pace(watch->record, now);
     watch->placement = now;
     note_turn(watch, now);
 }
@@ -40,7 +57,7 @@ static void restart(placement_watch *watch, processor_state now) {
 }
 
 turn_verdict placement_watch_note(placement_watch *watch, processor_state now, int can_restart) {
-    const int is_slow = note_clock(watch->record, now.chain_ns);
+    const int is_slow = note_pace(watch->record, now);
     const int moved = processor_placements_differ(watch->placement, now);
     if (moved && (!can_restart || watch->restarts == PLACEMENT_RESTARTS))
         watch->is_mixed = 1;

@@ -1,4 +1,7 @@
-/* Keeps the samples of a case to one placement of the processors (processor_probe.h) and to their best clock, and notes how fast they were. */
+/*
+ * Keeps the samples of a case to one placement of the processors (processor_probe.h), to their best clock and to times when each had a core to
+ * itself, and notes how fast they were.
+ */
 #ifndef BENCH_PLACEMENT_WATCH_H
 #define BENCH_PLACEMENT_WATCH_H
 
@@ -8,22 +11,24 @@
 enum {
     PLACEMENT_RESTARTS = 3, /* of a case whose processors are moved */
     SLOW_TURNS = 3,         /* of a case that are taken again */
-    CLOCK_TURNS = 512
+    PACE_TURNS = 512
 };
 
-/* The chains of the run's last turns; zero-initialised, and kept from case to case. */
-typedef struct clock_record {
-    double chains[CLOCK_TURNS];
-    size_t count; /* so far, also beyond CLOCK_TURNS */
-} clock_record;
+/* What slowed the run's last turns; zero-initialised, and kept from case to case. */
+typedef struct pace_record {
+    double chains[PACE_TURNS];   /* ns */
+    double crowding[PACE_TURNS]; /* NaN: not known */
+    size_t count;                /* so far, also beyond PACE_TURNS */
+} pace_record;
 
-/* The fastest twentieth of them: the very best may have been the one turn before the chip grew warm. NaN: none yet. */
-double clock_record_best(const clock_record *record);
+/* The fastest twentieth of them, and the least crowded: the very best may have been the one turn before the chip grew warm. NaN: not known. */
+double pace_record_chain(const pace_record *record);
+double pace_record_crowding(const pace_record *record);
 
 /* Zero-initialised but for the placement, which is not known, and the record. */
 typedef struct placement_watch {
     processor_state placement; /* of the samples so far */
-    clock_record *record;      /* NULL: every clock will do */
+    pace_record *record;       /* NULL: every turn will do */
     int restarts;
     int slow_turns;
     int is_mixed; /* the samples are of more than one placement */
@@ -38,7 +43,7 @@ typedef struct placement_watch {
 
 typedef enum turn_verdict {
     TURN_COUNTS,
-    TURN_AGAIN,   /* the clock was slow: its samples are left out */
+    TURN_AGAIN,   /* the clock was slow or a core shared: its samples are left out */
     SAMPLES_AGAIN /* the processors have been moved: the case is to be sampled anew */
 } turn_verdict;
 

@@ -33,6 +33,16 @@ processor_state processor_probe_read(processor_probe *probe);
 /* Whether the two are of two placements, by either figure; what is not known differs from nothing. */
 int processor_placements_differ(processor_state left, processor_state right);
 
+/*
+ * How many times as long arithmetic takes on both at a time as a chain does on one of them alone: about the same on any clock, where each
+ * has a core to itself (1.51 to 1.58 on a Zen 5), and more where they share one for part of the time (1.61 to 1.9) or all of it (2.75). NaN: not
+ * known.
+ */
+double processor_crowding(processor_state state);
+
+/* Whether one is more than the other by so much that a core was shared. */
+int processor_is_crowded(double crowding, double than);
+
 /* Whether a chain took longer than the best of its run by more than clocks move from turn to turn. What is not known is not slow. */
 int processor_clock_is_slow(double chain_ns, double best_ns);
 

@@ -22,6 +22,7 @@ static const double settled = 0.01;
 static const char handover[] = "handover_ns";
 static const char work[] = "work_ns";
 static const char chain[] = "chain_ns";
+static const char crowding[] = "crowding";
 static const char elsewhere[] = "elsewhere";
 
 static const char *text_of(const cJSON *row, const char *key) {
@@ -86,6 +87,7 @@ static void note_visit(cJSON *visits, cJSON *row) {
     results_put_number(visit, "disturbed", number_of(metrics, "disturbed"));
     results_put_number(visit, "stolen", number_of(metrics, "stolen"));
     results_put_number(visit, chain, number_of(metrics, chain));
+    results_put_number(visit, crowding, number_of(metrics, crowding));
     if (cJSON_HasObjectItem(metrics, "tandem_is"))
         results_put_number(visit, "tandem_is", number_of(metrics, "tandem_is"));
     cJSON_AddItemToArray(visits, visit);
@@ -351,35 +353,49 @@ double report_visits_misplaced(const cJSON *rows, processor_state placement) {
     return count == 0 ? 0 : (double)missing / count;
 }
 
-/* ---- the clock ----------------------------------------------------------------------------------------- */
+/* ---- the pace ------------------------------------------------------------------------------------------ */
 
-void report_visits_chains(const cJSON *rows, sample_series *chains) {
+static report_pace pace_of(const cJSON *figures) {
+    return (report_pace){number_of(figures, chain), number_of(figures, crowding)};
+}
+
+static void add_pace(report_pace pace, sample_series *chains, sample_series *crowds) {
+    add_figure(pace.chain_ns, 1, chains);
+    add_figure(pace.crowding, 1, crowds);
+}
+
+void report_visits_paces(const cJSON *rows, sample_series *chains, sample_series *crowds) {
     const cJSON *row = NULL;
     cJSON_ArrayForEach(row, rows) {
         const cJSON *const visits = cJSON_GetObjectItemCaseSensitive(row, "visits");
         const cJSON *visit = NULL;
         if (visits == NULL)
-            add_figure(placement_of(row).chain_ns, 1, chains);
-        cJSON_ArrayForEach(visit, visits) add_figure(number_of(visit, chain), 1, chains);
+            add_pace(pace_of(cJSON_GetObjectItemCaseSensitive(row, "metrics")), chains, crowds);
+        cJSON_ArrayForEach(visit, visits) add_pace(pace_of(visit), chains, crowds);
     }
 }
 
-/* NaN: no visit says. */
-static double best_chain(const cJSON *row) {
-    const cJSON *const visits = cJSON_GetObjectItemCaseSensitive(row, "visits");
-    const cJSON *visit = NULL;
-    double best = placement_of(row).chain_ns;
-    cJSON_ArrayForEach(visit, visits) best = fmin(best, number_of(visit, chain));
-    return best;
+static int is_slow(report_pace pace, report_pace best) {
+    return processor_clock_is_slow(pace.chain_ns, best.chain_ns) ||
+           processor_is_crowded(pace.crowding, best.crowding);
 }
 
-double report_visits_slowed(const cJSON *rows, double best_ns) {
+/* Whether no visit was without. */
+static int was_slowed(const cJSON *row, report_pace best) {
+    const cJSON *const visits = cJSON_GetObjectItemCaseSensitive(row, "visits");
+    const cJSON *visit = NULL;
+    int slowed = is_slow(pace_of(cJSON_GetObjectItemCaseSensitive(row, "metrics")), best);
+    cJSON_ArrayForEach(visit, visits) slowed = slowed && is_slow(pace_of(visit), best);
+    return slowed;
+}
+
+double report_visits_slowed(const cJSON *rows, report_pace best) {
     const cJSON *row = NULL;
     int count = 0;
     int slow = 0;
     cJSON_ArrayForEach(row, rows) {
         count += is_ok(row);
-        slow += is_ok(row) && processor_clock_is_slow(best_chain(row), best_ns);
+        slow += is_ok(row) && was_slowed(row, best);
     }
     return count == 0 ? 0 : (double)slow / count;
 }

@@ -40,11 +40,17 @@ void report_visits_placements(const struct cJSON *rows, sample_series *handovers
 /* The share of the rows that were never measured in the report's placement. */
 double report_visits_misplaced(const struct cJSON *rows, processor_state placement);
 
-/* How fast the clock was (chain_ns of processor_probe.h), once for each visit of a row, added to the series. */
-void report_visits_chains(const struct cJSON *rows, sample_series *chains);
+/* How fast the clock was and how crowded a core (chain_ns and crowding of processor_probe.h), once for each visit of a row, added to the series. */
+void report_visits_paces(const struct cJSON *rows, sample_series *chains, sample_series *crowding);
 
-/* The share of the rows whose visits all had a slow clock beside the best of the report. */
-double report_visits_slowed(const struct cJSON *rows, double best_ns);
+/* The best of a report. NaN: not known. */
+typedef struct report_pace {
+    double chain_ns;
+    double crowding;
+} report_pace;
+
+/* The share of the rows of which each visit had a slow clock or a shared core beside that. */
+double report_visits_slowed(const struct cJSON *rows, report_pace best);
 
 /* After the last visit: each row is what was measured in the report's placement, as far as it was met there. */
 void report_visits_place(struct cJSON *rows, processor_state placement);

@@ -200,6 +200,36 @@ static void files_and_pages_have_the_same(void **state) {
     close_pair(own);
 }
 
+/* Arithmetic on both processors took 1.53, 1.55 and 1.8 times a chain in the second file: in the last a core was shared. */
+static void rows_that_shared_a_core_are_displaced(void **state) {
+    (void)state;
+    results_figure figures[2][3][3];
+    results_row rows[2][3];
+    static compare_case cases[3];
+    static const double crowding[] = {1.53, 1.55, 1.8};
+    for (int c = 0; c < 2; c++) {
+        for (int i = 0; i < 3; i++) {
+            const double chain = c == 0 ? 5000 : 5200;
+            results_figure *const own = figures[c][i];
+            own[0] = (results_figure){"handover_ns", 110};
+            own[1] = (results_figure){"work_ns", 110 + chain * (c == 0 ? 1.53 : crowding[i])};
+            own[2] = (results_figure){"chain_ns", chain};
+            rows[c][i] = (results_row){.suite = "memory", .case_name = "read", .impl = "tandem"};
+            rows[c][i].metrics = (results_figures){own, 3};
+            cases[i].row = cases[i].cells[0].row = &rows[0][i];
+            cases[i].cells[c].row = &rows[c][i];
+        }
+        cases[c].cells[1].ratio.ratio = 1.5;
+    }
+    cases[2].cells[1].ratio.ratio = 0.6;
+    const results_file file = {.rows = rows[1], .row_count = 3};
+    compare_table table = {.cases = cases, .case_count = 3, .column_count = 2};
+    table.columns[1] = (compare_column){.file = &file};
+    const compare_agreement own = compare_agree(&table, 1, RATIO_MARGIN);
+    assert_true(own.cases == 3 && own.within == 0 && own.displaced == 1);
+    assert_true(own.placed == 3 && own.strays == 1);
+}
+
 /* ---- whether a machine repeated itself -------------------------------------------------------------- */
 
 /* So many cases that are not Tandem's, so many of which moved by a tenth; Tandem's own never count. */
@@ -243,6 +273,7 @@ int main(void) {
         cmocka_unit_test(cases_are_counted_by_distance_control_and_clock),
         cmocka_unit_test(what_repeated_is_told_of_one_device),
         cmocka_unit_test(files_and_pages_have_the_same),
+        cmocka_unit_test(rows_that_shared_a_core_are_displaced),
         cmocka_unit_test(a_machine_repeats_itself_where_nothing_else_moved),
         cmocka_unit_test(the_same_file_twice_repeats_itself),
     };

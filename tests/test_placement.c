@@ -56,10 +56,10 @@ static void samples_that_cannot_be_taken_again_are_of_no_placement(void **state)
 
 static void turns_with_a_slow_clock_are_taken_again(void **state) {
     (void)state;
-    clock_record record = {.count = 0};
+    pace_record record = {.count = 0};
     placement_watch watch = PLACEMENT_WATCH_INIT;
     watch.record = &record;
-    assert_true(isnan(clock_record_best(&record)));
+    assert_true(isnan(pace_record_chain(&record)));
     placement_watch_begin(&watch, with_chain(1030)); /* no turn was before it */
     assert_int_equal(placement_watch_note(&watch, with_chain(1000), 1), TURN_COUNTS);
     assert_int_equal(placement_watch_note(&watch, with_chain(1015), 1), TURN_COUNTS);
@@ -79,24 +79,47 @@ static void turns_with_a_slow_clock_are_taken_again(void **state) {
     assert_true(placement_watch_end(&next).chain_ns == 1100);
 }
 
+/* Arithmetic on both at a time took 1.5 times as long as a chain on one; now it takes longer, on any clock. */
+static void turns_on_a_shared_core_are_taken_again(void **state) {
+    (void)state;
+    pace_record record = {.count = 0};
+    placement_watch watch = PLACEMENT_WATCH_INIT;
+    watch.record = &record;
+    placement_watch_begin(&watch, (processor_state){100, 7600, 5000});
+    assert_true(pace_record_crowding(&record) == 1.5);
+    assert_int_equal(placement_watch_note(&watch, (processor_state){100, 7620, 5000}, 1),
+                     TURN_COUNTS);
+    assert_int_equal(placement_watch_note(&watch, (processor_state){120, 7692, 5048}, 1),
+                     TURN_COUNTS); /* the clock was slower */
+    assert_int_equal(placement_watch_note(&watch, (processor_state){110, 8610, 5000}, 1),
+                     TURN_AGAIN); /* 1.7, for part of the time */
+    assert_int_equal(placement_watch_note(&watch, (processor_state){110, 13860, 5000}, 1),
+                     SAMPLES_AGAIN); /* 2.75: another placement */
+    assert_int_equal(watch.slow_turns, 1);
+    assert_true(processor_crowding(placement_watch_end(&watch)) == 2.75);
+    assert_true(isnan(processor_crowding(with_chain(5000))));
+    assert_true(processor_is_crowded(1.65, 1.5) && !processor_is_crowded(1.57, 1.5));
+    assert_false(processor_is_crowded(NAN, 1.5) || processor_is_crowded(1.5, NAN));
+}
+
 /* One fast turn does not make all others slow, and what was long ago does not either. */
 static void the_best_clock_is_that_of_a_twentieth_of_the_last_turns(void **state) {
     (void)state;
-    clock_record record = {.count = 0};
-    for (int i = 0; i < CLOCK_TURNS; i++) {
+    pace_record record = {.count = 0};
+    for (int i = 0; i < PACE_TURNS; i++) {
         placement_watch watch = PLACEMENT_WATCH_INIT;
         watch.record = &record;
         placement_watch_begin(&watch, with_chain(i == 0 ? 900 : 1000));
         placement_watch_end(&watch);
     }
-    assert_true(clock_record_best(&record) == 1000);
-    for (int i = 0; i < CLOCK_TURNS; i++) {
+    assert_true(pace_record_chain(&record) == 1000);
+    for (int i = 0; i < PACE_TURNS; i++) {
         placement_watch watch = PLACEMENT_WATCH_INIT;
         watch.record = &record;
         placement_watch_begin(&watch, with_chain(1100));
         placement_watch_end(&watch);
     }
-    assert_true(clock_record_best(&record) == 1100);
+    assert_true(pace_record_chain(&record) == 1100 && isnan(pace_record_crowding(&record)));
 }
 
 static void one_processor_has_a_chain_alone(void **state) {
@@ -147,6 +170,7 @@ int main(void) {
         cmocka_unit_test(samples_are_of_one_placement_of_the_processors),
         cmocka_unit_test(samples_that_cannot_be_taken_again_are_of_no_placement),
         cmocka_unit_test(turns_with_a_slow_clock_are_taken_again),
+        cmocka_unit_test(turns_on_a_shared_core_are_taken_again),
         cmocka_unit_test(the_best_clock_is_that_of_a_twentieth_of_the_last_turns),
         cmocka_unit_test(one_processor_has_a_chain_alone),
         cmocka_unit_test(the_probe_answers_or_does_not_know),

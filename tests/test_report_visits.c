@@ -349,20 +349,25 @@ static cJSON *clocked_rows(double seconds, double chain_ns) {
     return rows;
 }
 
+static double slowed(const cJSON *rows, double chain_ns, double crowding) {
+    return report_visits_slowed(rows, (report_pace){chain_ns, crowding});
+}
+
 /* The shorter samples stay whatever the clock was; a row that never met a good one is known. */
 static void rows_that_met_a_slow_clock_only_are_counted(void **state) {
     (void)state;
     sample_series chains = {.count = 0};
+    sample_series crowding = {.count = 0};
     cJSON *const rows = clocked_rows(2, 1050);
-    assert_true(report_visits_slowed(rows, 1000) == 0.5);
-    assert_true(report_visits_slowed(rows, 1040) == 0);
-    assert_true(report_visits_slowed(rows, NAN) == 0);
+    assert_true(slowed(rows, 1000, 1.5) == 0.5);
+    assert_true(slowed(rows, 1040, 1.5) == 0);
+    assert_true(slowed(rows, NAN, NAN) == 0);
     visit(rows, clocked_rows(1, 1045), 1);
-    assert_true(report_visits_slowed(rows, 1000) == 0.5);
+    assert_true(slowed(rows, 1000, 1.5) == 0.5);
     visit(rows, clocked_rows(1.5, 1005), 0);
-    assert_true(report_visits_slowed(rows, 1000) == 0);
-    report_visits_chains(rows, &chains);
-    assert_int_equal(chains.count, 3);
+    assert_true(slowed(rows, 1000, 1.5) == 0);
+    report_visits_paces(rows, &chains, &crowding);
+    assert_true(chains.count == 3 && crowding.count == 0);
     assert_true(chains.values[0] == 1050 && chains.values[2] == 1005);
     series_release(&chains);
     const cJSON *const row = rows->child->next;
@@ -370,6 +375,27 @@ static void rows_that_met_a_slow_clock_only_are_counted(void **state) {
     assert_true(near(sample(row, 0), 1));
     const cJSON *const visits = cJSON_GetObjectItemCaseSensitive(row, "visits");
     assert_true(number(cJSON_GetArrayItem(visits, 0), "chain_ns") == 1050);
+    cJSON_Delete(rows);
+}
+
+/* A visit with a good clock and a shared core, one with a slow clock and cores apart: neither was undisturbed. */
+static void rows_that_shared_a_core_are_counted(void **state) {
+    (void)state;
+    static const double crowding[] = {1.8, 1.5, 1.52};
+    static const double chain[] = {1000, 1050, 1010};
+    cJSON *rows = NULL;
+    for (int i = 0; i < 3; i++) {
+        cJSON *const later = clocked_rows(1 + 0.1 * i, chain[i]);
+        results_put_number(cJSON_GetObjectItemCaseSensitive(later->child->next, "metrics"),
+                           "crowding", crowding[i]);
+        if (rows == NULL)
+            rows = later;
+        else
+            visit(rows, later, 0);
+        assert_true(slowed(rows, 1000, 1.5) == (i < 2 ? 0.5 : 0));
+    }
+    const cJSON *const visits = cJSON_GetObjectItemCaseSensitive(rows->child->next, "visits");
+    assert_true(number(cJSON_GetArrayItem(visits, 2), "crowding") == 1.52);
     cJSON_Delete(rows);
 }
 
@@ -477,6 +503,7 @@ int main(void) {
         cmocka_unit_test(samples_of_two_placements_stay_apart),
         cmocka_unit_test(processors_on_one_core_are_another_placement),
         cmocka_unit_test(rows_that_met_a_slow_clock_only_are_counted),
+        cmocka_unit_test(rows_that_shared_a_core_are_counted),
         cmocka_unit_test(what_was_met_in_one_placement_only_stays),
         cmocka_unit_test(ratios_are_of_rows_measured_in_turn),
         cmocka_unit_test(a_ladder_has_one_top),
