@@ -1,5 +1,6 @@
 #include "bench/quantize_pass.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +32,7 @@ typedef struct share {
     tile of;
     int64_t at; /* its elements in the slab, rows one after another; its scales begin there, too */
     int64_t nonfinite; /* first element of the tensor that is not finite, or -1 */
-    float found;       /* it */
+    double found;      /* it */
     int64_t unscaled;  /* first element of a block without a scale, or -1 */
     quantize_outcome outcome;
 } share;
@@ -208,6 +209,28 @@ static int64_t first_scale(const pass_state *state, const tile *t) {
 
 /* ---- one share ---- */
 
+/* Numbers of F64 are measured, and made other floats, as they are; codes and blocks are made of them in f32. */
+static int is_wide(const pass_state *state) {
+    const quantize_tensor *const tensor = state->pass->tensor;
+    return tensor->storage == QUANTIZE_PLAIN && tensor->dtype == SAFETENSORS_F64;
+}
+
+/* Number i of a share of F64. */
+static double wide_at(const pass_state *state, const share *part, int64_t i) {
+    return tdm_number_get(TDM_F64, state->pass->tensor->data, (size_t)element_of(state, part, i));
+}
+
+/* As one that is not finite is what f32 has no room for, where it has to. */
+static int64_t find_wide_nonfinite(const pass_state *state, const share *part) {
+    const int in_f32 = state->pass->scheme->kind != QUANTIZE_FLOATS;
+    for (int64_t i = 0; i < share_count(part); i++) {
+        const double x = wide_at(state, part, i);
+        if (!isfinite(x) || (in_f32 && isinf((float)x)))
+            return i;
+    }
+    return -1;
+}
+
 static int64_t find_nonfinite(const float *values, int64_t count) {
     for (int64_t i = 0; i < count; i++)
         if (!isfinite(values[i]))
@@ -224,15 +247,41 @@ static int load(pass_state *state, share *part) {
     for (int64_t i = 0; i < rows; i++)
         quantize_read_floats(state->pass->tensor, element_of(state, part, i * of->columns), columns,
                              before + i * columns);
-    const int64_t found = find_nonfinite(before, share_count(part));
+    const int64_t found = is_wide(state) ? find_wide_nonfinite(state, part)
+                                         : find_nonfinite(before, share_count(part));
     if (found < 0)
         return 0;
     part->nonfinite = element_of(state, part, found);
-    part->found = before[found];
+    part->found = is_wide(state) ? wide_at(state, part, found) : (double)before[found];
     return -1;
 }
 
+/* Rounded once, and limited to the largest number where that is beyond it. */
+static void make_narrow(pass_state *state, share *part) {
+    const tdm_dtype dtype = state->pass->scheme->dtype;
+    const size_t bytes = dtype == TDM_F32 ? 4 : 2;
+    const float most = dtype == TDM_F32   ? FLT_MAX
+                       : dtype == TDM_F16 ? 65504.0f
+                                          : tdm_f32_from_bf16(0x7f7f);
+    for (int64_t i = 0; i < share_count(part); i++) {
+        unsigned char *const to = state->bytes + (size_t)(part->at + i) * bytes;
+        const double x = wide_at(state, part, i);
+        tdm_number_set(dtype, to, 0, x);
+        float y = (float)tdm_number_get(dtype, to, 0);
+        if (isinf(y)) {
+            y = copysignf(most, y);
+            tdm_number_set(dtype, to, 0, (double)y);
+            part->outcome.saturated++;
+        }
+        state->after[part->at + i] = y;
+    }
+}
+
 static void make_floats(pass_state *state, share *part) {
+    if (is_wide(state)) {
+        make_narrow(state, part);
+        return;
+    }
     const tdm_dtype dtype = state->pass->scheme->dtype;
     const int64_t at = part->at, count = share_count(part);
     const float *const before = state->before + at;
@@ -288,6 +337,25 @@ static void make_codes(pass_state *state, const share *part) {
                                 state->after + part->at);
 }
 
+static void measure(const pass_state *state, share *part) {
+    enum {
+        PIECE = 256
+    };
+    const float *const after = state->after + part->at;
+    double source[PIECE];
+    if (!is_wide(state)) {
+        tdm_quant_error_add(&part->outcome.errors, state->before + part->at, after,
+                            (size_t)share_count(part));
+        return;
+    }
+    for (int64_t i = 0; i < share_count(part); i += PIECE) {
+        const int64_t count = least(PIECE, share_count(part) - i);
+        for (int64_t j = 0; j < count; j++)
+            source[j] = wide_at(state, part, i + j);
+        tdm_quant_error_add_f64(&part->outcome.errors, source, after + i, (size_t)count);
+    }
+}
+
 static void make_share(void *context, int index) {
     pass_state *const state = context;
     share *const part = &state->shares[index];
@@ -304,8 +372,7 @@ static void make_share(void *context, int index) {
         make_codes(state, part);
     }
     if (part->unscaled < 0)
-        tdm_quant_error_add(&part->outcome.errors, state->before + part->at,
-                            state->after + part->at, (size_t)share_count(part));
+        measure(state, part);
 }
 
 static int check_shares(const pass_state *state, file_error *error) {
@@ -322,8 +389,10 @@ static int check_shares(const pass_state *state, file_error *error) {
                              (long long)part->unscaled, (long long)part->unscaled + 31, name.text,
                              state->pass->scheme->name);
     }
-    return first ? file_fail(error, "element %lld of tensor \"%s\" is %g: not finite",
-                             (long long)first->nonfinite, name.text, (double)first->found)
+    return first ? file_fail(error, "element %lld of tensor \"%s\" is %g: %s",
+                             (long long)first->nonfinite, name.text, first->found,
+                             isfinite(first->found) ? "beyond the largest number of f32, 3.4e38"
+                                                    : "not finite")
                  : 0;
 }
 

@@ -2,23 +2,30 @@
 
 #include <math.h>
 
+static void add_pair(tdm_quant_error *error, double x, double y) {
+    if (!isfinite(x) || !isfinite(y)) {
+        error->nonfinite++;
+        return;
+    }
+    const double difference = y - x;
+    error->pairs++;
+    error->signal += x * x;
+    error->actual += y * y;
+    error->product += x * y;
+    error->noise += difference * difference;
+    error->max_error = fmax(error->max_error, fabs(difference));
+}
+
 void tdm_quant_error_add(tdm_quant_error *error, const float *reference, const float *approximation,
                          size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        const double x = (double)reference[i];
-        const double y = (double)approximation[i];
-        if (!isfinite(x) || !isfinite(y)) {
-            error->nonfinite++;
-            continue;
-        }
-        const double difference = y - x;
-        error->pairs++;
-        error->signal += x * x;
-        error->actual += y * y;
-        error->product += x * y;
-        error->noise += difference * difference;
-        error->max_error = fmax(error->max_error, fabs(difference));
-    }
+    for (size_t i = 0; i < count; i++)
+        add_pair(error, (double)reference[i], (double)approximation[i]);
+}
+
+void tdm_quant_error_add_f64(tdm_quant_error *error, const double *reference,
+                             const float *approximation, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        add_pair(error, reference[i], (double)approximation[i]);
 }
 
 void tdm_quant_error_merge(tdm_quant_error *into, const tdm_quant_error *from) {

@@ -25,6 +25,10 @@ typedef struct tdm_quant_error {
 void tdm_quant_error_add(tdm_quant_error *error, const float *reference, const float *approximation,
                          size_t count);
 
+/* The same with a reference that f32 has no room for. Squares beyond the range of a double make sums infinite. */
+void tdm_quant_error_add_f64(tdm_quant_error *error, const double *reference,
+                             const float *approximation, size_t count);
+
 /* Add the sums of another part. */
 void tdm_quant_error_merge(tdm_quant_error *into, const tdm_quant_error *from);
 

@@ -14,6 +14,7 @@
 #include "quant/number_formats.h"
 #include "quant/quant_reference.h"
 #include "tests/support/test_checkpoint.h"
+#include "tests/support/test_data.h"
 
 /* ---- every scheme ---- */
 
@@ -525,6 +526,62 @@ static void floats_are_rounded_once_and_limited(void **state) {
     test_checkpoint_remove("out.safetensors");
 }
 
+/* Rounded once, not through f32; what is lost shows in the report, and what is beyond the largest number becomes that one. */
+static void wide_floats_are_rounded_once(void **state) {
+    (void)state;
+    static const struct {
+        const char *scheme;
+        safetensors_dtype dtype;
+        tdm_dtype own;
+        double beyond, largest;
+    } rows[] = {{"f32", SAFETENSORS_F32, TDM_F32, 1e300, 0x1.fffffep127},
+                {"f16", SAFETENSORS_F16, TDM_F16, 65520, 65504},
+                {"bf16", SAFETENSORS_BF16, TDM_BF16, -1e39, -0x1.fep127}};
+    enum {
+        COUNT = 32 * 64
+    };
+    double values[COUNT];
+    test_random random = {.state = 5};
+    for (int i = 0; i < COUNT; i++)
+        values[i] = test_random_uniform(&random, -1, 1);
+    values[1] = 1 + 0x1p-11 + 0x1p-40; /* to f32 a tie of f16, which goes down */
+    values[2] = 1 + 0x1p-8 + 0x1p-40;  /* of bf16 */
+    const safetensors_tensor tensor = {.name = "w",
+                                       .dtype = SAFETENSORS_F64,
+                                       .rank = 2,
+                                       .shape = {32, 64},
+                                       .data = values,
+                                       .bytes = sizeof values};
+    for (int i = 0; i < 3; i++) {
+        values[0] = 0.5;
+        test_checkpoint_write("in.safetensors", &tensor, 1);
+        char *const text =
+            test_quantize_output("in.safetensors out.safetensors --scheme %s", rows[i].scheme);
+        assert_null(strstr(text, "exact"));
+        free(text);
+        safetensors_file *file = test_checkpoint_open("out.safetensors");
+        const safetensors_tensor *narrow = safetensors_find(file, "w");
+        assert_int_equal(narrow->dtype, rows[i].dtype);
+        for (int64_t j = 0; j < COUNT; j++) {
+            double expected;
+            unsigned char bits[4];
+            tdm_number_set(rows[i].own, bits, 0, values[j]);
+            expected = tdm_number_get(rows[i].own, bits, 0);
+            assert_true((double)test_tensor_at(narrow, j) == expected);
+        }
+        safetensors_close(file);
+        values[0] = rows[i].beyond;
+        test_checkpoint_write("in.safetensors", &tensor, 1);
+        test_quantize(0, "1 numbers limited to the largest finite one", NULL,
+                      "in.safetensors out.safetensors --scheme %s", rows[i].scheme);
+        file = test_checkpoint_open("out.safetensors");
+        assert_true((double)test_tensor_at(safetensors_find(file, "w"), 0) == rows[i].largest);
+        safetensors_close(file);
+    }
+    test_checkpoint_remove("in.safetensors");
+    test_checkpoint_remove("out.safetensors");
+}
+
 /* ---- which tensors ---- */
 
 static void weights_are_chosen_by_rule_and_by_name(void **state) {
@@ -585,6 +642,7 @@ int main(void) {
         CASE(long_channels_have_scales_of_their_own),
         CASE(columns_of_many_rows_longer_than_a_slab),
         CASE(floats_are_rounded_once_and_limited),
+        CASE(wide_floats_are_rounded_once),
         CASE(weights_are_chosen_by_rule_and_by_name),
     };
 #undef CASE

@@ -204,6 +204,34 @@ static void numbers_that_are_not_finite_are_refused(void **state) {
     test_checkpoint_remove("in.safetensors");
 }
 
+/* Integers are made of f32, and 1e300 is not what is not finite. */
+static void numbers_too_large_for_f32_are_refused(void **state) {
+    (void)state;
+    static const char *const schemes[] = {"s8-tensor", "s4-group --axis 1", "q8_0"};
+    double values[32 * 64] = {0};
+    const safetensors_tensor tensor = {.name = "w",
+                                       .dtype = SAFETENSORS_F64,
+                                       .rank = 2,
+                                       .shape = {32, 64},
+                                       .data = values,
+                                       .bytes = sizeof values};
+    for (int i = 0; i < 3; i++) {
+        values[700] = -1e300;
+        test_checkpoint_write("in.safetensors", &tensor, 1);
+        test_quantize(1, NULL,
+                      "element 700 of tensor \"w\" is -1e+300: beyond the largest number of f32",
+                      "in.safetensors out.safetensors --scheme %s", schemes[i]);
+        values[700] = -INFINITY;
+        test_checkpoint_write("in.safetensors", &tensor, 1);
+        test_quantize(1, NULL, "element 700 of tensor \"w\" is -inf: not finite",
+                      "in.safetensors out.safetensors --scheme %s", schemes[i]);
+    }
+    test_quantize(1, NULL, "element 700 of tensor \"w\" is -inf: not finite",
+                  "in.safetensors out.safetensors --scheme f32");
+    assert_int_equal(test_checkpoint_files(), 1);
+    test_checkpoint_remove("in.safetensors");
+}
+
 static void numbers_too_large_for_blocks_are_refused(void **state) {
     (void)state;
     safetensors_tensor tensor = test_tensor_make("w", SAFETENSORS_F32, 1, 32, 64, 0);
@@ -449,6 +477,7 @@ int main(void) {
         CASE(paths_that_are_no_files_are_refused),
         CASE(a_folder_that_is_read_only),
         CASE(numbers_that_are_not_finite_are_refused),
+        CASE(numbers_too_large_for_f32_are_refused),
         CASE(numbers_too_large_for_blocks_are_refused),
         CASE(what_a_container_does_not_take_is_named),
         CASE(lying_metadata_is_refused),
