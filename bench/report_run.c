@@ -95,7 +95,7 @@ static const report_suite suites[] = {
      {"bench", "memory", "--operation",
       "read,triad,sweep,copy,gather,chase,write,scale,add,strided"},
      {"bench", "memory", "--quick", "--operation",
-      "copy,triad,read,write,gather,chase,sweep,upload,download", "--host", "pinned", "--setting",
+      "read,copy,triad,write,sweep,gather,chase,upload,download", "--host", "pinned", "--setting",
       "default"}},
     {"copies",
      4,

@@ -91,11 +91,16 @@ static void write_number(FILE *file, double value, const char *unit) {
         fputs("<td class=\"number\">–</td>", file);
 }
 
+/* "0.0043", "1.06", "200" */
 static void write_ratio(FILE *file, double ratio) {
-    if (ratio > 0 && isfinite(ratio))
-        fprintf(file, "<td class=\"number\">%.*f ×</td>", ratio < 10 ? 2 : 0, ratio);
+    fputs("<td class=\"number\">", file);
+    if (!(ratio > 0 && isfinite(ratio)))
+        fputs("–", file);
+    else if (ratio < 0.095)
+        fprintf(file, "%.2g ×", ratio);
     else
-        fputs("<td class=\"number\">–</td>", file);
+        fprintf(file, "%.*f ×", ratio < 10 ? 2 : 0, ratio);
+    fputs("</td>", file);
 }
 
 static void write_rate(FILE *file, const results_row *row, table_rate rate) {
@@ -287,9 +292,9 @@ static void write_sustained(FILE *file, const results_file *results) {
         if (rows++ == 0)
             fputs(
                 "<section>\n<h2>Burst and sustained</h2>\n<p>The same call for some seconds: what "
-                "the first second gave, and the last third of the time.</p>\n"
+                "it gave at first, for two seconds or the first third, and in the last third.</p>\n"
                 "<div class=\"wide\"><table>\n<thead><tr><th>what</th><th "
-                "class=\"number\">seconds</th><th class=\"number\">first second</th><th "
+                "class=\"number\">seconds</th><th class=\"number\">at first</th><th "
                 "class=\"number\">last third</th><th class=\"number\">share</th><th>clocks held "
                 "down</th></tr></thead>\n<tbody>\n",
                 file);

@@ -179,6 +179,9 @@ static void ratios_are_those_measured_in_turn(void **state) {
             2e-4);
     add_row(&maker, "quant", "quantize f32 s8 row 8x8", "tandem",
             "\"shape\":{\"rows\":8},\"bytes\":320,\"gbs\":0.032", 1e-5);
+    add_row(&maker, "quant", "quantize f32 s8 row 8x8", "tandem-stream",
+            "\"shape\":{\"rows\":8},\"bytes\":320,\"gbs\":16,\"metrics\":{\"tandem_is\":0.0043}",
+            2e-8);
     add_row(&maker, "quant", "quantize f32 s8 row 8x8", "tandem-copy",
             "\"shape\":{\"rows\":8},\"bytes\":320,\"gbs\":0.016,\"metrics\":{\"tandem_is\":12.6}",
             2e-5);
@@ -191,6 +194,7 @@ static void ratios_are_those_measured_in_turn(void **state) {
     must_have(page, "Against another program");
     must_not_have(page, "of the roof"); /* none was measured */
     must_have(page, "<td class=\"number\">13 ×</td>");
+    must_have(page, "<td class=\"number\">0.0043 ×</td>");
     must_not_have(page, "2.00 ×");
     must_not_have(page, "1.99");
     free(page);
@@ -280,6 +284,35 @@ static void ridges_are_measured_and_colours_are_precisions(void **state) {
     assert_non_null(integers);
     must_have(integers, "w8a8 64x64x64 nn</title>");
     free(page);
+}
+
+static void add_rung(const char *dtype, double of_peak) {
+    char members[256];
+    snprintf(members, sizeof members,
+             "\"dtype\":\"%s\",\"shape\":{\"intensity\":64},\"flops\":1e8,\"gflops\":100,"
+             "\"metrics\":{\"of_peak\":%g}",
+             dtype, of_peak);
+    add_row(&maker, "compute", "a step of the ladder", "tandem", members, 1e-3);
+}
+
+/* The ladder reaches too little of bf16, enough of f32; an H100 PCIe's sheet promises more of f32 than that. */
+static void arithmetic_that_is_not_reached_is_a_lower_bound(void **state) {
+    (void)state;
+    for (int known = 0; known < 2; known++) {
+        begin(&maker, known ? "NVIDIA H100 PCIe" : "A device");
+        add_limits();
+        add_rung("bf16", 0.5);
+        add_rung("bf16", 0.94);
+        add_rung("f32", 0.5);
+        add_rung("f32", 0.96);
+        char *const page = make_page(&maker);
+        must_have(page, "arithmetic, bf16 (lower bound)");
+        if (known)
+            must_have(page, "arithmetic, f32 (lower bound)");
+        else
+            must_not_have(page, "arithmetic, f32 (lower bound)");
+        free(page);
+    }
 }
 
 /* Paper unfolds no table and shows no title of a point: numbers stand beside points, and what they mean below. */
@@ -618,14 +651,49 @@ static void a_suite_ends_with_its_report(void **state) {
     }
 }
 
+/* Rows of two devices: the page is of one, and tells of the other. */
+static void a_page_is_of_one_device(void **state) {
+    static const char text[] =
+        "{\"schema\":\"tandem-bench/1\",\"devices\":[{\"name\":\"One\",\"selector\":\"x/y/One\"},"
+        "{\"name\":\"Two\",\"selector\":\"x/y/Two\"}],\"results\":["
+        "{\"suite\":\"gemm\",\"case\":\"first case\",\"impl\":\"tandem\",\"device\":\"x/y/One\","
+        "\"status\":\"failed\",\"reason\":\"no\",\"raw_s\":[]},"
+        "{\"suite\":\"gemm\",\"case\":\"second case\",\"impl\":\"tandem\",\"device\":\"x/y/Two\","
+        "\"status\":\"failed\",\"reason\":\"no\",\"raw_s\":[]},"
+        "{\"suite\":\"gemm\",\"case\":\"third case\",\"impl\":\"tandem\",\"device\":\"x/y/Two\","
+        "\"status\":\"failed\",\"reason\":\"no\",\"raw_s\":[]}]}";
+    (void)state;
+    for (size_t device = 0; device < 2; device++) {
+        results_file results;
+        file_error error;
+        char *page = NULL;
+        size_t length = 0;
+        assert_int_equal(results_read_text("two.json", text, strlen(text), &results, &error), 0);
+        results_put_first(&results, device);
+        FILE *const file = open_memstream(&page, &length);
+        assert_int_equal(report_page_write(file, &results), 0);
+        assert_int_equal(fclose(file), 0);
+        results_file_release(&results);
+        html_check_page(page);
+        must_have(page, device == 0 ? "<h1>One</h1>" : "<h1>Two</h1>");
+        must_have(page, device == 0 ? "1 rows; " : "2 rows; ");
+        must_have(page, device == 0 ? "not of x/y/Two: " : "not of x/y/One: ");
+        assert_true((strstr(page, "first case") != NULL) == (device == 0));
+        assert_true((strstr(page, "third case") != NULL) == (device == 1));
+        free(page);
+    }
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_report_becomes_a_page),
+        cmocka_unit_test(a_page_is_of_one_device),
         cmocka_unit_test(ratios_are_those_measured_in_turn),
         cmocka_unit_test(burst_and_sustained_stand_on_the_page),
         cmocka_unit_test(results_without_rows_are_a_page_too),
         cmocka_unit_test(a_known_device_stands_beside_its_sheet),
         cmocka_unit_test(ridges_are_measured_and_colours_are_precisions),
+        cmocka_unit_test(arithmetic_that_is_not_reached_is_a_lower_bound),
         cmocka_unit_test(points_have_names_in_print),
         cmocka_unit_test(what_is_above_the_datasheet_is_flagged),
         cmocka_unit_test(a_trace_shows_what_it_reserved),
