@@ -33,6 +33,15 @@ static tdm_tensor *create(const test_device *device, size_t format, int rank,
     return tensor;
 }
 
+/* Blocks told by other words: those of whole rows, and of as many rows as there are. */
+static tdm_tensor *create_alike(const test_device *device, size_t format, int way) {
+    tdm_tensor *tensor;
+    TEST_OK(tdm_tensor_create_quantized(
+        device->device, formats[format].codes, 2, way == 0 ? DIMS(4, 32) : DIMS(1, 128),
+        way == 0 ? DIMS(1, 0) : DIMS(0, 32), TDM_F16, TDM_DTYPE_NONE, &tensor));
+    return tensor;
+}
+
 /* Any bits, of scales too. */
 static unsigned char *any_blocks(size_t bytes, uint64_t seed) {
     test_random random = {seed};
@@ -91,6 +100,31 @@ static void blocks_come_back_bit_for_bit(void **state) {
             expect_round_trip(device, f, 2, DIMS(2, (1 << 20) + 32)); /* rows in parts */
             expect_round_trip(device, f, 2, DIMS(1100, 1024));        /* rows in several pieces */
         }
+}
+
+static void blocks_in_other_words_are_taken(void **state) {
+    (void)state;
+    for (int d = 0; d < test_device_count(); d++)
+        for (size_t f = 0; f < COUNT(formats); f++)
+            for (int way = 0; way < 2; way++) {
+                const test_device *const device = test_device_at(d);
+                if (!test_case_begin(device, NULL, "%s, %s", formats[f].name,
+                                     way == 0 ? "rows of a block" : "one row"))
+                    continue;
+                const size_t bytes = 4 * formats[f].bytes;
+                unsigned char *const blocks = any_blocks(bytes, 7), *const back = malloc(bytes);
+                assert_non_null(back);
+                tdm_tensor *const tensor = create_alike(device, f, way);
+                TEST_OK(tdm_copy_blocks_from_host(device->stream, tensor, formats[f].format, blocks,
+                                                  bytes));
+                TEST_OK(tdm_copy_blocks_to_host(device->stream, tensor, formats[f].format, back,
+                                                bytes));
+                assert_memory_equal(blocks, back, bytes);
+                test_case_end();
+                tdm_tensor_destroy(tensor);
+                free(blocks);
+                free(back);
+            }
 }
 
 /* Rows with gaps, of which some are left out: only the view's own blocks are written and read. */
@@ -298,6 +332,13 @@ static void refuses_what_is_no_matrix_of_blocks(void **state) {
                          wrong[i].status, wrong[i].part);
             tdm_tensor_destroy(wrong[i].tensor);
         }
+        tdm_tensor *cube;
+        TEST_OK(tdm_tensor_create_quantized(device->device, TDM_S8, 3, DIMS(2, 2, 64),
+                                            DIMS(1, 1, 32), TDM_F16, TDM_DTYPE_NONE, &cube));
+        TEST_REFUSED(
+            tdm_copy_blocks_to_host(device->stream, cube, TDM_BLOCKS_Q8_0, host, sizeof host),
+            TDM_BAD_SHAPE, "the rank of the tensor is 3");
+        tdm_tensor_destroy(cube);
         tdm_tensor *const right = create(device, 0, 2, DIMS(4, 64));
         tdm_stream *const stream = device->stream;
         TEST_REFUSED(tdm_copy_blocks_from_host(stream, right, TDM_BLOCKS_Q8_0, host, 8 * 34 - 1),
@@ -362,6 +403,7 @@ int main(void) {
         return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_come_back_bit_for_bit),
+        cmocka_unit_test(blocks_in_other_words_are_taken),
         cmocka_unit_test(views_take_blocks),
         cmocka_unit_test(columns_take_blocks),
         cmocka_unit_test(devices_read_blocks_as_the_host_does),

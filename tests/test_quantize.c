@@ -254,6 +254,34 @@ DEVICE_TEST(blocks_along_every_dimension) {
     quant_carrier_destroy(&carrier);
 }
 
+/* Blocks of s4 that begin and end inside bytes, which a source may have: rows of three blocks, and what is left of a row. */
+DEVICE_TEST(blocks_that_part_bytes_are_read) {
+    static const op_shape shapes[] = {{2, {3, 130}}, {2, {2, 97}}, {3, {2, 3, 66}}};
+    for (int i = 0; i < 9; i++) {
+        const quant_case c = {.shape = &shapes[i / 3],
+                              .sharing = SHARE_ODD,
+                              .codes = real_dtypes[i % 3],
+                              .scale = TDM_F32,
+                              .zero = i % 2 == 0 ? TDM_DTYPE_NONE : TDM_S8,
+                              .x = i % 3 == 2 ? TEST_PADDED : TEST_DENSE};
+        if (!dequantize_case(device, NULL, &c, TDM_S4))
+            test_case_fail("dequantize: %s", tdm_last_detail());
+    }
+}
+
+/* A row of s4 whose halves, one for each of two items, would part a byte: checkers of races see it. */
+DEVICE_TEST(items_share_no_bytes) {
+    static const op_shape row = {1, {2 * 8193}};
+    for (int v = 0; v < tdm_variant_count; v++) {
+        const tdm_variant *const variant = &tdm_variants[v];
+        const quant_case c = {
+            .shape = &row, .sharing = SHARE_ALL, .codes = TDM_S4, .scale = TDM_F32};
+        if (variant->op == TDM_OP_QUANTIZE && variant->parameters[0] == TDM_F32 &&
+            test_can_run(device, variant) && !quantize_case(device, variant, &c, TDM_F32))
+            test_case_fail("%s: %s", variant->name, tdm_last_detail());
+    }
+}
+
 static void large_result(const test_device *device, quant_sharing sharing, int64_t columns) {
     const int64_t bytes = (int64_t)device->info.cache_bytes;
     const int64_t rows = test_is_small() ? 7 : bytes < (64 << 20) ? bytes / 4 / columns + 5 : 2000;
@@ -339,6 +367,24 @@ static void split_bytes_are_refused(const test_device *device, tdm_tensor *reals
     tdm_tensor_destroy(carrier);
 }
 
+/* A scale for each row, of which all are the same number in memory. */
+static void shared_places_are_refused(const test_device *device, const tdm_tensor *reals) {
+    tdm_tensor *codes, *number, *scale, *carrier;
+    tdm_quantization quantization = TDM_QUANTIZATION_INIT;
+    TEST_OK(tdm_tensor_create(device->device, TDM_S8, 2, DIMS(4, 6), &codes));
+    TEST_OK(tdm_tensor_create(device->device, TDM_F32, 1, DIMS(1), &number));
+    TEST_OK(tdm_tensor_view(number, 2, DIMS(4, 1), DIMS(0, 1), 0, &scale));
+    quantization.block[0] = 1;
+    quantization.scale = scale;
+    TEST_OK(tdm_tensor_quantized(codes, &quantization, &carrier));
+    TEST_REFUSED(tdm_quantize_dynamic(device->stream, carrier, reals), TDM_BAD_ARGUMENT,
+                 "quantize_dynamic: elements of target's scale share a place");
+    tdm_tensor_destroy(carrier);
+    tdm_tensor_destroy(scale);
+    tdm_tensor_destroy(number);
+    tdm_tensor_destroy(codes);
+}
+
 static void dynamic_refusals(const test_device *device, const test_array *f) {
     quant_carrier unsigned_codes, tiles, wrong;
     quant_carrier_create(&unsigned_codes, device, TDM_U8, 2, DIMS(4, 6), TEST_DENSE, SHARE_ROWS,
@@ -354,6 +400,7 @@ static void dynamic_refusals(const test_device *device, const test_array *f) {
                  "quantize_dynamic: blocks of several elements along 2 dimensions of target");
     TEST_REFUSED(tdm_quantize_dynamic(s, wrong.tensor, f->tensor), TDM_UNSUPPORTED,
                  "quantize_dynamic: zero points of u8 cannot hold every code of s8");
+    shared_places_are_refused(device, f->tensor);
     quant_carrier_destroy(&unsigned_codes);
     quant_carrier_destroy(&tiles);
     quant_carrier_destroy(&wrong);
@@ -414,6 +461,8 @@ int main(void) {
         cmocka_unit_test(groups_and_columns),
         cmocka_unit_test(ends_and_ties_by_hand),
         cmocka_unit_test(blocks_along_every_dimension),
+        cmocka_unit_test(blocks_that_part_bytes_are_read),
+        cmocka_unit_test(items_share_no_bytes),
         cmocka_unit_test(large_results),
         cmocka_unit_test(short_rows_read_no_more_scales_than_there_are),
         cmocka_unit_test(misuse_is_refused),

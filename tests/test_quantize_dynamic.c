@@ -225,6 +225,70 @@ DEVICE_TEST(groups_and_columns) {
         groups_and_columns_of(device, &cases[i]);
 }
 
+/* Columns that stand apart in the source, and lie together in the target; and parameters that stand apart. */
+DEVICE_TEST(columns_with_gaps) {
+    static const op_shape matrix = {2, {131, 530}}, little = {2, {64, 1024}};
+    static const test_placement placements[] = {TEST_DENSE, TEST_TRANSPOSED, TEST_SPREAD};
+    static const tdm_dtype reals[] = {TDM_F32, TDM_F16, TDM_BF16};
+    for (int i = 0; i < (test_is_small() ? 3 : 6); i++) {
+        const quant_case c = {.shape = test_is_small() ? &little : &matrix,
+                              .sharing = SHARE_COLUMNS,
+                              .codes = code_dtypes[i % 3],
+                              .scale = TDM_F32,
+                              .zero = TDM_S32,
+                              .x = placements[i % 3],
+                              .parameters = i % 3 == 0 ? TEST_SPREAD : TEST_DENSE,
+                              .last = DATA_WIDE};
+        dynamic_case(device, NULL, &c, reals[(i + i / 3) % 3]);
+    }
+}
+
+/* ---- recorded -------------------------------------------------------------------------------- */
+
+/* A recorded call takes no memory: of columns and of a long row it is one launch, which else are several. */
+static void recorded_case(const test_device *device, const op_shape *shape, quant_sharing sharing) {
+    quant_carrier carrier;
+    test_array x;
+    tdm_graph *graph;
+    quant_carrier_create(&carrier, device, TDM_U8, shape->rank, shape->shape, TEST_DENSE, sharing,
+                         TDM_F32, TDM_U8, TEST_DENSE);
+    test_array_create(&x, device, TDM_F32, shape->rank, shape->shape, TEST_DENSE);
+    fill(&x, &carrier, DATA_REALS);
+    TEST_OK(tdm_stream_begin_recording(device->stream));
+    const tdm_status status = tdm_quantize_dynamic(device->stream, carrier.tensor, x.tensor);
+    TEST_OK(tdm_stream_end_recording(device->stream, &graph));
+    if (status == TDM_OK) {
+        test_array_expect_unchanged(&carrier.codes);
+        assert_int_equal(tdm_graph_command_count(graph), 1);
+        TEST_OK(tdm_graph_launch(graph, device->stream));
+        check(&carrier, &x);
+    } else if (status != TDM_UNSUPPORTED || (device->info.capabilities & TDM_CAP_LONG_LOOPS) != 0) {
+        test_case_fail("%s", tdm_last_detail());
+    }
+    tdm_graph_destroy(graph);
+    test_array_destroy(&x);
+    quant_carrier_destroy(&carrier);
+}
+
+DEVICE_TEST(recorded_calls) {
+    static const op_shape columns = {2, {131, 530}}, row = {1, {18001}}, matrix = {2, {129, 140}};
+    recorded_case(device, &columns, SHARE_COLUMNS);
+    recorded_case(device, &row, SHARE_ALL);
+    quant_carrier carrier;
+    test_array x;
+    quant_carrier_create(&carrier, device, TDM_S8, 2, matrix.shape, TEST_DENSE, SHARE_ALL, TDM_F32,
+                         TDM_DTYPE_NONE, TEST_DENSE);
+    test_array_create(&x, device, TDM_F32, 2, matrix.shape, TEST_DENSE);
+    tdm_graph *graph;
+    TEST_OK(tdm_stream_begin_recording(device->stream));
+    TEST_REFUSED(tdm_quantize_dynamic(device->stream, carrier.tensor, x.tensor), TDM_BAD_STATE,
+                 "quantize_dynamic");
+    TEST_OK(tdm_stream_end_recording(device->stream, &graph));
+    tdm_graph_destroy(graph);
+    test_array_destroy(&x);
+    quant_carrier_destroy(&carrier);
+}
+
 /* Groups and tensors that several items and several work-groups share, with and without ends of fewer elements than a vector. */
 DEVICE_TEST(shared_by_items) {
     static const op_shape rows = {2, {3, 5003}}, even_rows = {2, {2, 1024}}, tensor = {1, {18001}},
@@ -289,7 +353,8 @@ DEVICE_TEST(empty_blocks) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_dynamic),      cmocka_unit_test(every_range),
-        cmocka_unit_test(groups_and_columns), cmocka_unit_test(shared_by_items),
+        cmocka_unit_test(groups_and_columns), cmocka_unit_test(columns_with_gaps),
+        cmocka_unit_test(recorded_calls),     cmocka_unit_test(shared_by_items),
         cmocka_unit_test(empty_blocks),
     };
     return cmocka_run_group_tests_name("quantize dynamic", tests, test_devices_setup,

@@ -200,6 +200,12 @@ DEVICE_TEST(requantize_in_strips_and_groups) {
         requantize_pair(device, DIMS(rows, columns + (i % 4 == 3 || i / 4 == 3 ? 0 : 6)),
                         from_codes[(i + i / 4) % 4], sharings[i % 4], code_dtypes[i % 3],
                         sharings[i / 4], i % 2 == 0);
+    /* Blocks of 32 and of 6 that begin together. */
+    requantize_pair(device, DIMS(3, 100), TDM_S8, SHARE_VECTORS, TDM_U8, SHARE_LAST_GROUPS, true);
+    requantize_pair(device, DIMS(3, 100), TDM_U8, SHARE_LAST_GROUPS, TDM_S8, SHARE_VECTORS, true);
+    /* Blocks of s4 that part bytes. */
+    requantize_pair(device, DIMS(3, 130), TDM_S4, SHARE_ODD, TDM_S8, SHARE_ALL, true);
+    requantize_pair(device, DIMS(3, 130), TDM_S4, SHARE_ODD, TDM_U8, SHARE_COLUMNS, true);
     if (!test_is_small())
         requantize_pair(device, DIMS(5, 4130), TDM_S32, SHARE_ALL, TDM_S8, SHARE_COLUMNS, true);
 }

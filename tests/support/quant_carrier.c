@@ -3,8 +3,8 @@
 #include <float.h>
 #include <math.h>
 
-static const char *const names[SHARE_FIRST + 1] = {"all",          "rows", "columns", "last groups",
-                                                   "first groups", "none", "tiles",   "vectors"};
+static const char *const names[] = {"all",  "rows",  "columns", "last groups", "first groups",
+                                    "none", "tiles", "vectors", "first",       "odd groups"};
 
 const char *quant_sharing_name(quant_sharing sharing) {
     return names[sharing];
@@ -37,6 +37,9 @@ void quant_sharing_blocks(quant_sharing sharing, int rank, int64_t block[TDM_MAX
             break;
         case SHARE_VECTORS:
             block[d] = last ? 32 : 1;
+            break;
+        case SHARE_ODD:
+            block[d] = last ? 33 : 1;
             break;
         default:
             block[d] = 1;

@@ -20,7 +20,8 @@ typedef enum quant_sharing {
     SHARINGS,
     /* In no sample: */
     SHARE_VECTORS = SHARINGS, /* 32 along the last dimension, the others one by one */
-    SHARE_FIRST               /* the first dimension whole, the others one by one */
+    SHARE_FIRST,              /* the first dimension whole, the others one by one */
+    SHARE_ODD /* 33 along the last dimension, the others one by one: no target of s4 */
 } quant_sharing;
 
 const char *quant_sharing_name(quant_sharing sharing);
