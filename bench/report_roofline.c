@@ -13,6 +13,9 @@ enum {
     ROOF_NAME = 64
 };
 
+/* Arithmetic that reaches less of what it should is a lower bound. */
+#define LEAST_OF_PEAK 0.95
+
 typedef struct roof_limit {
     char name[ROOF_NAME];
     const char *dtype; /* of arithmetic */
@@ -115,6 +118,31 @@ static void add_arithmetic(roof_limits *roofs, const results_row *row, int integ
     offer_roof(roofs->arithmetic, &roofs->arithmetic_count, &offered);
 }
 
+/* What the ladder's best step reaches of the arithmetic from registers that was measured beside it; NaN: there is no ladder. */
+static double reached_of_peak(const results_file *results, const char *dtype) {
+    double most = NAN;
+    for (size_t i = 0; i < results->row_count; i++) {
+        const results_row *const row = &results->rows[i];
+        if (is_suite(row, "compute") && row->dtype != NULL && strcmp(row->dtype, dtype) == 0 &&
+            results_figure_value(&row->shape, "intensity") > 0)
+            most = fmax(most, results_figure_value(&row->metrics, "of_peak"));
+    }
+    return most;
+}
+
+/* A level line that the device surely goes beyond: neither a ladder nor a datasheet comes out where it was measured. */
+static void mark_lower_bounds(const results_file *results, roof_limits *roofs) {
+    const datasheet *const sheet = sheet_of(results, 0);
+    for (size_t i = 0; i < roofs->arithmetic_count; i++) {
+        roof_limit *const roof = &roofs->arithmetic[i];
+        const char *const dtype = roof->dtype == NULL ? "" : roof->dtype;
+        const double promised = datasheet_peak_gflops(sheet, dtype);
+        if (reached_of_peak(results, dtype) < LEAST_OF_PEAK ||
+            roof->rate < LEAST_OF_PEAK * promised)
+            snprintf(roof->name, ROOF_NAME, "arithmetic, %s (lower bound)", dtype);
+    }
+}
+
 static void find_roofs(const results_file *results, int integers, roof_limits *roofs) {
     const double least = least_of_memory(results);
     for (size_t i = 0; i < results->row_count; i++) {
@@ -123,6 +151,7 @@ static void find_roofs(const results_file *results, int integers, roof_limits *r
         if (is_suite(&results->rows[i], "compute"))
             add_arithmetic(roofs, &results->rows[i], integers);
     }
+    mark_lower_bounds(results, roofs);
 }
 
 /* What the vendor promises, where the device is known. */
@@ -295,10 +324,12 @@ static int write_roofline(FILE *file, const results_file *results, int integers)
     ridge_list ridges = {.count = 0};
     chart_plot chart = {
         .title = integers ? "Roofline of integer products" : "Roofline of floating-point products",
-        .description = "What can be reached at each ratio of arithmetic to bytes moved: slopes are "
-                       "memories, level lines "
-                       "arithmetic, a ridge where the measured ones meet; points were measured, by "
-                       "the bytes that each must move at least.",
+        .description =
+            "What can be reached at each ratio of arithmetic to bytes moved: slopes are memories, "
+            "level lines arithmetic, a ridge where the measured ones meet; points were measured, "
+            "by "
+            "the bytes that each must move at least. A level line is a lower bound where less than "
+            "95 % of what registers allow, or the vendor promises, was reached.",
         .x_label =
             integers ? "operations for each byte" : "floating-point operations for each byte",
         .y_label = integers ? "GOP/s" : "GFLOP/s",
