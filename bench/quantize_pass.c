@@ -274,6 +274,7 @@ static void make_narrow(pass_state *state, share *part) {
             part->outcome.saturated++;
         }
         state->after[part->at + i] = y;
+        part->outcome.zeroed += x != 0 && y == 0;
     }
 }
 
@@ -295,8 +296,30 @@ static void make_floats(pass_state *state, share *part) {
         const uint16_t bits = tdm_quant_narrow(dtype, before[i], true);
         after[i] = dtype == TDM_F16 ? tdm_f32_from_f16(bits) : tdm_f32_from_bf16(bits);
         part->outcome.saturated += tdm_quant_narrow(dtype, before[i], false) != bits;
+        part->outcome.zeroed += before[i] != 0 && after[i] == 0;
         memcpy(state->bytes + 2 * (at + i), &bits, sizeof bits);
     }
+}
+
+static uint64_t count_nonzero(const float *values, int64_t count) {
+    uint64_t nonzero = 0;
+    for (int64_t i = 0; i < count; i++)
+        nonzero += values[i] != 0;
+    return nonzero;
+}
+
+/* Blocks begin with their scale, in f16, which small numbers make 0. */
+static uint64_t count_unscaled(const float *before, const unsigned char *encoded, size_t bytes,
+                               size_t blocks) {
+    uint64_t zeroed = 0;
+    for (size_t i = 0; i < blocks; i++) {
+        uint16_t scale;
+        memcpy(&scale, encoded + i * bytes, sizeof scale);
+        if ((scale & 0x7fff) == 0)
+            zeroed +=
+                count_nonzero(before + i * TDM_QUANT_BLOCK_ELEMENTS, TDM_QUANT_BLOCK_ELEMENTS);
+    }
+    return zeroed;
 }
 
 static void make_blocks(pass_state *state, share *part) {
@@ -310,13 +333,43 @@ static void make_blocks(pass_state *state, share *part) {
         part->unscaled = element_of(state, part, (int64_t)done * TDM_QUANT_BLOCK_ELEMENTS);
         return;
     }
+    part->outcome.zeroed = count_unscaled(
+        state->before + at, encoded, q8_0 ? TDM_QUANT_Q8_0_BYTES : TDM_QUANT_Q4_0_BYTES, blocks);
     if (q8_0)
         tdm_quant_q8_0_decode(encoded, blocks, state->after + at);
     else
         tdm_quant_q4_0_decode(encoded, blocks, state->after + at);
 }
 
-static void make_codes(pass_state *state, const share *part) {
+static float largest_scale(const tdm_quant_spec *spec) {
+    return spec->scale_dtype == TDM_F16 ? 65504.0f : HUGE_VALF;
+}
+
+/* Whether some numbers have a scale that stands for another, which their type has no room for. */
+static int has_bad_scale(const tdm_quant_spec *spec, const float *scales) {
+    for (int64_t i = 0; i < tdm_quant_scale_count(spec); i++)
+        if (scales[i] == 0 || scales[i] == largest_scale(spec))
+            return 1;
+    return 0;
+}
+
+/* What such scales make of the numbers of a share: nothing, or one of another size. */
+static void count_lost(const pass_state *state, const tdm_quant_spec *spec, const float *scales,
+                       share *part) {
+    const float *const before = state->before + part->at;
+    const float *const after = state->after + part->at;
+    if (!has_bad_scale(spec, scales))
+        return;
+    for (int64_t i = 0; i < share_count(part); i++) {
+        const int64_t at[2] = {i / part->of.columns, i % part->of.columns};
+        const float scale = scales[tdm_quant_scale_index(spec, at)];
+        part->outcome.zeroed += scale == 0 && before[i] != 0;
+        part->outcome.saturated +=
+            scale == largest_scale(spec) && fabsf(before[i] - after[i]) > scale;
+    }
+}
+
+static void make_codes(pass_state *state, share *part) {
     const tdm_quant_spec spec = spec_of(state, part);
     const float *const before = state->before + part->at;
     void *const codes = state->bytes + output_bytes(state, part->at);
@@ -335,6 +388,7 @@ static void make_codes(pass_state *state, const share *part) {
     tdm_quant_quantize_tensor(&spec, TDM_F32, before, scales, zero_points, codes);
     tdm_quant_dequantize_tensor(&spec, codes, scales, zero_points, TDM_F32,
                                 state->after + part->at);
+    count_lost(state, &spec, scales, part);
 }
 
 static void measure(const pass_state *state, share *part) {
@@ -588,6 +642,7 @@ static int run_tile(pass_state *state, const tile *t, quantize_outcome *outcome,
         const share *const part = &state->shares[i];
         tdm_quant_error_merge(&outcome->errors, &part->outcome.errors);
         outcome->saturated += part->outcome.saturated;
+        outcome->zeroed += part->outcome.zeroed;
         if (share_count(part) == 0)
             continue;
         show_share(state, part);

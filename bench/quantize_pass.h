@@ -48,7 +48,10 @@ typedef struct quantize_pass {
 
 typedef struct quantize_outcome {
     tdm_quant_error errors;
-    uint64_t saturated; /* finite numbers beyond the largest of the 16-bit format */
+    uint64_t
+        saturated; /* finite numbers beyond the largest of the format, or beyond what a scale of 65504 holds */
+    uint64_t
+        zeroed; /* other than 0, and 0 now: below half the least of the format, or under a scale of 0 */
 } quantize_outcome;
 
 /* Bytes of `count` codes. */

@@ -86,6 +86,7 @@ static void add_json(const quantize_report *report, const quantize_result *resul
     if (result->outcome) {
         add_errors(json, &result->outcome->errors);
         results_put_number(json, "saturated", (double)result->outcome->saturated);
+        results_put_number(json, "zeroed", (double)result->outcome->zeroed);
     }
     if (result->input)
         add_input(json, result->input);
@@ -125,12 +126,36 @@ static void add_shape(text_table *table, const quantize_tensor *tensor) {
     table_cell(table, "%s", text);
 }
 
-static void add_note(text_table *table, const quantize_result *result) {
-    if (result->outcome && result->outcome->saturated > 0)
-        table_cell(table, "%" PRIu64 " numbers limited to the largest finite one",
-                   result->outcome->saturated);
-    else
-        table_cell(table, "%s", result->item->note ? result->item->note : "");
+/* What is too small or too large for the format, or for the scales' type. */
+static const char *format_of(const quantize_report *report, const quantize_item *item) {
+    static const char *const names[] = {"scales in f32", "scales in f16", "scales in bf16"};
+    if (item->scheme->kind == QUANTIZE_FLOATS)
+        return item->scheme->name;
+    if (item->scheme->kind == QUANTIZE_BLOCKS || !strcmp(report->run->scales, "f16"))
+        return names[1];
+    return names[strcmp(report->run->scales, "bf16") == 0 ? 2 : 0];
+}
+
+static void add_note(const quantize_report *report, const quantize_result *result) {
+    char text[400] = "";
+    size_t length = 0;
+    const quantize_item *const item = result->item;
+    const quantize_outcome *const outcome = result->outcome;
+    const int is_float = item->scheme && item->scheme->kind == QUANTIZE_FLOATS;
+    if (outcome && outcome->saturated > 0)
+        length += (size_t)snprintf(text, sizeof text, "%" PRIu64 " numbers limited%s%s; ",
+                                   outcome->saturated,
+                                   is_float ? " to the largest finite one" : ": too large for ",
+                                   is_float ? "" : format_of(report, item));
+    if (outcome && outcome->zeroed > 0)
+        length += (size_t)snprintf(text + length, sizeof text - length,
+                                   "%" PRIu64 " numbers became 0: too small for %s; ",
+                                   outcome->zeroed, format_of(report, item));
+    if (item->note)
+        length += (size_t)snprintf(text + length, sizeof text - length, "%s; ", item->note);
+    if (length > 0)
+        text[length - 2] = '\0';
+    table_cell(report->table, "%s", text);
 }
 
 static void add_row(const quantize_report *report, const quantize_result *result) {
@@ -147,7 +172,7 @@ static void add_row(const quantize_report *report, const quantize_result *result
     table_cell(table, "%" PRIu64, result->bytes_after);
     if (report->run->calibration)
         add_decibels(table, result->product);
-    add_note(table, result);
+    add_note(report, result);
 }
 
 void quantize_report_add(quantize_report *report, const quantize_result *result) {

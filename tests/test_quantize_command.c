@@ -582,6 +582,63 @@ static void wide_floats_are_rounded_once(void **state) {
     test_checkpoint_remove("out.safetensors");
 }
 
+/* In the notes and in JSON: numbers that became 0, or smaller, because their format or their scales have no room. One row is as large as
+ * can be kept. */
+static void what_has_no_room_is_counted(void **state) {
+    (void)state;
+    static const struct {
+        const char *options;
+        float value, other;
+        const char *note;
+        const char *count;
+    } rows[] = {
+        {"s8-channel --scales f16", 1e-6f, 1, "1984 numbers became 0: too small for scales in f16",
+         "\"zeroed\":\t1984"},
+        {"s8-channel", 1e-6f, 1, NULL, "\"zeroed\":\t0"},
+        {"s8-channel", 1e-39f, 1, "1984 numbers became 0: too small for scales in f32",
+         "\"zeroed\":\t1984"},
+        {"s8-tensor --scales f16", 1e-6f, 1e-6f,
+         "2048 numbers became 0: too small for scales in f16", "\"zeroed\":\t2048"},
+        {"s8-tensor --scales f16", 1e-6f, 1, NULL, "\"zeroed\":\t0"},
+        {"s4-group-zero --scales f16", 1e-8f, 1,
+         "1984 numbers became 0: too small for scales in f16", "\"zeroed\":\t1984"},
+        {"s4-group --scales f16 --weights-observer mse --axis 1", 1e-8f, 1e-8f,
+         "2048 numbers became 0: too small for scales in f16", "\"zeroed\":\t2048"},
+        {"q8_0", 1e-6f, 1, "1984 numbers became 0: too small for scales in f16",
+         "\"zeroed\":\t1984"},
+        {"q4_0", 1e-8f, 1, "1984 numbers became 0: too small for scales in f16",
+         "\"zeroed\":\t1984"},
+        {"f16", 1e-8f, 1, "1984 numbers became 0: too small for f16", "\"zeroed\":\t1984"},
+        {"bf16", 1e-8f, 1, NULL, "\"zeroed\":\t0"},
+        {"s8-channel --scales f16", 1e30f, 1, "1984 numbers limited: too large for scales in f16",
+         "\"saturated\":\t1984"},
+        {"s4-tensor-zero --scales f16", 1e30f, 1,
+         "1984 numbers limited: too large for scales in f16", "\"saturated\":\t1984"},
+        {"s8-channel --scales bf16", 1e30f, 1, NULL, "\"saturated\":\t0"},
+    };
+    float values[32 * 64];
+    const safetensors_tensor tensor = {.name = "w",
+                                       .dtype = SAFETENSORS_F32,
+                                       .rank = 2,
+                                       .shape = {32, 64},
+                                       .data = values,
+                                       .bytes = sizeof values};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        for (int j = 0; j < 32 * 64; j++)
+            values[j] = j / 64 == 5 ? rows[i].other : rows[i].value;
+        test_checkpoint_write("in.safetensors", &tensor, 1);
+        char *const text =
+            test_quantize_output("in.safetensors out.safetensors --scheme %s", rows[i].options);
+        if (rows[i].note ? !strstr(text, rows[i].note) : strstr(text, "numbers") != NULL)
+            fail_msg("%s of %g says\n%s", rows[i].options, (double)rows[i].value, text);
+        free(text);
+        test_quantize(0, rows[i].count, NULL, "in.safetensors out.safetensors --json - --scheme %s",
+                      rows[i].options);
+    }
+    test_checkpoint_remove("in.safetensors");
+    test_checkpoint_remove("out.safetensors");
+}
+
 /* ---- which tensors ---- */
 
 static void weights_are_chosen_by_rule_and_by_name(void **state) {
@@ -643,6 +700,7 @@ int main(void) {
         CASE(columns_of_many_rows_longer_than_a_slab),
         CASE(floats_are_rounded_once_and_limited),
         CASE(wide_floats_are_rounded_once),
+        CASE(what_has_no_room_is_counted),
         CASE(weights_are_chosen_by_rule_and_by_name),
     };
 #undef CASE
