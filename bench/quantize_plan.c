@@ -437,6 +437,27 @@ static int plan_tensor(const quantize_source *source, const quantize_choice *cho
     return plan_item(choice, owner != NULL, plan, item, error);
 }
 
+/* What is added to a weight must not have the name of a tensor that is there. */
+static int check_added(const quantize_source *source, const quantize_plan *plan,
+                       const quantize_item *item, file_error *error) {
+    const int added[] = {item->scale, item->zero_point, item->input_scale, item->input_zero_point};
+    for (size_t i = 0; i < sizeof added / sizeof *added; i++) {
+        if (added[i] == QUANTIZE_NO_ENTRY)
+            continue;
+        const char *const name = plan->entries[added[i]].name;
+        if (quantize_source_find(source, name))
+            return file_fail(
+                error,
+                "the name \"%s\" is taken by a tensor of the input, and \"%s\" needs it for "
+                "%s: leave that weight with --skip, or %s",
+                file_printable(name).text, file_printable(item->tensor->name).text,
+                i < 2 ? "its scales" : "the scale of its input",
+                i < 2 ? "choose q8_0, q4_0, f16 or bf16, which add no tensor"
+                      : "leave --calibrate out");
+    }
+    return 0;
+}
+
 static int compare_names(const void *left, const void *right) {
     const quantize_item *const *a = left;
     const quantize_item *const *b = right;
@@ -471,6 +492,8 @@ int quantize_plan_make(const quantize_source *source, const quantize_choice *cho
     int result = plan->items && plan->by_name && plan->entries ? 0 : -1;
     for (size_t i = 0; result == 0 && i < source->count; i++)
         result = plan_tensor(source, choice, &source->tensors[i], plan, error);
+    for (size_t i = 0; result == 0 && i < plan->item_count; i++)
+        result = check_added(source, plan, &plan->items[i], error);
     if (result == 0)
         sort_names(plan);
     else

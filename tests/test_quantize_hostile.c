@@ -276,8 +276,20 @@ static void what_a_container_does_not_take_is_named(void **state) {
     tensors[2] = tensors[3];
     test_checkpoint_write("in.safetensors", tensors + 1, 2);
     test_quantize(1, NULL, "5 dimensions; GGUF takes 4", "in.safetensors out.gguf --scheme q8_0");
-    test_quantize(1, NULL, "the name \"w_scale\" is taken",
-                  "in.safetensors out.safetensors --scheme s8-channel");
+    test_quantize(
+        1, NULL,
+        "the name \"w_scale\" is taken by a tensor of the input, and \"w\" needs it for its "
+        "scales: leave that weight with --skip, or choose q8_0, q4_0, f16 or bf16",
+        "in.safetensors out.safetensors --scheme s8-channel");
+    test_quantize(0, NULL, NULL, "in.safetensors out.safetensors --scheme q8_0");
+    test_checkpoint_remove("out.safetensors");
+    tensors[2].name = "w.input_zero_point";
+    test_checkpoint_write("in.safetensors", tensors + 1, 2);
+    test_checkpoint_write("x.safetensors", tensors + 1, 1);
+    test_quantize(1, NULL,
+                  "\"w\" needs it for the scale of its input: leave that weight with --skip",
+                  "in.safetensors out.safetensors --scheme s8-channel --calibrate x.safetensors");
+    test_checkpoint_remove("x.safetensors");
     assert_int_equal(test_checkpoint_files(), 1);
     test_tensor_release(&tensors[0]);
     test_tensor_release(&tensors[1]);
