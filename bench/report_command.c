@@ -7,6 +7,7 @@
 
 #include "bench/bench_commands.h"
 #include "bench/bench_settings.h"
+#include "bench/device_pick.h"
 #include "bench/output_file.h"
 #include "bench/report_page.h"
 #include "bench/report_run.h"
@@ -102,6 +103,24 @@ static int report_measured(const report_options *options) {
     return code;
 }
 
+/* The device of the file that --device names, the first one by default; -1 where none is. */
+static int choose_device(results_file *results, const char *selector) {
+    for (size_t i = 0; i < results->device_count; i++) {
+        tdm_device_info info = {.struct_size = sizeof info};
+        const char *const own = results_fact_text(&results->devices[i], "selector");
+        const char *const name = results_fact_text(&results->devices[i], "name");
+        snprintf(info.selector, sizeof info.selector, "%s",
+                 own != NULL    ? own
+                 : name != NULL ? name
+                                : "");
+        if (!device_matches(selector, (int)i, &info))
+            continue;
+        results_put_first(results, i);
+        return 0;
+    }
+    return -1;
+}
+
 static int report_from_file(const report_options *options) {
     if (results_would_replace(options->html, options->from))
         return cli_refuse(command_name, "--html does not take '%s': it is the results file",
@@ -112,7 +131,12 @@ static int report_from_file(const report_options *options) {
         return CLI_EXIT_FAILED;
     if (results_read(options->from, &results, &error) != 0)
         return fail(error.text);
-    const int code = write_page(&results, options->html);
+    int code = CLI_EXIT_NO_DEVICE;
+    if (choose_device(&results, options->device) != 0)
+        fprintf(stderr, "%s: '%s' has no device '%s'\n", command_name, options->from,
+                options->device);
+    else
+        code = write_page(&results, options->html);
     results_file_release(&results);
     if (code == CLI_EXIT_OK)
         tell_files(NULL, options->html);
@@ -125,8 +149,9 @@ int report_command(int argc, char **argv) {
         CLI_DEVICE_OPTION(&given.device),
         {"suite", CLI_CHOICES, &given.suites, "LIST", "some of the suites; all by default",
          REPORT_SUITE_CHOICES, 0, 0},
-        {"from", CLI_TEXT, &given.from, "FILE", "measure nothing: the page of this results file",
-         NULL, 0, 0},
+        {"from", CLI_TEXT, &given.from, "FILE",
+         "measure nothing: the page of this results file, of the device that --device names", NULL,
+         0, 0},
         {"json", CLI_TEXT, &given.json, "FILE",
          "the results, - for stdout; tandem-report.json by default", NULL, 0, 0},
         {"html", CLI_TEXT, &given.html, "FILE",

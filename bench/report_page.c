@@ -116,7 +116,23 @@ static void write_counts(FILE *file, const results_file *results) {
         html_format(file, "%zu failed.", counts.failed);
         fputs("</span>", file);
     }
-    fputs("</p>\n</header>\n", file);
+    fputs("</p>\n", file);
+}
+
+/* A page is of one device. */
+static void write_others(FILE *file, const results_file *results) {
+    if (results->device_count < 2)
+        return;
+    fputs("<p>", file);
+    html_format(file, "The file has rows of %zu devices. This page is of one alone, not of",
+                results->device_count);
+    for (size_t i = 1; i < results->device_count; i++) {
+        const char *const name = results_fact_text(&results->devices[i], "selector");
+        html_format(file, "%s %s", i == 1 ? "" : ",", name == NULL ? "one without a name" : name);
+    }
+    fputs(": <code>tandem report --from FILE --device NAME</code> makes theirs, <code>tandem "
+          "compare</code> puts them side by side.</p>\n",
+          file);
 }
 
 static void write_failures(FILE *file, const results_file *results) {
@@ -230,9 +246,11 @@ static void write_card(FILE *file, const results_file *results) {
     fputs("</dl>\n</section>\n", file);
 }
 
-int report_page_write(FILE *file, const results_file *results) {
+static int write_page(FILE *file, const results_file *results) {
     write_head(file, results);
     write_counts(file, results);
+    write_others(file, results);
+    fputs("</header>\n", file);
     write_failures(file, results);
     write_missing(file, results);
     write_card(file, results);
@@ -246,4 +264,17 @@ int report_page_write(FILE *file, const results_file *results) {
           "</body>\n</html>\n",
           file);
     return failed ? -1 : 0;
+}
+
+int report_page_write(FILE *file, const results_file *results) {
+    results_file first = *results;
+    first.row_count = 0;
+    first.rows = malloc((results->row_count + 1) * sizeof *first.rows);
+    for (size_t i = 0; first.rows != NULL && i < results->row_count; i++) {
+        if (results->rows[i].device == 0)
+            first.rows[first.row_count++] = results->rows[i];
+    }
+    const int status = first.rows == NULL ? -1 : write_page(file, &first);
+    free(first.rows);
+    return status;
 }

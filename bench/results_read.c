@@ -161,6 +161,10 @@ static int read_work(const cJSON *json, const char *work_key, const char *rate_k
     if (row->status != RESULT_OK)
         return 0;
     const double expected = *work / row->median_s * 1e-9;
+    if (isinf(expected))
+        return json_fail(place, error,
+                         "\"%s\" is %.10g, which over the median of %.10g s is no rate", work_key,
+                         *work, row->median_s);
     if (!isnan(*rate) && differs(*rate, expected))
         return json_fail(place, error, "\"%s\" is %.10g, but \"%s\" over the median is %.10g",
                          rate_key, *rate, work_key, expected);
@@ -209,6 +213,18 @@ static int read_row(const cJSON *json, const char *path, const results_file *fil
 
 /* ---- the file -------------------------------------------------------------------------------------- */
 
+/* "1", or "1.4": the major version in its one form, and digits behind a point. */
+static int is_known_version(const char *text) {
+    char major[16];
+    snprintf(major, sizeof major, "%d", SCHEMA_MAJOR);
+    const size_t length = strlen(major);
+    if (strncmp(text, major, length) != 0)
+        return 0;
+    const char *const minor = text + length;
+    return minor[0] == '\0' || (minor[0] == '.' && minor[1] != '\0' &&
+                                strspn(minor + 1, "0123456789") == strlen(minor + 1));
+}
+
 /* "tandem-bench/1" or "tandem-report/1", or a later minor version of them: members may be added. */
 static int check_schema(results_file *file, const json_place *place, file_error *error) {
     static const char *const names[] = {"tandem-bench/", "tandem-report/"};
@@ -218,9 +234,7 @@ static int check_schema(results_file *file, const json_place *place, file_error 
         const size_t length = strlen(names[i]);
         if (strncmp(file->schema, names[i], length) != 0)
             continue;
-        char *end = NULL;
-        const long major = strtol(file->schema + length, &end, 10);
-        if (major == SCHEMA_MAJOR && (*end == '\0' || *end == '.'))
+        if (is_known_version(file->schema + length))
             return 0;
     }
     return json_fail(place, error,
@@ -327,4 +341,14 @@ void results_file_release(results_file *file) {
     free(file->rows);
     cJSON_Delete(file->json);
     *file = (results_file){.path = NULL};
+}
+
+void results_put_first(results_file *file, size_t device) {
+    const results_facts first = file->devices[0];
+    file->devices[0] = file->devices[device];
+    file->devices[device] = first;
+    for (size_t i = 0; i < file->row_count; i++) {
+        size_t *const own = &file->rows[i].device;
+        *own = *own == 0 ? device : *own == device ? 0 : *own;
+    }
 }

@@ -87,6 +87,9 @@ int results_read_text(const char *name, const char *text, size_t length, results
 
 void results_file_release(results_file *file);
 
+/* Let this device and the file's first one change their places, in the rows, too. */
+void results_put_first(results_file *file, size_t device);
+
 /* NULL or NaN where there is none. */
 const char *results_fact_text(const results_facts *facts, const char *key);
 double results_fact_number(const results_facts *facts, const char *key);

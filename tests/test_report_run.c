@@ -110,6 +110,36 @@ static void results_on_stdout_are_nothing_else(void **state) {
     test_program_release(&result);
 }
 
+/* Of a file with several devices. */
+static void a_page_is_of_the_device_that_is_named(void **state) {
+    static const struct {
+        const char *device;
+        const char *title;
+    } rows[] = {{"", "<h1>One</h1>"},
+                {"--device two", "<h1>Two</h1>"},
+                {"--device 1", "<h1>Two</h1>"},
+                {"--device three", NULL}};
+    char json[TEST_PATH];
+    char arguments[512];
+    (void)state;
+    test_text_write(
+        test_folder_path(json, "two.json"),
+        "{\"schema\":\"tandem-bench/1\",\"devices\":[{\"name\":\"One\",\"selector\":\"x/y/"
+        "One\"},{\"name\":\"Two\",\"selector\":\"x/y/Two\"}],\"results\":[]}",
+        0600);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        snprintf(arguments, sizeof arguments, "report --from %s --html - %s", json, rows[i].device);
+        test_program_result result =
+            test_program_run(bench_program, arguments, NULL, BENCH_PATIENCE_S);
+        assert_int_equal(result.exit_code, rows[i].title == NULL ? 3 : 0);
+        if (rows[i].title != NULL)
+            assert_non_null(strstr(result.output, rows[i].title));
+        else
+            assert_non_null(strstr(result.errors, "has no device 'three'"));
+        test_program_release(&result);
+    }
+}
+
 /* Time for one case at most. */
 static void sustained_cases_go_on_for_as_long_as_wanted(void **state) {
     (void)state;
@@ -184,6 +214,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(an_interrupted_report_leaves_nothing, test_folder_make,
                                         test_folder_remove_empty),
         cmocka_unit_test_setup_teardown(a_report_is_a_results_file_and_a_page, test_folder_make,
+                                        test_folder_remove),
+        cmocka_unit_test_setup_teardown(a_page_is_of_the_device_that_is_named, test_folder_make,
                                         test_folder_remove),
         cmocka_unit_test_setup_teardown(sustained_cases_go_on_for_as_long_as_wanted,
                                         test_folder_make, test_folder_remove),

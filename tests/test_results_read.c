@@ -114,6 +114,14 @@ static void other_versions(void **state) {
             "its schema is 'tandem-bench/2'; this program reads");
     refused("tandem-bench/1", "tandem-bench/11", "its schema is");
     refused("tandem-bench/1", "tandem-bench/", "its schema is");
+    static const char *const others[] = {"01",   " 1", "+1",   "1.", "1.x",
+                                         "1.4 ", "1 ", "1.-4", "1,4"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        char schema[32];
+        snprintf(schema, sizeof schema, "tandem-bench/%s", others[i]);
+        refused("tandem-bench/1", schema, "its schema is");
+    }
+    accepted("tandem-bench/1", "tandem-report/1.12");
     refused("tandem-bench/1", "nvbench/1", "its schema is");
     refused("\"schema\":\"tandem-bench/1\",", "", "member \"schema\" is missing");
     refused("\"tandem-bench/1\"", "1", "member \"schema\" is no text");
@@ -182,6 +190,8 @@ static void numbers_that_cannot_be(void **state) {
     refused("\"p95_s\":0.95", "\"p95_s\":0.9", "\"p95_s\" is 0.9");
     refused("\"flops\":48", "\"flops\":-48", "\"flops\" is -48");
     refused("\"flops\":48", "\"flops\":0", "\"flops\" is 0; what is not known is null");
+    refused("\"flops\":48,\"bytes\":null,\"gflops\":9.6e-8",
+            "\"flops\":1.7e308,\"bytes\":null,\"gflops\":null", "no rate");
     refused("\"flops\":48", "\"flops\":96", "\"gflops\" is 9.6e-08, but");
     refused("\"bytes\":null", "\"bytes\":\"many\"", "\"bytes\" is no number");
     refused("\"verified\":true", "\"verified\":false", "ok although its output was wrong");
