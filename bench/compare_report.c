@@ -12,17 +12,26 @@
 
 /* ---- texts ----------------------------------------------------------------------------------------- */
 
+/* Three digits; what no machine does, and has hundreds of them, with an exponent. */
+static void write_amount(double value, const char *unit, char *text, size_t size) {
+    if (value >= 1e9)
+        snprintf(text, size, "%.2e %s", value, unit);
+    else
+        snprintf(text, size, "%.*f %s", value >= 100 ? 0 : value >= 10 ? 1 : 2, value, unit);
+}
+
 void compare_rate_text(const compare_cell *cell, char *text, size_t size) {
     const int streams = strcmp(cell->row->suite, "gemv") == 0;
+    const double latency = results_figure_value(&cell->row->metrics, "latency_ns");
+    if (latency > 0) { /* what a chase is for: a rate of its bytes says nothing */
+        write_amount(latency * cell->median_s / cell->row->median_s, "ns", text, size);
+        return;
+    }
     const double rate =
         isnan(cell->gflops) || (streams && !isnan(cell->gbs)) ? cell->gbs : cell->gflops;
     const char *const unit = rate == cell->gflops ? "GFLOP/s" : "GB/s";
     const double shown = isnan(rate) ? cell->median_s * 1e6 : rate;
-    snprintf(text, size, "%.*f %s",
-             shown >= 100  ? 0
-             : shown >= 10 ? 1
-                           : 2,
-             shown, isnan(rate) ? "us" : unit);
+    write_amount(shown, isnan(rate) ? "us" : unit, text, size);
 }
 
 /* Put ", " and more behind a text. */

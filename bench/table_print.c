@@ -66,7 +66,7 @@ void table_number(text_table *table, double value) {
     const double size = fabs(value);
     if (!isfinite(value))
         table_cell(table, "-");
-    else if (size != 0 && size < 0.001)
+    else if (size != 0 && (size < 0.001 || size >= 1e9))
         table_cell(table, "%.1e", value);
     else
         table_cell(table, "%.*f", size >= 100 ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : 3, value);
@@ -78,7 +78,9 @@ void table_duration(text_table *table, double seconds) {
     int unit = 0;
     for (; unit < 3 && value != 0 && fabs(value) < 1; unit++)
         value *= 1000;
-    if (isfinite(seconds))
+    if (seconds != 0 && (fabs(seconds) < 1e-12 || fabs(seconds) >= 1e9))
+        table_number(table, seconds); /* with an exponent, or none */
+    else if (isfinite(seconds))
         table_cell(table, "%.*f %s", value >= 100 ? 0 : value >= 10 ? 1 : 2, value, units[unit]);
     else
         table_cell(table, "-");

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "bench/compare_report.h"
 #include "bench/table_print.h"
 
 static void expect(const text_table *table, const char *expected) {
@@ -40,22 +41,41 @@ static void columns_are_as_wide_as_their_widest_cell(void **state) {
 
 static void numbers_and_times_keep_three_digits(void **state) {
     (void)state;
-    static const double numbers[] = {1234.4, 99.96, 5.555, 0.0126, 0.00012, 0, NAN};
-    static const double times[] = {12.5, 1, 0.0048811, 2.5e-5, 9.7e-10, 0, INFINITY};
+    static const double numbers[] = {1234.4, 99.96, 5.555, 0.0126, 0.00012, 0, NAN, 1e300, -1e300};
+    static const double times[] = {12.5, 1, 0.0048811, 2.5e-5, 9.7e-10, 0, INFINITY, 1e-300, 1e300};
     text_table *const table = table_create(">number|>time");
-    for (int i = 0; i < 7; i++) {
+    for (int i = 0; i < 9; i++) {
         table_number(table, numbers[i]);
         table_duration(table, times[i]);
     }
-    expect(table, " number     time\n"
-                  "   1234   12.5 s\n"
-                  "  100.0   1.00 s\n"
-                  "   5.55  4.88 ms\n"
-                  "  0.013  25.0 us\n"
-                  "1.2e-04  0.97 ns\n"
-                  "  0.000   0.00 s\n"
-                  "      -        -\n");
+    expect(table, "   number      time\n"
+                  "     1234    12.5 s\n"
+                  "    100.0    1.00 s\n"
+                  "     5.55   4.88 ms\n"
+                  "    0.013   25.0 us\n"
+                  "  1.2e-04   0.97 ns\n"
+                  "    0.000    0.00 s\n"
+                  "        -         -\n"
+                  " 1.0e+300  1.0e-300\n"
+                  "-1.0e+300  1.0e+300\n");
     table_destroy(table);
+}
+
+/* Of a chase nanoseconds of a load, as its other device's median has them; of the rest what it does in a second. */
+static void rates_are_told_in_units_that_mean_something(void **state) {
+    results_figure latency = {"latency_ns", 80};
+    results_row row = {.suite = "memory", .median_s = 2, .metrics = {&latency, 1}};
+    compare_cell cell = {.row = &row, .median_s = 2.5, .gflops = NAN, .gbs = 0.03, .repeats = 1};
+    char text[32];
+    (void)state;
+    compare_rate_text(&cell, text, sizeof text);
+    assert_string_equal(text, "100 ns");
+    row.metrics.count = 0;
+    compare_rate_text(&cell, text, sizeof text);
+    assert_string_equal(text, "0.03 GB/s");
+    cell.gbs = 1.25e299;
+    compare_rate_text(&cell, text, sizeof text);
+    assert_string_equal(text, "1.25e+299 GB/s");
 }
 
 static void no_table_is_accepted(void **state) {
@@ -72,6 +92,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(columns_are_as_wide_as_their_widest_cell),
         cmocka_unit_test(numbers_and_times_keep_three_digits),
+        cmocka_unit_test(rates_are_told_in_units_that_mean_something),
         cmocka_unit_test(no_table_is_accepted),
     };
     return cmocka_run_group_tests_name("bench table", tests, NULL, NULL);
