@@ -9,6 +9,7 @@
 
 #include "bench/gemm_case.h"
 #include "bench/json_file.h"
+#include "bench/quant_case.h"
 
 #define LARGEST_SIZE 1e15
 
@@ -147,6 +148,25 @@ static int read_stream_operation(const cJSON *item, const predict_workload *work
                : json_fail(place, error, "it neither reads nor writes");
 }
 
+/* An operation, two types and, where it has them, which elements share parameters: what the suite calls its rows, but for the shape. */
+static int is_quant_case(const char *name) {
+    quant_case item = {.blocks = QUANT_TENSOR};
+    char words[4][PREDICT_MAX_KEY];
+    char end = '\0';
+    if (strlen(name) >= PREDICT_MAX_KEY)
+        return 0;
+    const int count = sscanf(name, "%s %s %s %s %c", words[0], words[1], words[2], words[3], &end);
+    if (count < 3 || count > 4 || quant_operation_parse(words[0], &item.operation) != 0 ||
+        tdm_dtype_from_name(words[1]) == TDM_DTYPE_NONE ||
+        tdm_dtype_from_name(words[2]) == TDM_DTYPE_NONE)
+        return 0;
+    if (count == 4)
+        words[3][strcspn(words[3], "0123456789")] = '\0'; /* "group64" */
+    return quant_case_has_blocks(&item)
+               ? count == 4 && quant_blocks_parse(words[3], &item.blocks) == 0
+               : count == 3;
+}
+
 static int read_quant_operation(const cJSON *item, const predict_workload *workload,
                                 const json_place *place, workload_operation *operation,
                                 file_error *error) {
@@ -154,8 +174,12 @@ static int read_quant_operation(const cJSON *item, const predict_workload *workl
     if (json_get_text(item, "case", JSON_REQUIRED, place, &name, error) != 0 ||
         read_size(item, "bytes", NAN, workload, place, &operation->work.read_bytes, error) != 0)
         return -1;
-    if (strlen(name) >= PREDICT_MAX_KEY || !(operation->work.read_bytes > 0))
-        return json_fail(place, error, "its case is too long, or it moves no bytes");
+    if (!is_quant_case(name))
+        return json_fail(place, error,
+                         "its case '%s' is none of tandem bench quant, as 'quantize f32 s8 row' is",
+                         file_printable(name).text);
+    if (!(operation->work.read_bytes > 0))
+        return json_fail(place, error, "it moves no bytes");
     snprintf(operation->work.key, sizeof operation->work.key, "%s", name);
     return 0;
 }

@@ -85,6 +85,29 @@ static void workloads_that_are_none(void **state) {
                      "operation 2: the op 'sort' is none of");
     workload_refused("\"reads\":\"context*4\",\"writes\":4", "\"reads\":0,\"writes\":0",
                      "it neither reads nor writes");
+    static const char quant[] = "\"op\":\"quant\",\"bytes\":64,\"case\":";
+    static const struct {
+        const char *name;
+        int is_one;
+    } cases[] = {
+        {"quantize f32 s8 row", 1},
+        {"dynamic f32 s8 group64", 1},
+        {"convert f32 s8", 1},
+        {"nonsense", 0},
+        {"quantize", 0},
+        {"quantize f32 s8", 0},
+        {"quantize f32 s9 row", 0},
+        {"sort f32 s8 row", 0},
+        {"quantize f32 s8 row 8x8", 0},
+        {"quantize f32 s8 diagonal", 0},
+        {"convert f32 s8 row", 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char operation[160];
+        snprintf(operation, sizeof operation, "%s\"%s\"", quant, cases[i].name);
+        workload_refused("\"op\":\"stream\"", operation,
+                         cases[i].is_one ? NULL : "is none of tandem bench quant");
+    }
     workload_refused("\"operations\"", "\"operation\"", "\"operations\" is no list");
     workload_refused("}]}", "}", "it is no JSON");
 }
