@@ -70,6 +70,20 @@ static int are_displaced(const results_row *left, const results_row *right) {
            processor_is_crowded(crowding[1], crowding[0]);
 }
 
+/* Returns whether the processors were placed otherwise. */
+static int agree_placed(const compare_case *item, size_t column, double margin,
+                        compare_agreement *agreement) {
+    const results_row *const base = item->cells[0].row;
+    const results_row *const other = item->cells[column].row;
+    const int displaced = are_displaced(base, other);
+    if (!displaced && !isnan(placement_of(base).handover_ns) &&
+        !isnan(placement_of(other).handover_ns)) {
+        agreement->placed_alike++;
+        agreement->placed_alike_within += is_within(item->cells[column].ratio.ratio, margin);
+    }
+    return displaced;
+}
+
 static void agree_cases(const compare_table *table, size_t column, double margin,
                         compare_agreement *agreement) {
     for (size_t i = 0; i < table->case_count; i++) {
@@ -79,10 +93,10 @@ static void agree_cases(const compare_table *table, size_t column, double margin
             continue;
         agreement->cases++;
         agreement->within += is_within(ratio, margin);
+        const int displaced = agree_placed(&table->cases[i], column, margin, agreement);
         if (is_within(ratio, margin))
             continue;
-        agreement->displaced +=
-            are_displaced(table->cases[i].cells[0].row, table->cases[i].cells[column].row);
+        agreement->displaced += displaced;
         if (compare_moved_with(table, i, column, margin, &others) != NULL)
             agreement->alike++;
         else if (others)

@@ -37,8 +37,10 @@ typedef struct compare_agreement {
     size_t unjudged; /* ... beside which nothing else ran */
     size_t
         displaced; /* cases without the margin whose processors were placed differently (processor_probe.h) */
-    size_t placed; /* rows of the column that say where the processors were, */
-    size_t strays; /* ... of them those that were measured elsewhere than most */
+    size_t placed_alike;        /* cases whose processors are known to have been placed alike, */
+    size_t placed_alike_within; /* ... those within the margin */
+    size_t placed;              /* rows of the column that say where the processors were, */
+    size_t strays;              /* ... of them those that were measured elsewhere than most */
     double others; /* share of the processors' time that other programs had; NaN: not known */
     double stolen; /* ... that the host gave to other guests */
 } compare_agreement;

@@ -68,9 +68,15 @@ static void agreement_text(const compare_report *report, size_t column, char *te
 static void displaced_text(const compare_report *report, size_t column, char *text, size_t size) {
     const compare_agreement own = compare_agree(report->table, column, report->margin);
     text[0] = '\0';
-    if (own.displaced > 0)
-        append(text, size, "%c: in %zu of the others the processors were placed differently",
-               report->table->columns[column].label, own.displaced);
+    if (own.displaced == 0)
+        return;
+    append(text, size,
+           "%c: in %zu of the others the processors were placed differently, or a core was shared",
+           report->table->columns[column].label, own.displaced);
+    if (own.placed_alike > 0)
+        append(text, size, "; of %zu cases without that %zu are within %.3g %% (%.1f %%)",
+               own.placed_alike, own.placed_alike_within, 100 * report->margin,
+               percent(own.placed_alike_within, own.placed_alike));
 }
 
 static void quiet_text(const compare_report *report, size_t column, char *text, size_t size) {
@@ -197,6 +203,9 @@ void compare_add_agreement(cJSON *item, const compare_report *report, size_t col
     cJSON_AddNumberToObject(item, "rows_visited", (double)own.visited);
     cJSON_AddNumberToObject(item, "rows_moved", (double)own.moved);
     results_put_number(item, "cases_displaced", column == 0 ? NAN : (double)own.displaced);
+    results_put_number(item, "cases_placed_alike", column == 0 ? NAN : (double)own.placed_alike);
+    results_put_number(item, "cases_placed_alike_within_margin",
+                       column == 0 ? NAN : (double)own.placed_alike_within);
     cJSON_AddNumberToObject(item, "rows_placed", (double)own.placed);
     cJSON_AddNumberToObject(item, "rows_placed_elsewhere", (double)own.strays);
     if (compare_was_quiet(&own) >= 0)

@@ -221,12 +221,14 @@ static void rows_that_shared_a_core_are_displaced(void **state) {
         }
         cases[c].cells[1].ratio.ratio = 1.5;
     }
+    cases[0].cells[1].ratio.ratio = 1.01;
     cases[2].cells[1].ratio.ratio = 0.6;
     const results_file file = {.rows = rows[1], .row_count = 3};
     compare_table table = {.cases = cases, .case_count = 3, .column_count = 2};
     table.columns[1] = (compare_column){.file = &file};
     const compare_agreement own = compare_agree(&table, 1, RATIO_MARGIN);
-    assert_true(own.cases == 3 && own.within == 0 && own.displaced == 1);
+    assert_true(own.cases == 3 && own.within == 1 && own.displaced == 1);
+    assert_true(own.placed_alike == 2 && own.placed_alike_within == 1);
     assert_true(own.placed == 3 && own.strays == 1);
 }
 
