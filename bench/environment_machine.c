@@ -4,12 +4,11 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #if defined __x86_64__
 #include <cpuid.h>
 #endif
-
-#include <cjson/cJSON.h>
 
 #include "bench/environment_record.h"
 
@@ -113,19 +112,27 @@ int environment_opencl_loader(char *text, size_t size) {
 
 /* ---- the kernel ------------------------------------------------------------------------------------ */
 
-cJSON *environment_mitigations(const char *folder) {
-    DIR *const files = opendir(folder);
-    if (files == NULL)
-        return NULL;
-    cJSON *const all = cJSON_CreateObject();
-    const struct dirent *entry;
-    while ((entry = readdir(files)) != NULL) {
+static int is_visible(const struct dirent *entry) {
+    return entry->d_name[0] != '.';
+}
+
+int environment_mitigations(const char *folder, char *text, size_t size) {
+    struct dirent **files = NULL;
+    const int count = scandir(folder, &files, is_visible, alphasort);
+    size_t length = 0;
+    if (count < 0)
+        return 0;
+    snprintf(text, size, "none needed");
+    for (int i = 0; i < count; i++) {
         char path[MAX_PATH_LENGTH];
         char line[256];
-        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-        if (entry->d_name[0] != '.' && environment_read_line(path, line, sizeof line))
-            cJSON_AddStringToObject(all, entry->d_name, line);
+        snprintf(path, sizeof path, "%s/%s", folder, files[i]->d_name);
+        if (environment_read_line(path, line, sizeof line) && strcmp(line, "Not affected") != 0 &&
+            length < size)
+            length += (size_t)snprintf(text + length, size - length, "%s%s: %s",
+                                       length == 0 ? "" : "; ", files[i]->d_name, line);
+        free(files[i]);
     }
-    closedir(files);
-    return all;
+    free(files);
+    return 1;
 }

@@ -7,8 +7,6 @@
 
 #include <stddef.h>
 
-struct cJSON;
-
 /*
  * Each writes a text and returns 1; 0 where the system does not tell.
  */
@@ -22,7 +20,7 @@ int environment_boost(const char *folder, char *text, size_t size);
 /* Name and version of the OpenCL loader that this process has open: "OpenCL ICD Loader 2.3.1". */
 int environment_opencl_loader(char *text, size_t size);
 
-/* {"meltdown": "Not affected", …} of a folder like /sys/devices/system/cpu/vulnerabilities; NULL where there is none. */
-struct cJSON *environment_mitigations(const char *folder);
+/* "meltdown: Mitigation: PTI; …" of a folder like /sys/devices/system/cpu/vulnerabilities, without what does not affect the processor. */
+int environment_mitigations(const char *folder, char *text, size_t size);
 
 #endif

@@ -311,9 +311,12 @@ static void add_machine(cJSON *settings) {
                      environment_boost("/sys/devices/system/cpu", text, sizeof text) ? text : NULL);
     results_put_text(settings, "opencl_loader",
                      environment_opencl_loader(text, sizeof text) ? text : NULL);
-    cJSON *const mitigations = environment_mitigations("/sys/devices/system/cpu/vulnerabilities");
-    cJSON_AddItemToObject(settings, "mitigations",
-                          mitigations != NULL ? mitigations : cJSON_CreateNull());
+    char flaws[1024];
+    results_put_text(
+        settings, "mitigations",
+        environment_mitigations("/sys/devices/system/cpu/vulnerabilities", flaws, sizeof flaws)
+            ? flaws
+            : NULL);
 }
 
 /* The files by which the OpenCL loader finds drivers. */

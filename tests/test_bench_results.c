@@ -432,20 +432,28 @@ static void machines_are_told_apart(void **state) {
     mkdir(test_folder_path(path, "cpu/cpufreq"), 0700);
     test_text_write(test_folder_path(path, "cpu/cpufreq/boost"), "0\n", 0600);
     is_boost(folder, "off");
-    assert_null(environment_mitigations(test_folder_path(path, "nothing")));
+    char flaws[80];
+    assert_int_equal(
+        environment_mitigations(test_folder_path(path, "nothing"), flaws, sizeof flaws), 0);
     mkdir(test_folder_path(path, "flaws"), 0700);
     test_text_write(test_folder_path(path, "flaws/meltdown"), "Mitigation: PTI\n", 0600);
-    cJSON *const flaws = environment_mitigations(test_folder_path(path, "flaws"));
-    assert_int_equal(cJSON_GetArraySize(flaws), 1);
-    is_text(flaws, "meltdown", "Mitigation: PTI");
-    cJSON_Delete(flaws);
+    test_text_write(test_folder_path(path, "flaws/mds"), "Not affected\n", 0600);
+    test_text_write(test_folder_path(path, "flaws/l1tf"), "Vulnerable\n", 0600);
+    assert_int_equal(environment_mitigations(test_folder_path(path, "flaws"), flaws, sizeof flaws),
+                     1);
+    assert_string_equal(flaws, "l1tf: Vulnerable; meltdown: Mitigation: PTI");
+    remove(test_folder_path(path, "flaws/l1tf"));
+    remove(test_folder_path(path, "flaws/meltdown"));
+    assert_int_equal(environment_mitigations(test_folder_path(path, "flaws"), flaws, sizeof flaws),
+                     1);
+    assert_string_equal(flaws, "none needed");
 #if defined __x86_64__
     assert_int_equal(environment_hypervisor(text, sizeof text), 1);
     assert_true(strlen(text) >= 4);
 #else
     environment_hypervisor(text, sizeof text);
 #endif
-    static const char *const made[] = {"flaws/meltdown",
+    static const char *const made[] = {"flaws/mds",
                                        "flaws",
                                        "cpu/cpufreq/boost",
                                        "cpu/cpufreq",
