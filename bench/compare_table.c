@@ -8,8 +8,7 @@
 #include "bench/sheet_share.h"
 
 const char *compare_device_name(const compare_column *column) {
-    const results_facts *const device = &column->file->devices[column->device];
-    const char *const name = results_fact_text(device, "name");
+    const char *const name = results_device_name(&column->file->devices[column->device]);
     return name == NULL ? "unnamed device" : name;
 }
 

@@ -45,7 +45,7 @@ static void write_style(FILE *file) {
 }
 
 static const char *device_name(const results_file *results) {
-    const char *const name = results_fact_text(&results->devices[0], "name");
+    const char *const name = results_device_name(&results->devices[0]);
     return name == NULL ? "a device without a name" : name;
 }
 

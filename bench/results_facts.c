@@ -30,6 +30,11 @@ double results_fact_number(const results_facts *facts, const char *key) {
     return NAN;
 }
 
+const char *results_device_name(const results_facts *device) {
+    const char *const board = results_fact_text(device, "board_name");
+    return board != NULL ? board : results_fact_text(device, "name");
+}
+
 int results_row_is_noisy(const results_row *row) {
     return !isnan(results_figure_value(&row->metrics, "noisy")) ||
            (row->note != NULL && strncmp(row->note, "noisy", strlen("noisy")) == 0);

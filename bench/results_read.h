@@ -94,6 +94,9 @@ void results_put_first(results_file *file, size_t device);
 const char *results_fact_text(const results_facts *facts, const char *key);
 double results_fact_number(const results_facts *facts, const char *key);
 
+/* What a file's device is sold as, where that is told, else what its driver calls it; NULL for one without a name. */
+const char *results_device_name(const results_facts *device);
+
 /* Whether its samples, or Tandem's two runs, tell that the machine was disturbed. */
 int results_row_is_noisy(const results_row *row);
 

@@ -655,7 +655,7 @@ static void a_suite_ends_with_its_report(void **state) {
 static void a_page_is_of_one_device(void **state) {
     static const char text[] =
         "{\"schema\":\"tandem-bench/1\",\"devices\":[{\"name\":\"One\",\"selector\":\"x/y/One\"},"
-        "{\"name\":\"Two\",\"selector\":\"x/y/Two\"}],\"results\":["
+        "{\"name\":\"gfx2\",\"board_name\":\"Two\",\"selector\":\"x/y/Two\"}],\"results\":["
         "{\"suite\":\"gemm\",\"case\":\"first case\",\"impl\":\"tandem\",\"device\":\"x/y/One\","
         "\"status\":\"failed\",\"reason\":\"no\",\"raw_s\":[]},"
         "{\"suite\":\"gemm\",\"case\":\"second case\",\"impl\":\"tandem\",\"device\":\"x/y/Two\","
