@@ -3,117 +3,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "bench/chart_data.h"
+#include "bench/chart.h"
+#include "bench/compare_rooflines.h"
 #include "bench/html_text.h"
 #include "bench/report_parts.h"
-
-#define LEFT_INTENSITY (1.0 / 16)
-#define RIGHT_INTENSITY 1024.0
-
-enum {
-    ROOF_NAME = 96
-};
-
-/* What a device's rows reach at most: GB/s of reading its memory, GFLOP/s of f32. 0: not measured. */
-typedef struct device_roof {
-    char name[ROOF_NAME];
-    char sheet_name[ROOF_NAME];
-    double gbs;
-    double gflops;
-} device_roof;
-
-static int begins(const char *text, const char *start) {
-    return strncmp(text, start, strlen(start)) == 0;
-}
-
-/* Where the driver does not tell the cache's size, every row of reading counts. */
-static int reads_main_memory(const compare_column *column, const results_row *row) {
-    const double level = results_figure_value(&row->metrics, "level");
-    const double cache = results_fact_number(&column->file->devices[column->device], "cache_bytes");
-    if (results_figure_value(&row->shape, "bytes") < 2 * cache)
-        return 0;
-    return begins(row->case_name, "read ") || begins(row->case_name, "scan ") ||
-           (begins(row->case_name, "sweep read ") && level == 0);
-}
-
-static device_roof find_roof(const compare_column *column) {
-    device_roof roof = {.gbs = 0};
-    snprintf(roof.name, sizeof roof.name, "%c, f32 measured", column->label);
-    snprintf(roof.sheet_name, sizeof roof.sheet_name, "%c, f32 of the datasheet", column->label);
-    for (size_t i = 0; i < column->file->row_count; i++) {
-        const results_row *const row = &column->file->rows[i];
-        if (row->status != RESULT_OK || row->device != column->device ||
-            strcmp(row->impl, "tandem") != 0)
-            continue;
-        if (reads_main_memory(column, row) && row->gbs > roof.gbs)
-            roof.gbs = row->gbs;
-        if (row->dtype != NULL && strcmp(row->dtype, "f32") == 0 && row->gflops > roof.gflops)
-            roof.gflops = row->gflops;
-    }
-    return roof;
-}
-
-/* A slope up to the ridge, a level line behind it. */
-static void add_roof(chart_data *data, const char *name, chart_form form, int style, double gbs,
-                     double gflops) {
-    if (!(gbs > 0 && gflops > 0))
-        return;
-    const double ridge = gflops / gbs;
-    const double places[] = {LEFT_INTENSITY, ridge, fmax(RIGHT_INTENSITY, 2 * ridge)};
-    chart_data_series(data, name, form, style);
-    for (int i = 0; i < 3; i++)
-        chart_data_point(
-            data, (chart_point){
-                      .x = places[i], .y = fmin(gflops, gbs * places[i]), .low = NAN, .high = NAN});
-}
-
-static void add_products(chart_data *data, const compare_column *column, const char *name,
-                         int style) {
-    chart_data_series(data, name, CHART_POINTS, style);
-    for (size_t i = 0; i < column->file->row_count; i++) {
-        const results_row *const row = &column->file->rows[i];
-        if (row->status == RESULT_OK && row->device == column->device &&
-            strcmp(row->impl, "tandem") == 0 && row->flops > 0 && row->bytes > 0 &&
-            row->dtype != NULL && strcmp(row->dtype, "f32") == 0)
-            chart_data_point(data, (chart_point){.x = row->flops / row->bytes,
-                                                 .y = row->gflops,
-                                                 .low = NAN,
-                                                 .high = NAN,
-                                                 .label = row->case_name});
-    }
-}
-
-/* All devices in one chart; `shared`: what they reach of their datasheets, in so many hundredths. */
-static int write_rooflines(FILE *file, const compare_table *table, int shared) {
-    device_roof roofs[COMPARE_MAX_COLUMNS];
-    chart_data data = {.series_count = 0};
-    chart_plot chart = {
-        .title = shared ? "Rooflines as shares of the datasheets" : "Rooflines",
-        .description = "Slopes are main memory, level lines arithmetic of f32. Solid lines and "
-                       "points were measured, dashed lines are what datasheets promise.",
-        .x_label = "floating-point operations for each byte",
-        .y_label = shared ? "% of the datasheet's arithmetic" : "GFLOP/s",
-    };
-    for (size_t c = 0; c < table->column_count; c++) {
-        const compare_column *const column = &table->columns[c];
-        const double peak = datasheet_peak_gflops(column->sheet, "f32");
-        const double sheet_gbs =
-            column->sheet == NULL ? NAN : column->sheet->values[DATASHEET_DRAM_GBS].value;
-        const double scale = shared ? 100 / peak : 1;
-        roofs[c] = find_roof(column);
-        add_roof(&data, roofs[c].name, CHART_LINE, (int)c, scale * roofs[c].gbs,
-                 scale * roofs[c].gflops);
-        add_roof(&data, roofs[c].sheet_name, CHART_DASHED, (int)c, scale * sheet_gbs, scale * peak);
-        if (!shared)
-            add_products(&data, column, roofs[c].name, (int)c);
-    }
-    chart_data_finish(&data, &chart);
-    if (chart.series_count > 0)
-        chart_write(file, &chart);
-    const int failed = data.short_of_memory;
-    chart_data_release(&data);
-    return failed ? -1 : 0;
-}
 
 /* ---- texts ----------------------------------------------------------------------------------------- */
 
@@ -294,20 +187,10 @@ static void write_agreement(FILE *file, const compare_report *report) {
     fputs("</ul>\n", file);
 }
 
-static int has_sheets(const compare_table *table) {
-    for (size_t c = 0; c < table->column_count; c++) {
-        if (table->columns[c].sheet != NULL)
-            return 1;
-    }
-    return 0;
-}
-
 int compare_page_write(FILE *file, const compare_report *report) {
     write_head(file);
     write_devices(file, report);
-    int status = write_rooflines(file, report->table, 0);
-    if (status == 0 && has_sheets(report->table))
-        status = write_rooflines(file, report->table, 1);
+    const int status = compare_rooflines_write(file, report->table);
     write_means(file, report);
     write_agreement(file, report);
     write_differences(file, report);

@@ -1,4 +1,4 @@
-/* The page of `tandem compare --html`: one HTML file that loads nothing from elsewhere, with the rooflines of all devices in one chart. */
+/* The page of `tandem compare --html`: one HTML file that loads nothing from elsewhere, with rooflines of all devices. */
 #ifndef BENCH_COMPARE_PAGE_H
 #define BENCH_COMPARE_PAGE_H
 

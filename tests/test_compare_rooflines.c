@@ -1,0 +1,111 @@
+/* Rooflines of `tandem compare`: a chart for each precision that some device measured, each device's own limits in it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "bench/compare_rooflines.h"
+#include "tests/support/html_check.h"
+
+#define ROW(suite, name, dtype, shape, work, rate)                                                 \
+    "{\"suite\":\"" suite "\",\"case\":\"" name                                                    \
+    "\",\"impl\":\"tandem\",\"mode\":\"pipelined\",\"packing\":\"none\",\"samples\":2,\"raw_s\":"  \
+    "[1e-3,1e-3],\"median_s\":1e-3,\"min_s\":1e-3,\"p5_s\":1e-3,\"p95_s\":1e-3,\"verified\":true," \
+    "\"status\":\"ok\",\"dtype\":\"" dtype "\",\"shape\":{" shape "}," work "," rate "}"
+
+#define READ                                                                                       \
+    ROW("memory", "read 67108864", "f32", "\"bytes\":67108864", "\"bytes\":67108864",              \
+        "\"gbs\":67.108864")
+#define FMA ROW("compute", "fma f32", "f32", "\"steps\":16", "\"flops\":2e8", "\"gflops\":200")
+#define DOT ROW("compute", "dot s8", "s8", "\"steps\":16", "\"flops\":8e8", "\"gflops\":800")
+#define PRODUCT(name, dtype)                                                                       \
+    ROW("gemm", name, dtype, "\"m\":64", "\"flops\":1e8,\"bytes\":1e6", "\"gflops\":100,\"gbs\":1")
+
+static void read_rows(const char *device, const char *rows, results_file *file) {
+    char text[8192];
+    file_error error;
+    const int length = snprintf(
+        text, sizeof text,
+        "{\"schema\":\"tandem-report/1\",\"library\":{},\"created\":null,\"host\":{},\"device\":"
+        "{\"name\":\"%s\",\"cache_bytes\":1048576},\"environment\":{},\"results\":[%s]}",
+        device, rows);
+    assert_in_range(length, 1, sizeof text - 1);
+    if (results_read_text("test.json", text, (size_t)length, file, &error) != 0)
+        fail_msg("%s", error.text);
+}
+
+/* The charts of the columns, within a page, until the next one. */
+static const char *draw(results_file *files, size_t count, const datasheet *sheet_of_last) {
+    static const char before[] =
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><title>x</title></head><body>\n";
+    static char page[1 << 18];
+    compare_table table = {.column_count = count};
+    FILE *const file = fmemopen(page, sizeof page, "w");
+    assert_non_null(file);
+    for (size_t c = 0; c < count; c++)
+        table.columns[c] = (compare_column){.label = (char)('A' + c), .file = &files[c]};
+    table.columns[count - 1].sheet = sheet_of_last;
+    fputs(before, file);
+    assert_int_equal(compare_rooflines_write(file, &table), 0);
+    fputs("</body></html>\n", file);
+    assert_int_equal(fclose(file), 0);
+    html_check_page(page);
+    for (size_t c = 0; c < count; c++)
+        results_file_release(&files[c]);
+    return page;
+}
+
+static void require(const char *page, const char *text, int there) {
+    if ((strstr(page, text) != NULL) != there)
+        fail_msg("there is %s'%s'", there ? "no " : "", text);
+}
+
+static void each_precision_that_was_measured_has_its_chart(void **state) {
+    results_file files[2];
+    (void)state;
+    read_rows("One", READ "," FMA "," DOT "," PRODUCT("an f32 product", "f32"), &files[0]);
+    read_rows("Other",
+              READ "," PRODUCT("an integer product", "u8s8") "," PRODUCT("an f16 product", "f16"),
+              &files[1]);
+    const char *const page = draw(files, 2, NULL);
+    const char *const f16 = strstr(page, "Rooflines of f16");
+    const char *const integers = strstr(page, "Rooflines of s8");
+    assert_non_null(f16);
+    assert_non_null(integers);
+    require(page, "Rooflines of f32", 1);
+    require(page, "Rooflines of bf16", 0);
+    require(page, "shares of the datasheets", 0);
+    require(integers, "A, s8 measured", 1);
+    require(integers, "an integer product", 1);
+    require(integers, "an f32 product", 0);
+    require(integers, "GOP/s", 1);
+    require(f16, "A, f16 measured", 0);
+}
+
+/* An RTX 4090 promises f32 and s8; the device without a sheet has no share of one. */
+static void shares_are_of_devices_with_a_sheet(void **state) {
+    results_file files[2];
+    (void)state;
+    read_rows("One", READ "," FMA, &files[0]);
+    read_rows("NVIDIA GeForce RTX 4090", READ "," FMA, &files[1]);
+    const char *const page = draw(files, 2, datasheet_find("NVIDIA GeForce RTX 4090"));
+    const char *const shares = strstr(page, "Rooflines of f32, as shares of the datasheets");
+    assert_non_null(shares);
+    require(shares, "B, f32 measured", 1);
+    require(shares, "B, f32 of the datasheet", 1);
+    require(shares, "A, f32 measured", 0);
+    require(page, "Rooflines of s8", 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_precision_that_was_measured_has_its_chart),
+        cmocka_unit_test(shares_are_of_devices_with_a_sheet),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
