@@ -13,13 +13,13 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
     const float row_scale = scale_of_row(a, s.a_type, at, s.a_col, s.k);
     for (long p = 0; p < s.k; p += 16) {
         const int count = (int)(s.k - p < 16 ? s.k - p : 16);
-        const f32x16 x = row_scale == 0.0f
-                             ? f32x16_splat(0.0f)
-                             : codes_of(load_row(a, s.a_type, at, s.a_col, p, s.k), row_scale);
-        const f32x16 real = f32x16_splat(row_scale) * x;
+        const s32x16 code = row_scale == 0.0f
+                                ? s32x16_splat(0)
+                                : codes_of(load_row(a, s.a_type, at, s.a_col, p, s.k), row_scale);
+        const f32x16 x = f32x16_from_s32(code), real = f32x16_splat(row_scale) * x;
         float rest[16];
         if (as_codes && count == 16)
-            s32x16_store_s8(s32x16_from_f32_rte(x), codes, to + p);
+            s32x16_store_s8(code, codes, to + p);
         else if (count == 16)
             f32x16_store_f32(real, reals, real_to + p);
         if (count == 16)

@@ -58,7 +58,7 @@ TDM_DEVICE void copy_row(TDM_GLOBAL const void *a, tdm_gemm_shape_arg s, long at
     for (int p = 0; p < depth; p += 16) {
         f32x16 x = load_row(a, s.a_type, at, s.a_col, p0 + p, s.k);
         if (quantize)
-            x = row_scale == 0.0f ? f32x16_splat(0.0f) : codes_of(x, row_scale);
+            x = row_scale == 0.0f ? f32x16_splat(0.0f) : f32x16_from_s32(codes_of(x, row_scale));
 #if IS_S4
         vstore8(x.even, 0, strip + place_of(p));
         vstore8(x.odd, 0, strip + place_of(p) + VW);
@@ -74,6 +74,10 @@ TDM_DEVICE void copy_row(TDM_GLOBAL const void *a, tdm_gemm_shape_arg s, long at
 TDM_DEVICE void take_scales(const lines_of_b *l, long j, int lines, long first, int depth) {
     const long g = first / l->w.group;
     const int count = depth > 0 ? (int)((first + depth - 1) / l->w.group - g) + 1 : 0;
+    for (int n = 0; n < lines; n++)
+        ask_for_scales(l->scale, l->w.scale_type,
+                       l->scale_at + g * l->w.scale_row + (j + SCALES_AHEAD + n) * l->w.scale_col,
+                       l->w.scale_row, count);
     for (int n = 0; n < lines; n++)
         load_scales(l->scale, l->w.scale_type,
                     l->scale_at + g * l->w.scale_row + (j + n) * l->w.scale_col, l->w.scale_row,
@@ -99,6 +103,9 @@ TDM_DEVICE int line_zero(const lines_of_b *l, long j, long g) {
     ((((nibble)&TDM_INT_SPLAT(VW, 15)) ^ TDM_INT_SPLAT(VW, 8)) - (values))
 #endif
 
+/* Sums that take turns, so that one is added to while the last addition to another is under way. */
+#define TURNS(MT, NT) ((MT) * (NT) == 1 && !IS_S4 ? 4 : 2)
+
 #define ADD(MT, n, U, place, value)                                                                \
     TDM_UNROLL for (int m = 0; m < MT; m++) acc[m][n][U] =                                         \
         tdm_fma(TDM_LOADV(VW, f32, strip, m * stride + (place)), value, acc[m][n][U]);
@@ -115,13 +122,38 @@ TDM_DEVICE int line_zero(const lines_of_b *l, long j, long g) {
         ADD(MT, n, U, p + (U)*STEPS + VW, VALUE_OF(pairs >> 4, values[n]))                         \
     }
 #else
-#define STEP(MT, NT, U)                                                                            \
+#define PLAIN(n, codes) (codes)
+#define LESS_ZERO(n, codes) ((codes)-values[n])
+#define STEP_OF(MT, NT, U, CODES)                                                                  \
     TDM_UNROLL for (int n = 0; n < NT; n++) {                                                      \
-        TDM_GLOBAL const tdm_s8 *const bytes = l->b + at + n * l->b_col + p + (U)*VW;              \
-        tdm_prefetch_far(bytes + AHEAD);                                                           \
-        const TDM_S32(VW) codes = TDM_INT_LOADV(VW, s8, bytes, 0) - values[n];                     \
-        ADD(MT, n, U, p + (U)*VW, TDM_CAT4(f32x, VW, _from_s32, )(codes))                          \
+        const TDM_S32(VW) codes = TDM_INT_LOADV(VW, s8, l->b + at + n * l->b_col, p + (U)*VW);     \
+        ADD(MT, n, (U) % TURNS(MT, NT), p + (U)*VW,                                                \
+            TDM_CAT4(f32x, VW, _from_s32, )(CODES(n, codes)))                                      \
     }
+#define STEP(MT, NT, U) STEP_OF(MT, NT, U, LESS_ZERO)
+#define FOUR_STEPS(MT, NT, CODES)                                                                  \
+    for (; p + 4 * STEPS <= end; p += 4 * STEPS) {                                                 \
+        TDM_UNROLL for (int n = 0; n < NT; n++)                                                    \
+            tdm_prefetch_far(l->b + at + n * l->b_col + p + AHEAD);                                \
+        STEP_OF(MT, NT, 0, CODES)                                                                  \
+        STEP_OF(MT, NT, 1, CODES)                                                                  \
+        STEP_OF(MT, NT, 2, CODES)                                                                  \
+        STEP_OF(MT, NT, 3, CODES)                                                                  \
+    }
+#endif
+
+#if IS_S4
+#define MOST_STEPS(MT, NT)                                                                         \
+    for (; p + 2 * STEPS <= end; p += 2 * STEPS) {                                                 \
+        STEP(MT, NT, 0)                                                                            \
+        STEP(MT, NT, 1)                                                                            \
+    }
+#else
+#define MOST_STEPS(MT, NT)                                                                         \
+    if (has_zero)                                                                                  \
+        FOUR_STEPS(MT, NT, LESS_ZERO)                                                              \
+    else                                                                                           \
+        FOUR_STEPS(MT, NT, PLAIN)
 #endif
 
 /* kept(m, n) += A(m, ·)·B(·, j + n) over a block of K that begins at step `first`, for MT rows and NT columns. */
@@ -144,26 +176,27 @@ TDM_DEVICE int line_zero(const lines_of_b *l, long j, long g) {
         for (long g = first_group; p < depth; g++) {                                               \
             const long past = (g + 1) * l->w.group - first;                                        \
             const int end = past < depth ? (int)past : depth;                                      \
-            VECTOR acc[MT][NT][2];                                                                 \
+            VECTOR acc[MT][NT][TURNS(MT, NT)];                                                     \
             float scale[NT];                                                                       \
             TDM_UNROLL for (int n = 0; n < NT; n++) {                                              \
                 scale[n] = l->scales[n * MOST_GROUPS + (int)(g - first_group)];                    \
                 if (has_zero)                                                                      \
                     values[n] = VALUES_OF(line_zero(l, j + n, g));                                 \
-                TDM_UNROLL for (int m = 0; m < MT; m++) acc[m][n][0] = acc[m][n][1] =              \
-                    TDM_SPLAT(VW, 0.0f);                                                           \
+                TDM_UNROLL for (int m = 0; m < MT; m++)                                            \
+                    TDM_UNROLL for (int u = 0; u < TURNS(MT, NT); u++) acc[m][n][u] =              \
+                        TDM_SPLAT(VW, 0.0f);                                                       \
             }                                                                                      \
             const int begin = p;                                                                   \
-            for (; p + 2 * STEPS <= end; p += 2 * STEPS) {                                         \
-                STEP(MT, NT, 0)                                                                    \
-                STEP(MT, NT, 1)                                                                    \
-            }                                                                                      \
+            MOST_STEPS(MT, NT)                                                                     \
             for (; p + STEPS <= end; p += STEPS)                                                   \
                 STEP(MT, NT, 0)                                                                    \
             /* An infinite scale is not to meet sums of nothing. */                                \
-            TDM_UNROLL for (int m = 0; m < MT; m++) TDM_UNROLL for (int n = 0; n < NT; n++)        \
+            TDM_UNROLL for (int m = 0; m < MT; m++) TDM_UNROLL for (int n = 0; n < NT; n++) {      \
+                TDM_UNROLL for (int u = 2; u < TURNS(MT, NT); u++) acc[m][n][u - 2] +=             \
+                    acc[m][n][u];                                                                  \
                 total[m][n] = tdm_fma(TDM_SPLAT(VW, p > begin ? scale[n] : 0.0f),                  \
                                       acc[m][n][0] + acc[m][n][1], total[m][n]);                   \
+            }                                                                                      \
             for (; p < end; p++)                                                                   \
                 for (int n = 0; n < NT; n++) {                                                     \
                     const float weight =                                                           \
@@ -186,12 +219,12 @@ LINES(4, 2)
 TDM_DEVICE void multiply(const lines_of_b *l, long j0, int columns, long first, const float *strip,
                          int stride, int rows, int depth, float *kept, int pitch) {
     int j = 0;
-    /* Lines of s8 are long enough for two to hide what each of them costs; four would be read slower. */
+    /* Of one row, lines of s8 one after the other: two at a time are read slower, four slower still. */
     for (; j + 4 <= columns && rows == 1 && IS_S4; j += 4) {
         take_scales(l, j0 + j, 4, first, depth);
         lines_1x4(l, j0 + j, first, strip, stride, depth, kept + j, pitch);
     }
-    for (; j + 2 <= columns; j += 2) {
+    for (; j + 2 <= columns && (rows > 1 || IS_S4); j += 2) {
         int i = 0;
         take_scales(l, j0 + j, 2, first, depth);
         for (; i + 4 <= rows; i += 4)
@@ -220,7 +253,8 @@ TDM_DEVICE void multiply(const lines_of_b *l, long j0, int columns, long first, 
 
 TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)(TDM_WEIGHTS_ARGUMENTS) {
     const long item = tdm_group_x(), z = tdm_group_z();
-    float strip[STRIP], kept[KEPT], row_scale[ROWS], scales[4 * MOST_GROUPS];
+    float strip[STRIP] __attribute__((aligned(64)));
+    float kept[KEPT], row_scale[ROWS], scales[4 * MOST_GROUPS];
     const long pieces = (s.n + NR - 1) / NR;
     const long begin = item * pieces / s.column_tiles * NR;
     const long past = (item + 1) * pieces / s.column_tiles * NR;

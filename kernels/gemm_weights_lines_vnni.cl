@@ -17,33 +17,13 @@
 
 #define ROWS 16
 #define STRIP 32768 /* steps of K of all rows */
+#define NT 4        /* lines at a time where there are several rows */
+#include "gemm_weights_chunks.h"
+
 #define KEPT 4096
-#define LANES 16
-#define LINE_BYTES 64
-#define PARTS (IS_S4 ? 2 : 1) /* strips of a chunk */
-#define CHUNK (LINE_BYTES * PARTS)
 #define OFFSET (IS_S4 ? 8 : 128)
 #define OFFSET_BITS (IS_S4 ? 3 : 7)
-#define MOST_CHUNKS (STRIP / CHUNK)
-#define NT 4          /* lines at a time where there are several rows */
-#define MOST_GROUPS 8 /* of a chunk */
-/* Bytes ahead of those that are read: a line is often a page, where the hardware stops asking for more. */
-#define AHEAD 8192
 #define TARGET __attribute__((noinline, target("avx512vnni,avx512f,avx512bw,avx512dq,avx512vl")))
-
-typedef int16 ints;
-typedef int16 ints_anywhere __attribute__((aligned(1)));
-typedef float16 floats;
-typedef float16 floats_anywhere __attribute__((aligned(4)));
-
-/* Parameters of the chunks of lines that are `pitch` entries apart: `groups` of each chunk; zero may be NULL. Lane l belongs to
- * group lane_group[l]. */
-typedef struct {
-    const float *scale;
-    const int *zero;
-    int groups, pitch;
-    ints lane_group;
-} line_groups;
 
 /* ---- functions for a CPU with VNNI: plain pointers ---- */
 
@@ -100,15 +80,20 @@ typedef struct {
     TARGET void TDM_CAT4(grouped_, MT, x, NT)(                                                     \
         const char *line, long line_stride, int chunks, const char *codes, int stride,             \
         const int *first, int first_stride, const line_groups *g, float *sums) {                   \
-        floats total[MT][NT];                                                                      \
+        floats total[MT][NT], scales[NT];                                                          \
         const ints lane_group = g->lane_group;                                                     \
         TDM_UNROLL for (int m = 0; m < MT; m++) TDM_UNROLL for (int n = 0; n < NT; n++)            \
             total[m][n] = (floats)(0.0f);                                                          \
         for (int c = 0; c < chunks; c++) {                                                         \
             TAKE_WEIGHTS(NT)                                                                       \
+            const int place = c * g->groups % LANES;                                               \
+            if (place == 0)                                                                        \
+                TDM_UNROLL for (int n = 0; n < NT; n++) scales[n] =                                \
+                    *(const floats_anywhere *)(g->scale + n * g->pitch + c * g->groups);           \
+            const ints lanes = lane_group + (ints)(place);                                         \
             floats scale[NT];                                                                      \
-            TDM_UNROLL for (int n = 0; n < NT; n++) scale[n] = __builtin_ia32_permvarsf512(        \
-                *(const floats_anywhere *)(g->scale + n * g->pitch + c * g->groups), lane_group);  \
+            TDM_UNROLL for (int n = 0; n < NT; n++) scale[n] =                                     \
+                __builtin_ia32_permvarsf512(scales[n], lanes);                                     \
             TDM_UNROLL for (int m = 0; m < MT; m++) {                                              \
                 const ints begin = *(const ints_anywhere *)(first + m * first_stride + c * LANES); \
                 TDM_UNROLL for (int n = 0; n < NT; n++) {                                          \
@@ -142,34 +127,24 @@ GROUPED(4, NT)
 
 /* ---- the item ---- */
 
-#define PITCH (MOST_CHUNKS * MOST_GROUPS + LANES)
-
 /* Private memory of an item. */
 typedef struct {
-    char codes[STRIP];
+    char codes[STRIP] __attribute__((aligned(64)));
     int first[STRIP / CHUNK * LANES + ROWS * LANES], base[ROWS]; /* base: all of a row's */
     float scale[NT * PITCH];
     int zero[NT * PITCH];
     float kept[KEPT], row_scale[ROWS];
 } item_memory;
 
-/* What the lines of a launch have in common; places are those of this batch entry. */
-typedef struct {
-    TDM_GLOBAL const char *b;
-    TDM_GLOBAL const void *scale, *zero;
-    long b_at, b_col, scale_at, zero_at, k;
-    tdm_gemm_weights_arg w;
-    int groups; /* of a chunk, 0: one parameter for all of K */
-    ints lane_group, rest_group; /* of whole chunks, of the last one where that is not whole */
-} lines_of_b;
-
+/* 16 codes, the low bytes of v. */
 TDM_DEVICE void store_codes(s32x16 v, char *codes, int p) {
+    const char16 bytes = convert_char16(v);
 #if IS_S4
     char *const to = codes + p / CHUNK * CHUNK + p % CHUNK / 2;
-    vstore8(convert_char8(v.even), 0, to);
-    vstore8(convert_char8(v.odd), 0, to + LINE_BYTES);
+    *(bytes8_anywhere *)to = bytes.even;
+    *(bytes8_anywhere *)(to + LINE_BYTES) = bytes.odd;
 #else
-    vstore16(convert_char16(v), 0, codes + p);
+    *(bytes16_anywhere *)(codes + p) = bytes;
 #endif
 }
 
@@ -179,8 +154,7 @@ TDM_DEVICE int copy_codes(TDM_GLOBAL const void *a, tdm_gemm_shape_arg s, long a
     for (int p = 0; p < chunks * CHUNK; p += 16)
         store_codes(row_scale == 0.0f
                         ? s32x16_splat(0)
-                        : s32x16_from_f32_rte(
-                              codes_of(load_row(a, s.a_type, at, s.a_col, p0 + p, s.k), row_scale)),
+                        : codes_of(load_row(a, s.a_type, at, s.a_col, p0 + p, s.k), row_scale),
                     codes, p);
     ints all = (ints)(0);
     for (int c = 0; c < chunks; c++) {
@@ -198,36 +172,6 @@ TDM_DEVICE int copy_codes(TDM_GLOBAL const void *a, tdm_gemm_shape_arg s, long a
     for (int x = 0; x < LANES; x++)
         base += lanes[x];
     return base;
-}
-
-/* Parameters of the groups of `chunks` chunks of a line from step p0 on. */
-TDM_DEVICE void gather_parameters(const lines_of_b *l, long j, long p0, int chunks, float *scale,
-                                  int *zero) {
-    const long first = p0 / l->w.group, last = (l->k - 1) / l->w.group;
-    const long scale_at = l->scale_at + j * l->w.scale_col;
-    const long zero_at = l->zero_at + j * l->w.zero_col;
-    const int repeats = l->w.group <= CHUNK ? 1 : (int)(l->w.group / CHUNK);
-    const int count = chunks * l->groups, lead = (int)(p0 / CHUNK % repeats);
-    const int wanted = (lead + count + repeats - 1) / repeats;
-    const int there = last - first + 1 < wanted ? (int)(last - first + 1) : wanted;
-    float apart[PITCH], *const own = repeats == 1 ? scale : apart;
-    /* What a last chunk has beyond K is multiplied by codes of 0. */
-    for (int x = there; x < wanted; x++)
-        own[x] = 0.0f;
-    load_scales(l->scale, l->w.scale_type, scale_at + first * l->w.scale_row, l->w.scale_row, there,
-                own);
-    for (int x = 0, g = 0, left = repeats - lead; x < count && repeats > 1; g++, left = repeats)
-        for (; left > 0 && x < count; left--, x++)
-            scale[x] = own[g];
-    if (l->w.zero_type == TDM_CODE_ABSENT)
-        return;
-    for (int x = 0, g = 0, left = repeats - lead; x < count; g++, left = repeats) {
-        const int own_zero =
-            g < there ? tdm_int_any(l->zero, l->w.zero_type, zero_at + (first + g) * l->w.zero_row)
-                      : 0;
-        for (; left > 0 && x < count; left--, x++)
-            zero[x] = own_zero;
-    }
 }
 
 /* Rows of A at a time: 4, 2 or 1. */
@@ -302,9 +246,9 @@ TDM_DEVICE void scale_whole(const lines_of_b *l, const item_memory *my, long j, 
 
 /* kept(·, j …) of `lines` lines and a block of K from step p0 on: whole chunks in place, the rest of the lines from a
  * copy, so that nothing behind B is read. */
-TDM_DEVICE void multiply_lines(const lines_of_b *l, item_memory *my, long j, int lines, long p0,
-                               int depth, int stride, int first_stride, int rows, float *kept,
-                               int pitch) {
+TDM_DEVICE void multiply_lines(const lines_of_b *l, const block_groups *of_k, item_memory *my,
+                               long j, int lines, long p0, int depth, int stride, int first_stride,
+                               int rows, float *kept, int pitch) {
     TDM_GLOBAL const char *const line = l->b + (l->b_at + j * l->b_col + p0) / PARTS;
     const char *const plain = (const char *)(size_t)line;
     const long line_stride = l->b_col / PARTS;
@@ -313,14 +257,14 @@ TDM_DEVICE void multiply_lines(const lines_of_b *l, item_memory *my, long j, int
                           PITCH, l->lane_group};
     char rest[NT * LINE_BYTES];
     int sums[ROWS * NT];
+    ask_for_lines(l, of_k, j, lines);
     for (int x = 0; x < LINE_BYTES && left > 0; x++)
         for (int n = 0; n < lines; n++)
             rest[n * LINE_BYTES + x] =
                 x < left ? line[n * line_stride + whole * LINE_BYTES + x] : 0;
     if (l->groups) {
         for (int n = 0; n < lines; n++)
-            gather_parameters(l, j + n, p0, whole + (left > 0), my->scale + n * PITCH,
-                              my->zero + n * PITCH);
+            gather_parameters(l, of_k, j + n, my->scale + n * PITCH, my->zero + n * PITCH);
         add_grouped(my, plain, line_stride, lines, whole, 0, stride, first_stride, rows, &groups,
                     kept, pitch);
         if (left == 0)
@@ -338,18 +282,6 @@ TDM_DEVICE void multiply_lines(const lines_of_b *l, item_memory *my, long j, int
     if (left > 0)
         add_whole(my, rest, LINE_BYTES, lines, 1, whole, stride, rows, sums);
     scale_whole(l, my, j, lines, rows, sums, kept, pitch);
-}
-
-/* Of a chunk of `steps` steps: lanes past them have what is behind its groups. */
-TDM_DEVICE ints lane_groups(long group, int groups, int steps) {
-    ints lanes;
-    int of[LANES];
-    for (int x = 0; x < LANES; x++)
-        of[x] = x * (CHUNK / LANES) >= steps ? groups
-                : groups > 1                 ? x * (CHUNK / LANES) / (int)group
-                                             : 0;
-    lanes = *(const ints_anywhere *)of;
-    return lanes;
 }
 
 TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)(TDM_WEIGHTS_ARGUMENTS) {
@@ -392,14 +324,15 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)(TDM_WEIGHTS_ARGUMENTS) {
                 my.kept[t] = 0.0f;
             for (long p0 = 0; p0 < s.k; p0 += step) {
                 const int depth = (int)(s.k - p0 < step ? s.k - p0 : step);
+                const block_groups of_k = groups_of_block(&l, p0, (depth + CHUNK - 1) / CHUNK);
                 for (int i = 0; i < rows; i++)
                     my.base[i] = copy_codes(a, s, a0 + i * s.a_row, p0, (depth + CHUNK - 1) / CHUNK,
                                             my.row_scale[i], my.codes + i * stride,
                                             my.first + i * first_stride);
                 for (int j = 0, lines; j < columns; j += lines) {
-                    lines = (rows > 1 || IS_S4) && columns - j >= NT ? NT : 1;
-                    multiply_lines(&l, &my, j0 + j, lines, p0, depth, stride, first_stride, rows,
-                                   my.kept + j, columns);
+                    lines = rows > 1 && columns - j >= NT ? NT : 1;
+                    multiply_lines(&l, &of_k, &my, j0 + j, lines, p0, depth, stride, first_stride,
+                                   rows, my.kept + j, columns);
                 }
             }
             for (int i = 0; i < rows; i++) {

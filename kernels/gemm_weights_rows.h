@@ -4,6 +4,8 @@
 #define TDM_GEMM_WEIGHTS_ROWS_H
 
 #define TDM_DIVIDE_VECTOR 16
+/* Lines ahead of those that are multiplied whose scales are asked for. */
+#define SCALES_AHEAD 8
 #include "gemm_epilogue.h"
 #include "gemm_weights_args.h"
 #include "gemm_weights_steps.h"
@@ -19,26 +21,41 @@ TDM_DEVICE f32x16 load_row(TDM_GLOBAL const void *a, int type, long at, long ste
     return f32x16_load_f32(part, 0);
 }
 
+/* Greater magnitudes than those of `most`, but for infinities and NaNs. */
+TDM_DEVICE f32x16 greater_size(f32x16 most, f32x16 x) {
+    const f32x16 size = tdm_abs(x);
+    const f32x16 least = f32x16_select_lt(size, f32x16_splat(INFINITY), size, most);
+    return f32x16_select_lt(most, least, least, most);
+}
+
 /* max |x| / 127 over the finite elements of a row. */
 TDM_DEVICE float scale_of_row(TDM_GLOBAL const void *a, int type, long at, long step, long count) {
-    f32x16 most = f32x16_splat(0.0f);
-    for (long p = 0; p < count; p += 16) {
-        const f32x16 size = tdm_abs(load_row(a, type, at, step, p, count));
-        const f32x16 finite =
-            f32x16_select_lt(size, f32x16_splat(INFINITY), size, f32x16_splat(0.0f));
-        most = f32x16_select_lt(most, finite, finite, most);
-    }
+    f32x16 most[4];
+    long p = 0;
+    TDM_UNROLL for (int u = 0; u < 4; u++) most[u] = f32x16_splat(0.0f);
+    for (; p + 64 <= count && step == 1; p += 64)
+        TDM_UNROLL for (int u = 0; u < 4; u++) most[u] =
+            greater_size(most[u], TDM_LOADV_ANY(16, a, type, at + p + u * 16));
+    for (; p < count; p += 16)
+        most[0] = greater_size(most[0], load_row(a, type, at, step, p, count));
+    most[0] = greater_size(greater_size(most[0], most[1]), greater_size(most[2], most[3]));
     const f32x16 scale =
-        tdm_divide(f32x16_splat(f32x16_hmax(most)), f32x16_splat(TDM_WEIGHTS_HIGH));
+        tdm_divide(f32x16_splat(f32x16_hmax(most[0])), f32x16_splat(TDM_WEIGHTS_HIGH));
     return f32x16_hmax(
         f32x16_select_lt(scale, f32x16_splat(TDM_WEIGHTS_LEAST_SCALE), f32x16_splat(0.0f), scale));
 }
 
-TDM_DEVICE f32x16 codes_of(f32x16 x, float row_scale) {
-    const f32x16 code = tdm_rint(f32x16_number(tdm_divide(x, f32x16_splat(row_scale))));
+/* Added to a number of up to 2^22, the sum's low bits are that number rounded to nearest even: a rint may be a long function. The
+ * bits are taken apart as integers, since a compiler may cancel floats. */
+#define ROUNDING 0x1.8p23f
+#define ROUNDING_BITS 0x4b400000
+
+TDM_DEVICE s32x16 codes_of(f32x16 x, float row_scale) {
+    const f32x16 code = f32x16_number(tdm_divide(x, f32x16_splat(row_scale)));
     const f32x16 high = f32x16_splat(TDM_WEIGHTS_HIGH), low = f32x16_splat(-TDM_WEIGHTS_HIGH);
     const f32x16 below = f32x16_select_lt(code, high, code, high);
-    return f32x16_select_lt(low, below, below, low);
+    const f32x16 within = f32x16_select_lt(low, below, below, low);
+    return f32x16_bits(within + f32x16_splat(ROUNDING)) - s32x16_splat(ROUNDING_BITS);
 }
 
 /* `count` scales of a line, contiguous where they are so in memory. */
@@ -50,6 +67,15 @@ TDM_DEVICE void load_scales(TDM_GLOBAL const void *scale, int type, long at, lon
             f32x16_store_f32(TDM_LOADV_ANY(16, scale, type, at + x), to, x);
     for (; x < count; x++)
         to[x] = tdm_load_any(scale, type, at + x * step);
+}
+
+/* Asks for what load_scales will read, where that is contiguous; else for its beginning. */
+TDM_DEVICE void ask_for_scales(TDM_GLOBAL const void *scale, int type, long at, long step,
+                               long count) {
+    const long size = type == TDM_CODE_F32 ? 4 : 2;
+    const long bytes = step == 1 ? count * size : size;
+    for (long x = 0; x < bytes; x += 64)
+        tdm_prefetch_far((TDM_GLOBAL const char *)scale + at * size + x);
 }
 
 #endif

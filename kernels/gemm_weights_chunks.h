@@ -1,0 +1,111 @@
+/* Lines of weights in chunks of 64 bytes, for kernels of CPU cores with AVX-512: where the parameters of a chunk's lanes are, and
+ * what is asked for before it is read. A text includes this after gemm_weights_rows.h; it defines IS_S4, STRIP, the steps of K
+ * of all rows, and NT, the lines at a time.
+ *
+ * A lane is four bytes of a chunk, 4 steps of s8 or 8 of s4. Groups are whole chunks, or chunks whole groups. */
+#ifndef TDM_GEMM_WEIGHTS_CHUNKS_H
+#define TDM_GEMM_WEIGHTS_CHUNKS_H
+
+#define LANES 16
+#define LINE_BYTES 64
+#define PARTS (IS_S4 ? 2 : 1) /* steps of a byte */
+#define CHUNK (LINE_BYTES * PARTS)
+#define MOST_CHUNKS (STRIP / CHUNK)
+#define MOST_GROUPS 8 /* of a chunk */
+/* Bytes ahead of those that are read: a line is often a page, where the hardware stops asking for more. */
+#define AHEAD 8192
+
+typedef int16 ints;
+typedef int16 ints_anywhere __attribute__((aligned(1)));
+typedef float16 floats;
+typedef float16 floats_anywhere __attribute__((aligned(4)));
+typedef char8 bytes8_anywhere __attribute__((aligned(1)));
+typedef char16 bytes16_anywhere __attribute__((aligned(1)));
+
+/* Parameters of the chunks of lines that are `pitch` entries apart: `groups` of each chunk; zero may be NULL. Lane l belongs to
+ * group lane_group[l]. */
+typedef struct {
+    const float *scale;
+    const int *zero;
+    int groups, pitch;
+    ints lane_group;
+} line_groups;
+
+#define PITCH (MOST_CHUNKS * MOST_GROUPS + LANES)
+
+/* What the lines of a launch have in common; places are those of this batch entry. */
+typedef struct {
+    TDM_GLOBAL const char *b;
+    TDM_GLOBAL const void *scale, *zero;
+    long b_at, b_col, scale_at, zero_at, k;
+    tdm_gemm_weights_arg w;
+    int groups;                  /* of a chunk, 0: one parameter for all of K */
+    ints lane_group, rest_group; /* of whole chunks, of the last one where that is not whole */
+} lines_of_b;
+
+/* The groups of a block of K: of the first one `lead` chunks stand before the block; a group is `repeats` chunks or less than one,
+ * `there` are stored, `count` entries are one for each chunk and its groups. */
+typedef struct {
+    long first;
+    int lead, repeats, there, count;
+} block_groups;
+
+/* Of `chunks` chunks from step p0 on. */
+TDM_DEVICE block_groups groups_of_block(const lines_of_b *l, long p0, int chunks) {
+    block_groups b;
+    const long last = (l->k - 1) / l->w.group;
+    b.first = p0 / l->w.group;
+    b.repeats = l->w.group <= CHUNK ? 1 : (int)(l->w.group / CHUNK);
+    b.lead = (int)(p0 / CHUNK % b.repeats);
+    b.count = chunks * l->groups;
+    const int wanted = l->groups ? (b.lead + b.count + b.repeats - 1) / b.repeats : 1;
+    b.there = last - b.first + 1 < wanted ? (int)(last - b.first + 1) : wanted;
+    return b;
+}
+
+/* `count` parameters of line j. */
+TDM_DEVICE void gather_parameters(const lines_of_b *l, const block_groups *b, long j, float *scale,
+                                  int *zero) {
+    const long scale_at = l->scale_at + j * l->w.scale_col + b->first * l->w.scale_row;
+    const long zero_at = l->zero_at + j * l->w.zero_col + b->first * l->w.zero_row;
+    float apart[PITCH], *const own = b->repeats == 1 ? scale : apart;
+    load_scales(l->scale, l->w.scale_type, scale_at, l->w.scale_row, b->there, own);
+    /* What a last chunk has beyond K is multiplied by codes of 0. */
+    for (int x = b->there; x < b->count && b->repeats == 1; x++)
+        scale[x] = 0.0f;
+    for (int x = 0, g = 0, left = b->repeats - b->lead; x < b->count && b->repeats > 1;
+         g++, left = b->repeats)
+        for (; left > 0 && x < b->count; left--, x++)
+            scale[x] = own[g];
+    if (l->w.zero_type == TDM_CODE_ABSENT)
+        return;
+    for (int x = 0, g = 0, left = b->repeats - b->lead; x < b->count; g++, left = b->repeats) {
+        const int own_zero =
+            g < b->there ? tdm_int_any(l->zero, l->w.zero_type, zero_at + g * l->w.zero_row) : 0;
+        for (; left > 0 && x < b->count; left--, x++)
+            zero[x] = own_zero;
+    }
+}
+
+/* Scales of lines that are multiplied after those from j on. */
+TDM_DEVICE void ask_for_lines(const lines_of_b *l, const block_groups *b, long j, int lines) {
+    for (int n = 0; n < lines; n++)
+        ask_for_scales(l->scale, l->w.scale_type,
+                       l->scale_at + b->first * l->w.scale_row +
+                           (j + SCALES_AHEAD + n) * l->w.scale_col,
+                       l->w.scale_row, b->there);
+}
+
+/* Of a chunk of `steps` steps: lanes past them have what is behind its groups. */
+TDM_DEVICE ints lane_groups(long group, int groups, int steps) {
+    ints lanes;
+    int of[LANES];
+    for (int x = 0; x < LANES; x++)
+        of[x] = x * (CHUNK / LANES) >= steps ? groups
+                : groups > 1                 ? x * (CHUNK / LANES) / (int)group
+                                             : 0;
+    lanes = *(const ints_anywhere *)of;
+    return lanes;
+}
+
+#endif
