@@ -88,7 +88,8 @@ enum {
     TDM_GEMM_P_GROUP_X,
     TDM_GEMM_P_DEPTH = TDM_GEMM_P_GROUP_X,  /* panel family: rows of B in a block of K */
     TDM_GEMM_P_GROUPS = TDM_GEMM_P_GROUP_X, /* tensor cores: groups that a unit has registers for */
-    TDM_GEMM_P_CLUSTER = TDM_GEMM_P_GROUP_X /* wgmma: groups of a cluster, whose rows P_ROWS are */
+    TDM_GEMM_P_CLUSTER = TDM_GEMM_P_GROUP_X, /* wgmma: groups of a cluster, whose rows P_ROWS are */
+    TDM_GEMM_P_CHUNK = TDM_GEMM_P_GROUP_X    /* lines of weights: steps of K read at once, 0: any */
 };
 /* In place of a type of A, of GEMM_WEIGHTS: any, whose rows must be quantized. */
 #define TDM_GEMM_QUANTIZED_A (-1)

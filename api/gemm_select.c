@@ -57,13 +57,14 @@ bool tdm_gemm_takes(const tdm_variant *row, tdm_tune_parameter parameter) {
     return false;
 }
 
-/* Bytes of a line that the kernels for quantized rows of A take at a time. */
-#define LINE_CHUNK 64
+static bool reads_lines(const tdm_variant *v) {
+    return v->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY && tdm_gemm_skinny_on_cores(v);
+}
 
 /* Would a group end within a chunk that has others? */
-static bool parts_chunks(const tdm_gemm_problem *p) {
-    const int64_t chunk = LINE_CHUNK * tdm_dtype_info(p->b.dtype)->elements_per_unit;
-    return p->group < p->k && p->group % chunk != 0 && chunk % p->group != 0;
+static bool parts_chunks(const tdm_gemm_problem *p, const tdm_variant *v) {
+    const int32_t chunk = reads_lines(v) ? v->parameters[TDM_GEMM_P_CHUNK] : 0;
+    return chunk != 0 && p->group < p->k && p->group % chunk != 0 && chunk % p->group != 0;
 }
 
 static const char *check_weights(const tdm_gemm_problem *p, const tdm_variant *v, char *reason) {
@@ -72,7 +73,7 @@ static const char *check_weights(const tdm_gemm_problem *p, const tdm_variant *v
         return "is for another type of B";
     if (a == TDM_GEMM_QUANTIZED_A && !p->quantize_a)
         return "is for quantized rows of A";
-    if (a == TDM_GEMM_QUANTIZED_A && parts_chunks(p))
+    if (parts_chunks(p, v))
         return "groups are neither whole chunks of a line nor parts of one";
     if (a > 0 && a != (int32_t)p->a.dtype)
         return "is for another type of A";

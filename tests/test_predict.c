@@ -17,6 +17,7 @@
 #include "bench/predict_rows.h"
 #include "bench/predict_run.h"
 #include "tests/support/made_device.h"
+#include "tests/support/test_folder.h"
 #include "tests/support/test_near.h"
 
 /* ---- formulas -------------------------------------------------------------------------------------- */
@@ -716,6 +717,56 @@ static void a_datasheet_gives_the_bound(void **state) {
     assert_int_equal(run.limiter, LIMIT_CAPACITY);
 }
 
+/* "1,625" */
+static void add_whole(char *row, size_t size, double number) {
+    const long whole = lround(number);
+    const size_t length = strlen(row);
+    if (whole >= 1000)
+        snprintf(row + length, size - length, " %ld,%03ld |", whole / 1000, whole % 1000);
+    else
+        snprintf(row + length, size - length, " %ld |", whole);
+}
+
+/* Llama 3 8B, 1,024 tokens of context. */
+static void run_decode(predict_run *run, const char *device, const char *weights, double batch) {
+    static predict_workload workload;
+    static predict_profile profile;
+    const workload_settings settings = {batch, 1024, weights};
+    const predict_prices prices = {NAN, 4, 0.5, NAN, 1, NAN};
+    file_error error;
+    predict_profile_from_sheet(datasheet_find(device), &profile);
+    assert_int_equal(predict_workload_read("llama-3-8b-decode", &settings, &workload, &error), 0);
+    predict_run_fill(run, &profile, &workload, NAN, &prices);
+}
+
+static void the_table_of_the_document_is_what_is_predicted(void **state) {
+    static const char *const devices[] = {"RTX 4090",    "RTX 5090", "L40S",
+                                          "A100-80 SXM", "H100 SXM", "H200"};
+    static predict_run run;
+    size_t size = 0;
+    char *const document = (char *)test_file_read(TANDEM_SOURCE_DIR "/docs/hbm-vs-gddr.md", &size);
+    (void)state;
+    assert_non_null(document);
+    for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
+        char row[200];
+        snprintf(row, sizeof row, "\n| %s |", devices[i]);
+        run_decode(&run, devices[i], "f16", 1);
+        add_whole(row, sizeof row, run.tokens_per_s);
+        run_decode(&run, devices[i], "f16", 32);
+        add_whole(row, sizeof row, run.tokens_per_s);
+        const double joules = run.joules / 32;
+        run_decode(&run, devices[i], "w4", 1);
+        add_whole(row, sizeof row, run.tokens_per_s);
+        run_decode(&run, devices[i], "w4", 32);
+        add_whole(row, sizeof row, run.tokens_per_s);
+        const size_t length = strlen(row);
+        snprintf(row + length, sizeof row - length, " %.2fx | %.3f |\n", run.turn, joules);
+        if (strstr(document, row) == NULL)
+            fail_msg("docs/hbm-vs-gddr.md has no row%s", row);
+    }
+    free(document);
+}
+
 /* Two products and a stream, where memory takes three times as long as arithmetic at the start. */
 static void the_limiter_turns_where_it_should(void **state) {
     static predict_workload workload;
@@ -773,6 +824,7 @@ int main(void) {
         cmocka_unit_test(rows_above_the_sheet_are_counted),
         cmocka_unit_test(a_datasheet_gives_the_bound),
         cmocka_unit_test(the_limiter_turns_where_it_should),
+        cmocka_unit_test(the_table_of_the_document_is_what_is_predicted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
