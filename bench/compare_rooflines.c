@@ -146,8 +146,10 @@ static int write_rooflines(FILE *file, const compare_table *table, const precisi
             measured += add_products(&data, column, kind, roof->name, (int)c);
     }
     chart_data_finish(&data, &chart);
-    if (chart.series_count > 0 && measured > 0)
+    if (chart.series_count > 0 && measured > 0) {
+        fprintf(file, "<h2>%s</h2>\n", title);
         chart_write(file, &chart);
+    }
     const int failed = data.short_of_memory;
     chart_data_release(&data);
     return failed ? -1 : 0;

@@ -73,8 +73,8 @@ static void each_precision_that_was_measured_has_its_chart(void **state) {
               READ "," PRODUCT("an integer product", "u8s8") "," PRODUCT("an f16 product", "f16"),
               &files[1]);
     const char *const page = draw(files, 2, NULL);
-    const char *const f16 = strstr(page, "Rooflines of f16");
-    const char *const integers = strstr(page, "Rooflines of s8");
+    const char *const f16 = strstr(page, "<h2>Rooflines of f16");
+    const char *const integers = strstr(page, "<h2>Rooflines of s8");
     assert_non_null(f16);
     assert_non_null(integers);
     require(page, "Rooflines of f32", 1);
@@ -99,7 +99,7 @@ static void shares_are_of_devices_with_a_sheet(void **state) {
     require(shares, "B, f32 measured", 1);
     require(shares, "B, f32 of the datasheet", 1);
     require(shares, "A, f32 measured", 0);
-    require(page, "Rooflines of s8", 0);
+    require(page, "<h2>Rooflines of s8", 0);
 }
 
 int main(void) {
