@@ -42,21 +42,11 @@ typedef struct type_row {
     size_t bytes;
 } type_row;
 
-static const type_row type_rows[] = {
 #define GGUF_TYPE_ROW(name, number, text, elements, bytes) {number, text, elements, bytes},
-    GGUF_TYPE_LIST(GGUF_TYPE_ROW)
-#undef GGUF_TYPE_ROW
-};
+static const type_row type_rows[] = {GGUF_TYPE_LIST(GGUF_TYPE_ROW)};
 
-/* Types that other programs write, for the sentence that refuses them. */
-static const type_row foreign_rows[] = {
-    {3, "Q4_1", 0, 0},     {6, "Q5_0", 0, 0},    {7, "Q5_1", 0, 0},     {9, "Q8_1", 0, 0},
-    {10, "Q2_K", 0, 0},    {11, "Q3_K", 0, 0},   {12, "Q4_K", 0, 0},    {13, "Q5_K", 0, 0},
-    {14, "Q6_K", 0, 0},    {15, "Q8_K", 0, 0},   {16, "IQ2_XXS", 0, 0}, {17, "IQ2_XS", 0, 0},
-    {18, "IQ3_XXS", 0, 0}, {19, "IQ1_S", 0, 0},  {20, "IQ4_NL", 0, 0},  {21, "IQ3_S", 0, 0},
-    {22, "IQ2_S", 0, 0},   {23, "IQ4_XS", 0, 0}, {29, "IQ1_M", 0, 0},   {34, "TQ1_0", 0, 0},
-    {35, "TQ2_0", 0, 0},   {39, "MXFP4", 0, 0},
-};
+static const type_row foreign_rows[] = {GGUF_FOREIGN_LIST(GGUF_TYPE_ROW)};
+#undef GGUF_TYPE_ROW
 
 static const type_row *row_of(const type_row *rows, size_t count, uint32_t number) {
     for (size_t i = 0; i < count; i++)
@@ -65,8 +55,17 @@ static const type_row *row_of(const type_row *rows, size_t count, uint32_t numbe
     return NULL;
 }
 
+static const type_row *foreign_of(uint32_t number) {
+    return row_of(foreign_rows, sizeof foreign_rows / sizeof *foreign_rows, number);
+}
+
 static const type_row *type_of(uint32_t number) {
-    return row_of(type_rows, sizeof type_rows / sizeof *type_rows, number);
+    const type_row *const own = row_of(type_rows, sizeof type_rows / sizeof *type_rows, number);
+    return own ? own : foreign_of(number);
+}
+
+int gguf_type_is_foreign(gguf_type type) {
+    return foreign_of(type) != NULL;
 }
 
 const char *gguf_type_name(gguf_type type) {
@@ -187,11 +186,6 @@ static int read_type(gguf_cursor *cursor, const char *name, gguf_tensor *tensor,
     uint32_t number;
     if (gguf_take(cursor, &number, sizeof number))
         return file_fail(error, "the file is truncated in tensor \"%s\"", name);
-    const type_row *const foreign =
-        row_of(foreign_rows, sizeof foreign_rows / sizeof *foreign_rows, number);
-    if (foreign)
-        return file_fail(error, "tensor \"%s\" is of type %s, which Tandem does not read", name,
-                         foreign->name);
     if (!type_of(number))
         return file_fail(error, "tensor \"%s\" is of the unknown type %u", name, number);
     tensor->type = (gguf_type)number;

@@ -5,7 +5,7 @@
  *
  * A file is checked in full before anything of it is handed out. Refused, with a sentence that says what is wrong: a truncated
  * file; another version or byte order; counts and lengths beyond the file; names that are no plain UTF-8, too long or there twice; values of
- * unknown type; an alignment that is no power of two; tensors of types that Tandem does not read (by the name of the type), of more than
+ * unknown type; an alignment that is no power of two; tensors of types whose size is not known, of more than
  * four dimensions, whose shape overflows or is no whole number of blocks; data that overlaps, is misaligned, leaves a hole or
  * ends beyond the file or before its end.
  *
@@ -42,9 +42,33 @@ enum {
     X(GGUF_F64, 28, "F64", 1, 8)                                                                   \
     X(GGUF_BF16, 30, "BF16", 1, 2)
 
+/* Those that are only passed on: Tandem knows their size. From ggml's table of block and type sizes (gguf-py, constants.py). */
+#define GGUF_FOREIGN_LIST(X)                                                                       \
+    X(GGUF_Q4_1, 3, "Q4_1", 32, 20)                                                                \
+    X(GGUF_Q5_0, 6, "Q5_0", 32, 22)                                                                \
+    X(GGUF_Q5_1, 7, "Q5_1", 32, 24)                                                                \
+    X(GGUF_Q2_K, 10, "Q2_K", 256, 84)                                                              \
+    X(GGUF_Q3_K, 11, "Q3_K", 256, 110)                                                             \
+    X(GGUF_Q4_K, 12, "Q4_K", 256, 144)                                                             \
+    X(GGUF_Q5_K, 13, "Q5_K", 256, 176)                                                             \
+    X(GGUF_Q6_K, 14, "Q6_K", 256, 210)                                                             \
+    X(GGUF_IQ2_XXS, 16, "IQ2_XXS", 256, 66)                                                        \
+    X(GGUF_IQ2_XS, 17, "IQ2_XS", 256, 74)                                                          \
+    X(GGUF_IQ3_XXS, 18, "IQ3_XXS", 256, 98)                                                        \
+    X(GGUF_IQ1_S, 19, "IQ1_S", 256, 50)                                                            \
+    X(GGUF_IQ4_NL, 20, "IQ4_NL", 32, 18)                                                           \
+    X(GGUF_IQ3_S, 21, "IQ3_S", 256, 110)                                                           \
+    X(GGUF_IQ2_S, 22, "IQ2_S", 256, 82)                                                            \
+    X(GGUF_IQ4_XS, 23, "IQ4_XS", 256, 136)                                                         \
+    X(GGUF_IQ1_M, 29, "IQ1_M", 256, 56)                                                            \
+    X(GGUF_TQ1_0, 34, "TQ1_0", 256, 54)                                                            \
+    X(GGUF_TQ2_0, 35, "TQ2_0", 256, 66)                                                            \
+    X(GGUF_MXFP4, 39, "MXFP4", 32, 17)                                                             \
+    X(GGUF_NVFP4, 40, "NVFP4", 64, 36)
+
 typedef enum gguf_type {
 #define GGUF_TYPE_ENUM(name, number, text, elements, bytes) name = number,
-    GGUF_TYPE_LIST(GGUF_TYPE_ENUM)
+    GGUF_TYPE_LIST(GGUF_TYPE_ENUM) GGUF_FOREIGN_LIST(GGUF_TYPE_ENUM)
 #undef GGUF_TYPE_ENUM
 } gguf_type;
 
@@ -95,6 +119,8 @@ typedef struct gguf_file gguf_file;
 const char *gguf_type_name(gguf_type type);
 int64_t gguf_type_elements(gguf_type type);
 size_t gguf_type_bytes(gguf_type type);
+/* Whether its blocks are only passed on. */
+int gguf_type_is_foreign(gguf_type type);
 const char *gguf_value_type_name(gguf_value_type type);
 
 /*

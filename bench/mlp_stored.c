@@ -130,7 +130,7 @@ static int read_weight(const quantize_source *source, const quantize_tensor *ten
                        quantized_weight *weight, file_error *error) {
     quantize_layout layout;
     if (source->gguf)
-        return tensor->storage == QUANTIZE_PLAIN                     ? 0
+        return !quantize_is_blocks(tensor)                           ? 0
                : quantized_weight_take_blocks(tensor, weight, error) ? -1
                                                                      : 1;
     const int found =

@@ -294,8 +294,16 @@ static int value_of_pair(quantize_values *values, const safetensors_pair *pair) 
     return result;
 }
 
+/* Bytes of tensors that are passed on as they are, whose kind the source's own number may tell. */
+static uint64_t foreign_bytes(const quantize_plan *plan) {
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < plan->entry_count; i++)
+        bytes += plan->entries[i].storage == QUANTIZE_FOREIGN ? plan->entries[i].bytes : 0;
+    return bytes;
+}
+
 /* What llama.cpp calls the file: by the most frequent kind of its large tensors. Others read it for display only. */
-static uint32_t file_type(const quantize_plan *plan) {
+static uint32_t file_type(const quantize_source *source, const quantize_plan *plan) {
     static const struct {
         quantize_storage storage;
         safetensors_dtype dtype;
@@ -305,8 +313,12 @@ static uint32_t file_type(const quantize_plan *plan) {
         {QUANTIZE_Q4_0, SAFETENSORS_U8, 2},     {QUANTIZE_Q8_0, SAFETENSORS_U8, 7},
         {QUANTIZE_PLAIN, SAFETENSORS_BF16, 32},
     };
-    uint64_t most = 0;
+    const gguf_value *const own =
+        source->gguf ? gguf_value_find(source->gguf, "general.file_type") : NULL;
+    uint64_t most = own && own->type == GGUF_VALUE_U32 ? foreign_bytes(plan) : 0;
     uint32_t type = 0;
+    if (most > 0)
+        memcpy(&type, own->data, sizeof type);
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
         uint64_t bytes = 0;
         for (size_t i = 0; i < plan->entry_count; i++)
@@ -375,7 +387,7 @@ int quantize_make_values(const char *path, const quantize_source *source, const 
     if (!values->items || values_of_source(source, plan, values) ||
         add_name(path, source, values) ||
         add_u32(values, "general.quantization_version", GGUF_QUANTIZATION_VERSION) ||
-        add_u32(values, "general.file_type", file_type(plan)))
+        add_u32(values, "general.file_type", file_type(source, plan)))
         return -1;
     return 0;
 }

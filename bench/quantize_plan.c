@@ -40,10 +40,15 @@ static int is_wanted(const quantize_tensor *tensor, const quantize_choice *choic
         return 0;
     if (tensor->storage == QUANTIZE_CODED)
         return 1;
+    const int foreign = tensor->storage == QUANTIZE_FOREIGN;
     const int floats = quantize_float_dtype(tensor) != TDM_DTYPE_NONE;
     const int64_t elements = quantize_element_count(tensor);
+    if (foreign)
+        *note = "blocks that are only copied";
     if (!choice->only)
-        return floats && tensor->rank >= 2 && elements >= QUANTIZE_LEAST_ELEMENTS;
+        return (floats || foreign) && tensor->rank >= 2 && elements >= QUANTIZE_LEAST_ELEMENTS;
+    if (foreign)
+        return 1;
     if (tensor->has_codes)
         *note = "codes already, of which f32, f16 and bf16 make numbers";
     else if (!floats)
@@ -184,6 +189,7 @@ static int add_copy(quantize_plan *plan, quantize_item *item) {
         return -1;
     entry->storage = tensor->storage;
     entry->dtype = tensor->dtype;
+    entry->foreign = tensor->foreign;
     entry->rank = tensor->rank;
     entry->bytes = tensor->bytes;
     memcpy(entry->shape, tensor->shape, sizeof entry->shape);
@@ -402,7 +408,11 @@ static int plan_item(const quantize_choice *choice, int is_parameter, quantize_p
     if (wanted && !item->note)
         item->scheme = choice->scheme;
     if (!item->scheme) {
-        if (tensor->storage != QUANTIZE_PLAIN)
+        if (tensor->storage == QUANTIZE_FOREIGN && !choice->to_gguf)
+            return file_fail(error,
+                             "tensor \"%s\" is of type %s, which can only be copied to a GGUF file",
+                             file_printable(tensor->name).text, quantize_storage_name(tensor));
+        if (quantize_is_blocks(tensor))
             plan_blocks(tensor, tensor->storage == QUANTIZE_Q8_0 ? "q8_0" : "q4_0", tensor->storage,
                         &item->layout);
         return add_copy(plan, item);

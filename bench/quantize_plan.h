@@ -40,6 +40,7 @@ typedef struct quantize_entry {
     size_t shard; /* of the input's, which the output has too where it has an index */
     quantize_storage storage;
     safetensors_dtype dtype; /* of plain storage */
+    gguf_type foreign;       /* of foreign storage */
     int rank;
     int64_t shape[SAFETENSORS_MAX_RANK]; /* of elements */
     size_t bytes;

@@ -135,13 +135,16 @@ static int gguf_of(const quantize_entry *entry, gguf_tensor *tensor, file_error 
     if (entry->rank > GGUF_MAX_RANK)
         return file_fail(error, "tensor \"%s\" has %d dimensions; GGUF takes %d at most", name.text,
                          entry->rank, GGUF_MAX_RANK);
+    *tensor = (gguf_tensor){
+        .name = entry->name, .type = entry->foreign, .rank = entry->rank, .bytes = entry->bytes};
+    memcpy(tensor->shape, entry->shape, sizeof tensor->shape);
+    if (entry->storage == QUANTIZE_FOREIGN)
+        return 0;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (rows[i].storage != entry->storage ||
             (entry->storage == QUANTIZE_PLAIN && rows[i].dtype != entry->dtype))
             continue;
-        *tensor = (gguf_tensor){
-            .name = entry->name, .type = rows[i].type, .rank = entry->rank, .bytes = entry->bytes};
-        memcpy(tensor->shape, entry->shape, sizeof tensor->shape);
+        tensor->type = rows[i].type;
         return 0;
     }
     return file_fail(error, "tensor \"%s\" has the dtype %s, which GGUF does not have", name.text,

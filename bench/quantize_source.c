@@ -63,16 +63,21 @@ static int take_gguf(const gguf_file *file, size_t index, quantize_tensor *to, f
         {GGUF_Q8_0, QUANTIZE_Q8_0, SAFETENSORS_U8},    {GGUF_Q4_0, QUANTIZE_Q4_0, SAFETENSORS_U8},
     };
     const gguf_tensor *const from = gguf_at(file, index);
+    *to = (quantize_tensor){.name = from->name,
+                            .storage = QUANTIZE_FOREIGN,
+                            .dtype = SAFETENSORS_U8,
+                            .foreign = from->type,
+                            .rank = from->rank,
+                            .data = from->data,
+                            .bytes = from->bytes};
+    memcpy(to->shape, from->shape, sizeof from->shape);
+    if (gguf_type_is_foreign(from->type))
+        return 0;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (rows[i].type != from->type)
             continue;
-        *to = (quantize_tensor){.name = from->name,
-                                .storage = rows[i].storage,
-                                .dtype = rows[i].dtype,
-                                .rank = from->rank,
-                                .data = from->data,
-                                .bytes = from->bytes};
-        memcpy(to->shape, from->shape, sizeof from->shape);
+        to->storage = rows[i].storage;
+        to->dtype = rows[i].dtype;
         return 0;
     }
     return file_fail(error, "tensor \"%s\" is of type %s, which quantize does not take",
@@ -232,12 +237,14 @@ const char *quantize_storage_name(const quantize_tensor *tensor) {
         return tensor->weight->scheme;
     if (tensor->storage == QUANTIZE_PLAIN)
         return safetensors_dtype_name(tensor->dtype);
+    if (tensor->storage == QUANTIZE_FOREIGN)
+        return gguf_type_name(tensor->foreign);
     return tensor->storage == QUANTIZE_Q8_0 ? "Q8_0" : "Q4_0";
 }
 
 tdm_dtype quantize_float_dtype(const quantize_tensor *tensor) {
     if (tensor->storage != QUANTIZE_PLAIN)
-        return TDM_F32;
+        return tensor->storage == QUANTIZE_FOREIGN ? TDM_DTYPE_NONE : TDM_F32;
     switch (tensor->dtype) {
     case SAFETENSORS_F32:
         return TDM_F32;

@@ -16,7 +16,8 @@ typedef enum quantize_storage {
     QUANTIZE_PLAIN, /* one by one, in `dtype` */
     QUANTIZE_Q8_0,  /* blocks of 32 along the last dimension, as in GGUF files */
     QUANTIZE_Q4_0,
-    QUANTIZE_CODED /* codes with scales in tensors of their own, taken together */
+    QUANTIZE_CODED,  /* codes with scales in tensors of their own, taken together */
+    QUANTIZE_FOREIGN /* blocks of a GGUF file that are only passed on */
 } quantize_storage;
 
 struct quantized_weight;
@@ -25,6 +26,7 @@ typedef struct quantize_tensor {
     const char *name;
     quantize_storage storage;
     safetensors_dtype dtype; /* of plain storage */
+    gguf_type foreign;       /* of foreign storage */
     int rank;
     int64_t shape[SAFETENSORS_MAX_RANK];
     const void *data; /* aligned to nothing */
@@ -67,10 +69,14 @@ const char *quantize_source_metadata(const quantize_source *source, const char *
 /* NULL when there is none of that name. */
 const quantize_tensor *quantize_source_find(const quantize_source *source, const char *name);
 
+static inline int quantize_is_blocks(const quantize_tensor *tensor) {
+    return tensor->storage == QUANTIZE_Q8_0 || tensor->storage == QUANTIZE_Q4_0;
+}
+
 /* "F32", "Q8_0", "s8-channel". */
 const char *quantize_storage_name(const quantize_tensor *tensor);
 
-/* f32, f16, bf16, f64 of a plain tensor of floats; f32 for blocks and coded ones; TDM_DTYPE_NONE for what is no float. */
+/* f32, f16, bf16, f64 of a plain tensor of floats; f32 for blocks and coded ones; TDM_DTYPE_NONE for what is no float, or foreign. */
 tdm_dtype quantize_float_dtype(const quantize_tensor *tensor);
 
 int64_t quantize_element_count(const quantize_tensor *tensor);
@@ -86,7 +92,7 @@ void quantize_read_floats(const quantize_tensor *tensor, int64_t first, int64_t 
  * needed, or not soon. */
 void quantize_release(const quantize_tensor *tensor, int64_t first, int64_t count);
 
-/* Bytes of `count` elements in the storage of a tensor; of coded storage those of the codes. */
+/* Bytes of `count` elements in the storage of a tensor; of coded storage those of the codes. Not of foreign storage. */
 size_t quantize_storage_bytes(const quantize_tensor *tensor, int64_t count);
 
 #endif

@@ -299,9 +299,10 @@ static void test_hostile_tensors(void **state) {
     } rows[] = {
         {{0}, GGUF_F32, 0, UINT64_MAX, 32, "has 0 dimensions, not 1 to 4"},
         {{1, 1, 1, 1, 1}, GGUF_F32, 0, UINT64_MAX, 32, "has 5 dimensions, not 1 to 4"},
-        {{8}, 12, 0, UINT64_MAX, 32, "is of type Q4_K, which Tandem does not read"},
-        {{8}, 14, 0, UINT64_MAX, 32, "is of type Q6_K"},
-        {{8}, 39, 0, UINT64_MAX, 32, "is of type MXFP4"},
+        {{8}, GGUF_Q4_K, 0, UINT64_MAX, 32, "no multiple of the 256 of a Q4_K block"},
+        {{256, 2}, GGUF_Q6_K, 0, UINT64_MAX, 419, "ends beyond the 419 bytes"},
+        {{32, 2}, GGUF_MXFP4, 0, UINT64_MAX, 96, "62 bytes after the last tensor belong"},
+        {{8}, 9, 0, UINT64_MAX, 32, "is of the unknown type 9"},
         {{8}, 4, 0, UINT64_MAX, 32, "is of the unknown type 4"},
         {{8}, 1000, 0, UINT64_MAX, 32, "is of the unknown type 1000"},
         {{33}, GGUF_Q8_0, 0, UINT64_MAX, 64, "no multiple of the 32 of a Q8_0 block"},

@@ -190,6 +190,70 @@ static void values_of_gguf_survive_a_safetensors_file(void **state) {
     test_tensor_release(&w);
 }
 
+/* Blocks of other kinds pass from GGUF file to GGUF file as they are, whatever becomes of the rest, and nowhere else. */
+static void blocks_of_other_kinds_are_passed_on(void **state) {
+    (void)state;
+    static const struct {
+        gguf_type type;
+        int64_t elements;
+        size_t bytes;
+    } rows[] = {
+#define FOREIGN_ROW(name, number, text, elements, bytes) {name, elements, bytes},
+        GGUF_FOREIGN_LIST(FOREIGN_ROW)
+#undef FOREIGN_ROW
+    };
+    enum {
+        FOREIGN = sizeof rows / sizeof *rows
+    };
+    static const uint32_t file_type = 15; /* llama.cpp's "mostly Q4_K" */
+    static const gguf_value value = {"general.file_type", GGUF_VALUE_U32, &file_type, 4};
+    safetensors_tensor w = test_tensor_make("w", SAFETENSORS_F16, 61, 24, 64, 0);
+    gguf_tensor tensors[FOREIGN + 1];
+    unsigned char bytes[20 * 292];
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (unsigned char)(i * 37 + i / 256);
+    tensors[FOREIGN] = (gguf_tensor){
+        .name = "w", .type = GGUF_F16, .rank = 2, .shape = {24, 64}, .bytes = w.bytes};
+    for (int i = 0; i < FOREIGN; i++)
+        tensors[i] = (gguf_tensor){.name = gguf_type_name(rows[i].type),
+                                   .type = rows[i].type,
+                                   .rank = 2,
+                                   .shape = {10, 2 * rows[i].elements},
+                                   .bytes = 20 * rows[i].bytes};
+    gguf_writer *writer = NULL;
+    file_error error = {""};
+    assert_int_equal(
+        gguf_writer_open("a.gguf", tensors, FOREIGN + 1, &value, 1, 32, &writer, &error), 0);
+    for (int i = 0; i < FOREIGN; i++)
+        assert_int_equal(gguf_writer_put(writer, (size_t)i, 0, bytes, tensors[i].bytes, &error), 0);
+    assert_int_equal(gguf_writer_put(writer, FOREIGN, 0, w.data, w.bytes, &error), 0);
+    assert_int_equal(gguf_writer_finish(writer, &error), 0);
+    test_quantize(0, "0 tensors quantized, 22 copied", NULL, "a.gguf keep.gguf --scheme keep");
+    test_quantize(0, "blocks that are only copied", NULL, "a.gguf q.gguf --scheme q8_0");
+    for (int quantized = 0; quantized < 2; quantized++) {
+        gguf_file *file = NULL;
+        assert_int_equal(gguf_open(quantized ? "q.gguf" : "keep.gguf", &file, &error), 0);
+        for (int i = 0; i < FOREIGN; i++) {
+            const gguf_tensor *const tensor = gguf_find(file, tensors[i].name);
+            assert_int_equal(tensor->type, tensors[i].type);
+            assert_memory_equal(tensor->shape, tensors[i].shape, 2 * sizeof *tensor->shape);
+            assert_int_equal(tensor->bytes, tensors[i].bytes);
+            assert_memory_equal(tensor->data, bytes, tensor->bytes);
+        }
+        assert_int_equal(gguf_find(file, "w")->type, quantized ? GGUF_Q8_0 : GGUF_F16);
+        assert_memory_equal(gguf_value_find(file, "general.file_type")->data, &file_type, 4);
+        gguf_close(file);
+    }
+    test_quantize(1, NULL, "is of type Q4_1, which can only be copied to a GGUF file",
+                  "a.gguf f.safetensors --scheme f32 --skip K");
+    test_quantize(1, NULL, "\"Q6_K\": blocks that are only copied",
+                  "a.gguf f.gguf --scheme f32 --only Q6_K");
+    test_checkpoint_remove("a.gguf");
+    test_checkpoint_remove("keep.gguf");
+    test_checkpoint_remove("q.gguf");
+    test_tensor_release(&w);
+}
+
 /* From blocks to floats, and from blocks to other codes. */
 static void blocks_are_taken_apart_again(void **state) {
     (void)state;
@@ -230,6 +294,7 @@ int main(void) {
         CASE(blocks_pass_between_the_containers),
         CASE(blocks_are_those_of_python),
         CASE(values_of_gguf_survive_a_safetensors_file),
+        CASE(blocks_of_other_kinds_are_passed_on),
         CASE(blocks_are_taken_apart_again),
     };
 #undef CASE
