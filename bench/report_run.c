@@ -15,7 +15,7 @@
 #include "bench/device_pick.h"
 #include "bench/other_programs.h"
 #include "bench/progress.h"
-#include "bench/report_suite.h"
+#include "bench/report_suites.h"
 #include "bench/report_visits.h"
 #include "bench/results_json.h"
 #include "bench/stolen_time.h"
@@ -46,143 +46,6 @@ static const double settled_share = 0.05;
 /* A suite whose time is over has the case at hand to end, and its rows to print. */
 static const double suite_grace_s = 30;
 
-/* Of several forms each, so that predictions have something to be fitted to and something to be tried on. */
-#define PRODUCTS                                                                                   \
-    "256x256x256,384x1024x384,64x1024x1024,1024x64x1024,768x768x768,512x512x512,1024x1024x1024,"   \
-    "2048x2048x2048,128x768x3072,128x3072x768"
-static const char products[] = PRODUCTS;
-static const char f32_products[] = PRODUCTS ",4096x4096x4096";
-static const char quantized_products[] =
-    "256x768x768,384x1024x512,64x1024x1024,512x512x512,1024x1024x1024,2048x2048x2048,"
-    "128x4096x4096";
-static const char row_products[] =
-    "1x2048x2048,1x1024x8192,1x4096x4096,1x11008x4096,1x4096x11008,1x2048x14336,2x4096x4096,"
-    "4x2048x4096,8x4096x4096";
-
-/* Loops within the caches and beyond, for predictions. */
-#define LOOPS(size, seconds)                                                                       \
-    {                                                                                              \
-        "loops", seconds, 0, SUITE_VISITED,                                                        \
-            {"bench",     "memory",  "--operation", "copy,scale,add,triad,read,write",             \
-             "--setting", "default", "--bytes",     size},                                         \
-        {                                                                                          \
-            NULL                                                                                   \
-        }                                                                                          \
-    }
-
-/* Of several sizes, for predictions: within the caches and beyond, not between, where neither repeats itself. */
-#define QUANT(size, seconds)                                                                       \
-    {                                                                                              \
-        "quant", seconds, 0,                                                                       \
-            SUITE_VISITED, {"bench",       "quant",                                                \
-                            "--shape",     size,                                                   \
-                            "--operation", "quantize,dynamic,dequantize,requantize,convert,widen", \
-                            "--blocks",    "tensor,row,group"},                                    \
-        {                                                                                          \
-            NULL                                                                                   \
-        }                                                                                          \
-    }
-
-/*
- * In the order in which they run; what is nearest to the limits first, and within a suite what the page needs most. The seconds are
- * those of a visit on PoCL on two cores.
- */
-static const report_suite suites[] = {
-    {"memory",
-     34,
-     2,
-     SUITE_FINDS_FORMS,
-     {"bench", "memory", "--operation",
-      "read,triad,sweep,copy,gather,chase,write,scale,add,strided"},
-     {"bench", "memory", "--quick", "--operation",
-      "read,copy,triad,write,sweep,gather,chase,upload,download", "--host", "pinned", "--setting",
-      "default"}},
-    {"copies",
-     4,
-     0,
-     SUITE_VISITED,
-     {"bench", "memory", "--operation", "upload,download,both,buffer", "--bytes", "64M"},
-     {NULL}},
-    {"compute", 8, 7, SUITE_VISITED, {"bench", "compute"}, {"bench", "compute", "--quick"}},
-    {"launch", 2, 2, SUITE_VISITED, {"bench", "launch"}, {"bench", "launch", "--quick"}},
-    {"gemm",
-     7,
-     5,
-     SUITE_VISITED,
-     {"bench", "gemm", "--dtype", "f32", "--shapes", f32_products},
-     {"bench", "gemm", "--quick", "--dtype", "f32,f16", "--shapes", "512x512x512"}},
-    {"gemm-16bit",
-     7,
-     0,
-     SUITE_VISITED,
-     {"bench", "gemm", "--dtype", "f16,bf16", "--shapes", products},
-     {NULL}},
-    {"gemm-quantized",
-     9,
-     7,
-     SUITE_VISITED,
-     {"bench", "gemm", "--dtype", "u8s8,s8,w8,w4", "--layout", "nt", "--shapes",
-      quantized_products},
-     {"bench", "gemm", "--quick", "--dtype", "u8s8,w8,w4", "--layout", "nt", "--shapes",
-      "512x512x512"}},
-    {"gemv",
-     15,
-     5,
-     SUITE_VISITED,
-     {"bench", "gemv", "--dtype", "f32,f16", "--roof", "memory", "--rotate", "256M", "--shapes",
-      row_products},
-     {"bench", "gemv", "--quick", "--dtype", "f32,w8,w4", "--roof", "memory", "--shapes",
-      "1x4096x4096"}},
-    {"gemv-quantized",
-     15,
-     0,
-     SUITE_VISITED,
-     {"bench", "gemv", "--dtype", "w8,w4", "--roof", "memory", "--rotate", "256M", "--shapes",
-      row_products},
-     {NULL}},
-    LOOPS("64K", 1),
-    LOOPS("256K", 1),
-    LOOPS("1M", 1),
-    LOOPS("4M", 1),
-    LOOPS("16M", 1),
-    LOOPS("64M", 3),
-    {"quant",
-     13,
-     6,
-     SUITE_VISITED,
-     {"bench", "quant", "--shape", "4096x4096", "--operation",
-      "quantize,dynamic,dequantize,requantize,convert,widen", "--blocks", "tensor,row,group"},
-     {"bench", "quant", "--quick"}},
-    QUANT("128x4096", 1),
-    QUANT("256x4096", 1),
-    QUANT("512x4096", 2),
-    QUANT("1024x4096", 3),
-    QUANT("6144x4096", 10),
-    {"pool",
-     9,
-     2,
-     SUITE_VISITED,
-     {"bench", "pool", "--order", "lifo,random", "--live", "1000,100000", "--trace",
-      "prefill,decode,growing,training,log,pareto"},
-     {"bench", "pool", "--quick", "--live", "1000"}},
-    {"outofcore",
-     8,
-     0,
-     SUITE_VISITED,
-     {"bench", "outofcore", "--samples", "5", "--shapes", "3072x3072x3072"},
-     {NULL}},
-    {"sustained",
-     17,
-     0,
-     SUITE_SUSTAINED,
-     {"bench", "compute", "--operation", "fma,dot,read", "--dtype", "f32,s8"},
-     {NULL}},
-};
-
-enum {
-    SUITE_COUNT = sizeof suites / sizeof suites[0]
-};
-
 /* A suite's part of the report. */
 typedef struct report_part {
     cJSON *rows;      /* of all its visits */
@@ -198,7 +61,7 @@ typedef struct report_run {
     const report_request *request;
     cJSON *root; /* the first suite's document */
     cJSON *steps;
-    report_part parts[SUITE_COUNT];
+    report_part parts[REPORT_MAX_SUITES];
     int device; /* its index */
     int visits; /* at most */
     int visit;  /* from 0 */
@@ -270,7 +133,7 @@ static void take_rows(report_part *part, const suite_outcome *outcome) {
 
 static void take_outcome(report_run *run, const report_suite *suite, const suite_task *task,
                          suite_outcome *outcome) {
-    report_part *const part = &run->parts[suite - suites];
+    report_part *const part = &run->parts[suite - report_suites];
     add_step(run, suite, task, outcome);
     if (has_failed(outcome)) {
         run->failures++;
@@ -328,9 +191,9 @@ static void show_progress(void *user, double seconds) {
 /* Of suites from this one on in a visit. */
 static double expected_from(const report_run *run, int first) {
     double sum = 0;
-    for (int i = first; i < SUITE_COUNT; i++)
-        sum += run->parts[i].wanted && (run->visit == 0 || suites[i].kind != SUITE_SUSTAINED)
-                   ? expected_seconds(run, &suites[i])
+    for (int i = first; i < report_suite_count; i++)
+        sum += run->parts[i].wanted && (run->visit == 0 || report_suites[i].kind != SUITE_SUSTAINED)
+                   ? expected_seconds(run, &report_suites[i])
                    : 0;
     return sum;
 }
@@ -339,12 +202,13 @@ static double expected_from(const report_run *run, int first) {
 static double budget_of(const report_run *run, int number) {
     const double left = run->deadline_s - bench_now();
     const double share =
-        run->visit > 0 ? 1 : expected_seconds(run, &suites[number]) / expected_from(run, number);
+        run->visit > 0 ? 1
+                       : expected_seconds(run, &report_suites[number]) / expected_from(run, number);
     return fmax(least_budget_s, share * left);
 }
 
 static void run_suite(report_run *run, int number) {
-    const report_suite *const suite = &suites[number];
+    const report_suite *const suite = &report_suites[number];
     char forms[REPORT_FORMS_TEXT] = "";
     suite_outcome outcome;
     const suite_task task = {.device = run->device,
@@ -376,8 +240,8 @@ static int is_due(const report_run *run, int number) {
     const report_part *const part = &run->parts[number];
     if (!part->wanted || run->visit == 0)
         return part->wanted;
-    return suites[number].kind != SUITE_SUSTAINED && part->rows != NULL && part->missing == 0 &&
-           fmax(part->moved, unmet_share(part)) > settled_share &&
+    return report_suites[number].kind != SUITE_SUSTAINED && part->rows != NULL &&
+           part->missing == 0 && fmax(part->moved, unmet_share(part)) > settled_share &&
            visit_margin * part->taken_s <= run->deadline_s - bench_now();
 }
 
@@ -385,7 +249,7 @@ static int is_due(const report_run *run, int number) {
 static processor_state placement_of_run(const report_run *run) {
     sample_series handovers = {.count = 0};
     sample_series works = {.count = 0};
-    for (int i = 0; i < SUITE_COUNT; i++)
+    for (int i = 0; i < report_suite_count; i++)
         if (run->parts[i].rows != NULL)
             report_visits_placements(run->parts[i].rows, &handovers, &works);
     const processor_state medians = {summarize_samples(handovers.values, handovers.count).median,
@@ -399,7 +263,7 @@ static processor_state placement_of_run(const report_run *run) {
 static report_pace best_pace_of_run(const report_run *run) {
     sample_series chains = {.count = 0};
     sample_series crowding = {.count = 0};
-    for (int i = 0; i < SUITE_COUNT; i++)
+    for (int i = 0; i < report_suite_count; i++)
         if (run->parts[i].rows != NULL)
             report_visits_paces(run->parts[i].rows, &chains, &crowding);
     const report_pace best = {summarize_samples(chains.values, chains.count).p5,
@@ -412,7 +276,7 @@ static report_pace best_pace_of_run(const report_run *run) {
 static void note_conditions(report_run *run) {
     const processor_state placement = placement_of_run(run);
     const report_pace best = best_pace_of_run(run);
-    for (int i = 0; i < SUITE_COUNT; i++) {
+    for (int i = 0; i < report_suite_count; i++) {
         report_part *const part = &run->parts[i];
         if (part->rows == NULL)
             continue;
@@ -431,7 +295,7 @@ static double gain_of(const report_run *run, int number) {
 
 /* Those go first whose visits are worth most, and in their own order where none is worth more. */
 static void order_suites(const report_run *run, int *order) {
-    for (int i = 0; i < SUITE_COUNT; i++) {
+    for (int i = 0; i < report_suite_count; i++) {
         const double own = gain_of(run, i);
         int place = i;
         for (; place > 0 && gain_of(run, order[place - 1]) < own; place--)
@@ -441,9 +305,9 @@ static void order_suites(const report_run *run, int *order) {
 }
 
 static void run_visit(report_run *run) {
-    int order[SUITE_COUNT];
+    int order[REPORT_MAX_SUITES];
     order_suites(run, order);
-    for (int i = 0; i < SUITE_COUNT; i++)
+    for (int i = 0; i < report_suite_count; i++)
         if (is_due(run, order[i]))
             run_suite(run, order[i]);
     note_conditions(run);
@@ -455,22 +319,24 @@ static double whole_budget(const report_request *request) {
         return request->budget_s;
     if (request->quick)
         return quick_budget_s;
-    for (int i = 0; i < SUITE_COUNT; i++)
-        added += is_wanted(request, &suites[i]) ? added_seconds(request, &suites[i]) : 0;
+    for (int i = 0; i < report_suite_count; i++)
+        added +=
+            is_wanted(request, &report_suites[i]) ? added_seconds(request, &report_suites[i]) : 0;
     return full_budget_s + fmax(0, added);
 }
 
 static int run_suites(report_run *run) {
     int missing = 0;
     run->deadline_s = bench_now() + fmax(0, whole_budget(run->request) - reserve_s);
-    for (int i = 0; i < SUITE_COUNT; i++)
-        run->parts[i] = (report_part){.wanted = is_wanted(run->request, &suites[i]), .moved = 1};
+    for (int i = 0; i < report_suite_count; i++)
+        run->parts[i] =
+            (report_part){.wanted = is_wanted(run->request, &report_suites[i]), .moved = 1};
     for (run->visit = 0; run->visit < run->visits; run->visit++)
         run->expected_s += expected_from(run, 0);
     for (run->visit = 0; run->visit < run->visits; run->visit++)
         run_visit(run);
     progress_clear();
-    for (int i = 0; i < SUITE_COUNT; i++)
+    for (int i = 0; i < report_suite_count; i++)
         missing += run->parts[i].missing;
     if (missing > 0)
         fprintf(stderr, "%s: there was no time for %d rows, which say so; --seconds gives more\n",
@@ -485,7 +351,7 @@ static int run_suites(report_run *run) {
 static void join_rows(report_run *run) {
     const processor_state placement = placement_of_run(run);
     cJSON *const all = cJSON_AddArrayToObject(run->root, "results");
-    for (int i = 0; i < SUITE_COUNT; i++) {
+    for (int i = 0; i < report_suite_count; i++) {
         cJSON *const rows = run->parts[i].rows;
         if (rows == NULL)
             continue;
@@ -564,7 +430,7 @@ int report_measure(const report_request *request, report_result *result) {
         tell_time(&run, &opened, &used);
         run.steps = NULL;
     }
-    for (int i = 0; i < SUITE_COUNT; i++)
+    for (int i = 0; i < report_suite_count; i++)
         cJSON_Delete(run.parts[i].rows);
     cJSON_Delete(run.steps);
     *result = (report_result){run.root, run.failures};
