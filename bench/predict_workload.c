@@ -139,6 +139,10 @@ static int read_stream_operation(const cJSON *item, const predict_workload *work
                                  const json_place *place, workload_operation *operation,
                                  file_error *error) {
     predict_work *const work = &operation->work;
+    const cJSON *const resident = cJSON_GetObjectItemCaseSensitive(item, "resident");
+    if (resident != NULL && !cJSON_IsBool(resident))
+        return json_fail(place, error, "member \"resident\" is neither true nor false");
+    operation->resident = cJSON_IsTrue(resident);
     snprintf(work->key, sizeof work->key, "stream");
     if (read_size(item, "reads", NAN, workload, place, &work->read_bytes, error) != 0 ||
         read_size(item, "writes", NAN, workload, place, &work->write_bytes, error) != 0)
@@ -237,7 +241,7 @@ static int read_operations(const cJSON *root, const char *path, predict_workload
     return 0;
 }
 
-/* Weights stand in main memory among all the others; what is computed was touched just before. */
+/* Weights stand in main memory among all the others, as do keys and values; what is computed was touched just before. */
 static void set_working_sets(predict_workload *workload) {
     for (size_t i = 0; i < workload->operation_count; i++) {
         workload_operation *const operation = &workload->operations[i];
@@ -245,6 +249,9 @@ static void set_working_sets(predict_workload *workload) {
         work->working_set = work->read_bytes + work->write_bytes;
         if (operation->weight_bytes > 0)
             work->working_set = fmax(work->working_set, workload->weight_bytes);
+        if (operation->resident)
+            work->working_set =
+                fmax(work->working_set, workload->weight_bytes + workload->resident_bytes);
     }
 }
 

@@ -4,12 +4,13 @@
  * {"schema":"tandem-workload/1","name":TEXT,"about":TEXT,"tokens":SIZE or null,"batch":N,"context":N,"weights":DTYPE,
  *  "resident":[{"what":TEXT,"bytes":SIZE}, …],
  *  "operations":[{"op":"gemm","name":TEXT,"count":SIZE,"batch":SIZE,"m":SIZE,"n":SIZE,"k":SIZE,"dtype":DTYPE,"weights":BOOL}, …
- *                {"op":"stream","name":TEXT,"count":SIZE,"reads":SIZE,"writes":SIZE}, …
+ *                {"op":"stream","name":TEXT,"count":SIZE,"reads":SIZE,"writes":SIZE,"resident":BOOL}, …
  *                {"op":"quant","name":TEXT,"count":SIZE,"case":"quantize f32 s8 row","bytes":SIZE}, …]}
  *
  * SIZE is a positive number, or a product of numbers and the words batch and context, e.g. "2*8*128*context". DTYPE is a row of
  * tandem bench gemm, or the word "weights": the type that the workload, or the user, gives the weights. reads, writes and bytes are
- * bytes. What "weights" marks is read anew in every pass: main memory holds it. "tokens" is what a pass makes.
+ * bytes. What "weights" marks is read anew in every pass: main memory holds it.
+ * "resident":true of a stream marks what stays between passes, as keys and values do: between two readings all of it and all weights are read. "tokens" is what a pass makes.
  */
 #ifndef BENCH_PREDICT_WORKLOAD_H
 #define BENCH_PREDICT_WORKLOAD_H
@@ -26,6 +27,7 @@ typedef struct workload_operation {
     double count;
     predict_work work;
     double weight_bytes; /* of one call; 0: no weights */
+    int resident;        /* a stream of what stays in memory, of which each call has another part */
 } workload_operation;
 
 typedef struct predict_workload {

@@ -23,6 +23,10 @@ static void built_in_workloads_have_their_weights(void **state) {
     /* 32 · 4096 · (6144 + 4096 + 28672 + 14336) and the vocabulary: 7.505e9 numbers of two bytes. */
     test_is_near(workload.weight_bytes, 2.0 * (32.0 * 4096 * 53248 + 128256.0 * 4096), 1e-12);
     test_is_near(workload.kv_bytes, 131072.0 * 1024, 1e-12);
+    /* Keys and values of a layer come from main memory, however few: all weights are read before they are read again. */
+    assert_true(workload.operations[5].work.working_set >
+                workload.weight_bytes + workload.kv_bytes);
+    test_is_near(workload.operations[6].work.working_set, 3 * 4096 * 4, 1e-12);
     assert_true(workload.tokens == 1);
     assert_int_equal(predict_workload_read("llama-3-8b-decode", &small, &workload, &error), 0);
     test_is_near(workload.weight_bytes, (0.5 + 2.0 / 32) * (32.0 * 4096 * 53248 + 128256.0 * 4096),
@@ -81,6 +85,9 @@ static void workloads_that_are_none(void **state) {
     workload_refused("\"k\":64,", "\"k\":64,\"count\":\"0*batch\",", "\"count\" is 0, which is no");
     workload_refused("\"k\":64,", "\"k\":64,\"count\":-1,", "member \"count\" is no size");
     workload_refused("\"f32\"", "\"f33\"", "the dtype 'f33' is none of f32|");
+    workload_refused("\"writes\":4", "\"writes\":4,\"resident\":false", NULL);
+    workload_refused("\"writes\":4", "\"writes\":4,\"resident\":1",
+                     "operation 2: member \"resident\" is neither true nor false");
     workload_refused("\"op\":\"stream\"", "\"op\":\"sort\"",
                      "operation 2: the op 'sort' is none of");
     workload_refused("\"reads\":\"context*4\",\"writes\":4", "\"reads\":0,\"writes\":0",
