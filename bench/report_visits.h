@@ -41,7 +41,7 @@ void report_visits_placements(const struct cJSON *rows, sample_series *handovers
 double report_visits_misplaced(const struct cJSON *rows, processor_state placement);
 
 /* How fast the clock was and how crowded a core (chain_ns and crowding of processor_probe.h), once for each visit of a row, added to the series. */
-void report_visits_paces(const struct cJSON *rows, sample_series *chains, sample_series *crowding);
+void report_visits_paces(const struct cJSON *rows, sample_series *chains, sample_series *crowds);
 
 /* The best of a report. NaN: not known. */
 typedef struct report_pace {
