@@ -41,13 +41,15 @@ static int is_wanted(const quantize_tensor *tensor, const quantize_choice *choic
     if (tensor->storage == QUANTIZE_CODED)
         return 1;
     const int foreign = tensor->storage == QUANTIZE_FOREIGN;
-    const int floats = quantize_float_dtype(tensor) != TDM_DTYPE_NONE;
+    const int floats = quantize_is_float(tensor);
     const int64_t elements = quantize_element_count(tensor);
     if (foreign)
         *note = "blocks that are only copied";
+    else if (tensor->is_scaled)
+        *note = "8-bit floats with scales beside them";
     if (!choice->only)
         return (floats || foreign) && tensor->rank >= 2 && elements >= QUANTIZE_LEAST_ELEMENTS;
-    if (foreign)
+    if (*note)
         return 1;
     if (tensor->has_codes)
         *note = "codes already, of which f32, f16 and bf16 make numbers";

@@ -1,5 +1,6 @@
 #include "bench/quantize_source.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -14,6 +15,11 @@ int quantize_is_gguf(const char *path) {
     static const char suffix[] = ".gguf";
     const size_t length = strlen(path);
     return length >= sizeof suffix - 1 && !strcasecmp(path + length - (sizeof suffix - 1), suffix);
+}
+
+static int is_small_float(const quantize_tensor *tensor) {
+    return tensor->storage == QUANTIZE_PLAIN &&
+           (tensor->dtype == SAFETENSORS_F8_E4M3 || tensor->dtype == SAFETENSORS_F8_E5M2);
 }
 
 /* ---- safetensors ---- */
@@ -180,6 +186,31 @@ static int sort_names(quantize_source *source, file_error *error) {
     return 0;
 }
 
+/* Under the names that checkpoints of 8-bit floats have: weight_scale, weight_scale_inv, scale_weight. */
+static int find_scales(const quantize_source *source, quantize_tensor *tensor, file_error *error) {
+    char *const layer = quantize_layer_name(tensor->name);
+    char *const names[] = {quantize_join(tensor->name, QUANTIZE_SCALE_SUFFIX),
+                           quantize_join(tensor->name, QUANTIZE_SCALE_SUFFIX "_inv"),
+                           layer ? quantize_join(layer, ".scale_weight") : NULL};
+    int result = 0;
+    for (int i = 0; i < 3; i++) {
+        if (!names[i])
+            result = file_fail(error, "out of memory for a name");
+        else if (quantize_source_find(source, names[i]))
+            tensor->is_scaled = 1;
+        free(names[i]);
+    }
+    free(layer);
+    return result;
+}
+
+static int mark_scaled(quantize_source *source, file_error *error) {
+    for (size_t i = 0; i < source->count; i++)
+        if (is_small_float(&source->tensors[i]) && find_scales(source, &source->tensors[i], error))
+            return -1;
+    return 0;
+}
+
 static int open_files(const char *path, quantize_source *source, file_error *error) {
     if (quantize_is_gguf(path))
         return gguf_open(path, &source->gguf, error);
@@ -194,7 +225,8 @@ static int open_files(const char *path, quantize_source *source, file_error *err
 int quantize_source_open(const char *path, quantize_source *source, file_error *error) {
     memset(source, 0, sizeof *source);
     if (open_files(path, source, error) || take_all(source, path, error) ||
-        (source->index && check_index(source, path, error)) || sort_names(source, error)) {
+        (source->index && check_index(source, path, error)) || sort_names(source, error) ||
+        mark_scaled(source, error)) {
         quantize_source_close(source);
         return -1;
     }
@@ -259,6 +291,10 @@ tdm_dtype quantize_float_dtype(const quantize_tensor *tensor) {
     }
 }
 
+int quantize_is_float(const quantize_tensor *tensor) {
+    return quantize_float_dtype(tensor) != TDM_DTYPE_NONE || is_small_float(tensor);
+}
+
 int64_t quantize_element_count(const quantize_tensor *tensor) {
     int64_t count = 1;
     for (int i = 0; i < tensor->rank; i++)
@@ -288,6 +324,28 @@ static void read_halves(const unsigned char *from, int64_t count, float (*widen)
     }
 }
 
+/* Sign, 4 bits of exponent with a bias of 7, 3 of mantissa; no infinity, one NaN. */
+static float f32_from_f8e4m3(unsigned char bits) {
+    const int exponent = bits >> 3 & 15;
+    const int mantissa = bits & 7;
+    if (exponent == 15 && mantissa == 7)
+        return NAN;
+    const float magnitude =
+        exponent == 0 ? (float)mantissa * 0x1p-9f : ldexpf((float)(8 + mantissa), exponent - 10);
+    return bits & 0x80 ? -magnitude : magnitude;
+}
+
+/* The upper half of an f16. */
+static float f32_from_f8e5m2(unsigned char bits) {
+    return tdm_f32_from_f16((uint16_t)(bits << 8));
+}
+
+static void read_bytes(const unsigned char *from, int64_t count, float (*widen)(unsigned char),
+                       float *values) {
+    for (int64_t i = 0; i < count; i++)
+        values[i] = widen(from[i]);
+}
+
 static void read_plain(const quantize_tensor *tensor, const unsigned char *from, int64_t count,
                        float *values) {
     switch (tensor->dtype) {
@@ -299,6 +357,12 @@ static void read_plain(const quantize_tensor *tensor, const unsigned char *from,
         return;
     case SAFETENSORS_BF16:
         read_halves(from, count, tdm_f32_from_bf16, values);
+        return;
+    case SAFETENSORS_F8_E4M3:
+        read_bytes(from, count, f32_from_f8e4m3, values);
+        return;
+    case SAFETENSORS_F8_E5M2:
+        read_bytes(from, count, f32_from_f8e5m2, values);
         return;
     default:
         for (int64_t i = 0; i < count; i++)

@@ -34,9 +34,9 @@ typedef struct byte_range {
 
 static const struct {
     const char *name;
-    size_t bytes;
+    size_t bits;
 } dtype_rows[SAFETENSORS_DTYPES] = {
-#define SAFETENSORS_DTYPE_ROW(name, text, bytes) [name] = {text, bytes},
+#define SAFETENSORS_DTYPE_ROW(name, text, bits) [name] = {text, bits},
     SAFETENSORS_DTYPE_LIST(SAFETENSORS_DTYPE_ROW)
 #undef SAFETENSORS_DTYPE_ROW
 };
@@ -45,8 +45,12 @@ const char *safetensors_dtype_name(safetensors_dtype dtype) {
     return (unsigned)dtype < SAFETENSORS_DTYPES ? dtype_rows[dtype].name : "unknown";
 }
 
+size_t safetensors_dtype_bits(safetensors_dtype dtype) {
+    return (unsigned)dtype < SAFETENSORS_DTYPES ? dtype_rows[dtype].bits : 0;
+}
+
 size_t safetensors_dtype_bytes(safetensors_dtype dtype) {
-    return (unsigned)dtype < SAFETENSORS_DTYPES ? dtype_rows[dtype].bytes : 0;
+    return (safetensors_dtype_bits(dtype) + 7) / 8;
 }
 
 /* ---- JSON values ---- */
@@ -110,7 +114,7 @@ static int read_shape(const cJSON *item, const char *name, safetensors_tensor *t
                       uint64_t *bytes, safetensors_error *error) {
     if (!cJSON_IsArray(item))
         return file_fail(error, "tensor \"%s\" has no shape", name);
-    *bytes = safetensors_dtype_bytes(tensor->dtype);
+    uint64_t bits = safetensors_dtype_bits(tensor->dtype);
     tensor->rank = 0;
     const cJSON *dimension;
     cJSON_ArrayForEach(dimension, item) {
@@ -122,10 +126,14 @@ static int read_shape(const cJSON *item, const char *name, safetensors_tensor *t
             return file_fail(error,
                              "dimension %d of tensor \"%s\" is no whole number from 0 to 2^53 - 1",
                              tensor->rank, name);
-        if (__builtin_mul_overflow(*bytes, extent, bytes) || *bytes > INT64_MAX)
+        if (__builtin_mul_overflow(bits, extent, &bits) || bits > INT64_MAX)
             return file_fail(error, "the shape of tensor \"%s\" overflows 64 bits", name);
         tensor->shape[tensor->rank++] = (int64_t)extent;
     }
+    if (bits % 8 != 0)
+        return file_fail(error, "the %llu bits of tensor \"%s\" are no whole bytes",
+                         (unsigned long long)bits, name);
+    *bytes = bits / 8;
     return 0;
 }
 

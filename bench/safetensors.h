@@ -21,26 +21,33 @@ enum {
     SAFETENSORS_MAX_HEADER = 16 << 20 /* bytes; 100,000 tensors take about 13 MB */
 };
 
-/* name, text in the file, bytes per element */
+/* name, text in the file, bits per element */
 #define SAFETENSORS_DTYPE_LIST(X)                                                                  \
-    X(SAFETENSORS_BOOL, "BOOL", 1)                                                                 \
-    X(SAFETENSORS_U8, "U8", 1)                                                                     \
-    X(SAFETENSORS_I8, "I8", 1)                                                                     \
-    X(SAFETENSORS_F8_E5M2, "F8_E5M2", 1)                                                           \
-    X(SAFETENSORS_F8_E4M3, "F8_E4M3", 1)                                                           \
-    X(SAFETENSORS_I16, "I16", 2)                                                                   \
-    X(SAFETENSORS_U16, "U16", 2)                                                                   \
-    X(SAFETENSORS_F16, "F16", 2)                                                                   \
-    X(SAFETENSORS_BF16, "BF16", 2)                                                                 \
-    X(SAFETENSORS_I32, "I32", 4)                                                                   \
-    X(SAFETENSORS_U32, "U32", 4)                                                                   \
-    X(SAFETENSORS_F32, "F32", 4)                                                                   \
-    X(SAFETENSORS_F64, "F64", 8)                                                                   \
-    X(SAFETENSORS_I64, "I64", 8)                                                                   \
-    X(SAFETENSORS_U64, "U64", 8)
+    X(SAFETENSORS_BOOL, "BOOL", 8)                                                                 \
+    X(SAFETENSORS_F4, "F4", 4)                                                                     \
+    X(SAFETENSORS_F6_E2M3, "F6_E2M3", 6)                                                           \
+    X(SAFETENSORS_F6_E3M2, "F6_E3M2", 6)                                                           \
+    X(SAFETENSORS_U8, "U8", 8)                                                                     \
+    X(SAFETENSORS_I8, "I8", 8)                                                                     \
+    X(SAFETENSORS_F8_E5M2, "F8_E5M2", 8)                                                           \
+    X(SAFETENSORS_F8_E4M3, "F8_E4M3", 8)                                                           \
+    X(SAFETENSORS_F8_E8M0, "F8_E8M0", 8)                                                           \
+    X(SAFETENSORS_F8_E4M3FNUZ, "F8_E4M3FNUZ", 8)                                                   \
+    X(SAFETENSORS_F8_E5M2FNUZ, "F8_E5M2FNUZ", 8)                                                   \
+    X(SAFETENSORS_I16, "I16", 16)                                                                  \
+    X(SAFETENSORS_U16, "U16", 16)                                                                  \
+    X(SAFETENSORS_F16, "F16", 16)                                                                  \
+    X(SAFETENSORS_BF16, "BF16", 16)                                                                \
+    X(SAFETENSORS_I32, "I32", 32)                                                                  \
+    X(SAFETENSORS_U32, "U32", 32)                                                                  \
+    X(SAFETENSORS_F32, "F32", 32)                                                                  \
+    X(SAFETENSORS_C64, "C64", 64)                                                                  \
+    X(SAFETENSORS_F64, "F64", 64)                                                                  \
+    X(SAFETENSORS_I64, "I64", 64)                                                                  \
+    X(SAFETENSORS_U64, "U64", 64)
 
 typedef enum safetensors_dtype {
-#define SAFETENSORS_DTYPE_ENUM(name, text, bytes) name,
+#define SAFETENSORS_DTYPE_ENUM(name, text, bits) name,
     SAFETENSORS_DTYPE_LIST(SAFETENSORS_DTYPE_ENUM)
 #undef SAFETENSORS_DTYPE_ENUM
     SAFETENSORS_DTYPES
@@ -65,8 +72,9 @@ typedef struct safetensors_file safetensors_file;
 
 typedef file_error safetensors_error;
 
-/* "F32"; bytes per element. */
+/* "F32"; bits per element; bytes per element, 1 of those that are smaller. */
 const char *safetensors_dtype_name(safetensors_dtype dtype);
+size_t safetensors_dtype_bits(safetensors_dtype dtype);
 size_t safetensors_dtype_bytes(safetensors_dtype dtype);
 
 /*

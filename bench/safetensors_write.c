@@ -58,18 +58,17 @@ static int check_names(const safetensors_tensor *tensors, size_t tensor_count,
 
 static int check_tensor(const safetensors_tensor *tensor, safetensors_error *error) {
     const file_name name = file_printable(tensor->name);
-    uint64_t bytes = safetensors_dtype_bytes(tensor->dtype);
-    if (bytes == 0 || tensor->rank < 0 || tensor->rank > SAFETENSORS_MAX_RANK)
+    uint64_t bits = safetensors_dtype_bits(tensor->dtype);
+    if (bits == 0 || tensor->rank < 0 || tensor->rank > SAFETENSORS_MAX_RANK)
         return file_fail(error, "tensor \"%s\" has dtype %d and rank %d", name.text,
                          (int)tensor->dtype, tensor->rank);
     for (int i = 0; i < tensor->rank; i++)
-        if (tensor->shape[i] < 0 ||
-            __builtin_mul_overflow(bytes, (uint64_t)tensor->shape[i], &bytes))
+        if (tensor->shape[i] < 0 || __builtin_mul_overflow(bits, (uint64_t)tensor->shape[i], &bits))
             return file_fail(error, "dimension %d of tensor \"%s\" is %lld", i, name.text,
                              (long long)tensor->shape[i]);
-    if (bytes != tensor->bytes)
-        return file_fail(error, "tensor \"%s\" has %zu bytes, but its shape takes %llu", name.text,
-                         tensor->bytes, (unsigned long long)bytes);
+    if (bits % 8 != 0 || bits / 8 != tensor->bytes)
+        return file_fail(error, "tensor \"%s\" has %zu bytes, but its shape takes %llu bits",
+                         name.text, tensor->bytes, (unsigned long long)bits);
     return 0;
 }
 

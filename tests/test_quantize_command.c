@@ -1,5 +1,6 @@
 // ctest: threads
 /* `tandem quantize`: what it writes for each scheme, and which tensors it takes. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -582,6 +583,84 @@ static void wide_floats_are_rounded_once(void **state) {
     test_checkpoint_remove("out.safetensors");
 }
 
+/* Every byte of 8-bit floats but those that are no number, and types that are copied. */
+static void eight_bit_floats_are_exact(void **state) {
+    (void)state;
+    static const struct {
+        safetensors_dtype dtype;
+        int mantissa, bias, last; /* the last magnitude that is a number */
+    } rows[] = {{SAFETENSORS_F8_E4M3, 3, 7, 0x7e}, {SAFETENSORS_F8_E5M2, 2, 15, 0x7b}};
+    unsigned char bytes[32 * 64];
+    unsigned char scale[4] = {0};
+    for (int r = 0; r < 2; r++) {
+        for (int i = 0; i < 32 * 64; i++)
+            bytes[i] = (unsigned char)((i % 2 << 7) | (i / 2 % (rows[r].last + 1)));
+        const safetensors_tensor tensors[] = {
+            {.name = "w",
+             .dtype = rows[r].dtype,
+             .rank = 2,
+             .shape = {32, 64},
+             .data = bytes,
+             .bytes = sizeof bytes},
+            {.name = "w_scale_inv", .dtype = SAFETENSORS_F32, .data = scale, .bytes = 4}};
+        test_checkpoint_write("in.safetensors", tensors, 1);
+        test_quantize(0, "exact", NULL, "in.safetensors out.safetensors --scheme f32");
+        safetensors_file *const file = test_checkpoint_open("out.safetensors");
+        for (int i = 0; i < 32 * 64; i++) {
+            const int magnitude = bytes[i] & 0x7f;
+            const int exponent = magnitude >> rows[r].mantissa;
+            const double mantissa =
+                (double)(magnitude & ((1 << rows[r].mantissa) - 1)) / (1 << rows[r].mantissa);
+            const double value = exponent == 0 ? ldexp(mantissa, 1 - rows[r].bias)
+                                               : ldexp(1 + mantissa, exponent - rows[r].bias);
+            assert_true((double)test_tensor_at(safetensors_find(file, "w"), i) ==
+                        (bytes[i] & 0x80 ? -value : value));
+        }
+        safetensors_close(file);
+        test_checkpoint_write("in.safetensors", tensors, 2);
+        test_quantize(1, NULL, "\"w\": 8-bit floats with scales beside them",
+                      "in.safetensors out.safetensors --scheme s8-channel");
+        bytes[77] = 0xff;
+        test_checkpoint_write("in.safetensors", tensors, 1);
+        test_quantize(1, NULL, "element 77 of tensor \"w\" is ",
+                      "in.safetensors out.safetensors --scheme s8-channel");
+    }
+    test_checkpoint_remove("in.safetensors");
+    test_checkpoint_remove("out.safetensors");
+}
+
+static void every_dtype_is_copied(void **state) {
+    (void)state;
+    static const unsigned char bytes[512] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+    safetensors_tensor tensors[SAFETENSORS_DTYPES + 1];
+    char names[SAFETENSORS_DTYPES][16];
+    for (int i = 0; i < SAFETENSORS_DTYPES; i++) {
+        const size_t bits = safetensors_dtype_bits((safetensors_dtype)i);
+        snprintf(names[i], sizeof names[i], "t%d", i);
+        tensors[i] = (safetensors_tensor){.name = names[i],
+                                          .dtype = (safetensors_dtype)i,
+                                          .rank = 2,
+                                          .shape = {3, 8},
+                                          .data = bytes,
+                                          .bytes = 3 * bits};
+    }
+    tensors[SAFETENSORS_DTYPES] = test_tensor_make("w", SAFETENSORS_F32, 7, 32, 64, 0);
+    test_checkpoint_write("in.safetensors", tensors, SAFETENSORS_DTYPES + 1);
+    test_quantize(0, "1 tensors quantized, 22 copied", NULL,
+                  "in.safetensors out.safetensors --scheme s8-channel");
+    safetensors_file *const file = test_checkpoint_open("out.safetensors");
+    for (int i = 0; i < SAFETENSORS_DTYPES; i++) {
+        const safetensors_tensor *const tensor = safetensors_find(file, names[i]);
+        assert_int_equal(tensor->dtype, tensors[i].dtype);
+        assert_int_equal(tensor->bytes, tensors[i].bytes);
+        assert_memory_equal(tensor->data, bytes, tensor->bytes);
+    }
+    safetensors_close(file);
+    test_tensor_release(&tensors[SAFETENSORS_DTYPES]);
+    test_checkpoint_remove("in.safetensors");
+    test_checkpoint_remove("out.safetensors");
+}
+
 /* In the notes and in JSON: numbers that became 0, or smaller, because their format or their scales have no room. One row is as large as
  * can be kept. */
 static void what_has_no_room_is_counted(void **state) {
@@ -700,6 +779,8 @@ int main(void) {
         CASE(columns_of_many_rows_longer_than_a_slab),
         CASE(floats_are_rounded_once_and_limited),
         CASE(wide_floats_are_rounded_once),
+        CASE(eight_bit_floats_are_exact),
+        CASE(every_dtype_is_copied),
         CASE(what_has_no_room_is_counted),
         CASE(weights_are_chosen_by_rule_and_by_name),
     };
