@@ -281,6 +281,48 @@ static void test_search_for_the_least_error(void **state) {
     x[6] = NAN;
     found = tdm_quant_search_mse(TDM_QUANT_SYMMETRIC, x, 1024, range);
     assert_true(found.maximum < 1.5f && found.maximum > 0.8f);
+    /* Clipped to a threshold, but no further than the data goes. */
+    for (int i = 0; i < 1024; i++) {
+        x[i] = i == 5 ? 2.5f : fabsf(x[i]);
+    }
+    x[6] = 0.5f;
+    found = tdm_quant_search_mse(TDM_QUANT_SYMMETRIC, x, 1024, range);
+    assert_true(found.minimum == 0.0f && found.maximum < 1.5f);
+}
+
+/* Of equals the widest, and none whose scale is 0, to which nothing was added. */
+static void test_the_widest_of_the_best(void **state) {
+    (void)state;
+    tdm_quant_parameters candidates[TDM_QUANT_MSE_CANDIDATES];
+    double errors[TDM_QUANT_MSE_CANDIDATES];
+    for (int c = 0; c < TDM_QUANT_MSE_CANDIDATES; c++) {
+        candidates[c] = (tdm_quant_parameters){c < 40 ? (float)(100 - c) : 0.0f, 0};
+        errors[c] = c < 40 ? 3.0 + fabs(c - 7.5) : 0.0;
+    }
+    assert_int_equal(tdm_quant_mse_best(candidates, errors), 7);
+    candidates[0].scale = 0.0f;
+    candidates[1].scale = 0.0f;
+    assert_int_equal(tdm_quant_mse_best(candidates, errors), 0);
+    /* The narrowest ranges of such data have scales that are 0. */
+    static float x[16];
+    const tdm_quant_range range = {-7, 7};
+    for (int i = 0; i < 16; i++) {
+        x[i] = (float)(i - 8) * 0x1p-122f;
+    }
+    const tdm_quant_bounds found = tdm_quant_search_mse(TDM_QUANT_SYMMETRIC, x, 16, range);
+    assert_true(found.maximum >= 0x1p-120f);
+}
+
+static void test_the_last_nibble_is_cleared(void **state) {
+    (void)state;
+    const tdm_quant_spec spec = {
+        .rank = 1, .shape = {5}, .blocks = {0}, .dtype = TDM_S4, .range = {-7, 7}};
+    const float x[5] = {1, 2, 3, -1, -2}, scale = 1.0f;
+    uint8_t quants[4];
+    memset(quants, GUARD, sizeof quants);
+    tdm_quant_quantize_tensor(&spec, TDM_F32, x, &scale, NULL, quants);
+    const uint8_t expected[4] = {0x21, 0xf3, 0x0e, GUARD};
+    assert_memory_equal(quants, expected, sizeof expected);
 }
 
 /* Sum of squared errors with a scale and a zero point, by division and rounding in double precision. */
@@ -404,6 +446,8 @@ int main(void) {
         cmocka_unit_test(test_empty_tensors),
         cmocka_unit_test(test_parameters_that_are_refused),
         cmocka_unit_test(test_search_for_the_least_error),
+        cmocka_unit_test(test_the_widest_of_the_best),
+        cmocka_unit_test(test_the_last_nibble_is_cleared),
         cmocka_unit_test(test_the_search_against_all_scales),
         cmocka_unit_test(test_blocks_split_and_join),
         cmocka_unit_test(test_blocks_that_cannot_be_encoded),
