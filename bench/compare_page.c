@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "bench/chart.h"
+#include "bench/compare_energy.h"
 #include "bench/compare_rooflines.h"
 #include "bench/html_text.h"
 #include "bench/report_parts.h"
@@ -192,6 +193,7 @@ int compare_page_write(FILE *file, const compare_report *report) {
     write_devices(file, report);
     const int status = compare_rooflines_write(file, report->table);
     write_means(file, report);
+    compare_energy_write(file, report->table);
     write_agreement(file, report);
     write_differences(file, report);
     write_cases(file, report, 1);

@@ -6,6 +6,7 @@
 #include <cjson/cJSON.h>
 
 #include "bench/compare_agree.h"
+#include "bench/compare_energy.h"
 #include "bench/results_json.h"
 #include "bench/table_print.h"
 #include "bench/utf8_text.h"
@@ -225,6 +226,7 @@ void compare_print(const compare_report *report, FILE *file) {
     print_differences(report, file);
     print_cases(report, file);
     print_means(report, file);
+    compare_energy_print(report->table, file);
     compare_tell_agreement(report, print_line, file);
 }
 
@@ -341,8 +343,12 @@ static void add_cases_json(cJSON *root, const compare_table *table) {
             results_put_number(shape, source->row->shape.items[s].key,
                                source->row->shape.items[s].value);
         cJSON *const cells = cJSON_AddArrayToObject(item, "cells");
-        for (size_t c = 0; c < table->column_count; c++)
-            cJSON_AddItemToArray(cells, cell_json(&source->cells[c]));
+        for (size_t c = 0; c < table->column_count; c++) {
+            cJSON *const cell = cell_json(&source->cells[c]);
+            if (source->cells[c].row != NULL)
+                cJSON_AddItemToObject(cell, "energy", compare_energy_json(source, c));
+            cJSON_AddItemToArray(cells, cell);
+        }
         cJSON_AddItemToArray(list, item);
     }
 }
@@ -378,5 +384,6 @@ cJSON *compare_json(const compare_report *report) {
     add_differences_json(root, report);
     add_cases_json(root, report->table);
     add_means_json(root, report->table);
+    cJSON_AddItemToObject(root, "energy_means", compare_energy_means_json(report->table));
     return root;
 }
