@@ -14,7 +14,7 @@
 
 #define ROWS 16
 #define STRIP 8192 /* steps of K of all rows */
-#define NT 4       /* lines at a time */
+#define NT 4       /* lines at a time where there are several rows */
 #define IS_S4 1
 #include "gemm_weights_chunks.h"
 
@@ -237,7 +237,7 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)(TDM_WEIGHTS_ARGUMENTS) {
                     copy_row(a, s, a0 + i * s.a_row, p0, (depth + CHUNK - 1) / CHUNK, w.quantize_a,
                              my.row_scale[i], my.strip + i * stride);
                 for (int j = 0, lines; j < columns; j += lines) {
-                    lines = columns - j >= NT ? NT : 1;
+                    lines = rows > 1 && columns - j >= NT ? NT : 1;
                     multiply_lines(&l, &of_k, &my, j0 + j, lines, p0, depth, stride, rows,
                                    my.kept + j, columns);
                 }
