@@ -14,7 +14,9 @@ enum {
     DATA_UNIT,
     DATA_WIDE,
     DATA_CONSTANT, /* 0, or one number of either sign, in each row */
-    DATA_KINDS
+    DATA_KINDS,
+    DATA_LARGEST =
+        DATA_KINDS /* the largest finite numbers of either sign and small ones; in no sample */
 };
 
 #define DIMS(...) ((const int64_t[]){__VA_ARGS__})
@@ -101,6 +103,10 @@ static void fill(test_array *x, quant_carrier *carrier, int data) {
     else if (data == DATA_REALS) {
         quant_carrier_fill_parameters(carrier, 21);
         quant_fill_reals(x, carrier, 22);
+    } else if (data == DATA_LARGEST) {
+        for (int64_t i = 0; i < test_array_count(x); i++)
+            test_array_put(x, i, i % 7 == 3 ? (double)FLT_MAX : i % 5 == 2 ? -(double)FLT_MAX : 1);
+        test_array_send(x);
     } else {
         const int64_t row = x->layout.rank == 0 ? 1 : x->layout.shape[x->layout.rank - 1];
         for (int64_t i = 0; i < test_array_count(x); i++)
@@ -243,6 +249,28 @@ DEVICE_TEST(columns_with_gaps) {
     }
 }
 
+/* Numbers whose range is beyond what f32 holds, in each of the forms. */
+DEVICE_TEST(largest_numbers) {
+    static const op_shape rows = {2, {5, 70}}, groups = {2, {5, 64}}, matrix = {2, {131, 530}},
+                          tensor = {2, {129, 140}};
+    const struct {
+        const op_shape *shape;
+        quant_sharing sharing;
+    } forms[] = {{&rows, SHARE_ROWS},
+                 {&groups, SHARE_VECTORS},
+                 {&tensor, SHARE_ALL},
+                 {test_is_small() ? &rows : &matrix, SHARE_COLUMNS}};
+    for (int i = 0; i < 8; i++) {
+        const quant_case c = {.shape = forms[i / 2].shape,
+                              .sharing = forms[i / 2].sharing,
+                              .codes = TDM_S8,
+                              .scale = TDM_F32,
+                              .zero = i % 2 == 0 ? TDM_DTYPE_NONE : TDM_S8,
+                              .last = DATA_LARGEST};
+        dynamic_case(device, NULL, &c, TDM_F32);
+    }
+}
+
 /* ---- recorded -------------------------------------------------------------------------------- */
 
 /* A recorded call takes no memory: of columns and of a long row it is one launch, which else are several. */
@@ -354,8 +382,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_dynamic),      cmocka_unit_test(every_range),
         cmocka_unit_test(groups_and_columns), cmocka_unit_test(columns_with_gaps),
-        cmocka_unit_test(recorded_calls),     cmocka_unit_test(shared_by_items),
-        cmocka_unit_test(empty_blocks),
+        cmocka_unit_test(largest_numbers),    cmocka_unit_test(recorded_calls),
+        cmocka_unit_test(shared_by_items),    cmocka_unit_test(empty_blocks),
     };
     return cmocka_run_group_tests_name("quantize dynamic", tests, test_devices_setup,
                                        test_devices_teardown);
