@@ -28,7 +28,8 @@ typedef struct quantize_options {
     const char *scheme;
     const char *group; /* NULL: the scheme's own */
     int64_t axis;
-    const char *scales; /* NULL: f32 */
+    const char *channels; /* NULL: by the shape */
+    const char *scales;   /* NULL: f32 */
     const char *only;
     const char *skip;
     const char *calibrate;
@@ -70,6 +71,11 @@ static cli_outcome parse(int argc, char **argv, quantize_options *options) {
         {"axis", CLI_COUNT, &options->axis, "0|1",
          "dimension of the outputs: 0 as PyTorch's linear layers have it, 1 for matrices K x N",
          NULL, 0, 1},
+        {"channels", CLI_CHOICE, &options->channels, "N",
+         "leading dimensions that channels are of; by default 2 of stacked matrices (experts), "
+         "else "
+         "1",
+         "1|2|3", 0, 0},
         {"scales", CLI_CHOICE, &options->scales, "TYPE",
          "type that scales of codes are kept in, f32 by default", "f32|f16|bf16", 0, 0},
         {"only", CLI_TEXT, &options->only, "REGEX",
@@ -170,6 +176,12 @@ static int check_options(const quantize_options *options, const quantize_scheme 
     if (options->axis != 0 && (!codes || rules->granularity == TDM_QUANT_PER_TENSOR))
         return cli_refuse(command_name, "--axis is for schemes of channels and groups, not for %s",
                           scheme->name);
+    if (options->channels != NULL && (!codes || rules->granularity == TDM_QUANT_PER_TENSOR))
+        return cli_refuse(command_name,
+                          "--channels is for schemes of channels and groups, not for %s",
+                          scheme->name);
+    if (options->channels != NULL && options->axis != 0)
+        return cli_refuse(command_name, "--channels is of --axis 0");
     if (options->scales != NULL && !codes)
         return cli_refuse(command_name, "--scales is for codes with scales beside them, not for %s",
                           scheme->name);
@@ -219,6 +231,8 @@ static int take_options(const quantize_options *options, quantize_state *state) 
     state->choice.scheme = scheme;
     state->choice.group = options->group != NULL ? strtol(options->group, NULL, 10) : 0;
     state->choice.axis = (int)options->axis;
+    state->choice.channels =
+        options->channels != NULL ? (int)strtol(options->channels, NULL, 10) : 0;
     state->choice.scale_dtype =
         options->scales != NULL ? tdm_dtype_from_name(options->scales) : TDM_F32;
     state->choice.to_gguf = quantize_is_gguf(options->output);
@@ -246,6 +260,7 @@ static int take_options(const quantize_options *options, quantize_state *state) 
                  : rules != NULL         ? rules->group
                                          : 0,
         .axis = state->choice.axis,
+        .channels = state->choice.channels,
         .scales = scheme->kind == QUANTIZE_CODES ? tdm_dtype_name(state->choice.scale_dtype) : NULL,
         .calibration = options->calibrate,
         .observer = observer,

@@ -16,14 +16,6 @@ static int matches(const regex_t *expression, const char *name) {
     return regexec(expression, name, 0, NULL, 0) == 0;
 }
 
-/* Elements of a row of the tensor as a matrix: all dimensions but the first. */
-static int64_t columns_of(const quantize_tensor *tensor) {
-    int64_t columns = 1;
-    for (int i = 1; i < tensor->rank; i++)
-        columns *= tensor->shape[i];
-    return columns;
-}
-
 /* Whether the scheme changes tensors of that name. */
 static int is_chosen(const quantize_tensor *tensor, const quantize_choice *choice) {
     return choice->scheme->kind != QUANTIZE_KEEP &&
@@ -317,6 +309,20 @@ static int64_t free_columns(int64_t columns) {
     return columns;
 }
 
+/* Dimensions whose indices are channels: all of experts' matrices but the last, of convolutions and matrices the first. */
+static int leading_of(const quantize_tensor *tensor, const quantize_choice *choice) {
+    if (choice->channels > 0)
+        return choice->channels < tensor->rank ? choice->channels : tensor->rank - 1;
+    return tensor->rank == 3 && tensor->shape[2] >= QUANTIZE_LEAST_INPUTS ? 2 : 1;
+}
+
+/* The tensor as a matrix: channels, and what each has. */
+static void matrix_of(const quantize_tensor *tensor, int leading, int64_t shape[2]) {
+    shape[0] = shape[1] = 1;
+    for (int i = 0; i < tensor->rank; i++)
+        shape[i < leading ? 0 : 1] *= tensor->shape[i];
+}
+
 /*
  * The layout names blocks of the tensor as it is stored; the spec has the same scales in the same order for a matrix of the same
  * elements, with rows as short as the blocks allow, so that a slab can be small.
@@ -325,9 +331,11 @@ static int plan_codes(const quantize_choice *choice, quantize_item *item, file_e
     const quantize_tensor *const tensor = item->tensor;
     const tdm_quant_scheme *const rules = tdm_quant_scheme_info(item->scheme->rules);
     const int64_t group = choice->group > 0 ? choice->group : rules->group;
-    const int64_t columns = columns_of(tensor);
+    const int leading = leading_of(tensor, choice);
     quantize_layout *const layout = &item->layout;
-    int64_t shape[2] = {tensor->shape[0], columns};
+    int64_t shape[2];
+    matrix_of(tensor, leading, shape);
+    const int64_t columns = shape[1];
     int axis = choice->axis;
     tdm_quant_reason reason;
     layout->observer = choice->observer;
@@ -337,7 +345,8 @@ static int plan_codes(const quantize_choice *choice, quantize_item *item, file_e
     layout->rank = tensor->rank;
     copy_shape(layout->shape, tensor->shape, tensor->rank);
     if (rules->granularity == TDM_QUANT_PER_AXIS) {
-        layout->block[axis] = 1;
+        for (int i = axis; i < axis + leading; i++)
+            layout->block[i] = 1;
     } else if (rules->granularity == TDM_QUANT_PER_GROUP) {
         if (tensor->rank > 2) {
             layout->original_rank = tensor->rank;
@@ -430,25 +439,6 @@ static int plan_item(const quantize_choice *choice, int is_parameter, quantize_p
     return 0;
 }
 
-/* Scales and zero points stay with their codes, as they are or in what the codes become. */
-static int plan_tensor(const quantize_source *source, const quantize_choice *choice,
-                       const quantize_tensor *tensor, quantize_plan *plan, file_error *error) {
-    const quantize_tensor *owner;
-    if (find_owner(source, tensor, &owner))
-        return -1;
-    const int goes = owner ? is_decoded(source, choice, owner) : 0;
-    const int decoded = is_decoded(source, choice, tensor);
-    if (goes < 0 || decoded < 0)
-        return -1;
-    if (goes)
-        return 0;
-    quantize_item *const item = &plan->items[plan->item_count++];
-    item->tensor = tensor;
-    if (decoded && decode(source, item, error))
-        return -1;
-    return plan_item(choice, owner != NULL, plan, item, error);
-}
-
 /* What is added to a weight must not have the name of a tensor that is there. */
 static int check_added(const quantize_source *source, const quantize_plan *plan,
                        const quantize_item *item, file_error *error) {
@@ -468,6 +458,28 @@ static int check_added(const quantize_source *source, const quantize_plan *plan,
                       : "leave --calibrate out");
     }
     return 0;
+}
+
+/* Scales and zero points stay with their codes, as they are or in what the codes become. */
+static int plan_tensor(const quantize_source *source, const quantize_choice *choice,
+                       const quantize_tensor *tensor, quantize_plan *plan, file_error *error) {
+    const quantize_tensor *owner;
+    if (find_owner(source, tensor, &owner))
+        return -1;
+    const int goes = owner ? is_decoded(source, choice, owner) : 0;
+    const int decoded = is_decoded(source, choice, tensor);
+    if (goes < 0 || decoded < 0)
+        return -1;
+    if (goes)
+        return 0;
+    quantize_item *const item = &plan->items[plan->item_count++];
+    item->tensor = tensor;
+    if (decoded && decode(source, item, error))
+        return -1;
+    return plan_item(choice, owner != NULL, plan, item, error) ||
+                   check_added(source, plan, item, error)
+               ? -1
+               : 0;
 }
 
 static int compare_names(const void *left, const void *right) {
@@ -504,8 +516,6 @@ int quantize_plan_make(const quantize_source *source, const quantize_choice *cho
     int result = plan->items && plan->by_name && plan->entries ? 0 : -1;
     for (size_t i = 0; result == 0 && i < source->count; i++)
         result = plan_tensor(source, choice, &source->tensors[i], plan, error);
-    for (size_t i = 0; result == 0 && i < plan->item_count; i++)
-        result = check_added(source, plan, &plan->items[i], error);
     if (result == 0)
         sort_names(plan);
     else

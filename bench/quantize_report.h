@@ -15,6 +15,7 @@ typedef struct quantize_run {
     const quantize_scheme *scheme;
     int64_t group; /* 0: none */
     int axis;
+    int channels;            /* 0: by the shape */
     const char *scales;      /* type of the scales of codes; NULL: there are none */
     const char *calibration; /* NULL: none */
     const char *observer;

@@ -373,6 +373,63 @@ static void convolutions_are_flattened(void **state) {
     test_checkpoint_remove("out.safetensors");
 }
 
+/* Matrices of experts in one tensor: a scale for each output of each, groups within a row of one. */
+static void experts_have_channels_of_their_own(void **state) {
+    (void)state;
+    static const struct {
+        const char *options;
+        int64_t shape[3]; /* of the input */
+        int rank;         /* of the output */
+        int64_t block[3];
+        int64_t scales;
+    } rows[] = {
+        {"s8-channel", {4, 24, 64}, 3, {1, 1, 0}, 4 * 24},
+        {"s8-channel --channels 1", {4, 24, 64}, 3, {1, 0, 0}, 4},
+        {"s8-channel --channels 3", {4, 24, 64}, 3, {1, 1, 0}, 4 * 24},
+        {"s8-channel", {4, 24, 63}, 3, {1, 0, 0}, 4},
+        {"s8-channel --channels 2", {16, 12, 9}, 3, {1, 1, 0}, 16 * 12},
+        {"s4-channel-zero --scales bf16", {3, 7, 81}, 3, {1, 1, 0}, 3 * 7},
+        {"u8-channel --weights-observer mse", {3, 600, 1001}, 3, {1, 1, 0}, 3 * 600},
+        {"s4-group", {4, 24, 80}, 2, {1, 32}, 4 * 24 * 3},
+        {"s8-group --channels 1", {4, 24, 80}, 2, {1, 32}, 4 * 60},
+        {"s8-tensor", {4, 24, 64}, 3, {0, 0, 0}, 1},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const int64_t *const shape = rows[i].shape;
+        safetensors_tensor tensor =
+            test_tensor_make("experts", SAFETENSORS_F32, 5 + i, shape[0], shape[1], shape[2]);
+        test_checkpoint_write("in.safetensors", &tensor, 1);
+        test_quantize(0, NULL, NULL, "in.safetensors out.safetensors --scheme %s", rows[i].options);
+        test_quantize(0, NULL, NULL, "out.safetensors back.safetensors --scheme f32");
+        safetensors_file *const file = test_checkpoint_open("out.safetensors");
+        safetensors_file *const back = test_checkpoint_open("back.safetensors");
+        quantized_weight weight = test_weight_read(file, "experts");
+        assert_int_equal(weight.rank, rows[i].rank);
+        assert_memory_equal(weight.block, rows[i].block, (size_t)weight.rank * sizeof *shape);
+        assert_int_equal(weight.scale_bytes,
+                         (size_t)(rows[i].scales * tdm_dtype_info(weight.scale_dtype)->unit_bytes));
+        if (!strstr(rows[i].options, "mse"))
+            test_weight_check(&tensor, &weight);
+        const safetensors_tensor *const numbers = safetensors_find(back, "experts");
+        assert_int_equal(numbers->rank, 3);
+        assert_memory_equal(numbers->shape, shape, 3 * sizeof *shape);
+        for (int64_t j = 0; j < test_tensor_count(&tensor); j++) {
+            const int64_t scale = test_weight_scale_of(&weight, j);
+            assert_true(test_tensor_at(numbers, j) ==
+                        test_weight_scale(&weight, scale) *
+                            (float)(tdm_quant_get(weight.dtype, weight.codes, j) -
+                                    test_weight_zero_point(&weight, scale)));
+        }
+        quantized_weight_release(&weight);
+        safetensors_close(file);
+        safetensors_close(back);
+        test_tensor_release(&tensor);
+    }
+    test_checkpoint_remove("in.safetensors");
+    test_checkpoint_remove("out.safetensors");
+    test_checkpoint_remove("back.safetensors");
+}
+
 /* A channel of zeros has the scale 0, which readers take for zeros. */
 static void a_channel_of_zeros_stays_zero(void **state) {
     (void)state;
@@ -774,6 +831,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         CASE(every_scheme_reads_back),
         CASE(convolutions_are_flattened),
+        CASE(experts_have_channels_of_their_own),
         CASE(a_channel_of_zeros_stays_zero),
         CASE(long_channels_have_scales_of_their_own),
         CASE(columns_of_many_rows_longer_than_a_slab),
