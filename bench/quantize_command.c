@@ -476,6 +476,39 @@ static int check_shards(const quantize_options *options, const quantize_source *
     return 0;
 }
 
+/* Nor must they take that of a file of activations, whatever the shards of the checkpoint are called. */
+static int check_activation_file(const quantize_options *options, const quantize_source *checkpoint,
+                                 const char *path, file_error *error) {
+    const size_t written = quantize_is_index(options->output) ? checkpoint->shard_count : 0;
+    if (output_would_be(path, options->output))
+        return file_fail(error, "the output '%s' has activations: name another file",
+                         options->output);
+    if (options->json != NULL && output_would_be(path, options->json))
+        return file_fail(error, "--json does not take '%s': it has activations", options->json);
+    for (size_t i = 0; i < written; i++) {
+        const char *const name = quantize_index_shard(checkpoint->index, i);
+        char *const own = quantize_path_beside(options->output, name);
+        const int result =
+            own == NULL ? file_fail(error, "out of memory for a name")
+            : output_would_be(path, own)
+                ? file_fail(error, "the output '%s' has activations: name another folder", own)
+                : 0;
+        free(own);
+        if (result != 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int check_activation_files(const quantize_options *options, const quantize_state *state,
+                                  file_error *error) {
+    const quantize_source *const activations = &state->activations.source;
+    for (size_t i = 0; i < activations->shard_count; i++)
+        if (check_activation_file(options, &state->source, activations->shard_paths[i], error))
+            return -1;
+    return 0;
+}
+
 static int prepare(const quantize_options *options, quantize_state *state, file_error *error) {
     if (quantize_source_open(options->input, &state->source, error) ||
         check_shards(options, &state->source, error))
@@ -483,7 +516,7 @@ static int prepare(const quantize_options *options, quantize_state *state, file_
     if (options->calibrate != NULL) {
         if (quantize_activations_open(options->calibrate, &state->activations, error))
             return -1;
-        if (check_shards(options, &state->activations.source, error))
+        if (check_activation_files(options, state, error))
             return -1;
         state->choice.activations = &state->activations;
     }

@@ -40,13 +40,21 @@ static int compare_texts(const void *left, const void *right) {
     return strcmp(*a, *b);
 }
 
+/* Names are told of as they are. */
+static int has_control(const char *name) {
+    for (; *name; name++)
+        if ((unsigned char)*name < ' ' || *name == 127)
+            return 1;
+    return 0;
+}
+
 /* A plain name, so that the file is in the folder of the index, be it as a link. */
 static int check_shard(const cJSON *item, file_error *error) {
     const file_name tensor = file_printable(item->string);
     if (!cJSON_IsString(item))
         return file_fail(error, "the shard of tensor \"%s\" is no text", tensor.text);
     const char *const name = item->valuestring;
-    if (strchr(name, '/') || !ends_in(name, ".safetensors"))
+    if (strchr(name, '/') || has_control(name) || !ends_in(name, ".safetensors"))
         return file_fail(error,
                          "tensor \"%s\" is to be in \"%s\", which is no safetensors file in the "
                          "folder of the index",
@@ -98,15 +106,27 @@ static int list_places(quantize_index *index, const cJSON *map, file_error *erro
 
 /* ---- the index ---- */
 
+/* JSON leaves the meaning of a member that stands twice open: tensors might go missing without a word. */
+static int check_once(const cJSON *object, const char *key, file_error *error) {
+    const cJSON *item;
+    int count = 0;
+    cJSON_ArrayForEach(item, object) count += !strcmp(item->string, key);
+    return count > 1 ? file_fail(error, "\"%s\" stands twice in the index", key) : 0;
+}
+
 static int take_map(quantize_index *index, file_error *error) {
     const cJSON *const map = cJSON_GetObjectItemCaseSensitive(index->json, map_key);
     const cJSON *const metadata = cJSON_GetObjectItemCaseSensitive(index->json, metadata_key);
     const cJSON *item;
     size_t count = 0;
+    if (check_once(index->json, map_key, error) || check_once(index->json, metadata_key, error))
+        return -1;
     if (!cJSON_IsObject(map) || !map->child)
         return file_fail(error, "the index has no %s with a tensor", map_key);
     if (metadata && !cJSON_IsObject(metadata))
         return file_fail(error, "the %s of the index is no object", metadata_key);
+    if (check_once(metadata, size_key, error))
+        return -1;
     cJSON_ArrayForEach(item, map) count++;
     index->shards = calloc(count, sizeof *index->shards);
     index->places = calloc(count, sizeof *index->places);

@@ -190,6 +190,14 @@ static void an_index_that_lies_is_refused(void **state) {
          "the index goes on after its JSON object"},
         {"{\"weight_map\":{", "", "the index is no JSON object"},
         {"{\"metadata\":7,\"weight_map\":{", "}}", "the metadata of the index is no object"},
+        {"{\"weight_map\":{\"b.weight\":\"m-00002-of-00002.safetensors\"},\"weight_map\":{", "}}",
+         "\"weight_map\" stands twice in the index"},
+        {"{\"metadata\":{},\"metadata\":{},\"weight_map\":{", "}}",
+         "\"metadata\" stands twice in the index"},
+        {"{\"metadata\":{\"total_size\":1,\"total_size\":2},\"weight_map\":{", "}}",
+         "\"total_size\" stands twice in the index"},
+        {"{\"weight_map\":{", ",\"b.weight\":\"\\u001b[2J.safetensors\"}}",
+         "\"?[2J.safetensors\", which is no safetensors file"},
         {"{\"weights\":{", "}}", "the index has no weight_map"},
         {"[{", "}]", "the index does not begin with '{'"},
         {"{\"weight_map\":{\"w\":{\"x\":{\"y\":{}}},", "}}", "the index nests deeper"},
@@ -256,6 +264,42 @@ static void shards_do_not_replace_what_is_read(void **state) {
     remove_shards();
 }
 
+/* Activations are read, too: in a file that is called like a shard of the checkpoint, or in shards of their own. */
+static void shards_do_not_replace_activations(void **state) {
+    (void)state;
+    static const char others[] = "{\"weight_map\":{\"a.input\":\"x.safetensors\"}}";
+    safetensors_tensor input = test_tensor_make("a.input", SAFETENSORS_F32, 4, 8, 64, 0);
+    write_shards();
+    assert_int_equal(mkdir("out", 0700), 0);
+    test_checkpoint_write("out/m-00002-of-00002.safetensors", &input, 1);
+    test_quantize(1, NULL, "'out/m-00002-of-00002.safetensors' has activations",
+                  "%s out/q.index.json --scheme s8-channel --calibrate out/%s", index_name,
+                  second_shard);
+    assert_int_equal(test_folder_count("out"), 1);
+    test_checkpoint_remove("out/m-00002-of-00002.safetensors");
+    test_checkpoint_write("out/x.safetensors", &input, 1);
+    test_file_write("out/x.index.json", others, sizeof others - 1);
+    test_quantize(1, NULL, "--json does not take 'out/x.safetensors': it has activations",
+                  "%s out/q.index.json --scheme s8-channel --calibrate out/x.index.json "
+                  "--json out/x.safetensors",
+                  index_name);
+    test_quantize(1, NULL, "'out/x.safetensors' has activations",
+                  "%s out/x.safetensors --scheme s8-channel --calibrate out/x.index.json",
+                  index_name);
+    test_quantize(0, "2 tensors quantized", NULL,
+                  "%s out/q.index.json --scheme s8-channel --calibrate out/x.index.json",
+                  index_name);
+    assert_int_equal(test_folder_count("out"), 5);
+    static const char *const names[] = {"out/x.safetensors", "out/x.index.json", "out/q.index.json",
+                                        "out/m-00001-of-00002.safetensors",
+                                        "out/m-00002-of-00002.safetensors"};
+    for (int i = 0; i < 5; i++)
+        test_checkpoint_remove(names[i]);
+    assert_int_equal(rmdir("out"), 0);
+    test_tensor_release(&input);
+    remove_shards();
+}
+
 int main(void) {
 #define CASE(name)                                                                                 \
     cmocka_unit_test_setup_teardown(name, test_checkpoint_enter, test_checkpoint_leave)
@@ -265,6 +309,7 @@ int main(void) {
         CASE(an_index_that_lies_is_refused),
         CASE(a_shard_with_more_is_refused),
         CASE(shards_do_not_replace_what_is_read),
+        CASE(shards_do_not_replace_activations),
     };
 #undef CASE
     return cmocka_run_group_tests_name("quantize shards", tests, NULL, NULL);
