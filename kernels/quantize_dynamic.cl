@@ -7,8 +7,9 @@
  *   TDM_COLUMNS               `inner` groups stand side by side, one per lane, x_column apart in x, 1
  *                             in y; work-items x stride over them by N, work-items y over the outer ones
  *
- * The second reading of a group is from the cache, unless it is longer than that, and asks for the next
- * group meanwhile (`ahead` is the distance, where rows are one dimension). Both elements of a
+ * The second reading of a group is from the cache, unless it is longer than that. Both ask for the next
+ * group (`ahead` is the distance, where rows are one dimension), so that memory is busy all the time: the first, which does less for
+ * an element, for every fourth vector of it. Both elements of a
  * byte of s4 belong to one work-item. Defines: DT the source's type, N vector width,
  * TDM_BUILT_IN_DIVIDE as divide.h says. With 16 lanes on CPU cores the parameters of 16 short groups are made at once. */
 #include "dialect.h"
@@ -89,10 +90,12 @@ TDM_DEVICE tdm_range tdm_range_across(tdm_range r, tdm_quant_side side) {
 
 /* The range of a group; careful: what is not finite counts as 0, else infinities show. */
 TDM_INLINE tdm_range tdm_range_of_group(TDM_GLOBAL const TDM_TYPE(DT) * x, long from, long x_step,
-                                        long count, int careful) {
+                                        long count, long ahead, int careful) {
     tdm_range range = tdm_range_start(), other = range;
     long k = 0;
     for (; k + 2 * N <= count; k += 2 * N) {
+        if (TDM_BY_PRODUCTS && (k & 3 * N) == 0)
+            tdm_prefetch_far(x + from + k + ahead);
         range = tdm_range_widen(range, TDM_LOADV_GLOBAL(N, DT, x, from + k * x_step), careful);
         other =
             tdm_range_widen(other, TDM_LOADV_GLOBAL(N, DT, x, from + (k + N) * x_step), careful);
@@ -109,7 +112,8 @@ TDM_INLINE tdm_range tdm_range_of_group(TDM_GLOBAL const TDM_TYPE(DT) * x, long 
 TDM_INLINE void tdm_whole_codes(TDM_GLOBAL const TDM_TYPE(DT) * x, long from, TDM_GLOBAL void *y,
                                 long to, long count, long ahead, tdm_multiplier m, int type) {
     for (long k = 0; k + N <= count; k += N) {
-        tdm_prefetch_far(x + from + k + ahead);
+        if ((k & 3 * N) != 0)
+            tdm_prefetch_far(x + from + k + ahead);
         tdm_store_codes(type, tdm_code_by_products(TDM_LOADV_GLOBAL(N, DT, x, from + k), m), y,
                         to + k, N);
     }
@@ -119,9 +123,9 @@ TDM_INLINE void tdm_whole_codes(TDM_GLOBAL const TDM_TYPE(DT) * x, long from, TD
 TDM_DEVICE void tdm_quantize_group(TDM_GLOBAL const TDM_TYPE(DT) * x, long from, long x_step,
                                    TDM_GLOBAL void *y, long to, long y_step, long count, long ahead,
                                    tdm_parameter_place place, tdm_quant_arg arg) {
-    tdm_range range = tdm_range_of_group(x, from, x_step, count, N < 16);
+    tdm_range range = tdm_range_of_group(x, from, x_step, count, ahead, N < 16);
     if (N == 16 && !tdm_range_is_finite(range))
-        range = tdm_range_of_group(x, from, x_step, count, 1);
+        range = tdm_range_of_group(x, from, x_step, count, ahead, 1);
     const tdm_quantizer q = tdm_derive_one(tdm_range_across(range, arg.target), place, arg.target);
     long k = 0;
 #if TDM_BY_PRODUCTS

@@ -43,11 +43,30 @@ TDM_KERNEL(TDM_ENTRY)
 
 #define STRIP 4096
 #define TOGETHER 4 /* rows */
+#define BESIDE 4   /* vectors */
 
-/* Widen the ranges of columns 0 … count-1 by `rows` rows, one as good as unrolled. */
-TDM_INLINE void tdm_add_rows(TDM_GLOBAL const TDM_TYPE(DT) *x, long from, long x_row, int rows,
+/* Widen the ranges of columns 0 … count-1 by `rows` rows, one as good as unrolled: a quarter of a kilobyte of each in turn. */
+TDM_INLINE void tdm_add_rows(TDM_GLOBAL const TDM_TYPE(DT) * x, long from, long x_row, int rows,
                              long count, F *lows, F *highs) {
-    for (long i = 0; i < count; i += N) {
+    long i = 0;
+    for (; i + BESIDE * N <= count; i += BESIDE * N) {
+        tdm_range ranges[BESIDE];
+        TDM_UNROLL for (int v = 0; v < BESIDE; v++) {
+            ranges[v].low = lows[i / N + v];
+            ranges[v].high = highs[i / N + v];
+        }
+        TDM_UNROLL for (int row = 0; row < rows; row++)
+            TDM_UNROLL for (int v = 0; v < BESIDE; v++) {
+            const long at = from + row * x_row + i + v * N;
+            tdm_prefetch_far(x + at + rows * x_row);
+            ranges[v] = tdm_range_add(ranges[v], TDM_LOADV(N, DT, x, at));
+        }
+        TDM_UNROLL for (int v = 0; v < BESIDE; v++) {
+            lows[i / N + v] = ranges[v].low;
+            highs[i / N + v] = ranges[v].high;
+        }
+    }
+    for (; i < count; i += N) {
         const int left = (int)(count - i < N ? count - i : N);
         tdm_range range;
         range.low = lows[i / N];
@@ -60,15 +79,15 @@ TDM_INLINE void tdm_add_rows(TDM_GLOBAL const TDM_TYPE(DT) *x, long from, long x
             }
         else
             for (int row = 0; row < rows; row++)
-                range = tdm_range_add(range,
-                                      TDM_LOAD_PART(DT, x, from + row * x_row + i, left, 0.0f));
+                range =
+                    tdm_range_add(range, TDM_LOAD_PART(DT, x, from + row * x_row + i, left, 0.0f));
         lows[i / N] = range.low;
         highs[i / N] = range.high;
     }
 }
 
 TDM_KERNEL(TDM_ENTRY)
-(TDM_GLOBAL const TDM_TYPE(DT) *x, long x_offset, TDM_GLOBAL float *ranges, long ranges_offset,
+(TDM_GLOBAL const TDM_TYPE(DT) * x, long x_offset, TDM_GLOBAL float *ranges, long ranges_offset,
  long rows, long columns, long x_row) {
     TDM_ROW_SHARE(rows, first, last);
     F lows[STRIP / N], highs[STRIP / N]; /* vectors lie at multiples of their size */
