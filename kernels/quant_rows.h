@@ -4,15 +4,18 @@
  *
  * Before a text includes this it defines DT the source's type, N vector width, TDM_SOURCE_CODES where that is
  * of codes, TDM_TARGET_CODES where codes are written, TDM_BOUND_REALS where bounds are to be of what scale · (code -
- * zero) may be instead of code - zero, TDM_MASK where there is a mask; and tdm_put after it.
+ * zero) may be instead of code - zero, TDM_MASK where there is a mask; and after it tdm_made_code where codes are written,
+ * else tdm_put.
  *
  * With 16 lanes on CPU cores what is slow for each vector is done once for many:
  *
  *   parameters along the row    widened to arrays for STRIP columns, then used for ROWS_BLOCK rows. Those of BESIDE vectors
  *                               are read once for TOGETHER rows, whose results are whole lines then. Strips are long,
  *                               because each row of one is a new page, and half as long where zero points differ, too:
- *                               the arrays are more
+ *                               the arrays are more. Codes of a matrix beyond the caches of which only scales differ are made
+ *                               one row after the other: memory is read in its order
  *   short rows: groups          parameters of N rows at a time
+ *   s4 past the caches          a line of codes is put together before it is stored
  *   quotients                   by the reciprocal of the scale, where quant_steps.h has that */
 #ifndef TDM_QUANT_ROWS_H
 #define TDM_QUANT_ROWS_H
@@ -30,6 +33,7 @@
 #endif
 #define SHORT_ROW 256
 #define BYTES_AHEAD 8192
+#define BYTES_NEAR 4096 /* as far ahead where parameters are to stay in the first cache */
 #define ROWS_AHEAD 2
 #define ROWS_BLOCK 64
 
@@ -48,6 +52,13 @@
 
 #if defined(TDM_TARGET_CODES) || !defined(TDM_SOURCE_CODES)
 #define BOUNDS
+#endif
+
+/* Of a matrix beyond the caches by column one row after the other, where most of what passes is read. */
+#ifdef TDM_TARGET_CODES
+#define IN_ORDER 1
+#else
+#define IN_ORDER 0
 #endif
 
 #ifdef TDM_SOURCE_CODES
@@ -148,12 +159,28 @@ typedef struct {
 /* Store what becomes of elements v of a row, the first `left` of them, at y and mask. */
 TDM_INLINE void tdm_put(V v, tdm_parameters p, tdm_walk w, long y, long mask, int left, int type);
 
+#ifdef TDM_TARGET_CODES
+TDM_INLINE I tdm_made_code(V v, tdm_parameters p, tdm_walk w);
+
+TDM_INLINE void tdm_put(V v, tdm_parameters p, tdm_walk w, long y, long mask, int left, int type) {
+    tdm_store_codes(type, tdm_made_code(v, p, w), w.y, y, left);
+}
+#endif
+
 TDM_INLINE int tdm_row_type(tdm_walk w, long y) {
     return tdm_store_type(w.y, y, w.arg.target_type, w.arg.streams);
 }
 
 TDM_INLINE void tdm_ask_ahead(tdm_walk w, long x) {
     tdm_prefetch_far(w.x + x + BYTES_AHEAD / (int)sizeof *w.x);
+}
+
+/* For element x of a strip. Two arrays of parameters leave the first cache no room for what is asked of farther caches only. */
+TDM_INLINE void tdm_ask_in_strip(tdm_walk w, long x, int in_order) {
+    if (PRODUCTS && in_order)
+        tdm_prefetch(w.x + x);
+    else
+        tdm_prefetch_far(w.x + x);
 }
 
 /* ---- parameters ---- */
@@ -246,6 +273,36 @@ TDM_INLINE void tdm_parameters_of_row(tdm_parameters *to, tdm_walk w, tdm_entrie
     *to = p;
 }
 
+/* ---- lines of s4 ---- */
+
+#if defined(MANY_AT_ONCE) && defined(TDM_TARGET_CODES) && defined(TDM_CAN_STREAM_NARROW)
+#define S4_LINES
+#define S4_LINE 128 /* elements of 64 bytes */
+
+TDM_INLINE int tdm_begins_line(TDM_GLOBAL const void *y, long i) {
+    return (tdm_address((TDM_GLOBAL const tdm_u8 *)y) + (ulong)i / 2) % (S4_LINE / 2) == 0;
+}
+
+/* Neighbours of a and then of b, the second of each `bits` above the first. */
+TDM_INLINE I tdm_neighbours(I a, I b, int bits) {
+    const F x = TDM_CAT4(s32x, N, _, float)(a), y = TDM_CAT4(s32x, N, _, float)(b);
+    const I first = TDM_BITS(N, TDM_CAT4(f32x, N, _, evens)(x, y));
+    const I second = TDM_BITS(N, TDM_CAT4(f32x, N, _, odds)(x, y));
+    const I below = TDM_INT_SPLAT(N, (1 << bits) - 1);
+    return (first & below) | ((second << bits) & ~below);
+}
+
+/* Stored past the caches at element i of y, which begins a line. The last step makes words of eight. */
+TDM_INLINE void tdm_stream_s4_line(I codes[S4_LINE / N], TDM_GLOBAL void *y, long i) {
+    TDM_UNROLL for (int v = 0; v < 4; v++) codes[v] =
+        tdm_neighbours(codes[2 * v], codes[2 * v + 1], 4);
+    TDM_UNROLL for (int v = 0; v < 2; v++) codes[v] =
+        tdm_neighbours(codes[2 * v], codes[2 * v + 1], 8);
+    const I words = tdm_neighbours(codes[0], codes[1], 16);
+    TDM_STREAMV(N, TDM_CAT4(s32x, N, _, float)(words), (TDM_GLOBAL tdm_f32 *)y, i / 8);
+}
+#endif
+
 /* ---- rows ---- */
 
 /* Elements start … stop-1 of a row of which each may have parameters of its own. */
@@ -266,10 +323,28 @@ TDM_INLINE void tdm_alike(tdm_walk w, tdm_place at, tdm_parameters p, long start
                           int type) {
     long i = start;
     p.products = PRODUCTS;
+#ifdef S4_LINES
+    if (w.x_step == 1 && type == TDM_STREAMED + TDM_CODE_S4) {
+        for (; i + N <= stop && !tdm_begins_line(w.y, at.y + i); i += N)
+            tdm_put(WHOLE(w.x, at.x + i), p, w, at.y + i, at.mask + i, N, type);
+        for (; i + S4_LINE <= stop; i += S4_LINE) {
+            I codes[S4_LINE / N];
+            TDM_UNROLL for (int v = 0; v < S4_LINE / N; v++) {
+                tdm_ask_ahead(w, at.x + i + v * N);
+                codes[v] = tdm_made_code(WHOLE(w.x, at.x + i + v * N), p, w);
+            }
+            tdm_stream_s4_line(codes, w.y, at.y + i);
+        }
+    }
+#endif
 #if N > 1
     if (w.x_step == 1)
-        TDM_FEW_PASSES for (; i + N <= stop; i += N)
+        TDM_FEW_PASSES for (; i + N <= stop; i += N) {
+#ifdef TDM_TARGET_CODES
+            tdm_ask_ahead(w, at.x + i);
+#endif
             tdm_put(WHOLE(w.x, at.x + i), p, w, at.y + i, at.mask + i, N, type);
+        }
 #endif
     TDM_FEW_PASSES for (; i < stop; i += N) {
         const int left = (int)(stop - i < N ? stop - i : N);
@@ -377,21 +452,24 @@ TDM_INLINE void tdm_parameters_one(tdm_parameters *to, const tdm_widened *from, 
     *to = p;
 }
 
-/* The first `count` elements of each of `rows` rows whose parameters differ along them alike; asks for later rows meanwhile.
- * Tiles of several rows are as good as unrolled. A function of their own would leave the parameters in memory. */
+/* The first `count` elements of each of `rows` rows whose parameters differ along them alike. Asks for later rows
+ * meanwhile, of a single long one for what comes soon. Tiles of several rows are as good as unrolled. A function of their own
+ * would leave the parameters in memory. */
 TDM_INLINE void tdm_strip(tdm_walk w, tdm_place at, tdm_place strides, int rows, long count,
                           const tdm_widened *widened, int zeros, tdm_parameters shared, int type) {
-    const long ahead = (rows > ROWS_AHEAD ? rows : ROWS_AHEAD) * strides.x;
-    long i = 0;
+    const long near = BYTES_NEAR / (int)sizeof *w.x;
+    long i = 0, ahead = (rows > ROWS_AHEAD ? rows : ROWS_AHEAD) * strides.x;
     tdm_parameters p;
-    for (; rows > 1 && i + BESIDE * N <= count; i += BESIDE * N) {
+    for (; BESIDE > 1 && i + BESIDE * N <= count; i += BESIDE * N) {
         tdm_parameters of[BESIDE];
+        if (IN_ORDER && rows == 1 && count >= near)
+            ahead = i + near < count ? near : near - count + strides.x;
         TDM_UNROLL for (int v = 0; v < BESIDE; v++)
             tdm_parameters_widened(&of[v], widened, i + v * N, zeros, shared);
         TDM_UNROLL for (int row = 0; row < rows; row++)
             TDM_UNROLL for (int v = 0; v < BESIDE; v++) {
             const long x = at.x + row * strides.x + i + v * N;
-            tdm_prefetch_far(w.x + x + ahead);
+            tdm_ask_in_strip(w, x + ahead, rows == 1);
             tdm_put(WHOLE(w.x, x), of[v], w, at.y + row * strides.y + i + v * N,
                     at.mask + row * strides.mask + i + v * N, N, type);
         }
@@ -400,7 +478,7 @@ TDM_INLINE void tdm_strip(tdm_walk w, tdm_place at, tdm_place strides, int rows,
         tdm_parameters_widened(&p, widened, i, zeros, shared);
         TDM_UNROLL for (int row = 0; row < rows; row++) {
             const long x = at.x + row * strides.x + i;
-            tdm_prefetch_far(w.x + x + ahead);
+            tdm_ask_in_strip(w, x + ahead, rows == 1);
             tdm_put(WHOLE(w.x, x), p, w, at.y + row * strides.y + i,
                     at.mask + row * strides.mask + i, N, type);
         }
@@ -414,10 +492,42 @@ TDM_INLINE void tdm_strip(tdm_walk w, tdm_place at, tdm_place strides, int rows,
                 at.y + row * strides.y + i, at.mask + row * strides.mask + i, left, type);
 }
 
+#ifdef S4_LINES
+/* `rows` rows from `row` on, as tdm_short_rows has them, that make a line: `inner` elements each, one after the other in y. */
+TDM_INLINE void tdm_rows_of_line(tdm_walk w, tdm_place at, tdm_place strides, int row, int rows,
+                                 const tdm_widened *widened) {
+    I codes[S4_LINE / N];
+    const int vectors = S4_LINE / N / rows;
+    TDM_UNROLL for (int r = 0; r < rows; r++) {
+        tdm_parameters p;
+        tdm_parameters_one(&p, widened, row + r);
+        TDM_UNROLL for (int v = 0; v < vectors; v++) {
+            const long x = at.x + (row + r) * strides.x + v * N;
+            tdm_ask_ahead(w, x);
+            codes[r * vectors + v] = tdm_made_code(WHOLE(w.x, x), p, w);
+        }
+    }
+    tdm_stream_s4_line(codes, w.y, at.y + row * strides.y);
+}
+#endif
+
 /* `rows` ≤ N rows of `inner` elements, whole vectors, each with parameters of its own. */
 TDM_INLINE void tdm_short_rows(tdm_walk w, tdm_place at, tdm_place strides, int rows, int inner,
                                const tdm_widened *widened, int type) {
-    for (int row = 0; row < rows; row++) {
+    int first = 0;
+#ifdef S4_LINES
+    if (type == TDM_STREAMED + TDM_CODE_S4 && strides.y == inner && tdm_begins_line(w.y, at.y)) {
+        for (; inner == S4_LINE / 4 && first + 4 <= rows; first += 4)
+            tdm_rows_of_line(w, at, strides, first, 4, widened);
+        for (; inner == S4_LINE / 2 && first + 2 <= rows; first += 2)
+            tdm_rows_of_line(w, at, strides, first, 2, widened);
+        for (; inner == S4_LINE && first < rows; first++)
+            tdm_rows_of_line(w, at, strides, first, 1, widened);
+    }
+    at.x += first * strides.x;
+    at.y += first * strides.y;
+#endif
+    for (int row = first; row < rows; row++) {
         tdm_parameters p;
         tdm_parameters_one(&p, widened, row);
         for (int i = 0; i < inner; i += N) {
@@ -537,10 +647,13 @@ TDM_KERNEL(TDM_ENTRY)
         const int zeros = tdm_zeros_differ(w);
         const long strip = zeros ? STRIP / 2 : STRIP;
         tdm_parameters shared;
-        for (long block = first; block < last; block += ROWS_BLOCK) {
-            const long block_end = block + ROWS_BLOCK < last ? block + ROWS_BLOCK : last;
+        const long rows_block = stop - start <= strip ? last - first : ROWS_BLOCK;
+        for (long block = first; block < last; block += rows_block) {
+            const long block_end = block + rows_block < last ? block + rows_block : last;
             for (long from = start; from < stop; from += strip) {
                 const long count = from + strip < stop ? strip : stop - from;
+                const int in_order =
+                    IN_ORDER && arg.streams && !zeros && count >= BYTES_NEAR / (int)sizeof *x;
                 tdm_entries held;
                 int is_held = 0, plain = 0;
                 for (long row = block; row < block_end;) {
@@ -557,7 +670,8 @@ TDM_KERNEL(TDM_ENTRY)
                     on.x += from;
                     on.y += from;
                     on.mask += from;
-                    const int together = alike && row + TOGETHER <= block_end ? TOGETHER : 1;
+                    const int tile = in_order ? 0 : alike && row + TOGETHER <= block_end;
+                    const int together = tile ? TOGETHER : 1;
                     row += together;
 #define CALL(T) tdm_strip(w, on, strides, 1, count, &widened, 0, shared, T)
 #define CALL_ZEROS(T) tdm_strip(w, on, strides, 1, count, &widened, 1, shared, T)

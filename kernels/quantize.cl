@@ -7,12 +7,10 @@
 #define TDM_BOUND_REALS
 #include "quant_rows.h"
 
-TDM_INLINE void tdm_put(V v, tdm_parameters p, tdm_walk w, long y, long mask, int left, int type) {
+TDM_INLINE I tdm_made_code(V v, tdm_parameters p, tdm_walk w) {
     const tdm_quant_side side = w.arg.target;
     const tdm_multiplier m = {p.scale, p.reciprocal, p.low, p.high, p.zero};
     if (p.products)
-        tdm_store_codes(type, tdm_code_by_products(v, m), w.y, y, left);
-    else
-        tdm_store_codes(type, tdm_code(v, tdm_quantizer_make(p.scale, p.zero, side.low, side.high)),
-                        w.y, y, left);
+        return tdm_code_by_products(v, m);
+    return tdm_code(v, tdm_quantizer_make(p.scale, p.zero, side.low, side.high));
 }

@@ -7,8 +7,7 @@
 #define TDM_TARGET_CODES
 #include "quant_rows.h"
 
-TDM_INLINE void tdm_put(V v, tdm_parameters p, tdm_walk w, long y, long mask, int left, int type) {
+TDM_INLINE I tdm_made_code(V v, tdm_parameters p, tdm_walk w) {
     const F wanted = tdm_real(v, p.scale, p.from_zero);
-    tdm_store_codes(type, tdm_rounded_code(tdm_between(wanted, p.low, p.high), p.zero), w.y, y,
-                    left);
+    return tdm_rounded_code(tdm_between(wanted, p.low, p.high), p.zero);
 }
