@@ -104,6 +104,8 @@ static void add_decibels(text_table *table, const tdm_quant_error *error) {
         table_cell(table, "%s", "");
     else if (error->noise == 0)
         table_cell(table, "exact");
+    else if (!isfinite(error->signal) || !isfinite(error->noise))
+        table_cell(table, "unknown"); /* squares of F64 beyond the range of sums */
     else
         table_cell(table, "%.2f", tdm_quant_error_sqnr(error));
 }
@@ -114,7 +116,10 @@ static void add_measures(text_table *table, const tdm_quant_error *error) {
         table_cell(table, "%s", "");
         return;
     }
-    table_cell(table, "%.6f", tdm_quant_error_cosine(error));
+    if (isfinite(error->signal) && isfinite(error->actual))
+        table_cell(table, "%.6f", tdm_quant_error_cosine(error));
+    else
+        table_cell(table, "unknown");
     table_cell(table, "%.3g", error->max_error);
 }
 
