@@ -10,6 +10,7 @@
 #include "bench/bench_commands.h"
 #include "bench/bench_peers.h"
 #include "bench/bench_sustained.h"
+#include "bench/cache_served.h"
 #include "bench/environment_record.h"
 
 static const char command_name[] = "tandem bench memory";
@@ -26,6 +27,13 @@ enum {
 static const int64_t mebibyte = 1 << 20;
 
 static const memory_setting plain_setting = {.unroll = 0}, best_setting = {.row = "best"};
+
+/* The largest cache that may serve the device's kernels; 0: not known. */
+static double served_from(const memory_run *run) {
+    const double own = (double)run->device.info.cache_bytes;
+    return run->device.info.type == TDM_DEVICE_CPU ? fmax(own, (double)environment_cache_bytes())
+                                                   : own;
+}
 
 /* Each block four times the largest cache in question, within an eighth of the device's memory. */
 static int64_t choose_bytes(const memory_run *run) {
@@ -76,12 +84,23 @@ bench_result memory_row(const memory_case *item, int waited, char name[MEMORY_MA
     };
 }
 
+/* The same of a kernel: what one should know whose arrays a cache holds. */
+static bench_result kernel_row(memory_run *run, const memory_case *item, int waited,
+                               char name[MEMORY_MAX_NAME]) {
+    bench_result row = memory_row(item, waited, name);
+    cache_served_words((double)item->bytes, served_from(run), run->cache_note,
+                       sizeof run->cache_note);
+    row.note = run->cache_note;
+    return row;
+}
+
 /* A case of copies, beside memcpy. */
 static void run_copy(memory_run *run, const memory_case *item, int waited) {
     char name[MEMORY_MAX_NAME];
     worker_text request = {.length = 0};
     bench_plan plan = bench_settings_plan(&run->options->settings);
-    bench_result row = memory_row(item, waited, name);
+    bench_result row = item->operation == MEMORY_BUFFER ? kernel_row(run, item, waited, name)
+                                                        : memory_row(item, waited, name);
     const int count = item->operation == MEMORY_BOTH ? 2 : 3;
     row.shape[1] = (result_number){"threads", item->threads};
     memory_task(run, item, waited, &request, &plan.task);
@@ -174,7 +193,7 @@ static void run_default(memory_run *run, const memory_case *item, int waited) {
     char name[MEMORY_MAX_NAME];
     worker_text reply = {.length = 0};
     bench_plan plan = bench_settings_plan(&run->options->settings);
-    plain = (found_setting){.row = memory_row(item, waited, name)};
+    plain = (found_setting){.row = kernel_row(run, item, waited, name)};
     plan.label = name;
     if (find_setting(run, item, &plain_setting, waited, &plan, &plain, &reply) != 0) {
         fail_case(run, &plain.row, &reply);
@@ -195,7 +214,7 @@ static void run_stream(memory_run *run, const memory_case *item, int number, int
     char name[MEMORY_MAX_NAME];
     worker_text reply = {.length = 0};
     bench_plan plan = bench_settings_plan(&run->options->settings);
-    bench_result row = memory_row(item, waited, name);
+    bench_result row = kernel_row(run, item, waited, name);
     plan.label = name;
     if (memory_setting_given(run->options->forms, item->operation, number, &given) != 0)
         given = best_setting;

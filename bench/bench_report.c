@@ -144,6 +144,12 @@ static void take_base(const bench_entrant *entrant, bench_result *row, worker_te
                     entrant->of_base);
 }
 
+/* What a case's row says of itself, behind what is told of its entrant. */
+static void take_note(const bench_result *row, worker_text *note) {
+    if (row->note != NULL && row->note[0] != '\0')
+        worker_text_add(note, "%s%s", note->length > 0 ? ", " : "", row->note);
+}
+
 /*
  * What a row has of a roof's kind of work; 0 where it is none: arithmetic of one type is no limit of what an entrant does with
  * another.
@@ -246,6 +252,7 @@ void bench_report_case(bench_report *report, const bench_result *row, bench_entr
         note_twin(entrant, ratios.tandem, &note);
         add_metric(&each, "tandem_is", ratios.tandem);
         take_base(entrant, &each, &note);
+        take_note(&each, &note);
         each.note = note.text;
         take_roofs(report, entrants + count, entrant, &each, median, &ratios);
         add_row(report, &each, entrant, &ratios);

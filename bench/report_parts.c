@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "bench/cache_served.h"
 #include "bench/html_text.h"
 #include "bench/sheet_share.h"
 
@@ -49,10 +50,15 @@ void report_write_case(FILE *file, const results_row *row) {
 void report_write_note(FILE *file, const results_file *results, const results_row *row) {
     const datasheet *const sheet = sheet_of(results, row->device);
     const sheet_share share = sheet_share_find(row, row->gflops, row->gbs, sheet);
-    if (row->note != NULL)
+    char cache[64];
+    int written = row->note != NULL;
+    cache_served_note(results, row, cache, sizeof cache);
+    if (written)
         html_text(file, row->note);
+    if (cache[0] != '\0' && (row->note == NULL || strstr(row->note, cache) == NULL))
+        html_format(file, "%s%s", written++ == 0 ? "" : ", ", cache);
     if (sheet_share_is_above(&share))
-        html_format(file, "%sabove the datasheet: %.0f %%", row->note == NULL ? "" : ", ",
+        html_format(file, "%sabove the datasheet: %.0f %%", written == 0 ? "" : ", ",
                     100 * fmax(share.of_bandwidth, share.of_peak));
 }
 

@@ -7,11 +7,13 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "bench/cache_served.h"
 #include "bench/report_suite.h"
 #include "bench/report_visits.h"
 #include "tests/support/bench_rows.h"
@@ -276,10 +278,41 @@ static void other_data_are_not_compared(void **state) {
     (void)state;
 }
 
+/* As the page and tandem compare have it of the row's size and the device's cache. */
+static void arrays_within_a_cache_are_labelled(void **state) {
+    (void)state;
+    cJSON *const root = bench_run_json("bench memory --quick --samples 2 --bytes 4000 --operation "
+                                       "read,buffer,upload,sweep --host pinned",
+                                       NULL, 0);
+    char *const text = cJSON_Print(root);
+    results_file results;
+    file_error error;
+    if (results_read_text("memory.json", text, strlen(text), &results, &error) != 0)
+        fail_msg("%s", error.text);
+    const double cache = cache_served_bytes(&results);
+    int labelled = 0;
+    for (size_t i = 0; i < results.row_count; i++) {
+        const results_row *const row = &results.rows[i];
+        char expected[64];
+        cache_served_note(&results, row, expected, sizeof expected);
+        const int has = row->note != NULL && strstr(row->note, "a cache of ") != NULL;
+        if (row->status != RESULT_OK)
+            continue;
+        assert_int_equal(has, expected[0] != '\0');
+        assert_true(!has || strstr(row->note, expected) != NULL);
+        labelled += has;
+    }
+    assert_int_equal(labelled > 0, cache > 4000 / CACHE_OUTGROWN);
+    results_file_release(&results);
+    free(text);
+    cJSON_Delete(root);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memory_moves_bytes),
         cmocka_unit_test(memory_tells_settings_apart),
+        cmocka_unit_test(arrays_within_a_cache_are_labelled),
         cmocka_unit_test(memory_takes_the_default_setting_alone),
         cmocka_unit_test(memory_takes_a_setting_that_is_given),
         cmocka_unit_test(a_later_visit_takes_what_the_first_found),

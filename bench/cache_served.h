@@ -1,0 +1,20 @@
+/* Rows that a cache may have served: what they tell of the memory behind it is an upper bound at most. */
+#ifndef BENCH_CACHE_SERVED_H
+#define BENCH_CACHE_SERVED_H
+
+#include "bench/results_read.h"
+
+/* A set that is this many times a cache cannot be served from it. */
+#define CACHE_OUTGROWN 2.0
+
+/* Bytes of the largest cache between a file's first device and its memory, as far as that or its datasheet tells; NaN: not known. */
+double cache_served_bytes(const results_file *results);
+
+/* "a cache of 32 MiB may serve it", or "": of kernels of suite memory at sizes of their own, not of sweeps and chases, which look for caches. */
+void cache_served_note(const results_file *results, const results_row *row, char *text,
+                       size_t size);
+
+/* The same words for an array of so many bytes and a cache of so many. */
+void cache_served_words(double bytes, double cache, char *text, size_t size);
+
+#endif
