@@ -201,7 +201,7 @@ const datasheet *datasheet_named(const char *name) {
     return place_of(&own, &words) == 0 && !is_changed(&own, words.count) ? only : NULL;
 }
 
-double datasheet_peak_gflops(const datasheet *sheet, const char *dtype) {
+const datasheet_value *datasheet_peak(const datasheet *sheet, const char *dtype) {
     static const struct {
         const char *dtype;
         datasheet_field field;
@@ -215,8 +215,14 @@ double datasheet_peak_gflops(const datasheet *sheet, const char *dtype) {
         {"f16w4", DATASHEET_FP16_TFLOPS}, {"s8s8s8", DATASHEET_INT8_TOPS},
     };
     for (size_t i = 0; sheet != NULL && dtype != NULL && i < sizeof rows / sizeof *rows; i++) {
+        const datasheet_value *const value = &sheet->values[rows[i].field];
         if (strcmp(rows[i].dtype, dtype) == 0)
-            return 1000 * sheet->values[rows[i].field].value;
+            return value->source == NULL ? NULL : value;
     }
-    return NAN;
+    return NULL;
+}
+
+double datasheet_peak_gflops(const datasheet *sheet, const char *dtype) {
+    const datasheet_value *const peak = datasheet_peak(sheet, dtype);
+    return peak == NULL ? NAN : 1000 * peak->value;
 }

@@ -79,6 +79,9 @@ const datasheet *datasheet_at(size_t index);
 const char *datasheet_field_name(datasheet_field field);
 const char *datasheet_field_unit(datasheet_field field);
 
+/* The sheet's arithmetic for a row's dtype, as below; NULL where it is not known. */
+const datasheet_value *datasheet_peak(const datasheet *sheet, const char *dtype);
+
 /*
  * Multiplications and additions per second of a row's dtype (the names that results files have): f32 at the rate of f32, f16, bf16
  * and weights of 8 or 4 bits beside floats at that of f16, integers at that of INT8. In GFLOP/s; NaN where it is not known.

@@ -30,7 +30,7 @@ static void write_style(FILE *file) {
           "dl{display:grid;grid-template-columns:max-content 1fr;gap:.15rem .9rem;margin:.4rem 0}\n"
           "dt{font-weight:600}dd{margin:0;overflow-wrap:anywhere}\n"
           "figure{margin:.6rem 0}figcaption{font-size:.9rem}\n"
-          ".absent,.small{font-size:.875rem;opacity:.8}\n"
+          ".absent,.small{font-size:.875rem;opacity:.8}td .small{font-size:.9em}\n"
           ".bad{color:#b00020;font-weight:600}\n"
           "@media(max-width:32rem){body{padding:.6rem}table{font-size:.8rem}\n"
           "th,td{padding:.2rem "
@@ -191,61 +191,6 @@ static void write_missing(FILE *file, const results_file *results) {
         fputs("</ul>\n</section>\n", file);
 }
 
-static void write_card_row(FILE *file, const char *name, const char *text) {
-    if (text == NULL)
-        return;
-    fputs("<dt>", file);
-    html_text(file, name);
-    fputs("</dt><dd>", file);
-    html_text(file, text);
-    fputs("</dd>\n", file);
-}
-
-static void write_card(FILE *file, const results_file *results) {
-    static const struct {
-        const char *key;
-        const char *name;
-        enum {
-            CARD_TEXT,
-            CARD_SIZE
-        } kind;
-        const char *unit;
-    } rows[] = {
-        {"selector", "device", CARD_TEXT, ""},
-        {"board_name", "board", CARD_TEXT, ""},
-        {"vendor", "vendor", CARD_TEXT, ""},
-        {"driver", "driver", CARD_TEXT, ""},
-        {"api_version", "API", CARD_TEXT, ""},
-        {"compute_capability", "compute capability", CARD_TEXT, ""},
-        {"compute_units", "compute units", CARD_TEXT, ""},
-        {"clock_mhz", "clock", CARD_TEXT, " MHz"},
-        {"global_bytes", "memory", CARD_SIZE, ""},
-        {"memory_type", "memory type", CARD_TEXT, ""},
-        {"memory_clock_mhz", "memory clock", CARD_TEXT, " MHz"},
-        {"memory_bus_bits", "memory bus", CARD_TEXT, " bit"},
-        {"cache_bytes", "last cache", CARD_SIZE, ""},
-        {"local_bytes", "local memory", CARD_SIZE, ""},
-        {"error_correction", "error correction", CARD_TEXT, ""},
-    };
-    const results_facts *const device = &results->devices[0];
-    fputs("<section>\n<h2>The device</h2>\n<dl>\n", file);
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        char text[256];
-        const char *const known = results_fact_text(device, rows[i].key);
-        const double number = results_fact_number(device, rows[i].key);
-        if (known == NULL)
-            continue;
-        if (rows[i].kind == CARD_SIZE && number > 0)
-            report_print_size(text, sizeof text, number);
-        else
-            snprintf(text, sizeof text, "%s%s", known, rows[i].unit);
-        write_card_row(file, rows[i].name, text);
-    }
-    write_card_row(file, "host processor", results_fact_text(&results->host, "cpu"));
-    write_card_row(file, "system", results_fact_text(&results->host, "os"));
-    fputs("</dl>\n</section>\n", file);
-}
-
 static int write_page(FILE *file, const results_file *results) {
     write_head(file, results);
     write_counts(file, results);
@@ -253,7 +198,7 @@ static int write_page(FILE *file, const results_file *results) {
     fputs("</header>\n", file);
     write_failures(file, results);
     write_missing(file, results);
-    write_card(file, results);
+    report_write_card(file, results);
     const int failed =
         report_write_memory(file, results) != 0 || report_write_rooflines(file, results) != 0;
     report_write_tables(file, results);

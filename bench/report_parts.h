@@ -6,6 +6,9 @@
 
 #include "bench/results_read.h"
 
+/* What the device is, what was measured of it at best, and its datasheet. */
+void report_write_card(FILE *file, const results_file *results);
+
 /* What the memory does: by working set, by kernel, to the host and back. 0, or -1 when memory is short. */
 int report_write_memory(FILE *file, const results_file *results);
 
@@ -24,7 +27,7 @@ int report_row_counts(const results_row *row);
 /* The row's case, a number of bytes in it as one reads it: "copy 1 GiB" of "copy 1073741824". */
 void report_write_case(FILE *file, const results_row *row);
 
-/* The row's note, and whether it is above its device's datasheet. */
+/* The row's note, whether a cache may have served it, and whether it is above its device's datasheet. */
 void report_write_note(FILE *file, const results_file *results, const results_row *row);
 
 /* Bytes with the unit that suits them, e.g. "32 MiB". */
