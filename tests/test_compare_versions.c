@@ -1,0 +1,179 @@
+/* `tandem compare` across versions of the schema: an early file of few members beside a later one with members that nobody here knows. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <cjson/cJSON.h>
+
+#include "tests/support/html_check.h"
+#include "tests/support/test_folder.h"
+#include "tests/support/test_program.h"
+
+static const char program[] = TANDEM_BINARY_DIR "/bin/tandem";
+
+/* The least that a row has, and nine equal samples of so many seconds. */
+#define LEAST(suite, name, seconds)                                                                \
+    "\"suite\":\"" suite "\",\"case\":\"" name "\",\"impl\":\"tandem\",\"dtype\":\"f32\","         \
+    "\"mode\":\"pipelined\",\"packing\":\"none\",\"status\":\"ok\",\"median_s\":" seconds          \
+    ",\"raw_s\":[" seconds "," seconds "," seconds "," seconds "," seconds "," seconds "," seconds \
+    "," seconds "," seconds "]"
+
+/* No host, no environment, no rates, no metrics, no shape of one row; one suite that was given up since. */
+#define EARLY(schema)                                                                              \
+    "{\"schema\":\"" schema "\",\"library\":{\"version\":\"0.1.0\"},\"device\":{\"name\":\"A\"},"  \
+    "\"results\":[{" LEAST("memory", "read", "0.002") ",\"shape\":{\"bytes\":1000},\"bytes\":"     \
+                                                      "1000},{" LEAST(                             \
+                                                          "gemm",                                  \
+                                                          "square", "0.004") ",\"flops\":1000},"   \
+                                                                             "{" LEAST("gone",     \
+                                                                                       "case",     \
+                                                                                       "1") "}]}"
+
+/* Everything there is, and more of each kind: texts, numbers, lists, objects and null, in every object. */
+#define NEW(name)                                                                                  \
+    "\"" name "_text\":\"x\",\"" name "_number\":1e300,\"" name "_list\":[1,[null,{}]],\"" name    \
+    "_object\":{\"a\":{\"b\":[]}},\"" name "_null\":null,\"" name "_true\":true"
+#define LATER(schema)                                                                                                                                                                                                                           \
+    "{\"schema\":\"" schema "\"," NEW("of_root") ",\"library\":{\"version\":\"0.1.0\"," NEW("of_"                                                                                                                                               \
+                                                                                            "libr"                                                                                                                                              \
+                                                                                            "ary") "},\"created\":\"2027-01-01T00:00:00Z\",\"host\":{\"cpu\":\"C\"," NEW("of_host") "},\"device\":{\"name\":\"B\",\"selector\":\"x/y/B\"," NEW( \
+        "of_device") "},\"environment\":{" NEW("of_environment") "},\"suites\":[{}],\"results\":"                                                                                                                                               \
+                                                                 "[{" LEAST("memory", "read", "0.001") "," NEW(                                                                                                                                 \
+                                                                     "of_row") ",\"samples\":9,"                                                                                                                                                \
+                                                                               "\"shape\":{"                                                                                                                                                    \
+                                                                               "\"bytes\":1000},"                                                                                                                                               \
+                                                                               "\"bytes\":1000,"                                                                                                                                                \
+                                                                               "\"gbs\":0.001,"                                                                                                                                                 \
+                                                                               "\"metrics\":{"                                                                                                                                                  \
+                                                                               "\"visits\":3,"                                                                                                                                                  \
+                                                                               "\"unheard_of\":2,"                                                                                                                                              \
+                                                                               "\"none\":null},"                                                                                                                                                \
+                                                                               "\"visits\":[{}],"                                                                                                                                               \
+                                                                               "\"note\":null},"                                                                                                                                                \
+                                                                               "{" LEAST(                                                                                                                                                       \
+                                                                                   "gemm",                                                                                                                                                      \
+                                                                                   "square",                                                                                                                                                    \
+                                                                                   "0.004") ",\"f"                                                                                                                                              \
+                                                                                            "lops"                                                                                                                                              \
+                                                                                            "\":"                                                                                                                                               \
+                                                                                            "1000"                                                                                                                                              \
+                                                                                            ",\"v"                                                                                                                                              \
+                                                                                            "erif"                                                                                                                                              \
+                                                                                            "ied"                                                                                                                                               \
+                                                                                            "\":"                                                                                                                                               \
+                                                                                            "true"                                                                                                                                              \
+                                                                                            "},"                                                                                                                                                \
+                                                                                            "{" LEAST("later",                                                                                                                                  \
+                                                                                                      "case",                                                                                                                                   \
+                                                                                                      "1") "," NEW("of_other") "}]}"
+
+static test_program_result run(const char *first, const char *second, const char *arguments) {
+    char words[800];
+    char a[TEST_PATH];
+    char b[TEST_PATH];
+    test_text_write(test_folder_path(a, "a.json"), first, 0600);
+    test_text_write(test_folder_path(b, "b.json"), second, 0600);
+    snprintf(words, sizeof words, "compare %s %s %s", a, b, arguments);
+    return test_program_run(program, words, NULL, 60);
+}
+
+static const cJSON *at(const cJSON *json, const char *key, int index) {
+    const cJSON *const list = cJSON_GetObjectItemCaseSensitive(json, key);
+    assert_int_equal(cJSON_IsArray(list), 1);
+    return cJSON_GetArrayItem(list, index);
+}
+
+static const char *text_of(const cJSON *json, const char *key) {
+    return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, key));
+}
+
+/* The second file's ratio of a case; NaN: it has none. */
+static double ratio_of(const cJSON *root, int index) {
+    const cJSON *const cell = at(at(root, "cases", index), "cells", 1);
+    const cJSON *const ratio = cJSON_GetObjectItemCaseSensitive(cell, "ratio");
+    return cJSON_IsObject(ratio) ? cJSON_GetObjectItemCaseSensitive(ratio, "value")->valuedouble
+                                 : NAN;
+}
+
+static void expect_compared(const char *first, const char *second, const char *const schemas[2],
+                            double read) {
+    test_program_result result = run(first, second, "--json -");
+    if (result.exit_code != 0)
+        fail_msg("%d: %s", result.exit_code, result.errors);
+    cJSON *const root = cJSON_Parse(result.output);
+    assert_non_null(root);
+    assert_string_equal(text_of(at(root, "devices", 0), "schema"), schemas[0]);
+    assert_string_equal(text_of(at(root, "devices", 1), "schema"), schemas[1]);
+    assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(root, "cases")), 4);
+    assert_true(fabs(ratio_of(root, 0) - read) < 1e-9);
+    assert_true(fabs(ratio_of(root, 1) - 1) < 1e-9);
+    assert_true(isnan(ratio_of(root, 2)) && isnan(ratio_of(root, 3))); /* of one file alone */
+    cJSON_Delete(root);
+    test_program_release(&result);
+}
+
+static void versions_are_compared_both_ways(void **state) {
+    static const char *const there[] = {"tandem-bench/1.0", "tandem-report/1.7"};
+    static const char *const back[] = {"tandem-report/1.7", "tandem-bench/1.0"};
+    static const char *const plain[] = {"tandem-bench/1", "tandem-bench/1.12"};
+    (void)state;
+    expect_compared(EARLY("tandem-bench/1.0"), LATER("tandem-report/1.7"), there, 2);
+    expect_compared(LATER("tandem-report/1.7"), EARLY("tandem-bench/1.0"), back, 0.5);
+    expect_compared(EARLY("tandem-bench/1"), LATER("tandem-bench/1.12"), plain, 2);
+}
+
+static void another_major_version_is_refused_by_name(void **state) {
+    (void)state;
+    test_program_result result = run(EARLY("tandem-bench/1.0"), LATER("tandem-report/2.0"), "");
+    assert_int_equal(result.exit_code, 1);
+    assert_non_null(strstr(result.errors, "b.json"));
+    assert_non_null(strstr(result.errors, "tandem-report/2.0"));
+    assert_null(strstr(result.errors, "a.json"));
+    test_program_release(&result);
+}
+
+static void pages_are_made_of_both(void **state) {
+    char page[TEST_PATH];
+    char words[400];
+    size_t size = 0;
+    (void)state;
+    snprintf(words, sizeof words, "--html %s", test_folder_path(page, "page.html"));
+    test_program_result result = run(EARLY("tandem-bench/1.0"), LATER("tandem-report/1.7"), words);
+    assert_int_equal(result.exit_code, 0);
+    test_program_release(&result);
+    char *text = (char *)test_file_read(page, &size);
+    html_check_page(text);
+    assert_non_null(strstr(text, "2.00x"));
+    free(text);
+    for (int i = 0; i < 2; i++) {
+        char json[TEST_PATH];
+        snprintf(words, sizeof words, "report --from %s --html %s",
+                 test_folder_path(json, i == 0 ? "a.json" : "b.json"), page);
+        result = test_program_run(program, words, NULL, 60);
+        if (result.exit_code != 0)
+            fail_msg("%s: %s", words, result.errors);
+        test_program_release(&result);
+        text = (char *)test_file_read(page, &size);
+        html_check_page(text);
+        free(text);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(versions_are_compared_both_ways, test_folder_make,
+                                        test_folder_remove),
+        cmocka_unit_test_setup_teardown(another_major_version_is_refused_by_name, test_folder_make,
+                                        test_folder_remove),
+        cmocka_unit_test_setup_teardown(pages_are_made_of_both, test_folder_make,
+                                        test_folder_remove),
+    };
+    return cmocka_run_group_tests_name("compare versions", tests, NULL, NULL);
+}
