@@ -7,6 +7,7 @@
 
 #include "bench/file_mapping.h"
 #include "bench/parallel_shares.h"
+#include "bench/quantize_lost.h"
 #include "bench/quantize_pieces.h"
 #include "bench/quantize_ranging.h"
 #include "quant/number_formats.h"
@@ -301,27 +302,6 @@ static void make_floats(pass_state *state, share *part) {
     }
 }
 
-static uint64_t count_nonzero(const float *values, int64_t count) {
-    uint64_t nonzero = 0;
-    for (int64_t i = 0; i < count; i++)
-        nonzero += values[i] != 0;
-    return nonzero;
-}
-
-/* Blocks begin with their scale, in f16, which small numbers make 0. */
-static uint64_t count_unscaled(const float *before, const unsigned char *encoded, size_t bytes,
-                               size_t blocks) {
-    uint64_t zeroed = 0;
-    for (size_t i = 0; i < blocks; i++) {
-        uint16_t scale;
-        memcpy(&scale, encoded + i * bytes, sizeof scale);
-        if ((scale & 0x7fff) == 0)
-            zeroed +=
-                count_nonzero(before + i * TDM_QUANT_BLOCK_ELEMENTS, TDM_QUANT_BLOCK_ELEMENTS);
-    }
-    return zeroed;
-}
-
 static void make_blocks(pass_state *state, share *part) {
     const int64_t at = part->at, count = share_count(part);
     const size_t blocks = (size_t)count / TDM_QUANT_BLOCK_ELEMENTS;
@@ -333,40 +313,13 @@ static void make_blocks(pass_state *state, share *part) {
         part->unscaled = element_of(state, part, (int64_t)done * TDM_QUANT_BLOCK_ELEMENTS);
         return;
     }
-    part->outcome.zeroed = count_unscaled(
-        state->before + at, encoded, q8_0 ? TDM_QUANT_Q8_0_BYTES : TDM_QUANT_Q4_0_BYTES, blocks);
+    quantize_lost_in_blocks(state->before + at, encoded,
+                            q8_0 ? TDM_QUANT_Q8_0_BYTES : TDM_QUANT_Q4_0_BYTES, blocks,
+                            &part->outcome);
     if (q8_0)
         tdm_quant_q8_0_decode(encoded, blocks, state->after + at);
     else
         tdm_quant_q4_0_decode(encoded, blocks, state->after + at);
-}
-
-static float largest_scale(const tdm_quant_spec *spec) {
-    return spec->scale_dtype == TDM_F16 ? 65504.0f : HUGE_VALF;
-}
-
-/* Whether some numbers have a scale that stands for another, which their type has no room for. */
-static int has_bad_scale(const tdm_quant_spec *spec, const float *scales) {
-    for (int64_t i = 0; i < tdm_quant_scale_count(spec); i++)
-        if (scales[i] == 0 || scales[i] == largest_scale(spec))
-            return 1;
-    return 0;
-}
-
-/* What such scales make of the numbers of a share: nothing, or one of another size. */
-static void count_lost(const pass_state *state, const tdm_quant_spec *spec, const float *scales,
-                       share *part) {
-    const float *const before = state->before + part->at;
-    const float *const after = state->after + part->at;
-    if (!has_bad_scale(spec, scales))
-        return;
-    for (int64_t i = 0; i < share_count(part); i++) {
-        const int64_t at[2] = {i / part->of.columns, i % part->of.columns};
-        const float scale = scales[tdm_quant_scale_index(spec, at)];
-        part->outcome.zeroed += scale == 0 && before[i] != 0;
-        part->outcome.saturated +=
-            scale == largest_scale(spec) && fabsf(before[i] - after[i]) > scale;
-    }
 }
 
 static void make_codes(pass_state *state, share *part) {
@@ -388,7 +341,7 @@ static void make_codes(pass_state *state, share *part) {
     tdm_quant_quantize_tensor(&spec, TDM_F32, before, scales, zero_points, codes);
     tdm_quant_dequantize_tensor(&spec, codes, scales, zero_points, TDM_F32,
                                 state->after + part->at);
-    count_lost(state, &spec, scales, part);
+    quantize_lost_in_codes(&spec, scales, before, state->after + part->at, &part->outcome);
 }
 
 static void measure(const pass_state *state, share *part) {
