@@ -10,17 +10,24 @@
 
 /* ---- facts ----------------------------------------------------------------------------------------- */
 
-static void write_fact(FILE *file, const char *name, const char *text) {
+/* A list that begins with its first fact: one without any is no HTML. */
+typedef struct fact_list {
+    FILE *file;
+    int count;
+} fact_list;
+
+static void write_fact(fact_list *list, const char *name, const char *text) {
+    FILE *const file = list->file;
     if (text == NULL || text[0] == '\0')
         return;
-    fputs("<dt>", file);
+    fputs(list->count++ == 0 ? "<dl>\n<dt>" : "<dt>", file);
     html_text(file, name);
     fputs("</dt><dd>", file);
     html_text(file, text);
     fputs("</dd>\n", file);
 }
 
-static void write_device(FILE *file, const results_facts *device) {
+static void write_device(fact_list *list, const results_facts *device) {
     static const struct {
         const char *key;
         const char *name;
@@ -56,12 +63,12 @@ static void write_device(FILE *file, const results_facts *device) {
             report_print_size(text, sizeof text, number);
         else
             snprintf(text, sizeof text, "%s%s", known, rows[i].unit);
-        write_fact(file, rows[i].name, text);
+        write_fact(list, rows[i].name, text);
     }
 }
 
 /* Link and limit of power, with what they could be where that is more. */
-static void write_limits(FILE *file, const results_facts *environment) {
+static void write_limits(fact_list *list, const results_facts *environment) {
     const double generation = results_fact_number(environment, "pcie_generation");
     const double width = results_fact_number(environment, "pcie_width");
     const double most_generation = results_fact_number(environment, "pcie_generation_most");
@@ -76,11 +83,11 @@ static void write_limits(FILE *file, const results_facts *environment) {
     if (length > 0 && (most_generation > generation || most_width > width))
         snprintf(link + length, sizeof link - (size_t)length, " (of PCIe %.0f x%.0f)",
                  fmax(most_generation, generation), fmax(most_width, width));
-    write_fact(file, "link", link);
+    write_fact(list, "link", link);
     length = limit > 0 ? snprintf(power, sizeof power, "%.0f W", limit) : 0;
     if (length > 0 && usual > 0 && usual != limit)
         snprintf(power + length, sizeof power - (size_t)length, " (%.0f W by default)", usual);
-    write_fact(file, "power limit", power);
+    write_fact(list, "power limit", power);
 }
 
 /* ---- what was measured at best --------------------------------------------------------------------- */
@@ -92,6 +99,12 @@ typedef struct headline {
     const datasheet_value *promised; /* NULL: nothing */
     char note[64];
 } headline;
+
+typedef struct headline_table {
+    FILE *file;
+    const datasheet *sheet; /* NULL: not known */
+    int count;              /* of lines; the table begins with the first */
+} headline_table;
 
 static int is_of(const results_row *row, const char *suite, const char *dtype) {
     return report_row_counts(row) && strcmp(row->suite, suite) == 0 &&
@@ -137,7 +150,20 @@ static void write_sheet_value(FILE *file, const headline *line) {
     fputs("</td>", file);
 }
 
-static void write_headline(FILE *file, const headline *line, int has_sheet) {
+static void begin_line(headline_table *table) {
+    if (table->count++ > 0)
+        return;
+    fputs("<h3>At best</h3>\n<div class=\"wide\"><table>\n<thead><tr><th>what</th><th "
+          "class=\"number\">here</th>",
+          table->file);
+    if (table->sheet != NULL)
+        fputs("<th class=\"number\">datasheet</th><th class=\"number\">share</th>", table->file);
+    fputs("</tr></thead>\n<tbody>\n", table->file);
+}
+
+static void write_headline(headline_table *table, const headline *line) {
+    FILE *const file = table->file;
+    begin_line(table);
     /* What a cache gave is no share of the memory. */
     const int has_share = line->promised != NULL && line->note[0] == '\0';
     const double share = has_share ? line->measured / line->promised->value : NAN;
@@ -154,7 +180,7 @@ static void write_headline(FILE *file, const headline *line, int has_sheet) {
     else
         html_format(file, "%.*g %s", line->measured >= 1000 ? 4 : 3, line->measured, line->unit);
     fputs("</td>", file);
-    if (has_sheet) {
+    if (table->sheet != NULL) {
         write_sheet_value(file, line);
         fputs(share > 1 ? "<td class=\"number bad\">" : "<td class=\"number\">", file);
         if (isnan(share))
@@ -166,7 +192,7 @@ static void write_headline(FILE *file, const headline *line, int has_sheet) {
     fputs("</tr>\n", file);
 }
 
-static void write_memory_lines(FILE *file, const results_file *results, const datasheet *sheet) {
+static void write_memory_lines(headline_table *table, const results_file *results) {
     static const char *const kernels[][2] = {
         {"read", "memory, reading"}, {"write", "memory, writing"}, {"triad", "memory, triad"}};
     for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
@@ -175,14 +201,14 @@ static void write_memory_lines(FILE *file, const results_file *results, const da
         if (row == NULL)
             continue;
         line.measured = row->gbs;
-        line.promised = sheet == NULL ? NULL : &sheet->values[DATASHEET_DRAM_GBS];
+        line.promised = table->sheet == NULL ? NULL : &table->sheet->values[DATASHEET_DRAM_GBS];
         cache_served_note(results, row, line.note, sizeof line.note);
-        write_headline(file, &line, sheet != NULL);
+        write_headline(table, &line);
     }
 }
 
 /* Arithmetic from registers, and products, by precision. */
-static void write_arithmetic_lines(FILE *file, const results_file *results, const datasheet *sheet,
+static void write_arithmetic_lines(headline_table *table, const results_file *results,
                                    const char *suite, const char *what) {
     static const struct {
         const char *dtype;
@@ -194,16 +220,16 @@ static void write_arithmetic_lines(FILE *file, const results_file *results, cons
         headline line = {.name = name,
                          .measured = gflops / 1000,
                          .unit = types[i].is_integer ? "TOP/s" : "TFLOP/s",
-                         .promised = datasheet_peak(sheet, types[i].dtype)};
+                         .promised = datasheet_peak(table->sheet, types[i].dtype)};
         if (isnan(gflops))
             continue;
         snprintf(name, sizeof name, "%s, %s", what, types[i].dtype);
-        write_headline(file, &line, sheet != NULL);
+        write_headline(table, &line);
     }
 }
 
 /* What the sheet promises besides; what the driver tells of it stands among the facts. */
-static void write_other_lines(FILE *file, const datasheet *sheet) {
+static void write_other_lines(headline_table *table) {
     static const struct {
         datasheet_field field;
         const char *name;
@@ -215,9 +241,9 @@ static void write_other_lines(FILE *file, const datasheet *sheet) {
         const headline line = {.name = rows[i].name,
                                .measured = NAN,
                                .unit = datasheet_field_unit(rows[i].field),
-                               .promised = &sheet->values[rows[i].field]};
+                               .promised = &table->sheet->values[rows[i].field]};
         if (line.promised->source != NULL)
-            write_headline(file, &line, 1);
+            write_headline(table, &line);
     }
 }
 
@@ -251,20 +277,16 @@ static void write_sources(FILE *file, const datasheet *sheet) {
 }
 
 static void write_headlines(FILE *file, const results_file *results) {
-    const datasheet *const sheet = sheet_of(results, 0);
-    fputs("<h3>At best</h3>\n<div class=\"wide\"><table>\n<thead><tr><th>what</th><th "
-          "class=\"number\">here</th>",
-          file);
-    fputs(sheet == NULL ? "" : "<th class=\"number\">datasheet</th><th class=\"number\">share</th>",
-          file);
-    fputs("</tr></thead>\n<tbody>\n", file);
-    write_memory_lines(file, results, sheet);
-    write_arithmetic_lines(file, results, sheet, "compute", "arithmetic");
-    write_arithmetic_lines(file, results, sheet, "gemm", "products");
-    if (sheet != NULL)
-        write_other_lines(file, sheet);
+    headline_table table = {.file = file, .sheet = sheet_of(results, 0)};
+    write_memory_lines(&table, results);
+    write_arithmetic_lines(&table, results, "compute", "arithmetic");
+    write_arithmetic_lines(&table, results, "gemm", "products");
+    if (table.sheet != NULL)
+        write_other_lines(&table);
+    if (table.count == 0)
+        return;
     fputs("</tbody></table></div>\n<p class=\"small\">", file);
-    if (sheet == NULL) {
+    if (table.sheet == NULL) {
         html_text(file, "What its vendor promises is not known here.");
         fputs("</p>\n", file);
         return;
@@ -272,29 +294,19 @@ static void write_headlines(FILE *file, const results_file *results) {
     html_format(file,
                 "Datasheet: %s, %s; dense, promised and not measured. A: the source that was read "
                 "gives the same figure, B: in another form, C: nobody has checked it.",
-                sheet->name, sheet->memory_type);
+                table.sheet->name, table.sheet->memory_type);
     fputs("</p>\n", file);
-    write_sources(file, sheet);
-}
-
-static int has_headlines(const results_file *results) {
-    for (size_t i = 0; i < results->row_count; i++) {
-        const results_row *const row = &results->rows[i];
-        if ((is_of(row, "memory", NULL) && row->gbs > 0) ||
-            ((is_of(row, "compute", NULL) || is_of(row, "gemm", NULL)) && row->gflops > 0))
-            return 1;
-    }
-    return sheet_of(results, 0) != NULL;
+    write_sources(file, table.sheet);
 }
 
 void report_write_card(FILE *file, const results_file *results) {
-    fputs("<section>\n<h2>The device</h2>\n<dl>\n", file);
-    write_device(file, &results->devices[0]);
-    write_limits(file, &results->environment);
-    write_fact(file, "host processor", results_fact_text(&results->host, "cpu"));
-    write_fact(file, "system", results_fact_text(&results->host, "os"));
-    fputs("</dl>\n", file);
-    if (has_headlines(results))
-        write_headlines(file, results);
+    fact_list facts = {.file = file};
+    fputs("<section>\n<h2>The device</h2>\n", file);
+    write_device(&facts, &results->devices[0]);
+    write_limits(&facts, &results->environment);
+    write_fact(&facts, "host processor", results_fact_text(&results->host, "cpu"));
+    write_fact(&facts, "system", results_fact_text(&results->host, "os"));
+    fputs(facts.count > 0 ? "</dl>\n" : "", file);
+    write_headlines(file, results);
     fputs("</section>\n", file);
 }

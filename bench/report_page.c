@@ -59,9 +59,11 @@ static void write_head(FILE *file, const results_file *results) {
     fputs("</head>\n<body>\n<header>\n<h1>", file);
     html_text(file, device_name(results));
     fputs("</h1>\n<p>", file);
-    html_format(file, "Measured by Tandem %s (%s), %s.",
-                results_fact_text(&results->library, "version"),
-                results_fact_text(&results->library, "commit"),
+    const char *const version = results_fact_text(&results->library, "version");
+    const char *const commit = results_fact_text(&results->library, "commit");
+    html_format(file, "Measured by Tandem %s%s%s%s, %s.",
+                version == NULL ? "of an unknown version" : version, commit == NULL ? "" : " (",
+                commit == NULL ? "" : commit, commit == NULL ? "" : ")",
                 results->created == NULL ? "at an unknown time" : results->created);
     fputs("</p>\n", file);
 }

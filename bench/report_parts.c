@@ -73,6 +73,8 @@ static void write_facts(FILE *file, const results_facts *facts) {
 }
 
 void report_write_environment(FILE *file, const results_file *results) {
+    if (results->host.count + results->environment.count == 0)
+        return;
     fputs("<section>\n<h2>What the figures were taken under</h2>\n"
           "<p class=\"small\">– is what the system does not tell.</p>\n"
           "<div class=\"wide\"><table>\n<tbody>\n",

@@ -18,68 +18,63 @@
 
 static const char program[] = TANDEM_BINARY_DIR "/bin/tandem";
 
-/* The least that a row has, and nine equal samples of so many seconds. */
-#define LEAST(suite, name, seconds)                                                                \
-    "\"suite\":\"" suite "\",\"case\":\"" name "\",\"impl\":\"tandem\",\"dtype\":\"f32\","         \
-    "\"mode\":\"pipelined\",\"packing\":\"none\",\"status\":\"ok\",\"median_s\":" seconds          \
-    ",\"raw_s\":[" seconds "," seconds "," seconds "," seconds "," seconds "," seconds "," seconds \
-    "," seconds "," seconds "]"
+/* Nine equal samples, and their median. */
+#define SAMPLES(seconds)                                                                           \
+    "\"median_s\":" seconds ",\"raw_s\":[" seconds "," seconds "," seconds "," seconds "," seconds \
+    "," seconds "," seconds "," seconds "," seconds "]"
+
+/* Members that nobody knows, of every kind. */
+#define NEW                                                                                        \
+    "\"new_text\":\"x\",\"new_number\":1e300,\"new_list\":[1,[null,{}]],"                          \
+    "\"new_object\":{\"a\":{\"b\":[]}},\"new_null\":null,\"new_true\":true"
+
+static const char row_start[] =
+    "\"impl\":\"tandem\",\"dtype\":\"f32\",\"mode\":\"pipelined\",\"packing\":\"none\","
+    "\"status\":\"ok\"";
 
 /* No host, no environment, no rates, no metrics, no shape of one row; one suite that was given up since. */
-#define EARLY(schema)                                                                              \
-    "{\"schema\":\"" schema "\",\"library\":{\"version\":\"0.1.0\"},\"device\":{\"name\":\"A\"},"  \
-    "\"results\":[{" LEAST("memory", "read", "0.002") ",\"shape\":{\"bytes\":1000},\"bytes\":"     \
-                                                      "1000},{" LEAST(                             \
-                                                          "gemm",                                  \
-                                                          "square", "0.004") ",\"flops\":1000},"   \
-                                                                             "{" LEAST("gone",     \
-                                                                                       "case",     \
-                                                                                       "1") "}]}"
+static const char early[] =
+    "{\"schema\":\"%s\",\"library\":{\"version\":\"0.1.0\"},\"device\":{\"name\":\"A\"},"
+    "\"results\":["
+    "{\"suite\":\"memory\",\"case\":\"read\",%s,\"shape\":{\"bytes\":1000},\"bytes\":1000," SAMPLES(
+        "0.002") "},"
+                 "{\"suite\":\"gemm\",\"case\":\"square\",%s,\"flops\":1000," SAMPLES(
+                     "0.004") "},"
+                              "{\"suite\":\"gone\",\"case\":\"case\",%s," SAMPLES("1") "}]}";
 
-/* Everything there is, and more of each kind: texts, numbers, lists, objects and null, in every object. */
-#define NEW(name)                                                                                  \
-    "\"" name "_text\":\"x\",\"" name "_number\":1e300,\"" name "_list\":[1,[null,{}]],\"" name    \
-    "_object\":{\"a\":{\"b\":[]}},\"" name "_null\":null,\"" name "_true\":true"
-#define LATER(schema)                                                                                                                                                                                                                           \
-    "{\"schema\":\"" schema "\"," NEW("of_root") ",\"library\":{\"version\":\"0.1.0\"," NEW("of_"                                                                                                                                               \
-                                                                                            "libr"                                                                                                                                              \
-                                                                                            "ary") "},\"created\":\"2027-01-01T00:00:00Z\",\"host\":{\"cpu\":\"C\"," NEW("of_host") "},\"device\":{\"name\":\"B\",\"selector\":\"x/y/B\"," NEW( \
-        "of_device") "},\"environment\":{" NEW("of_environment") "},\"suites\":[{}],\"results\":"                                                                                                                                               \
-                                                                 "[{" LEAST("memory", "read", "0.001") "," NEW(                                                                                                                                 \
-                                                                     "of_row") ",\"samples\":9,"                                                                                                                                                \
-                                                                               "\"shape\":{"                                                                                                                                                    \
-                                                                               "\"bytes\":1000},"                                                                                                                                               \
-                                                                               "\"bytes\":1000,"                                                                                                                                                \
-                                                                               "\"gbs\":0.001,"                                                                                                                                                 \
-                                                                               "\"metrics\":{"                                                                                                                                                  \
-                                                                               "\"visits\":3,"                                                                                                                                                  \
-                                                                               "\"unheard_of\":2,"                                                                                                                                              \
-                                                                               "\"none\":null},"                                                                                                                                                \
-                                                                               "\"visits\":[{}],"                                                                                                                                               \
-                                                                               "\"note\":null},"                                                                                                                                                \
-                                                                               "{" LEAST(                                                                                                                                                       \
-                                                                                   "gemm",                                                                                                                                                      \
-                                                                                   "square",                                                                                                                                                    \
-                                                                                   "0.004") ",\"f"                                                                                                                                              \
-                                                                                            "lops"                                                                                                                                              \
-                                                                                            "\":"                                                                                                                                               \
-                                                                                            "1000"                                                                                                                                              \
-                                                                                            ",\"v"                                                                                                                                              \
-                                                                                            "erif"                                                                                                                                              \
-                                                                                            "ied"                                                                                                                                               \
-                                                                                            "\":"                                                                                                                                               \
-                                                                                            "true"                                                                                                                                              \
-                                                                                            "},"                                                                                                                                                \
-                                                                                            "{" LEAST("later",                                                                                                                                  \
-                                                                                                      "case",                                                                                                                                   \
-                                                                                                      "1") "," NEW("of_other") "}]}"
+/* Everything there is, and more in every object. */
+static const char later[] =
+    "{\"schema\":\"%s\"," NEW ",\"library\":{\"version\":\"0.1.0\"," NEW "},"
+    "\"created\":\"2027-01-01T00:00:00Z\",\"host\":{\"cpu\":\"C\"," NEW "},"
+    "\"device\":{\"name\":\"B\",\"selector\":\"x/y/B\"," NEW "},\"environment\":{" NEW "},"
+    "\"suites\":[{}],\"results\":["
+    "{\"suite\":\"memory\",\"case\":\"read\",%s," NEW ",\"shape\":{\"bytes\":1000},\"bytes\":1000,"
+    "\"gbs\":0.001,\"metrics\":{\"visits\":3,\"unheard_of\":2,\"none\":null},\"visits\":[{}],"
+    "\"note\":null,\"samples\":9," SAMPLES(
+        "0.001") "},"
+                 "{\"suite\":\"gemm\",\"case\":\"square\",%s,\"flops\":1000,\"verified\":"
+                 "true," SAMPLES("0.004") "},"
+                                          "{\"suite\":\"later\",\"case\":\"case\",%s," NEW
+                                          "," SAMPLES("1") "}]}";
 
-static test_program_result run(const char *first, const char *second, const char *arguments) {
+typedef struct version {
+    const char *text;
+    const char *schema;
+} version;
+
+static void write_version(char path[TEST_PATH], const char *name, const version *of) {
+    char text[4096];
+    /* NOLINTNEXTLINE(clang-diagnostic-format-nonliteral): one of the two above */
+    snprintf(text, sizeof text, of->text, of->schema, row_start, row_start, row_start);
+    test_text_write(test_folder_path(path, name), text, 0600);
+}
+
+static test_program_result run(const version *first, const version *second, const char *arguments) {
     char words[800];
     char a[TEST_PATH];
     char b[TEST_PATH];
-    test_text_write(test_folder_path(a, "a.json"), first, 0600);
-    test_text_write(test_folder_path(b, "b.json"), second, 0600);
+    write_version(a, "a.json", first);
+    write_version(b, "b.json", second);
     snprintf(words, sizeof words, "compare %s %s %s", a, b, arguments);
     return test_program_run(program, words, NULL, 60);
 }
@@ -102,15 +97,14 @@ static double ratio_of(const cJSON *root, int index) {
                                  : NAN;
 }
 
-static void expect_compared(const char *first, const char *second, const char *const schemas[2],
-                            double read) {
+static void expect_compared(const version *first, const version *second, double read) {
     test_program_result result = run(first, second, "--json -");
     if (result.exit_code != 0)
         fail_msg("%d: %s", result.exit_code, result.errors);
     cJSON *const root = cJSON_Parse(result.output);
     assert_non_null(root);
-    assert_string_equal(text_of(at(root, "devices", 0), "schema"), schemas[0]);
-    assert_string_equal(text_of(at(root, "devices", 1), "schema"), schemas[1]);
+    assert_string_equal(text_of(at(root, "devices", 0), "schema"), first->schema);
+    assert_string_equal(text_of(at(root, "devices", 1), "schema"), second->schema);
     assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(root, "cases")), 4);
     assert_true(fabs(ratio_of(root, 0) - read) < 1e-9);
     assert_true(fabs(ratio_of(root, 1) - 1) < 1e-9);
@@ -119,19 +113,21 @@ static void expect_compared(const char *first, const char *second, const char *c
     test_program_release(&result);
 }
 
+static const version first_version = {early, "tandem-bench/1.0"};
+static const version seventh_version = {later, "tandem-report/1.7"};
+
 static void versions_are_compared_both_ways(void **state) {
-    static const char *const there[] = {"tandem-bench/1.0", "tandem-report/1.7"};
-    static const char *const back[] = {"tandem-report/1.7", "tandem-bench/1.0"};
-    static const char *const plain[] = {"tandem-bench/1", "tandem-bench/1.12"};
+    static const version plain = {early, "tandem-bench/1"}, twelfth = {later, "tandem-bench/1.12"};
     (void)state;
-    expect_compared(EARLY("tandem-bench/1.0"), LATER("tandem-report/1.7"), there, 2);
-    expect_compared(LATER("tandem-report/1.7"), EARLY("tandem-bench/1.0"), back, 0.5);
-    expect_compared(EARLY("tandem-bench/1"), LATER("tandem-bench/1.12"), plain, 2);
+    expect_compared(&first_version, &seventh_version, 2);
+    expect_compared(&seventh_version, &first_version, 0.5);
+    expect_compared(&plain, &twelfth, 2);
 }
 
 static void another_major_version_is_refused_by_name(void **state) {
     (void)state;
-    test_program_result result = run(EARLY("tandem-bench/1.0"), LATER("tandem-report/2.0"), "");
+    static const version second_major = {later, "tandem-report/2.0"};
+    test_program_result result = run(&first_version, &second_major, "");
     assert_int_equal(result.exit_code, 1);
     assert_non_null(strstr(result.errors, "b.json"));
     assert_non_null(strstr(result.errors, "tandem-report/2.0"));
@@ -145,7 +141,7 @@ static void pages_are_made_of_both(void **state) {
     size_t size = 0;
     (void)state;
     snprintf(words, sizeof words, "--html %s", test_folder_path(page, "page.html"));
-    test_program_result result = run(EARLY("tandem-bench/1.0"), LATER("tandem-report/1.7"), words);
+    test_program_result result = run(&first_version, &seventh_version, words);
     assert_int_equal(result.exit_code, 0);
     test_program_release(&result);
     char *text = (char *)test_file_read(page, &size);

@@ -108,6 +108,7 @@ static void a_device_without_a_sheet_has_a_card(void **state) {
     must_have(page, "<tr><td>memory, reading<div class=\"small\">a cache of 32 MiB may serve "
                     "it</div></td><td class=\"number\">50 GB/s</td></tr>");
     must_have(page, "What its vendor promises is not known here.");
+    must_have(page, "Measured by Tandem of an unknown version, at an unknown time.");
     assert_null(strstr(page, "<dt>link</dt>"));
     assert_null(strstr(page, "<dt>power limit</dt>"));
     assert_null(strstr(page, "promised and not measured"));
