@@ -180,8 +180,9 @@ static int is_trace(const results_row *row) {
 }
 
 static void write_size(FILE *file, double bytes) {
-    char text[32];
-    report_print_size(text, sizeof text, bytes);
+    char text[32] = "–";
+    if (bytes > 0 && isfinite(bytes))
+        report_print_size(text, sizeof text, bytes);
     fprintf(file, "<td class=\"number\">%s</td>", text);
 }
 

@@ -377,10 +377,16 @@ static void a_trace_shows_what_it_reserved(void **state) {
             "\"shape\":{\"events\":4294},\"metrics\":{\"peak_reserved\":2418278400,"
             "\"lower_bound\":2384592896,\"reserved_over_bound\":1.0141263}",
             6e-8);
+    add_row(&maker, "pool", "trace log", "tandem",
+            "\"shape\":{\"events\":1},\"metrics\":{\"peak_reserved\":2418278400,"
+            "\"lower_bound\":null,\"reserved_over_bound\":1.5}",
+            6e-8);
     char *const page = make_page(&maker);
     must_have(page, "<td>trace prefill</td><td class=\"number\">2.252 GiB</td><td "
                     "class=\"number\">2.221 GiB</td><td class=\"number\">1.014</td><td "
                     "class=\"number\">60 ns</td>");
+    must_have(page, "<td>trace log</td><td class=\"number\">2.252 GiB</td><td "
+                    "class=\"number\">–</td><td class=\"number\">1.500</td>");
     must_not_have(page, "<td>trace prefill</td><td class=\"number\">60 ns</td>");
     must_have(page, "<td>lifo 100</td><td class=\"number\">60 ns</td>");
     free(page);
