@@ -120,6 +120,7 @@ int environment_mitigations(const char *folder, char *text, size_t size) {
     struct dirent **files = NULL;
     const int count = scandir(folder, &files, is_visible, alphasort);
     size_t length = 0;
+    int told = 0;
     if (count < 0)
         return 0;
     snprintf(text, size, "none needed");
@@ -127,12 +128,13 @@ int environment_mitigations(const char *folder, char *text, size_t size) {
         char path[MAX_PATH_LENGTH];
         char line[256];
         snprintf(path, sizeof path, "%s/%s", folder, files[i]->d_name);
-        if (environment_read_line(path, line, sizeof line) && strcmp(line, "Not affected") != 0 &&
-            length < size)
+        const int is_told = environment_read_line(path, line, sizeof line);
+        told += is_told;
+        if (is_told && strcmp(line, "Not affected") != 0 && length < size)
             length += (size_t)snprintf(text + length, size - length, "%s%s: %s",
                                        length == 0 ? "" : "; ", files[i]->d_name, line);
         free(files[i]);
     }
     free(files);
-    return 1;
+    return told > 0;
 }

@@ -436,6 +436,8 @@ static void machines_are_told_apart(void **state) {
     assert_int_equal(
         environment_mitigations(test_folder_path(path, "nothing"), flaws, sizeof flaws), 0);
     mkdir(test_folder_path(path, "flaws"), 0700);
+    assert_int_equal(environment_mitigations(test_folder_path(path, "flaws"), flaws, sizeof flaws),
+                     0);
     test_text_write(test_folder_path(path, "flaws/meltdown"), "Mitigation: PTI\n", 0600);
     test_text_write(test_folder_path(path, "flaws/mds"), "Not affected\n", 0600);
     test_text_write(test_folder_path(path, "flaws/l1tf"), "Vulnerable\n", 0600);
