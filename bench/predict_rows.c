@@ -168,8 +168,8 @@ static double bytes_read_again(const results_row *row, const char *key, double b
     return elements * floor(bytes / elements / 2);
 }
 
-/* "quantize f32 s8 row 8192x4096" is of the class "quantize f32 s8 row". */
-static int observe_quant(const results_row *row, predict_work *work) {
+/* "quantize f32 s8 row 8192x4096" is of the class "quantize f32 s8 row", "add f32 65536" of "add f32". */
+static int observe_passes(const results_row *row, predict_work *work) {
     const char *const blank = strrchr(row->case_name, ' ');
     if (isnan(row->bytes) || blank == NULL || (size_t)(blank - row->case_name) >= PREDICT_MAX_KEY)
         return 0;
@@ -185,7 +185,7 @@ static int observe(const results_row *row, predict_work *work) {
         return observe_product(row, work);
     if (is_usable(row, "memory"))
         return observe_stream(row, work);
-    return is_usable(row, "quant") && observe_quant(row, work);
+    return (is_usable(row, "quant") || is_usable(row, "elementwise")) && observe_passes(row, work);
 }
 
 int predict_observe(const results_file *file, predict_observations *list) {

@@ -7,6 +7,7 @@
 
 #include <cjson/cJSON.h>
 
+#include "bench/elementwise_case.h"
 #include "bench/gemm_case.h"
 #include "bench/json_file.h"
 #include "bench/quant_case.h"
@@ -171,14 +172,35 @@ static int is_quant_case(const char *name) {
                : count == 3;
 }
 
-static int read_quant_operation(const cJSON *item, const predict_workload *workload,
-                                const json_place *place, workload_operation *operation,
-                                file_error *error) {
+/* An operation and the type of its operands, and of a conversion the other one. */
+static int is_elementwise_case(const char *name) {
+    elementwise_case item;
+    char words[3][PREDICT_MAX_KEY];
+    char end = '\0';
+    if (strlen(name) >= PREDICT_MAX_KEY)
+        return 0;
+    const int count = sscanf(name, "%s %s %s %c", words[0], words[1], words[2], &end);
+    if (count < 2 || count > 3 || elementwise_operation_parse(words[0], &item) != 0 ||
+        count != (item.kind == ELEMENTWISE_CONVERT ? 3 : 2))
+        return 0;
+    for (int i = 1; i < count; i++)
+        if (tdm_dtype_from_name(words[i]) == TDM_DTYPE_NONE)
+            return 0;
+    return 1;
+}
+
+/* Passes over tensors, of the class that rows of a suite are called by. */
+static int read_passes(const cJSON *item, const predict_workload *workload, const json_place *place,
+                       workload_operation *operation, int is_elementwise, file_error *error) {
     const char *name = NULL;
     if (json_get_text(item, "case", JSON_REQUIRED, place, &name, error) != 0 ||
         read_size(item, "bytes", NAN, workload, place, &operation->work.read_bytes, error) != 0)
         return -1;
-    if (!is_quant_case(name))
+    if (is_elementwise && !is_elementwise_case(name))
+        return json_fail(place, error,
+                         "its case '%s' is none of tandem bench elementwise, as 'gelu f32' is",
+                         file_printable(name).text);
+    if (!is_elementwise && !is_quant_case(name))
         return json_fail(place, error,
                          "its case '%s' is none of tandem bench quant, as 'quantize f32 s8 row' is",
                          file_printable(name).text);
@@ -186,6 +208,18 @@ static int read_quant_operation(const cJSON *item, const predict_workload *workl
         return json_fail(place, error, "it moves no bytes");
     snprintf(operation->work.key, sizeof operation->work.key, "%s", name);
     return 0;
+}
+
+static int read_quant_operation(const cJSON *item, const predict_workload *workload,
+                                const json_place *place, workload_operation *operation,
+                                file_error *error) {
+    return read_passes(item, workload, place, operation, 0, error);
+}
+
+static int read_elementwise_operation(const cJSON *item, const predict_workload *workload,
+                                      const json_place *place, workload_operation *operation,
+                                      file_error *error) {
+    return read_passes(item, workload, place, operation, 1, error);
 }
 
 static int read_operation(const cJSON *item, const char *path, size_t number,
@@ -197,7 +231,8 @@ static int read_operation(const cJSON *item, const char *path, size_t number,
                     workload_operation *, file_error *);
     } kinds[] = {{"gemm", read_product_operation},
                  {"stream", read_stream_operation},
-                 {"quant", read_quant_operation}};
+                 {"quant", read_quant_operation},
+                 {"elementwise", read_elementwise_operation}};
     char part[WORKLOAD_MAX_NAME + 32];
     const json_place place = {path, part};
     const char *op = NULL;
@@ -218,7 +253,7 @@ static int read_operation(const cJSON *item, const char *path, size_t number,
         if (strcmp(op, kinds[i].op) == 0)
             return kinds[i].read(item, workload, &place, operation, error);
     }
-    return json_fail(&place, error, "the op '%s' is none of gemm, stream and quant",
+    return json_fail(&place, error, "the op '%s' is none of gemm, stream, quant and elementwise",
                      file_printable(op).text);
 }
 

@@ -5,7 +5,8 @@
  *  "resident":[{"what":TEXT,"bytes":SIZE}, …],
  *  "operations":[{"op":"gemm","name":TEXT,"count":SIZE,"batch":SIZE,"m":SIZE,"n":SIZE,"k":SIZE,"dtype":DTYPE,"weights":BOOL}, …
  *                {"op":"stream","name":TEXT,"count":SIZE,"reads":SIZE,"writes":SIZE,"resident":BOOL}, …
- *                {"op":"quant","name":TEXT,"count":SIZE,"case":"quantize f32 s8 row","bytes":SIZE}, …]}
+ *                {"op":"quant","name":TEXT,"count":SIZE,"case":"quantize f32 s8 row","bytes":SIZE}, …
+ *                {"op":"elementwise","name":TEXT,"count":SIZE,"case":"gelu f32","bytes":SIZE}, …]}
  *
  * SIZE is a positive number, or a product of numbers and the words batch and context, e.g. "2*8*128*context". DTYPE is a row of
  * tandem bench gemm, or the word "weights": the type that the workload, or the user, gives the weights. reads, writes and bytes are

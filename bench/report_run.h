@@ -20,7 +20,8 @@ typedef struct report_result {
 
 /* The suites that a list may name, with | between them. */
 #define REPORT_SUITE_CHOICES                                                                       \
-    "memory|copies|compute|launch|gemm|gemm-16bit|gemm-quantized|gemv|quant|pool|outofcore|loops|" \
+    "memory|copies|compute|launch|gemm|gemm-16bit|gemm-quantized|gemv|quant|elementwise|pool|"     \
+    "outofcore|loops|"                                                                             \
     "sustained"
 
 /* Returns CLI_EXIT_OK where there is a result, else the exit code after the reason on stderr. */

@@ -46,6 +46,17 @@ static const char row_products[] =
         }                                                                                          \
     }
 
+/* The same of operations that are all memory, of two operands, and all arithmetic. */
+#define ELEMENTWISE(count, seconds)                                                                \
+    {                                                                                              \
+        "elementwise", seconds, 0, SUITE_VISITED,                                                  \
+            {"bench",   "elementwise", "--operation", "relu,add,gelu",                             \
+             "--dtype", "f32",         "--count",     count},                                      \
+        {                                                                                          \
+            NULL                                                                                   \
+        }                                                                                          \
+    }
+
 /*
  * In the order in which they run; what is nearest to the limits first, and within a suite what the page needs most. The seconds are
  * those of a visit on PoCL on two cores.
@@ -116,6 +127,11 @@ const report_suite report_suites[] = {
     QUANT("512x4096", 2),
     QUANT("1024x4096", 3),
     QUANT("6144x4096", 10),
+    ELEMENTWISE("524288", 1),
+    ELEMENTWISE("1048576", 1),
+    ELEMENTWISE("1572864", 1),
+    ELEMENTWISE("12582912", 3),
+    ELEMENTWISE("16777216", 4),
     {"pool",
      9,
      2,

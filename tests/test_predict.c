@@ -410,6 +410,39 @@ static void what_is_read_twice_is_in_the_working_set_once(void **state) {
     cJSON_Delete(root);
 }
 
+/* Of elementwise operations each with its types is a class, as those of quant are; what runs beside them is none. */
+static void elementwise_rows_are_of_their_operation(void **state) {
+    static const char *const names[] = {"gelu f32 65536", "gelu f32 1048576", "add bf16 65536",
+                                        "convert f32 f16 65536"};
+    static const char *const keys[] = {"gelu f32", "gelu f32", "add bf16", "convert f32 f16"};
+    static const double bytes[] = {8 * 65536, 8 * 1048576, 6 * 65536, 6 * 65536};
+    results_file file;
+    file_error error;
+    predict_observations list;
+    (void)state;
+    cJSON *const root = cJSON_CreateObject();
+    cJSON_AddStringToObject(root, "schema", "tandem-bench/1");
+    cJSON *const rows = cJSON_AddArrayToObject(root, "results");
+    for (int i = 0; i < 4; i++)
+        made_add_row(rows, "elementwise", names[i], "f32", 1e-3 * (i + 1), 0, bytes[i]);
+    cJSON *const beside = made_add_row(rows, "elementwise", names[0], "f32", 1e-3, 0, bytes[0]);
+    cJSON_SetValuestring(cJSON_GetObjectItem(beside, "impl"), "tandem-stream");
+    char *const text = cJSON_PrintUnformatted(root);
+    assert_int_equal(results_read_text("elementwise", text, strlen(text), &file, &error), 0);
+    assert_int_equal(predict_observe(&file, &list), 0);
+    assert_int_equal(list.count, 4);
+    for (int i = 0; i < 4; i++) {
+        assert_string_equal(list.items[i].work.key, keys[i]);
+        test_is_near(list.items[i].seconds, 1e-3 * (i + 1), 1e-12);
+        test_is_near(list.items[i].work.read_bytes, bytes[i], 0);
+        test_is_near(list.items[i].work.working_set, bytes[i], 0);
+    }
+    free(list.items);
+    results_file_release(&file);
+    free(text);
+    cJSON_Delete(root);
+}
+
 /* Copies of B that calls take in turn are touched before the first comes again. */
 static void copies_of_b_are_in_the_working_set(void **state) {
     results_file file;
@@ -816,6 +849,7 @@ int main(void) {
         cmocka_unit_test(each_fold_has_as_many_of_a_class),
         cmocka_unit_test(copies_of_b_are_in_the_working_set),
         cmocka_unit_test(what_is_read_twice_is_in_the_working_set_once),
+        cmocka_unit_test(elementwise_rows_are_of_their_operation),
         cmocka_unit_test(what_was_not_measured_is_refused),
         cmocka_unit_test(the_bandwidth_scale_is_of_main_memory),
         cmocka_unit_test(half_of_a_set_may_come_from_a_cache),

@@ -115,6 +115,26 @@ static void workloads_that_are_none(void **state) {
         workload_refused("\"op\":\"stream\"", operation,
                          cases[i].is_one ? NULL : "is none of tandem bench quant");
     }
+    static const char passes[] = "\"op\":\"elementwise\",\"bytes\":64,\"case\":";
+    static const struct {
+        const char *name;
+        int is_one;
+    } elementwise[] = {
+        {"gelu f32", 1},        {"add bf16", 1},
+        {"convert f32 f16", 1}, {"gelu", 0},
+        {"gelu f32 f16", 0},    {"convert f32", 0},
+        {"gelu f32 64", 0},     {"quantize f32 s8", 0},
+        {"gelu f33", 0},        {"convert f32 f16 1", 0},
+    };
+    for (size_t i = 0; i < sizeof elementwise / sizeof *elementwise; i++) {
+        char operation[160];
+        snprintf(operation, sizeof operation, "%s\"%s\"", passes, elementwise[i].name);
+        workload_refused("\"op\":\"stream\"", operation,
+                         elementwise[i].is_one ? NULL : "is none of tandem bench elementwise");
+    }
+    workload_refused("\"op\":\"stream\"",
+                     "\"op\":\"elementwise\",\"case\":\"gelu f32\",\"bytes\":0",
+                     "it moves no bytes");
     workload_refused("\"operations\"", "\"operation\"", "\"operations\" is no list");
     workload_refused("}]}", "}", "it is no JSON");
 }

@@ -161,6 +161,19 @@ static void a_report_becomes_a_page(void **state) {
     free(page);
 }
 
+static void elementwise_operations_have_a_table(void **state) {
+    (void)state;
+    begin(&maker, "A device");
+    add_row(&maker, "elementwise", "gelu f32 1048576", "tandem",
+            "\"dtype\":\"f32\",\"shape\":{\"count\":1048576},\"bytes\":8388608,\"gbs\":8.388608",
+            1e-3);
+    char *const page = make_page(&maker);
+    must_have(page, "<h2>Elementwise operations</h2>");
+    must_have(page, "gelu f32 1048576");
+    must_have(page, "8.389 GB/s");
+    free(page);
+}
+
 /* A ratio of two that ran in turn, the median of several visits, is not the ratio of their medians. */
 static void ratios_are_those_measured_in_turn(void **state) {
     (void)state;
@@ -694,6 +707,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_report_becomes_a_page),
         cmocka_unit_test(a_page_is_of_one_device),
+        cmocka_unit_test(elementwise_operations_have_a_table),
         cmocka_unit_test(ratios_are_those_measured_in_turn),
         cmocka_unit_test(burst_and_sustained_stand_on_the_page),
         cmocka_unit_test(results_without_rows_are_a_page_too),
