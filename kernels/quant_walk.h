@@ -1,0 +1,259 @@
+/* What the kernel of quant_rows.h walks with: the sizes of its loops, where operands are, and the parameters of N lanes. A text
+ * defines first what quant_rows.h asks for. */
+#ifndef TDM_QUANT_WALK_H
+#define TDM_QUANT_WALK_H
+
+#include "quant_steps.h"
+
+#ifdef TDM_CAN_STREAM
+#define STRIP 4096
+#define TOGETHER 4
+#define BESIDE 4
+#else
+#define STRIP 2048
+#define TOGETHER 1
+#define BESIDE 1
+#endif
+#define SHORT_ROW 256
+#define BYTES_AHEAD 8192
+#define BYTES_NEAR 4096 /* as far ahead where parameters are to stay in the first cache */
+#define ROWS_AHEAD 2
+#define ROWS_BLOCK 64
+
+#if defined(TDM_SOURCE_CODES) && defined(TDM_TARGET_CODES)
+#define TDM_TWO_SIDES
+#endif
+/* llvmpipe takes seconds to compile all forms of requantize. */
+#if N == 16 && !defined(TDM_DIALECT_CXX) && (defined(TDM_CAN_STREAM) || !defined(TDM_TWO_SIDES))
+#define MANY_AT_ONCE
+#endif
+#if defined(TDM_SOURCE_CODES)
+#define PRODUCTS 0
+#else
+#define PRODUCTS TDM_BY_PRODUCTS
+#endif
+
+#if defined(TDM_TARGET_CODES) || !defined(TDM_SOURCE_CODES)
+#define BOUNDS
+#endif
+
+/* Of a matrix beyond the caches by column one row after the other, where most of what passes is read. */
+#ifdef TDM_TARGET_CODES
+#define IN_ORDER 1
+#else
+#define IN_ORDER 0
+#endif
+
+#ifdef TDM_SOURCE_CODES
+#define V I
+#define WHOLE(x, i) TDM_INT_LOADV_GLOBAL(N, DT, x, i)
+#define REPEATED(x, i) TDM_INT_SPLAT(N, TDM_CAT2(tdm_int_, DT)(x, i))
+#define NOTHING 0
+#else
+#define V F
+#define WHOLE(x, i) TDM_LOADV_GLOBAL(N, DT, x, i)
+#define REPEATED(x, i) K(TDM_LOAD(DT, x, i))
+#define NOTHING 0.0f
+#endif
+
+/* One call for each type that the launch may give, so that its loops have no choice inside. Compiled for CUDA an item has one vector of a row, and
+ * chooses once anyway: nvcc takes a third of the time for one form. */
+#ifdef TDM_DIALECT_CXX
+#define BY_TYPE(type, call) call(type);
+#else
+#define EACH_TYPE(type, call)                                                                      \
+    case type:                                                                                     \
+        call(type);                                                                                \
+        break;
+#if N > 1 && defined(TDM_CAN_STREAM)
+#define EACH_STREAMED(type, call) EACH_TYPE(TDM_STREAMED + type, call)
+#else
+#define EACH_STREAMED(type, call)
+#endif
+#if N == 16
+#define EACH_STREAMED_HALVES(call)                                                                 \
+    EACH_STREAMED(TDM_CODE_F16, call) EACH_STREAMED(TDM_CODE_BF16, call)
+#else
+#define EACH_STREAMED_HALVES(call)
+#endif
+#ifdef TDM_TARGET_CODES
+#define BY_TYPE(type, call)                                                                        \
+    switch (type) {                                                                                \
+        EACH_TYPE(TDM_CODE_S8, call)                                                               \
+        EACH_TYPE(TDM_CODE_U8, call)                                                               \
+        EACH_TYPE(TDM_CODE_S4, call)                                                               \
+        EACH_STREAMED(TDM_CODE_S8, call)                                                           \
+        EACH_STREAMED(TDM_CODE_U8, call)                                                           \
+        EACH_STREAMED(TDM_CODE_S4, call)                                                           \
+    }
+#else
+#define BY_TYPE(type, call)                                                                        \
+    switch (type) {                                                                                \
+        EACH_TYPE(TDM_CODE_F32, call)                                                              \
+        EACH_TYPE(TDM_CODE_F16, call)                                                              \
+        EACH_TYPE(TDM_CODE_BF16, call)                                                             \
+        EACH_STREAMED(TDM_CODE_F32, call)                                                          \
+        EACH_STREAMED_HALVES(call)                                                                 \
+    }
+#endif
+#endif
+#if defined(TDM_SOURCE_CODES) && !defined(TDM_TARGET_CODES)
+#define SIDE(w) (w).arg.source
+#else
+#define SIDE(w) (w).arg.target
+#endif
+
+/* Where the parameters are: places of an element's entries, or how far those of neighbours are apart. */
+typedef struct {
+    long scale, zero;
+#ifdef TDM_TWO_SIDES
+    long from_scale, from_zero;
+#endif
+} tdm_entries;
+
+typedef struct {
+    TDM_GLOBAL const TDM_TYPE(DT) * x;
+    TDM_GLOBAL const void *scale, *zero;
+#ifdef TDM_TWO_SIDES
+    TDM_GLOBAL const void *from_scale, *from_zero;
+#endif
+    TDM_GLOBAL void *y;
+    TDM_GLOBAL tdm_u8 *mask;
+    long x_step, y_step, mask_step;
+    int mask_streams; /* whether whole vectors of the mask go past the caches */
+    tdm_entries step;
+    tdm_quant_arg arg;
+} tdm_walk;
+
+/* Where a row begins, or how far rows are apart. */
+typedef struct {
+    long x, y, mask;
+    tdm_entries entry;
+} tdm_place;
+
+/* Of N lanes: the scale, for two sides that of the source by that of the target, zero points, and where codes are made
+ * bounds of code - zero; products: whether quotients may come from the reciprocal, which is not set else. */
+typedef struct {
+    F scale, reciprocal, low, high;
+    I zero, from_zero;
+    int products;
+} tdm_parameters;
+
+/* Store what becomes of elements v of a row, the first `left` of them, at y and mask. */
+TDM_INLINE void tdm_put(V v, tdm_parameters p, tdm_walk w, long y, long mask, int left, int type);
+
+#ifdef TDM_TARGET_CODES
+TDM_INLINE I tdm_made_code(V v, tdm_parameters p, tdm_walk w);
+
+TDM_INLINE void tdm_put(V v, tdm_parameters p, tdm_walk w, long y, long mask, int left, int type) {
+    tdm_store_codes(type, tdm_made_code(v, p, w), w.y, y, left);
+}
+#endif
+
+TDM_INLINE int tdm_row_type(tdm_walk w, long y) {
+    return tdm_store_type(w.y, y, w.arg.target_type, w.arg.streams);
+}
+
+TDM_INLINE void tdm_ask_ahead(tdm_walk w, long x) {
+    tdm_prefetch_far(w.x + x + BYTES_AHEAD / (int)sizeof *w.x);
+}
+
+/* For element x of a strip. Two arrays of parameters leave the first cache no room for what is asked of farther caches only. */
+TDM_INLINE void tdm_ask_in_strip(tdm_walk w, long x, int in_order) {
+    if (PRODUCTS && in_order)
+        tdm_prefetch(w.x + x);
+    else
+        tdm_prefetch_far(w.x + x);
+}
+
+/* ---- parameters ---- */
+
+TDM_INLINE int tdm_entries_differ(tdm_entries a, tdm_entries b) {
+#ifdef TDM_TWO_SIDES
+    if (a.from_scale != b.from_scale || a.from_zero != b.from_zero)
+        return 1;
+#endif
+    return a.scale != b.scale || a.zero != b.zero;
+}
+
+TDM_INLINE int tdm_zeros_differ(tdm_walk w) {
+#ifdef TDM_TWO_SIDES
+    if (w.arg.source.zero_type != 0 && w.step.from_zero != 0)
+        return 1;
+#endif
+    return SIDE(w).zero_type != 0 && w.step.zero != 0;
+}
+
+/* The most that neighbours are apart. */
+TDM_INLINE long tdm_entries_apart(tdm_entries step) {
+    long most = step.scale > step.zero ? step.scale : step.zero;
+#ifdef TDM_TWO_SIDES
+    most = most > step.from_scale ? most : step.from_scale;
+    most = most > step.from_zero ? most : step.from_zero;
+#endif
+    return most;
+}
+
+TDM_INLINE tdm_entries tdm_entries_on(tdm_entries at, tdm_entries step, long i) {
+    at.scale += i * step.scale;
+    at.zero += i * step.zero;
+#ifdef TDM_TWO_SIDES
+    at.from_scale += i * step.from_scale;
+    at.from_zero += i * step.from_zero;
+#endif
+    return at;
+}
+
+/* Zero points of lanes 0 … left-1, and bounds of code - zero. */
+TDM_INLINE void tdm_zeros_at(tdm_parameters *p, tdm_walk w, tdm_entries at, tdm_entries step,
+                             int left) {
+    p->zero = tdm_zero_lanes(w.zero, at.zero, step.zero, left, SIDE(w));
+    p->from_zero = p->zero;
+#ifdef TDM_TWO_SIDES
+    p->from_zero = tdm_zero_lanes(w.from_zero, at.from_zero, step.from_zero, left, w.arg.source);
+#endif
+    p->low = tdm_from_zero(SIDE(w).low, p->zero);
+    p->high = tdm_from_zero(SIDE(w).high, p->zero);
+}
+
+/* Of lanes 0 … left-1. */
+TDM_INLINE void tdm_parameters_at(tdm_parameters *to, tdm_walk w, tdm_entries at, tdm_entries step,
+                                  int left) {
+    tdm_parameters p;
+    p.scale = tdm_scale_lanes(w.scale, at.scale, step.scale, left, SIDE(w).scale_type);
+    tdm_zeros_at(&p, w, at, step, left);
+#ifdef TDM_TWO_SIDES
+    const F from = tdm_scale_lanes(w.from_scale, at.from_scale, step.from_scale, left,
+                                   w.arg.source.scale_type);
+    p.scale = tdm_divide(from, tdm_divisor(p.scale));
+#endif
+#ifdef TDM_BOUND_REALS
+    p.low = p.scale * p.low;
+    p.high = p.scale * p.high;
+#endif
+    p.reciprocal = p.scale;
+    p.products = 0;
+    *to = p;
+}
+
+TDM_INLINE tdm_entries tdm_no_steps(void) {
+    tdm_entries none;
+    none.scale = none.zero = 0;
+#ifdef TDM_TWO_SIDES
+    none.from_scale = none.from_zero = 0;
+#endif
+    return none;
+}
+
+/* Of a row that shares them. */
+TDM_INLINE void tdm_parameters_of_row(tdm_parameters *to, tdm_walk w, tdm_entries at) {
+    tdm_parameters p;
+    tdm_parameters_at(&p, w, at, tdm_no_steps(), N);
+    p.products = PRODUCTS && tdm_scales_are_plain(p.scale);
+#if PRODUCTS
+    p.reciprocal = tdm_divide(K(1.0f), p.scale);
+#endif
+    *to = p;
+}
+
+#endif
