@@ -62,59 +62,54 @@ static const char *range_supports(const void *given, const tdm_variant *variant,
     return variant->parameters[0] == m->call->storage ? NULL : "it is for another storage type";
 }
 
-static tdm_status enqueue_ranges(const matrix *m, int64_t first, int64_t columns, int64_t parts,
-                                 tdm_block *ranges) {
+static tdm_status enqueue_ranges(const matrix *m, int64_t parts, tdm_block *ranges) {
     tdm_stream *const stream = m->call->stream;
     const tdm_variant *variant;
     tdm_kernel *kernel;
     TDM_TRY(tdm_select_variant(stream->device, TDM_OP_QUANTIZE_RANGE_COLUMNS, operation, NULL,
                                range_supports, m, NULL, 0, &variant));
     TDM_TRY(tdm_stream_kernel(stream, operation, variant, &kernel));
-    const tdm_arg args[] = {tdm_arg_elements(m->call->operand[IN_X].tensor, first),
+    const tdm_arg args[] = {tdm_arg_elements(m->call->operand[IN_X].tensor, 0),
                             tdm_arg_block(ranges, 0, sizeof(float)), tdm_arg_s64(m->rows),
-                            tdm_arg_s64(columns), tdm_arg_s64(m->row[IN_X])};
+                            tdm_arg_s64(m->columns), tdm_arg_s64(m->row[IN_X])};
     tdm_launch launch = {.args = args, .arg_count = sizeof args / sizeof args[0]};
     tdm_grid_items(stream->device, kernel, 1, 1, &launch);
     launch.groups[1] = (uint32_t)parts;
     return tdm_enqueue_launch(stream, operation, kernel, &launch);
 }
 
-static tdm_status enqueue_join(const matrix *m, int64_t first, int64_t columns, int64_t parts,
-                               tdm_block *ranges) {
+static tdm_status enqueue_join(const matrix *m, int64_t parts, tdm_block *ranges) {
     tdm_stream *const stream = m->call->stream;
     const tdm_quant_operand *const operand = m->call->operand;
     const tdm_variant *const variant = tdm_variant_find("quantize_join_columns_x16");
     tdm_kernel *kernel;
     TDM_TRY(tdm_stream_kernel(stream, operation, variant, &kernel));
     const tdm_arg args[] = {tdm_arg_block(ranges, 0, sizeof(float)),
-                            tdm_arg_elements(operand[IN_SCALE].tensor, first * m->column[IN_SCALE]),
-                            tdm_arg_elements(operand[IN_ZERO].tensor, first * m->column[IN_ZERO]),
+                            tdm_arg_elements(operand[IN_SCALE].tensor, 0),
+                            tdm_arg_elements(operand[IN_ZERO].tensor, 0),
                             tdm_arg_s64(parts),
-                            tdm_arg_s64(columns),
+                            tdm_arg_s64(m->columns),
                             tdm_arg_s64(m->column[IN_SCALE]),
                             tdm_arg_s64(m->column[IN_ZERO]),
                             tdm_arg_blob(&m->call->arg, sizeof m->call->arg)};
     tdm_launch launch = {.args = args, .arg_count = sizeof args / sizeof args[0]};
-    tdm_grid_items(stream->device, kernel, tdm_ceil_div(columns, variant->parameters[1]), 1,
+    tdm_grid_items(stream->device, kernel, tdm_ceil_div(m->columns, variant->parameters[1]), 1,
                    &launch);
     return tdm_enqueue_launch(stream, operation, kernel, &launch);
 }
 
-static tdm_status enqueue_codes(const matrix *m, int64_t first, int64_t columns) {
+static tdm_status enqueue_codes(const matrix *m) {
     tdm_dim_list list = {.operands = OPERANDS};
-    int64_t offset[TDM_LOOP_OPERANDS] = {0};
-    for (int o = 0; o < OPERANDS; o++)
-        offset[o] = first * m->column[o];
+    const int64_t offset[TDM_LOOP_OPERANDS] = {0};
     tdm_dim_list_add(&list, m->rows, m->row);
-    tdm_dim_list_add(&list, columns, m->column);
+    tdm_dim_list_add(&list, m->columns, m->column);
     return tdm_quant_run_list(m->call, &list, offset);
 }
 
-static tdm_status run_panel(const matrix *m, int64_t first, int64_t columns, int64_t parts,
-                            tdm_block *ranges) {
-    TDM_TRY(enqueue_ranges(m, first, columns, parts, ranges));
-    TDM_TRY(enqueue_join(m, first, columns, parts, ranges));
-    return enqueue_codes(m, first, columns);
+static tdm_status run_matrix(const matrix *m, int64_t parts, tdm_block *ranges) {
+    TDM_TRY(enqueue_ranges(m, parts, ranges));
+    TDM_TRY(enqueue_join(m, parts, ranges));
+    return enqueue_codes(m);
 }
 
 tdm_status tdm_quant_run_columns(const tdm_quant_call *call, int axis) {
@@ -122,16 +117,12 @@ tdm_status tdm_quant_run_columns(const tdm_quant_call *call, int axis) {
     if (!as_matrix(call, axis, &m))
         return tdm_fail(TDM_INTERNAL, "%s: the columns are no matrix", operation);
     const int64_t parts = tdm_worker_count(call->stream->device, m.rows, ROWS_OF_ITEM);
-    const int64_t panel = m.columns;
     tdm_block *ranges;
     tdm_device *const device = call->stream->device;
     TDM_TRY(tdm_device_alloc(device, tdm_memory_pool_current(device),
-                             (size_t)(parts * panel) * 2 * sizeof(float), call->stream->id,
+                             (size_t)(parts * m.columns) * 2 * sizeof(float), call->stream->id,
                              &ranges));
-    tdm_status status = TDM_OK;
-    for (int64_t first = 0; first < m.columns && status == TDM_OK; first += panel)
-        status = run_panel(&m, first, first + panel < m.columns ? panel : m.columns - first, parts,
-                           ranges);
+    const tdm_status status = run_matrix(&m, parts, ranges);
     tdm_block_release(ranges);
     return status;
 }
