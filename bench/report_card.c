@@ -77,16 +77,18 @@ static void write_limits(fact_list *list, const results_facts *environment) {
     const double usual = results_fact_number(environment, "power_limit_default_w");
     char link[96] = "";
     char power[64] = "";
-    int length = 0;
+    char beside[48] = "";
+    if (most_generation > generation || most_width > width)
+        snprintf(beside, sizeof beside, " (of PCIe %.4g x%.4g)", fmax(most_generation, generation),
+                 fmax(most_width, width));
     if (generation > 0 && width > 0)
-        length = snprintf(link, sizeof link, "PCIe %.0f x%.0f", generation, width);
-    if (length > 0 && (most_generation > generation || most_width > width))
-        snprintf(link + length, sizeof link - (size_t)length, " (of PCIe %.0f x%.0f)",
-                 fmax(most_generation, generation), fmax(most_width, width));
+        snprintf(link, sizeof link, "PCIe %.4g x%.4g%s", generation, width, beside);
     write_fact(list, "link", link);
-    length = limit > 0 ? snprintf(power, sizeof power, "%.0f W", limit) : 0;
-    if (length > 0 && usual > 0 && usual != limit)
-        snprintf(power + length, sizeof power - (size_t)length, " (%.0f W by default)", usual);
+    beside[0] = '\0';
+    if (usual > 0 && usual != limit)
+        snprintf(beside, sizeof beside, " (%.4g W by default)", usual);
+    if (limit > 0)
+        snprintf(power, sizeof power, "%.4g W%s", limit, beside);
     write_fact(list, "power limit", power);
 }
 

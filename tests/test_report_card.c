@@ -115,6 +115,20 @@ static void a_device_without_a_sheet_has_a_card(void **state) {
     free(page);
 }
 
+/* Any number may stand in a file. */
+static void a_card_has_room_for_any_number(void **state) {
+    static const char absurd[] =
+        FILE_OF("\"name\":\"A processor\",\"type\":\"cpu\"",
+                "\"pcie_generation\":1e200,\"pcie_width\":1e200,\"pcie_width_most\":1e300,"
+                "\"power_limit_w\":1e300,\"power_limit_default_w\":1e299",
+                KERNEL("read 1048576", "1048576", "50000000"));
+    (void)state;
+    char *const page = page_of(absurd);
+    must_have(page, "<dt>link</dt><dd>PCIe 1e+200 x1e+200 (of PCIe 1e+200 x1e+300)</dd>");
+    must_have(page, "<dt>power limit</dt><dd>1e+300 W (1e+299 W by default)</dd>");
+    free(page);
+}
+
 static void words_of_a_cache_end_where_it_is_outgrown(void **state) {
     char text[64];
     (void)state;
@@ -132,6 +146,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_card_has_measured_and_promised),
         cmocka_unit_test(a_device_without_a_sheet_has_a_card),
+        cmocka_unit_test(a_card_has_room_for_any_number),
         cmocka_unit_test(words_of_a_cache_end_where_it_is_outgrown),
     };
     return cmocka_run_group_tests_name("report card", tests, NULL, NULL);
