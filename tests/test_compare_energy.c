@@ -18,87 +18,68 @@
 
 static const char program[] = TANDEM_BINARY_DIR "/bin/tandem";
 
-#define FILE_OF(device, rows)                                                                      \
-    "{\"schema\":\"tandem-bench/1\",\"device\":{\"name\":\"" device "\"},\"results\":[" rows "]}"
+/* A case of both files: what its row counts, and its metrics. */
+typedef struct energy_case {
+    const char *suite;
+    const char *name;
+    const char *work[2];
+    const char *metrics[2];
+} energy_case;
 
-/* A row of fifteen equal samples. */
-#define ROW(suite, name, work, metrics)                                                            \
-    "{\"suite\":\"" suite "\",\"case\":\"" name "\",\"impl\":\"tandem\",\"dtype\":\"f32\","        \
-    "\"mode\":\"pipelined\",\"status\":\"ok\",\"median_s\":0.001,\"raw_s\":[0.001,0.001,0.001,"    \
-    "0.001,0.001,0.001,0.001,0.001,0.001,0.001,0.001,0.001,0.001,0.001,0.001]," work               \
-    ",\"metrics\":{" metrics "}}"
+static const energy_case cases[] = {
+    {"memory",
+     "read",
+     {"\"bytes\":1e9", "\"bytes\":1e9"},
+     {"\"power_w\":300,\"pj_per_byte\":165", "\"power_w\":250,\"pj_per_byte\":235"}},
+    {"memory",
+     "triad",
+     {"\"bytes\":1e9", "\"bytes\":1e9"},
+     {"\"power_w\":1200,\"pj_per_byte\":100", "\"power_w\":200,\"pj_per_byte\":144"}},
+    {"memory",
+     "silent",
+     {"\"bytes\":1e9", "\"bytes\":1e9"},
+     {"\"power_w\":null,\"pj_per_byte\":150", ""}},
+    {"memory",
+     "zero",
+     {"\"bytes\":1e9", "\"bytes\":1e9"},
+     {"\"power_w\":0,\"pj_per_byte\":0", "\"power_w\":200,\"pj_per_byte\":150"}},
+    {"memory",
+     "other",
+     {"\"bytes\":1e9", "\"bytes\":2e9"},
+     {"\"pj_per_byte\":100", "\"pj_per_byte\":100"}},
+    {"gemm",
+     "square",
+     {"\"flops\":1e12", "\"flops\":1e12"},
+     {"\"power_w\":350,\"pj_per_flop\":2", "\"pj_per_flop\":1"}},
+};
 
-static const char
-    hbm[] =
-        FILE_OF("NVIDIA A100-SXM4-40GB",
-                ROW("memory", "read", "\"bytes\":1e9", "\"power_w\":300,\"pj_per_byte\":165") "," ROW("memory", "triad", "\"bytes\":1e9", "\"power_w\":1200,\"pj_per_byte\":100") "," ROW(
-                    "memory", "silent", "\"bytes\":1e9",
-                    "\"power_w\":null,\"pj_per_byte\":150") "," ROW("memory", "zero",
-                                                                    "\"bytes\":1e9",
-                                                                    "\"power_w\":0,\"pj_per_byte\":"
-                                                                    "0") "," ROW("memory", "other",
-                                                                                 "\"bytes\":1e9",
-                                                                                 "\"pj_per_byte\":"
-                                                                                 "100") "," ROW("ge"
-                                                                                                "m"
-                                                                                                "m",
-                                                                                                "sq"
-                                                                                                "ua"
-                                                                                                "r"
-                                                                                                "e",
-                                                                                                "\""
-                                                                                                "fl"
-                                                                                                "op"
-                                                                                                "s"
-                                                                                                "\""
-                                                                                                ":1"
-                                                                                                "e1"
-                                                                                                "2",
-                                                                                                "\""
-                                                                                                "po"
-                                                                                                "we"
-                                                                                                "r_"
-                                                                                                "w"
-                                                                                                "\""
-                                                                                                ":3"
-                                                                                                "50"
-                                                                                                ","
-                                                                                                "\""
-                                                                                                "pj"
-                                                                                                "_p"
-                                                                                                "er"
-                                                                                                "_f"
-                                                                                                "lo"
-                                                                                                "p"
-                                                                                                "\""
-                                                                                                ":"
-                                                                                                "2"));
+enum {
+    CASES = sizeof cases / sizeof *cases
+};
 
-static const char gddr[] = FILE_OF(
-    "NVIDIA L40",
-    ROW("memory", "read", "\"bytes\":1e9", "\"power_w\":250,\"pj_per_byte\":235") "," ROW(
-        "memory", "triad", "\"bytes\":1e9",
-        "\"power_w\":200,\"pj_per_byte\":144") "," ROW("memory", "silent", "\"bytes\":1e9",
-                                                       "") "," ROW("memory", "zero",
-                                                                   "\"bytes\":1e9",
-                                                                   "\"power_w\":200,\"pj_per_"
-                                                                   "byte\":150") "," ROW("memory",
-                                                                                         "other",
-                                                                                         "\"bytes\""
-                                                                                         ":2e9",
-                                                                                         "\"pj_per_"
-                                                                                         "byte\":"
-                                                                                         "100") "," ROW("gemm",
-                                                                                                        "square",
-                                                                                                        "\"flops\":1e12",
-                                                                                                        "\"pj_per_flop\":1"));
+/* Rows of six equal samples. */
+static void write_file(const char *path, const char *device, int which) {
+    FILE *const file = fopen(path, "w");
+    assert_non_null(file);
+    fprintf(file, "{\"schema\":\"tandem-bench/1\",\"device\":{\"name\":\"%s\"},\"results\":[",
+            device);
+    for (int i = 0; i < CASES; i++)
+        fprintf(file,
+                "%s{\"suite\":\"%s\",\"case\":\"%s\",\"impl\":\"tandem\",\"dtype\":\"f32\","
+                "\"mode\":\"pipelined\",\"status\":\"ok\",\"median_s\":0.5,"
+                "\"raw_s\":[0.5,0.5,0.5,0.5,0.5,0.5],%s,\"metrics\":{%s}}",
+                i == 0 ? "" : ",", cases[i].suite, cases[i].name, cases[i].work[which],
+                cases[i].metrics[which]);
+    fputs("]}", file);
+    assert_int_equal(fclose(file), 0);
+}
 
 static test_program_result run(const char *arguments) {
     char words[800];
     char a[TEST_PATH];
     char b[TEST_PATH];
-    test_text_write(test_folder_path(a, "a.json"), hbm, 0600);
-    test_text_write(test_folder_path(b, "b.json"), gddr, 0600);
+    write_file(test_folder_path(a, "a.json"), "NVIDIA A100-SXM4-40GB", 0);
+    write_file(test_folder_path(b, "b.json"), "NVIDIA L40", 1);
     snprintf(words, sizeof words, "compare %s %s %s", a, b, arguments);
     test_program_result result = test_program_run(program, words, NULL, 60);
     if (result.exit_code != 0)
@@ -132,7 +113,7 @@ static void programs_are_told_energy_and_its_ratio(void **state) {
     test_program_result result = run("--json -");
     cJSON *const root = cJSON_Parse(result.output);
     assert_non_null(root);
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < CASES; i++) {
         const cJSON *const cells = member(cJSON_GetArrayItem(member(root, "cases"), i), "cells");
         const cJSON *const energy = member(cJSON_GetArrayItem(cells, 1), "energy");
         if (i == 2) {
@@ -162,22 +143,23 @@ static void expect_parts(const char *text, const char *const *parts, size_t coun
 }
 
 static void people_are_told_energy_side_by_side(void **state) {
+    static const char mean[] = "memory, tandem: B takes 1.43 times the energy of A";
     static const char *const lines[] = {
         "suite   case    impl    how         A W  pJ/byte  pJ/FLOP  B W  pJ/byte  pJ/FLOP  B takes",
         "memory  read    tandem  pipelined   300      165        -  250      235        -    1.42x",
         "memory  triad   tandem  pipelined  1200      100        -  200      144        -    1.44x",
         "memory  other   tandem  pipelined     -      100        -    -      100        -        -",
         "gemm    square  tandem  pipelined   350        -     2.00    -        -     1.00    0.50x",
-        "memory, tandem: B takes 1.43 times the energy of A for the same work, geometric mean of 2 "
-        "cases",
+        " for the same work, geometric mean of 2 cases",
+        mean,
     };
     static const char *const parts[] = {
         "<h2>Energy</h2>",
-        "<li>memory, tandem: B takes 1.43 times the energy of A",
-        "<td>memory: read</td><td>tandem</td><td>pipelined</td><td class=\"number\">300 W</td>"
-        "<td class=\"number\">165 pJ</td><td class=\"number\">–</td><td class=\"number\">250 W</td>"
-        "<td class=\"number\">235 pJ</td><td class=\"number\">–</td><td "
-        "class=\"number\">1.42x</td></tr>",
+        mean,
+        "<td>memory: read</td><td>tandem</td><td>pipelined</td><td class=\"number\">300 W</td>",
+        "<td class=\"number\">250 W</td><td class=\"number\">235 pJ</td>",
+        "<td class=\"number\">235 pJ</td><td class=\"number\">–</td>",
+        "<td class=\"number\">–</td><td class=\"number\">1.42x</td></tr>",
     };
     char page[TEST_PATH];
     char words[300];

@@ -64,7 +64,6 @@ typedef struct version {
 
 static void write_version(char path[TEST_PATH], const char *name, const version *of) {
     char text[4096];
-    /* NOLINTNEXTLINE(clang-diagnostic-format-nonliteral): one of the two above */
     snprintf(text, sizeof text, of->text, of->schema, row_start, row_start, row_start);
     test_text_write(test_folder_path(path, name), text, 0600);
 }
