@@ -5,6 +5,7 @@
 #ifndef TANDEM_TESTS_MADE_DEVICE_H
 #define TANDEM_TESTS_MADE_DEVICE_H
 
+#include "bench/predict_profile.h"
 #include "bench/results_read.h"
 
 struct cJSON;
@@ -17,6 +18,10 @@ double made_main_share(double set);
 
 /* Seconds of a product of f32. */
 double made_product_s(double m, double n, double k);
+
+/* What a product has to be predicted from: operands of four bytes an element, each read or written once. */
+predict_work made_product_work(double m, double n, double k, const char *dtype,
+                               const char *packing);
 
 /* Its file, and rows to put into the results of one. */
 struct cJSON *made_device_json(void);
