@@ -27,8 +27,8 @@
 
 #define AGREE(text, share, whole, limit, at_most)                                                  \
     {                                                                                              \
-        "comparing devices", (text), GPU_BAR_AGREE, "report_again", "", (whole), "", (share), NULL, "", \
-            100, "%", (limit), (at_most)                                                           \
+        "comparing devices", (text), GPU_BAR_AGREE, "report_again", "", (whole), "", (share),      \
+            NULL, "", 100, "%", (limit), (at_most)                                                 \
     }
 
 static const char cuda[] = "CUDA backend";
