@@ -167,7 +167,8 @@ EOF
 stand_ins nothing
 expect 0 ok tests_cuda "$work/build"
 
-# Two reports are compared where there are two. reports CODE WORD SECOND COMPARE: what the second report and the comparison end with.
+# Two reports are compared where there are two, of a device whose name has a space. reports CODE WORD SECOND COMPARE: what the second
+# report and the comparison end with.
 reports() {
     rm -rf "$work/results" "$work/reported"
     stand_ins nothing
@@ -176,6 +177,7 @@ reports() {
 case \$1 in
 devices | _bars) exec "$build/bin/tandem" "\$@" ;;
 report)
+    [ "\$2 \$3" = '--device cuda/simulator/Tandem simulator' ] || exit 2
     [ ! -e "$work/reported" ] || exit $3
     : >"$work/reported"
     while [ \$# -gt 1 ]; do
@@ -187,7 +189,8 @@ compare) exit $4 ;;
 esac
 EOF
     status=0
-    "$suite" --quick --build "$work/build" --out "$work/results" --only report,report_again >"$work/output" 2>&1 || status=$?
+    GPU_SUITE_DEVICE='cuda/simulator/Tandem simulator' "$suite" --quick --build "$work/build" --out "$work/results" \
+        --only report,report_again >"$work/output" 2>&1 || status=$?
     [ $status -eq "$1" ] && grep -q "^$2  *[0-9]*  report_again " "$work/results/summary.txt" || complain "reports that end with $3 and $4: $status"
 }
 reports 0 ok 0 0
