@@ -41,7 +41,7 @@ quantize_report *quantize_report_create(const quantize_run *run) {
     results_put_text(report->json, "scheme", run->scheme->name);
     results_put_number(report->json, "group", run->group > 0 ? (double)run->group : NAN);
     results_put_number(report->json, "axis", run->axis);
-    results_put_number(report->json, "channels", run->channels > 0 ? run->channels : NAN);
+    results_put_number(report->json, "channels", run->channels > 0 ? (double)run->channels : NAN);
     results_put_text(report->json, "scales", run->scales);
     results_put_text(report->json, "calibration", run->calibration);
     results_put_text(report->json, "observer", run->calibration ? run->observer : NULL);
