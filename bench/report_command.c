@@ -143,8 +143,24 @@ static int report_from_file(const report_options *options) {
     return code;
 }
 
+/* The first of those that were given, or NULL. */
+static const char *option_of_measuring(const report_options *given) {
+    const struct {
+        int is_given;
+        const char *name;
+    } options[] = {
+        {given->suites != NULL, "suite"}, {given->json != NULL, "json"},
+        {given->budget_s > 0, "seconds"}, {given->sustain_s > 0, "sustain"},
+        {given->visits > 0, "visits"},    {given->quick != 0, "quick"},
+    };
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        if (options[i].is_given)
+            return options[i].name;
+    return NULL;
+}
+
 int report_command(int argc, char **argv) {
-    report_options given = {.json = "tandem-report.json", .html = "tandem-report.html"};
+    report_options given = {.html = "tandem-report.html"};
     const cli_option options[] = {
         CLI_DEVICE_OPTION(&given.device),
         {"suite", CLI_CHOICES, &given.suites, "LIST", "some of the suites; all by default",
@@ -185,6 +201,12 @@ int report_command(int argc, char **argv) {
     const cli_outcome outcome = cli_parse(&command, argc, argv, NULL);
     if (outcome != CLI_RUN)
         return cli_exit_code(outcome);
+    const char *const measures = given.from != NULL ? option_of_measuring(&given) : NULL;
+    if (measures != NULL)
+        return cli_refuse(command_name, "--%s does not go with --from, which measures nothing",
+                          measures);
+    if (given.json == NULL)
+        given.json = "tandem-report.json";
     if (given.quick && given.sustain_s > 0)
         return cli_refuse(command_name, "--sustain does not go with --quick, which leaves it out");
     if (given.from == NULL && results_is_stdout(given.json) && results_is_stdout(given.html))

@@ -138,6 +138,16 @@ static void a_page_is_of_the_device_that_is_named(void **state) {
             assert_non_null(strstr(result.errors, "has no device 'three'"));
         test_program_release(&result);
     }
+    static const char *const measuring[] = {"suite gemm", "json -",   "seconds 9",
+                                            "sustain 1",  "visits 2", "quick"};
+    for (size_t i = 0; i < sizeof measuring / sizeof *measuring; i++) {
+        snprintf(arguments, sizeof arguments, "report --from %s --html - --%s", json, measuring[i]);
+        test_program_result result =
+            test_program_run(bench_program, arguments, NULL, BENCH_PATIENCE_S);
+        assert_int_equal(result.exit_code, 2);
+        assert_non_null(strstr(result.errors, "does not go with --from, which measures nothing"));
+        test_program_release(&result);
+    }
 }
 
 /* Time for one case at most. */
