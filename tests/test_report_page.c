@@ -1,27 +1,21 @@
 /*
  * The page and the charts of `tandem report`, from results that are known: valid HTML that loads nothing, every text escaped, points
- * where they belong; and how a suite's process is judged. The suites are this program itself, told by its arguments how to behave.
+ * where they belong.
  */
 #include <math.h>
 #include <setjmp.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <cjson/cJSON.h>
 #include <cmocka.h>
 
 #include "bench/chart.h"
 #include "bench/html_text.h"
 #include "bench/report_page.h"
-#include "bench/report_suite.h"
 #include "tests/support/html_check.h"
 
 enum {
@@ -456,6 +450,39 @@ static void other_peoples_texts_cannot_leave_theirs(void **state) {
     free(page);
 }
 
+/* Rows of two devices: the page is of one, and tells of the other. */
+static void a_page_is_of_one_device(void **state) {
+    static const char text[] =
+        "{\"schema\":\"tandem-bench/1\",\"devices\":[{\"name\":\"One\",\"selector\":\"x/y/One\"},"
+        "{\"name\":\"gfx2\",\"board_name\":\"Two\",\"selector\":\"x/y/Two\"}],\"results\":["
+        "{\"suite\":\"gemm\",\"case\":\"first case\",\"impl\":\"tandem\",\"device\":\"x/y/One\","
+        "\"status\":\"failed\",\"reason\":\"no\",\"raw_s\":[]},"
+        "{\"suite\":\"gemm\",\"case\":\"second case\",\"impl\":\"tandem\",\"device\":\"x/y/Two\","
+        "\"status\":\"failed\",\"reason\":\"no\",\"raw_s\":[]},"
+        "{\"suite\":\"gemm\",\"case\":\"third case\",\"impl\":\"tandem\",\"device\":\"x/y/Two\","
+        "\"status\":\"failed\",\"reason\":\"no\",\"raw_s\":[]}]}";
+    (void)state;
+    for (size_t device = 0; device < 2; device++) {
+        results_file results;
+        file_error error;
+        char *page = NULL;
+        size_t length = 0;
+        assert_int_equal(results_read_text("two.json", text, strlen(text), &results, &error), 0);
+        results_put_first(&results, device);
+        FILE *const file = open_memstream(&page, &length);
+        assert_int_equal(report_page_write(file, &results), 0);
+        assert_int_equal(fclose(file), 0);
+        results_file_release(&results);
+        html_check_page(page);
+        must_have(page, device == 0 ? "<h1>One</h1>" : "<h1>Two</h1>");
+        must_have(page, device == 0 ? "1 rows; " : "2 rows; ");
+        must_have(page, device == 0 ? "not of x/y/Two: " : "not of x/y/One: ");
+        assert_true((strstr(page, "first case") != NULL) == (device == 0));
+        assert_true((strstr(page, "third case") != NULL) == (device == 1));
+        free(page);
+    }
+}
+
 /* ---- texts and charts ------------------------------------------------------------------------------- */
 
 static char *text_of(void (*write)(FILE *file)) {
@@ -517,193 +544,7 @@ static void points_stand_where_they_belong(void **state) {
     free(text);
 }
 
-/* ---- suites ----------------------------------------------------------------------------------------- */
-
-static const char good_document[] = "{\"schema\":\"tandem-bench/1\",\"results\":[]}";
-
-/* A suite that does not end by itself tells its process at the descriptor of this number. */
-static const char process_variable[] = "TANDEM_TEST_DESCRIPTOR";
-
-static void stay(void) {
-    const pid_t own = getpid();
-    const char *const number = getenv(process_variable);
-    if (number != NULL &&
-        write((int)strtol(number, NULL, 10), &own, sizeof own) == (ssize_t)sizeof own)
-        sleep(60);
-}
-
-/* What this program does as a suite: argv[2] says it, then come device, patience unless the run is quick, time and file. */
-static int play_suite(int argc, char **argv) {
-    static const char *const full[] = {"--device",  "3",     "--patience", "0.15",
-                                       "--seconds", "2.500", "--json",     "-"};
-    static const char *const quick[] = {"--device", "3", "--seconds", "2.500", "--json", "-"};
-    const char *const role = argv[2];
-    const char *const *const expected = argc == 9 ? quick : full;
-    for (int i = 3; i < argc; i++)
-        if (argc - 3 != (argc == 9 ? 6 : 8) || strcmp(argv[i], expected[i - 3]) != 0)
-            return 9;
-    if ((argc == 9) != (strcmp(role, "briefly") == 0))
-        return 9;
-    if (strcmp(role, "dies") == 0)
-        raise(SIGKILL);
-    if (strcmp(role, "stays") == 0)
-        stay();
-    if (strcmp(role, "hangs") == 0)
-        sleep(60);
-    if (strcmp(role, "fails") == 0)
-        fputs("a line before\ntandem bench: this is why\n\n", stderr);
-    fputs(strcmp(role, "babbles") == 0 ? "{\"schema\":" : good_document, stdout);
-    return strcmp(role, "fails") == 0 ? 1 : 0;
-}
-
-static const suite_task plain_task = {.device = 3, .budget_s = 2.5, .grace_s = 60};
-
-static suite_outcome run_role(const char *role, int quick) {
-    const report_suite suite = {"test", 1, 1, SUITE_VISITED, {"play", role}, {"play", "briefly"}};
-    suite_task task = plain_task;
-    suite_outcome outcome;
-    task.quick = quick;
-    report_suite_run(&suite, &task, &outcome);
-    return outcome;
-}
-
-static void a_suite_answers(void **state) {
-    (void)state;
-    suite_outcome outcome = run_role("good", 0);
-    assert_int_equal(outcome.exit_code, 0);
-    assert_non_null(outcome.document);
-    assert_string_equal(outcome.command, "tandem play good --device 3 --patience 0.15");
-    assert_string_equal(outcome.message, "");
-    assert_true(outcome.seconds > 0);
-    report_suite_release(&outcome);
-    outcome = run_role("dies", 1);
-    assert_int_equal(outcome.exit_code, 0);
-    report_suite_release(&outcome);
-}
-
-static void a_suite_that_fails_says_why(void **state) {
-    (void)state;
-    suite_outcome outcome = run_role("fails", 0);
-    assert_int_equal(outcome.exit_code, 1);
-    assert_string_equal(outcome.message, "tandem bench: this is why");
-    assert_non_null(outcome.document);
-    report_suite_release(&outcome);
-    assert_null(outcome.document);
-}
-
-static void a_suite_may_die_or_babble(void **state) {
-    (void)state;
-    suite_outcome outcome = run_role("dies", 0);
-    assert_int_equal(outcome.exit_code, -1);
-    assert_null(outcome.document);
-    must_have(outcome.message, "signal 9");
-    report_suite_release(&outcome);
-    outcome = run_role("babbles", 0);
-    assert_null(outcome.document);
-    assert_int_equal(outcome.exit_code, -1);
-    must_have(outcome.message, "no results");
-    report_suite_release(&outcome);
-}
-
-/* A suite is to end by itself when its time is over; one that does not is stopped. */
-static void a_suite_that_does_not_end_is_stopped(void **state) {
-    (void)state;
-    const report_suite suite = {"test", 1, 1, SUITE_VISITED, {"play", "hangs"}, {NULL}};
-    suite_task task = plain_task;
-    suite_outcome outcome;
-    task.grace_s = -1.6;
-    report_suite_run(&suite, &task, &outcome);
-    assert_int_equal(outcome.exit_code, -1);
-    assert_null(outcome.document);
-    must_have(outcome.message, "stopped: it had ");
-    assert_true(outcome.seconds > 0.8 && outcome.seconds < 30);
-    report_suite_release(&outcome);
-}
-
-static void end_by_signal(void *user, double seconds) {
-    const int *const number = user;
-    if (seconds > 0.5)
-        raise(*number);
-}
-
-/* In a process of its own, which a signal ends while its suite runs: its own, told by the watcher, or one from outside. */
-static void run_until_ended(int number, int from_outside) {
-    static const report_suite suite = {"test", 1, 1, SUITE_VISITED, {"play", "stays"}, {NULL}};
-    suite_task task = plain_task;
-    suite_outcome outcome;
-    task.watcher = from_outside ? NULL : end_by_signal;
-    task.user = &number;
-    signal(number, SIG_DFL);
-    report_suite_run(&suite, &task, &outcome);
-    _exit(1);
-}
-
-static void a_suite_ends_with_its_report(void **state) {
-    (void)state;
-    static const struct {
-        int number;
-        int from_outside;
-    } rows[] = {{SIGINT, 1}, {SIGTERM, 0}, {SIGKILL, 1}};
-    assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        int ends[2];
-        char text[16];
-        pid_t suite = 0;
-        int status = 0;
-        assert_int_equal(pipe(ends), 0);
-        snprintf(text, sizeof text, "%d", ends[1]);
-        assert_int_equal(setenv(process_variable, text, 1), 0);
-        const pid_t report = fork();
-        assert_true(report >= 0);
-        if (report == 0)
-            run_until_ended(rows[i].number, rows[i].from_outside);
-        assert_int_equal(read(ends[0], &suite, sizeof suite), sizeof suite);
-        if (rows[i].from_outside)
-            kill(report, rows[i].number);
-        assert_int_equal(waitpid(report, &status, 0), report);
-        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == rows[i].number);
-        /* The orphan is ours now. Nobody but its parent's death has told it anything. */
-        assert_int_equal(waitpid(suite, &status, 0), suite);
-        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-        close(ends[0]);
-        close(ends[1]);
-    }
-}
-
-/* Rows of two devices: the page is of one, and tells of the other. */
-static void a_page_is_of_one_device(void **state) {
-    static const char text[] =
-        "{\"schema\":\"tandem-bench/1\",\"devices\":[{\"name\":\"One\",\"selector\":\"x/y/One\"},"
-        "{\"name\":\"gfx2\",\"board_name\":\"Two\",\"selector\":\"x/y/Two\"}],\"results\":["
-        "{\"suite\":\"gemm\",\"case\":\"first case\",\"impl\":\"tandem\",\"device\":\"x/y/One\","
-        "\"status\":\"failed\",\"reason\":\"no\",\"raw_s\":[]},"
-        "{\"suite\":\"gemm\",\"case\":\"second case\",\"impl\":\"tandem\",\"device\":\"x/y/Two\","
-        "\"status\":\"failed\",\"reason\":\"no\",\"raw_s\":[]},"
-        "{\"suite\":\"gemm\",\"case\":\"third case\",\"impl\":\"tandem\",\"device\":\"x/y/Two\","
-        "\"status\":\"failed\",\"reason\":\"no\",\"raw_s\":[]}]}";
-    (void)state;
-    for (size_t device = 0; device < 2; device++) {
-        results_file results;
-        file_error error;
-        char *page = NULL;
-        size_t length = 0;
-        assert_int_equal(results_read_text("two.json", text, strlen(text), &results, &error), 0);
-        results_put_first(&results, device);
-        FILE *const file = open_memstream(&page, &length);
-        assert_int_equal(report_page_write(file, &results), 0);
-        assert_int_equal(fclose(file), 0);
-        results_file_release(&results);
-        html_check_page(page);
-        must_have(page, device == 0 ? "<h1>One</h1>" : "<h1>Two</h1>");
-        must_have(page, device == 0 ? "1 rows; " : "2 rows; ");
-        must_have(page, device == 0 ? "not of x/y/Two: " : "not of x/y/One: ");
-        assert_true((strstr(page, "first case") != NULL) == (device == 0));
-        assert_true((strstr(page, "third case") != NULL) == (device == 1));
-        free(page);
-    }
-}
-
-int main(int argc, char **argv) {
+int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_report_becomes_a_page),
         cmocka_unit_test(a_page_is_of_one_device),
@@ -722,13 +563,6 @@ int main(int argc, char **argv) {
         cmocka_unit_test(other_peoples_texts_cannot_leave_theirs),
         cmocka_unit_test(bytes_that_are_no_text_are_replaced),
         cmocka_unit_test(points_stand_where_they_belong),
-        cmocka_unit_test(a_suite_answers),
-        cmocka_unit_test(a_suite_that_fails_says_why),
-        cmocka_unit_test(a_suite_may_die_or_babble),
-        cmocka_unit_test(a_suite_that_does_not_end_is_stopped),
-        cmocka_unit_test(a_suite_ends_with_its_report),
     };
-    if (argc > 2 && strcmp(argv[1], "play") == 0)
-        return play_suite(argc, argv);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
