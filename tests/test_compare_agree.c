@@ -33,7 +33,7 @@ static char *text_of(const char *device, const twice *cases, int count, int seco
     cJSON_AddStringToObject(cJSON_AddObjectToObject(root, "device"), "name", device);
     cJSON *const rows = cJSON_AddArrayToObject(root, "results");
     for (int i = 0; i < count; i++) {
-        char name[16];
+        char name[24];
         double raw[SAMPLES];
         cJSON *const row = cJSON_CreateObject();
         snprintf(name, sizeof name, "case %d", i);
