@@ -10,6 +10,7 @@
 #define TDM_A_SHIFT(type) 0
 #define TDM_A_STAYS(s) 0
 #define TDM_TILE_ROWS(rows) MR
+#define TDM_TILES_TOGETHER 0
 #define TDM_STRIP_RUN 4
 #define tdm_strip_element(a, type, at) tdm_int_any(a, type, at)
 

@@ -33,7 +33,8 @@
  *     TDM_STRIP_RUN, tdm_strip_run(a, type, at, to)  so many neighbours at once
  *     tdm_strip_quads(quads, type, to)               eight quads of A's bytes to a strip's row
  *     tdm_panel_widen(job)                           with a UNIT beyond 1: what is in quads to the panel
- *     tdm_tile_multiply(job, tile)                   the tile that tdm_tile_job describes */
+ *     TDM_TILES_TOGETHER                             whether tdm_tile_multiply takes more than one tile
+ *     tdm_tile_multiply(job, tile)                   the tiles that tdm_tile_job describes */
 #ifndef TDM_GEMM_INT_PANEL_H
 #define TDM_GEMM_INT_PANEL_H
 
@@ -58,12 +59,15 @@
 typedef struct {
     TDM_GLOBAL const char *a, *b, *d;
     long a_line, a_row; /* from one line, and from one row's first line to the next row's */
-    long b_line;
+    /* Of `a`: which row the tile begins with, the next one ROWS_AHEAD before; it asks for none where that is not below a_rows. */
+    long a_first, a_rows;
+    long b_line, b_part; /* and from one tile's first line to the next tile's */
     long d_line, d_row;
 } tdm_lines_ahead;
 
 /* A tile of one block: Σ over `quads` of strip · panel, plus what was kept of the blocks before unless it is the first,
- * plus a row that may be NULL. It goes straight to D, rows d_row apart; or else to `kept`, of the last block to `tile`. */
+ * plus a row that may be NULL. It goes straight to D, rows d_row apart; or else to `kept`, of the last block to `tile`.
+ * With `tiles` beyond 1 so many of them, of MR rows each, one below the other; none goes to `tile` then. */
 typedef struct {
     TDM_LOCAL const tdm_strip *strip;
     /* The strip where it stands in A, rows a_row apart; or NULL. */
@@ -75,6 +79,7 @@ typedef struct {
     const int *add;
     TDM_GLOBAL int *d;
     long d_row;
+    int tiles;
     int rows; /* of the matrix: those of the tile past them may be anything */
     int quads, b_packed, first, last, straight, streams;
     tdm_lines_ahead ask;

@@ -128,18 +128,19 @@ TDM_DEVICE void straight_base(int *base, const int *sums, int needs_sums, const 
  * before. Earlier, the lines would leave the cache again. */
 TDM_DEVICE void ask_for_a(tdm_lines_ahead *ask, TDM_GLOBAL const void *a, tdm_gemm_shape_arg s,
                           long next, long to_come, int rows) {
-    const long first = to_come * ROWS_AHEAD;
-    const int asks = next >= 0 && s.a_col == 1 && first < rows;
-    ask->a = (TDM_GLOBAL const char *)a + (asks ? next + first * s.a_row : 0);
+    const int asks = next >= 0 && s.a_col == 1;
+    ask->a = (TDM_GLOBAL const char *)a + (asks ? next : 0);
     ask->a_line = asks ? LINE : 0;
     ask->a_row = asks ? s.a_row : 0;
+    ask->a_first = to_come * ROWS_AHEAD;
+    ask->a_rows = asks ? rows : 0;
 }
 
-/* Bytes of B that each of `strips` tiles asks for, where B comes in panels: a part of the panel behind its own. */
-TDM_DEVICE long ask_for_b(tdm_tile_job *job, TDM_GLOBAL const int *next, int strips) {
+/* Where B comes in panels, each of `strips` tiles asks for a part of the panel behind its own. */
+TDM_DEVICE void ask_for_b(tdm_tile_job *job, TDM_GLOBAL const int *next, int strips) {
     job->ask.b = (TDM_GLOBAL const char *)next;
     job->ask.b_line = job->b_packed ? (2 * 4 * NR + strips - 1) / strips : 0;
-    return job->b_packed ? (long)job->quads * 4 * NR / strips : 0;
+    job->ask.b_part = job->b_packed ? (long)job->quads * 4 * NR / strips : 0;
 }
 
 /* Rows of a tile whose sums are what D is. */
@@ -164,7 +165,8 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
               adds = needs_column_sums || e.bias_type != TDM_CODE_ABSENT;
     /* Strips whose tiles have no rows past the matrix. */
     const int last_rows = r.rows - (r.strips - 1) * MR,
-              whole = r.strips - (TDM_TILE_ROWS(last_rows) > last_rows);
+              whole = r.strips - (TDM_TILE_ROWS(last_rows) > last_rows),
+              full = r.strips - (last_rows < MR);
     TDM_INT_IO(io, z);
     tdm_tile_job job;
     job.b_packed = s.b_packed;
@@ -223,11 +225,13 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
                 else
                     tdm_int_columns_begin(&ends, &io, s, e, q, sums, shift, j0, columns);
             }
-            const long b_part = ask_for_b(&job, job.packed + panel_words, r.strips);
-            for (int t = 0; t < r.strips; t++, job.ask.b += b_part) {
+            ask_for_b(&job, job.packed + panel_words, r.strips);
+            const int together = TDM_TILES_TOGETHER && (ready || !job.last) ? full : 0;
+            for (int t = 0; t < r.strips; t += job.tiles, job.ask.b += job.tiles * job.ask.b_part) {
                 const long i = r.i0 + t * MR;
                 const int rows = r.rows - t * MR < MR ? r.rows - t * MR : MR;
                 int tile[TILE];
+                job.tiles = t < together ? together - t : 1;
                 job.rows = rows;
                 job.strip = r.strip + t * (MR * STRIDE);
                 job.in_place = stays && t < whole

@@ -26,6 +26,8 @@ typedef INTS ints_anywhere __attribute__((aligned(4)));
 /* The last strip's tile has fewer rows where that will do. */
 #define TDM_TILE_ROWS(rows) ((rows) > 4 ? MR : (rows) > 2 ? 4 : 2)
 
+#define TDM_TILES_TOGETHER 1
+
 #define OWN_TARGET(features) __attribute__((noinline, target(features)))
 
 #ifdef VNNI
@@ -173,51 +175,83 @@ TDM_DEVICE void tdm_panel_widen(const tdm_tile_job *job) {
 #define ASK(p) __builtin_prefetch((const void *)(size_t)(p))
 #define ASK_FAR(p) __builtin_prefetch((const void *)(size_t)(p), 0, 2)
 
-/* name: to(i, j) = Σ strip · panel + from(i, j) + add(j) in so many rows; from and add may be NULL. */
+/* What multiplies: `tiles` of to(i, j) = Σ strip · panel + from(i, j) + add(j) below one another; from and add may be NULL. */
+typedef struct {
+    const tdm_strip *strip;
+    const char *panel;
+    const int *from, *add;
+    int *to;
+    const tdm_lines_ahead *ask;
+    long strip_row, to_row, to_next; /* to_next: from one tile to the next one */
+    int tiles, quads, streams;
+} tile_run;
+
+/* One function for all tiles of a panel: what lies between two of them has to fit in the time that the products of the first one's
+ * last quads still take. */
 #define DEFINE_MULTIPLY(name, rows)                                                                \
-    TARGET void name(const tdm_strip *strip, long strip_row, const char *panel, int quads,         \
-                     const tdm_lines_ahead *lines_ahead, const int *from, const int *add, int *to, \
-                     long to_row, int streams) {                                                   \
-        tdm_lines_ahead ask = *lines_ahead;                                                        \
+    TARGET void name(const tile_run *run) {                                                        \
+        const long strip_row = run->strip_row, to_row = run->to_row;                               \
+        const tdm_strip *strip_at = run->strip;                                                    \
+        const int *from = run->from, *const add = run->add;                                        \
+        int *to = run->to;                                                                         \
+        tdm_lines_ahead next = *run->ask;                                                          \
         DECLARE_ROWS(rows, strip_row)                                                              \
-        INTS sum[rows][NV];                                                                        \
-        TDM_UNROLL for (int i = 0; i < rows; i++) TDM_UNROLL for (int v = 0; v < NV; v++)          \
-            sum[i][v] = (INTS)(0);                                                                 \
-        for (int lines = 4; quads >= 16; quads -= 16, lines += 4) {                                \
-            TDM_NO_UNROLL for (int l = 0; l < 4; l++) {                                            \
-                ASK(ask.a + l * ask.a_line);                                                       \
-                ASK(ask.d + l * ask.d_line);                                                       \
-                ASK_FAR(ask.b);                                                                    \
-                ASK_FAR(ask.b + ask.b_line);                                                       \
-                ask.b += 2 * ask.b_line;                                                           \
-                QUAD(0, rows)                                                                      \
-                QUAD(1, rows)                                                                      \
-                QUAD(2, rows)                                                                      \
-                QUAD(3, rows)                                                                      \
-                strip += 4 * 4;                                                                    \
-                panel += 4 * PANEL_QUAD;                                                           \
+        TDM_NO_UNROLL for (int tiles = run->tiles; tiles > 0; tiles--) {                           \
+            const tdm_strip *strip = strip_at;                                                     \
+            const char *panel = run->panel;                                                        \
+            int quads = run->quads;                                                                \
+            tdm_lines_ahead ask = next;                                                            \
+            const int asks_a = ask.a_first < ask.a_rows;                                           \
+            ask.a += asks_a ? ask.a_first * ask.a_row : 0;                                         \
+            ask.a_line = asks_a ? ask.a_line : 0;                                                  \
+            INTS sum[rows][NV];                                                                    \
+            TDM_UNROLL for (int i = 0; i < rows; i++) TDM_UNROLL for (int v = 0; v < NV; v++)      \
+                sum[i][v] = (INTS)(0);                                                             \
+            for (int lines = 4; quads >= 16; quads -= 16, lines += 4) {                            \
+                TDM_NO_UNROLL for (int l = 0; l < 4; l++) {                                        \
+                    ASK(ask.a + l * ask.a_line);                                                   \
+                    ASK(ask.d + l * ask.d_line);                                                   \
+                    ASK_FAR(ask.b);                                                                \
+                    ASK_FAR(ask.b + ask.b_line);                                                   \
+                    ask.b += 2 * ask.b_line;                                                       \
+                    QUAD(0, rows)                                                                  \
+                    QUAD(1, rows)                                                                  \
+                    QUAD(2, rows)                                                                  \
+                    QUAD(3, rows)                                                                  \
+                    strip += 4 * 4;                                                                \
+                    panel += 4 * PANEL_QUAD;                                                       \
+                }                                                                                  \
+                ask.a += asks_a == 0            ? 0                                                \
+                         : lines % A_LINES == 0 ? ask.a_row - (A_LINES - 4) * ask.a_line           \
+                                                : 4 * ask.a_line;                                  \
+                ask.d += lines < 4 * rows ? ask.d_row : 0;                                         \
             }                                                                                      \
-            ask.a +=                                                                               \
-                lines % A_LINES == 0 ? ask.a_row - (A_LINES - 4) * ask.a_line : 4 * ask.a_line;    \
-            ask.d += lines < 4 * rows ? ask.d_row : 0;                                             \
-        }                                                                                          \
-        TDM_NO_UNROLL for (; quads > 0; quads--) {                                                 \
-            QUAD(0, rows)                                                                          \
-            strip += 4;                                                                            \
-            panel += PANEL_QUAD;                                                                   \
-        }                                                                                          \
-        INTS x[rows][OUTS];                                                                        \
-        EVERY_OUT(rows) x[i][v] = COLUMNS(sum[i], v);                                              \
-        if (from)                                                                                  \
-            EVERY_OUT(rows) x[i][v] = tdm_add_wrap(LANES, x[i][v], AT(from + i * NR + v * LANES)); \
-        if (add)                                                                                   \
-            EVERY_OUT(rows) x[i][v] = tdm_add_wrap(LANES, x[i][v], AT(add + v * LANES));           \
-        if (streams) {                                                                             \
-            EVERY_OUT(rows)                                                                        \
-            __builtin_nontemporal_store(x[i][v], (INTS *)(to + i * to_row + v * LANES));           \
-        } else {                                                                                   \
-            EVERY_OUT(rows)                                                                        \
-            *(ints_anywhere *)(to + i * to_row + v * LANES) = x[i][v];                             \
+            TDM_NO_UNROLL for (; quads > 0; quads--) {                                             \
+                QUAD(0, rows)                                                                      \
+                strip += 4;                                                                        \
+                panel += PANEL_QUAD;                                                               \
+            }                                                                                      \
+            INTS x[rows][OUTS];                                                                    \
+            EVERY_OUT(rows) x[i][v] = COLUMNS(sum[i], v);                                          \
+            if (from) {                                                                            \
+                EVERY_OUT(rows)                                                                    \
+                x[i][v] = tdm_add_wrap(LANES, x[i][v], AT(from + i * NR + v * LANES));             \
+                from += TILE;                                                                      \
+            }                                                                                      \
+            if (add)                                                                               \
+                EVERY_OUT(rows) x[i][v] = tdm_add_wrap(LANES, x[i][v], AT(add + v * LANES));       \
+            if (run->streams) {                                                                    \
+                EVERY_OUT(rows)                                                                    \
+                __builtin_nontemporal_store(x[i][v], (INTS *)(to + i * to_row + v * LANES));       \
+            } else {                                                                               \
+                EVERY_OUT(rows)                                                                    \
+                *(ints_anywhere *)(to + i * to_row + v * LANES) = x[i][v];                         \
+            }                                                                                      \
+            strip_at += rows * strip_row;                                                          \
+            to += run->to_next;                                                                    \
+            next.a_first -= ROWS_AHEAD;                                                            \
+            next.b += next.b_part;                                                                 \
+            next.d += rows * next.d_row;                                                           \
         }                                                                                          \
     }
 DEFINE_MULTIPLY(multiply, MR)
@@ -226,24 +260,26 @@ DEFINE_MULTIPLY(multiply_4, 4)
 
 TDM_DEVICE void tdm_tile_multiply(const tdm_tile_job *job, int *tile) {
     const int panel_in_place = UNIT == 1 && job->b_packed;
-    const tdm_strip *const strip =
+    tile_run run;
+    run.strip =
         job->in_place ? PLAIN(const tdm_strip, job->in_place) : PLAIN(const tdm_strip, job->strip);
-    const long strip_row = job->in_place ? job->a_row : STRIDE;
-    const char *const panel =
-        panel_in_place ? PLAIN(const char, job->packed) : PLAIN(const char, job->panel);
-    const int *const from = job->first ? 0 : PLAIN(const int, job->kept);
-    int *const to = job->straight ? PLAIN(int, job->d) : job->last ? tile : PLAIN(int, job->kept);
-    const long to_row = job->straight ? job->d_row : NR;
-    const int streams = job->straight && job->streams;
+    run.strip_row = job->in_place ? job->a_row : STRIDE;
+    run.panel = panel_in_place ? PLAIN(const char, job->packed) : PLAIN(const char, job->panel);
+    run.from = job->first ? 0 : PLAIN(const int, job->kept);
+    run.add = job->add;
+    run.to = job->straight ? PLAIN(int, job->d) : job->last ? tile : PLAIN(int, job->kept);
+    run.to_row = job->straight ? job->d_row : NR;
+    run.to_next = MR * run.to_row;
+    run.ask = &job->ask;
+    run.tiles = job->tiles;
+    run.quads = job->quads;
+    run.streams = job->straight && job->streams;
     if (job->rows > 4)
-        multiply(strip, strip_row, panel, job->quads, &job->ask, from, job->add, to, to_row,
-                 streams);
+        multiply(&run);
     else if (job->rows > 2)
-        multiply_4(strip, strip_row, panel, job->quads, &job->ask, from, job->add, to, to_row,
-                   streams);
+        multiply_4(&run);
     else
-        multiply_2(strip, strip_row, panel, job->quads, &job->ask, from, job->add, to, to_row,
-                   streams);
+        multiply_2(&run);
 }
 
 #include "gemm_int_panel_kernel.h"
