@@ -13,6 +13,9 @@
 #define STREAM_B 0.06      /* per element of B in panels, each time that an item comes to it */
 #define STREAM_B_NEAR 0.01 /* the same, where all of B stays in a core's second cache */
 #define NEAR_BYTES (512.0 * 1024.0)
+#define READ_A 0.05  /* per element of A that is not copied, of an item */
+#define STREAM_A 0.4 /* the same, for every panel, where an item's rows exceed SHARED_BYTES */
+#define SHARED_BYTES (1.25 * 1024.0 * 1024.0)
 #define WIDEN_B 0.1    /* the same, in addition, where strips are wider than B */
 #define PACK_NEAR 0.13 /* per element of B, contiguous along N */
 #define PACK_FAR 0.27  /* the same, rows more than FAR_BYTES apart: they are in many pages */
@@ -33,13 +36,21 @@ typedef struct sizes {
     double blocks;        /* of K */
     double speed;         /* products of a core in a cycle */
     double pack, stream;  /* cycles per element of B */
-    bool a_along_k;
+    bool a_along_k, a_stays;
     uint64_t strip_bytes, panel_bytes, sums_bytes, tile_bytes;
 } sizes;
 
 /* Of quads, of pairs, of single products. */
 static double speed_of(int64_t unit) {
     return unit == 1 ? 64.0 : unit == 2 ? 26.0 : 6.0;
+}
+
+/* Whether the kernel reads A where it stands: rows of bytes as vpdpbusd takes them, whole quads, all of K in one block, not so far apart
+ * that each is in a page of its own, and nobody adds up their elements. */
+static bool a_stays(const tdm_gemm_problem *p, const int32_t *row) {
+    return row[TDM_GEMM_P_UNIT] == 1 && p->a.dtype == TDM_U8 && p->a.col == 1 && p->k % 4 == 0 &&
+           p->k <= row[TDM_GEMM_P_DEPTH] && p->a.row <= 2 * p->k &&
+           p->b_zero.dtype == TDM_DTYPE_NONE;
 }
 
 static sizes sizes_of(const tdm_gemm_plan *plan) {
@@ -58,6 +69,7 @@ static sizes sizes_of(const tdm_gemm_plan *plan) {
                    .blocks = p->k > kc ? (double)tdm_ceil_div(p->k, kc) : 1.0,
                    .speed = speed_of(unit),
                    .a_along_k = p->a.col == 1,
+                   .a_stays = a_stays(p, row),
                    .pack = p->b.col != 1          ? PACK_ACROSS
                            : p->b.row > FAR_BYTES ? PACK_FAR
                                                   : PACK_NEAR,
@@ -73,7 +85,8 @@ static uint64_t local_bytes(const void *context, const tdm_gemm_division *d) {
     const sizes *const s = context;
     const uint64_t strips = (uint64_t)tdm_ceil_div(s->strips, d->row_items),
                    panels = (uint64_t)tdm_ceil_div(s->panels, d->column_items);
-    return strips * s->strip_bytes + (d->packs_inside || s->unit > 1 ? s->panel_bytes : 0) +
+    return (s->a_stays && d->packs_inside ? 1 : strips) * s->strip_bytes +
+           (d->packs_inside || s->unit > 1 ? s->panel_bytes : 0) +
            (d->packs_inside ? panels * s->sums_bytes : 0) + strips * panels * s->tile_bytes;
 }
 
@@ -87,6 +100,14 @@ static double until_last(const sizes *s, double items, double item) {
     return even > rounds ? even : rounds;
 }
 
+/* Of an element of A, where an item has so many bytes of it and so many panels. Items with more rows than could be copied pay off where
+ * each packs its part of B once; 2048 cubed with B in panels takes 1 % more with them. */
+static double reading_a(const sizes *s, bool packs_inside, double bytes, double panels) {
+    if (!s->a_stays || !packs_inside)
+        return s->a_along_k ? COPY_A : COPY_A_ACROSS;
+    return READ_A + (bytes > SHARED_BYTES ? STREAM_A * panels : 0.0);
+}
+
 static double cost(const void *context, const tdm_gemm_division *d, bool packs) {
     const sizes *const s = context;
     const double strips = (double)s->strips / (double)d->row_items,
@@ -94,7 +115,8 @@ static double cost(const void *context, const tdm_gemm_division *d, bool packs) 
     const double items = (double)d->row_items * (double)d->column_items * s->batch;
     const double tile = s->rows * s->columns * s->depth / s->speed + s->blocks * TILE_END;
     double item = ITEM + strips * panels * tile;
-    item += strips * s->rows * s->depth * (s->a_along_k ? COPY_A : COPY_A_ACROSS);
+    const double elements = strips * s->rows * s->depth;
+    item += elements * reading_a(s, d->packs_inside, elements, panels);
     item += panels * s->columns * s->depth *
             ((packs && d->packs_inside ? s->pack : s->stream) + (s->unit > 1 ? WIDEN_B : 0.0));
     double total = until_last(s, items, item) + UNEVEN * item;
@@ -115,5 +137,7 @@ tdm_status tdm_gemm_int_panel_divide(const tdm_gemm_plan *plan, tdm_gemm_divisio
                                            .local_bytes = local_bytes,
                                            .cost = cost,
                                            .context = &s};
-    return tdm_gemm_find_division(plan, &space, division);
+    TDM_TRY(tdm_gemm_find_division(plan, &space, division));
+    division->a_stays = s.a_stays;
+    return TDM_OK;
 }

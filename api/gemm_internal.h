@@ -176,6 +176,7 @@ typedef struct tdm_gemm_packing {
 typedef struct tdm_gemm_division {
     int64_t row_items, column_items;
     int packs_inside; /* every item packs its part of B itself */
+    bool a_stays;     /* items of the integer panel family do not copy A */
     bool as_given;    /* with the plan's values; false where they did not fit */
     uint32_t local_bytes;
 } tdm_gemm_division;

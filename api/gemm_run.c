@@ -363,6 +363,7 @@ static tdm_gemm_quant_arg quant_of(const run *r, const tdm_gemm_problem *p) {
                                 .d_scale_col = p->d_scale.col,
                                 .d_zero_col = p->d_zero.col,
                                 .sums_at = r->plan->pack_b.sums_at,
+                                .a_stays = r->plan->division.a_stays,
                                 .a_scale_type = (int)p->a_scale.dtype,
                                 .b_scale_type = (int)p->b_scale.dtype,
                                 .d_scale_type = (int)p->d_scale.dtype,

@@ -8,7 +8,6 @@
 #define NV (NR / VW)
 #define VECTOR TDM_S32(VW)
 #define TDM_A_SHIFT(type) 0
-#define TDM_A_STAYS(s) 0
 #define TDM_TILE_ROWS(rows) MR
 #define TDM_TILES_TOGETHER 0
 #define TDM_STRIP_RUN 4

@@ -5,7 +5,7 @@
  *
  *     for each block of K
  *       copy the block of every strip of A to local memory, rows STRIP_ROW bytes apart, steps past K as zeros; but
- *           strips that may be read where they stand in A (TDM_A_STAYS) are not copied
+ *           with a_stays, only the strip whose tile has rows past A: the others are read where they stand
  *       for each panel of B: pack it to local memory, unless B comes in panels (b_packed); widen it there to the
  *                            type of the strips
  *         for each strip: tile += strip · panel, four steps of K (a quad, gemm_int_quads.h) at a time
@@ -15,10 +15,10 @@
  * the next panel of B, the tile's own part of D.
  *
  * Local memory, in this order, in bytes, with so many strips and panels in an item:
- *     strips                     strips · MR · STRIP_ROW
+ *     strips                     strips · MR · STRIP_ROW; one with a_stays
  *     a panel                    KC · NR · UNIT, unless b_packed and UNIT is 1: it is read in place
  *     tiles, if K > KC           strips · panels · MR · NR · 4
- *     sums of A's rows           strips · MR · 4
+ *     sums of A's rows           strips · MR · 4; of one strip with a_stays
  *     sums of B's columns, unless b_packed   panels · NR · 4
  * STRIP_ROW is KC · UNIT + 64, so that rows never fall on the same lines of a cache.
  * Grid (row_tiles · column_tiles items, row tiles first; 1; batch). Item r of row_tiles gets the strips from
@@ -27,7 +27,6 @@
  * A text includes this after defining MR, NR, KC, TDM_EPILOGUE_VECTOR, tdm_strip, the type of a strip's elements, and UNIT,
  * its bytes; then gives what depends on the instructions, and includes gemm_int_panel_kernel.h:
  *     TDM_A_SHIFT(type)                              what a strip's elements are more than those of A
- *     TDM_A_STAYS(s)                                 whether strips are read in A, not copied, where the tile has no rows past it
  *     tdm_strip_element(a, type, at)                 a strip's element for A's
  *     TDM_TILE_ROWS(rows)                            how many rows a tile has that are made for so many, up to MR
  *     TDM_STRIP_RUN, tdm_strip_run(a, type, at, to)  so many neighbours at once

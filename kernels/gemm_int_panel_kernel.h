@@ -68,12 +68,14 @@ TDM_DEVICE void copy_panel(TDM_GLOBAL const tdm_s8 *b, long at, tdm_gemm_shape_a
 typedef struct {
     long first_strip, first_panel, i0;
     int strips, panels, rows;
+    int copied; /* strips that there is room for */
     TDM_LOCAL tdm_strip *strip;
     TDM_LOCAL char *panel;
     TDM_LOCAL int *tiles, *row_sums, *column_sums;
 } tdm_rectangle;
 
-TDM_DEVICE tdm_rectangle own_rectangle(tdm_gemm_shape_arg s, long item, TDM_LOCAL char *scratch) {
+TDM_DEVICE tdm_rectangle own_rectangle(tdm_gemm_shape_arg s, int a_stays, long item,
+                                       TDM_LOCAL char *scratch) {
     const long row_item = item % s.row_tiles, column_item = item / s.row_tiles;
     const long strips = (s.m + MR - 1) / MR, panels = (s.n + NR - 1) / NR;
     tdm_rectangle r;
@@ -84,10 +86,11 @@ TDM_DEVICE tdm_rectangle own_rectangle(tdm_gemm_shape_arg s, long item, TDM_LOCA
     r.i0 = r.first_strip * MR;
     r.rows = (int)(s.m - r.i0 < r.strips * MR ? s.m - r.i0 : r.strips * MR);
     r.strip = (TDM_LOCAL tdm_strip *)scratch;
-    r.panel = scratch + r.strips * (MR * STRIP_ROW);
+    r.copied = a_stays ? 1 : r.strips;
+    r.panel = scratch + r.copied * (MR * STRIP_ROW);
     r.tiles = (TDM_LOCAL int *)(r.panel + (UNIT == 1 && s.b_packed ? 0 : UNIT * KC * NR));
     r.row_sums = r.tiles + (s.k > KC ? r.strips * r.panels * TILE : 0);
-    r.column_sums = r.row_sums + r.strips * MR;
+    r.column_sums = r.row_sums + r.copied * MR;
     return r;
 }
 
@@ -153,20 +156,19 @@ TDM_DEVICE void copy_rows(const int *tile, int rows, TDM_GLOBAL int *d, long d_r
 TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
 (TDM_INT_ARGUMENTS, TDM_LOCAL_ARGUMENT(char, scratch)) {
     const long item = tdm_group_x(), z = tdm_group_z();
-    const tdm_rectangle r = own_rectangle(s, item, scratch);
+    const tdm_rectangle r = own_rectangle(s, q.a_stays, item, scratch);
     const long a0 = a_offset + z * s.a_batch + r.i0 * s.a_row;
     TDM_GLOBAL const tdm_s8 *const b_entry =
         (TDM_GLOBAL const tdm_s8 *)b + b_offset + z * s.b_batch;
     TDM_GLOBAL const int *const b_sums = (TDM_GLOBAL const int *)(b_entry + q.sums_at);
     const int shift = TDM_A_SHIFT(s.a_type), straight = goes_straight(e, q);
     const int needs_row_sums = tdm_int_needs_row_sums(q),
-              stays = TDM_A_STAYS(s) && !needs_row_sums && s.k <= KC && s.a_row <= 2 * s.k,
               needs_column_sums = tdm_int_needs_column_sums(q, shift),
               adds = needs_column_sums || e.bias_type != TDM_CODE_ABSENT;
     /* Strips whose tiles have no rows past the matrix. */
     const int last_rows = r.rows - (r.strips - 1) * MR,
               whole = r.strips - (TDM_TILE_ROWS(last_rows) > last_rows),
-              full = r.strips - (last_rows < MR);
+              full = r.strips - (last_rows < MR), stay = q.a_stays ? whole : 0;
     TDM_INT_IO(io, z);
     tdm_tile_job job;
     job.b_packed = s.b_packed;
@@ -192,8 +194,8 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
                                 ? copy_squares((TDM_GLOBAL const tdm_u8 *)a, s.a_type,
                                                a0 + p0 * s.a_col, s.a_col, r.rows, depth, r.strip)
                                 : 0;
-        for (int t = stays ? whole : 0; t < r.strips; t++) {
-            TDM_LOCAL tdm_strip *const strip = r.strip + t * (MR * STRIDE);
+        for (int t = stay; t < r.strips; t++) {
+            TDM_LOCAL tdm_strip *const strip = r.strip + (t - stay) * (MR * STRIDE);
             const int rows = r.rows - t * MR < MR ? r.rows - t * MR : MR;
             copy_strip((TDM_GLOBAL const tdm_u8 *)a, s.a_type, a0 + t * MR * s.a_row + p0 * s.a_col,
                        s.a_row, s.a_col, rows, squares - t * MR, depth, strip);
@@ -233,10 +235,9 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
                 int tile[TILE];
                 job.tiles = t < together ? together - t : 1;
                 job.rows = rows;
-                job.strip = r.strip + t * (MR * STRIDE);
-                job.in_place = stays && t < whole
-                                   ? (TDM_GLOBAL const tdm_u8 *)a + a0 + t * MR * s.a_row + p0
-                                   : 0;
+                job.strip = r.strip + (t < stay ? 0 : t - stay) * (MR * STRIDE);
+                job.in_place =
+                    t < stay ? (TDM_GLOBAL const tdm_u8 *)a + a0 + t * MR * s.a_row + p0 : 0;
                 job.kept = r.tiles + (x * r.strips + t) * TILE;
                 job.straight = ready && t < whole;
                 job.d = (TDM_GLOBAL int *)d + io.out.d_at + i * e.d_row + j0;

@@ -33,7 +33,6 @@ typedef INTS ints_anywhere __attribute__((aligned(4)));
 #ifdef VNNI
 #define TARGET OWN_TARGET("avx512vnni,avx512f,avx512bw,avx512dq,avx512vl")
 #define TDM_A_SHIFT(type) ((type) == TDM_CODE_S8 ? 128 : 0)
-#define TDM_A_STAYS(s) ((s).a_type == TDM_CODE_U8 && (s).a_col == 1 && (s).k % 4 == 0)
 #define TDM_STRIP_RUN 64
 #define WIDTH LANES
 #define FACTORS INTS
@@ -59,7 +58,6 @@ typedef INTS ints_anywhere __attribute__((aligned(4)));
 #define ROW_AT(i) ((i)*STRIDE)
 #define DECLARE_ROWS(rows, strip_row)
 #define TDM_A_SHIFT(type) 0
-#define TDM_A_STAYS(s) 0
 #define TDM_STRIP_RUN 16
 #define WIDTH (LANES / 2)
 typedef short factors __attribute__((ext_vector_type(LANES * 2)));

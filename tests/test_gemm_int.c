@@ -231,6 +231,42 @@ static void the_longest_k_is_exact(void **state) {
         }
 }
 
+/* One item with all rows of A and some columns of B, which it packs: more rows than a copy of A would have room for. The last strip has
+ * rows past the matrix, `rows` of its own. */
+static void rows_in_place(const test_device *device, const tdm_variant *row, int64_t rows) {
+    char text[512], forced[128];
+    snprintf(forced, sizeof forced, "%s:row_items=1,col_items=2,pack_b=2", row->name);
+    gemm_int_trial trial = {.m = (int64_t)row->parameters[TDM_GEMM_P_ROWS] * 90 + rows,
+                            .n = (int64_t)row->parameters[TDM_GEMM_P_COLUMNS] * 3 + 5,
+                            .k = 68,
+                            .a = TDM_U8,
+                            .d = TDM_S32,
+                            .bias = TDM_S32,
+                            .a_quant = GEMM_INT_ONE,
+                            .a_zero = 1,
+                            .alpha = 1.0f,
+                            .variant = forced,
+                            .seed = (uint64_t)rows};
+    if (!test_case_begin(device, row->name, "in place, %s", gemm_int_trial_text(&trial, text)))
+        return;
+    gemm_int_trial_run(device, &trial);
+    test_case_end();
+}
+
+static void an_item_of_many_rows_is_exact(void **state) {
+    (void)state;
+    for (int d = 0; d < test_device_count(); d++)
+        for (int i = 0; i < tdm_variant_count; i++) {
+            const test_device *const device = test_device_at(d);
+            const tdm_variant *const row = &tdm_variants[i];
+            if (row->op == TDM_OP_GEMM_INT && test_can_run(device, row) &&
+                row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_PANEL &&
+                row->parameters[TDM_GEMM_P_UNIT] == 1)
+                for (int64_t rows = 0; rows < row->parameters[TDM_GEMM_P_ROWS]; rows++)
+                    rows_in_place(device, row, rows);
+        }
+}
+
 /* Tiles in local memory are for devices without CPU cores, and not for thin matrices; tensor cores are for these too. */
 static void check_choice(const test_device *device, int64_t m, int64_t n, bool thin) {
     const int64_t a_shape[] = {m, 64}, b_shape[] = {64, n}, d_shape[] = {m, n};
@@ -258,6 +294,7 @@ DEVICE_TEST(tiles_are_for_what_fills_them) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_variant),
                                        cmocka_unit_test(the_longest_k_is_exact),
+                                       cmocka_unit_test(an_item_of_many_rows_is_exact),
                                        cmocka_unit_test(tiles_are_for_what_fills_them)};
     return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
 }
