@@ -180,4 +180,17 @@ expect_architectures '86' 'sm_86 compute_75' copy.cl
 expect_architectures '75;90a' 'sm_75 sm_90a compute_75' copy.cl
 expect_architectures '80;90a' 'sm_90a' gemm_wgmma.cu
 expect_architectures all 'sm_75 sm_80 sm_86 sm_89 sm_90 sm_90a sm_100 sm_120 compute_75' copy.cl
+
+# ---- a text that is no more ----
+
+folder=$work/build/kernels/cuda
+mkdir "$folder/gone.cl.fatbin.parts"
+touch "$folder/gone.cl.fatbin" "$folder/gone.cl.fatbin.options" "$folder/gone.cl.fatbin.log"
+cmake "$work/build" >"$work/output" 2>&1 || { cat "$work/output"; exit 1; }
+if find "$folder" -name 'gone*' | grep .; then
+    echo 'image rebuilds: these are left of a text that is no more'
+    exit 1
+fi
+[ -f "$folder/copy.cl.fatbin.options" ] || { echo 'image rebuilds: and copy.cl has no options'; exit 1; }
+cases=$((cases + 2))
 echo "image rebuilds: $cases cases, as expected"
