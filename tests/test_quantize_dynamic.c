@@ -16,7 +16,12 @@ enum {
     DATA_CONSTANT, /* 0, or one number of either sign, in each row */
     DATA_KINDS,
     DATA_LARGEST =
-        DATA_KINDS /* the largest finite numbers of either sign and small ones; in no sample */
+        DATA_KINDS, /* the largest finite numbers of either sign and small ones; in no sample */
+    DATA_PEAKS /* and from here on: one number of each row is the largest, at one of PEAKS places; in no sample */
+};
+
+enum {
+    PEAKS = 5
 };
 
 #define DIMS(...) ((const int64_t[]){__VA_ARGS__})
@@ -106,6 +111,13 @@ static void fill(test_array *x, quant_carrier *carrier, int data) {
     } else if (data == DATA_LARGEST) {
         for (int64_t i = 0; i < test_array_count(x); i++)
             test_array_put(x, i, i % 7 == 3 ? (double)FLT_MAX : i % 5 == 2 ? -(double)FLT_MAX : 1);
+        test_array_send(x);
+    } else if (data >= DATA_PEAKS) {
+        /* The last one, which a vector or a strip may leave out, and such as one item or another of a group looks at. */
+        const int64_t row = x->layout.shape[x->layout.rank - 1], at = data - DATA_PEAKS;
+        const int64_t peak = at == 0 ? row - 1 : row * at / PEAKS + at;
+        for (int64_t i = 0; i < test_array_count(x); i++)
+            test_array_put(x, i, i % row == peak ? (double)(2 + i / row) : (double)(i % 13) / 16);
         test_array_send(x);
     } else {
         const int64_t row = x->layout.rank == 0 ? 1 : x->layout.shape[x->layout.rank - 1];
@@ -341,6 +353,35 @@ DEVICE_TEST(shared_by_items) {
     }
 }
 
+/* Whichever item looks at the largest number, in every row of the table. */
+static void peaks_of(const test_device *device, const tdm_variant *variant) {
+    static const op_shape rows = {2, {3, 5003}}, even_rows = {2, {2, 1024}}, tensor = {1, {18001}};
+    const bool whole = variant->op != TDM_OP_QUANTIZE_DYNAMIC;
+    for (int i = 0; i < 2 * PEAKS; i++) {
+        const quant_case c = {.shape = whole        ? &tensor
+                                       : i % 2 == 0 ? &rows
+                                                    : &even_rows,
+                              .sharing = whole ? SHARE_ALL : SHARE_ROWS,
+                              .codes = TDM_S8,
+                              .scale = TDM_F32,
+                              .zero = i % 2 == 0 ? TDM_DTYPE_NONE : TDM_S32,
+                              .last = DATA_PEAKS + i / 2};
+        if (quant_case_begin(device, variant, &c))
+            dynamic_case(device, variant, &c, (tdm_dtype)variant->parameters[0]);
+    }
+}
+
+static void the_largest_number_is_anywhere(void **state) {
+    (void)state;
+    for (int d = 0; d < test_device_count(); d++)
+        for (int v = 0; v < tdm_variant_count; v++) {
+            const tdm_variant *const variant = &tdm_variants[v];
+            if ((variant->op == TDM_OP_QUANTIZE_DYNAMIC || variant->op == TDM_OP_QUANTIZE_RANGE) &&
+                test_can_run(test_device_at(d), variant))
+                peaks_of(test_device_at(d), variant);
+        }
+}
+
 /* Blocks that hold nothing have parameters all the same: those of a block of zeros. */
 DEVICE_TEST(empty_blocks) {
     static const op_shape no_rows = {2, {0, 6}}, no_columns = {2, {6, 0}},
@@ -383,7 +424,8 @@ int main(void) {
         cmocka_unit_test(every_dynamic),      cmocka_unit_test(every_range),
         cmocka_unit_test(groups_and_columns), cmocka_unit_test(columns_with_gaps),
         cmocka_unit_test(largest_numbers),    cmocka_unit_test(recorded_calls),
-        cmocka_unit_test(shared_by_items),    cmocka_unit_test(empty_blocks),
+        cmocka_unit_test(shared_by_items),    cmocka_unit_test(the_largest_number_is_anywhere),
+        cmocka_unit_test(empty_blocks),
     };
     return cmocka_run_group_tests_name("quantize dynamic", tests, test_devices_setup,
                                        test_devices_teardown);
