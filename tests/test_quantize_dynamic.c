@@ -117,7 +117,7 @@ static void fill(test_array *x, quant_carrier *carrier, int data) {
         const int64_t row = x->layout.shape[x->layout.rank - 1], at = data - DATA_PEAKS;
         const int64_t peak = at == 0 ? row - 1 : row * at / PEAKS + at;
         for (int64_t i = 0; i < test_array_count(x); i++)
-            test_array_put(x, i, i % row == peak ? (double)(2 + i / row) : (double)(i % 13) / 16);
+            test_array_put(x, i, i % row == peak ? 2 : (double)(i % 13) / 16);
         test_array_send(x);
     } else {
         const int64_t row = x->layout.rank == 0 ? 1 : x->layout.shape[x->layout.rank - 1];
