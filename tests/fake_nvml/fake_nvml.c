@@ -3,6 +3,7 @@
  * all but the list of devices fail, FAKE_NVML_TWINS gives both GPUs one name.
  */
 #include <stdio.h>
+#include <string.h>
 
 typedef struct nvml_device_object {
     int index;
@@ -66,11 +67,14 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, nvml_device_object **device) {
 #ifndef FAKE_NVML_POOR
 /* At 0000:3a:00.0 and 0000:3b:00.0. */
 int nvmlDeviceGetHandleByPciBusId_v2(const char *address, nvml_device_object **device) {
-    unsigned bus = 0;
-    if (sscanf(address, "0000:%x:00.0", &bus) != 1 || bus < 0x3a || bus > 0x3b)
-        return 6; /* NVML_ERROR_NOT_FOUND */
-    *device = &devices[bus - 0x3a];
-    return 0;
+    static const char *const addresses[] = {"0000:3a:00.0", "0000:3b:00.0"};
+    for (int i = 0; i < 2; i++) {
+        if (strcmp(address, addresses[i]) != 0)
+            continue;
+        *device = &devices[i];
+        return 0;
+    }
+    return 6; /* NVML_ERROR_NOT_FOUND */
 }
 #endif
 
