@@ -24,12 +24,13 @@ static int make_folder(void **state) {
 
 static const char greeting[] = "echo 'ready protocol=1 impl=fake version=a%20b'\n";
 
-/* A worker that is well: 2 bytes "ok" as its output, 1 ms per call. */
+/* A worker that is well: 2 bytes "ok" as its output, 1 ms per call unless CALL_S says something else. */
 static const char healthy_loop[] =
     "while read -r word rest; do case $word in\n"
     "describe) echo 'ok variant=kernel%20one' ;;\n"
     "run) n=${rest#samples=}; n=${n%% *}; line=ok\n"
-    "  while [ $n -gt 0 ]; do line=\"$line 1e-3\"; n=$((n - 1)); done; echo \"$line\" ;;\n"
+    "  while [ $n -gt 0 ]; do line=\"$line ${CALL_S:-1e-3}\"; n=$((n - 1)); done\n"
+    "  echo \"$line\" ;;\n"
     "result) printf ok >/dev/fd/3; echo 'ok bytes=2' ;;\n"
     "quit) exit 0 ;;\n"
     "esac; done\n";
@@ -63,7 +64,7 @@ static const bench_plan plan = {
              .most_passes = 2,
              .patience_seconds = 1,
              .maximum_seconds = 1},
-    .turn_seconds = 0.004,
+    .turn_seconds = 0.016,
     .timeout_s = 20, /* a loaded machine takes its time to start a shell */
     .label = "fake",
 };
@@ -83,13 +84,44 @@ static void a_healthy_worker_is_measured(void **state) {
     assert_int_equal(entrant.check, RESULT_VERIFIED);
     assert_true(entrant.max_error == 0.25);
     assert_string_equal(entrant.variant, "kernel one");
-    assert_int_equal(entrant.calls, 1);
+    assert_int_equal(entrant.calls, 4);
     assert_int_equal(entrant.batches, 4);
     assert_int_equal(entrant.series.count, 3);
     assert_true(entrant.series.values[2] == 1e-3);
-    assert_true(fabs(entrant.series.seconds - 2 * 3e-3) < 1e-9); /* two batches of each sample */
+    /* Two batches of each sample. */
+    assert_true(fabs(entrant.series.seconds - 2 * 4 * 3e-3) < 1e-9);
     assert_true(entrant.disturbed == 1);
     remove_scripts(&entrant, 1);
+}
+
+/* Pipelined calls share a wait, as far as their batch is not long. */
+static void calls_are_divided_into_batches_and_turns(void **state) {
+    (void)state;
+    static const struct {
+        const char *call_s;
+        double turn_seconds;
+        int waited;
+        int64_t calls, batches;
+    } cases[] = {
+        {"1e-5", 0.02, 0, 100, 20}, {"3e-4", 0.02, 0, 4, 17},   {"3e-4", 0.02, 1, 4, 17},
+        {"6e-4", 0.02, 0, 4, 8},    {"6e-4", 0.02, 1, 2, 17},   {"1.1e-3", 0.02, 0, 4, 5},
+        {"1.1e-3", 0.02, 1, 1, 18}, {"2.4e-3", 0.02, 0, 4, 2},  {"3e-3", 0.02, 0, 3, 2},
+        {"6e-3", 0.02, 0, 1, 3},    {"65e-3", 0.02, 0, 1, 1},   {"3e-4", 0.001, 0, 4, 1},
+        {"6e-4", 0.001, 0, 2, 1},   {"1.1e-3", 0.001, 0, 1, 1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        bench_entrant entrant = make_entrant("healthy", greeting, healthy_loop);
+        bench_plan divided = plan;
+        divided.turn_seconds = cases[i].turn_seconds;
+        divided.task.waited = cases[i].waited;
+        bench_entrant_set(&entrant, "CALL_S", cases[i].call_s);
+        bench_run_case(&divided, &entrant, 1);
+        assert_int_equal(entrant.status, RESULT_OK);
+        if (entrant.calls != cases[i].calls || entrant.batches != cases[i].batches)
+            fail_msg("case %zu: %lld calls, %lld batches", i, (long long)entrant.calls,
+                     (long long)entrant.batches);
+        remove_scripts(&entrant, 1);
+    }
 }
 
 static int verify_never(const void *user, const void *bytes, size_t size, double *max_error,
@@ -161,7 +193,7 @@ static void time_that_is_over_ends_a_case_and_begins_none(void **state) {
     bench_run_case(bounded, entrants, 3);
     assert_int_equal(entrants[0].status, RESULT_OK);
     assert_int_equal(entrants[0].series.count, 3);
-    assert_true(entrants[0].series.seconds < 5e-3); /* one turn */
+    assert_true(entrants[0].series.seconds < 20e-3); /* one turn */
     assert_int_equal(entrants[1].status, RESULT_SKIPPED);
     assert_non_null(strstr(entrants[1].reason.text, "prepare: no answer within"));
     assert_string_equal(entrants[2].reason.text, "the suite's time is over, it was not begun");
@@ -439,6 +471,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fields_survive_encoding),
         cmocka_unit_test(a_healthy_worker_is_measured),
+        cmocka_unit_test(calls_are_divided_into_batches_and_turns),
         cmocka_unit_test(an_entrant_may_have_a_task_of_its_own),
         cmocka_unit_test(samples_can_be_bounded),
         cmocka_unit_test(time_that_is_over_ends_a_case_and_begins_none),
