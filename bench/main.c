@@ -4,6 +4,7 @@
 
 #include "bench/bench_commands.h"
 #include "bench/cli_options.h"
+#include "bench/command_line.h"
 #include "bench/infer_main.h"
 #include "bench/standard_output.h"
 #include "bench/thread_placement.h"
@@ -49,6 +50,7 @@ int main(int argc, char **argv) {
         {"_bars", NULL, gpu_bars_command},
     };
     standard_descriptors_occupy();
+    command_line_keep(argc, argv);
     thread_placement_ask();
     const int code = cli_dispatch("tandem", "one tensor API on any OpenCL device", commands,
                                   sizeof commands / sizeof commands[0], argc, argv);

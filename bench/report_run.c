@@ -12,6 +12,7 @@
 #include "bench/bench_runner.h"
 #include "bench/bench_statistics.h"
 #include "bench/cli_options.h"
+#include "bench/command_line.h"
 #include "bench/device_pick.h"
 #include "bench/other_programs.h"
 #include "bench/progress.h"
@@ -421,6 +422,8 @@ int report_measure(const report_request *request, report_result *result) {
     if (run.root != NULL) {
         cJSON_ReplaceItemInObjectCaseSensitive(run.root, "schema",
                                                cJSON_CreateString("tandem-report/1"));
+        /* Each suite's own stands in "suites". */
+        cJSON_ReplaceItemInObjectCaseSensitive(run.root, "command", command_line_json());
         join_rows(&run);
         tell_reference(&run);
         tell_levels(&run, &info);

@@ -13,6 +13,7 @@
 #include <cjson/cJSON.h>
 
 #include "bench/bench_statistics.h"
+#include "bench/command_line.h"
 #include "bench/device_database.h"
 #include "bench/environment_record.h"
 #include "bench/output_file.h"
@@ -160,6 +161,7 @@ results_document *results_create(void) {
     cJSON_AddStringToObject(document->root, "schema", "tandem-bench/1");
     cJSON_AddItemToObject(document->root, "library", results_library_json());
     add_creation_time(document->root);
+    cJSON_AddItemToObject(document->root, "command", command_line_json());
     cJSON_AddItemToObject(document->root, "host", environment_host());
     cJSON_AddNullToObject(document->root, "device");
     document->environment = environment_settings();

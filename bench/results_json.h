@@ -1,8 +1,10 @@
 /*
  * The results file, schema tandem-bench/1:
  *
- * {"schema":"tandem-bench/1","library":{version,commit},"created":ISO 8601,
+ * {"schema":"tandem-bench/1","library":{version,commit},"created":ISO 8601,"command":[word, …],
  *  "host":{cpu,cores,ram_bytes,os},"device":{…} or null,"environment":{…},"results":[row, …]}
+ *
+ * The command is the line that the program was started with (command_line.h); null, or not there in early files.
  *
  * A row has every member of `bench_result` below under its schema name, the statistics computed
  * from the raw samples. A number that is not known (NaN, infinite, zero where the comment says so)

@@ -17,6 +17,7 @@
 #include <cjson/cJSON.h>
 
 #include "bench/bench_report.h"
+#include "bench/command_line.h"
 #include "bench/environment_machine.h"
 #include "bench/environment_record.h"
 #include "bench/other_programs.h"
@@ -137,6 +138,28 @@ static void a_row_has_the_members_of_the_schema(void **state) {
     assert_null(cJSON_GetObjectItemCaseSensitive(root, "devices"));
     cJSON_Delete(root);
     results_destroy(document);
+}
+
+/* Nothing of where the program lies, and nothing that a reader of the file would refuse. */
+static void the_command_line_is_a_list_of_words(void **state) {
+    (void)state;
+    static char *const words[] = {"/home/anyone/bin/tandem", "bench", "\xc3\xa4", "", "a\xff\nb",
+                                  "--json=../x.json"};
+    static const char *const expected[] = {"tandem", "bench", "\xc3\xa4",
+                                           "",       "a??b",  "--json=../x.json"};
+    for (int count = 0; count <= 6; count += 6) {
+        command_line_keep(count, words);
+        results_document *const document = results_create();
+        cJSON *const root = cJSON_Parse(written(document));
+        const cJSON *const list = json_member(root, "command");
+        assert_int_equal(cJSON_IsArray(list), count > 0);
+        assert_int_equal(cJSON_GetArraySize(list), count);
+        for (int i = 0; i < count; i++)
+            assert_string_equal(cJSON_GetArrayItem(list, i)->valuestring, expected[i]);
+        cJSON_Delete(root);
+        results_destroy(document);
+    }
+    command_line_keep(0, NULL);
 }
 
 static void what_is_not_known_is_null(void **state) {
@@ -502,6 +525,7 @@ static void the_share_of_others_is_of_what_passed(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_row_has_the_members_of_the_schema),
+        cmocka_unit_test(the_command_line_is_a_list_of_words),
         cmocka_unit_test(what_is_not_known_is_null),
         cmocka_unit_test(several_devices_are_all_listed),
         cmocka_unit_test(no_names_and_no_paths_are_recorded),

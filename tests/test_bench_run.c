@@ -80,6 +80,10 @@ static void gemm_runs_beside_every_peer(void **state) {
                                        "openblas,onednn,clblast",
                                        NULL, 0);
     assert_string_equal(json_text(root, "schema"), "tandem-bench/1");
+    const cJSON *const words = json_member(root, "command");
+    assert_int_equal(cJSON_GetArraySize(words), 14);
+    assert_string_equal(cJSON_GetArrayItem(words, 0)->valuestring, "tandem");
+    assert_string_equal(cJSON_GetArrayItem(words, 9)->valuestring, "openblas,onednn,clblast");
     assert_int_equal(cJSON_GetArraySize(json_member(root, "results")), 12); /* 2 of the roof */
     static const char *const cases[] = {"f32 33x17x29 nn", "f32 33x17x29 tt"};
     int roofs = 0;

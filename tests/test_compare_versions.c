@@ -47,7 +47,7 @@ static const char later[] =
     "{\"schema\":\"%s\"," NEW ",\"library\":{\"version\":\"0.1.0\"," NEW "},"
     "\"created\":\"2027-01-01T00:00:00Z\",\"host\":{\"cpu\":\"C\"," NEW "},"
     "\"device\":{\"name\":\"B\",\"selector\":\"x/y/B\"," NEW "},\"environment\":{" NEW "},"
-    "\"suites\":[{}],\"results\":["
+    "\"suites\":[{}],\"command\":[\"tandem\",\"report\"],\"results\":["
     "{\"suite\":\"memory\",\"case\":\"read\",%s," NEW ",\"shape\":{\"bytes\":1000},\"bytes\":1000,"
     "\"gbs\":0.001,\"metrics\":{\"visits\":3,\"unheard_of\":2,\"none\":null},\"visits\":[{}],"
     "\"note\":null,\"samples\":9," SAMPLES(

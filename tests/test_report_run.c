@@ -55,6 +55,12 @@ static void a_report_is_a_results_file_and_a_page(void **state) {
     unsigned char *const bytes = test_file_read(json, &size);
     cJSON *const root = cJSON_Parse((const char *)bytes);
     assert_string_equal(json_member(root, "schema")->valuestring, "tandem-report/1");
+    /* Its own command line, not that of its first suite. */
+    const cJSON *const words = json_member(root, "command");
+    assert_int_equal(cJSON_GetArraySize(words), 13);
+    assert_string_equal(cJSON_GetArrayItem(words, 0)->valuestring, "tandem");
+    assert_string_equal(cJSON_GetArrayItem(words, 1)->valuestring, "report");
+    assert_string_equal(cJSON_GetArrayItem(words, 10)->valuestring, json);
     const cJSON *const suites = json_member(root, "suites");
     assert_int_equal(cJSON_GetArraySize(suites), 4);
     for (int i = 0; i < 4; i++) {
