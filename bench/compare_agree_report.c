@@ -47,52 +47,52 @@ static void append_disturbers(const results_facts *environment, char *text, size
                100 * stolen);
 }
 
-static void agreement_text(const compare_report *report, size_t column, char *text, size_t size) {
-    const compare_agreement own = compare_agree(report->table, column, report->margin);
+static void agreement_text(const compare_report *report, size_t column,
+                           const compare_agreement *own, char *text, size_t size) {
     snprintf(text, size, "%c: %zu of %zu rows are marked noisy (%.1f %%)",
-             report->table->columns[column].label, own.noisy, own.rows,
-             percent(own.noisy, own.rows));
+             report->table->columns[column].label, own->noisy, own->rows,
+             percent(own->noisy, own->rows));
     append_disturbers(&report->table->columns[column].file->environment, text, size);
-    if (own.visited > 0)
-        append(text, size, ", visits of %zu of %zu were more than %.3g %% apart", own.moved,
-               own.visited, 100 * report->margin);
+    if (own->visited > 0)
+        append(text, size, ", visits of %zu of %zu were more than %.3g %% apart", own->moved,
+               own->visited, 100 * report->margin);
     if (column > 0) {
         append(text, size,
                "; medians of %zu of %zu cases are within %.3g %% of those of A (%.1f %%)",
-               own.within, own.cases, 100 * report->margin, percent(own.within, own.cases));
-        append_movers(&own, text, size);
+               own->within, own->cases, 100 * report->margin, percent(own->within, own->cases));
+        append_movers(own, text, size);
     }
 }
 
 /* Whether figures that should agree had a chance to. */
-static void displaced_text(const compare_report *report, size_t column, char *text, size_t size) {
-    const compare_agreement own = compare_agree(report->table, column, report->margin);
+static void displaced_text(const compare_report *report, size_t column,
+                           const compare_agreement *own, char *text, size_t size) {
     text[0] = '\0';
-    if (own.displaced == 0)
+    if (own->displaced == 0)
         return;
     append(text, size,
            "%c: in %zu of the others the processors were placed differently, or a core was shared",
-           report->table->columns[column].label, own.displaced);
-    if (own.placed_alike > 0)
+           report->table->columns[column].label, own->displaced);
+    if (own->placed_alike > 0)
         append(text, size, "; of %zu cases without that %zu are within %.3g %% (%.1f %%)",
-               own.placed_alike, own.placed_alike_within, 100 * report->margin,
-               percent(own.placed_alike_within, own.placed_alike));
+               own->placed_alike, own->placed_alike_within, 100 * report->margin,
+               percent(own->placed_alike_within, own->placed_alike));
 }
 
-static void quiet_text(const compare_report *report, size_t column, char *text, size_t size) {
-    const compare_agreement own = compare_agree(report->table, column, report->margin);
-    const int quiet = compare_was_quiet(&own);
+static void quiet_text(const compare_report *report, size_t column, const compare_agreement *own,
+                       char *text, size_t size) {
+    const int quiet = compare_was_quiet(own);
     text[0] = '\0';
     if (quiet < 0)
         return;
     append(text, size,
            "%c: the machine was %s: other programs took %.1f %% of the processors' time",
-           report->table->columns[column].label, quiet ? "quiet" : "not quiet", 100 * own.others);
-    if (!isnan(own.stolen))
-        append(text, size, ", the host gave %.1f %% to others", 100 * own.stolen);
-    if (own.placed > 0)
-        append(text, size, ", %zu of %zu rows met the processors elsewhere than most", own.strays,
-               own.placed);
+           report->table->columns[column].label, quiet ? "quiet" : "not quiet", 100 * own->others);
+    if (!isnan(own->stolen))
+        append(text, size, ", the host gave %.1f %% to others", 100 * own->stolen);
+    if (own->placed > 0)
+        append(text, size, ", %zu of %zu rows met the processors elsewhere than most", own->strays,
+               own->placed);
 }
 
 /* Whether both columns are of one device. */
@@ -102,86 +102,89 @@ static int is_repeated(const compare_report *report, size_t column) {
            strcmp(compare_device_name(&columns[0]), compare_device_name(&columns[column])) == 0;
 }
 
-static void distances_text(const compare_report *report, size_t column, char *text, size_t size) {
-    const compare_agreement own = compare_agree(report->table, column, report->margin);
+static void distances_text(const compare_report *report, size_t column,
+                           const compare_agreement *own, char *text, size_t size) {
     text[0] = '\0';
-    if (column == 0 || own.cases == 0)
+    if (column == 0 || own->cases == 0)
         return;
-    append(text, size, "%c: of %zu cases", report->table->columns[column].label, own.cases);
+    append(text, size, "%c: of %zu cases", report->table->columns[column].label, own->cases);
     for (int i = 0; i < COMPARE_DISTANCES; i++)
         append(text, size, "%s %.1f %% are within %.3g %%", i == 0 ? "" : ",",
-               percent(own.near[i], own.cases), 100 * compare_distances[i]);
+               percent(own->near[i], own->cases), 100 * compare_distances[i]);
 }
 
-static void clock_text(const compare_report *report, size_t column, char *text, size_t size) {
-    const compare_agreement own = compare_agree(report->table, column, report->margin);
+static void clock_text(const compare_report *report, size_t column, const compare_agreement *own,
+                       char *text, size_t size) {
     text[0] = '\0';
-    if (!is_repeated(report, column) || own.clocked == 0)
+    if (!is_repeated(report, column) || own->clocked == 0)
         return;
     append(
         text, size,
         "%c: the clock was %.3f times as fast as A's; of %zu cases without %.3g %% that tell of "
         "it %zu moved as the clock did, and with all divided by it %zu of %zu are within (%.1f %%)",
-        report->table->columns[column].label, own.clock, own.clocked_beyond, 100 * report->margin,
-        own.as_the_clock, own.within_at_one_clock, own.clocked,
-        percent(own.within_at_one_clock, own.clocked));
+        report->table->columns[column].label, own->clock, own->clocked_beyond, 100 * report->margin,
+        own->as_the_clock, own->within_at_one_clock, own->clocked,
+        percent(own->within_at_one_clock, own->clocked));
 }
 
 /* Nobody is to take an unquiet machine's differences for those of what was measured. */
-static void repeated_text(const compare_report *report, size_t column, char *text, size_t size) {
-    const compare_agreement own = compare_agree(report->table, column, report->margin);
-    const int repeated = compare_repeated(&own);
+static void repeated_text(const compare_report *report, size_t column, const compare_agreement *own,
+                          char *text, size_t size) {
+    const int repeated = compare_repeated(own);
     text[0] = '\0';
     if (!is_repeated(report, column) || repeated < 0)
         return;
     append(text, size, "%c: the machine %s itself:", report->table->columns[column].label,
            repeated ? "repeated" : "did not repeat");
-    if (own.controls > 0)
+    if (own->controls > 0)
         append(text, size,
                " of %zu cases that run no code of Tandem's %zu are within %.3g %% (%.1f %%)",
-               own.controls, own.controls_within, 100 * report->margin,
-               percent(own.controls_within, own.controls));
-    if (!isnan(own.clock))
-        append(text, size, "%s its clock differed by %.1f %%", own.controls > 0 ? "," : "",
-               100 * fabs(own.clock - 1));
+               own->controls, own->controls_within, 100 * report->margin,
+               percent(own->controls_within, own->controls));
+    if (!isnan(own->clock))
+        append(text, size, "%s its clock differed by %.1f %%", own->controls > 0 ? "," : "",
+               100 * fabs(own->clock - 1));
     if (!repeated)
         append(text, size, "; what else differs need not be the work of either run");
 }
 
 void compare_tell_agreement(const compare_report *report, compare_line *tell, void *user) {
-    static void (*const texts[])(const compare_report *, size_t, char *, size_t) = {
-        agreement_text, distances_text, displaced_text, clock_text, quiet_text, repeated_text};
+    static void (*const texts[])(const compare_report *, size_t, const compare_agreement *, char *,
+                                 size_t) = {agreement_text, distances_text, displaced_text,
+                                            clock_text,     quiet_text,     repeated_text};
     for (size_t c = 0; c < report->table->column_count; c++) {
+        const compare_agreement own = compare_agree(report->table, c, report->margin);
         for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
             char text[512];
-            texts[i](report, c, text, sizeof text);
+            texts[i](report, c, &own, text, sizeof text);
             if (text[0] != '\0')
                 tell(user, text);
         }
     }
 }
 
-static void add_repetition_json(cJSON *item, const compare_report *report, size_t column) {
-    const compare_agreement own = compare_agree(report->table, column, report->margin);
-    const int repeated = is_repeated(report, column) ? compare_repeated(&own) : -1;
+/* Of the first column null: it is compared with nothing. */
+static void put_count(cJSON *item, const char *key, size_t column, size_t count) {
+    results_put_number(item, key, column == 0 ? NAN : (double)count);
+}
+
+static void add_repetition_json(cJSON *item, const compare_report *report, size_t column,
+                                const compare_agreement *own) {
+    const int repeated = is_repeated(report, column) ? compare_repeated(own) : -1;
     cJSON *const list = cJSON_AddArrayToObject(item, "distances");
     for (int i = 0; i < COMPARE_DISTANCES && column > 0; i++) {
         cJSON *const distance = cJSON_CreateObject();
         cJSON_AddNumberToObject(distance, "within", compare_distances[i]);
-        cJSON_AddNumberToObject(distance, "cases", (double)own.near[i]);
+        cJSON_AddNumberToObject(distance, "cases", (double)own->near[i]);
         cJSON_AddItemToArray(list, distance);
     }
-    results_put_number(item, "controls", column == 0 ? NAN : (double)own.controls);
-    results_put_number(item, "controls_within_margin",
-                       column == 0 ? NAN : (double)own.controls_within);
-    results_put_number(item, "clock_ratio", column == 0 ? NAN : own.clock);
-    results_put_number(item, "cases_clocked", column == 0 ? NAN : (double)own.clocked);
-    results_put_number(item, "cases_clocked_without_margin",
-                       column == 0 ? NAN : (double)own.clocked_beyond);
-    results_put_number(item, "cases_as_the_clock_moved",
-                       column == 0 ? NAN : (double)own.as_the_clock);
-    results_put_number(item, "cases_within_at_one_clock",
-                       column == 0 ? NAN : (double)own.within_at_one_clock);
+    put_count(item, "controls", column, own->controls);
+    put_count(item, "controls_within_margin", column, own->controls_within);
+    results_put_number(item, "clock_ratio", column == 0 ? NAN : own->clock);
+    put_count(item, "cases_clocked", column, own->clocked);
+    put_count(item, "cases_clocked_without_margin", column, own->clocked_beyond);
+    put_count(item, "cases_as_the_clock_moved", column, own->as_the_clock);
+    put_count(item, "cases_within_at_one_clock", column, own->within_at_one_clock);
     if (repeated >= 0)
         cJSON_AddBoolToObject(item, "machine_repeated_itself", repeated);
     else
@@ -189,28 +192,28 @@ static void add_repetition_json(cJSON *item, const compare_report *report, size_
 }
 
 void compare_add_agreement(cJSON *item, const compare_report *report, size_t column) {
-    const compare_agreement own = compare_agree(report->table, column, report->margin);
-    cJSON_AddNumberToObject(item, "rows", (double)own.rows);
-    cJSON_AddNumberToObject(item, "noisy_rows", (double)own.noisy);
-    results_put_number(item, "cases_compared", column == 0 ? NAN : (double)own.cases);
-    results_put_number(item, "cases_within_margin", column == 0 ? NAN : (double)own.within);
-    results_put_number(item, "cases_moved_alike", column == 0 ? NAN : (double)own.alike);
-    results_put_number(item, "cases_moved_alone", column == 0 ? NAN : (double)own.unlike);
-    results_put_number(item, "cases_with_nothing_beside", column == 0 ? NAN : (double)own.unjudged);
+    const compare_agreement found = compare_agree(report->table, column, report->margin);
+    const compare_agreement *const own = &found;
+    cJSON_AddNumberToObject(item, "rows", (double)own->rows);
+    cJSON_AddNumberToObject(item, "noisy_rows", (double)own->noisy);
+    put_count(item, "cases_compared", column, own->cases);
+    put_count(item, "cases_within_margin", column, own->within);
+    put_count(item, "cases_moved_alike", column, own->alike);
+    put_count(item, "cases_moved_alone", column, own->unlike);
+    put_count(item, "cases_with_nothing_beside", column, own->unjudged);
     const results_facts *const environment = &report->table->columns[column].file->environment;
     results_put_number(item, "others_of_run", results_fact_number(environment, "others_of_run"));
     results_put_number(item, "stolen_of_run", results_fact_number(environment, "stolen_of_run"));
-    cJSON_AddNumberToObject(item, "rows_visited", (double)own.visited);
-    cJSON_AddNumberToObject(item, "rows_moved", (double)own.moved);
-    results_put_number(item, "cases_displaced", column == 0 ? NAN : (double)own.displaced);
-    results_put_number(item, "cases_placed_alike", column == 0 ? NAN : (double)own.placed_alike);
-    results_put_number(item, "cases_placed_alike_within_margin",
-                       column == 0 ? NAN : (double)own.placed_alike_within);
-    cJSON_AddNumberToObject(item, "rows_placed", (double)own.placed);
-    cJSON_AddNumberToObject(item, "rows_placed_elsewhere", (double)own.strays);
-    if (compare_was_quiet(&own) >= 0)
-        cJSON_AddBoolToObject(item, "quiet", compare_was_quiet(&own));
+    cJSON_AddNumberToObject(item, "rows_visited", (double)own->visited);
+    cJSON_AddNumberToObject(item, "rows_moved", (double)own->moved);
+    put_count(item, "cases_displaced", column, own->displaced);
+    put_count(item, "cases_placed_alike", column, own->placed_alike);
+    put_count(item, "cases_placed_alike_within_margin", column, own->placed_alike_within);
+    cJSON_AddNumberToObject(item, "rows_placed", (double)own->placed);
+    cJSON_AddNumberToObject(item, "rows_placed_elsewhere", (double)own->strays);
+    if (compare_was_quiet(own) >= 0)
+        cJSON_AddBoolToObject(item, "quiet", compare_was_quiet(own));
     else
         cJSON_AddNullToObject(item, "quiet");
-    add_repetition_json(item, report, column);
+    add_repetition_json(item, report, column, own);
 }
