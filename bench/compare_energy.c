@@ -5,9 +5,9 @@
 
 #include <cjson/cJSON.h>
 
+#include "bench/compare_page.h"
 #include "bench/compare_report.h"
 #include "bench/html_text.h"
-#include "bench/report_parts.h"
 #include "bench/results_json.h"
 #include "bench/table_print.h"
 
@@ -27,9 +27,10 @@ double compare_energy_ratio(const compare_case *item, size_t column) {
         return NAN;
     const double bytes =
         compare_energy_of(other, ENERGY_BYTE) / compare_energy_of(base, ENERGY_BYTE);
-    return isnan(bytes)
-               ? compare_energy_of(other, ENERGY_FLOP) / compare_energy_of(base, ENERGY_FLOP)
-               : bytes;
+    const double ratio =
+        isnan(bytes) ? compare_energy_of(other, ENERGY_FLOP) / compare_energy_of(base, ENERGY_FLOP)
+                     : bytes;
+    return ratio > 0 && isfinite(ratio) ? ratio : NAN;
 }
 
 /* Whether two columns tell the same of a case. */
@@ -80,12 +81,15 @@ static energy_mean find_mean(const compare_table *table, const compare_mean *of)
 static void write_mean(const compare_table *table, size_t index, char *text, size_t size) {
     const compare_mean *const of = &table->means[index];
     const energy_mean mean = find_mean(table, of);
+    char times[32];
     text[0] = '\0';
-    if (mean.cases > 0)
-        snprintf(text, size,
-                 "%s, %s: %c takes %.2f times the energy of A for the same work, geometric mean of "
-                 "%zu cases",
-                 of->suite, of->impl, table->columns[of->column].label, mean.ratio, mean.cases);
+    if (mean.cases == 0)
+        return;
+    compare_times_text(mean.ratio, 2, times, sizeof times);
+    snprintf(text, size,
+             "%s, %s: %c takes %s times the energy of A for the same work, geometric mean of "
+             "%zu cases",
+             of->suite, of->impl, table->columns[of->column].label, times, mean.cases);
 }
 
 /* ---- for people ------------------------------------------------------------------------------------ */
@@ -94,10 +98,10 @@ static void add_cells(text_table *text, const compare_case *item, size_t column)
     for (int figure = 0; figure < ENERGY_FIGURES; figure++)
         table_number(text, compare_energy_of(&item->cells[column], (energy_figure)figure));
     const double ratio = compare_energy_ratio(item, column);
-    if (column > 0 && isnan(ratio))
-        table_cell(text, "-");
-    else if (column > 0)
-        table_cell(text, "%.2fx", ratio);
+    char times[32];
+    compare_times_text(ratio, 2, times, sizeof times);
+    if (column > 0)
+        table_cell(text, "%s%s", isnan(ratio) ? "-" : times, isnan(ratio) ? "" : "x");
 }
 
 static text_table *create_table(const compare_table *table) {
@@ -143,13 +147,17 @@ void compare_energy_print(const compare_table *table, FILE *file) {
 
 /* ---- the page -------------------------------------------------------------------------------------- */
 
-static void write_number(FILE *file, double value, const char *unit) {
-    fputs("<td class=\"number\">", file);
-    if (isnan(value))
-        fputs("–", file);
-    else
-        html_format(file, "%.*f%s", value >= 100 ? 0 : value >= 10 ? 1 : 2, value, unit);
-    fputs("</td>", file);
+static void write_amount(FILE *file, double value, const char *unit) {
+    char text[32];
+    compare_amount_text(value, unit, text, sizeof text);
+    fprintf(file, "<td class=\"number\">%s</td>", isnan(value) ? "–" : text);
+}
+
+static void write_times(FILE *file, double ratio) {
+    char text[32];
+    compare_times_text(ratio, 2, text, sizeof text);
+    fprintf(file, "<td class=\"number\">%s%s</td>", isnan(ratio) ? "–" : text,
+            isnan(ratio) ? "" : "x");
 }
 
 static void write_table_head(FILE *file, const compare_table *table) {
@@ -166,24 +174,15 @@ static void write_table_head(FILE *file, const compare_table *table) {
 }
 
 static void write_row(FILE *file, const compare_table *table, const compare_case *item) {
-    static const char *const units[ENERGY_FIGURES] = {" W", " pJ", " pJ"};
-    char how[64];
-    fputs("<tr><td>", file);
-    html_format(file, "%s: ", item->row->suite);
-    report_write_case(file, item->row);
-    html_text(file, compare_setting_text(item->setting));
-    fputs("</td><td>", file);
-    html_text(file, item->row->impl);
-    fputs("</td><td>", file);
-    compare_how_text(item->row, how, sizeof how);
-    html_text(file, how);
-    fputs("</td>", file);
+    static const char *const units[ENERGY_FIGURES] = {"W", "pJ", "pJ"};
+    fputs("<tr>", file);
+    compare_page_case(file, item);
     for (size_t c = 0; c < table->column_count; c++) {
         for (int figure = 0; figure < ENERGY_FIGURES; figure++)
-            write_number(file, compare_energy_of(&item->cells[c], (energy_figure)figure),
+            write_amount(file, compare_energy_of(&item->cells[c], (energy_figure)figure),
                          units[figure]);
         if (c > 0)
-            write_number(file, compare_energy_ratio(item, c), "x");
+            write_times(file, compare_energy_ratio(item, c));
     }
     fputs("</tr>\n", file);
 }

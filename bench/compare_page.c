@@ -72,6 +72,7 @@ static void write_differences(FILE *file, const compare_report *report) {
 
 static void write_cell(FILE *file, const compare_cell *cell, int is_base) {
     char text[64] = "-";
+    char ratio[COMPARE_RATIO_TEXT];
     if (cell->repeats > 0)
         compare_rate_text(cell, text, sizeof text);
     fputs("<td class=\"number\">", file);
@@ -82,12 +83,12 @@ static void write_cell(FILE *file, const compare_cell *cell, int is_base) {
     fputs("</td>", file);
     if (is_base)
         return;
+    compare_ratio_text(&cell->ratio, 2, ratio, sizeof ratio);
     fputs("<td class=\"number\">", file);
     if (isnan(cell->ratio.ratio))
         fputs("-", file);
     else
-        html_format(file, "%.2fx [%.2f, %.2f] %s", cell->ratio.ratio, cell->ratio.low,
-                    cell->ratio.high, ratio_verdict_name(cell->ratio.verdict));
+        html_format(file, "%s %s", ratio, ratio_verdict_name(cell->ratio.verdict));
     fputs("</td>", file);
 }
 
@@ -121,19 +122,24 @@ static void write_cases_head(FILE *file, const compare_table *table) {
     fputs("<th>note</th></tr></thead>\n<tbody>\n", file);
 }
 
-static void write_case(FILE *file, const compare_report *report, size_t index) {
-    const compare_case *const item = &report->table->cases[index];
+void compare_page_case(FILE *file, const compare_case *item) {
     char how[64];
-    fputs("<tr><td>", file);
+    fputs("<td>", file);
     html_format(file, "%s: ", item->row->suite);
     report_write_case(file, item->row);
     html_text(file, compare_setting_text(item->setting));
     fputs("</td><td>", file);
     html_text(file, item->row->impl);
-    compare_how_text(item->row, how, sizeof how);
     fputs("</td><td>", file);
+    compare_how_text(item->row, how, sizeof how);
     html_text(file, how);
     fputs("</td>", file);
+}
+
+static void write_case(FILE *file, const compare_report *report, size_t index) {
+    const compare_case *const item = &report->table->cases[index];
+    fputs("<tr>", file);
+    compare_page_case(file, item);
     for (size_t c = 0; c < report->table->column_count; c++)
         write_cell(file, &item->cells[c], c == 0);
     write_notes(file, report, index);
@@ -163,12 +169,13 @@ static void write_means(FILE *file, const compare_report *report) {
     fputs("<h2>Geometric means</h2>\n<ul>\n", file);
     for (size_t i = 0; i < report->table->mean_count; i++) {
         const compare_mean *const mean = &report->table->means[i];
+        char ratio[COMPARE_RATIO_TEXT];
         if (mean->cases == 0)
             continue;
+        compare_ratio_text(&mean->mean, 3, ratio, sizeof ratio);
         fputs("<li>", file);
-        html_format(file, "%s, %s: %c is %.3fx [%.3f, %.3f] as fast as A over %zu cases: %s",
-                    mean->suite, mean->impl, report->table->columns[mean->column].label,
-                    mean->mean.ratio, mean->mean.low, mean->mean.high, mean->cases,
+        html_format(file, "%s, %s: %c is %s as fast as A over %zu cases: %s", mean->suite,
+                    mean->impl, report->table->columns[mean->column].label, ratio, mean->cases,
                     ratio_verdict_name(mean->mean.verdict));
         fputs("</li>\n", file);
     }

@@ -13,26 +13,46 @@
 
 /* ---- texts ----------------------------------------------------------------------------------------- */
 
-/* Three digits; what no machine does, and has hundreds of them, with an exponent. */
-static void write_amount(double value, const char *unit, char *text, size_t size) {
-    if (value >= 1e9)
+/* Whether a number would be a row of zeros, or of digits that no machine's has: those have an exponent. */
+static int needs_exponent(double value) {
+    return value >= 1e9 || (value > 0 && value < 0.005);
+}
+
+void compare_amount_text(double value, const char *unit, char *text, size_t size) {
+    if (needs_exponent(value))
         snprintf(text, size, "%.2e %s", value, unit);
     else
         snprintf(text, size, "%.*f %s", value >= 100 ? 0 : value >= 10 ? 1 : 2, value, unit);
+}
+
+void compare_times_text(double ratio, int digits, char *text, size_t size) {
+    snprintf(text, size, needs_exponent(ratio) ? "%.*e" : "%.*f", digits, ratio);
+}
+
+void compare_ratio_text(const speed_ratio *ratio, int digits, char *text, size_t size) {
+    const double values[] = {ratio->ratio, ratio->low, ratio->high};
+    char texts[3][32];
+    for (int i = 0; i < 3; i++)
+        compare_times_text(values[i], digits, texts[i], sizeof texts[i]);
+    snprintf(text, size, "%sx [%s, %s]", texts[0], texts[1], texts[2]);
 }
 
 void compare_rate_text(const compare_cell *cell, char *text, size_t size) {
     const int streams = strcmp(cell->row->suite, "gemv") == 0;
     const double latency = results_figure_value(&cell->row->metrics, "latency_ns");
     if (latency > 0) { /* what a chase is for: a rate of its bytes says nothing */
-        write_amount(latency * cell->median_s / cell->row->median_s, "ns", text, size);
+        compare_amount_text(latency * cell->median_s / cell->row->median_s, "ns", text, size);
         return;
     }
     const double rate =
         isnan(cell->gflops) || (streams && !isnan(cell->gbs)) ? cell->gbs : cell->gflops;
     const char *const unit = rate == cell->gflops ? "GFLOP/s" : "GB/s";
-    const double shown = isnan(rate) ? cell->median_s * 1e6 : rate;
-    write_amount(shown, isnan(rate) ? "us" : unit, text, size);
+    const int is_short = cell->median_s < 1e-7;
+    if (isnan(rate))
+        compare_amount_text(cell->median_s * (is_short ? 1e9 : 1e6), is_short ? "ns" : "us", text,
+                            size);
+    else
+        compare_amount_text(rate, unit, text, size);
 }
 
 /* Put ", " and more behind a text. */
@@ -115,6 +135,7 @@ static void print_differences(const compare_report *report, FILE *file) {
 static void add_cell(text_table *table, const compare_cell *cell, int is_base) {
     char rate[32] = "-";
     char share[24] = "";
+    char ratio[COMPARE_RATIO_TEXT];
     const double reached = compare_share(cell);
     if (cell->repeats > 0)
         compare_rate_text(cell, rate, sizeof rate);
@@ -124,11 +145,11 @@ static void add_cell(text_table *table, const compare_cell *cell, int is_base) {
     table_cell(table, "%s%s", rate, share);
     if (is_base)
         return;
+    compare_ratio_text(&cell->ratio, 2, ratio, sizeof ratio);
     if (isnan(cell->ratio.ratio))
         table_cell(table, "-");
     else
-        table_cell(table, "%.2fx [%.2f, %.2f] %s", cell->ratio.ratio, cell->ratio.low,
-                   cell->ratio.high, ratio_verdict_name(cell->ratio.verdict));
+        table_cell(table, "%s %s", ratio, ratio_verdict_name(cell->ratio.verdict));
 }
 
 void compare_note_text(const compare_report *report, size_t index, size_t column, char *note,
@@ -199,14 +220,15 @@ static void print_cases(const compare_report *report, FILE *file) {
 static void print_means(const compare_report *report, FILE *file) {
     for (size_t i = 0; i < report->table->mean_count; i++) {
         const compare_mean *const mean = &report->table->means[i];
+        char ratio[COMPARE_RATIO_TEXT];
         if (mean->cases == 0)
             continue;
+        compare_ratio_text(&mean->mean, 3, ratio, sizeof ratio);
         fprintf(file,
-                "%s, %s: %c is %.3fx [%.3f, %.3f] as fast as A, geometric mean of %zu cases: %s "
+                "%s, %s: %c is %s as fast as A, geometric mean of %zu cases: %s "
                 "(%zu faster, %zu slower, %zu the same, %zu ambiguous)\n",
-                mean->suite, mean->impl, report->table->columns[mean->column].label,
-                mean->mean.ratio, mean->mean.low, mean->mean.high, mean->cases,
-                ratio_verdict_name(mean->mean.verdict), mean->verdicts[VERDICT_FASTER],
+                mean->suite, mean->impl, report->table->columns[mean->column].label, ratio,
+                mean->cases, ratio_verdict_name(mean->mean.verdict), mean->verdicts[VERDICT_FASTER],
                 mean->verdicts[VERDICT_SLOWER], mean->verdicts[VERDICT_SAME],
                 mean->verdicts[VERDICT_AMBIGUOUS]);
     }

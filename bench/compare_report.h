@@ -21,7 +21,20 @@ void compare_print(const compare_report *report, FILE *file);
 /* NULL when memory is short. */
 struct cJSON *compare_json(const compare_report *report);
 
-/* "743 GFLOP/s", "45.5 GB/s" or "3.68 us", whatever tells the speed of a cell's case. */
+/* "743 W", "4.55 pJ": three digits; "1.25e+299 W", "4.00e-04 W". */
+void compare_amount_text(double value, const char *unit, char *text, size_t size);
+
+enum {
+    COMPARE_RATIO_TEXT = 96
+};
+
+/* "1.05", "4.3e-03", with so many digits behind the point. */
+void compare_times_text(double ratio, int digits, char *text, size_t size);
+
+/* "1.05x [1.02, 1.07]" */
+void compare_ratio_text(const speed_ratio *ratio, int digits, char *text, size_t size);
+
+/* "743 GFLOP/s", "45.5 GB/s", "3.68 us" or "3.27 ns", whatever tells the speed of a cell's case. */
 void compare_rate_text(const compare_cell *cell, char *text, size_t size);
 
 /*

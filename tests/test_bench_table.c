@@ -76,6 +76,30 @@ static void rates_are_told_in_units_that_mean_something(void **state) {
     cell.gbs = 1.25e299;
     compare_rate_text(&cell, text, sizeof text);
     assert_string_equal(text, "1.25e+299 GB/s");
+    cell.gbs = 0.0004;
+    compare_rate_text(&cell, text, sizeof text);
+    assert_string_equal(text, "4.00e-04 GB/s");
+    cell.gbs = NAN;
+    cell.median_s = 3.271e-9;
+    compare_rate_text(&cell, text, sizeof text);
+    assert_string_equal(text, "3.27 ns");
+    cell.median_s = 3.68e-6;
+    compare_rate_text(&cell, text, sizeof text);
+    assert_string_equal(text, "3.68 us");
+}
+
+/* No row of zeros, and none of three hundred digits. */
+static void ratios_of_any_size_have_room(void **state) {
+    static const speed_ratio plain = {.ratio = 1.0449, .low = 0.0051, .high = 99.999};
+    static const speed_ratio absurd = {.ratio = 1e300, .low = 0.0049, .high = 1e9};
+    char text[COMPARE_RATIO_TEXT];
+    (void)state;
+    compare_ratio_text(&plain, 2, text, sizeof text);
+    assert_string_equal(text, "1.04x [0.01, 100.00]");
+    compare_ratio_text(&plain, 3, text, sizeof text);
+    assert_string_equal(text, "1.045x [0.005, 99.999]");
+    compare_ratio_text(&absurd, 2, text, sizeof text);
+    assert_string_equal(text, "1.00e+300x [4.90e-03, 1.00e+09]");
 }
 
 static void no_table_is_accepted(void **state) {
@@ -93,6 +117,7 @@ int main(void) {
         cmocka_unit_test(columns_are_as_wide_as_their_widest_cell),
         cmocka_unit_test(numbers_and_times_keep_three_digits),
         cmocka_unit_test(rates_are_told_in_units_that_mean_something),
+        cmocka_unit_test(ratios_of_any_size_have_room),
         cmocka_unit_test(no_table_is_accepted),
     };
     return cmocka_run_group_tests_name("bench table", tests, NULL, NULL);

@@ -12,6 +12,7 @@
 
 #include <cjson/cJSON.h>
 
+#include "bench/compare_energy.h"
 #include "tests/support/html_check.h"
 #include "tests/support/test_folder.h"
 #include "tests/support/test_program.h"
@@ -181,12 +182,51 @@ static void people_are_told_energy_side_by_side(void **state) {
     free(text);
 }
 
+/* Of one device a picowatt and less, of the other more than all the sun's: the ratio of bytes is beyond any number. */
+static void absurd_energy_has_an_exponent(void **state) {
+    results_figure figures[2][3] = {
+        {{"power_w", 1e-300}, {"pj_per_byte", 1e-300}, {"pj_per_flop", 1}},
+        {{"power_w", 1e300}, {"pj_per_byte", 1e300}, {"pj_per_flop", 1e10}}};
+    results_row rows[2];
+    static compare_case item;
+    compare_mean mean = {.suite = "gemm", .impl = "tandem", .column = 1};
+    compare_table table = {
+        .cases = &item, .case_count = 1, .column_count = 2, .means = &mean, .mean_count = 1};
+    char *text = NULL;
+    size_t size = 0;
+    (void)state;
+    for (int c = 0; c < 2; c++) {
+        rows[c] = (results_row){.suite = "gemm", .case_name = "x", .impl = "tandem"};
+        rows[c].metrics = (results_figures){figures[c], 3};
+        item.cells[c] = (compare_cell){.row = &rows[c], .repeats = 1};
+        table.columns[c].label = (char)('A' + c);
+    }
+    item.row = &rows[0];
+    assert_true(isnan(compare_energy_ratio(&item, 1)));
+    figures[0][1].value = figures[1][1].value = NAN;
+    assert_true(compare_energy_ratio(&item, 1) == 1e10);
+    FILE *const file = open_memstream(&text, &size);
+    compare_energy_print(&table, file);
+    compare_energy_write(file, &table);
+    assert_int_equal(fclose(file), 0);
+    static const char *const parts[] = {
+        "1.0e-300        -     1.00  1.0e+300        -  1.0e+10  1.00e+10x",
+        "gemm, tandem: B takes 1.00e+10 times the energy of A",
+        "<td class=\"number\">1.00e-300 W</td>",
+        "<td class=\"number\">1.00e+300 W</td>",
+        "<td class=\"number\">1.00e+10 pJ</td><td class=\"number\">1.00e+10x</td></tr>",
+    };
+    expect_parts(text, parts, sizeof parts / sizeof *parts);
+    free(text);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(programs_are_told_energy_and_its_ratio, test_folder_make,
                                         test_folder_remove),
         cmocka_unit_test_setup_teardown(people_are_told_energy_side_by_side, test_folder_make,
                                         test_folder_remove),
+        cmocka_unit_test(absurd_energy_has_an_exponent),
     };
     return cmocka_run_group_tests_name("compare energy", tests, NULL, NULL);
 }
