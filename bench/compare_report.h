@@ -25,7 +25,7 @@ struct cJSON *compare_json(const compare_report *report);
 void compare_amount_text(double value, const char *unit, char *text, size_t size);
 
 enum {
-    COMPARE_RATIO_TEXT = 96
+    COMPARE_RATIO_TEXT = 112
 };
 
 /* "1.05", "4.3e-03", with so many digits behind the point. */
