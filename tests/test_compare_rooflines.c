@@ -60,11 +60,6 @@ static const char *draw(results_file *files, size_t count, const datasheet *shee
     return page;
 }
 
-static void require(const char *page, const char *text, int there) {
-    if ((strstr(page, text) != NULL) != there)
-        fail_msg("there is %s'%s'", there ? "no " : "", text);
-}
-
 static void each_precision_that_was_measured_has_its_chart(void **state) {
     results_file files[2];
     (void)state;
@@ -77,14 +72,14 @@ static void each_precision_that_was_measured_has_its_chart(void **state) {
     const char *const integers = strstr(page, "<h2>Rooflines of s8");
     assert_non_null(f16);
     assert_non_null(integers);
-    require(page, "Rooflines of f32", 1);
-    require(page, "Rooflines of bf16", 0);
-    require(page, "shares of the datasheets", 0);
-    require(integers, "A, s8 measured", 1);
-    require(integers, "an integer product", 1);
-    require(integers, "an f32 product", 0);
-    require(integers, "GOP/s", 1);
-    require(f16, "A, f16 measured", 0);
+    must_have(page, "Rooflines of f32");
+    must_not_have(page, "Rooflines of bf16");
+    must_not_have(page, "shares of the datasheets");
+    must_have(integers, "A, s8 measured");
+    must_have(integers, "an integer product");
+    must_not_have(integers, "an f32 product");
+    must_have(integers, "GOP/s");
+    must_not_have(f16, "A, f16 measured");
 }
 
 /* An RTX 4090 promises f32 and s8; the device without a sheet has no share of one. */
@@ -96,10 +91,10 @@ static void shares_are_of_devices_with_a_sheet(void **state) {
     const char *const page = draw(files, 2, datasheet_find("NVIDIA GeForce RTX 4090"));
     const char *const shares = strstr(page, "Rooflines of f32, as shares of the datasheets");
     assert_non_null(shares);
-    require(shares, "B, f32 measured", 1);
-    require(shares, "B, f32 of the datasheet", 1);
-    require(shares, "A, f32 measured", 0);
-    require(page, "<h2>Rooflines of s8", 0);
+    must_have(shares, "B, f32 measured");
+    must_have(shares, "B, f32 of the datasheet");
+    must_not_have(shares, "A, f32 measured");
+    must_not_have(page, "<h2>Rooflines of s8");
 }
 
 int main(void) {

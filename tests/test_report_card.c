@@ -10,8 +10,8 @@
 #include <cmocka.h>
 
 #include "bench/cache_served.h"
-#include "bench/report_page.h"
 #include "tests/support/html_check.h"
+#include "tests/support/report_page_of.h"
 
 /* A row of two samples of a millisecond. */
 #define ROW(suite, name, dtype, impl, work)                                                        \
@@ -45,27 +45,6 @@ static const char unknown[] = FILE_OF("\"name\":\"A processor\",\"type\":\"cpu\"
                                       "\"cpu_cache_bytes\":33554432,\"power_limit_w\":null",
                                       KERNEL("read 1048576", "1048576", "50000000"));
 
-static char *page_of(const char *text) {
-    results_file results;
-    file_error error;
-    char *page = NULL;
-    size_t length = 0;
-    if (results_read_text("card.json", text, strlen(text), &results, &error) != 0)
-        fail_msg("%s", error.text);
-    FILE *const file = open_memstream(&page, &length);
-    assert_non_null(file);
-    assert_int_equal(report_page_write(file, &results), 0);
-    assert_int_equal(fclose(file), 0);
-    results_file_release(&results);
-    html_check_page(page);
-    return page;
-}
-
-static void must_have(const char *page, const char *text) {
-    if (strstr(page, text) == NULL)
-        fail_msg("there is no '%s' in\n%.6000s", text, strstr(page, "<h2>The device"));
-}
-
 static void a_card_has_measured_and_promised(void **state) {
     static const char *const parts[] = {
         "<dt>link</dt><dd>PCIe 4 x8 (of PCIe 4 x16)</dd>",
@@ -89,7 +68,7 @@ static void a_card_has_measured_and_promised(void **state) {
         "of the RTX 4090, read 2026-11-22</li>",
     };
     (void)state;
-    char *const page = page_of(known);
+    char *const page = report_page_of(known, 0);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         must_have(page, parts[i]);
     /* Of the table of kernels, too, those alone that are within the cache. */
@@ -104,7 +83,7 @@ static void a_card_has_measured_and_promised(void **state) {
 
 static void a_device_without_a_sheet_has_a_card(void **state) {
     (void)state;
-    char *const page = page_of(unknown);
+    char *const page = report_page_of(unknown, 0);
     must_have(page, "<tr><td>memory, reading<div class=\"small\">a cache of 32 MiB may serve "
                     "it</div></td><td class=\"number\">50 GB/s</td></tr>");
     must_have(page, "What its vendor promises is not known here.");
@@ -123,7 +102,7 @@ static void a_card_has_room_for_any_number(void **state) {
                 "\"power_limit_w\":1e300,\"power_limit_default_w\":1e299",
                 KERNEL("read 1048576", "1048576", "50000000"));
     (void)state;
-    char *const page = page_of(absurd);
+    char *const page = report_page_of(absurd, 0);
     must_have(page, "<dt>link</dt><dd>PCIe 1e+200 x1e+200 (of PCIe 1e+200 x1e+300)</dd>");
     must_have(page, "<dt>power limit</dt><dd>1e+300 W (1e+299 W by default)</dd>");
     free(page);

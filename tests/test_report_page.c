@@ -17,22 +17,11 @@
 #include "bench/html_text.h"
 #include "bench/report_page.h"
 #include "tests/support/html_check.h"
+#include "tests/support/report_page_of.h"
 
 enum {
     MAX_TEXT = 1 << 16
 };
-
-/* ---- pages ------------------------------------------------------------------------------------------- */
-
-static void must_have(const char *page, const char *text) {
-    if (strstr(page, text) == NULL)
-        fail_msg("there is no '%s'", text);
-}
-
-static void must_not_have(const char *page, const char *text) {
-    if (strstr(page, text) != NULL)
-        fail_msg("there is '%s'", text);
-}
 
 /* ---- results to make pages of ----------------------------------------------------------------------- */
 
@@ -72,20 +61,8 @@ static void add_row(text_maker *maker, const char *suite, const char *name, cons
 }
 
 static char *make_page(text_maker *maker) {
-    results_file results;
-    file_error error;
-    char *page = NULL;
-    size_t length = 0;
     add(maker, "]}");
-    if (results_read_text("test.json", maker->text, maker->length, &results, &error) != 0)
-        fail_msg("%s", error.text);
-    FILE *const file = open_memstream(&page, &length);
-    assert_non_null(file);
-    assert_int_equal(report_page_write(file, &results), 0);
-    assert_int_equal(fclose(file), 0);
-    results_file_release(&results);
-    html_check_page(page);
-    return page;
+    return report_page_of(maker->text, 0);
 }
 
 static text_maker maker;
@@ -463,17 +440,7 @@ static void a_page_is_of_one_device(void **state) {
         "\"status\":\"failed\",\"reason\":\"no\",\"raw_s\":[]}]}";
     (void)state;
     for (size_t device = 0; device < 2; device++) {
-        results_file results;
-        file_error error;
-        char *page = NULL;
-        size_t length = 0;
-        assert_int_equal(results_read_text("two.json", text, strlen(text), &results, &error), 0);
-        results_put_first(&results, device);
-        FILE *const file = open_memstream(&page, &length);
-        assert_int_equal(report_page_write(file, &results), 0);
-        assert_int_equal(fclose(file), 0);
-        results_file_release(&results);
-        html_check_page(page);
+        char *const page = report_page_of(text, device);
         must_have(page, device == 0 ? "<h1>One</h1>" : "<h1>Two</h1>");
         must_have(page, device == 0 ? "1 rows; " : "2 rows; ");
         must_have(page, device == 0 ? "not of x/y/Two: " : "not of x/y/One: ");

@@ -71,3 +71,13 @@ void html_check_page(const char *page) {
         if (*at < ' ' && *at != '\n')
             fail_msg("the page has the byte %d", *at);
 }
+
+void must_have(const char *page, const char *text) {
+    if (strstr(page, text) == NULL)
+        fail_msg("there is no '%s' in\n%.6000s", text, page);
+}
+
+void must_not_have(const char *page, const char *text) {
+    if (strstr(page, text) != NULL)
+        fail_msg("there is '%s'", text);
+}

@@ -10,4 +10,8 @@ size_t html_check_elements(const char *page);
 /* A whole page: its elements, no address of anything, no control characters. */
 void html_check_page(const char *page);
 
+/* Whether a text stands in a page, or a part of one. */
+void must_have(const char *page, const char *text);
+void must_not_have(const char *page, const char *text);
+
 #endif
