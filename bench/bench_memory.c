@@ -28,18 +28,10 @@ static const int64_t mebibyte = 1 << 20;
 
 static const memory_setting plain_setting = {.unroll = 0}, best_setting = {.row = "best"};
 
-/* The largest cache that may serve the device's kernels; 0: not known. */
-static double served_from(const memory_run *run) {
-    const double own = (double)run->device.info.cache_bytes;
-    return run->device.info.type == TDM_DEVICE_CPU ? fmax(own, (double)environment_cache_bytes())
-                                                   : own;
-}
-
 /* Each block four times the largest cache in question, within an eighth of the device's memory. */
 static int64_t choose_bytes(const memory_run *run) {
-    const int64_t host_cache = environment_cache_bytes();
-    const int64_t device_cache = (int64_t)run->device.info.cache_bytes;
-    const int64_t cache = host_cache > device_cache ? host_cache : device_cache;
+    const int64_t cache =
+        (int64_t)fmax((double)environment_cache_bytes(), cache_served_here(&run->device.info));
     const int64_t largest = (int64_t)(run->device.info.global_bytes / 8);
     int64_t bytes = 4 * cache < 64 * mebibyte ? 64 * mebibyte : 4 * cache;
     if (run->options->bytes > 0)
@@ -88,7 +80,7 @@ bench_result memory_row(const memory_case *item, int waited, char name[MEMORY_MA
 static bench_result kernel_row(memory_run *run, const memory_case *item, int waited,
                                char name[MEMORY_MAX_NAME]) {
     bench_result row = memory_row(item, waited, name);
-    cache_served_words((double)item->bytes, served_from(run), run->cache_note,
+    cache_served_words((double)item->bytes, cache_served_here(&run->device.info), run->cache_note,
                        sizeof run->cache_note);
     row.note = run->cache_note;
     return row;

@@ -4,19 +4,31 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "bench/environment_record.h"
 #include "bench/report_parts.h"
 #include "bench/sheet_share.h"
 
-double cache_served_bytes(const results_file *results) {
-    const results_facts *const device = &results->devices[0];
-    const datasheet *const sheet = sheet_of(results, 0);
-    const char *const type = results_fact_text(device, "type");
-    double most = results_fact_number(device, "cache_bytes");
-    if (type != NULL && strcmp(type, "cpu") == 0)
-        most = fmax(most, results_fact_number(&results->environment, "cpu_cache_bytes"));
+/* What the driver tells and the system, which counts for a CPU alone, and the datasheet (NULL: not known). */
+static double largest(double of_driver, double of_system, int is_cpu, const datasheet *sheet) {
+    double most = of_driver;
+    if (is_cpu)
+        most = fmax(most, of_system);
     if (sheet != NULL)
         most = fmax(most, 1e6 * sheet->values[DATASHEET_CACHE_MB].value);
     return most > 0 ? most : NAN;
+}
+
+double cache_served_bytes(const results_file *results) {
+    const results_facts *const device = &results->devices[0];
+    const char *const type = results_fact_text(device, "type");
+    return largest(results_fact_number(device, "cache_bytes"),
+                   results_fact_number(&results->environment, "cpu_cache_bytes"),
+                   type != NULL && strcmp(type, "cpu") == 0, sheet_of(results, 0));
+}
+
+double cache_served_here(const tdm_device_info *info) {
+    return largest((double)info->cache_bytes, (double)environment_cache_bytes(),
+                   info->type == TDM_DEVICE_CPU, datasheet_of_board(info->board_name, info->name));
 }
 
 void cache_served_words(double bytes, double cache, char *text, size_t size) {

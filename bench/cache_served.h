@@ -2,6 +2,8 @@
 #ifndef BENCH_CACHE_SERVED_H
 #define BENCH_CACHE_SERVED_H
 
+#include <tandem/device.h>
+
 #include "bench/results_read.h"
 
 /* A set that is this many times a cache cannot be served from it. */
@@ -9,6 +11,9 @@
 
 /* Bytes of the largest cache between a file's first device and its memory, as far as that or its datasheet tells; NaN: not known. */
 double cache_served_bytes(const results_file *results);
+
+/* The same of a device of this machine. */
+double cache_served_here(const tdm_device_info *info);
 
 /* "a cache of 32 MiB may serve it", or "": of kernels of suite memory at sizes of their own, not of sweeps and chases, which look for caches. */
 void cache_served_note(const results_file *results, const results_row *row, char *text,
