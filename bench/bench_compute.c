@@ -117,9 +117,7 @@ static void measure_rung(const compute_options *options, const bench_device *dev
     entrants[1].task = NULL;
     rung->rate = bench_roof_rate(&entrants[0]);
     rung->of_peak = rung->rate / bench_roof_rate(&entrants[1]);
-    rung->entrant = entrants[0];
-    rung->entrant.worker = NULL;
-    entrants[0].series = (sample_series){.count = 0}; /* they are the rung's now */
+    rung->entrant = bench_entrant_hand_over(&entrants[0]);
 }
 
 static void report_rung(ladder_rung *rung, int is_peak, int is_alone, bench_report *report) {
@@ -143,7 +141,7 @@ static void report_rung(ladder_rung *rung, int is_peak, int is_alone, bench_repo
         .bytes = rung->entrant.work / intensity,
     };
     bench_report_case(report, &row, &rung->entrant, 1);
-    series_release(&rung->entrant.series);
+    bench_entrant_forget(&rung->entrant);
 }
 
 /* Where the first rung has no kernel no other has, and one row says why. */

@@ -65,9 +65,7 @@ static void measure(memory_run *run, int waited, sweep_point *point) {
     if (entrant->status == RESULT_OK)
         point->rate = entrant->work * 1e-9 /
                       summarize_samples(entrant->series.values, entrant->series.count).p5;
-    point->entrant = *entrant;
-    point->entrant.worker = NULL;
-    entrant->series = (sample_series){.count = 0}; /* they are the point's now */
+    point->entrant = bench_entrant_hand_over(entrant);
 }
 
 cache_hints memory_cache_hints(const tdm_device_info *info) {
@@ -91,7 +89,7 @@ static void report_points(memory_run *run, int waited, sweep_point *points, int 
         if (level_count > 0)
             row.metrics[0] = (result_number){"level", levels[level].is_memory ? 0 : level + 1};
         bench_report_case(&run->report, &row, &points[i].entrant, 1);
-        series_release(&points[i].entrant.series);
+        bench_entrant_forget(&points[i].entrant);
     }
 }
 

@@ -141,8 +141,11 @@ static void write_request(const pool_run *run, const pool_case *item, worker_tex
 
 /* Calls do many operations: rows tell the time of one. */
 static void per_operation(bench_entrant *entrant, uint64_t operations) {
+    sample_series *const batches = &entrant->deal.batches;
     for (size_t i = 0; operations > 0 && i < entrant->series.count; i++)
         entrant->series.values[i] /= (double)operations;
+    for (size_t i = 0; operations > 0 && i < batches->count; i++)
+        batches->values[i] /= (double)operations;
 }
 
 static double median_of(const bench_entrant *entrant) {

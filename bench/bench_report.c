@@ -204,6 +204,8 @@ static void add_row(bench_report *report, const bench_result *row, const bench_e
     each.variant = entrant->variant;
     each.raw_s = entrant->series.values;
     each.samples = entrant->status == RESULT_OK ? entrant->series.count : 0;
+    each.batches_s = entrant->deal.batches.values;
+    each.batches = entrant->deal.batches.count;
     each.check = entrant->check;
     each.max_error = entrant->max_error;
     each.status = entrant->status;

@@ -114,8 +114,21 @@ static void start_worker(const bench_plan *plan, bench_entrant *entrant) {
     }
 }
 
-static void begin_case(const bench_plan *plan, bench_entrant *entrant) {
+void bench_entrant_forget(bench_entrant *entrant) {
+    sample_deal_release(&entrant->deal);
     series_release(&entrant->series);
+}
+
+bench_entrant bench_entrant_hand_over(bench_entrant *entrant) {
+    bench_entrant taker = *entrant;
+    taker.worker = NULL;
+    entrant->series = (sample_series){.count = 0};
+    entrant->deal = (sample_deal){.next_check = 0};
+    return taker;
+}
+
+static void begin_case(const bench_plan *plan, bench_entrant *entrant) {
+    bench_entrant_forget(entrant);
     entrant->status = RESULT_OK;
     worker_text_set(&entrant->reason, "%s", "");
     entrant->variant[0] = '\0';
@@ -309,19 +322,14 @@ static void keep_turn(const bench_plan *plan, bench_entrant *entrant, const turn
     }
 }
 
-static void forget_samples(bench_entrant *entrant) {
-    sample_deal_release(&entrant->deal);
-    series_release(&entrant->series);
-    entrant->energy = bench_no_energy;
-}
-
 static int has_enough(const bench_plan *plan, bench_entrant *entrant) {
     return bench_is_over(plan) || sample_deal_done(&entrant->deal, &plan->rule, &entrant->series);
 }
 
 static void forget_all(bench_entrant *entrants, int count, int *enough) {
     for (int i = 0; i < count; i++) {
-        forget_samples(&entrants[i]);
+        bench_entrant_forget(&entrants[i]);
+        entrants[i].energy = bench_no_energy;
         enough[i] = 0;
     }
 }
@@ -384,7 +392,6 @@ void bench_run_case(const bench_plan *plan, bench_entrant *entrants, int count) 
         entrants[i].processors = processors;
         entrants[i].stolen = stolen_share(&before, &after);
         entrants[i].disturbed = sample_deal_disturbed(&entrants[i].deal, &entrants[i].series);
-        sample_deal_release(&entrants[i].deal);
         if (entrants[i].status == RESULT_OK)
             worker_text_set(&entrants[i].reason, "%s", "");
     }
@@ -435,6 +442,6 @@ void bench_entrants_release(bench_entrant *entrants, int count) {
             fprintf(stderr, "%s, when it was done: %s\n", entrants[i].impl, reason.text);
         worker_stop(entrants[i].worker);
         entrants[i].worker = NULL;
-        series_release(&entrants[i].series);
+        bench_entrant_forget(&entrants[i]);
     }
 }

@@ -77,7 +77,7 @@ typedef struct bench_entrant {
     int64_t calls;   /* of a batch */
     int64_t batches; /* of a turn */
     sample_series series;
-    sample_deal deal;
+    sample_deal deal; /* with all batches of the samples */
     double disturbed; /* of sample_deal_disturbed */
     double
         stolen; /* share of the processors' time that the host of a virtual machine gave to others meanwhile, or NaN */
@@ -124,6 +124,12 @@ extern const bench_energy bench_no_energy;
 /* Only prepare a task on one entrant, whose worker is started where it is not alive: `reply` gets the fields of an ok, or the reason. */
 worker_answer bench_entrant_prepare(const bench_plan *plan, bench_entrant *entrant,
                                     const char *request, worker_text *reply);
+
+/* A copy without the worker that has the samples, which the entrant no longer has: to be reported after other cases. */
+bench_entrant bench_entrant_hand_over(bench_entrant *entrant);
+
+/* Release its samples, which the next case does, too. */
+void bench_entrant_forget(bench_entrant *entrant);
 
 /* Add a variable to the worker's environment unless the user has set it: "NAME", "value". */
 void bench_entrant_set_default(bench_entrant *entrant, const char *name, const char *value);

@@ -7,12 +7,14 @@
 
 #include <cjson/cJSON.h>
 
+#include "bench/batch_times.h"
 #include "bench/bench_statistics.h"
 #include "bench/results_json.h"
 
 enum {
-    SAMPLES = 10,     /* of sampling_rule_full */
-    MOST_VISITS = 100 /* that --visits takes */
+    SAMPLES = 10,      /* of sampling_rule_full */
+    MOST_VISITS = 100, /* that --visits takes */
+    MOST_BATCHES = 640 /* of a row that are kept: 4 KB, a few MB of a report */
 };
 
 /* A visit that makes a median shorter by no more has told nothing new. */
@@ -24,6 +26,10 @@ static const char work[] = "work_ns";
 static const char chain[] = "chain_ns";
 static const char crowding[] = "crowding";
 static const char elsewhere[] = "elsewhere";
+
+/* Of a row, and later of its visits: batch_times.h. */
+static const char batches_of_row[] = "batches";
+static const char batch_unit[] = "batch_unit_s";
 
 static const char *text_of(const cJSON *row, const char *key) {
     const char *const text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(row, key));
@@ -78,6 +84,43 @@ static processor_state placement_of(const cJSON *row) {
                              number_of(metrics, chain)};
 }
 
+static size_t batches_kept(const cJSON *visits) {
+    const cJSON *visit = NULL;
+    size_t sum = 0;
+    cJSON_ArrayForEach(visit, visits) sum +=
+        (size_t)cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(visit, batches_of_row));
+    return sum;
+}
+
+/* One for each sample: of a visit that had no more, or for which no room is left. */
+static void put_shortest(cJSON *visit, const cJSON *raw) {
+    double values[SAMPLES];
+    size_t count = 0;
+    const cJSON *sample = NULL;
+    cJSON_ArrayForEach(sample, raw) {
+        if (count < SAMPLES)
+            values[count++] = sample->valuedouble;
+    }
+    batch_times_put(visit, values, count);
+}
+
+/* The row's batches are the visit's from now on. */
+static void move_batches(const cJSON *visits, cJSON *row, cJSON *visit) {
+    cJSON *const batches = cJSON_DetachItemFromObjectCaseSensitive(row, batches_of_row);
+    cJSON *const unit = cJSON_DetachItemFromObjectCaseSensitive(row, batch_unit);
+    const size_t count = (size_t)cJSON_GetArraySize(batches);
+    if (batches != NULL && batches_kept(visits) + count <= MOST_BATCHES) {
+        cJSON_AddItemToObject(visit, batches_of_row, batches);
+        cJSON_AddItemToObject(visit, batch_unit, unit);
+        return;
+    }
+    put_shortest(visit, cJSON_GetObjectItemCaseSensitive(row, "raw_s"));
+    if (batches != NULL)
+        cJSON_AddNumberToObject(visit, "batches_taken", (double)count);
+    cJSON_Delete(batches);
+    cJSON_Delete(unit);
+}
+
 /* What stays of a visit. */
 static void note_visit(cJSON *visits, cJSON *row) {
     const cJSON *const metrics = metrics_of(row);
@@ -90,6 +133,7 @@ static void note_visit(cJSON *visits, cJSON *row) {
     results_put_number(visit, crowding, number_of(metrics, crowding));
     if (cJSON_HasObjectItem(metrics, "tandem_is"))
         results_put_number(visit, "tandem_is", number_of(metrics, "tandem_is"));
+    move_batches(visits, row, visit);
     cJSON_AddItemToArray(visits, visit);
 }
 
@@ -296,7 +340,8 @@ static cJSON *change_places(cJSON *rows, cJSON *row, cJSON *other) {
 
 /* What another placement is told by: the row says the rest. */
 static void shorten_others(cJSON *row) {
-    static const char *const kept[] = {"samples", "raw_s", "median_s"};
+    static const char *const kept[] = {"samples",      "raw_s",    "median_s",
+                                       batches_of_row, batch_unit, "visits"};
     cJSON *const others = cJSON_DetachItemFromObjectCaseSensitive(row, elsewhere);
     const cJSON *other = NULL;
     if (others == NULL)
@@ -308,9 +353,10 @@ static void shorten_others(cJSON *row) {
         results_put_number(told, work, placement_of(other).work_ns);
         results_put_number(told, chain, placement_of(other).chain_ns);
         for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
-            cJSON_AddItemToObject(
-                told, kept[i],
-                cJSON_Duplicate(cJSON_GetObjectItemCaseSensitive(other, kept[i]), 1));
+            if (cJSON_HasObjectItem(other, kept[i]))
+                cJSON_AddItemToObject(
+                    told, kept[i],
+                    cJSON_Duplicate(cJSON_GetObjectItemCaseSensitive(other, kept[i]), 1));
         cJSON_AddItemToArray(list, told);
     }
     cJSON_Delete(others);

@@ -12,6 +12,7 @@
 
 #include <cjson/cJSON.h>
 
+#include "bench/batch_times.h"
 #include "bench/bench_statistics.h"
 #include "bench/command_line.h"
 #include "bench/device_database.h"
@@ -222,6 +223,8 @@ static void add_samples(cJSON *row, const bench_result *result) {
         const double value = result->raw_s[i];
         cJSON_AddItemToArray(raw, isfinite(value) ? cJSON_CreateNumber(value) : cJSON_CreateNull());
     }
+    if (result->batches > result->samples && result->samples > 0)
+        batch_times_put(row, result->batches_s, result->batches);
     results_put_number(row, "median_s", summary.median);
     results_put_number(row, "min_s", summary.minimum);
     results_put_number(row, "p5_s", summary.p5);

@@ -8,7 +8,19 @@
  *
  * A row has every member of `bench_result` below under its schema name, the statistics computed
  * from the raw samples. A number that is not known (NaN, infinite, zero where the comment says so)
- * is null, never NaN and never 0. Files that describe more than one device carry all of them in
+ * is null, never NaN and never 0.
+ *
+ * A row with more batches than samples (sample_deal.h) has all of them: "batches", whole numbers in the order in which they were taken,
+ * times "batch_unit_s" seconds per operation, to four significant digits. Batch i, from 0, belongs to sample i modulo "samples", which is
+ * the shortest of its batches; "raw_s" has it with all digits. A row without "batches" has one batch for each sample. Turns that were
+ * taken again are nowhere.
+ *
+ * Of a report's row of several visits (report_visits.h) each object of "visits" has those of its visit, also where they are no more than its
+ * "samples", and the row has none. The visits' samples, one visit after the other, belong to the row's ten in turn: sample k of all
+ * to sample k modulo 10, which is the shortest of its own. A row keeps at most 640 batches: a visit beyond them has the shortest of each
+ * of its samples there, and "batches_taken" says how many there were.
+ *
+ * Files that describe more than one device carry all of them in
  * "devices" (then "device" is the first) and each row names its own in "device".
  */
 #ifndef BENCH_RESULTS_JSON_H
@@ -67,6 +79,8 @@ typedef struct bench_result {
     result_number metrics[RESULT_MAX_NUMBERS]; /* object "metrics" when any; docs/benchmarks.md */
     const double *raw_s;                       /* seconds per operation */
     size_t samples;
+    const double *batches_s; /* of the samples, in the order in which they were taken */
+    size_t batches;
     double flops; /* per operation; 0: unknown */
     double bytes; /* per operation; 0: unknown */
     result_check check;

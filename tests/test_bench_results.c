@@ -140,6 +140,46 @@ static void a_row_has_the_members_of_the_schema(void **state) {
     results_destroy(document);
 }
 
+/* Seven batches of three samples, the longest 20,000 times as long as the shortest. */
+static void all_batches_are_kept(void **state) {
+    (void)state;
+    static double batches[] = {1.23456e-5, 1.2999e-5, 0.25, 1.5e-4, 1.10004e-5, 1.23454e-5, 1.3e-5};
+    static const double expected[] = {1235, 1300, 25000000, 15000, 1100, 1235, 1300};
+    double samples[] = {1.23456e-5, 1.10004e-5, 1.23454e-5};
+    bench_entrant entrant = {.impl = "tandem",
+                             .of_base = NAN,
+                             .max_error = NAN,
+                             .series = {.values = samples, .count = 3},
+                             .deal = {.batches = {.values = batches, .count = 7}}};
+    const bench_result row = {.suite = "gemm", .case_name = "f32"};
+    const tdm_device_info info = some_device("one");
+    bench_report report;
+    assert_int_equal(bench_report_open(&report, "GFLOP/s", NULL, &info), 0);
+    bench_report_case(&report, &row, &entrant, 1);
+    entrant.deal.batches.count = 3; /* which the samples are */
+    bench_report_case(&report, &row, &entrant, 1);
+    batches[6] = 0; /* a clock that stood */
+    entrant.deal.batches.count = 7;
+    bench_report_case(&report, &row, &entrant, 1);
+    entrant.status = RESULT_FAILED;
+    batches[6] = 1;
+    bench_report_case(&report, &row, &entrant, 1);
+    cJSON *const root = cJSON_Parse(written(report.document));
+    const cJSON *const first = cJSON_GetArrayItem(json_member(root, "results"), 0);
+    const cJSON *const list = json_member(first, "batches");
+    assert_int_equal(cJSON_GetArraySize(list), 7);
+    is_number(first, "batch_unit_s", 1e-8);
+    for (int i = 0; i < 7; i++)
+        assert_true(cJSON_GetArrayItem(list, i)->valuedouble == expected[i]);
+    assert_int_equal(bench_expect_batches(first), 7);
+    for (int i = 1; i < 4; i++)
+        assert_false(
+            cJSON_HasObjectItem(cJSON_GetArrayItem(json_member(root, "results"), i), "batches"));
+    cJSON_Delete(root);
+    table_destroy(report.table);
+    results_destroy(report.document);
+}
+
 /* Nothing of where the program lies, and nothing that a reader of the file would refuse. */
 static void the_command_line_is_a_list_of_words(void **state) {
     (void)state;
@@ -526,6 +566,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_row_has_the_members_of_the_schema),
         cmocka_unit_test(the_command_line_is_a_list_of_words),
+        cmocka_unit_test(all_batches_are_kept),
         cmocka_unit_test(what_is_not_known_is_null),
         cmocka_unit_test(several_devices_are_all_listed),
         cmocka_unit_test(no_names_and_no_paths_are_recorded),

@@ -147,6 +147,36 @@ static void gemm_runs_in_every_dtype_mode_and_packing(void **state) {
     cJSON_Delete(root);
 }
 
+/* Also of rows that are reported after other cases, and of operations of which a call does many. */
+static void rows_keep_their_batches(void **state) {
+    (void)state;
+    static const struct {
+        const char *command;
+        int rows;
+    } suites[] = {
+        {"bench gemm --shapes 8x8x8 --roof none --twin no", 1},
+        {"bench compute --operation ladder --dtype f32 --bytes 16K --steps 2 --twin no", 5},
+        {"bench pool --order lifo --live 100 --threads 1 --trace none --twin no", 4},
+    };
+    for (size_t i = 0; i < sizeof suites / sizeof *suites; i++) {
+        char command[256];
+        const cJSON *row = NULL;
+        int several = 0;
+        snprintf(command, sizeof command, "%s --samples 2 --patience 0.01", suites[i].command);
+        cJSON *const root = bench_run_json(command, NULL, 0);
+        const cJSON *const rows = json_member(root, "results");
+        assert_int_equal(cJSON_GetArraySize(rows), suites[i].rows);
+        cJSON_ArrayForEach(row, rows) {
+            const int is_ok = strcmp(json_text(row, "status"), "ok") == 0;
+            several += is_ok && bench_expect_batches(row) > 2;
+            several += is_ok && json_number(row, "median_s") > 1e-3; /* one batch for each sample */
+        }
+        if (several == 0)
+            fail_msg("%s: no row has more batches than samples", command);
+        cJSON_Delete(root);
+    }
+}
+
 /* The last row of the table is the plain kernel, which is never chosen where another one can run. */
 static void a_forced_variant_is_the_one_that_runs(void **state) {
     (void)state;
@@ -456,6 +486,7 @@ int main(void) {
         cmocka_unit_test(a_device_that_nothing_matches_has_its_own_exit_code),
         cmocka_unit_test(gemm_runs_beside_every_peer),
         cmocka_unit_test(gemm_runs_in_every_dtype_mode_and_packing),
+        cmocka_unit_test(rows_keep_their_batches),
         cmocka_unit_test(a_forced_variant_is_the_one_that_runs),
         cmocka_unit_test(gemm_multiplies_integers),
         cmocka_unit_test(calls_take_copies_of_b_in_turn),

@@ -32,6 +32,7 @@ static void expect_two_visits(const cJSON *rows) {
             continue;
         }
         assert_int_equal(cJSON_GetArraySize(json_member(row, "visits")), 2);
+        assert_true(bench_expect_batches(row) >= json_number(row, "samples"));
         assert_true(json_number(json_member(row, "metrics"), "visits") == 2);
         assert_true(json_number(json_member(row, "metrics"), "apart") >= 0);
     }

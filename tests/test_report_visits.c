@@ -11,8 +11,10 @@
 
 #include <cjson/cJSON.h>
 
+#include "bench/batch_times.h"
 #include "bench/report_visits.h"
 #include "bench/results_json.h"
+#include "tests/support/bench_rows.h"
 
 enum {
     TEN = 10
@@ -146,6 +148,46 @@ static void figures_follow_the_samples(void **state) {
     cJSON_ReplaceItemInObjectCaseSensitive(rows->child, "impl", cJSON_CreateString("stream"));
     assert_int_equal(report_visits_reference(row, &first, &last), 0);
     assert_true(near(first, 1 / 2.09) && near(last, 1 / 4.18));
+    cJSON_Delete(rows);
+}
+
+/* As many batches of each sample as wanted, the first of them the sample itself and each other a tenth longer. */
+static cJSON *row_of_batches(double first, int samples, int passes) {
+    cJSON *const rows = one_row("ok", first, samples);
+    double times[1000];
+    for (int i = 0; i < samples * passes; i++)
+        times[i] = first * (1 + 0.01 * (i % samples)) * (i < samples ? 1 : 1.1);
+    if (passes > 1)
+        batch_times_put(rows->child, times, (size_t)(samples * passes));
+    const sample_summary summary = summarize_samples(times, (size_t)samples);
+    cJSON_ReplaceItemInObjectCaseSensitive(rows->child, "median_s",
+                                           cJSON_CreateNumber(summary.median));
+    return rows;
+}
+
+static const cJSON *visit_of(const cJSON *row, int number) {
+    return cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(row, "visits"), number);
+}
+
+/* Each visit keeps its own, one batch for each sample too; beyond what a row keeps the shortest stay, and the rule holds. */
+static void samples_follow_from_the_batches_of_all_visits(void **state) {
+    (void)state;
+    cJSON *const rows = row_of_batches(1.5, 7, 30);
+    const cJSON *const row = rows->child;
+    report_visits_merge(rows, row_of_batches(1.2, TEN, 1));
+    assert_int_equal(bench_expect_batches(row), 210 + 10);
+    assert_false(cJSON_HasObjectItem(row, "batches"));
+    assert_false(cJSON_HasObjectItem(row, "batch_unit_s"));
+    report_visits_merge(rows, row_of_batches(1.1, TEN, 42));
+    assert_int_equal(bench_expect_batches(row), 640);
+    report_visits_merge(rows, row_of_batches(1, TEN, 2));
+    assert_int_equal(bench_expect_batches(row), 650);
+    assert_true(number(visit_of(row, 3), "batches_taken") == 20);
+    assert_false(cJSON_HasObjectItem(visit_of(row, 2), "batches_taken"));
+    assert_true(near(number(row, "min_s"), 1));
+    report_visits_merge(rows, row_of_batches(3, 5, 1));
+    assert_int_equal(bench_expect_batches(row), 655);
+    assert_false(cJSON_HasObjectItem(visit_of(row, 4), "batches_taken"));
     cJSON_Delete(rows);
 }
 
@@ -308,8 +350,32 @@ static void samples_of_two_placements_stay_apart(void **state) {
     assert_true(number(others->child, "handover_ns") == FAR);
     assert_true(near(number(others->child, "median_s"), 1.045));
     assert_true(near(sample(others->child, 9), 1.09));
+    assert_int_equal(bench_expect_batches(row), 2 * TEN);
     assert_false(cJSON_HasObjectItem(others->child, "case"));
     cJSON_Delete(rows);
+}
+
+/* What was met elsewhere has its visits, with their batches, and its own batches where it was one visit. */
+static void batches_of_another_placement_stay(void **state) {
+    (void)state;
+    cJSON *const rows = placed_row(1, FAR);
+    batch_times_put(rows->child, (const double[]){1, 2, 3}, 3);
+    visit(rows, placed_row(2, NEAR), 0);
+    visit(rows, placed_row(1.9, NEAR), 0);
+    report_visits_place(rows, with_handover(NEAR));
+    const cJSON *others = cJSON_GetObjectItemCaseSensitive(rows->child, "elsewhere");
+    assert_true(number(others->child, "batch_unit_s") == 1e-3);
+    assert_true(cJSON_HasObjectItem(others->child, "batches"));
+    cJSON_Delete(rows);
+    cJSON *const again = placed_row(2, NEAR);
+    visit(again, placed_row(1.9, NEAR), 1);
+    visit(again, placed_row(1, FAR), 0);
+    report_visits_place(again, with_handover(FAR));
+    others = cJSON_GetObjectItemCaseSensitive(again->child, "elsewhere");
+    const cJSON *const visits = cJSON_GetObjectItemCaseSensitive(others->child, "visits");
+    assert_int_equal(cJSON_GetArraySize(visits), 2);
+    assert_true(cJSON_HasObjectItem(visits->child, "batches"));
+    cJSON_Delete(again);
 }
 
 /* Two processors on one core hand over as fast as two side by side. */
@@ -494,6 +560,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_shorter_of_two_samples_stays),
         cmocka_unit_test(samples_are_dealt_until_there_are_ten),
+        cmocka_unit_test(samples_follow_from_the_batches_of_all_visits),
         cmocka_unit_test(figures_follow_the_samples),
         cmocka_unit_test(all_visits_count),
         cmocka_unit_test(noise_is_that_of_the_samples_together),
@@ -501,6 +568,7 @@ int main(void) {
         cmocka_unit_test(rows_of_one_name_are_matched_in_order),
         cmocka_unit_test(the_fastest_setting_is_that_of_all_visits),
         cmocka_unit_test(samples_of_two_placements_stay_apart),
+        cmocka_unit_test(batches_of_another_placement_stay),
         cmocka_unit_test(processors_on_one_core_are_another_placement),
         cmocka_unit_test(rows_that_met_a_slow_clock_only_are_counted),
         cmocka_unit_test(rows_that_shared_a_core_are_counted),
