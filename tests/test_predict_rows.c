@@ -21,53 +21,41 @@ static void add_row_beside(cJSON *rows, const char *name, double handover_ns, do
     cJSON_AddNumberToObject(metrics, "work_ns", work_ns);
 }
 
+/* Of the rows of a file so many are kept and so many are left out as those of processors elsewhere. */
+static void observed(cJSON *root, size_t kept, size_t elsewhere) {
+    results_file file;
+    predict_observations list;
+    made_file_read(root, "made", &file);
+    assert_int_equal(predict_observe(&file, &list), 0);
+    assert_int_equal(list.count, kept);
+    assert_int_equal(list.elsewhere, elsewhere);
+    free(list.items);
+    results_file_release(&file);
+}
+
 /* Beside some rows the processors were slower, or further apart: those are of another machine, so to say. */
 static void rows_of_processors_elsewhere_are_left_out(void **state) {
     static const double states[][2] = {{120, 9700}, {130, 9800}, {115, 13700}, {390, 9900},
                                        {120, 9600}, {125, 7000}, {110, 11500}, {60, 9700}};
-    results_file file;
-    file_error error;
-    predict_observations list;
+    cJSON *rows = NULL;
+    cJSON *const root = made_file_json(&rows);
     (void)state;
-    cJSON *const root = cJSON_CreateObject();
-    cJSON_AddStringToObject(root, "schema", "tandem-bench/1");
-    cJSON *const rows = cJSON_AddArrayToObject(root, "results");
     for (size_t i = 0; i < sizeof states / sizeof *states; i++)
         add_row_beside(rows, "read 1000000", states[i][0], states[i][1]);
     made_add_row(rows, "memory", "read 2000000", "f32", 2e-3, 0, 2e6); /* it says nothing */
-    char *const text = cJSON_PrintUnformatted(root);
-    assert_int_equal(results_read_text("slow", text, strlen(text), &file, &error), 0);
-    assert_int_equal(predict_observe(&file, &list), 0);
-    assert_int_equal(list.count, 5);
-    assert_int_equal(list.elsewhere, 4);
-    free(list.items);
-    results_file_release(&file);
-    free(text);
-    cJSON_Delete(root);
+    observed(root, 5, 4);
 }
 
 /* But not where a class had less than four rows then. */
 static void a_class_keeps_its_rows_from_elsewhere_where_it_has_no_others(void **state) {
-    results_file file;
-    file_error error;
-    predict_observations list;
+    cJSON *rows = NULL;
+    cJSON *const root = made_file_json(&rows);
     (void)state;
-    cJSON *const root = cJSON_CreateObject();
-    cJSON_AddStringToObject(root, "schema", "tandem-bench/1");
-    cJSON *const rows = cJSON_AddArrayToObject(root, "results");
     for (int i = 0; i < 6; i++)
         add_row_beside(rows, "read 1000000", i < 3 ? 120 : 390, 9700);
     for (int i = 0; i < 3; i++)
         add_row_beside(rows, "gather 1000000", 120, 9700);
-    char *const text = cJSON_PrintUnformatted(root);
-    assert_int_equal(results_read_text("few", text, strlen(text), &file, &error), 0);
-    assert_int_equal(predict_observe(&file, &list), 0);
-    assert_int_equal(list.count, 6);
-    assert_int_equal(list.elsewhere, 0);
-    free(list.items);
-    results_file_release(&file);
-    free(text);
-    cJSON_Delete(root);
+    observed(root, 6, 0);
 }
 
 /* A fifth of every class is left out at a time, not of all rows: a class of nine would lose five of them at once by chance. */
@@ -101,20 +89,17 @@ static void what_is_read_twice_is_in_the_working_set_once(void **state) {
     static const double bytes[] = {9 * 5000 + 4, 5 * 5000 + 400, 5 * 5000 + 200, 5 * 5000 + 4};
     static const double sets[] = {5 * 5000 + 4, 5 * 5000 + 400, 3 * 5000 + 200, 5 * 5000 + 4};
     results_file file;
-    file_error error;
     predict_observations list;
     (void)state;
-    cJSON *const root = cJSON_CreateObject();
-    cJSON_AddStringToObject(root, "schema", "tandem-bench/1");
-    cJSON *const rows = cJSON_AddArrayToObject(root, "results");
+    cJSON *rows = NULL;
+    cJSON *const root = made_file_json(&rows);
     for (int i = 0; i < 4; i++) {
         cJSON *const row = made_add_row(rows, "quant", names[i], "f32s8", 1e-3, 0, bytes[i]);
         cJSON *const shape = cJSON_AddObjectToObject(row, "shape");
         cJSON_AddNumberToObject(shape, "rows", 100);
         cJSON_AddNumberToObject(shape, "columns", 50);
     }
-    char *const text = cJSON_PrintUnformatted(root);
-    assert_int_equal(results_read_text("twice", text, strlen(text), &file, &error), 0);
+    made_file_read(root, "twice", &file);
     assert_int_equal(predict_observe(&file, &list), 0);
     assert_int_equal(list.count, 4);
     for (int i = 0; i < 4; i++) {
@@ -123,8 +108,6 @@ static void what_is_read_twice_is_in_the_working_set_once(void **state) {
     }
     free(list.items);
     results_file_release(&file);
-    free(text);
-    cJSON_Delete(root);
 }
 
 /* Of elementwise operations each with its types is a class, as those of quant are; what runs beside them is none. */
@@ -134,18 +117,15 @@ static void elementwise_rows_are_of_their_operation(void **state) {
     static const char *const keys[] = {"gelu f32", "gelu f32", "add bf16", "convert f32 f16"};
     static const double bytes[] = {8 * 65536, 8 * 1048576, 6 * 65536, 6 * 65536};
     results_file file;
-    file_error error;
     predict_observations list;
     (void)state;
-    cJSON *const root = cJSON_CreateObject();
-    cJSON_AddStringToObject(root, "schema", "tandem-bench/1");
-    cJSON *const rows = cJSON_AddArrayToObject(root, "results");
+    cJSON *rows = NULL;
+    cJSON *const root = made_file_json(&rows);
     for (int i = 0; i < 4; i++)
         made_add_row(rows, "elementwise", names[i], "f32", 1e-3 * (i + 1), 0, bytes[i]);
     cJSON *const beside = made_add_row(rows, "elementwise", names[0], "f32", 1e-3, 0, bytes[0]);
     cJSON_SetValuestring(cJSON_GetObjectItem(beside, "impl"), "tandem-stream");
-    char *const text = cJSON_PrintUnformatted(root);
-    assert_int_equal(results_read_text("elementwise", text, strlen(text), &file, &error), 0);
+    made_file_read(root, "elementwise", &file);
     assert_int_equal(predict_observe(&file, &list), 0);
     assert_int_equal(list.count, 4);
     for (int i = 0; i < 4; i++) {
@@ -156,25 +136,20 @@ static void elementwise_rows_are_of_their_operation(void **state) {
     }
     free(list.items);
     results_file_release(&file);
-    free(text);
-    cJSON_Delete(root);
 }
 
 /* Copies of B that calls take in turn are touched before the first comes again. */
 static void copies_of_b_are_in_the_working_set(void **state) {
     results_file file;
-    file_error error;
     predict_observations list;
     (void)state;
-    cJSON *const root = cJSON_CreateObject();
-    cJSON_AddStringToObject(root, "schema", "tandem-bench/1");
-    cJSON *const rows = cJSON_AddArrayToObject(root, "results");
+    cJSON *rows = NULL;
+    cJSON *const root = made_file_json(&rows);
     made_add_product_of(rows, "f32", 1, 256, 512, 1e-3);
     cJSON_AddNumberToObject(made_add_product_of(rows, "f32", 1, 256, 512, 1e-3), "copies_of_b", 5);
     cJSON_AddNumberToObject(made_add_product_of(rows, "f32", 1, 1e12, 1e12, 1e-3), "copies_of_b",
                             3);
-    char *const text = cJSON_PrintUnformatted(root);
-    assert_int_equal(results_read_text("rotating", text, strlen(text), &file, &error), 0);
+    made_file_read(root, "rotating", &file);
     assert_int_equal(predict_observe(&file, &list), 0);
     assert_int_equal(list.count, 3);
     test_is_near(list.items[2].work.working_set, 3 * 4e24, 1e-9);
@@ -183,8 +158,6 @@ static void copies_of_b_are_in_the_working_set(void **state) {
     test_is_near(list.items[1].work.read_bytes, list.items[0].work.read_bytes, 0);
     free(list.items);
     results_file_release(&file);
-    free(text);
-    cJSON_Delete(root);
 }
 
 int main(void) {

@@ -128,6 +128,22 @@ cJSON *made_device_json(void) {
     return root;
 }
 
+cJSON *made_file_json(cJSON **rows) {
+    cJSON *const root = cJSON_CreateObject();
+    cJSON_AddStringToObject(root, "schema", "tandem-bench/1");
+    *rows = cJSON_AddArrayToObject(root, "results");
+    return root;
+}
+
+void made_file_read(cJSON *root, const char *name, results_file *file) {
+    file_error error;
+    char *const text = cJSON_PrintUnformatted(root);
+    cJSON_Delete(root);
+    if (results_read_text(name, text, strlen(text), file, &error) != 0)
+        fail_msg("%s", error.text);
+    free(text);
+}
+
 /* The file, and its text where that is wanted. */
 void made_device_read(results_file *file, char **text) {
     static char *kept;

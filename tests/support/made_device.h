@@ -34,6 +34,12 @@ void made_add_stream(struct cJSON *rows, const char *loop, double array, int rea
 struct cJSON *made_add_product_of(struct cJSON *rows, const char *dtype, double m, double n,
                                   double k, double seconds);
 
+/* A file without rows, for them; *rows is where they go. */
+struct cJSON *made_file_json(struct cJSON **rows);
+
+/* The file of this name that `root` makes, which is deleted. */
+void made_file_read(struct cJSON *root, const char *name, results_file *file);
+
 /* The file, and its text where that is wanted: it stays until the next call. */
 void made_device_read(results_file *file, char **text);
 
