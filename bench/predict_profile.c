@@ -176,43 +176,64 @@ static void leave_out(fit_equation *equations, size_t count, int term, size_t le
         equations[i].terms[term] = 0;
 }
 
-/* Whether rows that memory binds tell both what the caches cost and what main memory does: each served so many of them. */
-static int tells_both(const fit_equation *equations, size_t count, double least) {
+/* How many of the rows main memory serves, alone or in parts. */
+static double rows_of_main(const fit_equation *equations, size_t count) {
     double of_main = 0;
     for (size_t i = 0; i < count; i++) {
         const double *const terms = equations[i].terms;
         const double main_bytes = terms[MOVE_READ_MAIN] + terms[MOVE_WRITE_MAIN];
         of_main += main_bytes / (main_bytes + terms[MOVE_READ_CACHE] + terms[MOVE_WRITE_CACHE]);
     }
-    return of_main >= least && (double)count - of_main >= least;
+    return of_main;
 }
 
-/* Let what a byte costs in main memory be what it costs in the caches, times what the sweep says. */
-static void tie_levels(const predict_profile *profile, fit_equation *equations, size_t count) {
-    const double ratio = profile->cache_bytes_per_s / profile->main_bytes_per_s;
-    for (size_t i = 0; i < count; i++) {
-        double *const terms = equations[i].terms;
-        terms[MOVE_READ_CACHE] += ratio * terms[MOVE_READ_MAIN];
-        terms[MOVE_WRITE_CACHE] += ratio * terms[MOVE_WRITE_MAIN];
-        terms[MOVE_READ_MAIN] = terms[MOVE_WRITE_MAIN] = 0;
+/*
+ * What a byte costs in main memory, as a multiple of `in_caches`, what it costs there: an operation that takes longer than memory does
+ * goes on as before, any other takes as long as memory. At most what the sweep says.
+ */
+static double ratio_of(const predict_profile *profile, double in_caches) {
+    const double swept = profile->cache_bytes_per_s / profile->main_bytes_per_s;
+    return in_caches > 0 ? fmin(swept, fmax(1, 1 / (profile->main_bytes_per_s * in_caches)))
+                         : swept;
+}
+
+/*
+ * Where one side has almost no rows, what a byte costs there follows from the other one: by the sweep in the caches; in main memory as above,
+ * by rounds. Behind the equations there is room for as many.
+ */
+static void fit_tied(const predict_profile *profile, fit_equation *equations, size_t count,
+                     int terms, int by_caches, double moves[FIT_MAX_TERMS]) {
+    fit_equation *const tied = equations + count;
+    double reading = profile->cache_bytes_per_s / profile->main_bytes_per_s;
+    double writing = reading;
+    for (int round = 0; round < (by_caches ? ROUNDS : 1); round++) {
+        for (size_t i = 0; i < count; i++) {
+            double *const bytes = tied[i].terms;
+            tied[i] = equations[i];
+            bytes[MOVE_READ_CACHE] += reading * bytes[MOVE_READ_MAIN];
+            bytes[MOVE_WRITE_CACHE] += writing * bytes[MOVE_WRITE_MAIN];
+            bytes[MOVE_READ_MAIN] = bytes[MOVE_WRITE_MAIN] = 0;
+        }
+        fit_factors(tied, count, terms, moves);
+        moves[MOVE_READ_MAIN] = reading * moves[MOVE_READ_CACHE];
+        moves[MOVE_WRITE_MAIN] = writing * moves[MOVE_WRITE_CACHE];
+        reading = ratio_of(profile, moves[MOVE_READ_CACHE]);
+        writing = ratio_of(profile, moves[MOVE_WRITE_CACHE]);
     }
 }
 
 /* The factors of what memory costs, and behind them those of the terms of arithmetic that add to it. */
 static void fit_moves(const predict_profile *profile, fit_equation *equations, size_t count,
                       int terms, double moves[FIT_MAX_TERMS]) {
-    const double ratio = profile->cache_bytes_per_s / profile->main_bytes_per_s;
-    const int apart =
-        tells_both(equations, count, terms > PREDICT_MOVES ? LEAST_BESIDE : LEAST_OF_LEVEL);
+    const double of_main = rows_of_main(equations, count);
+    const double of_caches = (double)count - of_main;
+    const double least = terms > PREDICT_MOVES ? LEAST_BESIDE : LEAST_OF_LEVEL;
     leave_out(equations, count, MOVE_FIXED, LEAST_OF_FIXED);
     leave_out(equations, count, MOVE_LONG_ROWS, LEAST_OF_SHAPE);
-    if (!apart)
-        tie_levels(profile, equations, count);
-    fit_factors(equations, count, terms, moves);
-    if (!apart) {
-        moves[MOVE_READ_MAIN] = ratio * moves[MOVE_READ_CACHE];
-        moves[MOVE_WRITE_MAIN] = ratio * moves[MOVE_WRITE_CACHE];
-    }
+    if (of_main >= least && of_caches >= least)
+        fit_factors(equations, count, terms, moves);
+    else
+        fit_tied(profile, equations, count, terms, of_caches > of_main, moves);
 }
 
 /* Fit what is bound alike: first sort the rows by what binds them, then fit each kind. */
@@ -277,14 +298,15 @@ static int is_of_products(const predict_observations *list, const char *key) {
     return 0;
 }
 
-/* The greatest rate of products of a class's dtype, whatever their number of rows. */
-static double dtype_peak(const predict_observations *list, const char *key) {
+/* The greatest rate of products of a class's dtype outside a fold, whatever their number of rows. */
+static double dtype_peak(const predict_observations *list, const char *key, int without) {
     double peak = 0;
     const char *const dtype = strchr(key, ' ');
     for (size_t i = 0; i < list->count; i++) {
         const predict_work *const work = &list->items[i].work;
         const char *const other = strchr(work->key, ' ');
         if (dtype == NULL || other == NULL || isnan(work->flops) ||
+            list->items[i].fold == without ||
             strncmp(dtype, other, 1 + strcspn(dtype + 1, " ") + 1) != 0)
             continue;
         peak = fmax(peak, work->flops / list->items[i].seconds);
@@ -325,7 +347,7 @@ static double misfit(const predict_profile *profile, const predict_observations 
  */
 static void fit_class(const predict_profile *profile, const predict_observations *list, int without,
                       predict_class *fitted, fit_equation *equations) {
-    fitted->peak = dtype_peak(list, fitted->key);
+    fitted->peak = dtype_peak(list, fitted->key, without);
     fitted->adds = 0;
     memset(fitted->moving, 0, sizeof fitted->moving);
     fitted->one_cache = has_one_cache(profile, list, without, fitted);
@@ -341,28 +363,44 @@ static void fit_class(const predict_profile *profile, const predict_observations
         *fitted = sum;
 }
 
+/* ---- the device ------------------------------------------------------------------------------------ */
+
+/* Launches and memory, by all rows but those of a fold. 0, or -1 with the reason. */
+static int read_device(const predict_observations *list, int without, predict_profile *profile,
+                       file_error *error) {
+    double fastest = INFINITY;
+    for (size_t i = 0; i < list->count; i++) {
+        if (list->items[i].fold != without)
+            fastest = fmin(fastest, list->items[i].seconds);
+    }
+    profile->launch_s = fmin(predict_launch(list->file), fastest);
+    return predict_read_memory(list, without, profile, error);
+}
+
 /* ---- error ----------------------------------------------------------------------------------------- */
 
 /* Predict each fold from the others. Adds to *sum and returns how many rows were predicted. */
 static size_t hold_out(const predict_profile *profile, const predict_observations *list,
                        predict_class *fitted, fit_equation *equations, double *sum) {
+    predict_profile seen = *profile;
     double total = 0;
     double leaning = 0;
     size_t count = 0;
+    file_error unused;
     fitted->worst = 0;
     for (int fold = 0; fold < PREDICT_FOLDS; fold++) {
         predict_class partial = *fitted;
         size_t left = 0;
         for (size_t i = 0; i < list->count; i++)
             left += is_of(&list->items[i], fitted->key, fold);
-        if (left + 1 < PREDICT_LEAST_ROWS)
+        if (left + 1 < PREDICT_LEAST_ROWS || read_device(list, fold, &seen, &unused) != 0)
             continue;
-        fit_class(profile, list, fold, &partial, equations);
+        fit_class(&seen, list, fold, &partial, equations);
         for (size_t i = 0; i < list->count; i++) {
             const predict_observation *const item = &list->items[i];
             if (item->fold != fold || strcmp(item->work.key, fitted->key) != 0)
                 continue;
-            const double predicted = estimate_work(profile, &partial, &item->work).seconds;
+            const double predicted = estimate_work(&seen, &partial, &item->work).seconds;
             const double error = fabs(predicted - item->seconds) / item->seconds;
             leaning += (predicted - item->seconds) / item->seconds;
             fitted->worst = fmax(fitted->worst, error);
@@ -438,15 +476,8 @@ static double median_watts(const results_file *file) {
     return median;
 }
 
-static double fastest(const predict_observations *list) {
-    double least = INFINITY;
-    for (size_t i = 0; i < list->count; i++)
-        least = fmin(least, list->items[i].seconds);
-    return least;
-}
-
 int predict_profile_fit(const results_file *file, predict_profile *profile, file_error *error) {
-    predict_observations list = {NULL, 0, 0};
+    predict_observations list = {.items = NULL};
     *profile = (predict_profile){.name = file->name, .bandwidth_scale = 1};
     if (predict_device_bytes(file, "global_bytes", &profile->capacity_bytes, error) != 0)
         return -1;
@@ -456,16 +487,15 @@ int predict_profile_fit(const results_file *file, predict_profile *profile, file
     fit_equation *equations = NULL;
     int status = predict_observe(file, &list);
     if (status == 0)
-        equations = malloc((list.count + 1) * sizeof *equations);
-    if (equations == NULL) {
+        equations = malloc((2 * list.count + 1) * sizeof *equations); /* fit_tied() takes a half */
+    if (equations == NULL)
         status = file_fail(error, "out of memory");
-    } else {
-        profile->launch_s = fmin(predict_launch(file), fastest(&list));
-        status = predict_read_points(file, profile->launch_s, profile, error);
-    }
+    else
+        status = read_device(&list, -1, profile, error);
+    if (status == 0 && memory_evidence_find(file, &profile->evidence) != 0)
+        status = file_fail(error, "out of memory");
     if (status == 0) {
         profile->elsewhere = list.elsewhere;
-        predict_find_levels(profile);
         collect_classes(&list, profile);
         fit_classes(&list, profile, equations);
     }
@@ -479,6 +509,7 @@ void predict_profile_from_sheet(const datasheet *sheet, predict_profile *profile
     profile->points[0] = (predict_point){
         .working_set = 1, .bytes_per_s = 1e9 * sheet->values[DATASHEET_DRAM_GBS].value};
     profile->point_count = 1;
+    profile->main_bytes_per_s = profile->points[0].bytes_per_s;
     predict_find_levels(profile);
     profile->capacity_bytes = 1e9 * sheet->values[DATASHEET_CAPACITY_GB].value;
     profile->link_bytes_per_s = NAN;

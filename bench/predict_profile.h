@@ -11,20 +11,23 @@
  *           before the last serves V, its bytes count as fewer by what the sweep says.
  * a, b      of the operation's class, in main memory with the last cache and in the caches before: fitted to its rows that memory
  *           binds, or to all where times add. Streams have a b for what they read and one for what they write. Where a class has no
- *           such rows, B is the sweep's; where it has them almost all from one side, the other side's b follows by the sweep.
+ *           such rows, B is the sweep's. Where it has them almost all from main memory, the caches' b follows by the sweep; almost all
+ *           from the caches, b in main memory is what reading takes there, or b in the caches where that is longer.
  *           Of few rows or columns, weights in rows of more than 7000 have a b_main of their own.
  * P         the dtype's greatest rate; c, s, and a fixed time where T is alone, are fitted to the rows that arithmetic binds, or to all
  *           where times add. S is 1 / m, what each element of B costs once; of few rows or columns memory tells that, and s is 0.
  *
  * A class is a kind of operation, its dtype, few or many rows, B packed in the call or before.
  *
- * Fits are of least absolute relative error, so that a disturbed row moves them little. The error that is told comes from leaving
- * out a fifth of each class's rows at a time (dealt by a hash of their names) and predicting those from the rest.
+ * Fits are of least absolute relative error, so that a disturbed row moves them little. The speed of main memory is the median of all rows
+ * that only read, wherever in the file they stand (predict_memory.h). The error that is told comes from leaving out a fifth of each class's
+ * rows at a time (dealt by a hash of their names) and predicting those from the rest: speeds, rates and launches, too, are without them.
  */
 #ifndef BENCH_PREDICT_PROFILE_H
 #define BENCH_PREDICT_PROFILE_H
 
 #include "bench/device_database.h"
+#include "bench/memory_evidence.h"
 #include "bench/results_read.h"
 
 enum {
@@ -91,6 +94,9 @@ typedef struct predict_profile {
     predict_point points[PREDICT_MAX_POINTS];
     size_t point_count;
     double main_bytes_per_s;  /* of reading, the scale not included */
+    size_t main_rows;         /* of which that is the median */
+    int main_elsewhere;       /* they were all measured elsewhere in the machine than most rows */
+    memory_evidence evidence; /* what all rows say of main memory */
     double cache_bytes_per_s; /* of the last cache; as main memory where there is none */
     int last_cache;           /* its level; 0: none */
     int has_levels;           /* the sweep tells one cache from another: 1 is L1 */

@@ -37,6 +37,27 @@ static void print_errors(const predict_profile *profile, FILE *file) {
                 profile->elsewhere);
 }
 
+/* Which rows of reading were not taken, if any. */
+static const char *left_out_text(const predict_profile *profile) {
+    size_t elsewhere = 0;
+    for (int i = 0; i < EVIDENCE_READINGS; i++)
+        elsewhere += profile->evidence.groups[i].elsewhere;
+    if (profile->main_elsewhere)
+        return ", all of them with the processors elsewhere";
+    return elsewhere > 0 ? ", without those with the processors elsewhere" : "";
+}
+
+/* Where the rows say more than one thing of main memory: what, and which of it was taken. */
+static void print_contradiction(const predict_profile *profile, FILE *file) {
+    char text[EVIDENCE_TEXT];
+    memory_evidence_text(&profile->evidence, text, sizeof text);
+    if (text[0] != '\0')
+        fprintf(file,
+                "  contradicts itself: %s. The prediction takes %.3g GB/s, the median of %zu rows "
+                "that only read%s\n",
+                text, profile->main_bytes_per_s * 1e-9, profile->main_rows, left_out_text(profile));
+}
+
 static void print_operations(const predict_run *run, FILE *file) {
     text_table *const table =
         table_create("operation|class|>count|>a call|>all|>compute|>memory|limited by|>turns at");
@@ -156,6 +177,7 @@ static void print_run(const predict_run *run, FILE *file) {
                 "  %zu of its rows are above the device's datasheet: the sheet, the clock or the "
                 "measurement is wrong\n",
                 run->profile->above_sheet);
+    print_contradiction(run->profile, file);
     print_errors(run->profile, file);
     print_operations(run, file);
     print_refusals(run, file);
@@ -202,6 +224,35 @@ void predict_print(const predict_run *runs, size_t count, FILE *file) {
 
 /* ---- for programs ---------------------------------------------------------------------------------- */
 
+/* What the rows say of main memory, and what was taken. */
+static cJSON *memory_json(const predict_profile *profile) {
+    const memory_evidence *const evidence = &profile->evidence;
+    const int contradicts = memory_evidence_contradicts(evidence);
+    char text[EVIDENCE_TEXT];
+    cJSON *const json = cJSON_CreateObject();
+    memory_evidence_text(evidence, text, sizeof text);
+    results_put_number(json, "taken_gbs", profile->main_bytes_per_s * 1e-9);
+    cJSON_AddNumberToObject(json, "rows", (double)profile->main_rows);
+    cJSON_AddBoolToObject(json, "rows_elsewhere", profile->main_elsewhere);
+    results_put_number(json, "apart", evidence->apart);
+    results_put_number(json, "apart_at_most", EVIDENCE_APART);
+    cJSON_AddBoolToObject(json, "contradicts_itself", contradicts);
+    results_put_text(json, "contradiction", contradicts ? text : NULL);
+    cJSON *const kinds = cJSON_AddArrayToObject(json, "kinds");
+    for (int i = 0; i < EVIDENCE_KINDS; i++) {
+        const evidence_group *const group = &evidence->groups[i];
+        if (group->rows == 0)
+            continue;
+        cJSON *const item = cJSON_CreateObject();
+        results_put_text(item, "kind", memory_evidence_name((evidence_kind)i));
+        results_put_number(item, "gbs", group->gbs);
+        cJSON_AddNumberToObject(item, "rows", (double)group->rows);
+        cJSON_AddNumberToObject(item, "rows_elsewhere", (double)group->elsewhere);
+        cJSON_AddItemToArray(kinds, item);
+    }
+    return json;
+}
+
 static cJSON *profile_json(const predict_profile *profile) {
     cJSON *const json = cJSON_CreateObject();
     results_put_text(json, "name", profile->name);
@@ -216,6 +267,8 @@ static cJSON *profile_json(const predict_profile *profile) {
     cJSON_AddNumberToObject(json, "held_out", (double)profile->held_out);
     cJSON_AddNumberToObject(json, "rows_elsewhere", (double)profile->elsewhere);
     cJSON_AddNumberToObject(json, "rows_above_datasheet", (double)profile->above_sheet);
+    if (profile->sheet == NULL)
+        cJSON_AddItemToObject(json, "main_memory", memory_json(profile));
     cJSON *const classes = cJSON_AddArrayToObject(json, "classes");
     for (size_t i = 0; i < profile->class_count; i++) {
         const predict_class *const each = &profile->classes[i];

@@ -7,7 +7,7 @@
 
 #include "bench/bench_statistics.h"
 #include "bench/gemm_types.h"
-#include "bench/processor_probe.h"
+#include "bench/row_placement.h"
 
 static int is_usable(const results_row *row, const char *suite) {
     return row->status == RESULT_OK && strcmp(row->impl, "tandem") == 0 &&
@@ -39,34 +39,6 @@ static void deal_folds(predict_observations *list) {
         }
         item->fold = (int)(before % PREDICT_FOLDS);
     }
-}
-
-/* Where the processors of most rows were, by the medians of their figures; NaN where none has them. */
-static double usual_figure(const results_file *file, const char *key) {
-    double *const values = malloc((file->row_count + 1) * sizeof *values);
-    size_t count = 0;
-    for (size_t i = 0; values != NULL && i < file->row_count; i++) {
-        const double value = results_figure_value(&file->rows[i].metrics, key);
-        if (value > 0)
-            values[count++] = value;
-    }
-    const double median = count > 0 ? summarize_samples(values, count).median : NAN;
-    free(values);
-    return median;
-}
-
-static processor_state usual_state(const results_file *file) {
-    return (processor_state){.handover_ns = usual_figure(file, "handover_ns"),
-                             .work_ns = usual_figure(file, "work_ns")};
-}
-
-/* Whether the processors stood elsewhere beside this row than beside most, or were not as fast. */
-static int is_elsewhere(const results_row *row, processor_state usual) {
-    const double handover = results_figure_value(&row->metrics, "handover_ns");
-    const double work = results_figure_value(&row->metrics, "work_ns");
-    return handover > PREDICT_HANDOVERS * usual.handover_ns ||
-           PREDICT_HANDOVERS * handover < usual.handover_ns ||
-           work > PREDICT_ELSEWHERE * usual.work_ns || PREDICT_ELSEWHERE * work < usual.work_ns;
 }
 
 static size_t count_of_class(const predict_observations *list, const char *key) {
@@ -189,7 +161,8 @@ static int observe(const results_row *row, predict_work *work) {
 }
 
 int predict_observe(const results_file *file, predict_observations *list) {
-    const processor_state usual = usual_state(file);
+    const processor_state usual = row_usual_placement(file);
+    list->file = file;
     list->count = 0;
     list->items = malloc((file->row_count + 1) * sizeof *list->items);
     if (list->items == NULL)
@@ -198,7 +171,8 @@ int predict_observe(const results_file *file, predict_observations *list) {
         predict_observation *const item = &list->items[list->count];
         if (!observe(&file->rows[i], &item->work))
             continue;
-        item->elsewhere = is_elsewhere(&file->rows[i], usual);
+        item->elsewhere = row_is_elsewhere(&file->rows[i], usual);
+        item->row = &file->rows[i];
         item->seconds = file->rows[i].median_s;
         item->hash = hash_of(&file->rows[i]);
         list->count++;
@@ -269,62 +243,4 @@ int predict_device_bytes(const results_file *file, const char *key, double *byte
                          file_printable(file->name).text, key);
     return file_fail(error, "%s: device: member \"%s\" is '%s', not a positive number of bytes",
                      file_printable(file->name).text, key, file_printable(text).text);
-}
-
-/* ---- the speed of reading ------------------------------------------------------------------------ */
-
-static int order_points(const void *left, const void *right) {
-    const predict_point *const a = left;
-    const predict_point *const b = right;
-    return (a->working_set > b->working_set) - (a->working_set < b->working_set);
-}
-
-/* A cache shares itself with what else runs, so a set of nearly its size is one of main memory, whatever a sweep makes of it. */
-#define CACHE_SHARE 0.75
-
-static int is_level(double labelled) {
-    return labelled >= 0 && labelled < PREDICT_LEVELS;
-}
-
-static int level_of(double labelled, double working_set, double cache_bytes) {
-    if (cache_bytes > 0 && working_set > CACHE_SHARE * cache_bytes)
-        return 0;
-    return is_level(labelled) ? (int)labelled : cache_bytes > 0;
-}
-
-static void add_points(const results_file *file, const char *start, double launch_s, double cache,
-                       predict_profile *profile) {
-    const processor_state usual = usual_state(file);
-    for (size_t i = 0; i < file->row_count && profile->point_count < PREDICT_MAX_POINTS; i++) {
-        const results_row *const row = &file->rows[i];
-        const double set = results_figure_value(&row->shape, "bytes");
-        const double level = results_figure_value(&row->metrics, "level");
-        if (!is_usable(row, "memory") || !begins(row->case_name, start) || !(set > 0) ||
-            !(row->median_s > launch_s) || isnan(row->bytes) || is_elsewhere(row, usual))
-            continue;
-        profile->has_levels |= is_level(level) && level >= 1;
-        profile->points[profile->point_count++] = (predict_point){
-            .working_set = set,
-            .bytes_per_s = row->bytes / (row->median_s - launch_s),
-            .level = level_of(level, set, cache),
-        };
-    }
-}
-
-int predict_read_points(const results_file *file, double launch_s, predict_profile *profile,
-                        file_error *error) {
-    double cache = NAN;
-    profile->point_count = 0;
-    if (predict_device_bytes(file, "cache_bytes", &cache, error) != 0)
-        return -1;
-    add_points(file, "sweep read ", launch_s, cache, profile);
-    if (profile->point_count == 0)
-        add_points(file, "read ", launch_s, cache, profile);
-    if (profile->point_count == 0)
-        return file_fail(error,
-                         "%s has no rows of reading memory: run tandem report, or tandem bench "
-                         "memory --operation sweep,read",
-                         file_printable(file->name).text);
-    qsort(profile->points, profile->point_count, sizeof *profile->points, order_points);
-    return 0;
 }

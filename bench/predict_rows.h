@@ -7,6 +7,7 @@
 #include "bench/predict_profile.h"
 
 typedef struct predict_observation {
+    const results_row *row;
     predict_work work;
     double seconds;
     uint32_t hash; /* of its name */
@@ -16,17 +17,11 @@ typedef struct predict_observation {
 } predict_observation;
 
 typedef struct predict_observations {
+    const results_file *file;
     predict_observation *items;
     size_t count;
     size_t elsewhere; /* rows left out for that */
 } predict_observations;
-
-/*
- * What the time of the processors' fixed work, and that of a word from one to the other, may be of its median, or the median of it:
- * else they stood elsewhere in the machine, where memory is faster or slower too.
- */
-#define PREDICT_ELSEWHERE 1.2
-#define PREDICT_HANDOVERS 1.5
 
 /*
  * Rows of Tandem that are ok, pipelined and of an operation that the model has, without those that were measured elsewhere than most
@@ -37,10 +32,6 @@ int predict_observe(const results_file *file, predict_observations *list);
 /* A size that the file's device has; NaN where there is none or it is null. 0, or -1 with the reason: it is no positive number. */
 int predict_device_bytes(const results_file *file, const char *key, double *bytes,
                          file_error *error);
-
-/* The sweep, or rows of reading where there is none, in the order of the working sets. 0, or -1 with the reason. */
-int predict_read_points(const results_file *file, double launch_s, predict_profile *profile,
-                        file_error *error);
 
 /* Median of the pipelined launches; 0 where none was measured. */
 double predict_launch(const results_file *file);

@@ -8,6 +8,7 @@
 #include "bench/chart.h"
 #include "bench/compare_ratio.h"
 #include "bench/html_text.h"
+#include "bench/memory_evidence.h"
 #include "bench/report_parts.h"
 #include "bench/sheet_share.h"
 
@@ -121,6 +122,21 @@ static void write_counts(FILE *file, const results_file *results) {
     fputs("</p>\n", file);
 }
 
+/* Rows that cannot all be true of one machine: which, and what that means. 0, or -1 when memory is short. */
+static int write_contradiction(FILE *file, const results_file *results) {
+    memory_evidence evidence;
+    char text[EVIDENCE_TEXT];
+    if (memory_evidence_find(results, &evidence) != 0)
+        return -1;
+    memory_evidence_text(&evidence, text, sizeof text);
+    if (text[0] == '\0')
+        return 0;
+    fputs("<p><span class=\"bad\">This file contradicts itself:</span> ", file);
+    html_text(file, text);
+    fputs(".</p>\n", file);
+    return 0;
+}
+
 /* A page is of one device. */
 static void write_others(FILE *file, const results_file *results) {
     if (results->device_count < 2)
@@ -196,6 +212,7 @@ static void write_missing(FILE *file, const results_file *results) {
 static int write_page(FILE *file, const results_file *results) {
     write_head(file, results);
     write_counts(file, results);
+    const int unknown = write_contradiction(file, results);
     write_others(file, results);
     fputs("</header>\n", file);
     write_failures(file, results);
@@ -210,7 +227,7 @@ static int write_page(FILE *file, const results_file *results) {
           "the samples. A figure without a mark is measured; dashed lines are not.</p></footer>\n"
           "</body>\n</html>\n",
           file);
-    return failed ? -1 : 0;
+    return failed || unknown != 0 ? -1 : 0;
 }
 
 int report_page_write(FILE *file, const results_file *results) {

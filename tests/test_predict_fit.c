@@ -232,6 +232,38 @@ static void long_rows_of_weights_may_come_slower(void **state) {
     cJSON_Delete(root);
 }
 
+/*
+ * Five rows that the last cache of 100 GB/s serves. Main memory gives 40: what computes at 25 from the cache does so from there, what copies at
+ * 90 takes as long as memory does, and neither 2.5 times as long.
+ */
+static void what_takes_longer_than_memory_takes_no_longer_there(void **state) {
+    static const double gbs[][2] = {{25, 25}, {90, 40}};
+    static predict_profile profile;
+    results_file file;
+    file_error error;
+    predict_estimate estimate;
+    (void)state;
+    for (int c = 0; c < 2; c++) {
+        cJSON *const root = made_device_json();
+        for (int i = 0; i < 5; i++) {
+            char name[32];
+            const double bytes = 8 * 2.5e5 * (1 + i);
+            snprintf(name, sizeof name, "gelu f32 %.0f", bytes / 8);
+            made_add_row(cJSON_GetObjectItem(root, "results"), "elementwise", name, "f32",
+                         MADE_LAUNCH + bytes / (1e9 * gbs[c][0]), 0, bytes);
+        }
+        made_file_read(root, "cached", &file);
+        assert_int_equal(predict_profile_fit(&file, &profile, &error), 0);
+        assert_true(class_of(&profile, "gelu f32")->error < 0.05);
+        predict_work work = {.m = NAN, .n = NAN, .k = NAN, .flops = NAN, .read_bytes = 7e7};
+        work.working_set = 7e7;
+        snprintf(work.key, sizeof work.key, "gelu f32");
+        assert_int_equal(predict_time(&profile, &work, &estimate, &error), 0);
+        test_is_near(estimate.seconds, MADE_LAUNCH + 7e7 / (1e9 * gbs[c][1]), 0.02);
+        results_file_release(&file);
+    }
+}
+
 /* Some devices do arithmetic while they wait for memory, others one after the other: the rows say which. */
 static void arithmetic_adds_to_memory_or_hides_behind_it(void **state) {
     static predict_profile profile;
@@ -254,6 +286,7 @@ int main(void) {
         cmocka_unit_test(the_error_is_of_rows_outside_the_fit),
         cmocka_unit_test(few_rows_are_not_fitted_through),
         cmocka_unit_test(long_rows_of_weights_may_come_slower),
+        cmocka_unit_test(what_takes_longer_than_memory_takes_no_longer_there),
         cmocka_unit_test(arithmetic_adds_to_memory_or_hides_behind_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
