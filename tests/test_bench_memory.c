@@ -217,22 +217,39 @@ static void memory_finds_latencies_and_caches(void **state) {
     cJSON_Delete(root);
 }
 
-/* Two variables of the worker: as the program sets them, and as the user has. */
+/* A variable of the worker, of those that the file tells of; NULL: it is not set. */
+static void expect_variable(const cJSON *root, const char *name, const char *value) {
+    const cJSON *const variables = json_member(json_member(root, "environment"), "variables");
+    const char *const found =
+        cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(variables, name));
+    if (found == NULL || value == NULL ? found != value : strcmp(found, value) != 0)
+        fail_msg("%s is %s, not %s", name, found == NULL ? "not set" : found,
+                 value == NULL ? "unset" : value);
+}
+
+/* As the program sets them, and as the user has. A user's threads beyond the processors would make PoCL end the program if placed. */
 static void threads_are_placed_unless_the_user_says_how(void **state) {
     (void)state;
     cpu_set_t allowed;
+    char many[48];
+    const long processors = sysconf(_SC_NPROCESSORS_CONF);
     assert_int_equal(sched_getaffinity(0, sizeof allowed, &allowed), 0);
-    const int all = CPU_COUNT(&allowed) == sysconf(_SC_NPROCESSORS_CONF);
-    const char *const of_user[] = {"POCL_AFFINITY=0", "OMP_PROC_BIND=false", NULL};
-    for (int user = 0; user < 2; user++) {
-        cJSON *const root =
-            bench_run_json("bench memory --quick --samples 2 --bytes 32K --operation copy",
-                           user ? of_user : NULL, 0);
-        const cJSON *const variables = json_member(json_member(root, "environment"), "variables");
-        assert_string_equal(json_text(variables, "POCL_AFFINITY"), user ? "0" : all ? "1" : "");
-        assert_string_equal(json_text(variables, "OMP_PROC_BIND"), user  ? "false"
-                                                                   : all ? "true"
-                                                                         : "");
+    const int all = CPU_COUNT(&allowed) == processors;
+    snprintf(many, sizeof many, "POCL_MAX_PTHREAD_COUNT=%ld", processors + 1);
+    const struct {
+        const char *of_user[3];
+        const char *pocl, *openmp;
+    } rows[] = {
+        {{NULL}, all ? "1" : NULL, all ? "true" : NULL},
+        {{"POCL_AFFINITY=0", "OMP_PROC_BIND=false"}, "0", "false"},
+        {{"POCL_MAX_PTHREAD_COUNT=1"}, all ? "1" : NULL, all ? "true" : NULL},
+        {{many}, NULL, all ? "true" : NULL},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        cJSON *const root = bench_run_json(
+            "bench memory --quick --samples 2 --bytes 32K --operation copy", rows[i].of_user, 0);
+        expect_variable(root, "POCL_AFFINITY", rows[i].pocl);
+        expect_variable(root, "OMP_PROC_BIND", rows[i].openmp);
         cJSON_Delete(root);
     }
 }
