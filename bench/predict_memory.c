@@ -104,6 +104,7 @@ static int level_of(double labelled, double working_set, double cache_bytes) {
 typedef struct reading {
     predict_point point;
     int is_swept;
+    int is_scan;
     int is_in_cache; /* so the sweep says */
     int elsewhere;
 } reading;
@@ -127,6 +128,14 @@ static int order_readings(const void *left, const void *right) {
     return (a->working_set > b->working_set) - (a->working_set < b->working_set);
 }
 
+/* Whether there is more than scans, which are of sets that no cache holds. */
+static int has_curve(const reading_list *readings) {
+    size_t others = 0;
+    for (size_t i = 0; i < readings->count; i++)
+        others += !readings->items[i].is_scan;
+    return others > 0;
+}
+
 static void collect_readings(const predict_observations *list, int without, double launch_s,
                              double cache, reading_list *readings) {
     const processor_state usual = row_usual_placement(list->file);
@@ -142,6 +151,7 @@ static void collect_readings(const predict_observations *list, int without, doub
                       .bytes_per_s = row->bytes / (row->median_s - launch_s),
                       .level = level_of(level, set, cache)},
             .is_swept = memory_evidence_kind(row) == EVIDENCE_SWEEP,
+            .is_scan = memory_evidence_kind(row) == EVIDENCE_SCAN,
             .is_in_cache = is_level(level) && level >= 1,
             .elsewhere = row_is_elsewhere(row, usual),
         };
@@ -216,7 +226,7 @@ int predict_read_memory(const predict_observations *list, int without, predict_p
         status = file_fail(error, "out of memory");
     } else {
         collect_readings(list, without, profile->launch_s, cache, &readings);
-        if (readings.count > 0)
+        if (readings.count > 0 && (without >= 0 || has_curve(&readings)))
             fill_points(&readings, memory_evidence_from(file), speeds, profile);
         else
             status = file_fail(error,

@@ -280,6 +280,22 @@ static void rows_that_are_held_out_tell_nothing(void **state) {
     results_file_release(&file);
 }
 
+/* Nothing is known of the caches then. */
+static void scans_alone_are_no_profile(void **state) {
+    static predict_profile profile;
+    results_file file;
+    file_error error;
+    cJSON *rows = NULL;
+    cJSON *const root = made_file_json(&rows);
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        add_memory(rows, "scan 100000000 bytes", 1e8, 40);
+    made_file_read(root, "made", &file);
+    assert_int_equal(predict_profile_fit(&file, &profile, &error), -1);
+    assert_non_null(strstr(error.text, "made has no rows of reading memory"));
+    results_file_release(&file);
+}
+
 /* The fastest call of all tells what a launch takes at most: not where that very call is to be predicted. */
 static void the_error_of_the_fastest_call_is_without_it(void **state) {
     static predict_profile profile;
@@ -415,6 +431,7 @@ int main(void) {
         cmocka_unit_test(rows_from_elsewhere_are_taken_where_there_are_no_others),
         cmocka_unit_test(what_else_was_read_continues_the_sweep),
         cmocka_unit_test(rows_that_are_held_out_tell_nothing),
+        cmocka_unit_test(scans_alone_are_no_profile),
         cmocka_unit_test(the_error_of_the_fastest_call_is_without_it),
         cmocka_unit_test(the_table_and_the_file_tell),
         cmocka_unit_test(the_page_of_a_report_tells),
