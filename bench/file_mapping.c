@@ -31,6 +31,8 @@ static int map_descriptor(int descriptor, const char *path, size_t least, file_m
 
 int file_map(const char *path, size_t least, file_mapping *mapping, file_error *error) {
     *mapping = (file_mapping){NULL, 0};
+    if (path[0] == '\0')
+        return file_fail(error, "the name of the input file is empty");
     /* O_NONBLOCK: a pipe without a writer must not hold the program up before it is refused. */
     const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (descriptor < 0)

@@ -348,6 +348,7 @@ static void test_paths_that_are_no_files(void **state) {
         const char *sentence;
     } rows[] = {
         {"/nonexistent/a.safetensors", "No such file"},
+        {"", "the name of the input file is empty"},
         {"/", "no regular file"},
         {"/dev/null", "no regular file"},
     };
