@@ -96,7 +96,7 @@ static void name_rung(const probe_case *item, char name[MAX_PROBE_NAME]) {
 }
 
 static void measure_rung(const compute_options *options, const bench_device *device,
-                         bench_entrant *entrants, ladder_rung *rung) {
+                         bench_plan plan, bench_entrant *entrants, ladder_rung *rung) {
     char name[MAX_PROBE_NAME];
     worker_text request;
     worker_text peak_request;
@@ -106,7 +106,6 @@ static void measure_rung(const compute_options *options, const bench_device *dev
                              .steps = options->steps,
                              .seed = (uint64_t)options->settings.seed};
     bench_device_write(device, &fields);
-    bench_plan plan = bench_settings_plan(&options->settings);
     plan.task = bench_probe_task(&rung->item, &fields, &request);
     const bench_task peak_task = bench_probe_task(&peak, &fields, &peak_request);
     plan.without_twin = 0; /* it runs the registers' arithmetic here */
@@ -144,7 +143,7 @@ static void report_rung(ladder_rung *rung, int is_peak, int is_alone, bench_repo
     bench_entrant_forget(&rung->entrant);
 }
 
-/* Where the first rung has no kernel no other has, and one row says why. */
+/* One case: where the first rung has no kernel no other has, and one row says why. */
 static void run_ladder(const compute_options *options, const bench_device *device, tdm_dtype dtype,
                        bench_entrant *entrants, bench_report *report) {
     probe_case items[MAX_RUNGS];
@@ -152,9 +151,10 @@ static void run_ladder(const compute_options *options, const bench_device *devic
     int peak = -1;
     int count = choose_rungs(options, dtype, items);
     ladder_rung *const rungs = calloc(MAX_RUNGS, sizeof *rungs);
+    const bench_plan plan = bench_settings_plan(&options->settings);
     for (int i = 0; rungs != NULL && i < count; i++) {
         rungs[i].item = items[i];
-        measure_rung(options, device, entrants, &rungs[i]);
+        measure_rung(options, device, plan, entrants, &rungs[i]);
         if (rungs[i].rate > most) { /* a NaN is not */
             most = rungs[i].rate;
             peak = i;

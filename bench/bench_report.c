@@ -197,6 +197,16 @@ static void mark_noise(bench_result *row) {
         add_metric(row, "noisy", summary.middle);
 }
 
+static void note_case(bench_report *report, const bench_entrant *entrant) {
+    if (report->rows == 0 || entrant->number != report->case_number) {
+        report->case_number = entrant->number;
+        report->case_row = report->rows;
+    }
+    if (entrant->number == bench_first_cut())
+        report->cut_row = report->case_row;
+    report->rows++;
+}
+
 static void add_row(bench_report *report, const bench_result *row, const bench_entrant *entrant,
                     const row_ratios *ratios) {
     bench_result each = *row;
@@ -220,6 +230,7 @@ static void add_row(bench_report *report, const bench_result *row, const bench_e
         add_metric(&each, "crowding", processor_crowding(entrant->processors));
         mark_noise(&each);
     }
+    note_case(report, entrant);
     results_add(report->document, &each);
     add_table_row(report, &each, bench_entrant_median(entrant), ratios);
     add_identity(report, entrant);
@@ -234,7 +245,8 @@ void bench_report_noted(bench_report *report, const bench_result *row, const ben
     add_row(report, &each, entrant, &no_ratios);
 }
 
-void bench_report_row(bench_report *report, const bench_result *row) {
+void bench_report_row(bench_report *report, const bench_result *row, const bench_entrant *entrant) {
+    note_case(report, entrant);
     results_add(report->document, row);
     add_table_row(report, row, NAN, &no_ratios);
 }
@@ -263,6 +275,8 @@ void bench_report_case(bench_report *report, const bench_result *row, bench_entr
     for (int i = 0; i < report->roofs->count; i++) {
         char name[MAX_PROBE_NAME];
         const bench_entrant *const entrant = &entrants[count + i];
+        if (entrant->left_out)
+            continue;
         const bench_result each =
             bench_probe_row(&report->roofs->roof[i].item, entrant->work, name);
         add_row(report, &each, entrant, &ratios);
@@ -279,6 +293,8 @@ int bench_report_close(bench_report *report, const char *command, const char *pa
     const processor_use used = processor_use_now();
     results_add_environment_number(report->document, "others_of_run",
                                    others_share(&report->used, &used));
+    if (bench_first_cut() >= 0)
+        results_add_unfinished(report->document, bench_first_cut(), report->cut_row);
     if (!to_stdout)
         table_print(report->table, stdout);
     if (path != NULL && results_write(report->document, command, path) != 0)

@@ -14,6 +14,10 @@ typedef struct bench_report {
     const char *rate_name; /* "GFLOP/s", "GB/s" or "calls/s" */
     const bench_roofs *roofs;
     int tandem_rows; /* rows of Tandem that are ok */
+    size_t rows;
+    int64_t case_number; /* of the last row */
+    size_t case_row;     /* the first one of that case */
+    size_t cut_row;      /* that of the first case that the time ended before, or in */
     processor_time opened;
     processor_use used; /* when it was opened */
 } bench_report;
@@ -37,8 +41,8 @@ void bench_report_case(bench_report *report, const bench_result *row, bench_entr
 void bench_report_noted(bench_report *report, const bench_result *row, const bench_entrant *entrant,
                         const char *note);
 
-/* Add a row that no entrant has, as it is. */
-void bench_report_row(bench_report *report, const bench_result *row);
+/* Add a row as it is, of a case that the entrant did not come to. */
+void bench_report_row(bench_report *report, const bench_result *row, const bench_entrant *entrant);
 
 /* Median of an entrant's samples; NaN where it has no result. */
 double bench_entrant_median(const bench_entrant *entrant);

@@ -37,6 +37,7 @@ const char bench_sampling[] =
 
 /* Of all cases of this process. */
 static pace_record run_pace;
+static int64_t first_cut = -1;
 
 /*
  * After a turn of a peer: threads that spin for work after a call (OpenMP, OpenBLAS) go to sleep before the next implementation runs.
@@ -71,6 +72,15 @@ static void settle(const bench_entrant *entrants, int turn) {
         nanosleep(&pause, NULL);
 }
 
+static void note_cut(const bench_plan *plan) {
+    if (first_cut < 0)
+        first_cut = plan->number;
+}
+
+int64_t bench_first_cut(void) {
+    return first_cut;
+}
+
 /* A worker that failed is stopped: what it has left behind must not reach the next case. */
 static void drop_out(const bench_plan *plan, bench_entrant *entrant, worker_answer answer,
                      const char *step) {
@@ -81,6 +91,8 @@ static void drop_out(const bench_plan *plan, bench_entrant *entrant, worker_answ
     entrant->status = answer == WORKER_SKIP || late ? RESULT_SKIPPED : RESULT_FAILED;
     if (answer == WORKER_SKIP)
         return;
+    if (late)
+        note_cut(plan);
     worker_text_set(&with_step, "%s%s%s: %s", late ? bench_time_is_over : "", late ? ", " : "",
                     step, entrant->reason.text);
     entrant->reason = with_step;
@@ -90,7 +102,8 @@ static void drop_out(const bench_plan *plan, bench_entrant *entrant, worker_answ
 }
 
 /* What the deadline leaves no time for. */
-static void cut_off(bench_entrant *entrant) {
+static void cut_off(const bench_plan *plan, bench_entrant *entrant) {
+    note_cut(plan);
     entrant->status = RESULT_SKIPPED;
     worker_text_set(&entrant->reason, "%s, it was not begun", bench_time_is_over);
 }
@@ -141,14 +154,16 @@ static void begin_case(const bench_plan *plan, bench_entrant *entrant) {
     entrant->stolen = NAN;
     entrant->processors = (processor_state){NAN, NAN, NAN};
     entrant->energy = bench_no_energy;
-    entrant->left_out = plan->without_twin && strcmp(entrant->impl, BENCH_TWIN_NAME) == 0;
+    entrant->number = plan->number;
+    entrant->left_out =
+        plan->left_out || (plan->without_twin && strcmp(entrant->impl, BENCH_TWIN_NAME) == 0);
     if (entrant->left_out) {
         entrant->status = RESULT_SKIPPED;
     } else if (entrant->missing != NULL) {
         worker_text_set(&entrant->reason, "%s", entrant->missing);
         entrant->status = RESULT_SKIPPED;
     } else if (bench_is_over(plan)) {
-        cut_off(entrant);
+        cut_off(plan, entrant);
     }
 }
 

@@ -59,6 +59,7 @@ typedef struct bench_entrant {
     int show_messages;       /* of worker_launch */
     int keeps_task;          /* a case with the task of the one before is not prepared again */
     int left_out;            /* of the present case: it is not run and has no row */
+    int64_t number;          /* of the present case */
 
     worker_process *worker; /* started when first needed, and again after it died */
     worker_text greeting;
@@ -95,6 +96,8 @@ typedef struct bench_plan {
         deadline_s; /* of bench_now: then no case begins, and the one that runs ends with what it has; 0: none */
     const sensors *sensors; /* NULL: none */
     int without_twin;       /* tandem-again is left out */
+    int64_t number;         /* of the case, among all that the process was asked for */
+    int left_out;           /* nobody is run, and there are no rows */
     const char *label;      /* for the progress line */
 } bench_plan;
 
@@ -103,6 +106,9 @@ double bench_now(void);
 
 /* Whether the plan's deadline has passed. */
 int bench_is_over(const bench_plan *plan);
+
+/* Number of the first case that the deadline cut off, whole or in part; -1: none so far. */
+int64_t bench_first_cut(void);
 
 /* How the reason of a row begins that the deadline left no time for. */
 extern const char bench_time_is_over[];

@@ -16,6 +16,8 @@ static sensors *device_sensors;
 /* When the budget of the suite is over; 0: it has none. */
 static double suite_deadline_s;
 
+static int64_t next_case;
+
 /* So many times the patience even the samples of long calls end. */
 static const double longest_patience = 20;
 
@@ -90,7 +92,10 @@ void bench_device_write(const bench_device *device, worker_text *request) {
 }
 
 bench_plan bench_settings_plan(const bench_settings *settings) {
+    const int64_t number = next_case++;
     return (bench_plan){
+        .number = number,
+        .left_out = number < settings->begin,
         .rule = rule_of(settings),
         .turn_seconds = settings->quick ? 0.001 : 0.02,
         .sensors = device_sensors,

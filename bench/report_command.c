@@ -195,8 +195,8 @@ int report_command(int argc, char **argv) {
             "command\n"
             "lines stand in the results file; a suite that fails is told, and the others go on. On "
             "a slow\n"
-            "device each has its share of the time, and rows that did not come to their turn say "
-            "so.",
+            "device each has its share of the time, is continued with what others leave, and rows "
+            "that did\nnot come to their turn say so.",
     };
     const cli_outcome outcome = cli_parse(&command, argc, argv, NULL);
     if (outcome != CLI_RUN)

@@ -47,14 +47,20 @@ static const double settled_share = 0.05;
 /* A suite whose time is over has the case at hand to end, and its rows to print. */
 static const double suite_grace_s = 30;
 
+/* Less is no use to a suite that goes on: it has workers to start and kernels to build. */
+static const double least_continued_s = 4;
+
 /* A suite's part of the report. */
 typedef struct report_part {
-    cJSON *rows;      /* of all its visits */
-    double taken_s;   /* by its last visit */
-    double moved;     /* share of its rows that the last visit made shorter */
-    double misplaced; /* share of its rows that were never met in the report's placement */
-    double slowed;    /* share of its rows that only met a slow clock or a shared core */
-    int missing;      /* rows that there was no time for */
+    cJSON *rows;        /* of all its visits */
+    double taken_s;     /* by its last visit, with what continued it */
+    double moved;       /* share of its rows that the last visit made shorter */
+    double misplaced;   /* share of its rows that were never met in the report's placement */
+    double slowed;      /* share of its rows that only met a slow clock or a shared core */
+    int missing;        /* rows that there was no time for */
+    int64_t unfinished; /* the case that its first visit is to be continued with; -1: none */
+    int unfinished_row; /* and that case's first row */
+    double vain_s;      /* so much time was not enough to finish that case; 0: not known */
     int wanted;
 } report_part;
 
@@ -63,9 +69,10 @@ typedef struct report_run {
     cJSON *root; /* the first suite's document */
     cJSON *steps;
     report_part parts[REPORT_MAX_SUITES];
-    int device; /* its index */
-    int visits; /* at most */
-    int visit;  /* from 0 */
+    int device;     /* its index */
+    int visits;     /* at most */
+    int visit;      /* from 0 */
+    int continuing; /* a suite's first visit, at the case that was not finished */
     int failures;
     double deadline_s; /* of bench_now: of all suites */
     double expected_s; /* of what is to be done, as the suites' rows say */
@@ -89,9 +96,8 @@ static void merge_environment(const cJSON *into, cJSON *from) {
     }
 }
 
-/* Rows of a suite with a member that begins so. */
-static int count_rows(const suite_outcome *outcome, const char *name, const char *start) {
-    const cJSON *const rows = cJSON_GetObjectItemCaseSensitive(outcome->document, "results");
+/* Rows with a member that begins so. */
+static int count_rows(const cJSON *rows, const char *name, const char *start) {
     const cJSON *row = NULL;
     int count = 0;
     cJSON_ArrayForEach(row, rows) {
@@ -103,12 +109,14 @@ static int count_rows(const suite_outcome *outcome, const char *name, const char
 
 /* A suite that there was no time for has not failed, though it measured nothing of Tandem. */
 static int has_failed(const suite_outcome *outcome) {
-    return outcome->exit_code != 0 && (count_rows(outcome, "reason", bench_time_is_over) == 0 ||
-                                       count_rows(outcome, "status", "failed") > 0);
+    const cJSON *const rows = cJSON_GetObjectItemCaseSensitive(outcome->document, "results");
+    return outcome->exit_code != 0 && (count_rows(rows, "reason", bench_time_is_over) == 0 ||
+                                       count_rows(rows, "status", "failed") > 0);
 }
 
 static void add_step(const report_run *run, const report_suite *suite, const suite_task *task,
                      const suite_outcome *outcome) {
+    const cJSON *const rows = cJSON_GetObjectItemCaseSensitive(outcome->document, "results");
     cJSON *const step = cJSON_CreateObject();
     results_put_text(step, "suite", suite->name);
     cJSON_AddNumberToObject(step, "visit", run->visit + 1);
@@ -117,19 +125,54 @@ static void add_step(const report_run *run, const report_suite *suite, const sui
     results_put_number(step, "seconds", outcome->seconds);
     results_put_number(step, "budget_s", task->budget_s);
     cJSON_AddNumberToObject(step, "rows_without_time",
-                            count_rows(outcome, "reason", bench_time_is_over));
+                            count_rows(rows, "reason", bench_time_is_over));
     results_put_text(step, "message", outcome->exit_code == 0 ? NULL : outcome->message);
     cJSON_AddItemToArray(run->steps, step);
 }
 
-static void take_rows(report_part *part, const suite_outcome *outcome) {
+/* The rows from the case on that was not finished give way to those that went on there. */
+static void continue_rows(const report_part *part, cJSON *rows) {
+    while (cJSON_GetArraySize(part->rows) > part->unfinished_row)
+        cJSON_DeleteItemFromArray(part->rows, cJSON_GetArraySize(part->rows) - 1);
+    while (rows->child != NULL)
+        cJSON_AddItemToArray(part->rows, cJSON_DetachItemViaPointer(rows, rows->child));
+}
+
+static double number_of(const cJSON *object, const char *key) {
+    const cJSON *const item = cJSON_GetObjectItemCaseSensitive(object, key);
+    return cJSON_IsNumber(item) ? item->valuedouble : -1;
+}
+
+/* Where a suite's first visit is to go on. Its rows stand behind so many others. */
+static void take_unfinished(report_part *part, const suite_task *task, suite_outcome *outcome,
+                            int rows_before) {
+    cJSON *const unfinished =
+        cJSON_DetachItemFromObjectCaseSensitive(outcome->document, "unfinished");
+    const int64_t before = part->unfinished;
+    part->unfinished = (int64_t)number_of(unfinished, "case");
+    part->unfinished_row = rows_before + (int)fmax(0, number_of(unfinished, "row"));
+    part->vain_s = part->unfinished > before ? 0 : task->budget_s;
+    cJSON_Delete(unfinished);
+}
+
+static void take_rows(report_run *run, report_part *part, const suite_task *task,
+                      suite_outcome *outcome) {
     cJSON *const rows = cJSON_DetachItemFromObjectCaseSensitive(outcome->document, "results");
+    if (rows == NULL) {
+        part->vain_s = task->budget_s;
+        return;
+    }
+    if (run->continuing)
+        continue_rows(part, rows);
+    else if (part->rows != NULL)
+        part->moved = report_visits_merge(part->rows, rows);
+    if (run->visit == 0)
+        take_unfinished(part, task, outcome, run->continuing ? part->unfinished_row : 0);
     if (part->rows == NULL)
         part->rows = rows;
-    else if (rows != NULL)
-        part->moved = report_visits_merge(part->rows, rows);
-    if (part->rows != rows)
+    else
         cJSON_Delete(rows);
+    part->missing = count_rows(part->rows, "reason", bench_time_is_over);
 }
 
 static void take_outcome(report_run *run, const report_suite *suite, const suite_task *task,
@@ -142,10 +185,8 @@ static void take_outcome(report_run *run, const report_suite *suite, const suite
         fprintf(stderr, "%s: %s failed: %s\n", command_name, outcome->command,
                 outcome->message[0] == '\0' ? "no reason given" : outcome->message);
     }
-    if (run->visit == 0)
-        part->missing = count_rows(outcome, "reason", bench_time_is_over);
-    part->taken_s = outcome->seconds;
-    take_rows(part, outcome);
+    part->taken_s = outcome->seconds + (run->continuing ? part->taken_s : 0);
+    take_rows(run, part, task, outcome);
     if (run->root == NULL) {
         run->root = outcome->document;
         outcome->document = NULL;
@@ -199,9 +240,27 @@ static double expected_from(const report_run *run, int first) {
     return sum;
 }
 
+/* About what a suite would take for the rows that it had no time for. */
+static double unfinished_seconds(const report_part *part) {
+    const int done = cJSON_GetArraySize(part->rows) - part->missing;
+    return part->unfinished < 0 ? 0 : part->taken_s * part->missing / fmax(1, done);
+}
+
+/* A share of the time that is left, among the suites from this one on that are to be continued. */
+static double budget_to_continue(const report_run *run, int number) {
+    const double left = run->deadline_s - bench_now();
+    double sum = 0;
+    for (int i = number; i < report_suite_count; i++)
+        sum += unfinished_seconds(&run->parts[i]);
+    return fmin(left, fmax(least_continued_s,
+                           left * unfinished_seconds(&run->parts[number]) / fmax(sum, 1e-9)));
+}
+
 /* A suite's share of the time that is left: by what it and those behind it are expected to take; a later visit is known to be short. */
 static double budget_of(const report_run *run, int number) {
     const double left = run->deadline_s - bench_now();
+    if (run->continuing)
+        return budget_to_continue(run, number);
     const double share =
         run->visit > 0 ? 1
                        : expected_seconds(run, &report_suites[number]) / expected_from(run, number);
@@ -216,17 +275,18 @@ static void run_suite(report_run *run, int number) {
                              .quick = run->request->quick,
                              .visited = run->visits > 1,
                              .sustained_s = sustain_seconds(run->request),
+                             .begin = run->continuing ? run->parts[number].unfinished : 0,
                              .forms = forms,
                              .budget_s = budget_of(run, number),
                              .grace_s = suite_grace_s,
                              .watcher = show_progress,
                              .user = run};
-    if (run->visit > 0 && suite->kind == SUITE_FINDS_FORMS)
+    if ((run->visit > 0 || run->continuing) && suite->kind == SUITE_FINDS_FORMS)
         report_visits_forms(run->parts[number].rows, forms, sizeof forms);
     run->present = suite;
     show_progress(run, 0);
     report_suite_run(suite, &task, &outcome);
-    run->done_s += expected_seconds(run, suite);
+    run->done_s += run->continuing ? 0 : expected_seconds(run, suite);
     run->taken_s += outcome.seconds;
     take_outcome(run, suite, &task, &outcome);
 }
@@ -305,12 +365,37 @@ static void order_suites(const report_run *run, int *order) {
     }
 }
 
+/* A case that was not finished in all of a suite's time is tried again with at least twice as much. */
+static int may_continue(const report_run *run, int number) {
+    const report_part *const part = &run->parts[number];
+    return part->unfinished >= 0 && run->deadline_s - bench_now() >= least_continued_s &&
+           budget_to_continue(run, number) >= 2 * part->vain_s;
+}
+
+/* Rows that there was no time for come before any row is measured again: what suites left of their shares is for them. */
+static void continue_suites(report_run *run) {
+    int continued = 1;
+    run->continuing = 1;
+    while (continued) {
+        continued = 0;
+        for (int i = 0; i < report_suite_count; i++) {
+            if (!may_continue(run, i))
+                continue;
+            run_suite(run, i);
+            continued = 1;
+        }
+    }
+    run->continuing = 0;
+}
+
 static void run_visit(report_run *run) {
     int order[REPORT_MAX_SUITES];
     order_suites(run, order);
     for (int i = 0; i < report_suite_count; i++)
         if (is_due(run, order[i]))
             run_suite(run, order[i]);
+    if (run->visit == 0)
+        continue_suites(run);
     note_conditions(run);
 }
 
@@ -330,8 +415,8 @@ static int run_suites(report_run *run) {
     int missing = 0;
     run->deadline_s = bench_now() + fmax(0, whole_budget(run->request) - reserve_s);
     for (int i = 0; i < report_suite_count; i++)
-        run->parts[i] =
-            (report_part){.wanted = is_wanted(run->request, &report_suites[i]), .moved = 1};
+        run->parts[i] = (report_part){
+            .wanted = is_wanted(run->request, &report_suites[i]), .moved = 1, .unfinished = -1};
     for (run->visit = 0; run->visit < run->visits; run->visit++)
         run->expected_s += expected_from(run, 0);
     for (run->visit = 0; run->visit < run->visits; run->visit++)

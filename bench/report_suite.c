@@ -18,7 +18,8 @@
 #include <cjson/cJSON.h>
 
 enum {
-    ADDED_WORDS = 18, /* program, device, patience, twin, forms, sustained, budget, file, the end */
+    ADDED_WORDS =
+        20, /* program, device, patience, twin, forms, sustained, begin, budget, file, the end */
     MAX_NUMBER_TEXT = 32,
     NOT_STARTED = 127, /* as a shell says it */
     WATCH_MILLISECONDS = 1000
@@ -155,6 +156,7 @@ void report_suite_run(const report_suite *suite, const suite_task *task, suite_o
     char index[MAX_NUMBER_TEXT];
     char budget[MAX_NUMBER_TEXT];
     char sustained[MAX_NUMBER_TEXT];
+    char begin[MAX_NUMBER_TEXT];
     size_t count = 1;
     const double start = now_seconds();
     *outcome = (suite_outcome){.exit_code = -1};
@@ -180,6 +182,11 @@ void report_suite_run(const report_suite *suite, const suite_task *task, suite_o
         snprintf(sustained, sizeof sustained, "%g", task->sustained_s);
         words[count++] = "--sustained";
         words[count++] = sustained;
+    }
+    if (task->begin > 0) {
+        snprintf(begin, sizeof begin, "%lld", (long long)task->begin);
+        words[count++] = "--begin";
+        words[count++] = begin;
     }
     write_command(words, outcome->command, sizeof outcome->command);
     words[count++] = "--seconds";

@@ -2,6 +2,8 @@
 #ifndef BENCH_REPORT_SUITE_H
 #define BENCH_REPORT_SUITE_H
 
+#include <stdint.h>
+
 struct cJSON;
 
 enum {
@@ -41,6 +43,7 @@ typedef struct suite_task {
     int quick;
     int visited; /* it may be visited again: each visit is shorter, and the twin of the others */
     double sustained_s;     /* of SUITE_SUSTAINED */
+    int64_t begin;          /* as many of its cases are left out */
     const char *forms;      /* of report_visits_forms; "" or NULL: none */
     double budget_s;        /* after so long it begins no other case */
     double grace_s;         /* so long after that it is stopped: what takes longer hangs */

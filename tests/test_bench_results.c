@@ -180,6 +180,39 @@ static void all_batches_are_kept(void **state) {
     results_destroy(report.document);
 }
 
+/* The first case is whole, of the second a row is there already. The last test of this program, whose time is over then. */
+static void a_file_tells_where_its_run_is_to_go_on(void **state) {
+    (void)state;
+    static double samples[] = {1, 1};
+    bench_entrant entrants[2] = {{.impl = "tandem", .of_base = NAN},
+                                 {.impl = "peer", .of_base = NAN}};
+    bench_plan plan = {.deadline_s = 1e-9, .label = "late"};
+    const bench_result row = {.suite = "gemm", .case_name = "f32"};
+    const tdm_device_info info = some_device("one");
+    bench_report report;
+    assert_int_equal(bench_report_open(&report, "GFLOP/s", NULL, &info), 0);
+    for (int number = 4; number <= 6; number++) {
+        plan.number = number;
+        if (number > 4)
+            bench_begin_case(&plan, &entrants[1], 1);
+        entrants[0].number = entrants[1].number = number;
+        entrants[0].series = (sample_series){.values = samples, .count = 2};
+        bench_report_case(&report, &row, entrants, 2);
+    }
+    assert_int_equal(bench_first_cut(), 5);
+    char path[TEST_PATH];
+    size_t size = 0;
+    assert_int_equal(bench_report_close(&report, "tandem try", test_folder_path(path, "u.json")),
+                     0);
+    unsigned char *const bytes = test_file_read(path, &size);
+    cJSON *const root = cJSON_Parse((const char *)bytes);
+    is_number(json_member(root, "unfinished"), "case", 5);
+    is_number(json_member(root, "unfinished"), "row", 2);
+    cJSON_Delete(root);
+    free(bytes);
+    assert_int_equal(unlink(path), 0);
+}
+
 /* Nothing of where the program lies, and nothing that a reader of the file would refuse. */
 static void the_command_line_is_a_list_of_words(void **state) {
     (void)state;
@@ -579,6 +612,7 @@ int main(void) {
         cmocka_unit_test(machines_are_told_apart),
         cmocka_unit_test(builds_are_told_apart),
         cmocka_unit_test(the_share_of_others_is_of_what_passed),
+        cmocka_unit_test(a_file_tells_where_its_run_is_to_go_on),
     };
     return cmocka_run_group_tests_name("bench results", tests, test_folder_make,
                                        test_folder_remove_empty);
