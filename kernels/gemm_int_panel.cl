@@ -10,15 +10,17 @@
 #define TDM_A_SHIFT(type) 0
 #define TDM_TILE_ROWS(rows) MR
 #define TDM_TILES_TOGETHER 0
-#define TDM_STRIP_RUN 4
 #define tdm_strip_element(a, type, at) tdm_int_any(a, type, at)
 
-TDM_DEVICE void tdm_strip_run(TDM_GLOBAL const tdm_u8 *a, int type, long at,
-                              TDM_LOCAL tdm_strip *to) {
-    if (type == TDM_CODE_S8)
-        s32x4_store_s32(s32x4_load_s8((TDM_GLOBAL const tdm_s8 *)a, at), to, 0);
-    else
-        s32x4_store_s32(s32x4_load_u8(a, at), to, 0);
+TDM_DEVICE int tdm_strip_run(TDM_GLOBAL const tdm_u8 *a, int type, long at, int depth,
+                             TDM_LOCAL tdm_strip *to) {
+    int p = 0;
+    for (; p + 4 <= depth; p += 4)
+        if (type == TDM_CODE_S8)
+            s32x4_store_s32(s32x4_load_s8((TDM_GLOBAL const tdm_s8 *)a, at + p), to, p);
+        else
+            s32x4_store_s32(s32x4_load_u8(a, at + p), to, p);
+    return p;
 }
 
 TDM_DEVICE void tdm_strip_quads(s32x8 quads, int type, TDM_LOCAL tdm_strip *to) {

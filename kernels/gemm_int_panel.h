@@ -29,7 +29,7 @@
  *     TDM_A_SHIFT(type)                              what a strip's elements are more than those of A
  *     tdm_strip_element(a, type, at)                 a strip's element for A's
  *     TDM_TILE_ROWS(rows)                            how many rows a tile has that are made for so many, up to MR
- *     TDM_STRIP_RUN, tdm_strip_run(a, type, at, to)  so many neighbours at once
+ *     tdm_strip_run(a, type, at, depth, to)          up to so many neighbours, as far as whole vectors go; returns how many
  *     tdm_strip_quads(quads, type, to)               eight quads of A's bytes to a strip's row
  *     tdm_panel_widen(job)                           with a UNIT beyond 1: what is in quads to the panel
  *     TDM_TILES_TOGETHER                             whether tdm_tile_multiply takes more than one tile

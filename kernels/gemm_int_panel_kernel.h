@@ -33,8 +33,7 @@ TDM_DEVICE void copy_strip(TDM_GLOBAL const tdm_u8 *a, int type, long at, long a
         TDM_LOCAL tdm_strip *const to = strip + i * STRIDE;
         int p = i < squares ? depth / SQUARE * SQUARE : 0;
         if (a_col == 1)
-            for (; p + TDM_STRIP_RUN <= depth; p += TDM_STRIP_RUN)
-                tdm_strip_run(a, type, row + p, to + p);
+            p += tdm_strip_run(a, type, row + p, depth - p, to + p);
         for (; p < depth; p++)
             to[p] = tdm_strip_element(a, type, row + p * a_col);
         for (; p % 4 != 0; p++)
