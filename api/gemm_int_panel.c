@@ -9,6 +9,7 @@
 #define STRIP_PAD 64
 
 #define COPY_A 0.1         /* per element of A, contiguous along K */
+#define COPY_A_WIDER 0.15  /* the same, where strips are wider than A */
 #define COPY_A_ACROSS 0.3  /* the same, strided */
 #define STREAM_B 0.06      /* per element of B in panels, each time that an item comes to it */
 #define STREAM_B_NEAR 0.01 /* the same, where all of B stays in a core's second cache */
@@ -90,13 +91,29 @@ static uint64_t local_bytes(const void *context, const tdm_gemm_division *d) {
            (d->packs_inside ? panels * s->sums_bytes : 0) + strips * panels * s->tile_bytes;
 }
 
+/* How much more than an equal share of the tiles the last items have, as many as a core has on average: where strips or panels cannot be
+ * divided evenly the later items have more of them. */
+static double unevenness(const sizes *s, const tdm_gemm_division *d) {
+    const int64_t rows = d->row_items, columns = d->column_items;
+    const int64_t of_core = (int64_t)((double)(rows * columns) * s->batch / s->cores);
+    const int64_t last = of_core > 1 ? of_core : 1;
+    if (last >= rows * columns)
+        return 1.0;
+    const int64_t before = columns - last / rows; /* items along N, the last of which in part */
+    const int64_t panels = before * s->panels / columns;
+    const int64_t strips = s->strips - (rows - last % rows) * s->strips / rows;
+    const int64_t tiles =
+        (s->panels - panels) * s->strips + strips * (panels - (before - 1) * s->panels / columns);
+    return (double)(tiles * rows * columns) / (double)(last * s->strips * s->panels);
+}
+
 /* Cycles until the last core is done. Who comes takes an equal share of the items that are left: of two cores the first one works on a
  * half of them when the other one comes, WAKE later, and what that one has not reached by then they share, in whole items. */
-static double until_last(const sizes *s, double items, double item) {
+static double until_last(const sizes *s, double items, double item, double uneven) {
     const double rounds = (double)tdm_ceil_div((int64_t)items, (int64_t)s->cores) * item;
     const double missed = WAKE * (s->cores - 1.0) / s->cores;
     const double shared = (double)tdm_ceil_div((int64_t)missed, (int64_t)item) * item;
-    const double even = items * item / s->cores + (shared < WAKE ? shared : WAKE);
+    const double even = items * item / s->cores * uneven + (shared < WAKE ? shared : WAKE);
     return even > rounds ? even : rounds;
 }
 
@@ -104,7 +121,7 @@ static double until_last(const sizes *s, double items, double item) {
  * each packs its part of B once; 2048 cubed with B in panels takes 1 % more with them. */
 static double reading_a(const sizes *s, bool packs_inside, double bytes, double panels) {
     if (!s->a_stays || !packs_inside)
-        return s->a_along_k ? COPY_A : COPY_A_ACROSS;
+        return !s->a_along_k ? COPY_A_ACROSS : s->unit > 1 ? COPY_A_WIDER : COPY_A;
     return READ_A + (bytes > SHARED_BYTES ? STREAM_A * panels : 0.0);
 }
 
@@ -119,7 +136,7 @@ static double cost(const void *context, const tdm_gemm_division *d, bool packs) 
     item += elements * reading_a(s, d->packs_inside, elements, panels);
     item += panels * s->columns * s->depth *
             ((packs && d->packs_inside ? s->pack : s->stream) + (s->unit > 1 ? WIDEN_B : 0.0));
-    double total = until_last(s, items, item) + UNEVEN * item;
+    double total = until_last(s, items, item, unevenness(s, d)) + UNEVEN * item;
     if (packs && !d->packs_inside)
         total += LAUNCH + (double)s->panels * s->columns * s->depth * s->batch / s->cores *
                               (PACK_LAUNCH + s->pack);
