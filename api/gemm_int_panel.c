@@ -46,12 +46,22 @@ static double speed_of(int64_t unit) {
     return unit == 1 ? 64.0 : unit == 2 ? 26.0 : 6.0;
 }
 
+/* Whether this CPU, which has VNNI, makes s8 unsigned while it multiplies: AMD's cores have pipes for that beside those of vpdpbusd.
+ * Intel's would do it in those, for every fourth product: items copy A there, once. */
+static bool flips_beside_products(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    return __builtin_cpu_is("amd");
+#else
+    return false;
+#endif
+}
+
 /* Whether the kernel reads A where it stands: rows of bytes as vpdpbusd takes them, whole quads, all of K in one block, not so far apart
  * that each is in a page of its own, and nobody adds up their elements. */
 static bool a_stays(const tdm_gemm_problem *p, const int32_t *row) {
-    return row[TDM_GEMM_P_UNIT] == 1 && p->a.dtype == TDM_U8 && p->a.col == 1 && p->k % 4 == 0 &&
-           p->k <= row[TDM_GEMM_P_DEPTH] && p->a.row <= 2 * p->k &&
-           p->b_zero.dtype == TDM_DTYPE_NONE;
+    return row[TDM_GEMM_P_UNIT] == 1 && (p->a.dtype == TDM_U8 || flips_beside_products()) &&
+           p->a.col == 1 && p->k % 4 == 0 && p->k <= row[TDM_GEMM_P_DEPTH] &&
+           p->a.row <= 2 * p->k && p->b_zero.dtype == TDM_DTYPE_NONE;
 }
 
 static sizes sizes_of(const tdm_gemm_plan *plan) {

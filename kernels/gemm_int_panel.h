@@ -5,7 +5,8 @@
  *
  *     for each block of K
  *       copy the block of every strip of A to local memory, rows STRIP_ROW bytes apart, steps past K as zeros; but
- *           with a_stays, only the strip whose tile has rows past A: the others are read where they stand
+ *           with a_stays, only the strip whose tile has rows past A (or fewer than MR, if A is signed): the others are
+ *           read where they stand
  *       for each panel of B: pack it to local memory, unless B comes in panels (b_packed); widen it there to the
  *                            type of the strips
  *         for each strip: tile += strip · panel, four steps of K (a quad, gemm_int_quads.h) at a time
@@ -69,9 +70,10 @@ typedef struct {
  * With `tiles` beyond 1 so many of them, of MR rows each, one below the other; none goes to `tile` then. */
 typedef struct {
     TDM_LOCAL const tdm_strip *strip;
-    /* The strip where it stands in A, rows a_row apart; or NULL. */
+    /* The strip where it stands in A, rows a_row apart; or NULL. With flips its elements lack the shift of a strip. */
     TDM_GLOBAL const tdm_u8 *in_place;
     long a_row;
+    int flips;
     TDM_GLOBAL const int *packed; /* quads where B comes in panels */
     TDM_LOCAL char *panel;        /* widened, or quads where B does not come in panels */
     TDM_LOCAL int *kept;

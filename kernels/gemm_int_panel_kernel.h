@@ -167,7 +167,10 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
     /* Strips whose tiles have no rows past the matrix. */
     const int last_rows = r.rows - (r.strips - 1) * MR,
               whole = r.strips - (TDM_TILE_ROWS(last_rows) > last_rows),
-              full = r.strips - (last_rows < MR), stay = q.a_stays ? whole : 0;
+              full = r.strips - (last_rows < MR),
+              stay = !q.a_stays   ? 0
+                     : shift != 0 ? full
+                                  : whole;
     TDM_INT_IO(io, z);
     tdm_tile_job job;
     job.b_packed = s.b_packed;
@@ -175,6 +178,7 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
     job.packed = (TDM_GLOBAL const int *)b_entry;
     job.d_row = e.d_row;
     job.a_row = s.a_row;
+    job.flips = shift != 0;
     job.streams = e.streams_d && e.d_row % 16 == 0 &&
                   tdm_address((TDM_GLOBAL int *)d + io.out.d_at) % 64 == 0;
 

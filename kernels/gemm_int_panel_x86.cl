@@ -35,7 +35,10 @@ typedef INTS ints_anywhere __attribute__((aligned(4)));
 #define TDM_A_SHIFT(type) ((type) == TDM_CODE_S8 ? 128 : 0)
 #define WIDTH LANES
 #define FACTORS INTS
-#define SPLAT_QUAD(p) ((INTS)(*(const int *)(p)))
+#define SPLAT_QUAD(a, p) a = (INTS)(*(const int *)(p))
+/* Of s8, as u8 that are 128 more. LLVM would do it in a register of one word, and keep the words of many rows. */
+#define SPLAT_FLIPPED(a, p)                                                                        \
+    __asm__("vpxord %1%{1to16%}, %2, %0" : "=v"(a) : "m"(*(const int *)(p)), "v"(flip))
 #define ADD_PRODUCTS(sum, a, b)                                                                    \
     TDM_UNROLL for (int v = 0; v < NV; v++)(sum)[v] =                                              \
         __builtin_ia32_vpdpbusd512((sum)[v], a, (b)[v])
@@ -94,7 +97,7 @@ typedef long4 quad_words;
     __builtin_shufflevector(x, y, (k), 2 + (k), 4 + (k), 6 + (k), 8 + (k), 10 + (k), 12 + (k),     \
                             14 + (k))
 #endif
-#define SPLAT_QUAD(p) __builtin_astype((quad_words)(*(const long *)(p)), factors)
+#define SPLAT_QUAD(a, p) a = __builtin_astype((quad_words)(*(const long *)(p)), factors)
 #define ADD_PRODUCTS(sum, a, b)                                                                    \
     TDM_UNROLL for (int v = 0; v < NV; v += 2)                                                     \
         ADD_TWO((sum)[v], (sum)[v + 1], a, (b)[v], (b)[v + 1])
@@ -166,13 +169,14 @@ TDM_DEVICE void tdm_panel_widen(const tdm_tile_job *job) {
 }
 #endif
 
-#define QUAD(Q, rows)                                                                              \
+#define QUAD(Q, rows, SPLAT)                                                                       \
     {                                                                                              \
         FACTORS b[NV];                                                                             \
         TDM_UNROLL for (int v = 0; v < NV; v++) b[v] =                                             \
             *(const factors_anywhere *)(panel + (Q)*PANEL_QUAD + v * (int)sizeof(FACTORS));        \
         TDM_UNROLL for (int i = 0; i < rows; i++) {                                                \
-            const FACTORS a = SPLAT_QUAD(strip + ROW_AT(i) + (Q)*4);                               \
+            FACTORS a;                                                                             \
+            SPLAT(a, strip + ROW_AT(i) + (Q)*4);                                                   \
             ADD_PRODUCTS(sum[i], a, b);                                                            \
         }                                                                                          \
     }
@@ -198,13 +202,15 @@ typedef struct {
 
 /* One function for all tiles of a panel: what lies between two of them has to fit in the time that the products of the first one's
  * last quads still take. */
-#define DEFINE_MULTIPLY(name, rows)                                                                \
+#define DEFINE_MULTIPLY(name, rows, SPLAT)                                                         \
     TARGET void name(const tile_run *run) {                                                        \
         const long strip_row = run->strip_row, to_row = run->to_row;                               \
         const tdm_strip *strip_at = run->strip;                                                    \
         const int *from = run->from, *const add = run->add;                                        \
         int *to = run->to;                                                                         \
         tdm_lines_ahead next = *run->ask;                                                          \
+        const INTS flip = (INTS)((int)0x80808080);                                                 \
+        (void)flip;                                                                                \
         DECLARE_ROWS(rows, strip_row)                                                              \
         TDM_NO_UNROLL for (int tiles = run->tiles; tiles > 0; tiles--) {                           \
             const tdm_strip *strip = strip_at;                                                     \
@@ -224,10 +230,10 @@ typedef struct {
                     ASK_FAR(ask.b);                                                                \
                     ASK_FAR(ask.b + ask.b_line);                                                   \
                     ask.b += 2 * ask.b_line;                                                       \
-                    QUAD(0, rows)                                                                  \
-                    QUAD(1, rows)                                                                  \
-                    QUAD(2, rows)                                                                  \
-                    QUAD(3, rows)                                                                  \
+                    QUAD(0, rows, SPLAT)                                                           \
+                    QUAD(1, rows, SPLAT)                                                           \
+                    QUAD(2, rows, SPLAT)                                                           \
+                    QUAD(3, rows, SPLAT)                                                           \
                     strip += 4 * 4;                                                                \
                     panel += 4 * PANEL_QUAD;                                                       \
                 }                                                                                  \
@@ -237,7 +243,7 @@ typedef struct {
                 ask.d += lines < 4 * rows ? ask.d_row : 0;                                         \
             }                                                                                      \
             TDM_NO_UNROLL for (; quads > 0; quads--) {                                             \
-                QUAD(0, rows)                                                                      \
+                QUAD(0, rows, SPLAT)                                                               \
                 strip += 4;                                                                        \
                 panel += PANEL_QUAD;                                                               \
             }                                                                                      \
@@ -264,9 +270,14 @@ typedef struct {
             next.d += rows * next.d_row;                                                           \
         }                                                                                          \
     }
-DEFINE_MULTIPLY(multiply, MR)
-DEFINE_MULTIPLY(multiply_2, 2)
-DEFINE_MULTIPLY(multiply_4, 4)
+DEFINE_MULTIPLY(multiply, MR, SPLAT_QUAD)
+DEFINE_MULTIPLY(multiply_2, 2, SPLAT_QUAD)
+DEFINE_MULTIPLY(multiply_4, 4, SPLAT_QUAD)
+#ifdef VNNI
+DEFINE_MULTIPLY(multiply_flipped, MR, SPLAT_FLIPPED)
+#else
+#define multiply_flipped multiply /* nothing is read in place */
+#endif
 
 TDM_DEVICE void tdm_tile_multiply(const tdm_tile_job *job, int *tile) {
     const int panel_in_place = UNIT == 1 && job->b_packed;
@@ -284,7 +295,9 @@ TDM_DEVICE void tdm_tile_multiply(const tdm_tile_job *job, int *tile) {
     run.tiles = job->tiles;
     run.quads = job->quads;
     run.streams = job->straight && job->streams;
-    if (job->rows > 4)
+    if (job->in_place && job->flips)
+        multiply_flipped(&run);
+    else if (job->rows > 4)
         multiply(&run);
     else if (job->rows > 2)
         multiply_4(&run);

@@ -231,15 +231,17 @@ static void the_longest_k_is_exact(void **state) {
         }
 }
 
-/* One item with all rows of A and some columns of B, which it packs: more rows than a copy of A would have room for. The last strip has
- * rows past the matrix, `rows` of its own. */
-static void rows_in_place(const test_device *device, const tdm_variant *row, int64_t rows) {
+/* One item with all rows of A and some columns of B, which it packs: of u8 more rows than a copy of A would have room for; not of s8,
+ * which some processors copy. The last strip has rows past the matrix, `rows` of its own. */
+static void rows_in_place(const test_device *device, const tdm_variant *row, tdm_dtype a,
+                          int64_t rows) {
     char text[512], forced[128];
     snprintf(forced, sizeof forced, "%s:row_items=1,col_items=2,pack_b=2", row->name);
-    gemm_int_trial trial = {.m = (int64_t)row->parameters[TDM_GEMM_P_ROWS] * 90 + rows,
+    const int64_t strips = a == TDM_U8 ? 90 : 3;
+    gemm_int_trial trial = {.m = row->parameters[TDM_GEMM_P_ROWS] * strips + rows,
                             .n = (int64_t)row->parameters[TDM_GEMM_P_COLUMNS] * 3 + 5,
                             .k = 68,
-                            .a = TDM_U8,
+                            .a = a,
                             .d = TDM_S32,
                             .bias = TDM_S32,
                             .a_quant = GEMM_INT_ONE,
@@ -262,8 +264,10 @@ static void an_item_of_many_rows_is_exact(void **state) {
             if (row->op == TDM_OP_GEMM_INT && test_can_run(device, row) &&
                 row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_PANEL &&
                 row->parameters[TDM_GEMM_P_UNIT] == 1)
-                for (int64_t rows = 0; rows < row->parameters[TDM_GEMM_P_ROWS]; rows++)
-                    rows_in_place(device, row, rows);
+                for (int64_t rows = 0; rows < row->parameters[TDM_GEMM_P_ROWS]; rows++) {
+                    rows_in_place(device, row, TDM_U8, rows);
+                    rows_in_place(device, row, TDM_S8, rows);
+                }
         }
 }
 
