@@ -363,6 +363,7 @@ TDM_DEVICE float16 f32x16_number(float16 x) {
 #else
 #define f32x16_number(x) TDM_OPENCL_NUMBER_(x, float16)
 #endif
+#define f32x16_if_number(x, y) select((float16)(0.0f), y, (x) == (x))
 
 /* Pairs of s4. Where the two elements of a pair are the halves of a 64-bit lane, they are put together and taken
  * apart without shuffles. */
@@ -433,6 +434,8 @@ typedef ushort tdm_ushort32 __attribute__((ext_vector_type(32)));
 typedef tdm_char64 tdm_any_char64 __attribute__((aligned(1)));
 typedef tdm_uchar64 tdm_any_uchar64 __attribute__((aligned(1)));
 typedef tdm_uchar32 tdm_any_uchar32 __attribute__((aligned(1)));
+typedef short tdm_short32 __attribute__((ext_vector_type(32)));
+typedef tdm_ushort32 tdm_any_ushort32 __attribute__((aligned(2)));
 TDM_INLINE void tdm_opencl_s4_pack(tdm_uchar64 v, __global tdm_s4 *y, int past) {
     const tdm_ushort32 pairs = __builtin_astype(v, tdm_ushort32);
     const tdm_ushort32 low = (tdm_ushort32)((ushort)0x0f), high = (tdm_ushort32)((ushort)0xf0);
@@ -477,6 +480,36 @@ TDM_INLINE void tdm_s4_to_s8(const __global tdm_s4 *x, __global tdm_s8 *y, int p
 TDM_INLINE void tdm_s4_to_u8(const __global tdm_s4 *x, __global tdm_u8 *y, int past) {
     const tdm_char64 v = tdm_opencl_s4_unpack(x), zero = (tdm_char64)((char)0);
     tdm_opencl_store_64(v > zero ? v : zero, y, past);
+}
+
+/* Four vectors of codes that are within their type, as bytes. Narrowed one by one, each would take as many instructions as all four. */
+#define TDM_CODES_STORE_LINE(DT, codes, p, past) TDM_CAT2(tdm_opencl_line_, DT)(codes, p, past)
+#if defined(__AVX512BW__)
+#define TDM_OPENCL_LINE_(NAME, NARROW)                                                             \
+    TDM_INLINE tdm_char64 NAME(const int16 v[4]) {                                                 \
+        const tdm_short32 a = __builtin_ia32_packssdw512(v[0], v[1]);                              \
+        const tdm_short32 b = __builtin_ia32_packssdw512(v[2], v[3]);                              \
+        const int16 quads = __builtin_astype(NARROW(a, b), int16);                                 \
+        return __builtin_astype(quads.s048c159d26ae37bf, tdm_char64);                              \
+    }
+TDM_OPENCL_LINE_(tdm_opencl_bytes_s8, __builtin_ia32_packsswb512)
+TDM_OPENCL_LINE_(tdm_opencl_bytes_u8, __builtin_ia32_packuswb512)
+#else
+TDM_INLINE tdm_char64 tdm_opencl_bytes_s8(const int16 v[4]) {
+    const char16 bytes[4] = {convert_char16(v[0]), convert_char16(v[1]), convert_char16(v[2]),
+                             convert_char16(v[3])};
+    return *(const __private tdm_any_char64 *)bytes;
+}
+#define tdm_opencl_bytes_u8(v) tdm_opencl_bytes_s8(v)
+#endif
+TDM_INLINE void tdm_opencl_line_s8(const int16 v[4], __global tdm_s8 *y, int past) {
+    tdm_opencl_store_64(tdm_opencl_bytes_s8(v), y, past);
+}
+TDM_INLINE void tdm_opencl_line_u8(const int16 v[4], __global tdm_u8 *y, int past) {
+    tdm_opencl_store_64(tdm_opencl_bytes_u8(v), y, past);
+}
+TDM_INLINE void tdm_opencl_line_s4(const int16 v[4], __global tdm_s4 *y, int past) {
+    tdm_opencl_s4_pack(__builtin_astype(tdm_opencl_bytes_s8(v), tdm_uchar64), y, past);
 }
 #endif
 
@@ -565,13 +598,14 @@ TDM_INLINE void tdm_s4_to_u8(const __global tdm_s4 *x, __global tdm_u8 *y, int p
 #if defined(__AVX512F__)
 /* PoCL 3.1 converts sixteen in two halves and puts them together. Were Clang to see what the floats come from, it would
  * compare the halves instead, one by one. */
-TDM_DEVICE float16 f32x16_load_f16(const __global half *p, long i) {
-    const ushort16 bits = tdm_opencl_load_16((const __global ushort *)p + i);
+TDM_DEVICE float16 tdm_opencl_halves(ushort16 bits) {
     float16 x =
         __builtin_ia32_vcvtph2ps512_mask(as_short16(bits), (float16)(0.0f), (ushort)0xffff, 4);
     __asm__("" : "+v"(x));
     return x;
 }
+#define f32x16_load_f16(p, i)                                                                      \
+    tdm_opencl_halves(tdm_opencl_load_16((const __global ushort *)(p) + (i)))
 TDM_DEVICE ushort16 tdm_opencl_half_bits(float16 x) {
     return as_ushort16(__builtin_ia32_vcvtps2ph512_mask(x, 0, (short16)(0), (ushort)0xffff));
 }
@@ -582,10 +616,16 @@ TDM_DEVICE ushort16 tdm_opencl_half_bits(float16 x) {
 #define f32x16_stream_bf16(x, p, i)                                                                \
     __builtin_nontemporal_store(tdm_bf16x16_from_f32(x), (__global ushort16 *)((p) + (i)))
 #else
+TDM_DEVICE float16 tdm_opencl_halves(ushort16 bits) {
+    return vload_half16(0, (const __private half *)&bits);
+}
 #define f32x16_load_f16(p, i) vload_half16(0, (p) + (i))
 #define f32x16_store_f16(x, p, i) vstore_half16_rte(x, 0, (p) + (i))
 #endif
 #define f32x16_load_bf16(p, i) as_float16(convert_uint16(tdm_opencl_load_16((p) + (i))) << 16)
+/* Of what is in the low 16 bits of each. */
+#define f32x16_of_bits_f16(v) tdm_opencl_halves(convert_ushort16(v))
+#define f32x16_of_bits_bf16(v) as_float16((v) << 16)
 #define f32x16_load_s32(p, i) convert_float16(tdm_opencl_load_16((p) + (i)))
 #define f32x16_load_s8(p, i) convert_float16(tdm_opencl_load_16((p) + (i)))
 #define f32x16_load_u8(p, i) convert_float16(tdm_opencl_load_16((p) + (i)))

@@ -14,8 +14,8 @@
  *                               because each row of one is a new page, and half as long where zero points differ, too:
  *                               the arrays are more. Codes of a matrix beyond the caches of which only scales differ are made
  *                               one row after the other: memory is read in its order
- *   short rows: groups          parameters of N rows at a time
- *   s4 past the caches          a line of codes is put together before it is stored
+ *   short rows: groups          parameters of SHORT_ROWS rows at a time
+ *   stores                      64 codes are put together and stored as one
  *   quotients                   by the reciprocal of the scale, where quant_steps.h has that */
 #ifndef TDM_QUANT_ROWS_H
 #define TDM_QUANT_ROWS_H
@@ -180,8 +180,8 @@ TDM_KERNEL(TDM_ENTRY)
         }
     } else if (!varies && x_step == 1 && rank <= 1 && inner % N == 0 && inner <= SHORT_ROW &&
                span >= inner && apart <= 1) {
-        for (long row = first; row < last; row += N) {
-            const int left = (int)(last - row < N ? last - row : N);
+        for (long row = first; row < last; row += SHORT_ROWS) {
+            const int left = (int)(last - row < SHORT_ROWS ? last - row : SHORT_ROWS);
             PLACE(at, row);
             if (!tdm_widen(w, at.entry, strides.entry, left, 1, &widened)) {
                 OWN(row, row + left, start, stop)

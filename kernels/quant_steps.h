@@ -133,25 +133,58 @@ TDM_INLINE F tdm_real(I code, F scale, I zero) {
 #define TDM_BY_PRODUCTS 0
 #endif
 
-/* Whether tdm_code_by_products takes all lanes' scales: nothing in it overflows or underflows then. */
-TDM_INLINE int tdm_scales_are_plain(F scale) {
+/* 0 in lanes whose scale tdm_code_by_products takes, 1 in others: nothing in it overflows or underflows then. */
+TDM_INLINE F tdm_scales_not_plain(F scale) {
     const F small = TDM_SELECT_LT(N, K(0x1p-60f), scale, K(0.0f), K(1.0f));
-    return TDM_BY_PRODUCTS &&
-           TDM_CAT4(f32x, N, _, hmax)(TDM_SELECT_LT(N, scale, K(0x1p60f), small, K(1.0f))) == 0.0f;
+    return TDM_SELECT_LT(N, scale, K(0x1p60f), small, K(1.0f));
 }
 
-/* What turns a real number into a code by products, with the correctly rounded reciprocal of the scale: x itself is bounded, by what the outermost codes stand for or more. */
+/* Whether it takes all lanes' scales. */
+TDM_INLINE int tdm_scales_are_plain(F scale) {
+    return TDM_BY_PRODUCTS && TDM_CAT4(f32x, N, _, hmax)(tdm_scales_not_plain(scale)) == 0.0f;
+}
+
+/* 1 where what is quantized are halves and the text asks for codes of halves: their quotients take one product less. */
+#define TDM_IS_HALF_f16 1
+#define TDM_IS_HALF_bf16 1
+#if TDM_BY_PRODUCTS && defined(TDM_CODES_OF_HALVES) && defined(TDM_CAN_STREAM_NARROW) &&           \
+    TDM_CAT2(TDM_IS_HALF_, DT)
+#define TDM_HALF_PRODUCTS 1
+#else
+#define TDM_HALF_PRODUCTS 0
+#endif
+
+/* What turns a real number into a code by products: the reciprocal of the scale and what mends it. For floats the reciprocal is
+ * correctly rounded, the scale mends it, and x itself is bounded, by what the outermost codes stand for or more. For halves
+ * the reciprocal is not above the exact one, the rest of it mends it, and the quotient is bounded. */
 typedef struct {
-    F scale, reciprocal, low, high;
+    F mend, reciprocal, low, high;
     I zero;
 } tdm_multiplier;
 
+/* Of a plain scale. The rest is left / scale, which is left · below · (1 + left) and a little more. A rest of nothing is a little
+ * instead: an infinity times the rest is not to be a NaN. */
+TDM_INLINE void tdm_reciprocal_of(F scale, F *reciprocal, F *mend) {
+    const F nearest = tdm_divide(K(1.0f), scale);
+#if TDM_HALF_PRODUCTS
+    const F over = tdm_fma(-scale, nearest, K(1.0f));
+    const F below = TDM_SELECT_LT(N, over, K(0.0f), nearest * K(0x1.fffffep-1f), nearest);
+    const F left = tdm_fma(-scale, below, K(1.0f)), first = left * below;
+    const F rest = tdm_fma(first, left * K(0x1.00001p0f), first);
+    const F little = below * K(0x1p-40f);
+    *reciprocal = below;
+    *mend = TDM_SELECT_LT(N, little, rest, rest, little);
+#else
+    *reciprocal = nearest;
+    *mend = scale;
+#endif
+}
+
 TDM_INLINE tdm_multiplier tdm_multiplier_of(tdm_quantizer q) {
     tdm_multiplier m;
-    m.scale = q.scale;
-    m.reciprocal = tdm_divide(K(1.0f), q.scale);
-    m.low = q.scale * q.low;
-    m.high = q.scale * q.high;
+    tdm_reciprocal_of(q.scale, &m.reciprocal, &m.mend);
+    m.low = TDM_HALF_PRODUCTS ? q.low : q.scale * q.low;
+    m.high = TDM_HALF_PRODUCTS ? q.high : q.scale * q.high;
     m.zero = q.zero;
     return m;
 }
@@ -165,10 +198,19 @@ TDM_INLINE F tdm_quotient_by_products(F bounded, F scale, F reciprocal) {
     return tdm_fma(remainder, reciprocal, quotient);
 }
 
-/* The code that tdm_code gives, for a plain scale. */
+/* The code that tdm_code gives, for a plain scale. Halves have 11 digits at most, so that their quotients are near k + 1/2 less often: the
+ * two products came out as a division rounds them for all significands of the scale, all k below 256 and the halves on both sides of
+ * the tie. */
 TDM_INLINE I tdm_code_by_products(F x, tdm_multiplier m) {
+#if TDM_HALF_PRODUCTS
+    const F quotient = tdm_fma(x, m.reciprocal, x * m.mend);
+    const F below = TDM_SELECT_LT(N, quotient, m.high, quotient, m.high);
+    const F bounded = TDM_SELECT_LT(N, m.low, below, below, m.low);
+    return tdm_rounded_code(TDM_CAT4(f32x, N, _if, _number)(x, bounded), m.zero);
+#else
     const F bounded = tdm_between(x, m.low, m.high);
-    return tdm_rounded_code(tdm_quotient_by_products(bounded, m.scale, m.reciprocal), m.zero);
+    return tdm_rounded_code(tdm_quotient_by_products(bounded, m.mend, m.reciprocal), m.zero);
+#endif
 }
 
 /* ---- storing by a type that the launch gives ---- */
@@ -220,6 +262,39 @@ TDM_INLINE void tdm_store_codes(int type, I v, TDM_GLOBAL void *y, long i, int l
         TDM_QUANT_STORE_(TDM_STREAMED + TDM_CODE_S4, s4, TDM_CODES_STREAMV, v)
 #endif
     }
+}
+
+/* Elements whose codes are stored together where rows are contiguous. */
+#define CODES_LINE 64
+
+/* Whether codes from element i of y on may go to tdm_store_line as a whole line. */
+TDM_INLINE int tdm_begins_line(int type, TDM_GLOBAL const void *y, long i) {
+    const int bits = type == TDM_CODE_S4 || type == TDM_STREAMED + TDM_CODE_S4 ? 4 : 8;
+    const long byte = (long)tdm_address((TDM_GLOBAL const tdm_u8 *)y) + i * bits / 8;
+    return type < TDM_STREAMED || byte % (CODES_LINE * bits / 8) == 0;
+}
+
+/* Codes of CODES_LINE elements from element i of y on, which is at a whole vector. */
+TDM_INLINE void tdm_store_line(int type, I codes[CODES_LINE / N], TDM_GLOBAL void *y, long i) {
+#if N == 16 && defined(TDM_CODES_STORE_LINE)
+    if (tdm_begins_line(type, y, i)) {
+        const int past = type >= TDM_STREAMED;
+        switch (past ? type - TDM_STREAMED : type) {
+        case TDM_CODE_S8:
+            TDM_CODES_STORE_LINE(s8, codes, (TDM_GLOBAL tdm_s8 *)y + i, past);
+            break;
+        case TDM_CODE_U8:
+            TDM_CODES_STORE_LINE(u8, codes, (TDM_GLOBAL tdm_u8 *)y + i, past);
+            break;
+        case TDM_CODE_S4:
+            TDM_CODES_STORE_LINE(s4, codes, (TDM_GLOBAL tdm_s4 *)y + i / 2, past);
+            break;
+        }
+        return;
+    }
+#endif
+    TDM_UNROLL for (int v = 0; v < CODES_LINE / N; v++)
+        tdm_store_codes(type, codes[v], y, i + v * N, N);
 }
 
 #define TDM_QUANT_STREAM_(N, to, x, p, i) TDM_STREAMV(N, x, p, i)

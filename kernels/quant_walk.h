@@ -5,6 +5,11 @@
 
 #include "quant_steps.h"
 
+/* Quotients of halves are bounded, not what they are made of. */
+#if TDM_HALF_PRODUCTS
+#undef TDM_BOUND_REALS
+#endif
+
 #ifdef TDM_CAN_STREAM
 #define STRIP 4096
 #define TOGETHER 4
@@ -15,6 +20,7 @@
 #define BESIDE 1
 #endif
 #define SHORT_ROW 256
+#define SHORT_ROWS 64
 #define BYTES_AHEAD 8192
 #define BYTES_NEAR 4096 /* as far ahead where parameters are to stay in the first cache */
 #define ROWS_AHEAD 2
@@ -37,8 +43,9 @@
 #define BOUNDS
 #endif
 
-/* Of a matrix beyond the caches by column one row after the other, where most of what passes is read. */
-#ifdef TDM_TARGET_CODES
+/* Of a matrix beyond the caches by column one row after the other, where most of what passes is read: of floats. The
+ * parameters of a half are four times its size, and pass once for TOGETHER rows. */
+#if defined(TDM_TARGET_CODES) && !TDM_HALF_PRODUCTS
 #define IN_ORDER 1
 #else
 #define IN_ORDER 0
@@ -132,9 +139,9 @@ typedef struct {
 } tdm_place;
 
 /* Of N lanes: the scale, for two sides that of the source by that of the target, zero points, and where codes are made
- * bounds of code - zero; products: whether quotients may come from the reciprocal, which is not set else. */
+ * bounds of code - zero; products: whether quotients may come from the reciprocal, which is not set else, nor is what mends it. */
 typedef struct {
-    F scale, reciprocal, low, high;
+    F scale, reciprocal, mend, low, high;
     I zero, from_zero;
     int products;
 } tdm_parameters;
@@ -231,7 +238,7 @@ TDM_INLINE void tdm_parameters_at(tdm_parameters *to, tdm_walk w, tdm_entries at
     p.low = p.scale * p.low;
     p.high = p.scale * p.high;
 #endif
-    p.reciprocal = p.scale;
+    p.reciprocal = p.mend = p.scale;
     p.products = 0;
     *to = p;
 }
@@ -251,7 +258,7 @@ TDM_INLINE void tdm_parameters_of_row(tdm_parameters *to, tdm_walk w, tdm_entrie
     tdm_parameters_at(&p, w, at, tdm_no_steps(), N);
     p.products = PRODUCTS && tdm_scales_are_plain(p.scale);
 #if PRODUCTS
-    p.reciprocal = tdm_divide(K(1.0f), p.scale);
+    tdm_reciprocal_of(p.scale, &p.reciprocal, &p.mend);
 #endif
     *to = p;
 }

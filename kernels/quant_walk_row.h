@@ -4,37 +4,17 @@
 
 #include "quant_walk.h"
 
-/* ---- lines of s4 ---- */
-
-#if defined(MANY_AT_ONCE) && defined(TDM_TARGET_CODES) && defined(TDM_CAN_STREAM_NARROW)
-#define S4_LINES
-#define S4_LINE 128 /* elements of 64 bytes */
-
-TDM_INLINE int tdm_begins_line(TDM_GLOBAL const void *y, long i) {
-    return (tdm_address((TDM_GLOBAL const tdm_u8 *)y) + (ulong)i / 2) % (S4_LINE / 2) == 0;
-}
-
-/* Neighbours of a and then of b, the second of each `bits` above the first. */
-TDM_INLINE I tdm_neighbours(I a, I b, int bits) {
-    const F x = TDM_CAT4(s32x, N, _, float)(a), y = TDM_CAT4(s32x, N, _, float)(b);
-    const I first = TDM_BITS(N, TDM_CAT4(f32x, N, _, evens)(x, y));
-    const I second = TDM_BITS(N, TDM_CAT4(f32x, N, _, odds)(x, y));
-    const I below = TDM_INT_SPLAT(N, (1 << bits) - 1);
-    return (first & below) | ((second << bits) & ~below);
-}
-
-/* Stored past the caches at element i of y, which begins a line. The last step makes words of eight. */
-TDM_INLINE void tdm_stream_s4_line(I codes[S4_LINE / N], TDM_GLOBAL void *y, long i) {
-    TDM_UNROLL for (int v = 0; v < 4; v++) codes[v] =
-        tdm_neighbours(codes[2 * v], codes[2 * v + 1], 4);
-    TDM_UNROLL for (int v = 0; v < 2; v++) codes[v] =
-        tdm_neighbours(codes[2 * v], codes[2 * v + 1], 8);
-    const I words = tdm_neighbours(codes[0], codes[1], 16);
-    TDM_STREAMV(N, TDM_CAT4(s32x, N, _, float)(words), (TDM_GLOBAL tdm_f32 *)y, i / 8);
-}
+/* Codes of CODES_LINE elements are put together and stored as one. */
+#if defined(MANY_AT_ONCE) && defined(TDM_TARGET_CODES) && defined(TDM_CODES_STORE_LINE)
+#define LINES
 #endif
 
 /* ---- rows ---- */
+
+/* Whether vector v of neighbours is the first in 64 bytes of x, which are asked for as one. */
+TDM_INLINE int tdm_is_line_of_x(tdm_walk w, int v) {
+    return v * N * (int)sizeof *w.x % 64 == 0;
+}
 
 /* Elements start … stop-1 of a row of which each may have parameters of its own. */
 TDM_INLINE void tdm_own(tdm_walk w, tdm_place at, long start, long stop, int type) {
@@ -54,17 +34,18 @@ TDM_INLINE void tdm_alike(tdm_walk w, tdm_place at, tdm_parameters p, long start
                           int type) {
     long i = start;
     p.products = PRODUCTS;
-#ifdef S4_LINES
-    if (w.x_step == 1 && type == TDM_STREAMED + TDM_CODE_S4) {
-        for (; i + N <= stop && !tdm_begins_line(w.y, at.y + i); i += N)
+#ifdef LINES
+    if (w.x_step == 1) {
+        for (; i + N <= stop && !tdm_begins_line(type, w.y, at.y + i); i += N)
             tdm_put(WHOLE(w.x, at.x + i), p, w, at.y + i, at.mask + i, N, type);
-        for (; i + S4_LINE <= stop; i += S4_LINE) {
-            I codes[S4_LINE / N];
-            TDM_UNROLL for (int v = 0; v < S4_LINE / N; v++) {
-                tdm_ask_ahead(w, at.x + i + v * N);
+        for (; i + CODES_LINE <= stop; i += CODES_LINE) {
+            I codes[CODES_LINE / N];
+            TDM_UNROLL for (int v = 0; v < CODES_LINE / N; v++) {
+                if (tdm_is_line_of_x(w, v))
+                    tdm_ask_ahead(w, at.x + i + v * N);
                 codes[v] = tdm_made_code(WHOLE(w.x, at.x + i + v * N), p, w);
             }
-            tdm_stream_s4_line(codes, w.y, at.y + i);
+            tdm_store_line(type, codes, w.y, at.y + i);
         }
     }
 #endif

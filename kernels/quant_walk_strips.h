@@ -25,15 +25,15 @@ typedef struct {
  * differ (zeros). */
 TDM_INLINE int tdm_widen(tdm_walk w, tdm_entries at, tdm_entries step, long count, int zeros,
                          tdm_widened *to) {
-    int plain = 1;
+    F not_plain = K(0.0f);
     for (long i = 0; i < count; i += N) {
         const int left = (int)(count - i < N ? count - i : N);
         tdm_parameters p;
         tdm_parameters_at(&p, w, tdm_entries_on(at, step, i), step, left);
         to->scale[i / N] = p.scale;
 #if PRODUCTS
-        plain = plain && tdm_scales_are_plain(p.scale);
-        to->reciprocal[i / N] = tdm_divide(K(1.0f), p.scale);
+        not_plain = not_plain + tdm_scales_not_plain(p.scale);
+        tdm_reciprocal_of(p.scale, &to->reciprocal[i / N], &to->scale[i / N]);
 #endif
         if (!zeros)
             continue;
@@ -46,7 +46,7 @@ TDM_INLINE int tdm_widen(tdm_walk w, tdm_entries at, tdm_entries step, long coun
         to->from_zero[i / N] = p.from_zero;
 #endif
     }
-    return plain;
+    return TDM_CAT4(f32x, N, _, hmax)(not_plain) == 0.0f;
 }
 
 /* Of lanes i … i + N - 1; zero points and bounds from `shared` where not `zeros`, which was given to tdm_widen. */
@@ -54,7 +54,7 @@ TDM_INLINE void tdm_parameters_widened(tdm_parameters *to, const tdm_widened *fr
                                        int zeros, tdm_parameters shared) {
     tdm_parameters p = shared;
     p.scale = from->scale[i / N];
-    p.reciprocal = p.scale;
+    p.reciprocal = p.mend = p.scale;
     p.products = PRODUCTS;
 #if PRODUCTS
     p.reciprocal = from->reciprocal[i / N];
@@ -85,7 +85,7 @@ TDM_INLINE void tdm_parameters_one(tdm_parameters *to, const tdm_widened *from, 
     tdm_parameters p;
     p.scale = K(LANE(float, from->scale, i));
     p.zero = p.from_zero = TDM_INT_SPLAT(N, LANE(int, from->zero, i));
-    p.reciprocal = p.scale;
+    p.reciprocal = p.mend = p.scale;
     p.products = PRODUCTS;
 #if PRODUCTS
     p.reciprocal = K(LANE(float, from->reciprocal, i));
@@ -115,6 +115,18 @@ TDM_INLINE void tdm_strip(tdm_walk w, tdm_place at, tdm_place strides, int rows,
             ahead = i + near < count ? near : near - count + strides.x;
         TDM_UNROLL for (int v = 0; v < BESIDE; v++)
             tdm_parameters_widened(&of[v], widened, i + v * N, zeros, shared);
+#ifdef LINES
+        TDM_UNROLL for (int row = 0; row < rows; row++) {
+            I codes[BESIDE];
+            TDM_UNROLL for (int v = 0; v < BESIDE; v++) {
+                const long x = at.x + row * strides.x + i + v * N;
+                if (tdm_is_line_of_x(w, v))
+                    tdm_ask_in_strip(w, x + ahead, rows == 1);
+                codes[v] = tdm_made_code(WHOLE(w.x, x), of[v], w);
+            }
+            tdm_store_line(type, codes, w.y, at.y + row * strides.y + i);
+        }
+#else
         TDM_UNROLL for (int row = 0; row < rows; row++)
             TDM_UNROLL for (int v = 0; v < BESIDE; v++) {
             const long x = at.x + row * strides.x + i + v * N;
@@ -122,6 +134,7 @@ TDM_INLINE void tdm_strip(tdm_walk w, tdm_place at, tdm_place strides, int rows,
             tdm_put(WHOLE(w.x, x), of[v], w, at.y + row * strides.y + i + v * N,
                     at.mask + row * strides.mask + i + v * N, N, type);
         }
+#endif
     }
     for (; i + N <= count; i += N) {
         tdm_parameters_widened(&p, widened, i, zeros, shared);
@@ -141,37 +154,34 @@ TDM_INLINE void tdm_strip(tdm_walk w, tdm_place at, tdm_place strides, int rows,
                 at.y + row * strides.y + i, at.mask + row * strides.mask + i, left, type);
 }
 
-#ifdef S4_LINES
+#ifdef LINES
 /* `rows` rows from `row` on, as tdm_short_rows has them, that make a line: `inner` elements each, one after the other in y. */
 TDM_INLINE void tdm_rows_of_line(tdm_walk w, tdm_place at, tdm_place strides, int row, int rows,
-                                 const tdm_widened *widened) {
-    I codes[S4_LINE / N];
-    const int vectors = S4_LINE / N / rows;
+                                 const tdm_widened *widened, int type) {
+    I codes[CODES_LINE / N];
+    const int vectors = CODES_LINE / N / rows;
     TDM_UNROLL for (int r = 0; r < rows; r++) {
         tdm_parameters p;
         tdm_parameters_one(&p, widened, row + r);
         TDM_UNROLL for (int v = 0; v < vectors; v++) {
             const long x = at.x + (row + r) * strides.x + v * N;
-            tdm_ask_ahead(w, x);
+            if (tdm_is_line_of_x(w, v))
+                tdm_ask_ahead(w, x);
             codes[r * vectors + v] = tdm_made_code(WHOLE(w.x, x), p, w);
         }
     }
-    tdm_stream_s4_line(codes, w.y, at.y + row * strides.y);
+    tdm_store_line(type, codes, w.y, at.y + row * strides.y);
 }
 #endif
 
-/* `rows` ≤ N rows of `inner` elements, whole vectors, each with parameters of its own. */
+/* `rows` ≤ STRIP rows of `inner` elements, whole vectors, each with parameters of its own. */
 TDM_INLINE void tdm_short_rows(tdm_walk w, tdm_place at, tdm_place strides, int rows, int inner,
                                const tdm_widened *widened, int type) {
     int first = 0;
-#ifdef S4_LINES
-    if (type == TDM_STREAMED + TDM_CODE_S4 && strides.y == inner && tdm_begins_line(w.y, at.y)) {
-        for (; inner == S4_LINE / 4 && first + 4 <= rows; first += 4)
-            tdm_rows_of_line(w, at, strides, first, 4, widened);
-        for (; inner == S4_LINE / 2 && first + 2 <= rows; first += 2)
-            tdm_rows_of_line(w, at, strides, first, 2, widened);
-        for (; inner == S4_LINE && first < rows; first++)
-            tdm_rows_of_line(w, at, strides, first, 1, widened);
+#ifdef LINES
+    if (strides.y == inner) {
+        for (; inner == CODES_LINE / 2 && first + 2 <= rows; first += 2)
+            tdm_rows_of_line(w, at, strides, first, 2, widened, type);
     }
     at.x += first * strides.x;
     at.y += first * strides.y;
@@ -179,7 +189,19 @@ TDM_INLINE void tdm_short_rows(tdm_walk w, tdm_place at, tdm_place strides, int 
     for (int row = first; row < rows; row++) {
         tdm_parameters p;
         tdm_parameters_one(&p, widened, row);
-        for (int i = 0; i < inner; i += N) {
+        int i = 0;
+#ifdef LINES
+        for (; i + CODES_LINE <= inner; i += CODES_LINE) {
+            I codes[CODES_LINE / N];
+            TDM_UNROLL for (int v = 0; v < CODES_LINE / N; v++) {
+                if (tdm_is_line_of_x(w, v))
+                    tdm_ask_ahead(w, at.x + i + v * N);
+                codes[v] = tdm_made_code(WHOLE(w.x, at.x + i + v * N), p, w);
+            }
+            tdm_store_line(type, codes, w.y, at.y + i);
+        }
+#endif
+        for (; i < inner; i += N) {
             tdm_ask_ahead(w, at.x + i);
             tdm_put(WHOLE(w.x, at.x + i), p, w, at.y + i, at.mask + i, N, type);
         }

@@ -11,9 +11,11 @@
  * group (`ahead` is the distance, where rows are one dimension), so that memory is busy all the time: the first, which does less for
  * an element, for every fourth vector of it. Both elements of a
  * byte of s4 belong to one work-item. Defines: DT the source's type, N vector width,
- * TDM_BUILT_IN_DIVIDE as divide.h says. With 16 lanes on CPU cores the parameters of 16 short groups are made at once. */
+ * TDM_BUILT_IN_DIVIDE as divide.h says. With 16 lanes on CPU cores the parameters of many short groups are made at once,
+ * codes are stored 64 at a time, and ranges of halves are found as quantize_halves.h says. */
 #include "dialect.h"
-#include "quantize_derive.h"
+#define TDM_CODES_OF_HALVES
+#include "quantize_halves.h"
 
 /* One call for each type that the launch may give, as in quant_rows.h. */
 #ifdef TDM_DIALECT_CXX
@@ -40,7 +42,7 @@
     }
 #endif
 
-/* The parameters of 16 short groups at once, in arrays that a CPU core's cache holds. */
+/* The parameters of many short groups at once, in arrays that a CPU core's cache holds. */
 #if N == 16 && !defined(TDM_COLUMNS) && !defined(TDM_DIALECT_CXX)
 #define SHORT_GROUPS
 #endif
@@ -93,6 +95,12 @@ TDM_INLINE tdm_range tdm_range_of_group(TDM_GLOBAL const TDM_TYPE(DT) * x, long 
                                         long count, long ahead, int careful) {
     tdm_range range = tdm_range_start(), other = range;
     long k = 0;
+#if TDM_HALF_PRODUCTS
+    if (!careful) {
+        k = count / HALVES * HALVES;
+        range = tdm_range_of_bits(tdm_half_bits_of(x, from, k, ahead, 0), 0);
+    }
+#endif
     for (; k + 2 * N <= count; k += 2 * N) {
         if (TDM_BY_PRODUCTS && (k & 3 * N) == 0)
             tdm_prefetch_far(x + from + k + ahead);
@@ -107,13 +115,29 @@ TDM_INLINE tdm_range tdm_range_of_group(TDM_GLOBAL const TDM_TYPE(DT) * x, long 
     return tdm_range_widen(tdm_range_widen(range, other.low, careful), other.high, careful);
 }
 
+#if TDM_HALF_PRODUCTS
+#define tdm_ask_for_row(p) tdm_prefetch(p) /* the first cache holds two rows of halves */
+#else
+#define tdm_ask_for_row(p) tdm_prefetch_far(p)
+#endif
+
 #if TDM_BY_PRODUCTS
 /* The whole vectors of a contiguous group, whose scale is plain; the type stands in the text. */
 TDM_INLINE void tdm_whole_codes(TDM_GLOBAL const TDM_TYPE(DT) * x, long from, TDM_GLOBAL void *y,
                                 long to, long count, long ahead, tdm_multiplier m, int type) {
-    for (long k = 0; k + N <= count; k += N) {
+    long k = 0;
+    for (; k + CODES_LINE <= count; k += CODES_LINE) {
+        I codes[CODES_LINE / N];
+        TDM_UNROLL for (int v = 0; v < CODES_LINE / N; v++) {
+            if (v != 0 && v * N * (int)sizeof *x % 64 == 0)
+                tdm_ask_for_row(x + from + k + v * N + ahead);
+            codes[v] = tdm_code_by_products(TDM_LOADV_GLOBAL(N, DT, x, from + k + v * N), m);
+        }
+        tdm_store_line(type, codes, y, to + k);
+    }
+    for (; k + N <= count; k += N) {
         if ((k & 3 * N) != 0)
-            tdm_prefetch_far(x + from + k + ahead);
+            tdm_ask_for_row(x + from + k + ahead);
         tdm_store_codes(type, tdm_code_by_products(TDM_LOADV_GLOBAL(N, DT, x, from + k), m), y,
                         to + k, N);
     }
@@ -164,10 +188,60 @@ TDM_INLINE F tdm_greatest_of_each(F v[N]) {
     return v[0];
 }
 
+#if TDM_HALF_PRODUCTS
+TDM_INLINE tdm_ushort32 tdm_every_other(tdm_ushort32 a, tdm_ushort32 b, int odds) {
+    const F x = __builtin_astype(a, F), y = __builtin_astype(b, F);
+    return __builtin_astype(
+        odds ? TDM_CAT4(f32x, N, _, odds)(x, y) : TDM_CAT4(f32x, N, _, evens)(x, y), tdm_ushort32);
+}
+
+/* As tdm_greatest_of_each, of pairs. */
+TDM_INLINE tdm_half_bits tdm_greatest_pairs_of_each(tdm_half_bits v[N], int symmetric) {
+    TDM_UNROLL for (int width = N / 2; width > 0; width /= 2)
+        TDM_UNROLL for (int i = 0; i < width; i++) {
+        const tdm_ushort32 a = __builtin_astype(v[2 * i].high, tdm_ushort32);
+        const tdm_ushort32 b = __builtin_astype(v[2 * i + 1].high, tdm_ushort32);
+        v[i].high = tdm_greater_short(__builtin_astype(tdm_every_other(a, b, 0), tdm_short32),
+                                      __builtin_astype(tdm_every_other(a, b, 1), tdm_short32));
+        if (!symmetric)
+            v[i].low = tdm_greater_ushort(tdm_every_other(v[2 * i].low, v[2 * i + 1].low, 0),
+                                          tdm_every_other(v[2 * i].low, v[2 * i + 1].low, 1));
+    }
+    return v[0];
+}
+
+TDM_INLINE tdm_range tdm_ranges_of_halves(TDM_GLOBAL const TDM_TYPE(DT) * x, long from, long stride,
+                                          int groups, int count, int symmetric) {
+    tdm_half_bits bits[N];
+    if (groups == N && count == HALVES) {
+        TDM_UNROLL for (int group = 0; group < N; group++) {
+            if (group % 2 == 0)
+                tdm_prefetch_far(x + from + BYTES_AHEAD / (int)sizeof *x);
+            bits[group] = tdm_half_bits_add(tdm_half_bits_start(), x, from, symmetric);
+            from += stride;
+        }
+        return tdm_range_of_bits(tdm_greatest_pairs_of_each(bits, symmetric), symmetric);
+    }
+    for (int group = 0; group < N; group++) {
+        bits[group] = tdm_half_bits_start();
+        for (int k = 0; group < groups && k < count; k += HALVES) {
+            bits[group] = tdm_half_bits_add(bits[group], x, from + k, symmetric);
+            tdm_prefetch_far(x + from + k + BYTES_AHEAD / (int)sizeof *x);
+        }
+        from += stride;
+    }
+    return tdm_range_of_bits(tdm_greatest_pairs_of_each(bits, symmetric), symmetric);
+}
+#endif
+
 /* Lane i: the range of group i, `stride` elements after the one before; both ends are as far where there are no
  * zero points. Groups that are not there are empty. careful: as tdm_range_of_group. */
 TDM_INLINE tdm_range tdm_ranges_of_groups(TDM_GLOBAL const TDM_TYPE(DT) * x, long from, long stride,
                                           int groups, int count, int symmetric, int careful) {
+#if TDM_HALF_PRODUCTS
+    if (!careful && count % HALVES == 0)
+        return tdm_ranges_of_halves(x, from, stride, groups, count, symmetric);
+#endif
     F below[N], above[N];
     for (int group = 0; group < N; group++) {
         tdm_range range = tdm_range_start();
@@ -186,24 +260,55 @@ TDM_INLINE tdm_range tdm_ranges_of_groups(TDM_GLOBAL const TDM_TYPE(DT) * x, lon
     return ranges;
 }
 
-/* What makes the codes of N groups: element i of each is group i's. */
+/* Groups whose parameters are made before the first of their codes: one vector's make the core wait for each step. */
+#define GROUPS_BLOCK 64
+
+/* What makes the codes of groups: element i of each is group i's. */
 typedef struct {
-    float scale[N], reciprocal[N], low[N], high[N];
-    int zero[N];
+    float scale[GROUPS_BLOCK], mend[GROUPS_BLOCK], reciprocal[GROUPS_BLOCK];
+    float low[GROUPS_BLOCK], high[GROUPS_BLOCK];
+    int zero[GROUPS_BLOCK];
 } tdm_group_steps;
+
+TDM_INLINE tdm_multiplier tdm_multiplier_at(const tdm_group_steps *steps, int group) {
+    tdm_multiplier m;
+    m.mend = K(steps->mend[group]);
+    m.reciprocal = K(steps->reciprocal[group]);
+    m.low = K(steps->low[group]);
+    m.high = K(steps->high[group]);
+    m.zero = TDM_INT_SPLAT(N, steps->zero[group]);
+    return m;
+}
 
 TDM_INLINE void tdm_codes_of_groups(TDM_GLOBAL const TDM_TYPE(DT) * x, long from, long stride,
                                     TDM_GLOBAL void *y, long to, long y_stride, int groups,
                                     int count, const tdm_group_steps *steps, int products,
-                                    int type) {
-    for (int group = 0; group < groups; group++) {
-        tdm_quantizer q;
-        q.scale = K(steps->scale[group]);
-        q.low = K(steps->low[group]);
-        q.high = K(steps->high[group]);
-        q.zero = TDM_INT_SPLAT(N, steps->zero[group]);
-        const tdm_multiplier m = {q.scale, K(steps->reciprocal[group]), q.low, q.high, q.zero};
-        for (int k = 0; k < count; k += N) {
+                                    tdm_quant_side side, int type) {
+    int group = 0;
+    for (; products && count == CODES_LINE / 2 && y_stride == count && group + 2 <= groups;
+         group += 2) {
+        I codes[CODES_LINE / N];
+        if (TDM_HALF_PRODUCTS) /* what the ranges did not ask for */
+            tdm_prefetch_far(x + from + stride + BYTES_AHEAD / (int)sizeof *x);
+        TDM_UNROLL for (int v = 0; v < CODES_LINE / N; v++) codes[v] =
+            tdm_code_by_products(TDM_LOADV(N, DT, x, from + v / 2 * stride + v % 2 * N),
+                                 tdm_multiplier_at(steps, group + v / 2));
+        tdm_store_line(type, codes, y, to);
+        from += 2 * stride;
+        to += 2 * y_stride;
+    }
+    for (; group < groups; group++) {
+        const tdm_multiplier m = tdm_multiplier_at(steps, group);
+        const tdm_quantizer q =
+            tdm_quantizer_make(K(steps->scale[group]), m.zero, side.low, side.high);
+        int k = 0;
+        for (; products && k + CODES_LINE <= count; k += CODES_LINE) {
+            I codes[CODES_LINE / N];
+            TDM_UNROLL for (int v = 0; v < CODES_LINE / N; v++) codes[v] =
+                tdm_code_by_products(TDM_LOADV(N, DT, x, from + k + v * N), m);
+            tdm_store_line(type, codes, y, to + k);
+        }
+        for (; k < count; k += N) {
             const F v = TDM_LOADV(N, DT, x, from + k);
             tdm_store_codes(type, products ? tdm_code_by_products(v, m) : tdm_code(v, q), y, to + k,
                             N);
@@ -213,41 +318,60 @@ TDM_INLINE void tdm_codes_of_groups(TDM_GLOBAL const TDM_TYPE(DT) * x, long from
     }
 }
 
-/* `groups` ≤ N groups of whole vectors. */
+/* `groups` ≤ GROUPS_BLOCK groups of whole vectors. */
 TDM_INLINE void tdm_quantize_groups(TDM_GLOBAL const TDM_TYPE(DT) * x, long from, long stride,
                                     TDM_GLOBAL void *y, long to, long y_stride, int groups,
                                     int count, tdm_parameter_place place, tdm_quant_arg arg) {
+    const int symmetric = arg.target.zero_type == 0;
     tdm_group_steps steps;
-    tdm_range ranges;
-    if (arg.target.zero_type == 0)
-        ranges = tdm_ranges_of_groups(x, from, stride, groups, count, 1, 0);
-    else
-        ranges = tdm_ranges_of_groups(x, from, stride, groups, count, 0, 0);
-    if (!tdm_range_is_finite(ranges))
-        ranges = tdm_ranges_of_groups(x, from, stride, groups, count, arg.target.zero_type == 0, 1);
-    const tdm_quantizer q = tdm_derive(ranges, place, groups, arg.target);
-    TDM_STOREV(N, f32, q.scale, steps.scale, 0);
-    TDM_INT_STOREV(N, s32, q.zero, steps.zero, 0);
-#if TDM_BY_PRODUCTS
-    if (tdm_scales_are_plain(q.scale)) {
+    tdm_range ranges[GROUPS_BLOCK / N], all = tdm_range_start();
+    F not_plain = K(0.0f);
+    for (int group = 0; group < groups; group += N) {
+        const long at = from + group * stride;
+        const int left = groups - group < N ? groups - group : N;
+        const tdm_range range = symmetric ? tdm_ranges_of_groups(x, at, stride, left, count, 1, 0)
+                                          : tdm_ranges_of_groups(x, at, stride, left, count, 0, 0);
+        all = tdm_range_widen(tdm_range_widen(all, range.low, 0), range.high, 0);
+        ranges[group / N] = range;
+    }
+    const int finite = tdm_range_is_finite(all);
+    for (int group = 0; group < groups; group += N) {
+        const int left = groups - group < N ? groups - group : N;
+        if (!finite)
+            ranges[group / N] =
+                tdm_ranges_of_groups(x, from + group * stride, stride, left, count, symmetric, 1);
+        const tdm_quantizer q = tdm_derive(ranges[group / N], place, left, arg.target);
         const tdm_multiplier m = tdm_multiplier_of(q);
-        TDM_STOREV(N, f32, m.reciprocal, steps.reciprocal, 0);
-        TDM_STOREV(N, f32, m.low, steps.low, 0);
-        TDM_STOREV(N, f32, m.high, steps.high, 0);
-#define CALL(T) tdm_codes_of_groups(x, from, stride, y, to, y_stride, groups, count, &steps, 1, T)
+        TDM_STOREV(N, f32, q.scale, steps.scale, group);
+        TDM_STOREV(N, f32, m.mend, steps.mend, group);
+        TDM_STOREV(N, f32, m.reciprocal, steps.reciprocal, group);
+        TDM_STOREV(N, f32, m.low, steps.low, group);
+        TDM_STOREV(N, f32, m.high, steps.high, group);
+        TDM_INT_STOREV(N, s32, q.zero, steps.zero, group);
+        for (int lane = left; lane < N; lane++)
+            steps.scale[group + lane] = 1.0f;
+        not_plain = not_plain + tdm_scales_not_plain(TDM_LOADV(N, f32, steps.scale, group));
+        place.s += N * place.scale_step;
+        place.z += N * place.zero_step;
+    }
+#define CALL_(products, T)                                                                         \
+    tdm_codes_of_groups(x, from, stride, y, to, y_stride, groups, count, &steps, products,         \
+                        arg.target, T)
+#if TDM_BY_PRODUCTS
+#define CALL(T) CALL_(1, T)
+    if (TDM_CAT4(f32x, N, _, hmax)(not_plain) == 0.0f) {
         BY_CODES(y_stride % N == 0 ? tdm_store_type(y, to, arg.target_type, arg.streams)
                                    : arg.target_type,
                  CALL)
-#undef CALL
         return;
     }
-#endif
-    TDM_STOREV(N, f32, q.scale, steps.reciprocal, 0);
-    TDM_STOREV(N, f32, q.low, steps.low, 0);
-    TDM_STOREV(N, f32, q.high, steps.high, 0);
-#define CALL(T) tdm_codes_of_groups(x, from, stride, y, to, y_stride, groups, count, &steps, 0, T)
+    CALL_(0, arg.target_type);
+#else
+#define CALL(T) CALL_(0, T)
     BY_CODES(arg.target_type, CALL)
+#endif
 #undef CALL
+#undef CALL_
 }
 #endif
 #endif
@@ -269,12 +393,13 @@ TDM_KERNEL(TDM_ENTRY)
     place.zero_step = zero_strides.v[0];
     if (rank <= 1 && count <= SHORT_GROUP && count % N == 0 && place.scale_step <= 1 &&
         place.zero_step <= 1) {
-        for (long row = first; row < last; row += N) {
+        for (long row = first; row < last; row += GROUPS_BLOCK) {
             place.s = scale_offset + row * place.scale_step;
             place.z = zero_offset + row * place.zero_step;
             tdm_quantize_groups(x, x_offset + row * x_strides.v[0], x_strides.v[0], y,
                                 y_offset + row * y_strides.v[0], y_strides.v[0],
-                                (int)(last - row < N ? last - row : N), (int)count, place, arg);
+                                (int)(last - row < GROUPS_BLOCK ? last - row : GROUPS_BLOCK),
+                                (int)count, place, arg);
         }
         if (arg.streams)
             tdm_stream_end();
