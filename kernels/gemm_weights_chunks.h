@@ -1,19 +1,18 @@
 /* Lines of weights in chunks of 64 bytes, for kernels of CPU cores with AVX-512: where the parameters of a chunk's lanes are, and
- * what is asked for before it is read. A text includes this after gemm_weights_rows.h; it defines IS_S4, STRIP, the steps of K
- * of all rows, and NT, the lines at a time.
+ * what is asked for before it is read. A text includes this after gemm_weights_rows.h; it defines IS_S4, NT, the lines at
+ * a time, and MOST_STEPS, the steps of K whose parameters are gathered at once.
  *
  * A lane is four bytes of a chunk, 4 steps of s8 or 8 of s4. Groups are whole chunks, or chunks whole groups. */
 #ifndef TDM_GEMM_WEIGHTS_CHUNKS_H
 #define TDM_GEMM_WEIGHTS_CHUNKS_H
 
+#include "gemm_weights_order.h"
+
 #define LANES 16
 #define LINE_BYTES 64
 #define PARTS (IS_S4 ? 2 : 1) /* steps of a byte */
 #define CHUNK (LINE_BYTES * PARTS)
-#define MOST_CHUNKS (STRIP / CHUNK)
 #define MOST_GROUPS 8 /* of a chunk */
-/* Bytes ahead of those that are read: a line is often a page, where the hardware stops asking for more. */
-#define AHEAD 8192
 
 typedef int16 ints;
 typedef int16 ints_anywhere __attribute__((aligned(1)));
@@ -31,7 +30,7 @@ typedef struct {
     ints lane_group;
 } line_groups;
 
-#define PITCH (MOST_CHUNKS * MOST_GROUPS + LANES)
+#define PITCH (MOST_STEPS / CHUNK * MOST_GROUPS + LANES)
 
 /* What the lines of a launch have in common; places are those of this batch entry. */
 typedef struct {
@@ -106,6 +105,26 @@ TDM_DEVICE ints lane_groups(long group, int groups, int steps) {
                                              : 0;
     lanes = *(const ints_anywhere *)of;
     return lanes;
+}
+
+/* Places are those of this batch entry; `groups` of a chunk. */
+TDM_DEVICE lines_of_b lines_of_launch(TDM_GLOBAL const void *b, long b_at,
+                                      TDM_GLOBAL const void *scale, long scale_at,
+                                      TDM_GLOBAL const void *zero, long zero_at,
+                                      tdm_gemm_shape_arg s, tdm_gemm_weights_arg w, int groups) {
+    const lines_of_b l = {(TDM_GLOBAL const char *)b,
+                          scale,
+                          zero,
+                          b_at,
+                          s.b_col,
+                          scale_at,
+                          zero_at,
+                          s.k,
+                          w,
+                          groups,
+                          lane_groups(w.group, groups, CHUNK),
+                          lane_groups(w.group, groups, (int)(s.k % CHUNK))};
+    return l;
 }
 
 #endif

@@ -4,21 +4,20 @@
  *   line of column j   [ group 0 | group 1 | … ]     An item has all rows of A and a run of columns, whose lines follow each
  *   line of column j+1 [ group 0 | group 1 | … ]     other in memory. K is cut into blocks that fit `strip`, the rows of A in f32
  *                                                    (their codes, where A is quantized); `kept` has the sums of rows × columns.
- * A run of K ends with its group or with the block: acc = Σ a·(code − zero) of the run, total += scale·acc, lane by lane; lanes
- * are added up at the end of a block. VW is the vector width; LOOKUP takes the values of s4 from a register of sixteen (AVX-512).
+ * A run of K ends with its group or with the piece (gemm_weights_order.h): acc = Σ a·(code − zero) of the run, total += scale·acc,
+ * lane by lane; lanes are added up at the end of a piece. VW is the vector width; LOOKUP takes the values of s4 from a register of sixteen (AVX-512).
  *
  * Grid (column_tiles items, 1, batch): item c gets the pieces of NR columns from c·pieces/column_tiles on. */
 #define TDM_EPILOGUE_VECTOR 8
 #include "dialect.h"
 #include "gemm_epilogue.h"
 #include "gemm_weights_args.h"
+#include "gemm_weights_order.h"
 #include "gemm_weights_rows.h"
 
 #define ROWS 16
-#define STRIP 8192
+#define STRIP 65536 /* elements of all rows */
 #define KEPT 4096
-/* Bytes ahead of those that are read: a line is often a page, where the hardware stops asking for more. */
-#define AHEAD 8192
 #define PAD 16
 #define VECTOR TDM_F32(VW)
 #if IS_S4
@@ -38,12 +37,12 @@ typedef struct {
     long b_at, b_col;
     long scale_at, zero_at;
     tdm_gemm_weights_arg w;
-    float *scales; /* of the block's groups, of up to four lines */
+    float *scales; /* of the piece's groups, of up to four lines */
 } lines_of_b;
 
-#define MOST_GROUPS (STRIP / 16 + 2)
+#define MOST_GROUPS (PIECE / 16 + 2)
 
-/* Where step p of a block stands in its strip. */
+/* Where step p of a block, or of a piece, stands in its strip. */
 TDM_DEVICE int place_of(int p) {
 #if IS_S4
     return p / STEPS * STEPS + p % 2 * VW + p % STEPS / 2;
@@ -70,7 +69,7 @@ TDM_DEVICE void copy_row(TDM_GLOBAL const void *a, tdm_gemm_shape_arg s, long at
 
 /* ---- lines of B ---- */
 
-/* Fetch the scales of `lines` lines from j on, for a block of K. */
+/* Fetch the scales of `lines` lines from j on, for a piece of K. */
 TDM_DEVICE void take_scales(const lines_of_b *l, long j, int lines, long first, int depth) {
     const long g = first / l->w.group;
     const int count = depth > 0 ? (int)((first + depth - 1) / l->w.group - g) + 1 : 0;
@@ -116,7 +115,7 @@ TDM_DEVICE int line_zero(const lines_of_b *l, long j, long g) {
     TDM_UNROLL for (int n = 0; n < NT; n++) {                                                      \
         TDM_GLOBAL const tdm_u8 *const bytes =                                                     \
             (TDM_GLOBAL const tdm_u8 *)l->b + (at + n * l->b_col + p) / 2 + (U)*VW;                \
-        tdm_prefetch_far(bytes + AHEAD);                                                           \
+        tdm_prefetch_far((TDM_GLOBAL const tdm_u8 *)l->b + (ask[n] + p) / 2 + (U)*VW);             \
         const TDM_S32(VW) pairs = TDM_INT_LOADV(VW, u8, bytes, 0);                                 \
         ADD(MT, n, U, p + (U)*STEPS, VALUE_OF(pairs, values[n]))                                   \
         ADD(MT, n, U, p + (U)*STEPS + VW, VALUE_OF(pairs >> 4, values[n]))                         \
@@ -133,8 +132,7 @@ TDM_DEVICE int line_zero(const lines_of_b *l, long j, long g) {
 #define STEP(MT, NT, U) STEP_OF(MT, NT, U, LESS_ZERO)
 #define FOUR_STEPS(MT, NT, CODES)                                                                  \
     for (; p + 4 * STEPS <= end; p += 4 * STEPS) {                                                 \
-        TDM_UNROLL for (int n = 0; n < NT; n++)                                                    \
-            tdm_prefetch_far(l->b + at + n * l->b_col + p + AHEAD);                                \
+        TDM_UNROLL for (int n = 0; n < NT; n++) tdm_prefetch_far(l->b + ask[n] + p);               \
         STEP_OF(MT, NT, 0, CODES)                                                                  \
         STEP_OF(MT, NT, 1, CODES)                                                                  \
         STEP_OF(MT, NT, 2, CODES)                                                                  \
@@ -156,11 +154,12 @@ TDM_DEVICE int line_zero(const lines_of_b *l, long j, long g) {
         FOUR_STEPS(MT, NT, PLAIN)
 #endif
 
-/* kept(m, n) += A(m, ·)·B(·, j + n) over a block of K that begins at step `first`, for MT rows and NT columns. */
+/* kept(m, n) += A(m, ·)·B(·, j + n) over a piece of K that begins at step `first`, for MT rows and NT columns; `ask` is what to
+ * ask for meanwhile, as many lines. */
 #define LINES(MT, NT)                                                                              \
     TDM_DEVICE void TDM_CAT4(lines_, MT, x, NT)(const lines_of_b *l, long j, long first,           \
                                                 const float *strip, int stride, int depth,         \
-                                                float *kept, int pitch) {                          \
+                                                const long *ask, float *kept, int pitch) {         \
         const long at = l->b_at + j * l->b_col + first;                                            \
         VECTOR total[MT][NT];                                                                      \
         float rest[MT][NT];                                                                        \
@@ -216,38 +215,55 @@ LINES(2, 2)
 LINES(4, 1)
 LINES(4, 2)
 
-TDM_DEVICE void multiply(const lines_of_b *l, long j0, int columns, long first, const float *strip,
-                         int stride, int rows, int depth, float *kept, int pitch) {
+/* A piece of `lines` lines of a tile, the index-th and those behind it. */
+TDM_DEVICE void multiply(const lines_of_b *l, const tile_order *order, int index, long j0,
+                         int lines, long first, const float *strip, int stride, int rows, int depth,
+                         float *kept, int pitch) {
+    long ask[TILE];
     int j = 0;
+    for (int n = 0; n < lines; n++)
+        ask[n] = asked_for(order, index + n, l->b_col);
     /* Of one row, lines of s8 one after the other: two at a time are read slower, four slower still. */
-    for (; j + 4 <= columns && rows == 1 && IS_S4; j += 4) {
+    for (; j + 4 <= lines && rows == 1 && IS_S4; j += 4) {
         take_scales(l, j0 + j, 4, first, depth);
-        lines_1x4(l, j0 + j, first, strip, stride, depth, kept + j, pitch);
+        lines_1x4(l, j0 + j, first, strip, stride, depth, ask + j, kept + j, pitch);
     }
-    for (; j + 2 <= columns && (rows > 1 || IS_S4); j += 2) {
+    for (; j + 2 <= lines && (rows > 1 || IS_S4); j += 2) {
         int i = 0;
         take_scales(l, j0 + j, 2, first, depth);
         for (; i + 4 <= rows; i += 4)
-            lines_4x2(l, j0 + j, first, strip + i * stride, stride, depth, kept + i * pitch + j,
-                      pitch);
+            lines_4x2(l, j0 + j, first, strip + i * stride, stride, depth, ask + j,
+                      kept + i * pitch + j, pitch);
         if (i + 2 <= rows) {
-            lines_2x2(l, j0 + j, first, strip + i * stride, stride, depth, kept + i * pitch + j,
-                      pitch);
+            lines_2x2(l, j0 + j, first, strip + i * stride, stride, depth, ask + j,
+                      kept + i * pitch + j, pitch);
             i += 2;
         }
         if (i < rows)
-            lines_1x2(l, j0 + j, first, strip + i * stride, stride, depth, kept + i * pitch + j,
-                      pitch);
+            lines_1x2(l, j0 + j, first, strip + i * stride, stride, depth, ask + j,
+                      kept + i * pitch + j, pitch);
     }
-    for (; j < columns; j++) {
+    for (; j < lines; j++) {
         int i = 0;
         take_scales(l, j0 + j, 1, first, depth);
         for (; i + 4 <= rows; i += 4)
-            lines_4x1(l, j0 + j, first, strip + i * stride, stride, depth, kept + i * pitch + j,
-                      pitch);
+            lines_4x1(l, j0 + j, first, strip + i * stride, stride, depth, ask + j,
+                      kept + i * pitch + j, pitch);
         for (; i < rows; i++)
-            lines_1x1(l, j0 + j, first, strip + i * stride, stride, depth, kept + i * pitch + j,
-                      pitch);
+            lines_1x1(l, j0 + j, first, strip + i * stride, stride, depth, ask + j,
+                      kept + i * pitch + j, pitch);
+    }
+}
+
+TDM_DEVICE void multiply_tiles(const lines_of_b *l, long j0, int columns, long first,
+                               const float *strip, int stride, int rows, int depth, float *kept) {
+    tile_order order = order_of_tiles(rows, depth);
+    for (int j = 0; j < columns; j += order.lines) {
+        const int lines = columns - j < order.lines ? columns - j : order.lines;
+        order.next = l->b_at + (j0 + j + order.lines) * l->b_col + first;
+        for (int p = 0, index = 0; p < depth; p += order.piece, index += lines)
+            multiply(l, &order, index, j0 + j, lines, first + p, strip + p, stride, rows,
+                     depth - p < order.piece ? depth - p : order.piece, kept + j, columns);
     }
 }
 
@@ -255,10 +271,7 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)(TDM_WEIGHTS_ARGUMENTS) {
     const long item = tdm_group_x(), z = tdm_group_z();
     float strip[STRIP] __attribute__((aligned(64)));
     float kept[KEPT], row_scale[ROWS], scales[4 * MOST_GROUPS];
-    const long pieces = (s.n + NR - 1) / NR;
-    const long begin = item * pieces / s.column_tiles * NR;
-    const long past = (item + 1) * pieces / s.column_tiles * NR;
-    const long end = past < s.n ? past : s.n;
+    const item_columns own = columns_of_item(s, item);
     const lines_of_b l = {(B_POINTER)b,
                           scale,
                           zero,
@@ -275,14 +288,15 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)(TDM_WEIGHTS_ARGUMENTS) {
     for (long i0 = 0; i0 < s.m; i0 += ROWS) {
         const int rows = (int)(s.m - i0 < ROWS ? s.m - i0 : ROWS);
         /* Rows of a power of two would fall on the same lines of a cache. */
-        const int step = (STRIP / rows - PAD) / (2 * PAD) * (2 * PAD), stride = step + PAD;
+        const int step = size_of_parts(s.k, (STRIP / rows - PAD) / UNIT * UNIT, UNIT);
+        const int stride = step + PAD;
         const int stripe = KEPT / rows;
         const long a0 = a_offset + z * s.a_batch + i0 * s.a_row;
         for (int i = 0; i < rows; i++)
             row_scale[i] =
                 w.quantize_a ? scale_of_row(a, s.a_type, a0 + i * s.a_row, s.a_col, s.k) : 1.0f;
-        for (long j0 = begin; j0 < end; j0 += stripe) {
-            const int columns = (int)(end - j0 < stripe ? end - j0 : stripe);
+        for (long j0 = own.begin; j0 < own.end; j0 += stripe) {
+            const int columns = (int)(own.end - j0 < stripe ? own.end - j0 : stripe);
             for (int t = 0; t < rows * columns; t++)
                 kept[t] = 0.0f;
             for (long p0 = 0; p0 < s.k; p0 += step) {
@@ -290,7 +304,7 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)(TDM_WEIGHTS_ARGUMENTS) {
                 for (int i = 0; i < rows; i++)
                     copy_row(a, s, a0 + i * s.a_row, p0, depth, w.quantize_a, row_scale[i],
                              strip + i * stride);
-                multiply(&l, j0, columns, p0, strip, stride, rows, depth, kept, columns);
+                multiply_tiles(&l, j0, columns, p0, strip, stride, rows, depth, kept);
             }
             for (int i = 0; i < rows; i++) {
                 for (int j = 0; w.quantize_a && j < columns; j++)

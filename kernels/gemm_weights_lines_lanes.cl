@@ -7,14 +7,15 @@
  *   strip    [ 0 8 … 120 | 1 9 … 121 | … | 7 15 … 127 ] of each chunk: the steps u of all lanes for u from 0 to 7
  *
  * acc = Σ a·(code − zero) of a lane's eight steps, total += scale·acc with the scale of each lane's group; lanes are added up at
- * the end of a block. Lanes past K have the scale 0, since 0 times an infinite scale would be NaN. */
+ * the end of a piece. Lanes past K have the scale 0, since 0 times an infinite scale would be NaN. */
 #define TDM_EPILOGUE_VECTOR 8
 #include "dialect.h"
 #include "gemm_weights_rows.h"
 
 #define ROWS 16
-#define STRIP 8192 /* steps of K of all rows */
-#define NT 4       /* lines at a time where there are several rows */
+#define STRIP 65536 /* elements of all rows */
+#define MOST_STEPS PIECE
+#define NT 4 /* lines at a time */
 #define IS_S4 1
 #include "gemm_weights_chunks.h"
 
@@ -35,6 +36,13 @@
         floats);
 #define NO_ZERO(NT)
 
+/* Lines that are `stride` bytes apart, and what is asked for while each is multiplied. */
+typedef struct {
+    const char *first;
+    long stride;
+    const char *ask[NT];
+} some_lines;
+
 /* total(m, n) += … over `chunks` chunks. */
 #define CHUNKS(MT, NT, ZERO, VALUE)                                                                \
     for (int c = 0; c < chunks; c++) {                                                             \
@@ -47,8 +55,8 @@
         floats acc[MT][NT];                                                                        \
         ZERO(NT)                                                                                   \
         TDM_UNROLL for (int n = 0; n < NT; n++) {                                                  \
-            __builtin_prefetch(line + n * line_stride + c * LINE_BYTES + AHEAD, 0, 2);             \
-            w[n] = *(const ints_anywhere *)(line + n * line_stride + c * LINE_BYTES);              \
+            __builtin_prefetch(lines->ask[n] + c * LINE_BYTES, 0, 2);                              \
+            w[n] = *(const ints_anywhere *)(lines->first + n * lines->stride + c * LINE_BYTES);    \
             TDM_UNROLL for (int m = 0; m < MT; m++) acc[m][n] = (floats)(0.0f);                    \
         }                                                                                          \
         TDM_UNROLL for (int u = 0; u < STEPS; u++) {                                               \
@@ -69,7 +77,7 @@
 
 /* kept(m, n) += A(m, ·)·B(·, n) over `chunks` chunks for MT rows and NT lines; g is of those lines. */
 #define LINES(MT, NT)                                                                              \
-    TDM_DEVICE void TDM_CAT4(lines_, MT, x, NT)(const char *line, long line_stride, int chunks,    \
+    TDM_DEVICE void TDM_CAT4(lines_, MT, x, NT)(const some_lines *lines, int chunks,               \
                                                 const float *strip, int stride,                    \
                                                 const line_groups *g, float *kept, int pitch) {    \
         const floats values = (floats)(0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1);    \
@@ -118,6 +126,13 @@ TDM_DEVICE void copy_row(TDM_GLOBAL const void *a, tdm_gemm_shape_arg s, long at
     }
 }
 
+/* The n-th line and the one behind it. */
+TDM_DEVICE some_lines two_lines(const some_lines *lines, int n) {
+    const some_lines two = {
+        lines->first + n * lines->stride, lines->stride, {lines->ask[n], lines->ask[n + 1]}};
+    return two;
+}
+
 /* The groups of the n-th line and those behind it. */
 TDM_DEVICE line_groups groups_of_line(const line_groups *g, int n) {
     line_groups own = *g;
@@ -126,121 +141,131 @@ TDM_DEVICE line_groups groups_of_line(const line_groups *g, int n) {
     return own;
 }
 
-/* kept(·, n) += … of all rows and `lines` lines, 1 or NT. */
-TDM_DEVICE void add_lines(const char *line, long line_stride, int lines, int chunks,
-                          const float *strip, int stride, int rows, const line_groups *g,
-                          float *kept, int pitch) {
+/* kept(·, n) += … of all rows and `count` lines, 1 or NT. */
+TDM_DEVICE void add_lines(const some_lines *lines, int count, int chunks, const float *strip,
+                          int stride, int rows, const line_groups *g, float *kept, int pitch) {
     int i = 0;
-    if (lines == 1) {
+    if (count == 1) {
         for (; i + 4 <= rows; i += 4)
-            lines_4x1(line, line_stride, chunks, strip + i * stride, stride, g, kept + i * pitch,
-                      pitch);
+            lines_4x1(lines, chunks, strip + i * stride, stride, g, kept + i * pitch, pitch);
         for (; i < rows; i++)
-            lines_1x1(line, line_stride, chunks, strip + i * stride, stride, g, kept + i * pitch,
-                      pitch);
+            lines_1x1(lines, chunks, strip + i * stride, stride, g, kept + i * pitch, pitch);
         return;
     }
     for (; i + 2 <= rows; i += i + 4 <= rows ? 4 : 2)
-        for (int n = 0; n < lines; n += 2) {
+        for (int n = 0; n < count; n += 2) {
             const line_groups own = groups_of_line(g, n);
-            const char *const first = line + n * line_stride;
+            const some_lines two = two_lines(lines, n);
             float *const to = kept + i * pitch + n;
             if (i + 4 <= rows)
-                lines_4x2(first, line_stride, chunks, strip + i * stride, stride, &own, to, pitch);
+                lines_4x2(&two, chunks, strip + i * stride, stride, &own, to, pitch);
             else
-                lines_2x2(first, line_stride, chunks, strip + i * stride, stride, &own, to, pitch);
+                lines_2x2(&two, chunks, strip + i * stride, stride, &own, to, pitch);
         }
     if (i < rows)
         TDM_CAT2(lines_1x, NT)
-    (line, line_stride, chunks, strip + i * stride, stride, g, kept + i * pitch, pitch);
+    (lines, chunks, strip + i * stride, stride, g, kept + i * pitch, pitch);
 }
 
-/* kept(·, j …) of `lines` lines and a block of K from step p0 on: whole chunks in place, the rest of the lines from a
- * copy, so that nothing behind B is read. */
-TDM_DEVICE void multiply_lines(const lines_of_b *l, const block_groups *of_k, item_memory *my,
-                               long j, int lines, long p0, int depth, int stride, int rows,
-                               float *kept, int pitch) {
-    TDM_GLOBAL const char *const line = l->b + (l->b_at + j * l->b_col + p0) / PARTS;
-    const long line_stride = l->b_col / PARTS;
-    const int whole = depth / CHUNK, left = (depth % CHUNK + PARTS - 1) / PARTS;
+/* A piece of K that is multiplied: `depth` steps from p0 on, at `strip` of rows that are `stride` elements apart. */
+typedef struct {
+    const float *strip;
+    long p0;
+    int depth, stride, rows;
+    block_groups groups;
+} piece_of_k;
+
+/* kept(·, j …) of `count` lines: whole chunks in place, the rest of the lines from a copy, so that nothing behind B is read. The
+ * index-th piece of a tile, and those behind it, are multiplied. */
+TDM_DEVICE void multiply_lines(const lines_of_b *l, const piece_of_k *k, const tile_order *order,
+                               int index, item_memory *my, long j, int count, float *kept,
+                               int pitch) {
+    TDM_GLOBAL const char *const line = l->b + (l->b_at + j * l->b_col + k->p0) / PARTS;
+    const int whole = k->depth / CHUNK, left = (k->depth % CHUNK + PARTS - 1) / PARTS;
     line_groups groups = {my->scale, l->w.zero_type == TDM_CODE_ABSENT ? NULL : my->zero, l->groups,
                           PITCH, l->lane_group};
+    some_lines lines = {(const char *)(size_t)line, l->b_col / PARTS, {NULL}};
     char rest[NT * LINE_BYTES];
-    ask_for_lines(l, of_k, j, lines);
-    for (int n = 0; n < lines; n++)
-        gather_parameters(l, of_k, j + n, my->scale + n * PITCH, my->zero + n * PITCH);
-    add_lines((const char *)(size_t)line, line_stride, lines, whole, my->strip, stride, rows,
-              &groups, kept, pitch);
+    ask_for_lines(l, &k->groups, j, count);
+    for (int n = 0; n < count; n++) {
+        lines.ask[n] = (const char *)(size_t)(l->b + asked_for(order, index + n, l->b_col) / PARTS);
+        gather_parameters(l, &k->groups, j + n, my->scale + n * PITCH, my->zero + n * PITCH);
+    }
+    add_lines(&lines, count, whole, k->strip, k->stride, k->rows, &groups, kept, pitch);
     if (left == 0)
         return;
-    for (int n = 0; n < lines; n++) {
+    for (int n = 0; n < count; n++) {
         for (int x = 0; x < LINE_BYTES; x++)
             rest[n * LINE_BYTES + x] =
-                x < left ? line[n * line_stride + whole * LINE_BYTES + x] : 0;
+                x < left ? line[n * lines.stride + whole * LINE_BYTES + x] : 0;
         my->scale[n * PITCH + (whole + 1) * l->groups] = 0.0f;
+        lines.ask[n] += whole * LINE_BYTES;
     }
+    lines.first = rest;
+    lines.stride = LINE_BYTES;
     groups.scale += whole * l->groups;
     if (groups.zero)
         groups.zero += whole * l->groups;
     groups.lane_group = l->rest_group;
-    add_lines(rest, LINE_BYTES, lines, 1, my->strip + whole * CHUNK, stride, rows, &groups, kept,
-              pitch);
+    add_lines(&lines, count, 1, k->strip + whole * CHUNK, k->stride, k->rows, &groups, kept, pitch);
+}
+
+/* kept += … of a block of K from step `first` on. */
+TDM_DEVICE void multiply_tiles(const lines_of_b *l, item_memory *my, long j0, int columns,
+                               long first, int depth, int stride, int rows) {
+    tile_order order = order_of_tiles(rows, depth);
+    for (int tile = 0; tile < columns; tile += order.lines) {
+        const int past = columns - tile < order.lines ? columns : tile + order.lines;
+        int index = 0;
+        order.next = l->b_at + (j0 + tile + order.lines) * l->b_col + first;
+        for (int p = 0; p < depth; p += order.piece) {
+            piece_of_k k = {my->strip + p, first + p, 0, stride, rows};
+            k.depth = depth - p < order.piece ? depth - p : order.piece;
+            k.groups = groups_of_block(l, k.p0, (k.depth + CHUNK - 1) / CHUNK);
+            for (int j = tile, count; j < past; j += count, index += count) {
+                count = past - j >= NT ? NT : 1;
+                multiply_lines(l, &k, &order, index, my, j0 + j, count, my->kept + j, columns);
+            }
+        }
+    }
 }
 
 TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)(TDM_WEIGHTS_ARGUMENTS) {
     const long item = tdm_group_x(), z = tdm_group_z();
     item_memory my;
-    const long pieces = (s.n + NR - 1) / NR;
-    const long begin = item * pieces / s.column_tiles * NR;
-    const long past = (item + 1) * pieces / s.column_tiles * NR;
-    const long end = past < s.n ? past : s.n;
+    const item_columns own = columns_of_item(s, item);
     const int chunks = (int)((s.k + CHUNK - 1) / CHUNK);
     /* One group for all of K is one of whole chunks. */
     if (w.group >= s.k)
         w.group = (long)chunks * CHUNK;
     const int groups = w.group >= CHUNK ? 1 : CHUNK / (int)w.group;
-    const lines_of_b l = {(TDM_GLOBAL const char *)b,
-                          scale,
-                          zero,
-                          b_offset + z * s.b_batch,
-                          s.b_col,
-                          scale_offset + z * w.scale_batch,
-                          zero_offset + z * w.zero_batch,
-                          s.k,
-                          w,
-                          groups,
-                          lane_groups(w.group, groups, CHUNK),
-                          lane_groups(w.group, groups, (int)(s.k % CHUNK))};
+    const lines_of_b l =
+        lines_of_launch(b, b_offset + z * s.b_batch, scale, scale_offset + z * w.scale_batch, zero,
+                        zero_offset + z * w.zero_batch, s, w, groups);
     const tdm_epilogue_io io =
         tdm_epilogue_begin(c, c_offset, bias, bias_offset, residual, r_offset, d, d_offset, e, z);
     const int dense = tdm_epilogue_is_dense(e);
 
     for (long i0 = 0; i0 < s.m; i0 += ROWS) {
         const int rows = (int)(s.m - i0 < ROWS ? s.m - i0 : ROWS);
-        const int most = STRIP / rows / CHUNK - 1; /* chunks of a block */
-        const int blocks = (chunks + most - 1) / most;
         /* Rows of a power of two would fall on the same lines of a cache. */
-        const int step = (chunks + blocks - 1) / blocks * CHUNK, stride = step + PAD;
+        const int step = size_of_parts(s.k, (STRIP / rows - PAD) / CHUNK * CHUNK, CHUNK);
+        const int stride = step + PAD;
         const int stripe = KEPT / rows;
         const long a0 = a_offset + z * s.a_batch + i0 * s.a_row;
         for (int i = 0; i < rows; i++)
             my.row_scale[i] =
                 w.quantize_a ? scale_of_row(a, s.a_type, a0 + i * s.a_row, s.a_col, s.k) : 1.0f;
-        for (long j0 = begin; j0 < end; j0 += stripe) {
-            const int columns = (int)(end - j0 < stripe ? end - j0 : stripe);
+        for (long j0 = own.begin; j0 < own.end; j0 += stripe) {
+            const int columns = (int)(own.end - j0 < stripe ? own.end - j0 : stripe);
             for (int t = 0; t < rows * columns; t++)
                 my.kept[t] = 0.0f;
             for (long p0 = 0; p0 < s.k; p0 += step) {
                 const int depth = (int)(s.k - p0 < step ? s.k - p0 : step);
-                const block_groups of_k = groups_of_block(&l, p0, (depth + CHUNK - 1) / CHUNK);
                 for (int i = 0; i < rows; i++)
                     copy_row(a, s, a0 + i * s.a_row, p0, (depth + CHUNK - 1) / CHUNK, w.quantize_a,
                              my.row_scale[i], my.strip + i * stride);
-                for (int j = 0, lines; j < columns; j += lines) {
-                    lines = rows > 1 && columns - j >= NT ? NT : 1;
-                    multiply_lines(&l, &of_k, &my, j0 + j, lines, p0, depth, stride, rows,
-                                   my.kept + j, columns);
-                }
+                multiply_tiles(&l, &my, j0, columns, p0, depth, stride, rows);
             }
             for (int i = 0; i < rows; i++) {
                 for (int j = 0; w.quantize_a && j < columns; j++)

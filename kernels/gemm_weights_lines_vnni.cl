@@ -17,10 +17,13 @@
 
 #define ROWS 16
 #define STRIP 32768 /* steps of K of all rows */
-#define NT 4        /* lines at a time where there are several rows */
+#define MOST_STEPS STRIP
+#define NT 4 /* lines at a time where there are several rows */
 #include "gemm_weights_chunks.h"
 
 #define KEPT 4096
+/* Bytes ahead of those that are read: a line is often a page, where the hardware stops asking for more. */
+#define AHEAD 8192
 #define OFFSET (IS_S4 ? 8 : 128)
 #define OFFSET_BITS (IS_S4 ? 3 : 7)
 #define TARGET __attribute__((noinline, target("avx512vnni,avx512f,avx512bw,avx512dq,avx512vl")))
@@ -287,23 +290,11 @@ TDM_DEVICE void multiply_lines(const lines_of_b *l, const block_groups *of_k, it
 TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)(TDM_WEIGHTS_ARGUMENTS) {
     const long item = tdm_group_x(), z = tdm_group_z();
     item_memory my;
-    const long pieces = (s.n + NR - 1) / NR;
-    const long begin = item * pieces / s.column_tiles * NR;
-    const long past = (item + 1) * pieces / s.column_tiles * NR;
-    const long end = past < s.n ? past : s.n;
+    const item_columns own = columns_of_item(s, item);
     const int groups = w.group >= s.k ? 0 : w.group >= CHUNK ? 1 : CHUNK / (int)w.group;
-    const lines_of_b l = {(TDM_GLOBAL const char *)b,
-                          scale,
-                          zero,
-                          b_offset + z * s.b_batch,
-                          s.b_col,
-                          scale_offset + z * w.scale_batch,
-                          zero_offset + z * w.zero_batch,
-                          s.k,
-                          w,
-                          groups,
-                          lane_groups(w.group, groups, CHUNK),
-                          lane_groups(w.group, groups, (int)(s.k % CHUNK))};
+    const lines_of_b l =
+        lines_of_launch(b, b_offset + z * s.b_batch, scale, scale_offset + z * w.scale_batch, zero,
+                        zero_offset + z * w.zero_batch, s, w, groups);
     const tdm_epilogue_io io =
         tdm_epilogue_begin(c, c_offset, bias, bias_offset, residual, r_offset, d, d_offset, e, z);
     const int dense = tdm_epilogue_is_dense(e);
@@ -311,15 +302,14 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)(TDM_WEIGHTS_ARGUMENTS) {
     for (long i0 = 0; i0 < s.m; i0 += ROWS) {
         const int rows = (int)(s.m - i0 < ROWS ? s.m - i0 : ROWS);
         /* Rows of a power of two would fall on the same lines of a cache. */
-        const int most = STRIP / rows / CHUNK - PARTS; /* chunks of a block */
-        const int chunks = (int)((s.k + CHUNK - 1) / CHUNK), blocks = (chunks + most - 1) / most;
-        const int step = (chunks + blocks - 1) / blocks * CHUNK, stride = step + LINE_BYTES;
+        const int most = (STRIP / rows / CHUNK - PARTS) * CHUNK;
+        const int step = size_of_parts(s.k, most, CHUNK), stride = step + LINE_BYTES;
         const int first_stride = step / CHUNK * LANES + LANES, stripe = KEPT / rows;
         const long a0 = a_offset + z * s.a_batch + i0 * s.a_row;
         for (int i = 0; i < rows; i++)
             my.row_scale[i] = scale_of_row(a, s.a_type, a0 + i * s.a_row, s.a_col, s.k);
-        for (long j0 = begin; j0 < end; j0 += stripe) {
-            const int columns = (int)(end - j0 < stripe ? end - j0 : stripe);
+        for (long j0 = own.begin; j0 < own.end; j0 += stripe) {
+            const int columns = (int)(own.end - j0 < stripe ? own.end - j0 : stripe);
             for (int t = 0; t < rows * columns; t++)
                 my.kept[t] = 0.0f;
             for (long p0 = 0; p0 < s.k; p0 += step) {
