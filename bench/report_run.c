@@ -48,7 +48,7 @@ static const double settled_share = 0.05;
 static const double suite_grace_s = 30;
 
 /* Less is no use to a suite that goes on: it has workers to start and kernels to build. */
-static const double least_continued_s = 4;
+static const double least_continued_s = 2;
 
 /* A suite's part of the report. */
 typedef struct report_part {
