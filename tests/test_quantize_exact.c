@@ -274,17 +274,19 @@ DEVICE_TEST(dynamic_codes_next_to_ties) {
 
 /* Beyond the cache codes are stored past it, where rows begin at whole vectors. */
 DEVICE_TEST(large_codes) {
+    static const tdm_dtype reals[] = {TDM_F32, TDM_F16, TDM_BF16};
     const int64_t bytes = (int64_t)device->info.cache_bytes;
     const int64_t elements = bytes < (64 << 20) ? bytes / 5 : 1 << 20;
-    for (int i = 0; i < 3; i++) {
+    for (int number = 0; number < 9; number++) {
+        const int i = number % 3;
         const int64_t columns = i == 1 ? 4 * 1025 : 4 * 1028;
         const exact_case c = {
             .shape = {test_is_small() ? 3 : elements / columns + 5, columns},
             .sharing = i == 0   ? SHARE_ALL
                        : i == 1 ? SHARE_ROWS
                                 : SHARE_COLUMNS,
-            .codes = code_dtypes[i],
-            .reals = TDM_F32,
+            .codes = code_dtypes[(i + number / 3) % 3],
+            .reals = reals[number / 3],
             .scale = TDM_F32,
             .zero = i == 1 ? TDM_S32 : TDM_DTYPE_NONE,
         };
