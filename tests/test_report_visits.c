@@ -158,7 +158,7 @@ static cJSON *row_of_batches(double first, int samples, int passes) {
     for (int i = 0; i < samples * passes; i++)
         times[i] = first * (1 + 0.01 * (i % samples)) * (i < samples ? 1 : 1.1);
     if (passes > 1)
-        batch_times_put(rows->child, times, (size_t)(samples * passes));
+        batch_times_put(rows->child, times, (size_t)samples * (size_t)passes);
     const sample_summary summary = summarize_samples(times, (size_t)samples);
     cJSON_ReplaceItemInObjectCaseSensitive(rows->child, "median_s",
                                            cJSON_CreateNumber(summary.median));
