@@ -401,6 +401,8 @@ static void committed_reports_are_predicted(void **state) {
         {"2026-11-23-amd-epyc-zen5-2c-pocl-3.1-report-first", 0},
         {"2026-11-23-amd-epyc-zen5-2c-pocl-3.1-report-later", 0},
         {"2026-11-23-amd-epyc-zen5-2c-pocl-3.1-report-later-first", 1},
+        {"2026-11-23-amd-epyc-zen5-2c-pocl-3.1-report-morning", 0},
+        {"2026-11-23-amd-epyc-zen5-2c-pocl-3.1-report-morning-first", 0},
     };
     static predict_profile profile;
     (void)state;
