@@ -83,7 +83,7 @@ static void expect_all_measured(const cJSON *rows) {
     assert_int_equal(cJSON_GetArraySize(rows), CASES + 1);
     for (int i = 0; i < CASES; i++) {
         for (int each = 0; each <= (i == OF_TWO_ROWS); each++, row = row->next) {
-            char name[16];
+            char name[32];
             snprintf(name, sizeof name, "case %d", i);
             assert_string_equal(json_text(row, "case"), name);
             assert_string_equal(json_text(row, "impl"), each == 0 ? "tandem" : "peer");
