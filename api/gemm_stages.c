@@ -13,6 +13,8 @@
 #define UNPACK_CHUNK 1024
 #define ROW_GROUP 16
 #define STAGE_ALIGNMENT 256
+/* Elements of a row that an item of gemm_quantize_rows.cl gets through in 65535 passes: it makes up to 11 for 8 of them. */
+#define SHORT_LOOP_ROW (TDM_SHORT_LOOP_ELEMENTS / 3)
 
 /* ---- planning ----------------------------------------------------------------------------------------- */
 
@@ -216,10 +218,21 @@ static bool build_tuned(tdm_gemm_plan *plan, const tdm_gemm_desc *unpacked,
     return true;
 }
 
+static tdm_status check_rows_to_quantize(const tdm_gemm_plan *plan) {
+    if ((plan->device->info.capabilities & TDM_CAP_LONG_LOOPS) || plan->problem.k <= SHORT_LOOP_ROW)
+        return TDM_OK;
+    return tdm_fail(
+        TDM_UNSUPPORTED,
+        "gemm: quantizing A: the device ends loops after 65535 passes, K of %lld is too "
+        "long for one item, which takes up to %d",
+        (long long)plan->problem.k, SHORT_LOOP_ROW);
+}
+
 /* The kernels and the places of what goes before the inner plan. */
 static tdm_status plan_before_a(tdm_gemm_plan *plan, const tdm_gemm_desc *inner) {
     tdm_gemm_stages *const stages = &plan->stages;
     if (plan->problem.quantize_a) {
+        TDM_TRY(check_rows_to_quantize(plan));
         TDM_TRY(build_stage(plan->device, TDM_OP_GEMM_QUANTIZE_ROWS, "gemm: quantizing A",
                             &stages->quantize_a));
         TDM_TRY(reserve(&plan->workspace_bytes, &inner->a, &stages->a_at));

@@ -165,10 +165,50 @@ DEVICE_TEST(every_tiled_row_sums_as_long_as_loops_may_be) {
     }
 }
 
+/* Rows of A that are quantized before a product, by one item each. */
+static void check_quantized_rows(const test_device *device, int64_t k, float value) {
+    const int64_t row[] = {1, k}, column[] = {k, 1}, one[] = {1, 1};
+    tdm_quantization q = TDM_QUANTIZATION_INIT;
+    const tdm_gemm_epilogue epilogue = {.struct_size = sizeof epilogue, .quantize_a = 1};
+    float *const values = host_values(k, value), dot = NAN;
+    const float unit = 1;
+    tdm_tensor *const a = send(device, 2, row, values), *const scale = send(device, 2, one, &unit),
+                      *const d = send(device, 2, one, &unit), *codes, *b;
+    TEST_OK(tdm_tensor_create(device->device, TDM_S8, 2, column, &codes));
+    TEST_OK(tdm_fill(device->stream, codes, 1));
+    q.scale = scale;
+    TEST_OK(tdm_tensor_quantized(codes, &q, &b));
+    const tdm_status status = tdm_gemm(device->stream, 1, a, b, 0, NULL, d, &epilogue);
+    if (status != TDM_OK && !(device->info.capabilities & TDM_CAP_LONG_LOOPS) && k > 1 << 15) {
+        TEST_REFUSED(status, TDM_UNSUPPORTED, "65535 passes");
+    } else {
+        TEST_OK(status);
+        TEST_OK(tdm_copy_to_host(device->stream, d, &dot, sizeof dot, NULL));
+        const double expected = (double)value * (double)k;
+        if (!(fabs((double)dot - expected) <= 1e-3 * expected))
+            test_case_fail("the sum of %lld quantized elements is %g, should be %g", (long long)k,
+                           (double)dot, expected);
+    }
+    tdm_tensor_destroy(a);
+    tdm_tensor_destroy(b);
+    tdm_tensor_destroy(codes);
+    tdm_tensor_destroy(scale);
+    tdm_tensor_destroy(d);
+    free(values);
+}
+
+/* Values of their own tell elements that were not written from those of the call before. */
+DEVICE_TEST(quantized_rows_are_right_or_refused) {
+    static const int64_t counts[] = {1 << 15, 43691, 49152, 65535};
+    for (int i = 0; i < 4; i++)
+        check_quantized_rows(device, counts[i], (float)(1 << 2 * i));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(long_rows_are_right_or_refused),
         cmocka_unit_test(every_tiled_row_sums_as_long_as_loops_may_be),
+        cmocka_unit_test(quantized_rows_are_right_or_refused),
     };
     return cmocka_run_group_tests_name("long loops", tests, test_devices_setup,
                                        test_devices_teardown);
