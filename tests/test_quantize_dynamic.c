@@ -2,6 +2,7 @@
  * ctest: device timeout=240 cost=45 */
 #include <float.h>
 #include <math.h>
+#include <stdlib.h>
 
 #include "api/core.h"
 #include "tests/support/device_cases.h"
@@ -17,6 +18,7 @@ enum {
     DATA_KINDS,
     DATA_LARGEST =
         DATA_KINDS, /* the largest finite numbers of either sign and small ones; in no sample */
+    DATA_BANDS,     /* as fill_bands has them; in no sample */
     DATA_PEAKS /* and from here on: one number of each row is the largest, at one of PEAKS places; in no sample */
 };
 
@@ -35,24 +37,18 @@ static tdm_quant_range range_of(const quant_carrier *carrier) {
     return range;
 }
 
-static tdm_quant_bounds bounds_of(const quant_carrier *carrier, const test_array *x,
-                                  int64_t entry) {
-    tdm_quant_bounds bounds = {0.0f, 0.0f};
-    for (int64_t i = 0; i < test_array_count(x); i++) {
-        const float value = (float)test_array_get(x, i);
-        if (!isfinite(value) || quant_carrier_entry(carrier, i) != entry)
-            continue;
-        bounds.minimum = value < bounds.minimum ? value : bounds.minimum;
-        bounds.maximum = value > bounds.maximum ? value : bounds.maximum;
-    }
-    return bounds;
+static void widen(tdm_quant_bounds *bounds, float value) {
+    if (!isfinite(value))
+        return;
+    bounds->minimum = value < bounds->minimum ? value : bounds->minimum;
+    bounds->maximum = value > bounds->maximum ? value : bounds->maximum;
 }
 
-static tdm_quant_parameters expected_parameters(const quant_carrier *carrier, const test_array *x,
-                                                int64_t entry) {
-    tdm_quant_parameters p = tdm_quant_derive_kept(
-        carrier->has_zero ? TDM_QUANT_ASYMMETRIC : TDM_QUANT_SYMMETRIC,
-        bounds_of(carrier, x, entry), range_of(carrier), carrier->scale.layout.dtype);
+static tdm_quant_parameters expected_parameters(const quant_carrier *carrier,
+                                                tdm_quant_bounds bounds) {
+    tdm_quant_parameters p =
+        tdm_quant_derive_kept(carrier->has_zero ? TDM_QUANT_ASYMMETRIC : TDM_QUANT_SYMMETRIC,
+                              bounds, range_of(carrier), carrier->scale.layout.dtype);
     if (!carrier->has_zero)
         p.zero_point = 0;
     return p;
@@ -60,45 +56,77 @@ static tdm_quant_parameters expected_parameters(const quant_carrier *carrier, co
 
 /* ---- checks ---- */
 
-static bool same_parameters(const quant_carrier *carrier, int64_t entry, tdm_quant_parameters p) {
-    return test_array_fetched(&carrier->scale, entry) == (double)p.scale &&
-           (!carrier->has_zero || test_array_fetched(&carrier->zero, entry) == p.zero_point);
-}
-
-static void check_entry(const quant_carrier *carrier, const test_array *x, int64_t entry) {
-    const tdm_quant_range range = range_of(carrier);
-    const tdm_quant_parameters p = expected_parameters(carrier, x, entry);
-    if (!same_parameters(carrier, entry, p))
+static void check_entry(const quant_carrier *carrier, int64_t entry, tdm_quant_parameters p) {
+    if (test_array_fetched(&carrier->scale, entry) != (double)p.scale ||
+        (carrier->has_zero && test_array_fetched(&carrier->zero, entry) != p.zero_point))
         test_case_fail("entry %lld is scale %a, zero point %g, not %a, %d", (long long)entry,
                        test_array_fetched(&carrier->scale, entry),
                        carrier->has_zero ? test_array_fetched(&carrier->zero, entry) : 0.0,
                        (double)p.scale, p.zero_point);
-    for (int64_t i = 0; i < test_array_count(x); i++) {
-        if (quant_carrier_entry(carrier, i) != entry)
-            continue;
-        const float value = (float)test_array_get(x, i);
-        const int32_t actual = (int32_t)test_array_fetched(&carrier->codes, i);
-        /* A device may take an f32 denormal for 0. */
-        if (actual != tdm_quant_quantize(value, p, range) &&
-            !(fabsf(value) < FLT_MIN && actual == tdm_quant_quantize(0.0f, p, range)))
-            test_case_fail("element %lld: %a by scale %a, zero point %d became %d, not %d",
-                           (long long)i, (double)value, (double)p.scale, p.zero_point, actual,
-                           tdm_quant_quantize(value, p, range));
-    }
 }
 
-static void check(quant_carrier *carrier, const test_array *x) {
+static void check_code(const quant_carrier *carrier, const test_array *x, int64_t i,
+                       tdm_quant_parameters p) {
+    const tdm_quant_range range = range_of(carrier);
+    const float value = (float)test_array_get(x, i);
+    const int32_t actual = (int32_t)test_array_fetched(&carrier->codes, i);
+    /* A device may take an f32 denormal for 0. */
+    if (actual != tdm_quant_quantize(value, p, range) &&
+        !(fabsf(value) < FLT_MIN && actual == tdm_quant_quantize(0.0f, p, range)))
+        test_case_fail("element %lld: %a by scale %a, zero point %d became %d, not %d",
+                       (long long)i, (double)value, (double)p.scale, p.zero_point, actual,
+                       tdm_quant_quantize(value, p, range));
+}
+
+/* Every so many entries, and their codes. */
+static void check_some(quant_carrier *carrier, const test_array *x, int64_t apart) {
+    const int64_t count = test_array_count(x), entries = test_array_count(&carrier->scale);
+    tdm_quant_bounds *const bounds = calloc((size_t)entries + 1, sizeof *bounds);
+    tdm_quant_parameters *const p = calloc((size_t)entries + 1, sizeof *p);
+    assert_non_null(bounds);
+    assert_non_null(p);
     test_array_fetch(&carrier->codes);
     test_array_fetch(&carrier->scale);
     if (carrier->has_zero)
         test_array_fetch(&carrier->zero);
+    for (int64_t i = 0; i < count; i++)
+        widen(&bounds[quant_carrier_entry(carrier, i)], (float)test_array_get(x, i));
+    for (int64_t entry = 0; entry < entries; entry += apart) {
+        p[entry] = expected_parameters(carrier, bounds[entry]);
+        check_entry(carrier, entry, p[entry]);
+    }
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t entry = quant_carrier_entry(carrier, i);
+        if (entry % apart == 0)
+            check_code(carrier, x, i, p[entry]);
+    }
+    free(bounds);
+    free(p);
+}
+
+/* All of few entries, else a sample. */
+static void check(quant_carrier *carrier, const test_array *x) {
     const int64_t entries = test_array_count(&carrier->scale);
-    /* All of few entries, else a sample: the check reads the whole of x for each. */
-    for (int64_t entry = 0; entry < entries; entry += entries < 64 ? 1 : entries / 31)
-        check_entry(carrier, x, entry);
+    check_some(carrier, x, entries < 64 ? 1 : entries / 31);
 }
 
 /* ---- cases ---- */
+
+/* Columns of many sizes, whose largest number is anywhere, and among blocks of 64 of them one with columns of 0 and of numbers
+ * too small for quotients by products, and one with infinities and NaN. */
+static void fill_bands(test_array *x) {
+    const int64_t columns = x->layout.shape[1];
+    for (int64_t i = 0; i < test_array_count(x); i++) {
+        const int64_t row = i / columns, column = i % columns, block = column / 64 % 4;
+        double value = (double)((row * 37 + column * 11) % 61 - 25) * (double)(column % 37 + 1);
+        if (block == 1 && column % 16 == 5)
+            value *= column % 32 == 5 ? 0 : 0x1p-80;
+        if (block == 2 && column % 5 == 1 && row % 7 == column % 7)
+            value = row % 2 == 0 ? (double)NAN : column % 2 == 0 ? -INFINITY : INFINITY;
+        test_array_put(x, i, value);
+    }
+    test_array_send(x);
+}
 
 static void fill(test_array *x, quant_carrier *carrier, int data) {
     if (data == DATA_UNIT)
@@ -112,6 +140,8 @@ static void fill(test_array *x, quant_carrier *carrier, int data) {
         for (int64_t i = 0; i < test_array_count(x); i++)
             test_array_put(x, i, i % 7 == 3 ? (double)FLT_MAX : i % 5 == 2 ? -(double)FLT_MAX : 1);
         test_array_send(x);
+    } else if (data == DATA_BANDS) {
+        fill_bands(x);
     } else if (data >= DATA_PEAKS) {
         /* The last one, which a vector or a strip may leave out, and such as one item or another of a group looks at. */
         const int64_t row = x->layout.shape[x->layout.rank - 1], at = data - DATA_PEAKS;
@@ -167,7 +197,10 @@ static void dynamic_case(const test_device *device, const tdm_variant *variant, 
     const bool odd = shared_dimensions(c) > 1 && c->sharing != SHARE_ALL;
     if (status != TDM_UNSUPPORTED || (must && !odd)) {
         TEST_OK(status);
-        check(&carrier, &x);
+        if (c->last == DATA_BANDS)
+            check_some(&carrier, &x, 1);
+        else
+            check(&carrier, &x);
         if (variant && test_array_count(&x) > 0)
             test_case_end();
     }
@@ -257,6 +290,29 @@ DEVICE_TEST(columns_with_gaps) {
                               .x = placements[i % 3],
                               .parameters = i % 3 == 0 ? TEST_SPREAD : TEST_DENSE,
                               .last = DATA_WIDE};
+        dynamic_case(device, NULL, &c, reals[(i + i / 3) % 3]);
+    }
+}
+
+/* Groups along columns: strips of several widths, what is left of them, a last group that is shorter, and parameters of each kind. */
+DEVICE_TEST(groups_along_columns) {
+    static const op_shape bands = {2, {70, 1190}}, tall = {2, {300, 330}}, little = {2, {6, 150}};
+    static const tdm_dtype reals[] = {TDM_F32, TDM_F16, TDM_BF16};
+    static const tdm_dtype zeros[] = {TDM_DTYPE_NONE, TDM_S8, TDM_S32};
+    static const tdm_dtype scales[] = {TDM_F32, TDM_F32, TDM_F16};
+    for (int i = 0; i < (test_is_small() ? 3 : 18); i++) {
+        const quant_case c = {.shape = test_is_small() ? &little
+                                       : i % 6 < 3     ? &bands
+                                                       : &tall,
+                              .sharing = test_is_small() ? SHARE_FIRST_GROUPS
+                                         : i % 6 < 3     ? SHARE_BANDS
+                                                         : SHARE_TALL_BANDS,
+                              .codes = code_dtypes[i % 3],
+                              .scale = scales[i / 3 % 3],
+                              .zero = zeros[i / 6],
+                              .y = i % 2 == 0 ? TEST_DENSE : TEST_PADDED,
+                              .parameters = i < 15 ? TEST_DENSE : TEST_SPREAD,
+                              .last = DATA_BANDS};
         dynamic_case(device, NULL, &c, reals[(i + i / 3) % 3]);
     }
 }
@@ -425,7 +481,7 @@ int main(void) {
         cmocka_unit_test(groups_and_columns), cmocka_unit_test(columns_with_gaps),
         cmocka_unit_test(largest_numbers),    cmocka_unit_test(recorded_calls),
         cmocka_unit_test(shared_by_items),    cmocka_unit_test(the_largest_number_is_anywhere),
-        cmocka_unit_test(empty_blocks),
+        cmocka_unit_test(empty_blocks),       cmocka_unit_test(groups_along_columns),
     };
     return cmocka_run_group_tests_name("quantize dynamic", tests, test_devices_setup,
                                        test_devices_teardown);

@@ -41,6 +41,12 @@ void quant_sharing_blocks(quant_sharing sharing, int rank, int64_t block[TDM_MAX
         case SHARE_ODD:
             block[d] = last ? 33 : 1;
             break;
+        case SHARE_BANDS:
+            block[d] = d == 0 ? 32 : 1;
+            break;
+        case SHARE_TALL_BANDS:
+            block[d] = d == 0 ? 256 : 1;
+            break;
         default:
             block[d] = 1;
         }

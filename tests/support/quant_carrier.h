@@ -21,7 +21,9 @@ typedef enum quant_sharing {
     /* In no sample: */
     SHARE_VECTORS = SHARINGS, /* 32 along the last dimension, the others one by one */
     SHARE_FIRST,              /* the first dimension whole, the others one by one */
-    SHARE_ODD /* 33 along the last dimension, the others one by one: no target of s4 */
+    SHARE_ODD,       /* 33 along the last dimension, the others one by one: no target of s4 */
+    SHARE_BANDS,     /* 32 along the first dimension, the others one by one */
+    SHARE_TALL_BANDS /* 256 likewise */
 } quant_sharing;
 
 const char *quant_sharing_name(quant_sharing sharing);
