@@ -169,29 +169,34 @@ static const cJSON *visit_of(const cJSON *row, int number) {
     return cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(row, "visits"), number);
 }
 
+static void visit_of_batches(cJSON *rows, double first, int samples, int passes) {
+    cJSON *const later = row_of_batches(first, samples, passes);
+    report_visits_merge(rows, later);
+    cJSON_Delete(later);
+}
+
 /* Each visit keeps its own, one batch for each sample too; beyond what a row keeps the shortest stay, and the rule holds. */
 static void samples_follow_from_the_batches_of_all_visits(void **state) {
     (void)state;
     cJSON *const rows = row_of_batches(1.5, 7, 30);
     const cJSON *const row = rows->child;
-    report_visits_merge(rows, row_of_batches(1.2, TEN, 1));
+    visit_of_batches(rows, 1.2, TEN, 1);
     assert_int_equal(bench_expect_batches(row), 210 + 10);
     assert_false(cJSON_HasObjectItem(row, "batches"));
     assert_false(cJSON_HasObjectItem(row, "batch_unit_s"));
-    report_visits_merge(rows, row_of_batches(1.1, TEN, 42));
+    visit_of_batches(rows, 1.1, TEN, 42);
     assert_int_equal(bench_expect_batches(row), 640);
-    report_visits_merge(rows, row_of_batches(1, TEN, 2));
+    visit_of_batches(rows, 1, TEN, 2);
     assert_int_equal(bench_expect_batches(row), 650);
     assert_true(number(visit_of(row, 3), "batches_taken") == 20);
     assert_false(cJSON_HasObjectItem(visit_of(row, 2), "batches_taken"));
     assert_true(near(number(row, "min_s"), 1));
-    report_visits_merge(rows, row_of_batches(3, 5, 1));
+    visit_of_batches(rows, 3, 5, 1);
     assert_int_equal(bench_expect_batches(row), 655);
     assert_false(cJSON_HasObjectItem(visit_of(row, 4), "batches_taken"));
     cJSON_Delete(rows);
 }
 
-/* Half of the samples of each visit are shorter than the other's. */
 /* However many visits there are, each counts; what one of them does not tell is that of the others. */
 static void all_visits_count(void **state) {
     (void)state;
