@@ -59,21 +59,6 @@ static void fill_near_ties(test_array *x, const quant_carrier *carrier, uint64_t
     test_array_send(x);
 }
 
-/* Every `step`-th element. */
-static void check_codes(const test_array *x, quant_carrier *carrier, tdm_quant_range range,
-                        int64_t step) {
-    test_array_fetch(&carrier->codes);
-    for (int64_t i = 0; i < test_array_count(x); i += step) {
-        const tdm_quant_parameters parameters = quant_carrier_parameters(carrier, i);
-        const float value = (float)test_array_get(x, i);
-        const int32_t expected = tdm_quant_quantize(value, parameters, range);
-        if (test_array_fetched(&carrier->codes, i) != expected)
-            test_case_fail("element %lld: %a by scale %a, zero point %d became %g, not %d",
-                           (long long)i, (double)value, (double)parameters.scale,
-                           parameters.zero_point, test_array_fetched(&carrier->codes, i), expected);
-    }
-}
-
 /* What every `step`-th code stands for, and where there is a mask, whether it was not saturated. */
 static void check_fake(const test_array *x, test_array *y, test_array *mask,
                        const quant_carrier *carrier, int64_t step) {
@@ -121,7 +106,7 @@ static void exact_codes(const test_device *device, const exact_case *c, uint64_t
     test_array_send(&y);
     test_array_send(&mask);
     TEST_OK(tdm_quantize(device->stream, carrier.tensor, x.tensor));
-    check_codes(&x, &carrier, quant_full_range(c->codes), 1);
+    quant_carrier_check_codes(&carrier, &x, quant_full_range(c->codes), 1);
     TEST_OK(tdm_fake_quantize(device->stream, y.tensor, NULL, x.tensor, carrier.tensor));
     check_fake(&x, &y, NULL, &carrier, 1);
     TEST_OK(tdm_fake_quantize(device->stream, y.tensor, mask.tensor, x.tensor, carrier.tensor));
@@ -260,7 +245,7 @@ static void dynamic_codes(const test_device *device, const int64_t *shape, quant
     }
     tdm_quant_range range = quant_full_range(codes);
     range.low = carrier.has_zero ? range.low : -range.high;
-    check_codes(&x, &carrier, range, step);
+    quant_carrier_check_codes(&carrier, &x, range, step);
     test_array_destroy(&x);
     quant_carrier_destroy(&carrier);
 }
@@ -306,7 +291,7 @@ DEVICE_TEST(large_codes) {
         test_array_fill(&x, TEST_DATA_UNIT, 81);
         test_array_send(&x);
         TEST_OK(tdm_quantize(device->stream, carrier.tensor, x.tensor));
-        check_codes(&x, &carrier, quant_full_range(c.codes), 29);
+        quant_carrier_check_codes(&carrier, &x, quant_full_range(c.codes), 29);
         test_array_destroy(&x);
         quant_carrier_destroy(&carrier);
     }

@@ -35,19 +35,6 @@ static int64_t bits_of(int64_t half) {
     return test_is_small() ? half * 31 + 15 : half;
 }
 
-static void check_codes(const test_array *x, quant_carrier *carrier, tdm_quant_range range) {
-    test_array_fetch(&carrier->codes);
-    for (int64_t i = 0; i < test_array_count(x); i++) {
-        const tdm_quant_parameters parameters = quant_carrier_parameters(carrier, i);
-        const float value = (float)test_array_get(x, i);
-        const int32_t expected = tdm_quant_quantize(value, parameters, range);
-        if (test_array_fetched(&carrier->codes, i) != expected)
-            test_case_fail("element %lld: %a by scale %a, zero point %d became %g, not %d",
-                           (long long)i, (double)value, (double)parameters.scale,
-                           parameters.zero_point, test_array_fetched(&carrier->codes, i), expected);
-    }
-}
-
 /* Scale `s` of every entry, or the scales in turn where entries are columns. */
 static void put_scales(quant_carrier *carrier, bool in_turn, int s) {
     for (int64_t i = 0; i < test_array_count(&carrier->scale); i++) {
@@ -79,7 +66,7 @@ static void codes_of_halves(const test_device *device, tdm_dtype reals, tdm_dtyp
         test_array_put(&x, i, half_of(reals, bits_of(columns ? i / width : i)));
     test_array_send(&x);
     TEST_OK(tdm_quantize(device->stream, carrier.tensor, x.tensor));
-    check_codes(&x, &carrier, quant_full_range(codes));
+    quant_carrier_check_codes(&carrier, &x, quant_full_range(codes), 1);
     test_array_destroy(&x);
     quant_carrier_destroy(&carrier);
 }
@@ -149,7 +136,7 @@ static void ranges_of_halves(const test_device *device, tdm_dtype reals, tdm_dty
         if (!symmetric)
             test_array_put(&carrier.zero, i, wanted.zero_point);
     }
-    check_codes(&x, &carrier, range);
+    quant_carrier_check_codes(&carrier, &x, range, 1);
     test_array_destroy(&x);
     quant_carrier_destroy(&carrier);
 }

@@ -155,6 +155,20 @@ tdm_quant_parameters quant_carrier_parameters(const quant_carrier *carrier, int6
         .zero_point = carrier->has_zero ? (int32_t)test_array_get(&carrier->zero, entry) : 0};
 }
 
+void quant_carrier_check_codes(quant_carrier *carrier, const test_array *x, tdm_quant_range range,
+                               int64_t step) {
+    test_array_fetch(&carrier->codes);
+    for (int64_t i = 0; i < test_array_count(x); i += step) {
+        const tdm_quant_parameters parameters = quant_carrier_parameters(carrier, i);
+        const float value = (float)test_array_get(x, i);
+        const int32_t expected = tdm_quant_quantize(value, parameters, range);
+        if (test_array_fetched(&carrier->codes, i) != expected)
+            test_case_fail("element %lld: %a by scale %a, zero point %d became %g, not %d",
+                           (long long)i, (double)value, (double)parameters.scale,
+                           parameters.zero_point, test_array_fetched(&carrier->codes, i), expected);
+    }
+}
+
 static double some_real(double scale, test_random *random) {
     static const double special[] = {NAN,    HUGE_VAL, -HUGE_VAL, 0.0,      -0.0,   1e-40,
                                      -3e-39, 3e38,     -3e38,     0x1p-149, 65504.0};

@@ -60,6 +60,10 @@ tdm_quant_parameters quant_carrier_parameters(const quant_carrier *carrier, int6
 /* Entry of the parameters that serves a logical element. */
 int64_t quant_carrier_entry(const quant_carrier *carrier, int64_t index);
 
+/* Fetches the codes and compares every `step`-th with the host's of x in `range`; fails the case at another. */
+void quant_carrier_check_codes(quant_carrier *carrier, const test_array *x, tdm_quant_range range,
+                               int64_t step);
+
 /* All the integers of s8, u8, s4. */
 tdm_quant_range quant_full_range(tdm_dtype dtype);
 
