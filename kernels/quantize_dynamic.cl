@@ -16,31 +16,7 @@
 #include "dialect.h"
 #define TDM_CODES_OF_HALVES
 #include "quantize_halves.h"
-
-/* One call for each type that the launch may give, as in quant_rows.h. */
-#ifdef TDM_DIALECT_CXX
-#define BY_CODES(type, call) call(type);
-#else
-#define EACH_CODES(type, call)                                                                     \
-    case type:                                                                                     \
-        call(type);                                                                                \
-        break;
-#if TDM_BY_PRODUCTS && defined(TDM_CAN_STREAM)
-#define EACH_STREAMED(call)                                                                        \
-    EACH_CODES(TDM_STREAMED + TDM_CODE_S8, call)                                                   \
-    EACH_CODES(TDM_STREAMED + TDM_CODE_U8, call)                                                   \
-    EACH_CODES(TDM_STREAMED + TDM_CODE_S4, call)
-#else
-#define EACH_STREAMED(call)
-#endif
-#define BY_CODES(type, call)                                                                       \
-    switch (type) {                                                                                \
-        EACH_CODES(TDM_CODE_S8, call)                                                              \
-        EACH_CODES(TDM_CODE_U8, call)                                                              \
-        EACH_CODES(TDM_CODE_S4, call)                                                              \
-        EACH_STREAMED(call)                                                                        \
-    }
-#endif
+#include "quantize_types.h"
 
 /* The parameters of many short groups at once, in arrays that a CPU core's cache holds. */
 #if N == 16 && !defined(TDM_COLUMNS) && !defined(TDM_DIALECT_CXX)

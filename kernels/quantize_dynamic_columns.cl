@@ -9,6 +9,7 @@
 #include "dialect.h"
 #define TDM_CODES_OF_HALVES
 #include "quantize_halves.h"
+#include "quantize_types.h"
 
 /* Lanes 0 … left-1, `column` apart. */
 TDM_DEVICE F tdm_columns(TDM_GLOBAL const TDM_TYPE(DT) * x, long i, long column, int left) {
@@ -235,27 +236,6 @@ TDM_INLINE void tdm_codes_of_strip(tdm_band b, long i, long columns, long ahead,
         b.to += b.y_step;
     }
 }
-
-/* One call for each type that the launch may give. */
-#define EACH_CODES(type, call)                                                                     \
-    case type:                                                                                     \
-        call(type);                                                                                \
-        break;
-#ifdef TDM_CAN_STREAM
-#define EACH_STREAMED(call)                                                                        \
-    EACH_CODES(TDM_STREAMED + TDM_CODE_S8, call)                                                   \
-    EACH_CODES(TDM_STREAMED + TDM_CODE_U8, call)                                                   \
-    EACH_CODES(TDM_STREAMED + TDM_CODE_S4, call)
-#else
-#define EACH_STREAMED(call)
-#endif
-#define BY_CODES(type, call)                                                                       \
-    switch (type) {                                                                                \
-        EACH_CODES(TDM_CODE_S8, call)                                                              \
-        EACH_CODES(TDM_CODE_U8, call)                                                              \
-        EACH_CODES(TDM_CODE_S4, call)                                                              \
-        EACH_STREAMED(call)                                                                        \
-    }
 
 /* Columns start … stop-1, which are neighbours, the last of less than a block left out; the next ones are at `next`. Gives where it
  * ended. */
