@@ -201,13 +201,32 @@ const char *tdm_context_note(const tdm_context *context, int index) {
     return context ? tdm_notes_at(&context->notes, index) : NULL;
 }
 
+/* ": " and the notes, for who asks a context without devices for one; "" where there are some, or no note. */
+static const char *why_none(const tdm_context *context, char *text, size_t bytes) {
+    size_t used = 0;
+    text[0] = '\0';
+    for (int i = 0; context->device_count == 0 && i < context->notes.count && used < bytes; i++)
+        used += (size_t)snprintf(text + used, bytes - used, "%s%s", i ? "; " : ": ",
+                                 tdm_notes_at(&context->notes, i));
+    return text;
+}
+
+tdm_status tdm_context_no_device(const tdm_context *context, const char *operation, int index) {
+    char why[1536];
+    const int count = context->device_count;
+    if (count == 0)
+        return tdm_fail(TDM_NO_DEVICE, "%s: index is %d, there are no devices%s", operation, index,
+                        why_none(context, why, sizeof why));
+    return tdm_fail(TDM_NO_DEVICE, "%s: index is %d, there %s %d device%s", operation, index,
+                    count == 1 ? "is" : "are", count, count == 1 ? "" : "s");
+}
+
 tdm_status tdm_context_device_info(const tdm_context *context, int index, tdm_device_info *info) {
     if (!context || !info)
         return tdm_fail(TDM_BAD_ARGUMENT, "context_device_info: %s is NULL",
                         context ? "info" : "context");
     if (index < 0 || index >= context->device_count)
-        return tdm_fail(TDM_NO_DEVICE, "context_device_info: index is %d, there are %d devices",
-                        index, context->device_count);
+        return tdm_context_no_device(context, "context_device_info", index);
     return tdm_device_info_copy(&context->devices[index].info, info);
 }
 
@@ -240,11 +259,11 @@ tdm_status tdm_context_find_device(const tdm_context *context, const char *selec
             *index = i;
             return TDM_OK;
         }
-    char list[1024] = "none";
+    char list[1024] = "none", why[1536];
     size_t used = 0;
     for (int i = 0; i < context->device_count && used < sizeof list; i++)
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%d=%s", i ? ", " : "", i,
                                  context->devices[i].info.selector);
-    return tdm_fail(TDM_NO_DEVICE, "context_find_device: no device matches \"%s\"; devices: %s",
-                    selector, list);
+    return tdm_fail(TDM_NO_DEVICE, "context_find_device: no device matches \"%s\"; devices: %s%s",
+                    selector, list, why_none(context, why, sizeof why));
 }

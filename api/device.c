@@ -110,8 +110,7 @@ tdm_status tdm_device_get(tdm_context *context, int index, tdm_device **device) 
     if (!context)
         return tdm_fail(TDM_BAD_ARGUMENT, "device_get: context is NULL");
     if (index < 0 || index >= context->device_count)
-        return tdm_fail(TDM_NO_DEVICE, "device_get: index is %d, there are %d devices", index,
-                        context->device_count);
+        return tdm_context_no_device(context, "device_get", index);
     tdm_device_slot *const slot = &context->devices[index];
     tdm_status status = TDM_OK;
     pthread_mutex_lock(&context->lock);

@@ -16,6 +16,9 @@ tdm_status tdm_context_open_devices(tdm_context *context, tdm_device ***devices,
 /* Copy into a caller's struct of the same or an older, smaller size. */
 tdm_status tdm_device_info_copy(const tdm_device_info *source, tdm_device_info *target);
 
+/* TDM_NO_DEVICE, with the number of devices there are, or why there are none. */
+tdm_status tdm_context_no_device(const tdm_context *context, const char *operation, int index);
+
 /* The device as upstream of a pool of its memory, within the context's budget. */
 tdm_pool_upstream tdm_device_upstream(tdm_device *device);
 

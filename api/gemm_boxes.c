@@ -56,8 +56,8 @@ const char *tdm_gemm_boxes_refuse(const tdm_gemm_problem *p, char reason[TDM_REA
         return "there is nothing to multiply";
     if (p->m > INT32_MAX / 2 || p->n > INT32_MAX / 2 || p->k > INT32_MAX / 2)
         return "a dimension has 2^30 elements or more";
-    const char *const refusal = refuse_operand("A", p, &a, &p->a, reason);
-    return refusal ? refusal : refuse_operand("B", p, &b, &p->b, reason);
+    const char *const refusal = refuse_operand(p->swapped ? "B" : "A", p, &a, &p->a, reason);
+    return refusal ? refusal : refuse_operand(p->swapped ? "A" : "B", p, &b, &p->b, reason);
 }
 
 static operand a_of(const tdm_gemm_shape_arg *s) {

@@ -6,6 +6,22 @@
 /* Plans a device keeps; the least recently used goes first. A lookup is a walk, so few. */
 #define CACHED_PLANS 64
 
+/* An operand that may be absent: it is looked at before a plan refuses what does not fit. */
+static tdm_status check_optional(const tdm_stream *stream, const char *name,
+                                 const tdm_tensor *tensor) {
+    return tensor ? tdm_check_tensor("gemm", name, stream, tensor) : TDM_OK;
+}
+
+static tdm_status check_epilogue(const tdm_stream *stream, const tdm_gemm_epilogue *epilogue) {
+    if (!epilogue)
+        return TDM_OK;
+    if (epilogue->struct_size != sizeof *epilogue)
+        return tdm_fail(TDM_BAD_ARGUMENT, "gemm: struct_size of epilogue is %zu, expected %zu",
+                        epilogue->struct_size, sizeof *epilogue);
+    TDM_TRY(check_optional(stream, "bias", epilogue->bias));
+    return check_optional(stream, "residual", epilogue->residual);
+}
+
 static tdm_status describe(float alpha, const tdm_tensor *a, const tdm_tensor *b, float beta,
                            const tdm_tensor *c, const tdm_tensor *d,
                            const tdm_gemm_epilogue *epilogue, tdm_gemm_desc *desc) {
@@ -25,9 +41,6 @@ static tdm_status describe(float alpha, const tdm_tensor *a, const tdm_tensor *b
         TDM_TRY(tdm_tensor_quant_layout(d, &desc->d_quant));
     if (!epilogue)
         return TDM_OK;
-    if (epilogue->struct_size != sizeof *epilogue)
-        return tdm_fail(TDM_BAD_ARGUMENT, "gemm: struct_size of epilogue is %zu, expected %zu",
-                        epilogue->struct_size, sizeof *epilogue);
     if (epilogue->bias)
         desc->bias = epilogue->bias->layout;
     if (epilogue->residual)
@@ -126,7 +139,11 @@ tdm_status tdm_gemm(tdm_stream *stream, float alpha, const tdm_tensor *a, const 
     TDM_TRY(tdm_check_tensor("gemm", "A", stream, a));
     TDM_TRY(tdm_check_tensor("gemm", "B", stream, b));
     TDM_TRY(tdm_check_tensor("gemm", "D", stream, d));
-    TDM_TRY(tdm_refuse_recording(stream, "gemm"));
+    TDM_TRY(check_optional(stream, "C", c));
+    TDM_TRY(check_epilogue(stream, epilogue));
+    if (tdm_stream_is_recording(stream))
+        return tdm_fail(TDM_BAD_STATE,
+                        "gemm: the stream is recording: use a plan, whose run can be recorded");
     tdm_gemm_desc desc;
     tdm_gemm_plan *plan;
     TDM_TRY(describe(alpha, a, b, beta, c, d, epilogue, &desc));

@@ -56,9 +56,12 @@ static bool flips_beside_products(void) {
 #endif
 }
 
-/* Whether the kernel reads A where it stands: rows of bytes as vpdpbusd takes them, whole quads, all of K in one block, not so far apart
- * that each is in a page of its own, and nobody adds up their elements. */
-static bool a_stays(const tdm_gemm_problem *p, const int32_t *row) {
+/* Whether the kernel reads A where it stands: rows of bytes as vpdpbusd takes them, whole quads, also in the part of a split K that is
+ * left, all of K in one block, not so far apart that each is in a page of its own, and nobody adds up their elements. */
+static bool a_stays(const tdm_gemm_plan *plan, const int32_t *row) {
+    const tdm_gemm_problem *const p = &plan->problem;
+    if (tdm_gemm_whole(plan)->k % 4 != 0)
+        return false;
     return row[TDM_GEMM_P_UNIT] == 1 && (p->a.dtype == TDM_U8 || flips_beside_products()) &&
            p->a.col == 1 && p->k % 4 == 0 && p->k <= row[TDM_GEMM_P_DEPTH] &&
            p->a.row <= 2 * p->k && p->b_zero.dtype == TDM_DTYPE_NONE;
@@ -80,7 +83,7 @@ static sizes sizes_of(const tdm_gemm_plan *plan) {
                    .blocks = p->k > kc ? (double)tdm_ceil_div(p->k, kc) : 1.0,
                    .speed = speed_of(unit),
                    .a_along_k = p->a.col == 1,
-                   .a_stays = a_stays(p, row),
+                   .a_stays = a_stays(plan, row),
                    .pack = p->b.col != 1          ? PACK_ACROSS
                            : p->b.row > FAR_BYTES ? PACK_FAR
                                                   : PACK_NEAR,
@@ -165,6 +168,6 @@ tdm_status tdm_gemm_int_panel_divide(const tdm_gemm_plan *plan, tdm_gemm_divisio
                                            .cost = cost,
                                            .context = &s};
     TDM_TRY(tdm_gemm_find_division(plan, &space, division));
-    division->a_stays = s.a_stays;
+    division->a_stays = !s.a_stays ? 0 : s.cores == 2.0 ? 2 : 1;
     return TDM_OK;
 }

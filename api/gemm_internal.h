@@ -176,7 +176,7 @@ typedef struct tdm_gemm_packing {
 typedef struct tdm_gemm_division {
     int64_t row_items, column_items;
     int packs_inside; /* every item packs its part of B itself */
-    bool a_stays;     /* items of the integer panel family do not copy A */
+    int a_stays;      /* items of the integer panel family do not copy A: as in gemm_int_args.h */
     bool as_given;    /* with the plan's values; false where they did not fit */
     uint32_t local_bytes;
 } tdm_gemm_division;
@@ -368,6 +368,11 @@ const char *tdm_gemm_skinny_refuse_integers(const tdm_gemm_problem *problem, con
 /* Why a row for groups cannot take so many rows of so long a K where loops are short, or NULL. */
 const char *tdm_gemm_skinny_refuse_loops(const tdm_gemm_problem *problem, const tdm_variant *row,
                                          const tdm_device *device, char reason[TDM_REASON_TEXT]);
+/* Is the row the form for integers of devices without CPU cores or CUDA? */
+bool tdm_gemm_skinny_groups_integers(const tdm_variant *row);
+/* What a launch of it is divided into: tiles of the small side and of the large one. */
+void tdm_gemm_skinny_tiles(const tdm_gemm_problem *problem, const tdm_variant *row,
+                           int64_t *small_tiles, int64_t *large_tiles);
 /* Groups of a launch of the skinny rows that are not for CPU cores. */
 int64_t tdm_gemm_skinny_groups(const tdm_gemm_problem *problem);
 /* Do items of this skinny row run one to a group, on CPU cores? They read packed weights in panels. */

@@ -207,10 +207,26 @@ static void plan_workspace(tdm_gemm_plan *plan) {
     plan->workspace_bytes += align_up(plan->split.bytes);
 }
 
+/* The line that `tandem tune --from-log` reads. */
+static void log_problem(const tdm_gemm_problem *p) {
+    const int64_t batch = tdm_gemm_z_count(p) * tdm_gemm_outer_count(p);
+    char more[64] = "";
+    if (p->op == TDM_OP_GEMM_WEIGHTS)
+        snprintf(more, sizeof more, " group=%lld qa=%d", (long long)p->group, p->quantize_a);
+    if (p->allows_3xtf32)
+        snprintf(more, sizeof more, " 3xtf32=1");
+    tdm_log(TDM_LOG_DEBUG, "dispatch",
+            "gemm: problem m=%lld n=%lld k=%lld batch=%lld a=%s b=%s d=%s ta=%d tb=%d%s",
+            (long long)p->m, (long long)p->n, (long long)p->k, (long long)batch,
+            tdm_dtype_name(p->a.dtype), tdm_dtype_name(p->b.dtype), tdm_dtype_name(p->d.dtype),
+            tdm_gemm_is_transposed(&p->a), tdm_gemm_is_transposed(&p->b), more);
+}
+
 /* Weights are multiplied in place by rows of their own, or brought into a form that another plan takes. */
 static tdm_status plan_weights(tdm_gemm_plan *plan, const char *forced) {
     char reason[TDM_REASON_TEXT];
     const tdm_gemm_problem *const p = &plan->problem;
+    log_problem(p);
     TDM_TRY(begin_packing(plan));
     const tdm_variant *const wanted = forced ? tdm_gemm_named_variant(forced) : NULL;
     const char *refusal = NULL;
@@ -267,9 +283,68 @@ static tdm_status plan_unaligned(tdm_gemm_plan *plan, const char *forced) {
     return TDM_OK;
 }
 
+/* Is an operand that is there contiguous along its columns? */
+static bool is_turned(const tdm_gemm_matrix *matrix) {
+    return matrix->dtype == TDM_DTYPE_NONE || tdm_gemm_is_transposed(matrix);
+}
+
+/* A and B that lie along their rows would both lie across in the product of the transposes: over a long K that costs more. */
+#define LONG_K_IN_SIDES 2
+
+static bool turns_operands(const tdm_gemm_problem *p) {
+    const int64_t side = p->m < p->n ? p->m : p->n;
+    return p->a.col == 1 && p->b.col == 1 && p->k / LONG_K_IN_SIDES >= side;
+}
+
+/* Is a row asked for that looks for the smaller side itself? It may take no more rows than the product has as it was given. */
+static bool asks_for_skinny(const char *forced) {
+    const tdm_variant *const row = forced ? tdm_gemm_named_variant(forced) : NULL;
+    return row && row->op == TDM_OP_GEMM && row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY;
+}
+
+/*
+ * Had kernels better compute D^T = B^T A^T, since C, the residual and D are column-major? Packed weights are of B alone; rows for A
+ * and B of two types are not there for all pairs; sums of 3xTF32 would be others.
+ */
+static bool turns_d(const tdm_gemm_plan *plan, const char *forced) {
+    const tdm_gemm_problem *const p = &plan->problem;
+    char reason[TDM_REASON_TEXT];
+    return p->op == TDM_OP_GEMM && !p->packed_b && p->a.dtype == p->b.dtype && !p->allows_3xtf32 &&
+           tdm_gemm_is_transposed(&p->d) && is_turned(&p->c) && is_turned(&p->residual) &&
+           !turns_operands(p) && !asks_for_skinny(forced) &&
+           tdm_gemm_skinny_refuse(p, plan->device, reason);
+}
+
+/* Forget what was selected. */
+static void clear_selection(tdm_gemm_plan *plan) {
+    plan->kernel = NULL;
+    memset(plan->values, 0, sizeof plan->values);
+    plan->refusals[0] = plan->tuning[0] = '\0';
+}
+
+/*
+ * Selects for the product of the transposes where kernels then store rows. Skinny rows look for the smaller side themselves, of the
+ * product as it was given.
+ */
+static tdm_status select_product(tdm_gemm_plan *plan, const char *forced) {
+    tdm_gemm_problem *const p = &plan->problem;
+    if (turns_d(plan, forced)) {
+        tdm_gemm_swap(p);
+        tdm_log(TDM_LOG_DEBUG, "dispatch", "gemm: D is column-major: D^T = B^T A^T is computed");
+        log_problem(p);
+        TDM_TRY(tdm_gemm_select(plan, forced));
+        if (plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] != TDM_GEMM_SKINNY)
+            return TDM_OK;
+        clear_selection(plan);
+        tdm_gemm_swap(p);
+    }
+    log_problem(p);
+    return tdm_gemm_select(plan, forced);
+}
+
 static tdm_status plan_product(tdm_gemm_plan *plan, const char *forced) {
     TDM_TRY(begin_packing(plan));
-    TDM_TRY(tdm_gemm_select(plan, forced));
+    TDM_TRY(select_product(plan, forced));
     if (plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY &&
         tdm_gemm_skinny_swaps(&plan->problem))
         tdm_gemm_swap(&plan->problem);
@@ -278,21 +353,6 @@ static tdm_status plan_product(tdm_gemm_plan *plan, const char *forced) {
     TDM_TRY(plan_packing(plan));
     plan_workspace(plan);
     return plan_unaligned(plan, forced);
-}
-
-/* The line that `tandem tune --from-log` reads. */
-static void log_problem(const tdm_gemm_problem *p) {
-    const int64_t batch = tdm_gemm_z_count(p) * tdm_gemm_outer_count(p);
-    char more[64] = "";
-    if (p->op == TDM_OP_GEMM_WEIGHTS)
-        snprintf(more, sizeof more, " group=%lld qa=%d", (long long)p->group, p->quantize_a);
-    if (p->allows_3xtf32)
-        snprintf(more, sizeof more, " 3xtf32=1");
-    tdm_log(TDM_LOG_DEBUG, "dispatch",
-            "gemm: problem m=%lld n=%lld k=%lld batch=%lld a=%s b=%s d=%s ta=%d tb=%d%s",
-            (long long)p->m, (long long)p->n, (long long)p->k, (long long)batch,
-            tdm_dtype_name(p->a.dtype), tdm_dtype_name(p->b.dtype), tdm_dtype_name(p->d.dtype),
-            tdm_gemm_is_transposed(&p->a), tdm_gemm_is_transposed(&p->b), more);
 }
 
 static tdm_status build_plan(tdm_device *device, const tdm_gemm_desc *desc, bool counts_device,
@@ -308,7 +368,6 @@ static tdm_status build_plan(tdm_device *device, const tdm_gemm_desc *desc, bool
     TDM_TRY_GOTO(tdm_gemm_problem_from(desc, &made->problem));
     made->problem.forced = desc->variant != NULL;
     made->problem.anywhere = anywhere;
-    log_problem(&made->problem);
     TDM_TRY_GOTO(made->problem.op == TDM_OP_GEMM_WEIGHTS ? plan_weights(made, desc->variant)
                                                          : plan_product(made, desc->variant));
     made->streams_d = exceeds_cache(device, &desc->d);

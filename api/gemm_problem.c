@@ -82,6 +82,21 @@ static tdm_status check_equal(const char *dimension, const char *one, int64_t a,
                     (long long)a, dimension, other, (long long)b);
 }
 
+/* Weights as frameworks store them are the commonest mistake: an operand that would fit transposed is named. */
+static tdm_status check_k(const tdm_gemm_problem *p, int64_t a_rows, int64_t b_rows,
+                          int64_t b_columns) {
+    if (p->k == b_rows)
+        return TDM_OK;
+    const bool b_fits = p->k == b_columns && p->n == b_rows;
+    const bool a_fits = p->m == p->k && a_rows == b_rows;
+    return tdm_fail(TDM_BAD_SHAPE, "gemm: K of A is %lld but K of B is %lld%s", (long long)p->k,
+                    (long long)b_rows,
+                    b_fits ? "; B would fit the other way round (transpose_b, tdm_tensor_transpose)"
+                    : a_fits
+                        ? "; A would fit the other way round (transpose_a, tdm_tensor_transpose)"
+                        : "");
+}
+
 static tdm_status take_product(const tdm_gemm_desc *desc, tdm_gemm_problem *p) {
     const operand d = {"D", &desc->d, false, &p->d};
     const operand a = {"A", &desc->a, desc->transpose_a != 0, &p->a};
@@ -90,7 +105,7 @@ static tdm_status take_product(const tdm_gemm_desc *desc, tdm_gemm_problem *p) {
     TDM_TRY(take_operand(&d, &desc->d, &p->m, &p->n));
     TDM_TRY(take_operand(&a, &desc->d, &a_rows, &p->k));
     TDM_TRY(take_operand(&b, &desc->d, &b_rows, &b_columns));
-    TDM_TRY(check_equal("K", "A", p->k, "B", b_rows));
+    TDM_TRY(check_k(p, a_rows, b_rows, b_columns));
     TDM_TRY(check_equal("M", "A", a_rows, "D", p->m));
     TDM_TRY(check_equal("N", "B", b_columns, "D", p->n));
     if (tdm_layout_self_overlaps(&desc->d))

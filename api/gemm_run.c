@@ -247,7 +247,10 @@ static void take_shape(run *r) {
                                     .a_type = (int)p->a.dtype,
                                     .b_type = (int)p->b.dtype};
     const tdm_gemm_division *const division = &r->plan->division;
-    if (row[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY && p->op != TDM_OP_GEMM_INT) {
+    if (tdm_gemm_skinny_groups_integers(r->plan->kernel->variant)) {
+        tdm_gemm_skinny_tiles(p, r->plan->kernel->variant, &r->shape.row_tiles,
+                              &r->shape.column_tiles);
+    } else if (row[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY && p->op != TDM_OP_GEMM_INT) {
         r->shape.row_tiles = 1;
         r->shape.column_tiles = division->column_items;
         r->shape.b_packed = p->packed_b && tdm_gemm_skinny_on_cores(r->plan->kernel->variant);
@@ -279,7 +282,7 @@ static tdm_status prepare_b(run *r) {
         return TDM_OK;
     tdm_block *const workspace = r->args->workspace->block;
     const tdm_gemm_pack_job job = {.packing = packing,
-                                   .source = r->args->b,
+                                   .source = p->swapped ? r->args->a : r->args->b,
                                    .source_offset = offset,
                                    .depth = p->k,
                                    .depth_stride = p->b.row,
@@ -461,8 +464,9 @@ static tdm_status describe_boxes(run *r, argument_list *list, int64_t count) {
             return tdm_fail(TDM_UNSUPPORTED,
                             "gemm: %s begins %lld bytes into its allocation, and %s takes operands "
                             "at multiples of %d",
-                            i == 0 ? "A" : "B", (long long)arg->value.buffer.offset,
-                            r->plan->kernel->variant->name, TDM_GEMM_BOX_ALIGNMENT);
+                            (i == 0) != r->plan->problem.swapped ? "A" : "B",
+                            (long long)arg->value.buffer.offset, r->plan->kernel->variant->name,
+                            TDM_GEMM_BOX_ALIGNMENT);
     }
     return TDM_OK;
 }

@@ -24,6 +24,12 @@
 #define GROUP_ROWS 4
 #define GROUP_COLUMNS_ALONG_K 4
 #define GROUP_COLUMNS_ALONG_N 64
+/* What one of gemm_int_skinny_group.cl takes of the large operand: lines along K, and neighbouring ones. */
+#define GROUP_LINES_ALONG_K 32
+#define GROUP_LINES_ACROSS 64
+/* Multiply-adds of one of its lines, and of all, below which an item for each element is no slower: what a group does besides. */
+#define LEAST_OF_A_LINE 1024
+#define LEAST_OF_ALL 1048576.0
 
 bool tdm_gemm_skinny_on_cores(const tdm_variant *row) {
     return row->parameters[TDM_GEMM_P_ITEMS] == 1;
@@ -74,7 +80,8 @@ const char *tdm_gemm_skinny_refuse(const tdm_gemm_problem *problem, const tdm_de
     const int64_t small = limit_of(&p, device);
     if (p.m > small) {
         snprintf(reason, TDM_REASON_TEXT, "M is %lld and N is %lld, %s at most %lld",
-                 (long long)problem->m, (long long)problem->n,
+                 (long long)(problem->swapped ? problem->n : problem->m),
+                 (long long)(problem->swapped ? problem->m : problem->n),
                  p.packed_b ? "with packed weights M must be" : "neither is", (long long)small);
         return reason;
     }
@@ -86,9 +93,55 @@ const char *tdm_gemm_skinny_refuse(const tdm_gemm_problem *problem, const tdm_de
     return NULL;
 }
 
+/* Which lines are the large operand of a portable row for integers: rows of A where N is the small side, else columns of B. */
+static bool large_is_a(const tdm_gemm_problem *p) {
+    return p->n < p->m;
+}
+
+bool tdm_gemm_skinny_groups_integers(const tdm_variant *row) {
+    return row->op == TDM_OP_GEMM_INT && row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY &&
+           !(row->requires & TDM_CAP_CUDA);
+}
+
+void tdm_gemm_skinny_tiles(const tdm_gemm_problem *p, const tdm_variant *row, int64_t *small_tiles,
+                           int64_t *large_tiles) {
+    const bool rows_are_large = large_is_a(p);
+    const int64_t line = rows_are_large ? p->a.row : p->b.col,
+                  depth = rows_are_large ? p->a.col : p->b.row;
+    const int64_t lines = line == 1 && depth != 1 ? GROUP_LINES_ACROSS : GROUP_LINES_ALONG_K;
+    *small_tiles = tdm_ceil_div(rows_are_large ? p->n : p->m, row->parameters[TDM_GEMM_P_ROWS]);
+    *large_tiles = tdm_ceil_div(rows_are_large ? p->m : p->n, lines);
+}
+
+/* The same of rows for any device: either side may be the small one, and lines may be neighbours. */
+static const char *refuse_grouped_integers(const tdm_gemm_problem *p, int64_t most, char *reason) {
+    const bool rows_are_large = large_is_a(p);
+    const tdm_gemm_matrix *const large = rows_are_large ? &p->a : &p->b;
+    const int64_t small = rows_are_large ? p->n : p->m;
+    const double of_a_line = (double)small * (double)p->k;
+    if (small > most) {
+        snprintf(reason, TDM_REASON_TEXT, "M is %lld and N is %lld, neither is at most %lld",
+                 (long long)p->m, (long long)p->n, (long long)most);
+        return reason;
+    }
+    if (large->row != 1 && large->col != 1 && p->k > 1) {
+        snprintf(reason, TDM_REASON_TEXT, "%s is contiguous along neither dimension",
+                 rows_are_large ? "A" : "B");
+        return reason;
+    }
+    if (of_a_line >= LEAST_OF_A_LINE &&
+        of_a_line * (double)(rows_are_large ? p->m : p->n) >= LEAST_OF_ALL)
+        return NULL;
+    snprintf(reason, TDM_REASON_TEXT, "%lld x %lld x %lld is too little for its groups",
+             (long long)p->m, (long long)p->n, (long long)p->k);
+    return reason;
+}
+
 const char *tdm_gemm_skinny_refuse_integers(const tdm_gemm_problem *p, const tdm_variant *row,
                                             char reason[TDM_REASON_TEXT]) {
     const int64_t most = row->parameters[TDM_GEMM_P_ROWS];
+    if (tdm_gemm_skinny_groups_integers(row))
+        return refuse_grouped_integers(p, most, reason);
     if (p->m > most) {
         snprintf(reason, TDM_REASON_TEXT, "M is %lld, at most %lld", (long long)p->m,
                  (long long)most);
@@ -105,8 +158,10 @@ const char *tdm_gemm_skinny_refuse_loops(const tdm_gemm_problem *problem, const 
         (double)(tdm_gemm_skinny_swaps(problem) ? problem->n : problem->m) / GROUP_ROWS + 1.0;
     const double depth =
         (double)(problem->k < TDM_SHORT_LOOP_ELEMENTS ? problem->k : TDM_SHORT_LOOP_ELEMENTS);
-    // An item takes 16 steps of K in a pass, of which the device is known to make half TDM_SHORT_LOOP_ELEMENTS.
-    if (tdm_gemm_skinny_on_cores(row) || passes * depth / 8.0 <= TDM_SHORT_LOOP_ELEMENTS ||
+    // An item takes 16 steps of K in a pass, of which the device is known to make half TDM_SHORT_LOOP_ELEMENTS; of integers it
+    // passes over K once.
+    if (tdm_gemm_skinny_on_cores(row) || tdm_gemm_skinny_groups_integers(row) ||
+        passes * depth / 8.0 <= TDM_SHORT_LOOP_ELEMENTS ||
         (device->info.capabilities & TDM_CAP_LONG_LOOPS))
         return NULL;
     snprintf(reason, TDM_REASON_TEXT, "%.0f passes over K are too many for the device's loops",

@@ -37,6 +37,11 @@ static double tiles_of(const tdm_gemm_plan *plan) {
     const tdm_gemm_problem *const p = &plan->problem;
     const tdm_variant *const row = plan->kernel->variant;
     const double columns = (double)tdm_ceil_div(p->n, row->parameters[TDM_GEMM_P_COLUMNS]);
+    int64_t small_tiles, large_tiles;
+    if (tdm_gemm_skinny_groups_integers(row)) {
+        tdm_gemm_skinny_tiles(p, row, &small_tiles, &large_tiles);
+        return (double)small_tiles * (double)large_tiles;
+    }
     switch (row->parameters[TDM_GEMM_P_FAMILY]) {
     case TDM_GEMM_REFERENCE:
         return (double)p->m * (double)p->n / 64.0;

@@ -80,19 +80,23 @@ tdm_status tdm_tensor_create(tdm_device *device, tdm_dtype dtype, int rank, cons
     if (!tensor)
         return tdm_fail(TDM_BAD_ARGUMENT, "tensor_create: tensor is NULL");
     *tensor = NULL;
+    if (!device)
+        return tdm_fail(TDM_BAD_ARGUMENT, "tensor_create: device is NULL");
     tdm_layout layout;
     size_t bytes;
     tdm_buffer *buffer;
-    TDM_TRY(tdm_layout_contiguous(dtype, rank, shape, &layout));
-    TDM_TRY(tdm_dtype_bytes(dtype, tdm_layout_elements(&layout), &bytes));
+    tdm_status status = tdm_layout_contiguous(dtype, rank, shape, &layout);
+    if (status == TDM_OK)
+        status = tdm_dtype_bytes(dtype, tdm_layout_elements(&layout), &bytes);
     const void *const outer = TDM_SITE_ENTER();
-    tdm_status status = tdm_buffer_create(device, bytes, &buffer);
+    if (status == TDM_OK)
+        status = tdm_buffer_create_for(device, tdm_recent_stream(device), bytes, &buffer);
     if (status == TDM_OK) {
         status = create_on(buffer, 0, &layout, tensor);
         tdm_buffer_destroy(buffer);
     }
     tdm_site_leave(outer);
-    return status;
+    return status == TDM_OK ? TDM_OK : tdm_fail_prefix(status, "tensor_create");
 }
 
 void tdm_tensor_destroy(tdm_tensor *tensor) {

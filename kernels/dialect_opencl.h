@@ -306,25 +306,6 @@ TDM_OPENCL_STREAMED_TYPES_(16)
 #define tdm_bits_float(u) as_float(u)
 #define tdm_is_nan(x) isnan(x)
 
-/* bf16 is the upper half of an f32: widening is a shift; narrowing adds half an ulp, less one when the
- * kept part is even, and a NaN keeps its upper bits with the quiet bit set. */
-TDM_DEVICE ushort tdm_bf16_from_f32(float x) {
-    const uint bits = as_uint(x);
-    const uint rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-    return (ushort)((bits & 0x7fffffffu) > 0x7f800000u ? (bits >> 16) | 0x40u : rounded);
-}
-#define TDM_OPENCL_BF16_NARROW_(N)                                                                 \
-    TDM_DEVICE ushort##N tdm_bf16x##N##_from_f32(float##N x) {                                     \
-        const uint##N bits = as_uint##N(x);                                                        \
-        const uint##N rounded =                                                                    \
-            (bits + (uint##N)(0x7fffu) + ((bits >> 16) & (uint##N)(1u))) >> 16;                    \
-        const int##N nan = (bits & (uint##N)(0x7fffffffu)) > (uint##N)(0x7f800000u);               \
-        return convert_ushort##N(select(rounded, (bits >> 16) | (uint##N)(0x40u), nan));           \
-    }
-TDM_OPENCL_BF16_NARROW_(4)
-TDM_OPENCL_BF16_NARROW_(8)
-TDM_OPENCL_BF16_NARROW_(16)
-
 /* Below 2^24 an integer is exact. From there on an ulp of bf16 is at least 2^17, so only whether the low 16
  * bits are zero matters; one set bit stands for them, and what is left fits in 24 bits. (f16 is infinite there.) */
 #define TDM_OPENCL_FROM_S32_ODD_(N, INT, FLOAT)                                                    \
@@ -513,6 +494,8 @@ TDM_INLINE void tdm_opencl_line_s4(const int16 v[4], __global tdm_s4 *y, int pas
 }
 #endif
 
+#include "dialect_opencl_halves.h"
+
 #define tdm_load_f32(p, i) ((p)[i])
 #define tdm_load_f16(p, i) vload_half(i, p)
 #define tdm_load_bf16(p, i) as_float((uint)(p)[i] << 16)
@@ -595,33 +578,6 @@ TDM_INLINE void tdm_opencl_line_s4(const int16 v[4], __global tdm_s4 *y, int pas
 #define f32x16_evens(a, b) ((float16)((a).even, (b).even))
 #define f32x16_odds(a, b) ((float16)((a).odd, (b).odd))
 #define f32x16_load_f32(p, i) tdm_opencl_load_16((p) + (i))
-#if defined(__AVX512F__)
-/* PoCL 3.1 converts sixteen in two halves and puts them together. Were Clang to see what the floats come from, it would
- * compare the halves instead, one by one. */
-TDM_DEVICE float16 tdm_opencl_halves(ushort16 bits) {
-    float16 x =
-        __builtin_ia32_vcvtph2ps512_mask(as_short16(bits), (float16)(0.0f), (ushort)0xffff, 4);
-    __asm__("" : "+v"(x));
-    return x;
-}
-#define f32x16_load_f16(p, i)                                                                      \
-    tdm_opencl_halves(tdm_opencl_load_16((const __global ushort *)(p) + (i)))
-TDM_DEVICE ushort16 tdm_opencl_half_bits(float16 x) {
-    return as_ushort16(__builtin_ia32_vcvtps2ph512_mask(x, 0, (short16)(0), (ushort)0xffff));
-}
-#define f32x16_store_f16(x, p, i)                                                                  \
-    tdm_opencl_store_16(tdm_opencl_half_bits(x), (__global ushort *)(p) + (i))
-#define f32x16_stream_f16(x, p, i)                                                                 \
-    __builtin_nontemporal_store(tdm_opencl_half_bits(x), (__global ushort16 *)((p) + (i)))
-#define f32x16_stream_bf16(x, p, i)                                                                \
-    __builtin_nontemporal_store(tdm_bf16x16_from_f32(x), (__global ushort16 *)((p) + (i)))
-#else
-TDM_DEVICE float16 tdm_opencl_halves(ushort16 bits) {
-    return vload_half16(0, (const __private half *)&bits);
-}
-#define f32x16_load_f16(p, i) vload_half16(0, (p) + (i))
-#define f32x16_store_f16(x, p, i) vstore_half16_rte(x, 0, (p) + (i))
-#endif
 #define f32x16_load_bf16(p, i) as_float16(convert_uint16(tdm_opencl_load_16((p) + (i))) << 16)
 /* Of what is in the low 16 bits of each. */
 #define f32x16_of_bits_f16(v) tdm_opencl_halves(convert_ushort16(v))

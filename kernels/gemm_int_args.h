@@ -26,8 +26,8 @@ typedef struct {
     int a_scale_type, b_scale_type, d_scale_type; /* TDM_CODE_F32, _F16, _BF16 or _ABSENT */
     int a_zero_type, b_zero_type, d_zero_type;    /* TDM_CODE_S32, _S8, _U8 or TDM_CODE_ABSENT */
     int low, high;                                /* range of an 8-bit D */
-    int a_stays; /* of gemm_int_panel.h: items read A where it stands, with room for one strip of it */
-    int unused; /* no padding at the end: Mesa's rusticl leaves it out of an argument's size */
+    int a_stays; /* of gemm_int_panel.h: 1, 2: items read A where it stands, with room for one strip of it; 2: for two threads */
+    int unused;  /* no padding at the end: Mesa's rusticl leaves it out of an argument's size */
 } tdm_gemm_quant_arg;
 
 #endif

@@ -23,7 +23,8 @@
  *     sums of B's columns, unless b_packed   panels · NR · 4
  * STRIP_ROW is KC · UNIT + 64, so that rows never fall on the same lines of a cache.
  * Grid (row_tiles · column_tiles items, row tiles first; 1; batch). Item r of row_tiles gets the strips from
- * r·strips/row_tiles to the next one's, and columns likewise; row_tiles and column_tiles are at most the strips and panels.
+ * r·strips/row_tiles to the next one's, and columns likewise; row_tiles and column_tiles are at most the strips and panels. With
+ * a_stays of 2 the first half of the items has some more (gemm_int_panel_kernel.h).
  *
  * A text includes this after defining MR, NR, KC, TDM_EPILOGUE_VECTOR, tdm_strip, the type of a strip's elements, and UNIT,
  * its bytes; then gives what depends on the instructions, and includes gemm_int_panel_kernel.h:

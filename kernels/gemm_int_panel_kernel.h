@@ -73,14 +73,31 @@ typedef struct {
     TDM_LOCAL int *tiles, *row_sums, *column_sums;
 } tdm_rectangle;
 
+/* The first strip of the r-th of `items` items along M. The first half of them has `lead` strips more than its share. */
+TDM_DEVICE long first_strip(long r, long items, long strips, long lead) {
+    const long from_end = 2 * (2 * r < items ? r : items - r);
+    return (r * strips + from_end * lead) / items;
+}
+
+/* Of two threads PoCL's first one begins with half of the items, and has done LATE products when the other one comes: half of those is
+ * what its items have more. Items that copy A have room for equal shares alone. */
+#define LATE 4000000
+TDM_DEVICE long lead_of(tdm_gemm_shape_arg s, int a_stays, long strips) {
+    const long products = MR * s.n * s.k, most = (strips - s.row_tiles) / 4;
+    const long lead = products > 0 ? LATE / 2 / products : 0;
+    const int alone = s.column_tiles == 1 && tdm_groups_z() == 1;
+    return a_stays != 2 || !alone ? 0 : lead < most ? lead : most;
+}
+
 TDM_DEVICE tdm_rectangle own_rectangle(tdm_gemm_shape_arg s, int a_stays, long item,
                                        TDM_LOCAL char *scratch) {
     const long row_item = item % s.row_tiles, column_item = item / s.row_tiles;
     const long strips = (s.m + MR - 1) / MR, panels = (s.n + NR - 1) / NR;
     tdm_rectangle r;
-    r.first_strip = row_item * strips / s.row_tiles;
+    const long lead = lead_of(s, a_stays, strips);
+    r.first_strip = first_strip(row_item, s.row_tiles, strips, lead);
     r.first_panel = column_item * panels / s.column_tiles;
-    r.strips = (int)((row_item + 1) * strips / s.row_tiles - r.first_strip);
+    r.strips = (int)(first_strip(row_item + 1, s.row_tiles, strips, lead) - r.first_strip);
     r.panels = (int)((column_item + 1) * panels / s.column_tiles - r.first_panel);
     r.i0 = r.first_strip * MR;
     r.rows = (int)(s.m - r.i0 < r.strips * MR ? s.m - r.i0 : r.strips * MR);

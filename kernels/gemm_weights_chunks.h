@@ -21,6 +21,13 @@ typedef float16 floats_anywhere __attribute__((aligned(4)));
 typedef char8 bytes8_anywhere __attribute__((aligned(1)));
 typedef char16 bytes16_anywhere __attribute__((aligned(1)));
 
+/* Lines that are `stride` bytes apart, and what is asked for while each is multiplied. */
+typedef struct {
+    const char *first;
+    long stride;
+    const char *ask[NT];
+} some_lines;
+
 /* Parameters of the chunks of lines that are `pitch` entries apart: `groups` of each chunk; zero may be NULL. Lane l belongs to
  * group lane_group[l]. */
 typedef struct {

@@ -36,13 +36,6 @@
         floats);
 #define NO_ZERO(NT)
 
-/* Lines that are `stride` bytes apart, and what is asked for while each is multiplied. */
-typedef struct {
-    const char *first;
-    long stride;
-    const char *ask[NT];
-} some_lines;
-
 /* total(m, n) += … over `chunks` chunks. */
 #define CHUNKS(MT, NT, ZERO, VALUE)                                                                \
     for (int c = 0; c < chunks; c++) {                                                             \

@@ -4,11 +4,11 @@
  * weights take an offset (128, or 8) to be unsigned, and a chunk's sums begin at -offset · Σ a, which is the same for all columns.
  *
  *   strip  codes of A, for each chunk 64 of s8, or 64 of the even steps and then 64 of the odd ones
- *   first  for each chunk the 16 sums to begin with
  *
  * A lane adds up 4 steps of s8 or 8 of s4. Groups are whole chunks, or chunks whole groups: a chunk's sums are multiplied by the scale of
- * each lane's group, those of lanes past K by 0, since 0 times an infinite scale would be NaN. With one scale for all of K the sums
- * stay integers to the end.
+ * each lane's group, those of lanes past K by 0, since 0 times an infinite scale would be NaN. What such sums begin with is added up
+ * anew for each line: to keep it would take half as much of the first cache as the codes of s4's strip. With one scale for all of K
+ * the sums stay integers to the end.
  *
  * PoCL 3.1 compiles for a CPU without VNNI: see gemm_int_panel_x86.cl for the functions with a target of their own. */
 #define TDM_EPILOGUE_VECTOR 8
@@ -16,9 +16,12 @@
 #include "gemm_weights_rows.h"
 
 #define ROWS 16
-#define STRIP 32768 /* steps of K of all rows */
-#define MOST_STEPS STRIP
-#define NT 4 /* lines at a time where there are several rows */
+#define STRIP 262144     /* elements of all rows */
+#define MOST_DEPTH 65536 /* of a block: the sums of a row fit integers */
+#define PIECE 32768
+#define PIECE_OF_ONE 16384
+#define MOST_STEPS 16384
+#define NT 4 /* lines at a time */
 #include "gemm_weights_chunks.h"
 
 #define KEPT 4096
@@ -31,37 +34,48 @@
 /* ---- functions for a CPU with VNNI: plain pointers ---- */
 
 /* Weights of NT lines as unsigned bytes: s8, or the low nibbles (the even steps) and the high ones. */
+#define BYTES_OF(n) (*(const ints_anywhere *)(lines->first + (n)*lines->stride + c * LINE_BYTES))
 #if IS_S4
 #define UNSIGNED_WEIGHTS(n)                                                                        \
     {                                                                                              \
-        const ints bytes = *(const ints_anywhere *)(line + (n)*line_stride + c * LINE_BYTES) ^     \
-                           (ints)(int)0x88888888;                                                  \
+        const ints bytes = BYTES_OF(n) ^ (ints)(int)0x88888888;                                    \
         w[n][0] = bytes & (ints)0x0f0f0f0f;                                                        \
         w[n][1] = (bytes >> 4) & (ints)0x0f0f0f0f;                                                 \
     }
 #else
-#define UNSIGNED_WEIGHTS(n)                                                                        \
-    w[n][0] =                                                                                      \
-        *(const ints_anywhere *)(line + (n)*line_stride + c * LINE_BYTES) ^ (ints)(int)0x80808080;
+#define UNSIGNED_WEIGHTS(n) w[n][0] = BYTES_OF(n) ^ (ints)(int)0x80808080;
 #endif
 
 #define TAKE_WEIGHTS(NT)                                                                           \
     ints w[NT][2];                                                                                 \
     TDM_UNROLL for (int n = 0; n < NT; n++) {                                                      \
-        __builtin_prefetch(line + n * line_stride + c * LINE_BYTES + AHEAD, 0, 2);                 \
+        __builtin_prefetch(lines->ask[n] + c * LINE_BYTES, 0, 2);                                  \
         UNSIGNED_WEIGHTS(n)                                                                        \
     }
 
-#define CODES_OF(m, c, part)                                                                       \
-    (*(const ints_anywhere *)(codes + (m)*stride + ((c)*PARTS + (part)) * LINE_BYTES))
+/* Codes of rows that are `stride` chunks apart. */
+typedef struct {
+    const char *codes;
+    int stride;
+} some_rows;
 
-/* sums(m, n) = Σ a·(b + OFFSET) over `chunks` chunks for MT rows and NT lines. */
+#define CODES_OF(m, c, part)                                                                       \
+    (*(const ints_anywhere *)(rows->codes + ((m)*rows->stride + (c)) * CHUNK + (part)*LINE_BYTES))
+
+/* -OFFSET · Σ a of the lanes of a chunk. */
+#define FIRST_OF(m, c, first)                                                                      \
+    ints first = (ints)(0);                                                                        \
+    TDM_UNROLL for (int part = 0; part < PARTS; part++) first = __builtin_ia32_vpdpbusd512(        \
+        first, (ints)(int)(OFFSET * 0x01010101u), CODES_OF(m, c, part));                           \
+    first = -first;
+
+/* sums(m, n) += Σ a·(b + OFFSET), lane by lane, over `chunks` chunks for MT rows and NT lines. */
 #define WHOLE(MT, NT)                                                                              \
-    TARGET void TDM_CAT4(whole_, MT, x, NT)(const char *line, long line_stride, int chunks,        \
-                                            const char *codes, int stride, int *sums) {            \
+    TARGET void TDM_CAT4(whole_, MT, x, NT)(const some_lines *lines, int chunks,                   \
+                                            const some_rows *rows, ints *sums) {                   \
         ints sum[MT][NT];                                                                          \
         TDM_UNROLL for (int m = 0; m < MT; m++) TDM_UNROLL for (int n = 0; n < NT; n++)            \
-            sum[m][n] = (ints)(0);                                                                 \
+            sum[m][n] = sums[m * TILE + n];                                                        \
         for (int c = 0; c < chunks; c++) {                                                         \
             TAKE_WEIGHTS(NT)                                                                       \
             TDM_UNROLL for (int m = 0; m < MT; m++)                                                \
@@ -71,22 +85,19 @@
                     __builtin_ia32_vpdpbusd512(sum[m][n], w[n][part], a);                          \
             }                                                                                      \
         }                                                                                          \
-        TDM_UNROLL for (int m = 0; m < MT; m++) TDM_UNROLL for (int n = 0; n < NT; n++) {          \
-            const int8 eight = sum[m][n].lo + sum[m][n].hi;                                        \
-            const int4 four = eight.lo + eight.hi;                                                 \
-            sums[m * NT + n] = four.x + four.y + four.z + four.w;                                  \
-        }                                                                                          \
+        TDM_UNROLL for (int m = 0; m < MT; m++) TDM_UNROLL for (int n = 0; n < NT; n++)            \
+            sums[m * TILE + n] = sum[m][n];                                                        \
     }
 
-/* The same with scales, and zero points, of each chunk, and without the offset. */
+/* The same with scales, and zero points, of each chunk, and without the offset: sums hold the bits of floats. */
 #define GROUPED(MT, NT)                                                                            \
-    TARGET void TDM_CAT4(grouped_, MT, x, NT)(                                                     \
-        const char *line, long line_stride, int chunks, const char *codes, int stride,             \
-        const int *first, int first_stride, const line_groups *g, float *sums) {                   \
+    TARGET void TDM_CAT4(grouped_, MT, x, NT)(const some_lines *lines, int chunks,                 \
+                                              const some_rows *rows, const line_groups *g,         \
+                                              ints *sums) {                                        \
         floats total[MT][NT], scales[NT];                                                          \
         const ints lane_group = g->lane_group;                                                     \
         TDM_UNROLL for (int m = 0; m < MT; m++) TDM_UNROLL for (int n = 0; n < NT; n++)            \
-            total[m][n] = (floats)(0.0f);                                                          \
+            total[m][n] = as_float16(sums[m * TILE + n]);                                          \
         for (int c = 0; c < chunks; c++) {                                                         \
             TAKE_WEIGHTS(NT)                                                                       \
             const int place = c * g->groups % LANES;                                               \
@@ -98,12 +109,12 @@
             TDM_UNROLL for (int n = 0; n < NT; n++) scale[n] =                                     \
                 __builtin_ia32_permvarsf512(scales[n], lanes);                                     \
             TDM_UNROLL for (int m = 0; m < MT; m++) {                                              \
-                const ints begin = *(const ints_anywhere *)(first + m * first_stride + c * LANES); \
+                FIRST_OF(m, c, first)                                                              \
                 TDM_UNROLL for (int n = 0; n < NT; n++) {                                          \
-                    ints sum = begin;                                                              \
+                    ints sum = first;                                                              \
                     if (g->zero)                                                                   \
                         sum +=                                                                     \
-                            (begin >> OFFSET_BITS) *                                               \
+                            (first >> OFFSET_BITS) *                                               \
                             __builtin_ia32_permvarsi512(                                           \
                                 *(const ints_anywhere *)(g->zero + n * g->pitch + c * g->groups),  \
                                 lane_group);                                                       \
@@ -115,7 +126,7 @@
             }                                                                                      \
         }                                                                                          \
         TDM_UNROLL for (int m = 0; m < MT; m++) TDM_UNROLL for (int n = 0; n < NT; n++)            \
-            sums[m * NT + n] = f32x16_sum(total[m][n]);                                            \
+            sums[m * TILE + n] = as_int16(total[m][n]);                                            \
     }
 WHOLE(1, 1)
 WHOLE(1, NT)
@@ -130,10 +141,11 @@ GROUPED(4, NT)
 
 /* ---- the item ---- */
 
-/* Private memory of an item. */
+/* Private memory of an item. A piece of all rows stands before the next one. */
 typedef struct {
     char codes[STRIP] __attribute__((aligned(64)));
-    int first[STRIP / CHUNK * LANES + ROWS * LANES], base[ROWS]; /* base: all of a row's */
+    int base[ROWS]; /* -OFFSET · Σ a of a block */
+    ints sums[ROWS * TILE];
     float scale[NT * PITCH];
     int zero[NT * PITCH];
     float kept[KEPT], row_scale[ROWS];
@@ -151,140 +163,194 @@ TDM_DEVICE void store_codes(s32x16 v, char *codes, int p) {
 #endif
 }
 
-/* Codes of `chunks` chunks of a row from step p0 on, zeros past its end, and what their sums begin with; returns the sum of that. */
-TDM_DEVICE int copy_codes(TDM_GLOBAL const void *a, tdm_gemm_shape_arg s, long at, long p0,
-                          int chunks, float row_scale, char *codes, int *first) {
+TDM_DEVICE int sum_of_lanes(ints v) {
+    const int8 eight = v.lo + v.hi;
+    const int4 four = eight.lo + eight.hi;
+    return four.x + four.y + four.z + four.w;
+}
+
+/* Codes of `chunks` chunks of a row from step p0 on, zeros past its end. */
+TDM_DEVICE void copy_codes(TDM_GLOBAL const void *a, tdm_gemm_shape_arg s, long at, long p0,
+                           int chunks, float row_scale, char *codes) {
     for (int p = 0; p < chunks * CHUNK; p += 16)
         store_codes(row_scale == 0.0f
                         ? s32x16_splat(0)
                         : codes_of(load_row(a, s.a_type, at, s.a_col, p0 + p, s.k), row_scale),
                     codes, p);
-    ints all = (ints)(0);
-    for (int c = 0; c < chunks; c++) {
-        ints sum = (ints)(0);
-        for (int part = 0; part < PARTS; part++) {
-            const ints quads = *(const ints_anywhere *)(codes + (c * PARTS + part) * LINE_BYTES);
-            sum += tdm_quad_byte(16, quads, 0) + tdm_quad_byte(16, quads, 1) +
-                   tdm_quad_byte(16, quads, 2) + tdm_quad_byte(16, quads, 3);
-        }
-        *(ints_anywhere *)(first + c * LANES) = sum * (ints)(-OFFSET);
-        all += sum * (ints)(-OFFSET);
+}
+
+TDM_DEVICE int sum_of_codes(const char *codes, int chunks) {
+    ints sum = (ints)(0);
+    for (int x = 0; x < chunks * PARTS; x++) {
+        const ints quads = *(const ints_anywhere *)(codes + x * LINE_BYTES);
+        sum += tdm_quad_byte(16, quads, 0) + tdm_quad_byte(16, quads, 1) +
+               tdm_quad_byte(16, quads, 2) + tdm_quad_byte(16, quads, 3);
     }
-    int lanes[LANES], base = 0;
-    *(ints_anywhere *)lanes = all;
-    for (int x = 0; x < LANES; x++)
-        base += lanes[x];
-    return base;
+    return sum_of_lanes(sum);
+}
+
+/* Of `rows` rows and a block of `depth` steps, piece by piece. */
+TDM_DEVICE void copy_block(TDM_GLOBAL const void *a, tdm_gemm_shape_arg s, long at, long p0,
+                           int depth, int piece, int rows, item_memory *my) {
+    for (int i = 0; i < rows; i++)
+        my->base[i] = 0;
+    for (int p = 0; p < depth; p += piece) {
+        const int steps = depth - p < piece ? depth - p : piece;
+        const int chunks = (steps + CHUNK - 1) / CHUNK;
+        for (int i = 0; i < rows; i++) {
+            char *const codes = my->codes + p * rows + i * chunks * CHUNK;
+            copy_codes(a, s, at + i * s.a_row, p0 + p, chunks, my->row_scale[i], codes);
+            my->base[i] -= OFFSET * sum_of_codes(codes, chunks);
+        }
+    }
 }
 
 /* Rows of A at a time: 4, 2 or 1. */
-TDM_DEVICE int some_rows(int left, int lines) {
+TDM_DEVICE int rows_at_once(int left, int lines) {
     return left >= 4 ? 4 : left >= 2 && lines == NT ? 2 : 1;
 }
 
-/* sums(i, n) += … of all rows and `lines` lines, 1 or NT; a row's sums are NT apart. */
-TDM_DEVICE void add_whole(const item_memory *my, const char *line, long line_stride, int lines,
-                          int chunks, int from, int stride, int rows, int *sums) {
-    int part[4 * NT];
+TDM_DEVICE some_rows rows_from(const some_rows *all, int i, int chunk) {
+    const some_rows rows = {all->codes + (i * all->stride + chunk) * CHUNK, all->stride};
+    return rows;
+}
+
+/* sums(i, n) += … of all rows and `count` lines, 1 or NT. */
+TDM_DEVICE void add_whole(const some_lines *lines, int count, int chunks, const some_rows *all,
+                          int from, int rows, ints *sums) {
     for (int i = 0, some; i < rows; i += some) {
-        const char *const codes = my->codes + from * CHUNK + i * stride;
-        some = some_rows(rows - i, lines);
-        if (lines == 1 && some == 1)
-            whole_1x1(line, line_stride, chunks, codes, stride, part);
-        else if (lines == 1)
-            whole_4x1(line, line_stride, chunks, codes, stride, part);
+        const some_rows own = rows_from(all, i, from);
+        some = rows_at_once(rows - i, count);
+        if (count == 1 && some == 1)
+            whole_1x1(lines, chunks, &own, sums + i * TILE);
+        else if (count == 1)
+            whole_4x1(lines, chunks, &own, sums + i * TILE);
         else if (some == 1)
-            TDM_CAT2(whole_1x, NT)(line, line_stride, chunks, codes, stride, part);
+            TDM_CAT2(whole_1x, NT)(lines, chunks, &own, sums + i * TILE);
         else if (some == 2)
-            TDM_CAT2(whole_2x, NT)(line, line_stride, chunks, codes, stride, part);
+            TDM_CAT2(whole_2x, NT)(lines, chunks, &own, sums + i * TILE);
         else
-            TDM_CAT2(whole_4x, NT)(line, line_stride, chunks, codes, stride, part);
-        for (int m = 0; m < some; m++)
-            for (int n = 0; n < lines; n++)
-                sums[(i + m) * NT + n] += part[m * lines + n];
+            TDM_CAT2(whole_4x, NT)(lines, chunks, &own, sums + i * TILE);
     }
 }
 
-/* kept(i, n) += … likewise, scaled by groups. */
-TDM_DEVICE void add_grouped(const item_memory *my, const char *line, long line_stride, int lines,
-                            int chunks, int from, int stride, int first_stride, int rows,
-                            const line_groups *groups, float *kept, int pitch) {
-    const line_groups g = {groups->scale + from * groups->groups,
-                           groups->zero ? groups->zero + from * groups->groups : NULL,
-                           groups->groups, groups->pitch, groups->lane_group};
-    float part[4 * NT];
+/* Likewise, scaled by groups. */
+TDM_DEVICE void add_grouped(const some_lines *lines, int count, int chunks, const some_rows *all,
+                            int from, int rows, const line_groups *g, ints *sums) {
     for (int i = 0, some; i < rows; i += some) {
-        const char *const codes = my->codes + from * CHUNK + i * stride;
-        const int *const first = my->first + from * LANES + i * first_stride;
-        some = some_rows(rows - i, lines);
-        if (lines == 1 && some == 1)
-            grouped_1x1(line, line_stride, chunks, codes, stride, first, first_stride, &g, part);
-        else if (lines == 1)
-            grouped_4x1(line, line_stride, chunks, codes, stride, first, first_stride, &g, part);
+        const some_rows own = rows_from(all, i, from);
+        some = rows_at_once(rows - i, count);
+        if (count == 1 && some == 1)
+            grouped_1x1(lines, chunks, &own, g, sums + i * TILE);
+        else if (count == 1)
+            grouped_4x1(lines, chunks, &own, g, sums + i * TILE);
         else if (some == 1)
-            TDM_CAT2(grouped_1x, NT)
-        (line, line_stride, chunks, codes, stride, first, first_stride, &g, part);
-        else if (some == 2) TDM_CAT2(grouped_2x, NT)(line, line_stride, chunks, codes, stride,
-                                                     first, first_stride, &g, part);
-        else TDM_CAT2(grouped_4x, NT)(line, line_stride, chunks, codes, stride, first, first_stride,
-                                      &g, part);
-        for (int m = 0; m < some; m++)
-            for (int n = 0; n < lines; n++)
-                kept[(i + m) * pitch + n] += part[m * lines + n];
+            TDM_CAT2(grouped_1x, NT)(lines, chunks, &own, g, sums + i * TILE);
+        else if (some == 2)
+            TDM_CAT2(grouped_2x, NT)(lines, chunks, &own, g, sums + i * TILE);
+        else
+            TDM_CAT2(grouped_4x, NT)(lines, chunks, &own, g, sums + i * TILE);
     }
 }
 
-/* Sums of integers to reals: kept(i, n) += scale · (sum − OFFSET·Σ a − zero·Σ a). */
-TDM_DEVICE void scale_whole(const lines_of_b *l, const item_memory *my, long j, int lines, int rows,
-                            const int *sums, float *kept, int pitch) {
+/* kept(·, j …) += … of a tile of `lines` lines. Sums of integers become reals: scale · (sum − OFFSET·Σ a − zero·Σ a). */
+TDM_DEVICE void end_tile(const lines_of_b *l, const item_memory *my, long j, int lines, int rows,
+                         float *kept, int pitch) {
     for (int n = 0; n < lines; n++) {
+        if (l->groups) {
+            for (int i = 0; i < rows; i++)
+                kept[i * pitch + n] += f32x16_sum(as_float16(my->sums[i * TILE + n]));
+            continue;
+        }
         const float scale =
             tdm_load_any(l->scale, l->w.scale_type, l->scale_at + (j + n) * l->w.scale_col);
         const int zero = tdm_int_any(l->zero, l->w.zero_type, l->zero_at + (j + n) * l->w.zero_col);
         for (int i = 0; i < rows; i++)
-            kept[i * pitch + n] += scale * tdm_float(sums[i * NT + n] + my->base[i] +
-                                                     zero * (my->base[i] >> OFFSET_BITS));
+            kept[i * pitch + n] +=
+                scale * tdm_float(sum_of_lanes(my->sums[i * TILE + n]) + my->base[i] +
+                                  zero * (my->base[i] >> OFFSET_BITS));
     }
 }
 
-/* kept(·, j …) of `lines` lines and a block of K from step p0 on: whole chunks in place, the rest of the lines from a
- * copy, so that nothing behind B is read. */
-TDM_DEVICE void multiply_lines(const lines_of_b *l, const block_groups *of_k, item_memory *my,
-                               long j, int lines, long p0, int depth, int stride, int first_stride,
-                               int rows, float *kept, int pitch) {
-    TDM_GLOBAL const char *const line = l->b + (l->b_at + j * l->b_col + p0) / PARTS;
-    const char *const plain = (const char *)(size_t)line;
-    const long line_stride = l->b_col / PARTS;
-    const int whole = depth / CHUNK, left = (depth % CHUNK + PARTS - 1) / PARTS;
+/* A piece of K that is multiplied: `depth` steps from p0 on. */
+typedef struct {
+    some_rows of_a;
+    long p0;
+    int depth, rows;
+    block_groups groups;
+} piece_of_k;
+
+/* sums(·, n) += … of `count` lines from j on: whole chunks in place, the rest of the lines from a copy, so that nothing behind B is
+ * read. The index-th piece of a tile, and those behind it, are multiplied. */
+TDM_DEVICE void multiply_lines(const lines_of_b *l, const piece_of_k *k, const tile_order *order,
+                               int index, item_memory *my, long j, int count, ints *sums) {
+    TDM_GLOBAL const char *const line = l->b + (l->b_at + j * l->b_col + k->p0) / PARTS;
+    const int whole = k->depth / CHUNK, left = (k->depth % CHUNK + PARTS - 1) / PARTS;
     line_groups groups = {my->scale, l->w.zero_type == TDM_CODE_ABSENT ? NULL : my->zero, l->groups,
                           PITCH, l->lane_group};
+    some_lines lines = {(const char *)(size_t)line, l->b_col / PARTS, {NULL}};
     char rest[NT * LINE_BYTES];
-    int sums[ROWS * NT];
-    ask_for_lines(l, of_k, j, lines);
-    for (int x = 0; x < LINE_BYTES && left > 0; x++)
-        for (int n = 0; n < lines; n++)
-            rest[n * LINE_BYTES + x] =
-                x < left ? line[n * line_stride + whole * LINE_BYTES + x] : 0;
-    if (l->groups) {
-        for (int n = 0; n < lines; n++)
-            gather_parameters(l, of_k, j + n, my->scale + n * PITCH, my->zero + n * PITCH);
-        add_grouped(my, plain, line_stride, lines, whole, 0, stride, first_stride, rows, &groups,
-                    kept, pitch);
-        if (left == 0)
-            return;
-        for (int n = 0; n < lines; n++)
-            my->scale[n * PITCH + (whole + 1) * l->groups] = 0.0f;
-        groups.lane_group = l->rest_group;
-        add_grouped(my, rest, LINE_BYTES, lines, 1, whole, stride, first_stride, rows, &groups,
-                    kept, pitch);
-        return;
+    ask_for_lines(l, &k->groups, j, count);
+    for (int n = 0; n < count; n++) {
+        lines.ask[n] =
+            k->rows == 1 && order->pieces == 1
+                ? lines.first + n * lines.stride + AHEAD
+                : (const char *)(size_t)(l->b + asked_for(order, index + n, l->b_col) / PARTS);
+        if (l->groups)
+            gather_parameters(l, &k->groups, j + n, my->scale + n * PITCH, my->zero + n * PITCH);
     }
-    for (int x = 0; x < rows * NT; x++)
-        sums[x] = 0;
-    add_whole(my, plain, line_stride, lines, whole, 0, stride, rows, sums);
-    if (left > 0)
-        add_whole(my, rest, LINE_BYTES, lines, 1, whole, stride, rows, sums);
-    scale_whole(l, my, j, lines, rows, sums, kept, pitch);
+    if (l->groups)
+        add_grouped(&lines, count, whole, &k->of_a, 0, k->rows, &groups, sums);
+    else
+        add_whole(&lines, count, whole, &k->of_a, 0, k->rows, sums);
+    if (left == 0)
+        return;
+    for (int n = 0; n < count; n++) {
+        for (int x = 0; x < LINE_BYTES; x++)
+            rest[n * LINE_BYTES + x] =
+                x < left ? line[n * lines.stride + whole * LINE_BYTES + x] : 0;
+        if (l->groups)
+            my->scale[n * PITCH + (whole + 1) * l->groups] = 0.0f;
+        lines.ask[n] += whole * LINE_BYTES;
+    }
+    lines.first = rest;
+    lines.stride = LINE_BYTES;
+    groups.scale += whole * l->groups;
+    if (groups.zero)
+        groups.zero += whole * l->groups;
+    groups.lane_group = l->rest_group;
+    if (l->groups)
+        add_grouped(&lines, count, 1, &k->of_a, whole, k->rows, &groups, sums);
+    else
+        add_whole(&lines, count, 1, &k->of_a, whole, k->rows, sums);
+}
+
+/* kept += … of a block of K from step `first` on. */
+TDM_DEVICE void multiply_tiles(const lines_of_b *l, item_memory *my, tile_order order, long j0,
+                               int columns, long first, int depth, int rows) {
+    const int at_once = rows > 1 ? NT : 1;
+    for (int tile = 0; tile < columns; tile += order.lines) {
+        const int lines = columns - tile < order.lines ? columns - tile : order.lines;
+        int index = 0;
+        order.next = l->b_at + (j0 + tile + order.lines) * l->b_col + first;
+        for (int i = 0; i < rows; i++)
+            for (int n = 0; n < lines; n++)
+                my->sums[i * TILE + n] = (ints)(0);
+        for (int p = 0; p < depth; p += order.piece) {
+            const int steps = depth - p < order.piece ? depth - p : order.piece;
+            const int chunks = (steps + CHUNK - 1) / CHUNK;
+            const piece_of_k k = {{my->codes + p * rows, chunks},
+                                  first + p,
+                                  steps,
+                                  rows,
+                                  groups_of_block(l, first + p, chunks)};
+            for (int n = 0, count; n < lines; n += count, index += count) {
+                count = lines - n >= at_once ? at_once : 1;
+                multiply_lines(l, &k, &order, index, my, j0 + tile + n, count, my->sums + n);
+            }
+        }
+        end_tile(l, my, j0 + tile, lines, rows, my->kept + tile, columns);
+    }
 }
 
 TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)(TDM_WEIGHTS_ARGUMENTS) {
@@ -301,10 +367,8 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)(TDM_WEIGHTS_ARGUMENTS) {
 
     for (long i0 = 0; i0 < s.m; i0 += ROWS) {
         const int rows = (int)(s.m - i0 < ROWS ? s.m - i0 : ROWS);
-        /* Rows of a power of two would fall on the same lines of a cache. */
-        const int most = (STRIP / rows / CHUNK - PARTS) * CHUNK;
-        const int step = size_of_parts(s.k, most, CHUNK), stride = step + LINE_BYTES;
-        const int first_stride = step / CHUNK * LANES + LANES, stripe = KEPT / rows;
+        const int most = STRIP / rows < MOST_DEPTH ? STRIP / rows / UNIT * UNIT : MOST_DEPTH;
+        const int step = size_of_parts(s.k, most, CHUNK), stripe = KEPT / rows;
         const long a0 = a_offset + z * s.a_batch + i0 * s.a_row;
         for (int i = 0; i < rows; i++)
             my.row_scale[i] = scale_of_row(a, s.a_type, a0 + i * s.a_row, s.a_col, s.k);
@@ -314,16 +378,9 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)(TDM_WEIGHTS_ARGUMENTS) {
                 my.kept[t] = 0.0f;
             for (long p0 = 0; p0 < s.k; p0 += step) {
                 const int depth = (int)(s.k - p0 < step ? s.k - p0 : step);
-                const block_groups of_k = groups_of_block(&l, p0, (depth + CHUNK - 1) / CHUNK);
-                for (int i = 0; i < rows; i++)
-                    my.base[i] = copy_codes(a, s, a0 + i * s.a_row, p0, (depth + CHUNK - 1) / CHUNK,
-                                            my.row_scale[i], my.codes + i * stride,
-                                            my.first + i * first_stride);
-                for (int j = 0, lines; j < columns; j += lines) {
-                    lines = rows > 1 && columns - j >= NT ? NT : 1;
-                    multiply_lines(&l, &of_k, &my, j0 + j, lines, p0, depth, stride, first_stride,
-                                   rows, my.kept + j, columns);
-                }
+                const tile_order order = order_of_tiles(rows, depth);
+                copy_block(a, s, a0, p0, depth, order.piece, rows, &my);
+                multiply_tiles(&l, &my, order, j0, columns, p0, depth, rows);
             }
             for (int i = 0; i < rows; i++) {
                 for (int j = 0; j < columns; j++)

@@ -8,9 +8,12 @@
 #ifndef TDM_GEMM_WEIGHTS_ORDER_H
 #define TDM_GEMM_WEIGHTS_ORDER_H
 
-#define TILE 16    /* lines at most */
-#define PIECE 8192 /* elements of all rows at most */
-#define UNIT 128   /* pieces and blocks are multiples of this */
+#define TILE 16 /* lines at most */
+#ifndef PIECE
+#define PIECE 8192        /* elements of all rows at most */
+#define PIECE_OF_ONE 4096 /* of one row, which is read faster in smaller pieces */
+#endif
+#define UNIT 128 /* pieces and blocks are multiples of this */
 
 /* The size of as few equal parts of `count` as there can be, `unit`s each; `most`, the greatest, is a multiple of those. */
 TDM_DEVICE int size_of_parts(long count, int most, int unit) {
@@ -34,11 +37,12 @@ typedef struct {
     long next;                /* where the block begins in the next tile, in elements of B */
 } tile_order;
 
-/* Of a block of `depth` steps of K. One row is read faster in smaller pieces. */
+/* Of a block of `depth` steps of K. */
 TDM_DEVICE tile_order order_of_tiles(int rows, int depth) {
     tile_order order;
     order.lines = rows == 1 ? TILE / 2 : TILE;
-    order.piece = size_of_parts(depth, (rows == 1 ? PIECE / 2 : PIECE / rows) / UNIT * UNIT, UNIT);
+    order.piece =
+        size_of_parts(depth, (rows == 1 ? PIECE_OF_ONE : PIECE / rows) / UNIT * UNIT, UNIT);
     order.pieces = (depth + order.piece - 1) / order.piece;
     order.next = 0;
     return order;

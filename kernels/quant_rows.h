@@ -9,11 +9,11 @@
  *
  * With 16 lanes on CPU cores what is slow for each vector is done once for many:
  *
- *   parameters along the row    widened to arrays for STRIP columns, then used for ROWS_BLOCK rows. Those of BESIDE vectors
- *                               are read once for TOGETHER rows, whose results are whole lines then. Strips are long,
- *                               because each row of one is a new page, and half as long where zero points differ, too:
- *                               the arrays are more. Codes of a matrix beyond the caches of which only scales differ are made
- *                               one row after the other: memory is read in its order
+ *   parameters along the row    widened to arrays for STRIP columns, then used for ROWS_BLOCK rows or all that share them, as
+ *                               groups along columns do. Beyond the caches TOGETHER rows pass by cells of CELL columns, whose
+ *                               parameters stay in the first cache meanwhile; each row of a cell is read and stored in one
+ *                               run. The next rows are asked for in the order of memory, into the second cache. What stays
+ *                               in the caches goes in tiles of TILE rows, which read parameters once
  *   short rows: groups          parameters of SHORT_ROWS rows at a time
  *   stores                      64 codes are put together and stored as one
  *   quotients                   by the reciprocal of the scale, where quant_steps.h has that */
@@ -32,7 +32,7 @@
                      tdm_store_type(mask, mask_offset, TDM_CODE_U8, arg.streams) != TDM_CODE_U8
 #define MASK_STRIDES_WHOLE (rank == 0 || (rank == 1 && mask_strides.v[0] % N == 0))
 #define MASK_PLACE(along) mask_offset + tdm_offset_along(along, rank, &mask_strides)
-#define MASK_STRIDE mask_strides.v[0]
+#define MASK_STRIDE NEIGHBOUR(mask_strides)
 #else
 #define MASK_BUFFER
 #define MASK_STRIDES
@@ -41,6 +41,9 @@
 #define MASK_PLACE(along) 0
 #define MASK_STRIDE 0
 #endif
+
+/* Of up to three outer dimensions what is along the last, where rows are neighbours. */
+#define NEIGHBOUR(dims) (rank == 3 ? (dims).v[2] : rank == 2 ? (dims).v[1] : (dims).v[0])
 
 /* Of two sides the source's parameters come first. */
 #ifdef TDM_TWO_SIDES
@@ -57,7 +60,8 @@
         from_scale_offset + tdm_offset_along(along, rank, &from_scale_strides),                    \
     (at).entry.from_zero = from_zero_offset + tdm_offset_along(along, rank, &from_zero_strides)
 #define FROM_STRIDE(at)                                                                            \
-    (at).entry.from_scale = from_scale_strides.v[0], (at).entry.from_zero = from_zero_strides.v[0]
+    (at).entry.from_scale = NEIGHBOUR(from_scale_strides),                                         \
+    (at).entry.from_zero = NEIGHBOUR(from_zero_strides)
 #else
 #define FROM_BUFFERS
 #define FROM_STRIDES
@@ -117,64 +121,66 @@ TDM_KERNEL(TDM_ENTRY)
 #ifdef MANY_AT_ONCE
     tdm_widened widened;
     tdm_place strides;
-    strides.x = x_strides.v[0], strides.y = y_strides.v[0], strides.mask = MASK_STRIDE;
-    strides.entry.scale = scale_strides.v[0], strides.entry.zero = zero_strides.v[0];
+    strides.x = NEIGHBOUR(x_strides), strides.y = NEIGHBOUR(y_strides), strides.mask = MASK_STRIDE;
+    strides.entry.scale = NEIGHBOUR(scale_strides), strides.entry.zero = NEIGHBOUR(zero_strides);
     FROM_STRIDE(strides);
     const long apart = tdm_entries_apart(strides.entry);
     if (varies && x_step == 1) {
-        const int alike = rank <= 1 && apart == 0;
+        const int alike = rank <= 3 && apart == 0;
         const int zeros = tdm_zeros_differ(w);
-        const long strip = zeros ? STRIP / 2 : STRIP;
         tdm_parameters shared;
-        const long rows_block = stop - start <= strip ? last - first : ROWS_BLOCK;
+        const long rows_block = stop - start <= STRIP ? last - first : ROWS_BLOCK;
         for (long block = first; block < last; block += rows_block) {
             const long block_end = block + rows_block < last ? block + rows_block : last;
-            for (long from = start; from < stop; from += strip) {
-                const long count = from + strip < stop ? strip : stop - from;
-                const int in_order =
-                    IN_ORDER && arg.streams && !zeros && count >= BYTES_NEAR / (int)sizeof *x;
+            PLACE(block_at, block);
+            for (long from = start; from < stop; from += STRIP) {
+                const long count = from + STRIP < stop ? STRIP : stop - from;
+                const int all_plain = (1 << (count + CELL - 1) / CELL) - 1;
                 tdm_entries held;
-                int is_held = 0, plain = 0;
+                int is_held = 0;
+                int plain = 0; /* a bit of each cell */
                 for (long row = block; row < block_end;) {
                     PLACE(at, row);
-                    if (!is_held || tdm_entries_differ(at.entry, held)) {
-                        plain = tdm_widen(w, tdm_entries_on(at.entry, w.step, from), w.step, count,
-                                          zeros, &widened);
-                        if (!zeros)
-                            tdm_zeros_at(&shared, w, at.entry, tdm_no_steps(), N);
-                    }
+                    const int fresh = !is_held || tdm_entries_differ(at.entry, held);
+                    if (fresh && !zeros)
+                        tdm_zeros_at(&shared, w, at.entry, tdm_no_steps(), N);
+                    plain = fresh ? 0 : plain;
                     held = at.entry;
                     is_held = 1;
                     tdm_place on = at;
                     on.x += from;
                     on.y += from;
                     on.mask += from;
-                    const int tile = in_order ? 0 : alike && row + TOGETHER <= block_end;
-                    const int together = tile ? TOGETHER : 1;
-                    row += together;
-#define CALL(T) tdm_strip(w, on, strides, 1, count, &widened, 0, shared, T)
-#define CALL_ZEROS(T) tdm_strip(w, on, strides, 1, count, &widened, 1, shared, T)
-#define CALL_SOME(T) tdm_strip(w, on, strides, TOGETHER, count, &widened, 0, shared, T)
-#define CALL_SOME_ZEROS(T) tdm_strip(w, on, strides, TOGETHER, count, &widened, 1, shared, T)
-                    if (plain && together > 1) {
-                        const int type =
-                            strides.y % N == 0 ? tdm_row_type(w, on.y) : arg.target_type;
-                        if (zeros) {
-                            BY_TYPE(type, CALL_SOME_ZEROS)
+                    const int together =
+                        alike ? tdm_rows_together(block_end - row,
+                                                  NEIGHBOUR(shape) - NEIGHBOUR(at_along))
+                              : 1;
+                    const long after = row + together < block_end ? on.x + together * strides.x
+                                       : from + STRIP < stop      ? block_at.x + from + STRIP
+                                                             : at.x + together * strides.x + start;
+                    const int type = together == 1 || strides.y % N == 0 ? tdm_row_type(w, on.y)
+                                                                         : arg.target_type;
+                    const long cell = arg.streams || plain != all_plain ? CELL : count;
+                    for (long i = 0; i < count; i += cell) {
+                        const long end = i + cell < count ? i + cell : count;
+                        const int bit = 1 << i / CELL;
+                        if (fresh && tdm_widen(w, tdm_entries_on(at.entry, w.step, from), w.step, i,
+                                               end, zeros, &widened))
+                            plain |= bit;
+#define CALL(T) tdm_strip(w, on, strides, together, i, end, count, after, &widened, 0, shared, T)
+#define CALL_ZEROS(T)                                                                              \
+    tdm_strip(w, on, strides, together, i, end, count, after, &widened, 1, shared, T)
+                        if (!(plain & bit)) {
+                            OWN(row, row + together, from + i, from + end)
+                        } else if (zeros) {
+                            BY_TYPE(type, CALL_ZEROS)
                         } else {
-                            BY_TYPE(type, CALL_SOME)
+                            BY_TYPE(type, CALL)
                         }
-                    } else if (plain && zeros) {
-                        BY_TYPE(tdm_row_type(w, on.y), CALL_ZEROS)
-                    } else if (plain) {
-                        BY_TYPE(tdm_row_type(w, on.y), CALL)
-                    } else {
-                        OWN(row - together, row, from, from + count)
-                    }
 #undef CALL
 #undef CALL_ZEROS
-#undef CALL_SOME
-#undef CALL_SOME_ZEROS
+                    }
+                    row += together;
                 }
             }
         }
@@ -183,7 +189,7 @@ TDM_KERNEL(TDM_ENTRY)
         for (long row = first; row < last; row += SHORT_ROWS) {
             const int left = (int)(last - row < SHORT_ROWS ? last - row : SHORT_ROWS);
             PLACE(at, row);
-            if (!tdm_widen(w, at.entry, strides.entry, left, 1, &widened)) {
+            if (!tdm_widen(w, at.entry, strides.entry, 0, left, 1, &widened)) {
                 OWN(row, row + left, start, stop)
                 continue;
             }

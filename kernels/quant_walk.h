@@ -12,18 +12,17 @@
 
 #ifdef TDM_CAN_STREAM
 #define STRIP 4096
-#define TOGETHER 4
-#define BESIDE 4
+#define TILE 4
 #else
 #define STRIP 2048
-#define TOGETHER 1
-#define BESIDE 1
+#define TILE 1
 #endif
+#define CELL 256   /* columns of a strip that several rows are done of before the next ones */
+#define TOGETHER 8 /* so many rows */
+#define ENTRIES_AHEAD 1024 /* how far ahead parameters are asked for */
 #define SHORT_ROW 256
 #define SHORT_ROWS 64
 #define BYTES_AHEAD 8192
-#define BYTES_NEAR 4096 /* as far ahead where parameters are to stay in the first cache */
-#define ROWS_AHEAD 2
 #define ROWS_BLOCK 64
 
 #if defined(TDM_SOURCE_CODES) && defined(TDM_TARGET_CODES)
@@ -33,6 +32,11 @@
 #if N == 16 && !defined(TDM_DIALECT_CXX) && (defined(TDM_CAN_STREAM) || !defined(TDM_TWO_SIDES))
 #define MANY_AT_ONCE
 #endif
+/* Where what codes become is stored by lines. */
+#if defined(MANY_AT_ONCE) && defined(TDM_REALS_STORE_LINE) && defined(TDM_SOURCE_CODES) &&         \
+    !defined(TDM_TARGET_CODES)
+#define REALS_LINES
+#endif
 #if defined(TDM_SOURCE_CODES)
 #define PRODUCTS 0
 #else
@@ -41,14 +45,6 @@
 
 #if defined(TDM_TARGET_CODES) || !defined(TDM_SOURCE_CODES)
 #define BOUNDS
-#endif
-
-/* Of a matrix beyond the caches by column one row after the other, where most of what passes is read: of floats. The
- * parameters of a half are four times its size, and pass once for TOGETHER rows. */
-#if defined(TDM_TARGET_CODES) && !TDM_HALF_PRODUCTS
-#define IN_ORDER 1
-#else
-#define IN_ORDER 0
 #endif
 
 #ifdef TDM_SOURCE_CODES
@@ -161,16 +157,19 @@ TDM_INLINE int tdm_row_type(tdm_walk w, long y) {
     return tdm_store_type(w.y, y, w.arg.target_type, w.arg.streams);
 }
 
-TDM_INLINE void tdm_ask_ahead(tdm_walk w, long x) {
-    tdm_prefetch_far(w.x + x + BYTES_AHEAD / (int)sizeof *w.x);
-}
+/* Where element i of x is: of s4 two are in a place. */
+#define IS_OF_PAIRS_s4 1
+#if TDM_CAT2(IS_OF_PAIRS_, DT)
+#define PLACE_OF(i) ((i) >> 1)
+#define AHEAD (2 * BYTES_AHEAD)
+#else
+#define PLACE_OF(i) (i)
+#define AHEAD (BYTES_AHEAD / (int)sizeof(TDM_TYPE(DT)))
+#endif
 
-/* For element x of a strip. Two arrays of parameters leave the first cache no room for what is asked of farther caches only. */
-TDM_INLINE void tdm_ask_in_strip(tdm_walk w, long x, int in_order) {
-    if (PRODUCTS && in_order)
-        tdm_prefetch(w.x + x);
-    else
-        tdm_prefetch_far(w.x + x);
+/* Ask for element x of the source. */
+TDM_INLINE void tdm_ask_for(tdm_walk w, long x) {
+    tdm_prefetch_far(w.x + PLACE_OF(x));
 }
 
 /* ---- parameters ---- */
@@ -229,6 +228,10 @@ TDM_INLINE void tdm_parameters_at(tdm_parameters *to, tdm_walk w, tdm_entries at
     tdm_parameters p;
     p.scale = tdm_scale_lanes(w.scale, at.scale, step.scale, left, SIDE(w).scale_type);
     tdm_zeros_at(&p, w, at, step, left);
+#ifdef REALS_LINES
+    if (w.arg.target_type == TDM_CODE_BF16)
+        p.scale = f32x16_short_nans(p.scale);
+#endif
 #ifdef TDM_TWO_SIDES
     const F from = tdm_scale_lanes(w.from_scale, at.from_scale, step.from_scale, left,
                                    w.arg.source.scale_type);

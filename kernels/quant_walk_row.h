@@ -2,11 +2,21 @@
 #ifndef TDM_QUANT_WALK_ROW_H
 #define TDM_QUANT_WALK_ROW_H
 
-#include "quant_walk.h"
+#include "quant_lines.h"
 
-/* Codes of CODES_LINE elements are put together and stored as one. */
+/* What becomes of CODES_LINE elements is put together and stored as one: codes, or reals by lines of halves. */
 #if defined(MANY_AT_ONCE) && defined(TDM_TARGET_CODES) && defined(TDM_CODES_STORE_LINE)
 #define LINES
+#define MADE I
+#define MADE_OF(v, p, w) tdm_made_code(v, p, w)
+#define BEGINS_LINE(type, y, i) tdm_begins_line(type, y, i)
+#define STORE_LINE(type, made, y, i) tdm_store_line(type, made, y, i)
+#elif defined(REALS_LINES)
+#define LINES
+#define MADE F
+#define MADE_OF(v, p, w) tdm_real(v, (p).scale, (p).zero)
+#define BEGINS_LINE(type, y, i) tdm_reals_begin_line(type, y, i)
+#define STORE_LINE(type, made, y, i) tdm_store_reals_line(type, made, y, i)
 #endif
 
 /* ---- rows ---- */
@@ -15,6 +25,21 @@
 TDM_INLINE int tdm_is_line_of_x(tdm_walk w, int v) {
     return v * N * (int)sizeof *w.x % 64 == 0;
 }
+
+#ifdef LINES
+/* The CODES_LINE elements from x on become those from y on, vector v by parameters p[v · step]; meanwhile what is `ahead` of them is
+ * asked for. */
+TDM_INLINE void tdm_put_line(tdm_walk w, long x, long ahead, long y, const tdm_parameters *p,
+                             int step, int type) {
+    MADE made[CODES_LINE / N];
+    TDM_UNROLL for (int v = 0; v < CODES_LINE / N; v++) {
+        if (tdm_is_line_of_x(w, v))
+            tdm_ask_for(w, x + v * N + ahead);
+        made[v] = MADE_OF(WHOLE(w.x, x + v * N), p[v * step], w);
+    }
+    STORE_LINE(type, made, w.y, y);
+}
+#endif
 
 /* Elements start … stop-1 of a row of which each may have parameters of its own. */
 TDM_INLINE void tdm_own(tdm_walk w, tdm_place at, long start, long stop, int type) {
@@ -36,24 +61,17 @@ TDM_INLINE void tdm_alike(tdm_walk w, tdm_place at, tdm_parameters p, long start
     p.products = PRODUCTS;
 #ifdef LINES
     if (w.x_step == 1) {
-        for (; i + N <= stop && !tdm_begins_line(type, w.y, at.y + i); i += N)
+        for (; i + N <= stop && !BEGINS_LINE(type, w.y, at.y + i); i += N)
             tdm_put(WHOLE(w.x, at.x + i), p, w, at.y + i, at.mask + i, N, type);
-        for (; i + CODES_LINE <= stop; i += CODES_LINE) {
-            I codes[CODES_LINE / N];
-            TDM_UNROLL for (int v = 0; v < CODES_LINE / N; v++) {
-                if (tdm_is_line_of_x(w, v))
-                    tdm_ask_ahead(w, at.x + i + v * N);
-                codes[v] = tdm_made_code(WHOLE(w.x, at.x + i + v * N), p, w);
-            }
-            tdm_store_line(type, codes, w.y, at.y + i);
-        }
+        for (; i + CODES_LINE <= stop; i += CODES_LINE)
+            tdm_put_line(w, at.x + i, AHEAD, at.y + i, &p, 0, type);
     }
 #endif
 #if N > 1
     if (w.x_step == 1)
         TDM_FEW_PASSES for (; i + N <= stop; i += N) {
 #ifdef TDM_TARGET_CODES
-            tdm_ask_ahead(w, at.x + i);
+            tdm_ask_for(w, at.x + i + AHEAD);
 #endif
             tdm_put(WHOLE(w.x, at.x + i), p, w, at.y + i, at.mask + i, N, type);
         }

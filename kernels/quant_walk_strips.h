@@ -21,14 +21,27 @@ typedef struct {
 #endif
 } tdm_widened;
 
-/* Those of `count` lanes from entries `at` on; whether what is widened may be used for them. Zero points and bounds only where they
- * differ (zeros). */
-TDM_INLINE int tdm_widen(tdm_walk w, tdm_entries at, tdm_entries step, long count, int zeros,
-                         tdm_widened *to) {
+TDM_INLINE void tdm_ask_for_entry(TDM_GLOBAL const void *p, long i, int type) {
+    const int wide = type == TDM_CODE_F32 || type == TDM_CODE_S32;
+    const int narrow = type == TDM_CODE_S8 || type == TDM_CODE_U8;
+    tdm_prefetch_far((TDM_GLOBAL const char *)p + i * (wide ? 4 : narrow ? 1 : 2));
+}
+
+/* Ask for the parameters ENTRIES_AHEAD of lane i: while they are awaited memory rests, in each group along columns anew. */
+TDM_INLINE void tdm_ask_for_entries(tdm_walk w, tdm_entries at, tdm_entries step, long i) {
+    const tdm_entries then = tdm_entries_on(at, step, i + ENTRIES_AHEAD);
+    tdm_ask_for_entry(w.scale, then.scale, SIDE(w).scale_type);
+    if (SIDE(w).zero_type != 0)
+        tdm_ask_for_entry(w.zero, then.zero, SIDE(w).zero_type);
+}
+
+TDM_INLINE int tdm_widen_lanes(tdm_walk w, tdm_entries at, tdm_entries step, long first, long end,
+                               int zeros, tdm_widened *to) {
     F not_plain = K(0.0f);
-    for (long i = 0; i < count; i += N) {
-        const int left = (int)(count - i < N ? count - i : N);
+    for (long i = first; i < end; i += N) {
+        const int left = (int)(end - i < N ? end - i : N);
         tdm_parameters p;
+        tdm_ask_for_entries(w, at, step, i);
         tdm_parameters_at(&p, w, tdm_entries_on(at, step, i), step, left);
         to->scale[i / N] = p.scale;
 #if PRODUCTS
@@ -49,24 +62,35 @@ TDM_INLINE int tdm_widen(tdm_walk w, tdm_entries at, tdm_entries step, long coun
     return TDM_CAT4(f32x, N, _, hmax)(not_plain) == 0.0f;
 }
 
-/* Of lanes i … i + N - 1; zero points and bounds from `shared` where not `zeros`, which was given to tdm_widen. */
+/* Those of lanes first … end-1, where lane 0 has entries `at`; whether what is widened may be used for them. Zero points and bounds
+ * only where they differ (zeros). The usual types have loops of their own, which would ask for each vector what they are. */
+TDM_INLINE int tdm_widen(tdm_walk w, tdm_entries at, tdm_entries step, long first, long end,
+                         int zeros, tdm_widened *to) {
+    if (SIDE(w).scale_type != TDM_CODE_F32)
+        return tdm_widen_lanes(w, at, step, first, end, zeros, to);
+    SIDE(w).scale_type = TDM_CODE_F32;
+    return zeros ? tdm_widen_lanes(w, at, step, first, end, 1, to)
+                 : tdm_widen_lanes(w, at, step, first, end, 0, to);
+}
+
+/* Of lanes N·i … N·i + N - 1; zero points and bounds from `shared` where not `zeros`, which was given to tdm_widen. */
 TDM_INLINE void tdm_parameters_widened(tdm_parameters *to, const tdm_widened *from, long i,
                                        int zeros, tdm_parameters shared) {
     tdm_parameters p = shared;
-    p.scale = from->scale[i / N];
+    p.scale = from->scale[i];
     p.reciprocal = p.mend = p.scale;
     p.products = PRODUCTS;
 #if PRODUCTS
-    p.reciprocal = from->reciprocal[i / N];
+    p.reciprocal = from->reciprocal[i];
 #endif
     if (zeros) {
-        p.zero = p.from_zero = from->zero[i / N];
+        p.zero = p.from_zero = from->zero[i];
 #ifdef BOUNDS
-        p.low = from->low[i / N];
-        p.high = from->high[i / N];
+        p.low = from->low[i];
+        p.high = from->high[i];
 #endif
 #ifdef TDM_TWO_SIDES
-        p.from_zero = from->from_zero[i / N];
+        p.from_zero = from->from_zero[i];
 #endif
     }
 #ifdef TDM_BOUND_REALS
@@ -76,6 +100,12 @@ TDM_INLINE void tdm_parameters_widened(tdm_parameters *to, const tdm_widened *fr
     }
 #endif
     *to = p;
+}
+
+/* How many rows to do at once, of so many that are left of a block and of those that share parameters. */
+TDM_INLINE int tdm_rows_together(long of_block, long alike) {
+    const long most = of_block < TOGETHER ? of_block : TOGETHER;
+    return (int)(alike < most ? alike : most);
 }
 
 #define LANE(type, vectors, i) (((const type *)(vectors))[i])
@@ -101,64 +131,71 @@ TDM_INLINE void tdm_parameters_one(tdm_parameters *to, const tdm_widened *from, 
     *to = p;
 }
 
-/* The first `count` elements of each of `rows` rows whose parameters differ along them alike. Asks for later rows
- * meanwhile, of a single long one for what comes soon. Tiles of several rows are as good as unrolled. A function of their own
- * would leave the parameters in memory. */
-TDM_INLINE void tdm_strip(tdm_walk w, tdm_place at, tdm_place strides, int rows, long count,
-                          const tdm_widened *widened, int zeros, tdm_parameters shared, int type) {
-    const long near = BYTES_NEAR / (int)sizeof *w.x;
-    long i = 0, ahead = (rows > ROWS_AHEAD ? rows : ROWS_AHEAD) * strides.x;
+/* Elements first … end-1 of each of `rows` rows whose parameters differ along them alike; meanwhile what is `ahead` of them is asked
+ * for. Several rows are as good as unrolled. A function of their own would leave the parameters in memory. */
+TDM_INLINE void tdm_tile(tdm_walk w, tdm_place at, tdm_place strides, int rows, long first,
+                         long end, long ahead, const tdm_widened *widened, int zeros,
+                         tdm_parameters shared, int type) {
+    long i = first;
     tdm_parameters p;
-    for (; BESIDE > 1 && i + BESIDE * N <= count; i += BESIDE * N) {
-        tdm_parameters of[BESIDE];
-        if (IN_ORDER && rows == 1 && count >= near)
-            ahead = i + near < count ? near : near - count + strides.x;
-        TDM_UNROLL for (int v = 0; v < BESIDE; v++)
-            tdm_parameters_widened(&of[v], widened, i + v * N, zeros, shared);
 #ifdef LINES
-        TDM_UNROLL for (int row = 0; row < rows; row++) {
-            I codes[BESIDE];
-            TDM_UNROLL for (int v = 0; v < BESIDE; v++) {
-                const long x = at.x + row * strides.x + i + v * N;
-                if (tdm_is_line_of_x(w, v))
-                    tdm_ask_in_strip(w, x + ahead, rows == 1);
-                codes[v] = tdm_made_code(WHOLE(w.x, x), of[v], w);
-            }
-            tdm_store_line(type, codes, w.y, at.y + row * strides.y + i);
-        }
-#else
-        TDM_UNROLL for (int row = 0; row < rows; row++)
-            TDM_UNROLL for (int v = 0; v < BESIDE; v++) {
-            const long x = at.x + row * strides.x + i + v * N;
-            tdm_ask_in_strip(w, x + ahead, rows == 1);
-            tdm_put(WHOLE(w.x, x), of[v], w, at.y + row * strides.y + i + v * N,
-                    at.mask + row * strides.mask + i + v * N, N, type);
-        }
-#endif
+    for (; i + CODES_LINE <= end; i += CODES_LINE) {
+        tdm_parameters of[CODES_LINE / N];
+        TDM_UNROLL for (int v = 0; v < CODES_LINE / N; v++)
+            tdm_parameters_widened(&of[v], widened, i / N + v, zeros, shared);
+        TDM_UNROLL for (int row = 0; row < rows; row++) tdm_put_line(
+            w, at.x + row * strides.x + i, ahead, at.y + row * strides.y + i, of, 1, type);
     }
-    for (; i + N <= count; i += N) {
-        tdm_parameters_widened(&p, widened, i, zeros, shared);
+#endif
+    for (; i + N <= end; i += N) {
+        tdm_parameters_widened(&p, widened, i / N, zeros, shared);
         TDM_UNROLL for (int row = 0; row < rows; row++) {
             const long x = at.x + row * strides.x + i;
-            tdm_ask_in_strip(w, x + ahead, rows == 1);
+            tdm_ask_for(w, x + ahead);
             tdm_put(WHOLE(w.x, x), p, w, at.y + row * strides.y + i,
                     at.mask + row * strides.mask + i, N, type);
         }
     }
-    if (i == count)
+    if (i == end)
         return;
-    const int left = (int)(count - i);
-    tdm_parameters_widened(&p, widened, i, zeros, shared);
+    const int left = (int)(end - i);
+    tdm_parameters_widened(&p, widened, i / N, zeros, shared);
     for (int row = 0; row < rows; row++)
         tdm_put(TDM_LOAD_PART(DT, w.x, at.x + row * strides.x + i, left, NOTHING), p, w,
                 at.y + row * strides.y + i, at.mask + row * strides.mask + i, left, type);
+}
+
+TDM_INLINE void tdm_next_rows(tdm_place *at, tdm_place strides, int rows) {
+    at->x += rows * strides.x;
+    at->y += rows * strides.y;
+    at->mask += rows * strides.mask;
+}
+
+/* Elements first … end-1 of `count` of each of `rows` rows likewise. What goes past the caches is done row by row, and as many of the
+ * rows that begin at `next` are asked for in the order of memory; what stays in them in tiles of rows that read parameters
+ * once. */
+TDM_INLINE void tdm_strip(tdm_walk w, tdm_place at, tdm_place strides, int rows, long first,
+                          long end, long count, long next, const tdm_widened *widened, int zeros,
+                          tdm_parameters shared, int type) {
+    int row = 0;
+    for (; TILE > 1 && type < TDM_STREAMED && row + TILE <= rows; row += TILE) {
+        tdm_tile(w, at, strides, TILE, first, end, TILE * strides.x, widened, zeros, shared, type);
+        tdm_next_rows(&at, strides, TILE);
+    }
+    for (; row < rows; row++) {
+        const long asked = first * rows + row * (end - first);
+        const long below = tdm_quotient(asked, count);
+        const long ahead = next + below * strides.x + asked - below * count - at.x - first;
+        tdm_tile(w, at, strides, 1, first, end, ahead, widened, zeros, shared, type);
+        tdm_next_rows(&at, strides, 1);
+    }
 }
 
 #ifdef LINES
 /* `rows` rows from `row` on, as tdm_short_rows has them, that make a line: `inner` elements each, one after the other in y. */
 TDM_INLINE void tdm_rows_of_line(tdm_walk w, tdm_place at, tdm_place strides, int row, int rows,
                                  const tdm_widened *widened, int type) {
-    I codes[CODES_LINE / N];
+    MADE made[CODES_LINE / N];
     const int vectors = CODES_LINE / N / rows;
     TDM_UNROLL for (int r = 0; r < rows; r++) {
         tdm_parameters p;
@@ -166,11 +203,11 @@ TDM_INLINE void tdm_rows_of_line(tdm_walk w, tdm_place at, tdm_place strides, in
         TDM_UNROLL for (int v = 0; v < vectors; v++) {
             const long x = at.x + (row + r) * strides.x + v * N;
             if (tdm_is_line_of_x(w, v))
-                tdm_ask_ahead(w, x);
-            codes[r * vectors + v] = tdm_made_code(WHOLE(w.x, x), p, w);
+                tdm_ask_for(w, x + AHEAD);
+            made[r * vectors + v] = MADE_OF(WHOLE(w.x, x), p, w);
         }
     }
-    tdm_store_line(type, codes, w.y, at.y + row * strides.y);
+    STORE_LINE(type, made, w.y, at.y + row * strides.y);
 }
 #endif
 
@@ -191,18 +228,11 @@ TDM_INLINE void tdm_short_rows(tdm_walk w, tdm_place at, tdm_place strides, int 
         tdm_parameters_one(&p, widened, row);
         int i = 0;
 #ifdef LINES
-        for (; i + CODES_LINE <= inner; i += CODES_LINE) {
-            I codes[CODES_LINE / N];
-            TDM_UNROLL for (int v = 0; v < CODES_LINE / N; v++) {
-                if (tdm_is_line_of_x(w, v))
-                    tdm_ask_ahead(w, at.x + i + v * N);
-                codes[v] = tdm_made_code(WHOLE(w.x, at.x + i + v * N), p, w);
-            }
-            tdm_store_line(type, codes, w.y, at.y + i);
-        }
+        for (; i + CODES_LINE <= inner; i += CODES_LINE)
+            tdm_put_line(w, at.x + i, AHEAD, at.y + i, &p, 0, type);
 #endif
         for (; i < inner; i += N) {
-            tdm_ask_ahead(w, at.x + i);
+            tdm_ask_for(w, at.x + i + AHEAD);
             tdm_put(WHOLE(w.x, at.x + i), p, w, at.y + i, at.mask + i, N, type);
         }
         at.x += strides.x;

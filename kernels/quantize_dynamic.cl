@@ -12,10 +12,10 @@
  * an element, for every fourth vector of it. Both elements of a
  * byte of s4 belong to one work-item. Defines: DT the source's type, N vector width,
  * TDM_BUILT_IN_DIVIDE as divide.h says. With 16 lanes on CPU cores the parameters of many short groups are made at once,
- * codes are stored 64 at a time, and ranges of halves are found as quantize_halves.h says. */
+ * codes are stored 64 at a time, and ranges and codes are found as quantize_finite.h says. */
 #include "dialect.h"
 #define TDM_CODES_OF_HALVES
-#include "quantize_halves.h"
+#include "quantize_finite.h"
 #include "quantize_types.h"
 
 /* The parameters of many short groups at once, in arrays that a CPU core's cache holds. */
@@ -71,12 +71,6 @@ TDM_INLINE tdm_range tdm_range_of_group(TDM_GLOBAL const TDM_TYPE(DT) * x, long 
                                         long count, long ahead, int careful) {
     tdm_range range = tdm_range_start(), other = range;
     long k = 0;
-#if TDM_HALF_PRODUCTS
-    if (!careful) {
-        k = count / HALVES * HALVES;
-        range = tdm_range_of_bits(tdm_half_bits_of(x, from, k, ahead, 0), 0);
-    }
-#endif
     for (; k + 2 * N <= count; k += 2 * N) {
         if (TDM_BY_PRODUCTS && (k & 3 * N) == 0)
             tdm_prefetch_far(x + from + k + ahead);
@@ -91,31 +85,61 @@ TDM_INLINE tdm_range tdm_range_of_group(TDM_GLOBAL const TDM_TYPE(DT) * x, long 
     return tdm_range_widen(tdm_range_widen(range, other.low, careful), other.high, careful);
 }
 
+#if TDM_FINITE_CODES
+/* The same of contiguous elements by their bits: an infinity and a NaN show. */
+TDM_INLINE tdm_range tdm_range_by_bits(TDM_GLOBAL const TDM_TYPE(DT) * x, long from, long count,
+                                       long ahead) {
+    tdm_word_bits bits = tdm_word_bits_start(), other = bits;
+    long k = 0;
+#if TDM_HALF_PRODUCTS
+    k = count / HALVES * HALVES;
+    const tdm_range halves = tdm_range_of_bits(tdm_half_bits_of(x, from, k, ahead, 0), 0);
+    bits = tdm_word_bits_add(tdm_word_bits_add(bits, halves.low, 0), halves.high, 0);
+#endif
+    for (; k + 2 * N <= count; k += 2 * N) {
+        if ((k & 3 * N) == 0)
+            tdm_prefetch_far(x + from + k + ahead);
+        bits = tdm_word_bits_add(bits, TDM_LOADV_GLOBAL(N, DT, x, from + k), 0);
+        other = tdm_word_bits_add(other, TDM_LOADV_GLOBAL(N, DT, x, from + k + N), 0);
+    }
+    for (; k < count; k += N)
+        bits = tdm_word_bits_add(bits,
+                                 tdm_some(x, from, k, 1, (int)(count - k < N ? count - k : N)), 0);
+    return tdm_range_of_words(tdm_word_bits_join(bits, other), 0);
+}
+#endif
+
 #if TDM_HALF_PRODUCTS
 #define tdm_ask_for_row(p) tdm_prefetch(p) /* the first cache holds two rows of halves */
 #else
 #define tdm_ask_for_row(p) tdm_prefetch_far(p)
 #endif
 
+#if TDM_FINITE_CODES
+#define PRODUCT(v, m) tdm_code_of_finite(v, m, zeros, side)
+#else
+#define PRODUCT(v, m) tdm_code_by_products(v, m)
+#endif
+
 #if TDM_BY_PRODUCTS
-/* The whole vectors of a contiguous group, whose scale is plain; the type stands in the text. */
+/* The whole vectors of a contiguous group, whose scale is plain; type and zeros stand in the text. */
 TDM_INLINE void tdm_whole_codes(TDM_GLOBAL const TDM_TYPE(DT) * x, long from, TDM_GLOBAL void *y,
-                                long to, long count, long ahead, tdm_multiplier m, int type) {
+                                long to, long count, long ahead, tdm_multiplier m, int zeros,
+                                tdm_quant_side side, int type) {
     long k = 0;
     for (; k + CODES_LINE <= count; k += CODES_LINE) {
         I codes[CODES_LINE / N];
         TDM_UNROLL for (int v = 0; v < CODES_LINE / N; v++) {
             if (v != 0 && v * N * (int)sizeof *x % 64 == 0)
                 tdm_ask_for_row(x + from + k + v * N + ahead);
-            codes[v] = tdm_code_by_products(TDM_LOADV_GLOBAL(N, DT, x, from + k + v * N), m);
+            codes[v] = PRODUCT(TDM_LOADV_GLOBAL(N, DT, x, from + k + v * N), m);
         }
         tdm_store_line(type, codes, y, to + k);
     }
     for (; k + N <= count; k += N) {
         if ((k & 3 * N) != 0)
             tdm_ask_for_row(x + from + k + ahead);
-        tdm_store_codes(type, tdm_code_by_products(TDM_LOADV_GLOBAL(N, DT, x, from + k), m), y,
-                        to + k, N);
+        tdm_store_codes(type, PRODUCT(TDM_LOADV_GLOBAL(N, DT, x, from + k), m), y, to + k, N);
     }
 }
 #endif
@@ -123,17 +147,25 @@ TDM_INLINE void tdm_whole_codes(TDM_GLOBAL const TDM_TYPE(DT) * x, long from, TD
 TDM_DEVICE void tdm_quantize_group(TDM_GLOBAL const TDM_TYPE(DT) * x, long from, long x_step,
                                    TDM_GLOBAL void *y, long to, long y_step, long count, long ahead,
                                    tdm_parameter_place place, tdm_quant_arg arg) {
+#if TDM_FINITE_CODES
+    tdm_range range = tdm_range_by_bits(x, from, count, ahead);
+#else
     tdm_range range = tdm_range_of_group(x, from, x_step, count, ahead, N < 16);
-    if (N == 16 && !tdm_range_is_finite(range))
+#endif
+    const int finite = N < 16 || tdm_range_is_finite(range);
+    if (!finite)
         range = tdm_range_of_group(x, from, x_step, count, ahead, 1);
     const tdm_quantizer q = tdm_derive_one(tdm_range_across(range, arg.target), place, arg.target);
     long k = 0;
 #if TDM_BY_PRODUCTS
-    if (tdm_scales_are_plain(q.scale)) {
+    if (tdm_products_fit(tdm_products_unfit(q.scale, arg.target.scale_type), finite)) {
         const tdm_multiplier m = tdm_multiplier_of(q);
-#define CALL(T) tdm_whole_codes(x, from, y, to, count, ahead, m, T)
-        BY_CODES(tdm_store_type(y, to, arg.target_type, arg.streams), CALL)
+        const int type = tdm_store_type(y, to, arg.target_type, arg.streams);
+#define CALL(T) tdm_whole_codes(x, from, y, to, count, ahead, m, 0, arg.target, T)
+#define CALL_ZEROS(T) tdm_whole_codes(x, from, y, to, count, ahead, m, 1, arg.target, T)
+        BY_ZEROS(arg.target.zero_type != 0, type, CALL, CALL_ZEROS)
 #undef CALL
+#undef CALL_ZEROS
         k = count / N * N;
     }
 #elif N > 1
@@ -210,8 +242,22 @@ TDM_INLINE tdm_range tdm_ranges_of_halves(TDM_GLOBAL const TDM_TYPE(DT) * x, lon
 }
 #endif
 
+#if TDM_FINITE_CODES
+/* The range of a group of whole vectors by their bits. */
+TDM_INLINE tdm_range tdm_range_of_short_group(TDM_GLOBAL const TDM_TYPE(DT) * x, long from,
+                                              int count, int symmetric) {
+    tdm_word_bits bits = tdm_word_bits_start();
+    for (int k = 0; k < count; k += N) {
+        bits = tdm_word_bits_add(bits, TDM_LOADV(N, DT, x, from + k), symmetric);
+        tdm_prefetch_far(x + from + k + BYTES_AHEAD / (int)sizeof *x);
+    }
+    return tdm_range_of_words(bits, symmetric);
+}
+#endif
+
 /* Lane i: the range of group i, `stride` elements after the one before; both ends are as far where there are no
- * zero points. Groups that are not there are empty. careful: as tdm_range_of_group. */
+ * zero points. Groups that are not there are empty. careful: as tdm_range_of_group; else
+ * infinities show, and where codes are made of finite numbers NaN. */
 TDM_INLINE tdm_range tdm_ranges_of_groups(TDM_GLOBAL const TDM_TYPE(DT) * x, long from, long stride,
                                           int groups, int count, int symmetric, int careful) {
 #if TDM_HALF_PRODUCTS
@@ -221,7 +267,14 @@ TDM_INLINE tdm_range tdm_ranges_of_groups(TDM_GLOBAL const TDM_TYPE(DT) * x, lon
     F below[N], above[N];
     for (int group = 0; group < N; group++) {
         tdm_range range = tdm_range_start();
-        for (int k = 0; group < groups && k < count; k += N) {
+        int k = group < groups ? 0 : count;
+#if TDM_FINITE_CODES
+        if (!careful) {
+            range = tdm_range_of_short_group(x, from, count - k, symmetric);
+            k = count;
+        }
+#endif
+        for (; k < count; k += N) {
             const F v = TDM_LOADV(N, DT, x, from + k);
             tdm_prefetch_far(x + from + k + BYTES_AHEAD / (int)sizeof *x);
             range = tdm_range_widen(range, symmetric ? tdm_abs(v) : v, careful);
@@ -259,7 +312,7 @@ TDM_INLINE tdm_multiplier tdm_multiplier_at(const tdm_group_steps *steps, int gr
 TDM_INLINE void tdm_codes_of_groups(TDM_GLOBAL const TDM_TYPE(DT) * x, long from, long stride,
                                     TDM_GLOBAL void *y, long to, long y_stride, int groups,
                                     int count, const tdm_group_steps *steps, int products,
-                                    tdm_quant_side side, int type) {
+                                    int zeros, tdm_quant_side side, int type) {
     int group = 0;
     for (; products && count == CODES_LINE / 2 && y_stride == count && group + 2 <= groups;
          group += 2) {
@@ -267,8 +320,8 @@ TDM_INLINE void tdm_codes_of_groups(TDM_GLOBAL const TDM_TYPE(DT) * x, long from
         if (TDM_HALF_PRODUCTS) /* what the ranges did not ask for */
             tdm_prefetch_far(x + from + stride + BYTES_AHEAD / (int)sizeof *x);
         TDM_UNROLL for (int v = 0; v < CODES_LINE / N; v++) codes[v] =
-            tdm_code_by_products(TDM_LOADV(N, DT, x, from + v / 2 * stride + v % 2 * N),
-                                 tdm_multiplier_at(steps, group + v / 2));
+            PRODUCT(TDM_LOADV(N, DT, x, from + v / 2 * stride + v % 2 * N),
+                    tdm_multiplier_at(steps, group + v / 2));
         tdm_store_line(type, codes, y, to);
         from += 2 * stride;
         to += 2 * y_stride;
@@ -281,13 +334,12 @@ TDM_INLINE void tdm_codes_of_groups(TDM_GLOBAL const TDM_TYPE(DT) * x, long from
         for (; products && k + CODES_LINE <= count; k += CODES_LINE) {
             I codes[CODES_LINE / N];
             TDM_UNROLL for (int v = 0; v < CODES_LINE / N; v++) codes[v] =
-                tdm_code_by_products(TDM_LOADV(N, DT, x, from + k + v * N), m);
+                PRODUCT(TDM_LOADV(N, DT, x, from + k + v * N), m);
             tdm_store_line(type, codes, y, to + k);
         }
         for (; k < count; k += N) {
             const F v = TDM_LOADV(N, DT, x, from + k);
-            tdm_store_codes(type, products ? tdm_code_by_products(v, m) : tdm_code(v, q), y, to + k,
-                            N);
+            tdm_store_codes(type, products ? PRODUCT(v, m) : tdm_code(v, q), y, to + k, N);
         }
         from += stride;
         to += y_stride;
@@ -301,7 +353,7 @@ TDM_INLINE void tdm_quantize_groups(TDM_GLOBAL const TDM_TYPE(DT) * x, long from
     const int symmetric = arg.target.zero_type == 0;
     tdm_group_steps steps;
     tdm_range ranges[GROUPS_BLOCK / N], all = tdm_range_start();
-    F not_plain = K(0.0f);
+    F unfit = K(0.0f);
     for (int group = 0; group < groups; group += N) {
         const long at = from + group * stride;
         const int left = groups - group < N ? groups - group : N;
@@ -326,24 +378,27 @@ TDM_INLINE void tdm_quantize_groups(TDM_GLOBAL const TDM_TYPE(DT) * x, long from
         TDM_INT_STOREV(N, s32, q.zero, steps.zero, group);
         for (int lane = left; lane < N; lane++)
             steps.scale[group + lane] = 1.0f;
-        not_plain = not_plain + tdm_scales_not_plain(TDM_LOADV(N, f32, steps.scale, group));
+        unfit = unfit +
+                tdm_products_unfit(TDM_LOADV(N, f32, steps.scale, group), arg.target.scale_type);
         place.s += N * place.scale_step;
         place.z += N * place.zero_step;
     }
-#define CALL_(products, T)                                                                         \
-    tdm_codes_of_groups(x, from, stride, y, to, y_stride, groups, count, &steps, products,         \
+#define CALL_(products, zeros, T)                                                                  \
+    tdm_codes_of_groups(x, from, stride, y, to, y_stride, groups, count, &steps, products, zeros,  \
                         arg.target, T)
 #if TDM_BY_PRODUCTS
-#define CALL(T) CALL_(1, T)
-    if (TDM_CAT4(f32x, N, _, hmax)(not_plain) == 0.0f) {
-        BY_CODES(y_stride % N == 0 ? tdm_store_type(y, to, arg.target_type, arg.streams)
-                                   : arg.target_type,
-                 CALL)
+#define CALL(T) CALL_(1, 0, T)
+#define CALL_ZEROS(T) CALL_(1, 1, T)
+    if (tdm_products_fit(unfit, finite)) {
+        const int type = y_stride % N == 0 ? tdm_store_type(y, to, arg.target_type, arg.streams)
+                                           : arg.target_type;
+        BY_ZEROS(!symmetric, type, CALL, CALL_ZEROS)
         return;
     }
-    CALL_(0, arg.target_type);
+    CALL_(0, 0, arg.target_type);
+#undef CALL_ZEROS
 #else
-#define CALL(T) CALL_(0, T)
+#define CALL(T) CALL_(0, 0, T)
     BY_CODES(arg.target_type, CALL)
 #endif
 #undef CALL

@@ -1,14 +1,16 @@
 /* As quantize_dynamic.cl with TDM_COLUMNS, for CPU cores: `inner` groups stand side by side, one per lane. Work-item (x, y) takes a share of
  * the columns of its share of the outer dimensions.
  *
- * Where columns are neighbours and quotients come from products, a strip of them is read twice, row by row: for the ranges, BLOCK
- * columns at a time, and from the second cache for the codes, whole lines of results. The parameters of a strip are made between
- * both and lie in the first cache. Both readings ask for half of the next strip each, so that memory is busy all the time.
+ * Where columns are neighbours and codes are made as quantize_finite.h says, a strip of them is read twice: for the ranges, a few rows
+ * together, and from the second cache for the codes, row by row and whole lines of results. Ranges and parameters of a strip lie in
+ * the first cache. The next strip is asked for row by row, too, so that memory is read in its order: tiles of rows read it in as many
+ * places, and what is asked for during the ranges keeps them from the second cache. Blocks of columns that are not all finite,
+ * or whose scales are not near, go vector by vector.
  *
  * Defines: DT the source's type, N (16), TDM_BUILT_IN_DIVIDE as divide.h says. */
 #include "dialect.h"
 #define TDM_CODES_OF_HALVES
-#include "quantize_halves.h"
+#include "quantize_finite.h"
 #include "quantize_types.h"
 
 /* Lanes 0 … left-1, `column` apart. */
@@ -49,95 +51,94 @@ TDM_DEVICE void tdm_quantize_columns(tdm_band b, long i, int left) {
                         b.to + k * b.y_step + i, left);
 }
 
-#if TDM_BY_PRODUCTS
+#if TDM_FINITE_CODES
 #define BLOCK CODES_LINE
 #define VECTORS (BLOCK / N)
-#define TOGETHER 4               /* rows whose codes are made for parameters once read */
-#define STRIP 1024               /* columns at most */
-#define STRIP_BYTES (256 * 1024) /* so that two strips stay in the second cache */
+#define TOGETHER 4 /* rows that widen ranges once read */
+#define STRIP                                                                                      \
+    (TDM_HALF_PRODUCTS ? 2048 : 1024) /* columns at most: more would fill the first cache */
+#define STRIP_BYTES (256 * 1024)      /* so that two strips stay in the second cache */
 
-/* What makes the codes of a strip's columns, and which blocks of them it is not for. */
+/* Numbers whose bits are compared together. */
+#if TDM_HALF_PRODUCTS
+#define BITS_VECTOR HALVES
+typedef tdm_half_bits tdm_bits;
+#define tdm_bits_start() tdm_half_bits_start()
+#define tdm_bits_add(b, x, i, symmetric) tdm_half_bits_add(b, x, i, symmetric)
+#else
+#define BITS_VECTOR N
+typedef tdm_word_bits tdm_bits;
+#define tdm_bits_start() tdm_word_bits_start()
+#define tdm_bits_add(b, x, i, symmetric)                                                           \
+    tdm_word_bits_add(b, TDM_LOADV_GLOBAL(N, DT, x, i), symmetric)
+#endif
+
+/* The ranges of a strip's columns, what makes their codes, and which blocks of them it is not for. */
 typedef struct {
-    F mend[STRIP / N], reciprocal[STRIP / N], low[STRIP / N], high[STRIP / N];
+    tdm_bits bits[STRIP / BITS_VECTOR];
+    F mend[STRIP / N], reciprocal[STRIP / N];
     I zero[STRIP / N];
-    F not_plain[STRIP / BLOCK];
+    F unfit[STRIP / BLOCK];
 } tdm_strip_steps;
 
-/* Ask for the line of vector v of a block, if it is the first in it. */
-TDM_INLINE void tdm_ask_for_vector(tdm_band b, long at, int v) {
-    if (v * N * (int)sizeof *b.x % 64 == 0)
-        tdm_prefetch_far(b.x + at + v * N);
+/* Rows of the next strip that are asked for while parameters are derived; the others each with a row of codes. Codes of halves take long
+ * enough for all of them. */
+#define ASKED_EARLY(count) (TDM_HALF_PRODUCTS ? 0 : (count) / 8)
+
+/* Ask for the lines of a block. */
+TDM_INLINE void tdm_ask_for_block(tdm_band b, long at) {
+    TDM_UNROLL for (int line = 0; line < BLOCK * (int)sizeof *b.x / 64; line++)
+        tdm_prefetch_far(b.x + at + line * (64 / (int)sizeof *b.x));
 }
 
-/* The ranges of the BLOCK columns from i on. careful: as tdm_range_of_group of quantize_dynamic.cl. Asks for every other row `ahead`. */
-TDM_INLINE void tdm_ranges_of_block(tdm_band b, long i, long ahead, int careful,
-                                    tdm_range ranges[VECTORS]) {
-    TDM_UNROLL for (int v = 0; v < VECTORS; v++) ranges[v] = tdm_range_start();
-    for (long k = 0; k < b.count; k++) {
-        const long at = b.from + k * b.x_step + i;
-        TDM_UNROLL for (int v = 0; v < VECTORS; v++) {
-            if (k % 2 == 0)
-                tdm_ask_for_vector(b, at + ahead, v);
-            ranges[v] =
-                tdm_range_widen(ranges[v], TDM_LOADV_GLOBAL(N, DT, b.x, at + v * N), careful);
-        }
-    }
-}
-
-#if TDM_HALF_PRODUCTS
-typedef short tdm_short16 __attribute__((ext_vector_type(16)));
-typedef ushort tdm_ushort16 __attribute__((ext_vector_type(16)));
-
-TDM_INLINE tdm_range tdm_range_of_halves(tdm_short16 high, tdm_ushort16 low, int symmetric) {
-    const I most = TDM_INT_SPLAT(N, TDM_CAT2(INFINITY_, DT));
-    const I least = most | TDM_INT_SPLAT(N, 0x8000);
-    const I highs = __builtin_convertvector(high, I), lows = __builtin_convertvector(low, I);
-    tdm_range r;
-    r.high = TDM_CAT4(f32x, N, _of_bits_, DT)(tdm_int_min(highs, most));
-    r.low =
-        symmetric ? K(0.0f) - r.high : TDM_CAT4(f32x, N, _of_bits_, DT)(tdm_int_min(lows, least));
-    return r;
-}
-
-/* The same by their bits; a NaN shows as an infinity, too. */
-TDM_INLINE void tdm_ranges_of_bits(tdm_band b, long i, long ahead, int symmetric,
-                                   tdm_range ranges[VECTORS]) {
-    tdm_half_bits bits[BLOCK / HALVES];
-    TDM_UNROLL for (int v = 0; v < BLOCK / HALVES; v++) bits[v] = tdm_half_bits_start();
-    for (long k = 0; k < b.count; k++) {
-        const long at = b.from + k * b.x_step + i;
-        TDM_UNROLL for (int v = 0; v < BLOCK / HALVES; v++) {
-            if (k % 2 == 0)
-                tdm_prefetch_far(b.x + at + ahead + v * HALVES);
-            bits[v] = tdm_half_bits_add(bits[v], b.x, at + v * HALVES, symmetric);
-        }
-    }
-    TDM_UNROLL for (int v = 0; v < BLOCK / HALVES; v++) {
-        ranges[2 * v] = tdm_range_of_halves(bits[v].high.lo, bits[v].low.lo, symmetric);
-        ranges[2 * v + 1] = tdm_range_of_halves(bits[v].high.hi, bits[v].low.hi, symmetric);
-    }
-}
-#endif
-
-/* The ranges of `columns` columns from i on, whole blocks, to steps->low and steps->high; whether all are finite. */
-TDM_INLINE int tdm_ranges_of_strip(tdm_band b, long i, long columns, long ahead, int symmetric,
-                                   int careful, tdm_strip_steps *steps) {
-    tdm_range all = tdm_range_start();
+/* Widen the ranges of columns i … i + columns - 1 by `rows` rows, as good as unrolled. */
+TDM_INLINE void tdm_widen_by_rows(tdm_band b, long i, long columns, int rows, int symmetric,
+                                  tdm_strip_steps *steps) {
     for (long at = 0; at < columns; at += BLOCK) {
-        tdm_range ranges[VECTORS];
-#if TDM_HALF_PRODUCTS
-        if (!careful)
-            tdm_ranges_of_bits(b, i + at, ahead, symmetric, ranges);
-        else
-#endif
-            tdm_ranges_of_block(b, i + at, ahead, careful, ranges);
-        TDM_UNROLL for (int v = 0; v < VECTORS; v++) {
-            all = tdm_range_widen(tdm_range_widen(all, ranges[v].low, 0), ranges[v].high, 0);
-            steps->low[at / N + v] = ranges[v].low;
-            steps->high[at / N + v] = ranges[v].high;
+        tdm_bits bits[BLOCK / BITS_VECTOR];
+        TDM_UNROLL for (int v = 0; v < BLOCK / BITS_VECTOR; v++) bits[v] =
+            steps->bits[at / BITS_VECTOR + v];
+        TDM_UNROLL for (int row = 0; row < rows; row++) {
+            const long x = b.from + row * b.x_step + i + at;
+            TDM_UNROLL for (int v = 0; v < BLOCK / BITS_VECTOR; v++) bits[v] =
+                tdm_bits_add(bits[v], b.x, x + v * BITS_VECTOR, symmetric);
         }
+        TDM_UNROLL for (int v = 0; v < BLOCK / BITS_VECTOR; v++) steps->bits[at / BITS_VECTOR + v] =
+            bits[v];
     }
-    return tdm_range_is_finite(all);
+}
+
+TDM_INLINE void tdm_ranges_of_strip(tdm_band b, long i, long columns, int symmetric,
+                                    tdm_strip_steps *steps) {
+    long k = 0;
+    for (long v = 0; v < columns / BITS_VECTOR; v++)
+        steps->bits[v] = tdm_bits_start();
+    for (; k + TOGETHER <= b.count; k += TOGETHER) {
+        tdm_widen_by_rows(b, i, columns, TOGETHER, symmetric, steps);
+        b.from += TOGETHER * b.x_step;
+    }
+    for (; k < b.count; k++) {
+        tdm_widen_by_rows(b, i, columns, 1, symmetric, steps);
+        b.from += b.x_step;
+    }
+}
+
+/* The range of vector v of a strip. A NaN shows in it as an infinity. */
+TDM_INLINE tdm_range tdm_range_in_strip(const tdm_strip_steps *steps, long v, int symmetric) {
+#if TDM_HALF_PRODUCTS
+    const int16 most = (int16)(TDM_CAT2(INFINITY_, DT)), least = most | (int16)(0x8000);
+    const tdm_bits bits = steps->bits[v / 2];
+    const int16 highs = v % 2 == 0 ? __builtin_convertvector(bits.high.lo, int16)
+                                   : __builtin_convertvector(bits.high.hi, int16);
+    const int16 lows = v % 2 == 0 ? __builtin_convertvector(bits.low.lo, int16)
+                                  : __builtin_convertvector(bits.low.hi, int16);
+    tdm_range r;
+    r.high = TDM_CAT4(f32x, N, _of_bits_, DT)(min(highs, most));
+    r.low = symmetric ? K(0.0f) - r.high : TDM_CAT4(f32x, N, _of_bits_, DT)(min(lows, least));
+    return r;
+#else
+    return tdm_range_of_words(steps->bits[v], symmetric);
+#endif
 }
 
 /* tdm_derive of N columns whose parameters lie one after the other and are kept as they are made, of which it would test each time. */
@@ -155,83 +156,77 @@ TDM_INLINE tdm_quantizer tdm_derive_whole(tdm_range range, tdm_parameter_place p
     return tdm_quantizer_make(scale, zero, side.low, side.high);
 }
 
-/* From the ranges to the parameters; whether all of them are plain. */
-TDM_INLINE int tdm_derive_strip(tdm_band b, long i, long columns, int zeros,
+/* From the ranges to the parameters; whether they are for all blocks: a range that is not finite gives the largest scale there is, which
+ * is not near. The next strip is `ahead`. */
+TDM_INLINE int tdm_derive_strip(tdm_band b, long i, long columns, long ahead, int zeros,
                                 tdm_strip_steps *steps) {
     const int whole = b.arg.target.scale_type == TDM_CODE_F32 && b.place.scale_step == 1 &&
                       (!zeros || b.place.zero_step == 1);
     F some = K(0.0f);
     for (long at = 0; at < columns; at += BLOCK) {
-        F not_plain = K(0.0f);
+        F unfit = K(0.0f);
+        for (long row = 0; row < ASKED_EARLY(b.count); row++)
+            tdm_ask_for_block(b, b.from + row * b.x_step + i + at + ahead);
         TDM_UNROLL for (int v = 0; v < VECTORS; v++) {
             const long vector = at / N + v;
             const tdm_parameter_place place = tdm_place_of_column(b, i + at + v * N);
-            const tdm_range range = {steps->low[vector], steps->high[vector]};
+            const tdm_range range = tdm_range_in_strip(steps, vector, !zeros);
             const tdm_quantizer q = whole ? tdm_derive_whole(range, place, zeros, b.arg.target)
                                           : tdm_derive(range, place, N, b.arg.target);
             const tdm_multiplier m = tdm_multiplier_of(q);
             steps->mend[vector] = m.mend;
             steps->reciprocal[vector] = m.reciprocal;
-            steps->low[vector] = m.low;
-            steps->high[vector] = m.high;
             steps->zero[vector] = m.zero;
-            not_plain = not_plain + tdm_scales_not_plain(q.scale);
+            unfit = unfit + tdm_scales_not_near(q.scale, b.arg.target.scale_type);
         }
-        steps->not_plain[at / BLOCK] = not_plain;
-        some = some + not_plain;
+        steps->unfit[at / BLOCK] = unfit;
+        some = some + unfit;
     }
     return TDM_CAT4(f32x, N, _, hmax)(some) == 0.0f;
 }
 
-TDM_INLINE int tdm_block_is_plain(const tdm_strip_steps *steps, long at) {
-    return TDM_CAT4(f32x, N, _, hmax)(steps->not_plain[at / BLOCK]) == 0.0f;
+TDM_INLINE int tdm_block_is_fit(const tdm_strip_steps *steps, long at) {
+    return TDM_CAT4(f32x, N, _, hmax)(steps->unfit[at / BLOCK]) == 0.0f;
 }
 
-/* The codes of the same columns. Asks for the same of the rows `ahead`, where that was not asked for. */
-TDM_INLINE void tdm_codes_of_rows(tdm_band b, long i, long columns, int rows, long ahead,
-                                  const tdm_strip_steps *steps, int plain, int zeros, int type) {
-    for (long at = 0; at < columns; at += BLOCK) {
-        if (!plain && !tdm_block_is_plain(steps, at))
-            continue;
-        tdm_multiplier m[VECTORS];
+/* The codes of a row of `blocks` blocks of columns, as good as unrolled, from `at` of the strip on. ask: whether to ask for the
+ * same `ahead`. */
+TDM_INLINE void tdm_codes_of_blocks(tdm_band b, long i, long at, int blocks, long ahead, int ask,
+                                    const tdm_strip_steps *steps, int zeros, int type) {
+    TDM_UNROLL for (int block = 0; block < blocks; block++) {
+        const long column = at + block * BLOCK, x = b.from + i + column;
+        I codes[VECTORS];
+        if (ask)
+            tdm_ask_for_block(b, x + ahead);
         TDM_UNROLL for (int v = 0; v < VECTORS; v++) {
-            const long vector = at / N + v;
-            m[v].mend = steps->mend[vector];
-            m[v].reciprocal = steps->reciprocal[vector];
-            m[v].low = steps->low[vector];
-            m[v].high = steps->high[vector];
-            m[v].zero = steps->zero[vector];
-            if (!zeros) {
-                m[v].zero = TDM_INT_SPLAT(N, 0);
-                if (TDM_HALF_PRODUCTS) {
-                    m[v].low = K(tdm_float(b.arg.target.low));
-                    m[v].high = K(tdm_float(b.arg.target.high));
-                }
-            }
+            const long vector = column / N + v;
+            tdm_multiplier m;
+            m.mend = steps->mend[vector];
+            m.reciprocal = steps->reciprocal[vector];
+            m.zero = zeros ? steps->zero[vector] : TDM_INT_SPLAT(N, 0);
+            codes[v] =
+                tdm_code_of_finite(TDM_LOADV_GLOBAL(N, DT, b.x, x + v * N), m, zeros, b.arg.target);
         }
-        TDM_UNROLL for (int row = 0; row < rows; row++) {
-            const long x = b.from + row * b.x_step + i + at;
-            I codes[VECTORS];
-            TDM_UNROLL for (int v = 0; v < VECTORS; v++) {
-                if (row % 2 != 0)
-                    tdm_ask_for_vector(b, x + ahead, v);
-                codes[v] = tdm_code_by_products(TDM_LOADV_GLOBAL(N, DT, b.x, x + v * N), m[v]);
-            }
-            tdm_store_line(type, codes, b.y, b.to + row * b.y_step + i + at);
-        }
+        tdm_store_line(type, codes, b.y, b.to + i + column);
     }
+}
+
+/* The codes of a row, two blocks at a time where that is a whole line of s4. */
+TDM_INLINE void tdm_codes_of_row(tdm_band b, long i, long columns, long ahead, int ask,
+                                 const tdm_strip_steps *steps, int fit, int zeros, int type) {
+    const int pairs = type == TDM_CODE_S4 || type == TDM_STREAMED + TDM_CODE_S4;
+    long at = 0;
+    for (; pairs && fit && at + 2 * BLOCK <= columns; at += 2 * BLOCK)
+        tdm_codes_of_blocks(b, i, at, 2, ahead, ask, steps, zeros, type);
+    for (; at < columns; at += BLOCK)
+        if (fit || tdm_block_is_fit(steps, at))
+            tdm_codes_of_blocks(b, i, at, 1, ahead, ask, steps, zeros, type);
 }
 
 TDM_INLINE void tdm_codes_of_strip(tdm_band b, long i, long columns, long ahead,
-                                   const tdm_strip_steps *steps, int plain, int zeros, int type) {
-    long k = 0;
-    for (; k + TOGETHER <= b.count; k += TOGETHER) {
-        tdm_codes_of_rows(b, i, columns, TOGETHER, ahead, steps, plain, zeros, type);
-        b.from += TOGETHER * b.x_step;
-        b.to += TOGETHER * b.y_step;
-    }
-    for (; k < b.count; k++) {
-        tdm_codes_of_rows(b, i, columns, 1, ahead, steps, plain, zeros, type);
+                                   const tdm_strip_steps *steps, int fit, int zeros, int type) {
+    for (long k = 0; k < b.count; k++) {
+        tdm_codes_of_row(b, i, columns, ahead, k >= ASKED_EARLY(b.count), steps, fit, zeros, type);
         b.from += b.x_step;
         b.to += b.y_step;
     }
@@ -251,23 +246,23 @@ TDM_INLINE long tdm_quantize_strips(tdm_band b, long start, long stop, long next
     while (i + BLOCK <= stop) {
         const long whole = (stop - i) / BLOCK * BLOCK, columns = whole < strip ? whole : strip;
         const long ahead = columns < whole ? columns : next - b.from - i + start;
-#define RANGES(symmetric) tdm_ranges_of_strip(b, i, columns, ahead, symmetric, 0, &steps)
-        if (!(zeros ? RANGES(0) : RANGES(1)))
-            tdm_ranges_of_strip(b, i, columns, ahead, 0, 1, &steps);
-        const int plain = zeros ? tdm_derive_strip(b, i, columns, 1, &steps)
-                                : tdm_derive_strip(b, i, columns, 0, &steps);
-#define CALL(T) tdm_codes_of_strip(b, i, columns, ahead, &steps, plain, 0, T)
-#define CALL_ZEROS(T) tdm_codes_of_strip(b, i, columns, ahead, &steps, plain, 1, T)
+        if (zeros)
+            tdm_ranges_of_strip(b, i, columns, 0, &steps);
+        else
+            tdm_ranges_of_strip(b, i, columns, 1, &steps);
+        const int fit = zeros ? tdm_derive_strip(b, i, columns, ahead, 1, &steps)
+                              : tdm_derive_strip(b, i, columns, ahead, 0, &steps);
+#define CALL(T) tdm_codes_of_strip(b, i, columns, ahead, &steps, fit, 0, T)
+#define CALL_ZEROS(T) tdm_codes_of_strip(b, i, columns, ahead, &steps, fit, 1, T)
         if (zeros) {
             BY_CODES(type, CALL_ZEROS)
         } else {
             BY_CODES(type, CALL)
         }
-#undef RANGES
 #undef CALL
 #undef CALL_ZEROS
-        for (long at = 0; !plain && at < columns; at += N)
-            if (!tdm_block_is_plain(&steps, at))
+        for (long at = 0; !fit && at < columns; at += N)
+            if (!tdm_block_is_fit(&steps, at))
                 tdm_quantize_columns(b, i + at, N);
         i += columns;
     }
@@ -298,7 +293,7 @@ TDM_KERNEL(TDM_ENTRY)
         b.place.s = scale_offset + tdm_row_offset(row, rank, &outer, &scale_strides);
         b.place.z = zero_offset + tdm_row_offset(row, rank, &outer, &zero_strides);
         long i = start;
-#if TDM_BY_PRODUCTS
+#if TDM_FINITE_CODES
         const long next_row = row + 1 < last ? row + 1 : row;
         const long next = x_offset + tdm_row_offset(next_row, rank, &outer, &x_strides);
         if (x_column == 1)

@@ -213,6 +213,31 @@ DEVICE_TEST(what_is_no_handle_is_told_apart) {
     close_rig(&rig);
 }
 
+/* Those that may be absent, too: nothing of them is read before. */
+DEVICE_TEST(a_product_refuses_operands_that_are_none) {
+    debug_rig rig = open_rig(device);
+    tdm_tensor *x, *gone;
+    TEST_OK(tdm_tensor_create(rig.device, TDM_F32, 2, (const int64_t[]){8, 8}, &x));
+    TEST_OK(tdm_tensor_create(rig.device, TDM_F32, 3, (const int64_t[]){2, 3, 5}, &gone));
+    tdm_tensor_destroy(gone);
+    const tdm_tensor *const wrong[2] = {gone, (const tdm_tensor *)tdm_tensor_buffer(x)};
+    const char *const what[2] = {"a tensor that was destroyed", "a buffer, not a tensor"};
+    for (int i = 0; i < 2; i++) {
+        char text[64];
+        const tdm_gemm_epilogue bias = {.struct_size = sizeof bias, .bias = wrong[i]};
+        const tdm_gemm_epilogue residual = {.struct_size = sizeof residual, .residual = wrong[i]};
+        snprintf(text, sizeof text, "gemm: C is %s", what[i]);
+        TEST_REFUSED(tdm_gemm(rig.stream, 1, x, x, 1, wrong[i], x, NULL), TDM_BAD_ARGUMENT, text);
+        snprintf(text, sizeof text, "gemm: bias is %s", what[i]);
+        TEST_REFUSED(tdm_gemm(rig.stream, 1, x, x, 0, NULL, x, &bias), TDM_BAD_ARGUMENT, text);
+        snprintf(text, sizeof text, "gemm: residual is %s", what[i]);
+        TEST_REFUSED(tdm_gemm(rig.stream, 1, x, x, 0, NULL, x, &residual), TDM_BAD_ARGUMENT, text);
+    }
+    assert_int_equal(heard.errors, 0);
+    tdm_tensor_destroy(x);
+    close_rig(&rig);
+}
+
 DEVICE_TEST(leaks_are_listed_with_tag_and_site) {
     debug_rig rig = open_rig(device);
     tdm_buffer *buffer;
@@ -240,6 +265,7 @@ int main(void) {
         cmocka_unit_test(a_tensor_that_was_destroyed_is_refused),
         cmocka_unit_test(a_buffer_is_given_back_once),
         cmocka_unit_test(what_is_no_handle_is_told_apart),
+        cmocka_unit_test(a_product_refuses_operands_that_are_none),
         cmocka_unit_test(leaks_are_listed_with_tag_and_site),
     };
     return cmocka_run_group_tests_name("debug mode", tests, test_devices_setup,

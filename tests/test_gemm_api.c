@@ -98,10 +98,12 @@ DEVICE_TEST(a_recorded_run_gives_the_same_bits) {
     const tdm_status recorded = tdm_gemm_plan_run(t.plan, device->stream, &t.args);
     const tdm_status shot =
         tdm_gemm(device->stream, 1, t.a.tensor, t.b.tensor, 0, NULL, t.d.tensor, NULL);
+    const bool told = strstr(tdm_last_detail(), "gemm: the stream is recording: use a plan");
     const tdm_status packing = tdm_gemm_pack_b(t.plan, device->stream, t.b.tensor, &packed);
     TEST_OK(tdm_stream_end_recording(device->stream, &graph));
     TEST_OK(recorded);
     assert_int_equal(shot, TDM_BAD_STATE);
+    assert_true(told);
     assert_int_equal(packing, TDM_BAD_STATE);
     test_array_expect_unchanged(&t.d);
     for (int replay = 0; replay < 2; replay++) {

@@ -231,13 +231,12 @@ static void the_longest_k_is_exact(void **state) {
         }
 }
 
-/* One item with all rows of A and some columns of B, which it packs: of u8 more rows than a copy of A would have room for; not of s8,
- * which some processors copy. The last strip has rows past the matrix, `rows` of its own. */
+/* Items that may read A where it stands, and pack B. The last strip has rows past the matrix, `rows` of its own. */
 static void rows_in_place(const test_device *device, const tdm_variant *row, tdm_dtype a,
-                          int64_t rows) {
+                          int row_items, int column_items, int64_t strips, int64_t rows) {
     char text[512], forced[128];
-    snprintf(forced, sizeof forced, "%s:row_items=1,col_items=2,pack_b=2", row->name);
-    const int64_t strips = a == TDM_U8 ? 90 : 3;
+    snprintf(forced, sizeof forced, "%s:row_items=%d,col_items=%d,pack_b=2", row->name, row_items,
+             column_items);
     gemm_int_trial trial = {.m = row->parameters[TDM_GEMM_P_ROWS] * strips + rows,
                             .n = (int64_t)row->parameters[TDM_GEMM_P_COLUMNS] * 3 + 5,
                             .k = 68,
@@ -249,13 +248,25 @@ static void rows_in_place(const test_device *device, const tdm_variant *row, tdm
                             .alpha = 1.0f,
                             .variant = forced,
                             .seed = (uint64_t)rows};
-    if (!test_case_begin(device, row->name, "in place, %s", gemm_int_trial_text(&trial, text)))
+    if (!test_case_begin(device, row->name, "in place, %d x %d items, %s", row_items, column_items,
+                         gemm_int_trial_text(&trial, text)))
         return;
     gemm_int_trial_run(device, &trial);
     test_case_end();
 }
 
-static void an_item_of_many_rows_is_exact(void **state) {
+/* One item has all rows of A and some columns of B, of u8 more rows than a copy of A would have room for; not of s8, which some
+ * processors copy. Several along M have equal shares or, where they read A in place, the first half of them more. */
+static void rows_of_items(const test_device *device, const tdm_variant *row) {
+    for (int64_t rows = 0; rows < row->parameters[TDM_GEMM_P_ROWS]; rows++) {
+        rows_in_place(device, row, TDM_U8, 1, 2, 90, rows);
+        rows_in_place(device, row, TDM_S8, 1, 2, 3, rows);
+    }
+    for (int items = 2; items < 8; items++)
+        rows_in_place(device, row, items & 1 ? TDM_U8 : TDM_S8, items, 1, 2 * items + 5, 1);
+}
+
+static void items_of_many_rows_are_exact(void **state) {
     (void)state;
     for (int d = 0; d < test_device_count(); d++)
         for (int i = 0; i < tdm_variant_count; i++) {
@@ -264,10 +275,7 @@ static void an_item_of_many_rows_is_exact(void **state) {
             if (row->op == TDM_OP_GEMM_INT && test_can_run(device, row) &&
                 row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_PANEL &&
                 row->parameters[TDM_GEMM_P_UNIT] == 1)
-                for (int64_t rows = 0; rows < row->parameters[TDM_GEMM_P_ROWS]; rows++) {
-                    rows_in_place(device, row, TDM_U8, rows);
-                    rows_in_place(device, row, TDM_S8, rows);
-                }
+                rows_of_items(device, row);
         }
 }
 
@@ -298,7 +306,7 @@ DEVICE_TEST(tiles_are_for_what_fills_them) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_variant),
                                        cmocka_unit_test(the_longest_k_is_exact),
-                                       cmocka_unit_test(an_item_of_many_rows_is_exact),
+                                       cmocka_unit_test(items_of_many_rows_are_exact),
                                        cmocka_unit_test(tiles_are_for_what_fills_them)};
     return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
 }

@@ -50,13 +50,24 @@ static tdm_tensor *turned(operands *o, tdm_dtype dtype) {
     return carrying;
 }
 
-static operands open_operands(const test_device *device, tdm_dtype b, const int64_t sizes[4]) {
+/* The same with its columns contiguous. */
+static tdm_tensor *column_major(const test_device *device, const operands *o, uint64_t seed) {
+    static const int order[] = {0, 2, 1};
+    tdm_tensor *const stored = filled(device, TDM_F32, o->batch, o->n, o->m, seed);
+    tdm_tensor *view = NULL;
+    TEST_OK(tdm_tensor_transpose(stored, order, &view));
+    tdm_tensor_destroy(stored);
+    return view;
+}
+
+static operands open_operands(const test_device *device, tdm_dtype b, const int64_t sizes[4],
+                              bool across) {
     operands o = {.device = device, .batch = sizes[0], .m = sizes[1], .n = sizes[2], .k = sizes[3]};
     o.d_bytes = (size_t)(o.batch * o.m * o.n) * sizeof(float);
     o.a = filled(device, TDM_F32, o.batch, o.m, o.k, 1);
     o.b = turned(&o, b);
-    o.c = filled(device, TDM_F32, o.batch, o.m, o.n, 3);
-    o.d = filled(device, TDM_F32, o.batch, o.m, o.n, 4);
+    o.c = across ? column_major(device, &o, 3) : filled(device, TDM_F32, o.batch, o.m, o.n, 3);
+    o.d = across ? column_major(device, &o, 4) : filled(device, TDM_F32, o.batch, o.m, o.n, 4);
     o.before = malloc(o.d_bytes);
     o.expected = malloc(o.d_bytes);
     o.got = malloc(o.d_bytes);
@@ -131,10 +142,10 @@ static void in_a_part(operands *o, size_t workspace, int part) {
         test_case_fail("a part of 1/%d: %s", part, tdm_last_detail());
 }
 
-/* `must`: without a workspace nothing would be tested. */
+/* `across`: C and D are column-major. `must`: without a workspace nothing would be tested. */
 static void under_pressure(const test_device *device, tdm_dtype b, const int64_t sizes[4],
-                           bool must) {
-    operands o = open_operands(device, b, sizes);
+                           bool across, bool must) {
+    operands o = open_operands(device, b, sizes, across);
     read_d(&o, o.before);
     TEST_OK(multiply(&o, o.d));
     read_d(&o, o.expected);
@@ -157,19 +168,25 @@ static int takes_small(const test_device *device) {
 
 /* Floats have a workspace on CPU cores, where B is packed before if that pays; others take small sizes, which may have none. */
 static void floats_under_pressure(const test_device *device, const int64_t small[4],
-                                  const int64_t large[4]) {
+                                  const int64_t large[4], bool across) {
     const int is_small = takes_small(device);
-    under_pressure(device, TDM_F32, is_small ? small : large, !is_small);
+    under_pressure(device, TDM_F32, is_small ? small : large, across, !is_small);
 }
 
 DEVICE_TEST(packed_floats) {
     floats_under_pressure(device, (const int64_t[]){1, 20, 30, 40},
-                          (const int64_t[]){1, 600, 700, 600});
+                          (const int64_t[]){1, 600, 700, 600}, false);
 }
 
 DEVICE_TEST(batches) {
     floats_under_pressure(device, (const int64_t[]){2, 20, 30, 40},
-                          (const int64_t[]){3, 600, 700, 600});
+                          (const int64_t[]){3, 600, 700, 600}, false);
+}
+
+/* Of which the product of the transposes is computed: its tiles too. */
+DEVICE_TEST(column_major_results) {
+    floats_under_pressure(device, (const int64_t[]){2, 40, 50, 40},
+                          (const int64_t[]){2, 600, 700, 600}, true);
 }
 
 /* Rows for floats take weights only once they are unpacked, into the workspace, on any device. */
@@ -184,7 +201,7 @@ DEVICE_TEST(quantized_weights) {
     under_pressure(device, TDM_S8,
                    takes_small(device) ? (const int64_t[]){1, 20, 520, 40}
                                        : (const int64_t[]){1, 300, 400, 500},
-                   true);
+                   false, true);
     tdm_force_variant(NULL);
     tdm_gemm_plan_destroy(plan);
 }
@@ -193,6 +210,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(packed_floats),
         cmocka_unit_test(batches),
+        cmocka_unit_test(column_major_results),
         cmocka_unit_test(quantized_weights),
     };
     return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);

@@ -17,9 +17,26 @@ DEVICE_TEST(descriptions_that_do_not_fit_are_refused) {
     tdm_gemm_desc desc = gemm_small_desc();
     desc.b.shape[0] = 7;
     refuse_desc(device, &desc, TDM_BAD_SHAPE, "gemm: K of A is 6 but K of B is 7");
+    assert_null(strstr(tdm_last_detail(), "would fit"));
     desc = gemm_small_desc();
     desc.transpose_a = 1;
-    refuse_desc(device, &desc, TDM_BAD_SHAPE, "gemm: K of A is 4 but K of B is 6");
+    refuse_desc(device, &desc, TDM_BAD_SHAPE,
+                "gemm: K of A is 4 but K of B is 6; A would fit the other way round (transpose_a");
+    desc = gemm_small_desc();
+    TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){5, 6}, &desc.b));
+    refuse_desc(device, &desc, TDM_BAD_SHAPE,
+                "gemm: K of A is 6 but K of B is 5; B would fit the other way round (transpose_b");
+    // One extent of two fits the other way round.
+    static const struct {
+        int64_t a[2], b[2];
+    } neither[] = {{{4, 6}, {7, 6}}, {{4, 6}, {5, 9}}, {{6, 3}, {6, 5}}, {{9, 4}, {6, 5}}};
+    for (size_t i = 0; i < sizeof neither / sizeof *neither; i++) {
+        desc = gemm_small_desc();
+        TEST_OK(tdm_layout_contiguous(TDM_F32, 2, neither[i].a, &desc.a));
+        TEST_OK(tdm_layout_contiguous(TDM_F32, 2, neither[i].b, &desc.b));
+        refuse_desc(device, &desc, TDM_BAD_SHAPE, "gemm: K of A is");
+        assert_null(strstr(tdm_last_detail(), "would fit"));
+    }
     desc = gemm_small_desc();
     desc.a.shape[0] = 3;
     refuse_desc(device, &desc, TDM_BAD_SHAPE, "gemm: M of A is 3 but M of D is 4");

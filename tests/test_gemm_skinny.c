@@ -80,12 +80,18 @@ static void run_shapes(const test_device *device, const tdm_variant *row) {
     }
 }
 
-static void shapes_that_are_cut(void **state) {
-    (void)state;
+/* On each device, for each row of these that it can run. */
+static void for_rows(bool (*takes)(const tdm_variant *row),
+                     void (*run)(const test_device *device, const tdm_variant *row)) {
     for (int d = 0; d < test_device_count(); d++)
         for (int i = 0; i < tdm_variant_count; i++)
-            if (is_skinny(&tdm_variants[i]) && test_can_run(test_device_at(d), &tdm_variants[i]))
-                run_shapes(test_device_at(d), &tdm_variants[i]);
+            if (takes(&tdm_variants[i]) && test_can_run(test_device_at(d), &tdm_variants[i]))
+                run(test_device_at(d), &tdm_variants[i]);
+}
+
+static void shapes_that_are_cut(void **state) {
+    (void)state;
+    for_rows(is_skinny, run_shapes);
 }
 
 /* ---- integers ------------------------------------------------------------------------------------ */
@@ -155,34 +161,117 @@ static const gemm_int_trial integers[] = {
      .shares_b = 1},
 };
 
+/*
+ * Rows for any device: lines of the large operand along K and next to each other, rows of A as well as columns of B; more than a group of
+ * them, and a part of one; whole pieces, words, and what is neither; the small operand along K and across it.
+ */
+static const gemm_int_trial grouped[] = {
+    {.m = 1, .n = 150, .k = 1040, .a = TDM_U8, .d = TDM_S32, .transpose_b = 1},
+    {.m = 7,
+     .n = 70,
+     .k = 333,
+     .a = TDM_S8,
+     .d = TDM_U8,
+     .a_quant = GEMM_INT_ONE,
+     .b_quant = GEMM_INT_EACH,
+     .d_quant = GEMM_INT_EACH,
+     .a_zero = 1,
+     .b_zero = 1,
+     .d_zero = 1,
+     .transpose_b = 1},
+    {.m = 3,
+     .n = 132,
+     .k = 68,
+     .a = TDM_U8,
+     .d = TDM_S8,
+     .a_quant = GEMM_INT_EACH,
+     .b_quant = GEMM_INT_EACH,
+     .d_quant = GEMM_INT_ONE,
+     .a_zero = 1,
+     .b_zero = 1},
+    {.m = 4, .n = 71, .k = 70, .a = TDM_S8, .d = TDM_S32, .bias = TDM_S32, .has_c = 1},
+    {.m = 2, .n = 140, .k = 36, .a = TDM_U8, .d = TDM_S32, .b_place = TEST_SPREAD},
+    {.m = 70,
+     .n = 1,
+     .k = 1040,
+     .a = TDM_U8,
+     .d = TDM_F32,
+     .a_quant = GEMM_INT_EACH,
+     .b_quant = GEMM_INT_ONE,
+     .a_zero = 1,
+     .b_zero = 1},
+    {.m = 75,
+     .n = 6,
+     .k = 272,
+     .a = TDM_S8,
+     .d = TDM_S32,
+     .a_quant = GEMM_INT_ONE,
+     .b_quant = GEMM_INT_EACH,
+     .b_zero = 1,
+     .transpose_b = 1,
+     .batch = 2},
+    {.m = 132,
+     .n = 7,
+     .k = 72,
+     .a = TDM_U8,
+     .d = TDM_S8,
+     .a_quant = GEMM_INT_EACH,
+     .b_quant = GEMM_INT_EACH,
+     .d_quant = GEMM_INT_EACH,
+     .a_zero = 1,
+     .b_zero = 1,
+     .transpose_a = 1,
+     .transpose_b = 1,
+     .bias = TDM_S32},
+    {.m = 134,
+     .n = 5,
+     .k = 37,
+     .a = TDM_U8,
+     .d = TDM_S32,
+     .transpose_a = 1,
+     .batch = 2,
+     .shares_b = 1},
+};
+
 static bool takes_few_integers(const tdm_variant *row) {
     return row->op == TDM_OP_GEMM_INT && row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY;
 }
 
-static void run_integers(const test_device *device, const tdm_variant *row) {
+static void run_integer(const test_device *device, const tdm_variant *row, gemm_int_trial trial,
+                        uint64_t seed) {
     char text[512];
+    trial.variant = row->name;
+    trial.seed = seed;
+    trial.alpha = 1.0f;
+    if (!test_case_begin(device, row->name, "%s", gemm_int_trial_text(&trial, text)))
+        return;
+    gemm_int_trial_run(device, &trial);
+    test_case_end();
+}
+
+static void run_integers(const test_device *device, const tdm_variant *row) {
     for (size_t i = 0; i < sizeof integers / sizeof *integers; i++) {
         gemm_int_trial trial = integers[i];
-        trial.variant = row->name;
-        trial.seed = 400 + i;
-        trial.alpha = 1.0f;
         trial.transpose_b = 1;
         if (trial.k % 16 == 13 && trial.b_place == TEST_DENSE)
             trial.a_place = trial.b_place = TEST_PADDED;
-        if (!test_case_begin(device, row->name, "%s", gemm_int_trial_text(&trial, text)))
-            continue;
-        gemm_int_trial_run(device, &trial);
-        test_case_end();
+        run_integer(device, row, trial, 400 + i);
     }
+}
+
+static void run_grouped(const test_device *device, const tdm_variant *row) {
+    for (size_t i = 0; i < sizeof grouped / sizeof *grouped; i++)
+        run_integer(device, row, grouped[i], 500 + i);
+}
+
+static void few_rows_or_columns_of_integers(void **state) {
+    (void)state;
+    for_rows(tdm_gemm_skinny_groups_integers, run_grouped);
 }
 
 static void few_rows_of_integers(void **state) {
     (void)state;
-    for (int d = 0; d < test_device_count(); d++)
-        for (int i = 0; i < tdm_variant_count; i++)
-            if (takes_few_integers(&tdm_variants[i]) &&
-                test_can_run(test_device_at(d), &tdm_variants[i]))
-                run_integers(test_device_at(d), &tdm_variants[i]);
+    for_rows(takes_few_integers, run_integers);
 }
 
 /* ---- the choice ------------------------------------------------------------------------------------ */
@@ -273,8 +362,9 @@ DEVICE_TEST(packed_weights_serve_one_row_and_many) {
     tdm_gemm_plan_destroy(many);
 }
 
-static void expect_integers(const test_device *device, int64_t m, int b_along_k, bool expected) {
-    tdm_gemm_desc desc = describe(m, 300, 208, b_along_k);
+static void expect_integers(const test_device *device, const int64_t shape[3], int b_along_k,
+                            bool expected) {
+    tdm_gemm_desc desc = describe(shape[0], shape[1], shape[2], b_along_k);
     tdm_gemm_plan *plan;
     desc.a.dtype = TDM_U8;
     desc.b.dtype = TDM_S8;
@@ -282,28 +372,49 @@ static void expect_integers(const test_device *device, int64_t m, int b_along_k,
     TEST_OK(tdm_gemm_plan_create(device->device, &desc, &plan));
     const char *const chosen = tdm_gemm_plan_variant(plan);
     if (takes_few_integers(tdm_variant_find(chosen)) != expected)
-        test_case_fail("%s was chosen for %d rows%s", chosen, (int)m,
-                       b_along_k ? " of columns along K" : "");
+        test_case_fail("%s was chosen for %d x %d x %d%s", chosen, (int)shape[0], (int)shape[1],
+                       (int)shape[2], b_along_k ? ", columns along K" : "");
     tdm_gemm_plan_destroy(plan);
 }
 
-/* Up to eight rows, where the device has such a row and the columns of B lie along K. */
-DEVICE_TEST(few_rows_of_integers_are_for_lines_along_k) {
-    const bool has_row = (device->info.capabilities & TDM_CAP_CUDA) != 0;
-    expect_integers(device, 1, 1, has_row);
-    expect_integers(device, 8, 1, has_row);
-    expect_integers(device, 9, 1, false);
-    expect_integers(device, 8, 0, false);
+/* Up to eight rows: on CUDA where the columns of B lie along K, not on CPU cores, elsewhere as columns lie, or as many columns. */
+DEVICE_TEST(few_rows_of_integers_have_rows_of_their_own) {
+    static const int64_t one[3] = {1, 600, 2048}, eight[3] = {8, 600, 2048},
+                         nine[3] = {9, 600, 2048}, one_column[3] = {600, 1, 2048},
+                         eight_columns[3] = {600, 8, 2048}, nine_columns[3] = {600, 9, 2048};
+    const uint32_t capabilities = device->info.capabilities;
+    const bool cuda = (capabilities & TDM_CAP_CUDA) != 0,
+               groups = !cuda && !(capabilities & TDM_CAP_CPU_CORES);
+    expect_integers(device, one, 1, cuda || groups);
+    expect_integers(device, eight, 1, cuda || groups);
+    expect_integers(device, nine, 1, false);
+    expect_integers(device, eight, 0, groups);
+    expect_integers(device, one_column, 0, groups);
+    expect_integers(device, eight_columns, 0, groups);
+    expect_integers(device, nine_columns, 0, false);
+}
+
+/* Where a group does little, an item for each element is no slower. */
+DEVICE_TEST(small_products_of_integers_are_left_to_others) {
+    static const int64_t flat[3] = {1, 8192, 1023}, short_lines[3] = {8, 8192, 127},
+                         few_lines[3] = {4, 255, 1024};
+    if (device->info.capabilities & TDM_CAP_CUDA)
+        return;
+    expect_integers(device, flat, 1, false);
+    expect_integers(device, short_lines, 0, false);
+    expect_integers(device, few_lines, 1, false);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shapes_that_are_cut),
         cmocka_unit_test(few_rows_of_integers),
+        cmocka_unit_test(few_rows_or_columns_of_integers),
         cmocka_unit_test(one_small_dimension_is_enough),
         cmocka_unit_test(a_matrix_with_gaps_both_ways_is_left_to_others),
         cmocka_unit_test(packed_weights_serve_one_row_and_many),
-        cmocka_unit_test(few_rows_of_integers_are_for_lines_along_k),
+        cmocka_unit_test(few_rows_of_integers_have_rows_of_their_own),
+        cmocka_unit_test(small_products_of_integers_are_left_to_others),
     };
     return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
 }

@@ -1,6 +1,6 @@
 /*
  * GEMM with quantized weights where K is long: beyond what an item keeps of A, and what stays in the innermost cache, by an element or two
- * and by much, for one row and for several, with tiles of lines that are whole and not. Each row of op GEMM_WEIGHTS that reads
+ * and by much, for one row and for several, with tiles of lines that are whole and not, one for an item and several. Each row of op GEMM_WEIGHTS that reads
  * lines is forced, and the library chooses, within the bound of docs/numerics.md.
  */
 // ctest: device timeout=240 cost=10
@@ -35,6 +35,11 @@ static const depth_trial trials[] = {
     {7, 33, 9346, 0, TDM_F32, TDM_F16, TDM_DTYPE_NONE, false, false},
     {8, 20, 8065, 32, TDM_F32, TDM_F16, TDM_S8, true, false},
     {16, 21, 8190, 512, TDM_BF16, TDM_F16, TDM_S8, false, false}, /* pieces begin within groups */
+    {1, 10, 16386, 64, TDM_F32, TDM_F16, TDM_S8, true, false},
+    {16, 5, 16514, 512, TDM_F32, TDM_F16, TDM_S8, false, false}, /* pieces, and blocks, likewise */
+    {13, 6, 20164, 0, TDM_F32, TDM_F32, TDM_S8, false, false},
+    {1, 600, 390, 0, TDM_F32, TDM_F32, TDM_S8, true, false}, /* several tiles for an item */
+    {3, 600, 260, 32, TDM_F32, TDM_F16, TDM_S8, false, false},
 };
 
 typedef struct depth_case {

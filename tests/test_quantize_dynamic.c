@@ -19,7 +19,11 @@ enum {
     DATA_LARGEST =
         DATA_KINDS, /* the largest finite numbers of either sign and small ones; in no sample */
     DATA_BANDS,     /* as fill_bands has them; in no sample */
-    DATA_PEAKS /* and from here on: one number of each row is the largest, at one of PEAKS places; in no sample */
+    DATA_NAN,       /* a NaN in a few rows and columns, and no infinity; in no sample */
+    DATA_SIZES,     /* and from here on as fill_size has them; in no sample */
+    DATA_PEAKS =
+        DATA_SIZES +
+        4 /* and from here on: one number of each row is the largest, at one of PEAKS places; in no sample */
 };
 
 enum {
@@ -128,6 +132,32 @@ static void fill_bands(test_array *x) {
     test_array_send(x);
 }
 
+/* Numbers of one size, the greatest negative: scales that f16 keeps 1/128 too small, near enough and too large for it, and others. */
+static void fill_size(test_array *x, int size) {
+    static const double largest[] = {127 * (0x1p-18 + 0.49 * 0x1p-24), 127 * 0x1.31p-17,
+                                     127 * 140000.0, 1};
+    const int64_t columns = x->layout.shape[1];
+    for (int64_t i = 0; i < test_array_count(x); i++) {
+        const int64_t row = i / columns, column = i % columns;
+        const double part = (double)((row * 37 + column * 11) % 61 - 30) / 31;
+        test_array_put(x, i, largest[size] * ((row + column) % 8 == 0 ? -1 : part));
+    }
+    test_array_send(x);
+}
+
+/* At the end of a row, in its last whole vector, and in the midst. */
+static void fill_nan(test_array *x) {
+    const int64_t columns = x->layout.shape[1];
+    for (int64_t i = 0; i < test_array_count(x); i++) {
+        const int64_t row = i / columns, column = i % columns;
+        const bool nan = (row % 9 == 2 && column == columns - 1) ||
+                         (row % 9 == 7 && column == columns - 12) ||
+                         (row % 13 == 5 && column % 97 == 21);
+        test_array_put(x, i, nan ? (double)NAN : (double)((row * 29 + column * 7) % 83 - 37) / 64);
+    }
+    test_array_send(x);
+}
+
 static void fill(test_array *x, quant_carrier *carrier, int data) {
     if (data == DATA_UNIT)
         test_array_fill(x, TEST_DATA_UNIT, 3);
@@ -142,6 +172,10 @@ static void fill(test_array *x, quant_carrier *carrier, int data) {
         test_array_send(x);
     } else if (data == DATA_BANDS) {
         fill_bands(x);
+    } else if (data == DATA_NAN) {
+        fill_nan(x);
+    } else if (data >= DATA_SIZES && data < DATA_PEAKS) {
+        fill_size(x, data - DATA_SIZES);
     } else if (data >= DATA_PEAKS) {
         /* The last one, which a vector or a strip may leave out, and such as one item or another of a group looks at. */
         const int64_t row = x->layout.shape[x->layout.rank - 1], at = data - DATA_PEAKS;
@@ -197,7 +231,7 @@ static void dynamic_case(const test_device *device, const tdm_variant *variant, 
     const bool odd = shared_dimensions(c) > 1 && c->sharing != SHARE_ALL;
     if (status != TDM_UNSUPPORTED || (must && !odd)) {
         TEST_OK(status);
-        if (c->last == DATA_BANDS)
+        if (c->last >= DATA_BANDS && c->last < DATA_PEAKS)
             check_some(&carrier, &x, 1);
         else
             check(&carrier, &x);
@@ -315,6 +349,43 @@ DEVICE_TEST(groups_along_columns) {
                               .last = DATA_BANDS};
         dynamic_case(device, NULL, &c, reals[(i + i / 3) % 3]);
     }
+}
+
+/* Columns in several strips, and rows and groups of whole lines, of whole vectors and of neither: codes that need no bounds of their
+ * own, and such as do. */
+static void finite_case(const test_device *device, int form, int parameters, int data) {
+    static const op_shape bands = {2, {41, 2300}}, rows = {2, {11, 311}}, wide = {2, {70, 128}},
+                          tall = {2, {260, 620}}, little = {2, {9, 176}};
+    static const op_shape *const shapes[] = {&bands, &rows, &wide, &wide, &tall};
+    static const quant_sharing sharings[] = {SHARE_BANDS, SHARE_ROWS, SHARE_VECTORS, SHARE_ROWS,
+                                             SHARE_TALL_BANDS};
+    static const tdm_dtype reals[] = {TDM_F16, TDM_BF16, TDM_F32};
+    static const tdm_dtype scales[] = {TDM_F16, TDM_BF16, TDM_F32};
+    const bool odd = (form + data) % 2 != 0;
+    const tdm_dtype zeros[] = {TDM_DTYPE_NONE, TDM_S8, odd ? TDM_S32 : TDM_DTYPE_NONE};
+    const quant_case c = {.shape = test_is_small() ? &little : shapes[form],
+                          .sharing = sharings[form],
+                          .codes = code_dtypes[parameters == 1 && odd ? 0 : parameters],
+                          .scale = scales[parameters],
+                          .zero = zeros[parameters],
+                          .y = odd ? TEST_DENSE : TEST_PADDED,
+                          .last = data};
+    dynamic_case(device, NULL, &c, reals[(form + parameters + data) % 3]);
+}
+
+DEVICE_TEST(numbers_of_one_size) {
+    for (int form = 0; form < (test_is_small() ? 3 : 5); form++)
+        for (int size = 0; size < 4; size++)
+            finite_case(device, form, 0, DATA_SIZES + size);
+    for (int form = 0; form < (test_is_small() ? 0 : 5); form++)
+        for (int parameters = 1; parameters < 3; parameters++)
+            finite_case(device, form, parameters, DATA_SIZES + (form + parameters) % 4);
+}
+
+DEVICE_TEST(nan_among_finite_numbers) {
+    for (int form = 0; form < (test_is_small() ? 3 : 5); form++)
+        for (int parameters = 0; parameters < 3; parameters++)
+            finite_case(device, form, parameters, DATA_NAN);
 }
 
 /* Numbers whose range is beyond what f32 holds, in each of the forms. */
@@ -477,11 +548,12 @@ DEVICE_TEST(empty_blocks) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_dynamic),      cmocka_unit_test(every_range),
-        cmocka_unit_test(groups_and_columns), cmocka_unit_test(columns_with_gaps),
-        cmocka_unit_test(largest_numbers),    cmocka_unit_test(recorded_calls),
-        cmocka_unit_test(shared_by_items),    cmocka_unit_test(the_largest_number_is_anywhere),
-        cmocka_unit_test(empty_blocks),       cmocka_unit_test(groups_along_columns),
+        cmocka_unit_test(every_dynamic),       cmocka_unit_test(every_range),
+        cmocka_unit_test(groups_and_columns),  cmocka_unit_test(columns_with_gaps),
+        cmocka_unit_test(largest_numbers),     cmocka_unit_test(recorded_calls),
+        cmocka_unit_test(shared_by_items),     cmocka_unit_test(the_largest_number_is_anywhere),
+        cmocka_unit_test(empty_blocks),        cmocka_unit_test(groups_along_columns),
+        cmocka_unit_test(numbers_of_one_size), cmocka_unit_test(nan_among_finite_numbers),
     };
     return cmocka_run_group_tests_name("quantize dynamic", tests, test_devices_setup,
                                        test_devices_teardown);

@@ -83,25 +83,32 @@ static void check_fake(const test_array *x, test_array *y, test_array *mask,
 }
 
 typedef struct exact_case {
-    int64_t shape[2];
+    int64_t shape[3]; /* the third 0: two dimensions */
     quant_sharing sharing;
     tdm_dtype codes, reals, scale, zero;
-    bool irregular; /* one scale of 0, for which nothing is done by reciprocals */
+    bool irregular;      /* one scale for which nothing is done by reciprocals */
+    test_placement x, y; /* of the source and of codes */
 } exact_case;
+
+static int rank_of(const exact_case *c) {
+    return c->shape[2] == 0 ? 2 : 3;
+}
 
 static void exact_codes(const test_device *device, const exact_case *c, uint64_t seed) {
     quant_carrier carrier;
     test_array x, y, mask;
-    quant_carrier_create(&carrier, device, c->codes, 2, c->shape, TEST_DENSE, c->sharing, c->scale,
+    const int rank = rank_of(c);
+    quant_carrier_create(&carrier, device, c->codes, rank, c->shape, c->y, c->sharing, c->scale,
                          c->zero, TEST_DENSE);
     fill_plain_scales(&carrier, seed);
     if (c->irregular) {
-        test_array_put(&carrier.scale, test_array_count(&carrier.scale) / 2, 0.0);
+        test_array_put(&carrier.scale, test_array_count(&carrier.scale) / 2,
+                       c->scale == TDM_F16 ? 0.0 : 0x1p127);
         quant_carrier_send(&carrier);
     }
-    test_array_create(&x, device, c->reals, 2, c->shape, TEST_DENSE);
-    test_array_create(&y, device, TDM_F32, 2, c->shape, TEST_DENSE);
-    test_array_create(&mask, device, TDM_U8, 2, c->shape, TEST_DENSE);
+    test_array_create(&x, device, c->reals, rank, c->shape, c->x);
+    test_array_create(&y, device, TDM_F32, rank, c->shape, c->y);
+    test_array_create(&mask, device, TDM_U8, rank, c->shape, c->y);
     fill_near_ties(&x, &carrier, seed + 1);
     test_array_send(&y);
     test_array_send(&mask);
@@ -135,6 +142,33 @@ DEVICE_TEST(codes_next_to_ties) {
         };
         exact_codes(device, &c, 100 + (uint64_t)i);
     }
+}
+
+/* Groups along a column: tiles of rows that end with a group, with a strip of columns, with the matrix; rows that are not
+ * next to each other in memory, groups of two outer dimensions, and rows of which only those further away share parameters. */
+DEVICE_TEST(codes_of_groups_along_columns) {
+    static const exact_case cases[] = {
+        {{70, 530}, SHARE_BANDS, TDM_S8, TDM_F32, TDM_F32, TDM_DTYPE_NONE, .irregular = false},
+        {{33, 4219}, SHARE_BANDS, TDM_U8, TDM_F16, TDM_F32, TDM_S32, .irregular = false},
+        {{261, 80},
+         SHARE_TALL_BANDS,
+         TDM_S4,
+         TDM_BF16,
+         TDM_F16,
+         TDM_DTYPE_NONE,
+         .irregular = false},
+        {{67, 530}, SHARE_FIRST_GROUPS, TDM_U8, TDM_F32, TDM_BF16, TDM_S32, .irregular = false},
+        {{70, 21}, SHARE_BANDS, TDM_S8, TDM_BF16, TDM_F32, TDM_S32, .irregular = false},
+        {{70, 192}, SHARE_BANDS, TDM_S4, TDM_F16, TDM_F32, TDM_S32, .x = TEST_PADDED},
+        {{70, 192}, SHARE_BANDS, TDM_U8, TDM_F32, TDM_F32, TDM_S32, .y = TEST_PADDED},
+        {{70, 192}, SHARE_BANDS, TDM_S8, TDM_F32, TDM_F32, TDM_DTYPE_NONE, .x = TEST_TRANSPOSED},
+        {{70, 144}, SHARE_BANDS, TDM_S8, TDM_F16, TDM_F32, TDM_DTYPE_NONE, .irregular = true},
+        {{70, 3, 96}, SHARE_BANDS, TDM_S8, TDM_F32, TDM_F32, TDM_DTYPE_NONE, .irregular = false},
+        {{9, 37, 96}, SHARE_FIRST_GROUPS, TDM_U8, TDM_BF16, TDM_F32, TDM_S32, .x = TEST_PADDED},
+        {{9, 37, 96}, SHARE_FIRST, TDM_S8, TDM_F32, TDM_F32, TDM_DTYPE_NONE, .x = TEST_PADDED},
+    };
+    for (int i = 0; i < (int)(sizeof cases / sizeof cases[0]); i++)
+        exact_codes(device, &cases[i], 200 + (uint64_t)i);
 }
 
 /* Strips and groups of requantize: sums and codes into codes of other blocks. */
@@ -333,6 +367,7 @@ DEVICE_TEST(large_results) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(codes_next_to_ties),
+        cmocka_unit_test(codes_of_groups_along_columns),
         cmocka_unit_test(requantize_in_strips_and_groups),
         cmocka_unit_test(dynamic_codes_next_to_ties),
         cmocka_unit_test(large_codes),

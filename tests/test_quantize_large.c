@@ -15,7 +15,7 @@
 
 typedef struct matrix {
     const test_device *device;
-    int64_t rows, columns, piece; /* rows of a piece */
+    int64_t rows, columns, piece; /* rows of a piece, the least */
     float *data;
     tdm_tensor *x;
 } matrix;
@@ -63,7 +63,8 @@ static void matrix_destroy(matrix *m) {
 
 /* Scales of blocks of so many rows and columns, 0 for all of them. */
 static tdm_tensor *create_scales(const matrix *m, int64_t down, int64_t across) {
-    const int64_t high = down == 0 ? 1 : m->rows, wide = across == 0 ? 1 : m->columns / across;
+    const int64_t high = down == 0 ? 1 : tdm_ceil_div(m->rows, down);
+    const int64_t wide = across == 0 ? 1 : m->columns / across;
     const size_t bytes = (size_t)(high * wide) * sizeof(float);
     test_random random = {72};
     tdm_tensor *scale;
@@ -88,7 +89,8 @@ static void quantize_rows(const matrix *m, quantizing *quantize, tdm_tensor *cod
     tdm_quantization quantization = TDM_QUANTIZATION_INIT;
     TEST_OK(tdm_tensor_slice(m->x, 0, first, first + rows, 1, &x));
     TEST_OK(tdm_tensor_slice(codes, 0, first, first + rows, 1, &part));
-    const int64_t scale_first = down == 0 ? 0 : first, scale_rows = down == 0 ? 1 : rows;
+    const int64_t scale_first = down == 0 ? 0 : first / down;
+    const int64_t scale_rows = down == 0 ? 1 : tdm_ceil_div(rows, down);
     TEST_OK(tdm_tensor_slice(scale, 0, scale_first, scale_first + scale_rows, 1, &scales));
     quantization.block[0] = down;
     quantization.block[1] = across;
@@ -117,9 +119,10 @@ static void check(const matrix *m, quantizing *quantize, tdm_dtype dtype, int64_
     TEST_OK(tdm_tensor_create(m->device->device, dtype, 2, DIMS(m->rows, m->columns), &whole));
     TEST_OK(tdm_tensor_create(m->device->device, dtype, 2, DIMS(m->rows, m->columns), &pieces));
     quantize_rows(m, quantize, whole, scale, down, across, 0, m->rows);
-    for (int64_t first = 0; first < m->rows; first += m->piece)
+    const int64_t piece = down > 1 ? tdm_ceil_div(m->piece, down) * down : m->piece;
+    for (int64_t first = 0; first < m->rows; first += piece)
         quantize_rows(m, quantize, pieces, scale, down, across, first,
-                      first + m->piece < m->rows ? m->piece : m->rows - first);
+                      first + piece < m->rows ? piece : m->rows - first);
     unsigned char *const a = codes_of(m, whole, bytes), *const b = codes_of(m, pieces, bytes);
     for (size_t i = 0; i < bytes; i++)
         if (a[i] != b[i])
@@ -133,12 +136,12 @@ static void check(const matrix *m, quantizing *quantize, tdm_dtype dtype, int64_
     tdm_tensor_destroy(scale);
 }
 
-/* Of one scale, of rows that begin anywhere in a line of the output, and of columns. */
+/* Of one scale, of rows that begin anywhere in a line of the output, of columns and of groups along them. */
 DEVICE_TEST(rows_and_columns) {
-    static const int64_t blocks[][2] = {{0, 0}, {1, 0}, {0, 1}};
+    static const int64_t blocks[][2] = {{0, 0}, {1, 0}, {0, 1}, {32, 1}};
     matrix m;
     matrix_create(&m, device, 1168);
-    for (int i = 0; i < 6; i++)
+    for (int i = 0; i < 8; i++)
         check(&m, tdm_quantize, i % 2 == 0 ? TDM_S8 : TDM_S4, blocks[i / 2][0], blocks[i / 2][1]);
     check(&m, tdm_quantize_dynamic, TDM_S8, 1, 0);
     matrix_destroy(&m);

@@ -191,20 +191,32 @@ static void contexts_refuse_and_find_nothing(void **state) {
     tdm_context *context = (tdm_context *)&options;
     assert_int_equal(tdm_context_create(&options, &context), TDM_BAD_ARGUMENT);
     assert_null(context);
-    options = (tdm_context_options){.struct_size = sizeof options, .backends = "none"};
+    options = (tdm_context_options){.struct_size = sizeof options, .backends = "none,nor this"};
     assert_int_equal(tdm_context_create(&options, &context), TDM_OK);
     assert_int_equal(tdm_context_device_count(context), 0);
     assert_string_equal(tdm_context_note(context, 0),
                         "\"none\": no such backend; the names are cuda and opencl");
-    assert_null(tdm_context_note(context, 1));
+    assert_string_equal(tdm_context_note(context, 1),
+                        "\"nor this\": no such backend; the names are cuda and opencl");
+    assert_null(tdm_context_note(context, 2));
     int found;
     assert_int_equal(tdm_context_find_device(context, "3", &found), TDM_NO_DEVICE);
     tdm_device *device;
     assert_int_equal(tdm_device_get(context, 0, &device), TDM_NO_DEVICE);
     assert_null(device);
+    assert_string_equal(
+        tdm_last_detail(),
+        "device_get: index is 0, there are no devices: \"none\": no such backend; the "
+        "names are cuda and opencl; \"nor this\": no such backend; the names are cuda and opencl");
+    tdm_device_info info = {.struct_size = sizeof info};
+    assert_int_equal(tdm_context_device_info(context, 7, &info), TDM_NO_DEVICE);
+    assert_non_null(
+        strstr(tdm_last_detail(),
+               "context_device_info: index is 7, there are no devices: \"none\": no such"));
     int index = 7;
     assert_int_equal(tdm_context_find_device(context, "pocl", &index), TDM_NO_DEVICE);
-    assert_non_null(strstr(tdm_last_detail(), "\"pocl\""));
+    assert_non_null(
+        strstr(tdm_last_detail(), "matches \"pocl\"; devices: none: \"none\": no such"));
     assert_int_equal(index, -1);
     tdm_context_destroy(context);
     tdm_context_destroy(NULL);

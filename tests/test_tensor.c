@@ -57,17 +57,18 @@ DEVICE_TEST(creation_refuses) {
     tdm_tensor *t;
     tdm_device *const d = device->device;
     TEST_REFUSED(tdm_tensor_create(NULL, TDM_F32, 1, DIMS(4), &t), TDM_BAD_ARGUMENT,
-                 "device is NULL");
+                 "tensor_create: device is NULL");
     TEST_REFUSED(tdm_tensor_create(d, TDM_F32, 1, DIMS(4), NULL), TDM_BAD_ARGUMENT,
                  "tensor is NULL");
     TEST_REFUSED(tdm_tensor_create(d, TDM_F32, 1, NULL, &t), TDM_BAD_ARGUMENT,
                  "shape is NULL but rank is 1");
-    TEST_REFUSED(tdm_tensor_create(d, TDM_DTYPE_NONE, 1, DIMS(4), &t), TDM_BAD_DTYPE, "dtype 0");
+    TEST_REFUSED(tdm_tensor_create(d, TDM_DTYPE_NONE, 1, DIMS(4), &t), TDM_BAD_DTYPE,
+                 "tensor_create: layout: dtype 0");
     TEST_REFUSED(tdm_tensor_create(d, TDM_F32, 9, DIMS(1, 1, 1, 1, 1, 1, 1, 1, 1), &t),
                  TDM_BAD_SHAPE, "rank is 9");
     TEST_REFUSED(tdm_tensor_create(d, TDM_F32, -1, DIMS(1), &t), TDM_BAD_SHAPE, "rank is -1");
     TEST_REFUSED(tdm_tensor_create(d, TDM_F32, 2, DIMS(3, -4), &t), TDM_BAD_SHAPE,
-                 "dimension 1 is -4");
+                 "tensor_create: layout: dimension 1 is -4");
     TEST_REFUSED(tdm_tensor_create(d, TDM_F32, 2, DIMS(INT64_MAX, 2), &t), TDM_BAD_SHAPE,
                  "overflows");
     TEST_REFUSED(tdm_tensor_create(d, TDM_F32, 1, DIMS(INT64_MAX / 8), &t), TDM_BAD_SHAPE,
@@ -77,7 +78,11 @@ DEVICE_TEST(creation_refuses) {
                  "overflows");
     assert_null(t);
     TEST_REFUSED(tdm_tensor_create(d, TDM_F32, 1, DIMS((int64_t)1 << 50), &t),
-                 TDM_OUT_OF_DEVICE_MEMORY, "pool");
+                 TDM_OUT_OF_DEVICE_MEMORY, "tensor_create: pool");
+    assert_null(t);
+    TEST_REFUSED(
+        tdm_tensor_create(d, TDM_S4, 2, DIMS(3, 5), &t), TDM_UNSUPPORTED,
+        "tensor_create: tensor: stride 0 is 5, which splits a storage unit of 2 s4 elements");
     assert_null(t);
 }
 

@@ -1,6 +1,7 @@
 // Objects of two contexts in one process: they live side by side and refuse each other, by name.
 // ctest: device
 #include <stdio.h>
+#include <string.h>
 
 #include "tests/support/device_cases.h"
 
@@ -141,12 +142,34 @@ DEVICE_TEST(no_kernel_is_built_while_recording) {
     close_twin(&other);
 }
 
+/* Where there are devices, the backends that have none are nobody's question. */
+DEVICE_TEST(a_device_that_is_not_there_is_told_by_number_or_name) {
+    tdm_context *context;
+    tdm_device *none;
+    char text[512];
+    int index;
+    TEST_OK(tdm_context_create(NULL, &context));
+    const int count = tdm_context_device_count(context);
+    snprintf(text, sizeof text, "device_get: index is %d, there %s %d device%s", count,
+             count == 1 ? "is" : "are", count, count == 1 ? "" : "s");
+    assert_int_equal(tdm_device_get(context, count, &none), TDM_NO_DEVICE);
+    assert_string_equal(tdm_last_detail(), text);
+    assert_int_equal(tdm_device_get(context, -1, &none), TDM_NO_DEVICE);
+    assert_int_equal(tdm_context_find_device(context, "no such", &index), TDM_NO_DEVICE);
+    assert_non_null(strstr(tdm_last_detail(), "devices: 0="));
+    assert_non_null(strstr(tdm_last_detail(), device->info.selector));
+    for (int i = 0; i < tdm_context_note_count(context); i++)
+        assert_null(strstr(tdm_last_detail(), tdm_context_note(context, i)));
+    tdm_context_destroy(context);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(mixed_devices_are_refused_by_name),
         cmocka_unit_test(children_keep_their_parents_alive),
         cmocka_unit_test(a_device_opens_again_after_its_last_release),
         cmocka_unit_test(no_kernel_is_built_while_recording),
+        cmocka_unit_test(a_device_that_is_not_there_is_told_by_number_or_name),
     };
     return cmocka_run_group_tests_name("two contexts", tests, test_devices_setup,
                                        test_devices_teardown);

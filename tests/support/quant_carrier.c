@@ -3,8 +3,18 @@
 #include <float.h>
 #include <math.h>
 
-static const char *const names[] = {"all",  "rows",  "columns", "last groups", "first groups",
-                                    "none", "tiles", "vectors", "first",       "odd groups"};
+static const char *const names[] = {[SHARE_ALL] = "all",
+                                    [SHARE_ROWS] = "rows",
+                                    [SHARE_COLUMNS] = "columns",
+                                    [SHARE_LAST_GROUPS] = "last groups",
+                                    [SHARE_FIRST_GROUPS] = "first groups",
+                                    [SHARE_NONE] = "none",
+                                    [SHARE_TILES] = "tiles",
+                                    [SHARE_VECTORS] = "vectors",
+                                    [SHARE_FIRST] = "first",
+                                    [SHARE_ODD] = "odd groups",
+                                    [SHARE_BANDS] = "bands",
+                                    [SHARE_TALL_BANDS] = "tall bands"};
 
 const char *quant_sharing_name(quant_sharing sharing) {
     return names[sharing];

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Makes expected results of quant/ in exact rational arithmetic: headers in a folder.
+"""Makes expected results of quant/, and of scaled 8-bit floats, in exact rational arithmetic: headers in a folder.
 
 Shares nothing with the C code but the written rules (docs/numerics.md): every rounding to f32, f16 or bf16 is
 done here on fractions, by the definition of the formats. Python 3.8 or later, no packages.
 
     python3 tests/vectors/make_quant_vectors.py tests/vectors
 """
+import json
 import os
 import random
 import struct
@@ -427,6 +428,46 @@ def pack_rows():
     return rows
 
 
+# ---- 8-bit floats with scales beside them --------------------------------------------------------
+
+def small_float(byte, fmt):
+    """Of the formats whose largest exponent has numbers, too."""
+    exponent = byte >> fmt.mantissa_bits & (1 << fmt.exponent_bits) - 1
+    mantissa = byte & (1 << fmt.mantissa_bits) - 1 | (exponent > 0) << fmt.mantissa_bits
+    return Number(byte >> 7, mantissa * Fraction(2) ** (max(exponent, 1) - fmt.bias - fmt.mantissa_bits))
+
+
+def scaled_file():
+    """A safetensors file of two weights, of E4M3 in blocks of 128x128 and of E5M2 by row, and their numbers."""
+    columns, block = (131, 24), 128
+    byte_rows = [bytes((i * 29 % (last + 1)) | (i % 3 == 0) << 7 for i in range(count))
+                 for count, last in ((3 * columns[0], 0x7e), (5 * columns[1], 0x7b))]
+    scale_bits = [[0x3a378034, 0x3fa66666], [narrow(number(Fraction(128 + 17 * i, 1 << 12)), BF16) for i in range(5)]]
+    tensors = [("a.weight", "F8_E4M3", (3, columns[0]), byte_rows[0]),
+               ("a.weight_scale_inv", "F32", (1, 2), struct.pack("<2I", *scale_bits[0])),
+               ("b.weight", "F8_E5M2", (5, columns[1]), byte_rows[1]),
+               ("b.weight_scale", "BF16", (5, 1), struct.pack("<5H", *scale_bits[1])),
+               ("b.input_scale", "F32", (), struct.pack("<I", 0x3f000000))]
+    header, data = {}, b""
+    for name, dtype, shape, content in tensors:
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": (len(data), len(data) + len(content))}
+        data += content
+    text = json.dumps(header).encode()
+    scales = [[widen(b, fmt) for b in row] for row, fmt in zip(scale_bits, (F32, BF16))]
+    return (struct.pack("<Q", len(text)) + text + data,
+            [bits(multiply(small_float(b, Format(4, 3)), scales[0][i % columns[0] // block]))
+             for i, b in enumerate(byte_rows[0])],
+            [bits(multiply(small_float(b, Format(5, 2)), scales[1][i // columns[1]]))
+             for i, b in enumerate(byte_rows[1])])
+
+
+def array(declaration, texts):
+    lines = ["static const %s[] = {" % declaration]
+    for i in range(0, len(texts), 10):
+        lines.append(",".join(texts[i:i + 10]) + ",")
+    return "\n".join(lines + ["};\n\n"])
+
+
 def table(kind, fields, rows):
     lines = ["typedef struct vector_%s {\n%s} vector_%s;\n" % (
         kind, "".join("    %s;\n" % f for f in fields), kind)]
@@ -473,6 +514,11 @@ def main():
     write(folder, "format_vectors", blocks,
           table("narrow", ["uint32_t x", "uint16_t f16, f16_saturated, bf16, bf16_saturated"], narrow_rows(rng)),
           table("pack_s4", ["int count", "int8_t values[6]", "uint8_t packed[3]"], pack_rows()))
+
+    file, numbers_a, numbers_b = scaled_file()
+    write(folder, "scaled_vectors", array("unsigned char vector_scaled_file", list(map(str, file))),
+          array("uint32_t vector_scaled_a", ["0x%08x" % x for x in numbers_a]),
+          array("uint32_t vector_scaled_b", ["0x%08x" % x for x in numbers_b]))
 
 
 main()

@@ -116,9 +116,10 @@ typedef struct tdm_context_options {
  * releases the context with tdm_context_destroy. Statuses: TDM_BAD_ARGUMENT,
  * TDM_OUT_OF_HOST_MEMORY. Since 0.1.
  *
- * Environment, read here: TANDEM_OPENCL_LIBRARY names another driver file (ignored in programs that
+ * Environment, read here: TANDEM_OPENCL_LIBRARY and TANDEM_CUDA_LIBRARY name other driver files (ignored in programs that
  * run with raised privileges), TANDEM_POOL=direct one native allocation per block, TANDEM_POOL=debug debug mode, TANDEM_CACHE_DIR the program cache ("off"
- * disables it). Read by tdm_device_get: TANDEM_TUNING_FILE names the file that `tandem tune` wrote ("off": none is read).
+ * disables it). Read by tdm_device_get: TANDEM_TUNING_FILE names the file that `tandem tune` wrote ("off": none is read). docs/architecture.md
+ * has all variables.
  *
  * fork: a child process must not use objects of its parent, nor destroy them; it may create its own
  * context when the drivers allow that (most do not after their first use). exit: no library code

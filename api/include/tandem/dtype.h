@@ -14,7 +14,8 @@ extern "C" {
 /*
  * name, value (pinned), lower-case text, bits per element, elements per storage unit, bytes per
  * storage unit, class (F float, S signed integer, U unsigned integer, B boolean). A storage unit is
- * the smallest addressable piece: one element, or two for the packed s4. f64, s64, bool and f8 (e4m3)
+ * the smallest addressable piece: one element, or two for the packed s4, whose element of even position
+ * is the low half of the byte. In host memory f16 and bf16 are their 16 bits, bf16 the upper half of an f32. f64, s64, bool and f8 (e4m3)
  * have rows so that files that hold them can be described; operations without a kernel for a
  * dtype return TDM_UNSUPPORTED and say so.
  */

@@ -64,9 +64,10 @@ typedef enum tdm_activation {
 typedef struct tdm_gemm_desc {
     size_t struct_size; /* sizeof(tdm_gemm_desc) */
     tdm_layout a, b, c, d;
-    tdm_layout bias;                            /* rank 1, one value per column of D */
-    tdm_layout residual;                        /* added after C and bias, before the activation */
-    tdm_quant_layout a_quant, b_quant, d_quant; /* parameters that integer operands carry */
+    tdm_layout bias;     /* rank 1, one value per column of D */
+    tdm_layout residual; /* added after C and bias, before the activation */
+    tdm_quant_layout a_quant, b_quant,
+        d_quant; /* parameters that integer operands carry (tdm_tensor_quant_layout), or all zero */
     int transpose_a, transpose_b;
     float alpha, beta;
     tdm_activation activation;
@@ -97,12 +98,12 @@ static inline tdm_gemm_desc tdm_gemm_desc_init(void) {
  * tdm_gemm_plan_destroy. A plan is immutable: several threads may run it at once, on distinct
  * streams and workspaces. Blocking (may build). Statuses: TDM_BAD_ARGUMENT, TDM_BAD_SHAPE,
  * TDM_BAD_DTYPE, TDM_UNSUPPORTED (no variant takes the problem, or the forced one does not: the
- * detail gives its reason), TDM_BUILD_FAILED, TDM_OUT_OF_HOST_MEMORY. Since 0.1.
+ * detail gives its reason), TDM_BUILD_FAILED, TDM_OUT_OF_HOST_MEMORY. Thread-safe. Since 0.1.
  */
 TDM_API tdm_status tdm_gemm_plan_create(tdm_device *device, const tdm_gemm_desc *desc,
                                         tdm_gemm_plan **plan);
 
-/* Release a plan; NULL is accepted; legal while its work is in flight. Since 0.1. */
+/* Release a plan; NULL is accepted; legal while its work is in flight. Thread-safe. Since 0.1. */
 TDM_API void tdm_gemm_plan_destroy(tdm_gemm_plan *plan);
 
 /* Bytes of workspace that _run needs, 0 for none. Statuses: TDM_BAD_ARGUMENT. Thread-safe. Since
@@ -110,11 +111,13 @@ TDM_API void tdm_gemm_plan_destroy(tdm_gemm_plan *plan);
 TDM_API tdm_status tdm_gemm_plan_workspace_size(const tdm_gemm_plan *plan, size_t *bytes);
 
 /* Name of the variant that was chosen ("gemm_f32_panel_6x16"); owned by the plan; NULL for NULL.
+ * Where M and N change places, since D is column-major or N is small, its tiles and parameters are
+ * those of D^T = B^T A^T, and the log (debug, dispatch) says so of a column-major D.
  * Thread-safe. Since 0.1. */
 TDM_API const char *tdm_gemm_plan_variant(const tdm_gemm_plan *plan);
 
 /* Lines "variant: reason" of the candidates refused before the chosen one; owned by the plan; ""
- * when none was. Since 0.1. */
+ * when none was; NULL for NULL. Thread-safe. Since 0.1. */
 TDM_API const char *tdm_gemm_plan_refusals(const tdm_gemm_plan *plan);
 
 /*
@@ -136,7 +139,7 @@ TDM_API const char *tdm_gemm_plan_tuning(const tdm_gemm_plan *plan);
  * _run refuses it otherwise (TDM_BAD_ARGUMENT, TDM_BAD_SHAPE) and says which. The caller releases
  * the object with tdm_packed_destroy. Statuses: TDM_BAD_ARGUMENT, TDM_BAD_SHAPE, TDM_BAD_DTYPE,
  * TDM_BAD_STATE (the plan was made without packed_b; or recording), memory, the stream's failure.
- * Since 0.1.
+ * All thread-safe. Since 0.1.
  */
 TDM_API tdm_status tdm_gemm_pack_b(const tdm_gemm_plan *plan, tdm_stream *stream,
                                    const tdm_tensor *b, tdm_packed **packed);
@@ -191,9 +194,10 @@ typedef struct tdm_gemm_epilogue {
 
 /*
  * One multiplication: D = act(alpha*A*B + beta*C + bias + residual); transposes are views
- * (tdm_tensor_transpose). c may be NULL when beta is 0; epilogue may be NULL. Plans are cached per
- * device, the workspace comes from the pool. Enqueues; the first call of a shape may build.
- * Statuses: as the plan's functions, and memory. While recording: TDM_BAD_STATE (use a plan). Since
+ * (tdm_tensor_transpose). c may be NULL when beta is 0, and may be d; epilogue may be NULL. A device keeps the 64 plans that were used
+ * last, each for one set of layouts, factors and epilogue; the workspace comes from the pool. Enqueues; the first call of a shape
+ * may build, and other threads' calls on the device wait for it.
+ * Statuses: as the plan's functions, and memory. While recording: TDM_BAD_STATE (use a plan). Thread-safe. Since
  * 0.1.
  */
 TDM_API tdm_status tdm_gemm(tdm_stream *stream, float alpha, const tdm_tensor *a,

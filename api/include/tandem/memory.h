@@ -37,7 +37,7 @@ TDM_API size_t tdm_buffer_size(const tdm_buffer *buffer);
  * not overlap). Not blocking: `host` must stay valid, and for tdm_buffer_write unchanged, until the
  * stream has passed; see tdm_stream_synchronize. Statuses: TDM_BAD_ARGUMENT (NULL, range outside
  * the buffer, overlap, devices differ), TDM_BAD_STATE (tdm_buffer_write and _read while the stream
- * records), the stream's failure. Since 0.1.
+ * records), the stream's failure. Thread-safe. Since 0.1.
  */
 TDM_API tdm_status tdm_buffer_write(tdm_stream *stream, tdm_buffer *buffer, size_t offset,
                                     const void *host, size_t bytes);
@@ -248,9 +248,9 @@ typedef struct tdm_memory_trace_options {
 } tdm_memory_trace_options;
 
 #ifdef __cplusplus
-inline tdm_memory_trace_options tdm_memory_trace_options_init() {
+static inline tdm_memory_trace_options tdm_memory_trace_options_init(void) {
     tdm_memory_trace_options options = tdm_memory_trace_options();
-    options.struct_size = sizeof(tdm_memory_trace_options);
+    options.struct_size = sizeof options;
     return options;
 }
 #define TDM_MEMORY_TRACE_OPTIONS_INIT tdm_memory_trace_options_init()

@@ -3,7 +3,8 @@
  *
  * No header of OpenCL is included: the handles are pointers to the same structures that CL/cl.h
  * names, so a cl_mem can be passed as it is. On a device of another backend every function here
- * returns TDM_UNSUPPORTED.
+ * returns TDM_UNSUPPORTED. A device makes its own cl_context and a stream its own cl_command_queue: there is no way to give it
+ * another one, so a program that has buffers of its own creates them in that cl_context.
  *
  * Handles that are taken out stay owned by Tandem and valid while the object they came from
  * lives; retain one to keep it longer. Work that is enqueued on them directly is not known to

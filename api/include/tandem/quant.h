@@ -61,7 +61,8 @@ TDM_API tdm_status tdm_tensor_quantized(const tdm_tensor *tensor,
 /*
  * Allocate a contiguous quantized tensor with its parameters' tensors: elements of `dtype` (s8, u8, s4, s32), scales of `scale`
  * (f32, f16, bf16), zero points of `zero_point` (s32, s8, u8, or TDM_DTYPE_NONE for none). block has `rank` entries; NULL: one
- * parameter for the whole tensor. All content is undefined until tdm_quantize_dynamic or copies into the parameters fill it. Statuses: as
+ * parameter for the whole tensor. All content is undefined until tdm_quantize_dynamic or copies into the parameters fill it; parameters
+ * that come from elsewhere are more easily joined to codes by tdm_tensor_quantized. Statuses: as
  * tdm_tensor_create and tdm_tensor_quantized. Thread-safe. Since 0.1.
  */
 TDM_API tdm_status tdm_tensor_create_quantized(tdm_device *device, tdm_dtype dtype, int rank,
@@ -71,7 +72,8 @@ TDM_API tdm_status tdm_tensor_create_quantized(tdm_device *device, tdm_dtype dty
 
 /*
  * The parameters that a tensor carries; scale is NULL when it carries none. The tensors are borrowed: they live as long as the
- * handle. Statuses: TDM_BAD_ARGUMENT. Thread-safe. Since 0.1.
+ * handle. A view of one (tdm_tensor_reshape, ...) is a handle to fill it with. All of *quantization is written, struct_size too. Statuses:
+ * TDM_BAD_ARGUMENT. Thread-safe. Since 0.1.
  */
 TDM_API tdm_status tdm_tensor_quantization(const tdm_tensor *tensor,
                                            tdm_quantization *quantization);

@@ -100,7 +100,8 @@ TDM_API tdm_status tdm_event_elapsed(tdm_event *start, tdm_event *end, double *n
 /*
  * Record instead of run: from here to tdm_stream_end_recording, operations on the stream are
  * checked as always but only noted down. Operations that would allocate, build, wait or read on the
- * host are refused with TDM_BAD_STATE (plans' run functions never do those). Statuses:
+ * host are refused with TDM_BAD_STATE (plans' run functions never do those; others build where they run for the first time,
+ * so run them once before). Statuses:
  * TDM_BAD_ARGUMENT, TDM_BAD_STATE (already recording), the failure. Since 0.1.
  */
 TDM_API tdm_status tdm_stream_begin_recording(tdm_stream *stream);

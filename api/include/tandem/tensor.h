@@ -39,8 +39,8 @@ TDM_API tdm_status tdm_layout_contiguous(tdm_dtype dtype, int rank, const int64_
 
 /*
  * Allocate a contiguous tensor from the device's pool; the content is undefined. The caller
- * releases it with tdm_tensor_destroy. Statuses: as tdm_layout_contiguous and tdm_buffer_create.
- * Thread-safe. Since 0.1.
+ * releases it with tdm_tensor_destroy. Statuses: as tdm_layout_contiguous and tdm_buffer_create, and
+ * TDM_UNSUPPORTED (s4 of several rows of an odd number of elements). Thread-safe. Since 0.1.
  */
 TDM_API tdm_status tdm_tensor_create(tdm_device *device, tdm_dtype dtype, int rank,
                                      const int64_t *shape, tdm_tensor **tensor);
@@ -105,10 +105,11 @@ TDM_API tdm_status tdm_tensor_broadcast(const tdm_tensor *tensor, int rank, cons
  * Copies between host memory and a tensor of any strides. The host side is dense row-major unless
  * host_strides gives element strides (one per dimension, ≥ 0; for _to_host, none may make two
  * elements share a place). host_bytes is the size of the host memory: anything that would reach
- * beyond it is refused with TDM_BAD_SHAPE. The plain forms enqueue, wait and return when the data
+ * beyond it is refused with TDM_BAD_SHAPE. s4 is dense on the host side, two to a byte, without gaps between rows. The plain forms
+ * enqueue, wait and return when the data
  * has arrived. The _async forms only enqueue: host memory must stay valid (and unchanged for a
- * write) until the stream has passed. Statuses: TDM_BAD_ARGUMENT, TDM_BAD_SHAPE, TDM_BAD_STATE
- * (recording), memory, the stream's failure. Since 0.1.
+ * write) until the stream has passed. Statuses: TDM_BAD_ARGUMENT, TDM_BAD_SHAPE, TDM_UNSUPPORTED
+ * (host_strides with s4), TDM_BAD_STATE (recording), memory, the stream's failure. Thread-safe. Since 0.1.
  */
 TDM_API tdm_status tdm_copy_from_host(tdm_stream *stream, tdm_tensor *target, const void *host,
                                       size_t host_bytes, const int64_t *host_strides);
@@ -123,7 +124,8 @@ TDM_API tdm_status tdm_copy_to_host_async(tdm_stream *stream, const tdm_tensor *
 /*
  * Copy between tensors of one device, one dtype and one shape; any strides. They must not overlap,
  * except that equal views are a no-op. Enqueues. Statuses: TDM_BAD_ARGUMENT (NULL, devices differ:
- * use tdm_copy_across; overlap), TDM_BAD_SHAPE, TDM_BAD_DTYPE (use tdm_convert), TDM_UNSUPPORTED. Since 0.1.
+ * use tdm_copy_across; overlap), TDM_BAD_SHAPE, TDM_BAD_DTYPE (use tdm_convert), TDM_UNSUPPORTED, the stream's failure. Thread-safe.
+ * Since 0.1.
  */
 TDM_API tdm_status tdm_copy(tdm_stream *stream, tdm_tensor *target, const tdm_tensor *source);
 
@@ -137,14 +139,15 @@ TDM_API tdm_status tdm_copy(tdm_stream *stream, tdm_tensor *target, const tdm_te
  * the target's side is only enqueued. On one device it is tdm_copy on target_stream, ordered as
  * above by events, and does not block. Statuses: TDM_BAD_ARGUMENT (NULL, a tensor that is not on its
  * stream's device, overlap), TDM_BAD_SHAPE, TDM_BAD_DTYPE, TDM_BAD_STATE (recording),
- * TDM_UNSUPPORTED, memory (of both devices and pinned), either stream's failure. Since 0.1.
+ * TDM_UNSUPPORTED, memory (of both devices and pinned), either stream's failure. Thread-safe. Since 0.1.
  */
 TDM_API tdm_status tdm_copy_across(tdm_stream *target_stream, tdm_tensor *target,
                                    tdm_stream *source_stream, const tdm_tensor *source);
 
 /*
  * Set every element to `value`, converted to the dtype as tdm_convert does from f64 (one rounding).
- * Dtypes as tdm_convert, and f64. Enqueues. Statuses: TDM_BAD_ARGUMENT, TDM_UNSUPPORTED (dtype), the stream's failure. Since 0.1.
+ * Dtypes as tdm_convert, and f64. Enqueues. Statuses: TDM_BAD_ARGUMENT, TDM_UNSUPPORTED (dtype), the stream's failure. Thread-safe.
+ * Since 0.1.
  */
 TDM_API tdm_status tdm_fill(tdm_stream *stream, tdm_tensor *target, double value);
 
@@ -153,7 +156,7 @@ TDM_API tdm_status tdm_fill(tdm_stream *stream, tdm_tensor *target, double value
  * rounded once. To a float: to nearest, ties to even; beyond the largest finite value: infinity;
  * NaN stays NaN. To an integer: to nearest, ties to even, then saturated to the type's range; NaN
  * gives 0. Enqueues. Statuses: TDM_BAD_ARGUMENT, TDM_BAD_SHAPE, TDM_UNSUPPORTED (other dtypes,
- * named), the stream's failure. Since 0.1.
+ * named), the stream's failure. Thread-safe. Since 0.1.
  */
 TDM_API tdm_status tdm_convert(tdm_stream *stream, tdm_tensor *target, const tdm_tensor *source);
 

@@ -1,0 +1,89 @@
+/* Numbers of 16 bits, f16 and bf16, of the dialect as OpenCL C. Part of dialect_opencl.h. */
+#ifndef TDM_DIALECT_OPENCL_HALVES_H
+#define TDM_DIALECT_OPENCL_HALVES_H
+
+/* bf16 is the upper half of an f32: widening is a shift; narrowing adds half an ulp, less one when the
+ * kept part is even, and a NaN keeps its upper bits with the quiet bit set. */
+TDM_DEVICE ushort tdm_bf16_from_f32(float x) {
+    const uint bits = as_uint(x);
+    const uint rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+    return (ushort)((bits & 0x7fffffffu) > 0x7f800000u ? (bits >> 16) | 0x40u : rounded);
+}
+#define TDM_OPENCL_BF16_NARROW_(N)                                                                 \
+    TDM_DEVICE ushort##N tdm_bf16x##N##_from_f32(float##N x) {                                     \
+        const uint##N bits = as_uint##N(x);                                                        \
+        const uint##N rounded =                                                                    \
+            (bits + (uint##N)(0x7fffu) + ((bits >> 16) & (uint##N)(1u))) >> 16;                    \
+        const int##N nan = (bits & (uint##N)(0x7fffffffu)) > (uint##N)(0x7f800000u);               \
+        return convert_ushort##N(select(rounded, (bits >> 16) | (uint##N)(0x40u), nan));           \
+    }
+TDM_OPENCL_BF16_NARROW_(4)
+TDM_OPENCL_BF16_NARROW_(8)
+TDM_OPENCL_BF16_NARROW_(16)
+
+#if defined(__AVX512F__)
+/* PoCL 3.1 converts sixteen in two halves and puts them together. Were Clang to see what the floats come from, it would
+ * compare the halves instead, one by one. */
+TDM_DEVICE float16 tdm_opencl_halves(ushort16 bits) {
+    float16 x =
+        __builtin_ia32_vcvtph2ps512_mask(as_short16(bits), (float16)(0.0f), (ushort)0xffff, 4);
+    __asm__("" : "+v"(x));
+    return x;
+}
+#define f32x16_load_f16(p, i)                                                                      \
+    tdm_opencl_halves(tdm_opencl_load_16((const __global ushort *)(p) + (i)))
+TDM_DEVICE ushort16 tdm_opencl_half_bits(float16 x) {
+    return as_ushort16(__builtin_ia32_vcvtps2ph512_mask(x, 0, (short16)(0), (ushort)0xffff));
+}
+#define f32x16_store_f16(x, p, i)                                                                  \
+    tdm_opencl_store_16(tdm_opencl_half_bits(x), (__global ushort *)(p) + (i))
+#define f32x16_stream_f16(x, p, i)                                                                 \
+    __builtin_nontemporal_store(tdm_opencl_half_bits(x), (__global ushort16 *)((p) + (i)))
+/* Clang would narrow and store in one instruction, through the caches, were it to see both. */
+TDM_INLINE ushort16 tdm_opencl_kept_words(ushort16 v) {
+    __asm__("" : "+x"(v));
+    return v;
+}
+#define f32x16_stream_bf16(x, p, i)                                                                \
+    __builtin_nontemporal_store(tdm_opencl_kept_words(tdm_bf16x16_from_f32(x)),                    \
+                                (__global ushort16 *)((p) + (i)))
+#else
+TDM_DEVICE float16 tdm_opencl_halves(ushort16 bits) {
+    return vload_half16(0, (const __private half *)&bits);
+}
+#define f32x16_load_f16(p, i) vload_half16(0, (p) + (i))
+#define f32x16_store_f16(x, p, i) vstore_half16_rte(x, 0, (p) + (i))
+#endif
+
+/* Two vectors stored as f16 or bf16, which is 64 bytes; past: whether past the caches, to a multiple of them. To bf16 those with NaNs
+ * have to come from f32x16_short_nans, or be products with what does: a NaN of which only upper bits are set rounds as numbers do. */
+#if defined(__AVX512BW__)
+#define TDM_REALS_STORE_LINE(DT, x, p, past) TDM_CAT2(tdm_opencl_line_, DT)(x, p, past)
+TDM_INLINE float16 f32x16_short_nans(float16 x) {
+    const uint16 nan = (as_uint16(x) | (uint16)(0x400000u)) & (uint16)(0xffff0000u);
+    return select(as_float16(nan), x, x == x);
+}
+/* By upper halves and lower halves of 32 bits, each a vector: one more where the lower half is above the tie, or the tie itself and
+ * the upper half odd. */
+TDM_INLINE tdm_ushort32 tdm_opencl_bf16_words(float16 a, float16 b) {
+    const tdm_ushort32 x = __builtin_astype(a, tdm_ushort32), y = __builtin_astype(b, tdm_ushort32);
+    const tdm_ushort32 upper = (tdm_ushort32)(x.odd, y.odd), one = (tdm_ushort32)((ushort)1);
+    const tdm_ushort32 lower = (tdm_ushort32)(x.even, y.even) | (upper & one);
+    return lower > (tdm_ushort32)((ushort)0x8000) ? upper + one : upper;
+}
+TDM_INLINE void tdm_opencl_store_words(tdm_ushort32 v, __global void *p, int past) {
+    if (past)
+        __builtin_nontemporal_store(v, (__global tdm_ushort32 *)p);
+    else
+        *(__global tdm_any_ushort32 *)p = v;
+}
+TDM_INLINE void tdm_opencl_line_bf16(const float16 x[2], __global tdm_bf16 *p, int past) {
+    tdm_opencl_store_words(tdm_opencl_bf16_words(x[0], x[1]), p, past);
+}
+TDM_INLINE void tdm_opencl_line_f16(const float16 x[2], __global tdm_f16 *p, int past) {
+    const ushort16 first = tdm_opencl_half_bits(x[0]), second = tdm_opencl_half_bits(x[1]);
+    tdm_opencl_store_words((tdm_ushort32)(first, second), p, past);
+}
+#endif
+
+#endif

@@ -1,0 +1,98 @@
+/* Codes of numbers that are finite, as their range says when it was found by their bits, on CPU cores. Scales and zero points are
+ * derived from that range: without zero points no quotient is beyond the codes, with them codes are bounded as integers. */
+#ifndef TDM_QUANTIZE_FINITE_H
+#define TDM_QUANTIZE_FINITE_H
+
+#include "quantize_halves.h"
+
+#if TDM_BY_PRODUCTS && defined(TDM_CAN_STREAM_NARROW)
+#define TDM_FINITE_CODES 1
+
+/* The greatest bits of floats, by sign and not: of positive numbers and of negative ones, whose first is -0. */
+typedef struct {
+    int16 high;
+    uint16 low;
+} tdm_word_bits;
+
+TDM_INLINE tdm_word_bits tdm_word_bits_start(void) {
+    tdm_word_bits b;
+    b.high = (int16)(0);
+    b.low = (uint16)(0x80000000u);
+    return b;
+}
+
+/* Where both ends are to be as far, symmetric, the low end stays as it is. */
+TDM_INLINE tdm_word_bits tdm_word_bits_add(tdm_word_bits b, F x, int symmetric) {
+    const int16 v = TDM_BITS(N, x);
+    if (symmetric) {
+        b.high = max(b.high, v & (int16)(0x7fffffff));
+    } else {
+        b.high = max(b.high, v);
+        b.low = max(b.low, as_uint16(v));
+    }
+    return b;
+}
+
+TDM_INLINE tdm_word_bits tdm_word_bits_join(tdm_word_bits a, tdm_word_bits b) {
+    a.high = max(a.high, b.high);
+    a.low = max(a.low, b.low);
+    return a;
+}
+
+/* A NaN shows in it as an infinity. */
+TDM_INLINE tdm_range tdm_range_of_words(tdm_word_bits b, int symmetric) {
+    tdm_range r;
+    r.high = as_float16(min(b.high, (int16)(0x7f800000)));
+    r.low = symmetric ? K(0.0f) - r.high : as_float16(min(b.low, (uint16)(0xff800000u)));
+    return r;
+}
+
+TDM_INLINE I tdm_nearest(F x) {
+#if defined(__AVX512F__)
+    return __builtin_ia32_cvtps2dq512_mask(x, TDM_INT_SPLAT(N, 0), (ushort)0xffff, 8);
+#else
+    return tdm_rounded_code(x, TDM_INT_SPLAT(N, 0));
+#endif
+}
+
+/* The code that tdm_code gives. zeros: whether there are zero points. */
+TDM_INLINE I tdm_code_of_finite(F x, tdm_multiplier m, int zeros, tdm_quant_side side) {
+#if TDM_HALF_PRODUCTS
+    const F quotient = tdm_fma(x, m.reciprocal, x * m.mend);
+#else
+    const F quotient = tdm_quotient_by_products(x, m.mend, m.reciprocal);
+#endif
+    const I code = tdm_nearest(quotient);
+    if (!zeros)
+        return code;
+    return tdm_int_max(tdm_int_min(code + m.zero, TDM_INT_SPLAT(N, side.high)),
+                       TDM_INT_SPLAT(N, side.low));
+}
+
+/* 0 in lanes whose kept scale tdm_code_of_finite takes, 1 in others. Besides what products take it is so near the derived scale
+ * that the largest number stays within half a step of the largest code: the smallest and the largest f16 need not be. */
+TDM_INLINE F tdm_scales_not_near(F scale, int type) {
+    const float least = type == TDM_CODE_F16 ? 0x1p-17f : 0x1p-60f;
+    const float most = type == TDM_CODE_F16 ? TDM_LARGEST_F16 : 0x1p60f;
+    const F small = TDM_SELECT_LT(N, K(least), scale, K(0.0f), K(1.0f));
+    return TDM_SELECT_LT(N, scale, K(most), small, K(1.0f));
+}
+#define tdm_products_unfit(scale, type) tdm_scales_not_near(scale, type)
+#define BY_ZEROS(zeros, type, call, call_zeros)                                                    \
+    if (zeros) {                                                                                   \
+        BY_CODES(type, call_zeros)                                                                 \
+    } else {                                                                                       \
+        BY_CODES(type, call)                                                                       \
+    }
+#else
+#define TDM_FINITE_CODES 0
+#define tdm_products_unfit(scale, type) tdm_scales_not_plain(scale)
+#define BY_ZEROS(zeros, type, call, call_zeros) BY_CODES(type, call)
+#endif
+
+/* Whether codes may come from products: unfit is a sum of tdm_products_unfit, finite whether all numbers are. */
+#define tdm_products_fit(unfit, finite)                                                            \
+    (TDM_BY_PRODUCTS && (!TDM_FINITE_CODES || (finite)) &&                                         \
+     TDM_CAT4(f32x, N, _, hmax)(unfit) == 0.0f)
+
+#endif
