@@ -18,12 +18,16 @@ static double largest(double of_driver, double of_system, int is_cpu, const data
     return most > 0 ? most : NAN;
 }
 
-double cache_served_bytes(const results_file *results) {
-    const results_facts *const device = &results->devices[0];
+double cache_served_by(const results_file *results, size_t index) {
+    const results_facts *const device = &results->devices[index];
     const char *const type = results_fact_text(device, "type");
     return largest(results_fact_number(device, "cache_bytes"),
                    results_fact_number(&results->environment, "cpu_cache_bytes"),
-                   type != NULL && strcmp(type, "cpu") == 0, sheet_of(results, 0));
+                   type != NULL && strcmp(type, "cpu") == 0, sheet_of(results, index));
+}
+
+double cache_served_bytes(const results_file *results) {
+    return cache_served_by(results, 0);
 }
 
 double cache_served_here(const tdm_device_info *info) {

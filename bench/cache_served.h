@@ -9,8 +9,14 @@
 /* A set that is this many times a cache cannot be served from it. */
 #define CACHE_OUTGROWN 2.0
 
+/* Bytes of the largest cache there is, where a file and its datasheet do not tell. */
+#define CACHE_LARGEST 256e6
+
 /* Bytes of the largest cache between a file's first device and its memory, as far as that or its datasheet tells; NaN: not known. */
 double cache_served_bytes(const results_file *results);
+
+/* The same of the file's device at this index. */
+double cache_served_by(const results_file *results, size_t index);
 
 /* The same of a device of this machine. */
 double cache_served_here(const tdm_device_info *info);

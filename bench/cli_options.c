@@ -170,6 +170,23 @@ static cli_outcome set_number(const cli_command *command, const cli_option *opti
     return CLI_RUN;
 }
 
+static cli_outcome set_text(const cli_command *command, const cli_option *option,
+                            const char *value) {
+    if (value[0] == '\0')
+        return refuse_value(command, option, value, "it is empty");
+    if (option->kind == CLI_TEXT) {
+        *(const char **)option->target = value;
+        return CLI_RUN;
+    }
+    cli_texts *const texts = option->target;
+    if (texts->count == CLI_MOST_TEXTS) {
+        cli_refuse(command->name, "--%s stands more than %d times", option->name, CLI_MOST_TEXTS);
+        return CLI_REFUSED;
+    }
+    texts->items[texts->count++] = value;
+    return CLI_RUN;
+}
+
 static cli_outcome set_option(const cli_command *command, const cli_option *option,
                               const char *value) {
     switch (option->kind) {
@@ -177,10 +194,8 @@ static cli_outcome set_option(const cli_command *command, const cli_option *opti
         *(int *)option->target = 1;
         return CLI_RUN;
     case CLI_TEXT:
-        if (value[0] == '\0')
-            return refuse_value(command, option, value, "it is empty");
-        *(const char **)option->target = value;
-        return CLI_RUN;
+    case CLI_TEXTS:
+        return set_text(command, option, value);
     case CLI_CHOICE:
         if (!has_word(option->choices, '|', value))
             return refuse_choice(command, option, value);

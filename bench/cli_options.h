@@ -20,12 +20,23 @@ enum {
 typedef enum cli_kind {
     CLI_FLAG,   /* no value; int, set to 1 */
     CLI_TEXT,   /* any text but the empty one; const char *, points into argv */
+    CLI_TEXTS,  /* the same, each time that the option is given; cli_texts */
     CLI_COUNT,  /* whole number within [minimum, maximum]; int64_t */
     CLI_NUMBER, /* finite number within [minimum, maximum]; double */
     CLI_BYTES,  /* whole number with an optional K, M or G (powers of 1024); int64_t, bounded too */
     CLI_CHOICE, /* one word of choices; const char *, points into argv */
     CLI_CHOICES /* comma-separated words of choices, each once; const char *, points into argv */
 } cli_kind;
+
+enum {
+    CLI_MOST_TEXTS = 32
+};
+
+/* Values of an option that may be given several times, in that order. */
+typedef struct cli_texts {
+    const char *items[CLI_MOST_TEXTS]; /* point into argv */
+    size_t count;
+} cli_texts;
 
 typedef struct cli_option {
     const char *name; /* without the leading dashes */

@@ -152,7 +152,7 @@ static int is_placed(const compare_column *column, const results_row *row) {
            !isnan(placement_of(row).handover_ns);
 }
 
-/* Where the processors were for most rows. */
+/* Where the processors were for most rows of a column; NaN: not told. */
 static processor_state most_placed(const compare_column *column) {
     sample_series handovers = {.count = 0};
     sample_series works = {.count = 0};
@@ -214,6 +214,11 @@ int compare_repeated(const compare_agreement *agreement) {
     if (!isnan(agreement->clock) && !is_within(agreement->clock, COMPARE_REPEATED_CLOCK))
         return 0;
     return has_controls ? 1 : -1;
+}
+
+int compare_is_same_device(const compare_table *table, size_t column) {
+    return column > 0 && strcmp(compare_device_name(&table->columns[0]),
+                                compare_device_name(&table->columns[column])) == 0;
 }
 
 compare_agreement compare_agree(const compare_table *table, size_t column, double margin) {

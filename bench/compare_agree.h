@@ -3,6 +3,7 @@
 #define BENCH_COMPARE_AGREE_H
 
 #include "bench/compare_table.h"
+#include "bench/processor_probe.h"
 
 enum {
     COMPARE_DISTANCES = 4,
@@ -58,6 +59,9 @@ int compare_was_quiet(const compare_agreement *agreement);
 #define COMPARE_REPEATED_CONTROLS 0.95
 #define COMPARE_REPEATED_CLOCK 0.01
 int compare_repeated(const compare_agreement *agreement);
+
+/* Whether a column is of the first one's device: of another, no figure has to agree. Not for the first one. */
+int compare_is_same_device(const compare_table *table, size_t column);
 
 /* Of a column, with the margin that it was matched with; of the first, the rows alone. */
 compare_agreement compare_agree(const compare_table *table, size_t column, double margin);

@@ -7,10 +7,15 @@
 
 #include "bench/compare_agree.h"
 #include "bench/compare_report.h"
+#include "bench/plural.h"
 #include "bench/results_json.h"
 
 /* Less of the processors' time is not told of. */
 static const double much_of_run = 0.05;
+
+static int is_repeated(const compare_report *report, size_t column) {
+    return compare_is_same_device(report->table, column);
+}
 
 static double percent(size_t part, size_t whole) {
     return whole == 0 ? 0 : 100 * (double)part / (double)whole;
@@ -31,9 +36,10 @@ static void append_movers(const compare_agreement *own, char *text, size_t size)
     const size_t differing = own->cases - own->within;
     if (differing > 0)
         append(text, size,
-               "; of the %zu others, what ran beside them moved alike in %zu, not in %zu, and "
+               "; of the %zu other%s, what ran beside %s moved alike in %zu, not in %zu, and "
                "nothing ran beside %zu",
-               differing, own->alike, own->unlike, own->unjudged);
+               differing, plural_s(differing), differing == 1 ? "it" : "them", own->alike,
+               own->unlike, own->unjudged);
 }
 
 /* What else the processors did meanwhile, where it was much. */
@@ -49,17 +55,18 @@ static void append_disturbers(const results_facts *environment, char *text, size
 
 static void agreement_text(const compare_report *report, size_t column,
                            const compare_agreement *own, char *text, size_t size) {
-    snprintf(text, size, "%c: %zu of %zu rows are marked noisy (%.1f %%)",
-             report->table->columns[column].label, own->noisy, own->rows,
-             percent(own->noisy, own->rows));
+    snprintf(text, size, "%c: %zu of %zu row%s %s marked noisy (%.1f %%)",
+             report->table->columns[column].label, own->noisy, own->rows, plural_s(own->rows),
+             plural_are(own->noisy), percent(own->noisy, own->rows));
     append_disturbers(&report->table->columns[column].file->environment, text, size);
     if (own->visited > 0)
         append(text, size, ", visits of %zu of %zu were more than %.3g %% apart", own->moved,
                own->visited, 100 * report->margin);
-    if (column > 0) {
+    if (is_repeated(report, column)) {
         append(text, size,
-               "; medians of %zu of %zu cases are within %.3g %% of those of A (%.1f %%)",
-               own->within, own->cases, 100 * report->margin, percent(own->within, own->cases));
+               "; medians of %zu of %zu case%s are within %.3g %% of those of A (%.1f %%)",
+               own->within, own->cases, plural_s(own->cases), 100 * report->margin,
+               percent(own->within, own->cases));
         append_movers(own, text, size);
     }
 }
@@ -68,14 +75,15 @@ static void agreement_text(const compare_report *report, size_t column,
 static void displaced_text(const compare_report *report, size_t column,
                            const compare_agreement *own, char *text, size_t size) {
     text[0] = '\0';
-    if (own->displaced == 0)
+    if (!is_repeated(report, column) || own->displaced == 0)
         return;
     append(text, size,
            "%c: in %zu of the others the processors were placed differently, or a core was shared",
            report->table->columns[column].label, own->displaced);
     if (own->placed_alike > 0)
-        append(text, size, "; of %zu cases without that %zu are within %.3g %% (%.1f %%)",
-               own->placed_alike, own->placed_alike_within, 100 * report->margin,
+        append(text, size, "; of %zu case%s without that %zu %s within %.3g %% (%.1f %%)",
+               own->placed_alike, plural_s(own->placed_alike), own->placed_alike_within,
+               plural_are(own->placed_alike_within), 100 * report->margin,
                percent(own->placed_alike_within, own->placed_alike));
 }
 
@@ -91,23 +99,17 @@ static void quiet_text(const compare_report *report, size_t column, const compar
     if (!isnan(own->stolen))
         append(text, size, ", the host gave %.1f %% to others", 100 * own->stolen);
     if (own->placed > 0)
-        append(text, size, ", %zu of %zu rows met the processors elsewhere than most", own->strays,
-               own->placed);
-}
-
-/* Whether both columns are of one device. */
-static int is_repeated(const compare_report *report, size_t column) {
-    const compare_column *const columns = report->table->columns;
-    return column > 0 &&
-           strcmp(compare_device_name(&columns[0]), compare_device_name(&columns[column])) == 0;
+        append(text, size, ", %zu of %zu row%s met the processors elsewhere than most", own->strays,
+               own->placed, plural_s(own->placed));
 }
 
 static void distances_text(const compare_report *report, size_t column,
                            const compare_agreement *own, char *text, size_t size) {
     text[0] = '\0';
-    if (column == 0 || own->cases == 0)
+    if (!is_repeated(report, column) || own->cases == 0)
         return;
-    append(text, size, "%c: of %zu cases", report->table->columns[column].label, own->cases);
+    append(text, size, "%c: of %zu case%s", report->table->columns[column].label, own->cases,
+           plural_s(own->cases));
     for (int i = 0; i < COMPARE_DISTANCES; i++)
         append(text, size, "%s %.1f %% are within %.3g %%", i == 0 ? "" : ",",
                percent(own->near[i], own->cases), 100 * compare_distances[i]);
@@ -118,13 +120,15 @@ static void clock_text(const compare_report *report, size_t column, const compar
     text[0] = '\0';
     if (!is_repeated(report, column) || own->clocked == 0)
         return;
-    append(
-        text, size,
-        "%c: the clock was %.3f times as fast as A's; of %zu cases without %.3g %% that tell of "
-        "it %zu moved as the clock did, and with all divided by it %zu of %zu are within (%.1f %%)",
-        report->table->columns[column].label, own->clock, own->clocked_beyond, 100 * report->margin,
-        own->as_the_clock, own->within_at_one_clock, own->clocked,
-        percent(own->within_at_one_clock, own->clocked));
+    append(text, size,
+           "%c: the clock was %.3f times as fast as A's; of %zu case%s without %.3g %% that "
+           "%s of it %zu moved as the clock did, and with all divided by it %zu of %zu %s within "
+           "(%.1f %%)",
+           report->table->columns[column].label, own->clock, own->clocked_beyond,
+           plural_s(own->clocked_beyond), 100 * report->margin,
+           own->clocked_beyond == 1 ? "tells" : "tell", own->as_the_clock, own->within_at_one_clock,
+           own->clocked, plural_are(own->within_at_one_clock),
+           percent(own->within_at_one_clock, own->clocked));
 }
 
 /* Nobody is to take an unquiet machine's differences for those of what was measured. */
@@ -138,8 +142,9 @@ static void repeated_text(const compare_report *report, size_t column, const com
            repeated ? "repeated" : "did not repeat");
     if (own->controls > 0)
         append(text, size,
-               " of %zu cases that run no code of Tandem's %zu are within %.3g %% (%.1f %%)",
-               own->controls, own->controls_within, 100 * report->margin,
+               " of %zu case%s that %s no code of Tandem's %zu %s within %.3g %% (%.1f %%)",
+               own->controls, plural_s(own->controls), own->controls == 1 ? "runs" : "run",
+               own->controls_within, plural_are(own->controls_within), 100 * report->margin,
                percent(own->controls_within, own->controls));
     if (!isnan(own->clock))
         append(text, size, "%s its clock differed by %.1f %%", own->controls > 0 ? "," : "",
@@ -196,6 +201,10 @@ void compare_add_agreement(cJSON *item, const compare_report *report, size_t col
     const compare_agreement *const own = &found;
     cJSON_AddNumberToObject(item, "rows", (double)own->rows);
     cJSON_AddNumberToObject(item, "noisy_rows", (double)own->noisy);
+    if (column > 0)
+        cJSON_AddBoolToObject(item, "same_device", is_repeated(report, column));
+    else
+        cJSON_AddNullToObject(item, "same_device");
     put_count(item, "cases_compared", column, own->cases);
     put_count(item, "cases_within_margin", column, own->within);
     put_count(item, "cases_moved_alike", column, own->alike);

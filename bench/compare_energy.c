@@ -5,6 +5,7 @@
 
 #include <cjson/cJSON.h>
 
+#include "bench/compare_bound.h"
 #include "bench/compare_page.h"
 #include "bench/compare_report.h"
 #include "bench/html_text.h"
@@ -66,8 +67,7 @@ static energy_mean find_mean(const compare_table *table, const compare_mean *of)
     for (size_t i = 0; i < table->case_count; i++) {
         const compare_case *const item = &table->cases[i];
         const double ratio = compare_energy_ratio(item, of->column);
-        if (strcmp(item->row->suite, of->suite) != 0 || strcmp(item->row->impl, of->impl) != 0 ||
-            isnan(ratio))
+        if (!compare_is_of_mean(table, of, item) || isnan(ratio))
             continue;
         mean.cases++;
         sum += log(ratio);
@@ -82,14 +82,16 @@ static void write_mean(const compare_table *table, size_t index, char *text, siz
     const compare_mean *const of = &table->means[index];
     const energy_mean mean = find_mean(table, of);
     char times[32];
+    char name[COMPARE_MEAN_NAME];
     text[0] = '\0';
     if (mean.cases == 0)
         return;
     compare_times_text(mean.ratio, 2, times, sizeof times);
+    compare_mean_name(of, name, sizeof name);
     snprintf(text, size,
-             "%s, %s: %c takes %s times the energy of A for the same work, geometric mean of "
-             "%zu cases",
-             of->suite, of->impl, table->columns[of->column].label, times, mean.cases);
+             "%s: %c takes %s times the energy of A for the same work, geometric mean of "
+             "%zu case%s",
+             name, table->columns[of->column].label, times, mean.cases, mean.cases == 1 ? "" : "s");
 }
 
 /* ---- for people ------------------------------------------------------------------------------------ */
@@ -127,7 +129,7 @@ void compare_energy_print(const compare_table *table, FILE *file) {
         if (!is_compared(table, item))
             continue;
         table_cell(text, "%s", item->row->suite);
-        table_cell(text, "%s%s", item->row->case_name, compare_setting_text(item->setting));
+        table_cell(text, "%s%s", compare_case_name(item), compare_setting_text(item->setting));
         table_cell(text, "%s", item->row->impl);
         compare_how_text(item->row, how, sizeof how);
         table_cell(text, "%s", how);
@@ -138,7 +140,7 @@ void compare_energy_print(const compare_table *table, FILE *file) {
     table_print(text, file);
     table_destroy(text);
     for (size_t i = 0; i < table->mean_count; i++) {
-        char mean[256];
+        char mean[COMPARE_MEAN_NAME + 128];
         write_mean(table, i, mean, sizeof mean);
         if (mean[0] != '\0')
             fprintf(file, "%s\n", mean);
@@ -190,7 +192,7 @@ static void write_row(FILE *file, const compare_table *table, const compare_case
 static void write_means(FILE *file, const compare_table *table) {
     int written = 0;
     for (size_t i = 0; i < table->mean_count; i++) {
-        char mean[256];
+        char mean[COMPARE_MEAN_NAME + 128];
         write_mean(table, i, mean, sizeof mean);
         if (mean[0] == '\0')
             continue;
@@ -246,6 +248,7 @@ cJSON *compare_energy_means_json(const compare_table *table) {
         cJSON *const item = cJSON_CreateObject();
         results_put_text(item, "suite", of->suite);
         results_put_text(item, "impl", of->impl);
+        compare_bound_json(item, of);
         results_put_text(item, "label", label);
         cJSON_AddNumberToObject(item, "cases", (double)mean.cases);
         results_put_number(item, "ratio", mean.ratio);

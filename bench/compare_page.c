@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "bench/chart.h"
+#include "bench/compare_best.h"
+#include "bench/compare_bound.h"
 #include "bench/compare_energy.h"
 #include "bench/compare_rooflines.h"
 #include "bench/html_text.h"
@@ -21,8 +23,9 @@ static void write_head(FILE *file) {
           "th,td{text-align:left;padding:.2rem .6rem;border-bottom:1px solid #8886}\n"
           "td.number,th.number{text-align:right;font-variant-numeric:tabular-nums;white-space:"
           "nowrap}\n"
-          "td{vertical-align:top}td:first-child,td:last-child{min-width:13rem}.wide{overflow-x:"
-          "auto}figure{margin:.6rem 0}\n"
+          "td{vertical-align:top}td:first-child,td:last-child{min-width:13rem}"
+          ".best td:first-child,.best td:last-child{min-width:0}"
+          ".wide{overflow-x:auto}figure{margin:.6rem 0}\n"
           "@media(max-width:32rem){body{padding:.6rem}h1{font-size:1.4rem}table{font-size:.8rem}\n"
           "ul{padding-left:1.1rem}li{overflow-wrap:anywhere}\n"
           "th,td{padding:.2rem .35rem}td:first-child,td:last-child{min-width:8rem}}\n"
@@ -126,7 +129,10 @@ void compare_page_case(FILE *file, const compare_case *item) {
     char how[64];
     fputs("<td>", file);
     html_format(file, "%s: ", item->row->suite);
-    report_write_case(file, item->row);
+    if (item->name == NULL)
+        report_write_case(file, item->row);
+    else
+        html_text(file, item->name);
     html_text(file, compare_setting_text(item->setting));
     fputs("</td><td>", file);
     html_text(file, item->row->impl);
@@ -150,7 +156,8 @@ static void write_case(FILE *file, const compare_report *report, size_t index) {
 static void write_cases(FILE *file, const compare_report *report, int compared) {
     size_t rows = 0;
     for (size_t i = 0; i < report->table->case_count; i++) {
-        if (is_compared(&report->table->cases[i]) != compared)
+        if (is_compared(&report->table->cases[i]) != compared ||
+            !compare_was_tried(&report->table->cases[i]))
             continue;
         if (rows++ == 0) {
             fputs(compared ? "<h2>Cases</h2>\n"
@@ -166,20 +173,29 @@ static void write_cases(FILE *file, const compare_report *report, int compared) 
 }
 
 static void write_means(FILE *file, const compare_report *report) {
+    char unbound[COMPARE_MEAN_NAME];
     fputs("<h2>Geometric means</h2>\n<ul>\n", file);
     for (size_t i = 0; i < report->table->mean_count; i++) {
         const compare_mean *const mean = &report->table->means[i];
         char ratio[COMPARE_RATIO_TEXT];
+        char name[COMPARE_MEAN_NAME];
         if (mean->cases == 0)
             continue;
+        compare_mean_name(mean, name, sizeof name);
         compare_ratio_text(&mean->mean, 3, ratio, sizeof ratio);
         fputs("<li>", file);
-        html_format(file, "%s, %s: %c is %s as fast as A over %zu cases: %s", mean->suite,
-                    mean->impl, report->table->columns[mean->column].label, ratio, mean->cases,
-                    ratio_verdict_name(mean->mean.verdict));
+        html_format(file, "%s: %c is %s as fast as A over %zu case%s: %s", name,
+                    report->table->columns[mean->column].label, ratio, mean->cases,
+                    mean->cases == 1 ? "" : "s", ratio_verdict_name(mean->mean.verdict));
         fputs("</li>\n", file);
     }
     fputs("</ul>\n", file);
+    compare_unbound_text(report->table, unbound, sizeof unbound);
+    if (unbound[0] != '\0') {
+        fputs("<p>", file);
+        html_format(file, "%s.", unbound);
+        fputs("</p>\n", file);
+    }
 }
 
 static void write_line(void *user, const char *text) {
@@ -196,8 +212,10 @@ static void write_agreement(FILE *file, const compare_report *report) {
 }
 
 int compare_page_write(FILE *file, const compare_report *report) {
+    char left_out[80];
     write_head(file);
     write_devices(file, report);
+    compare_best_write(file, report->table);
     const int status = compare_rooflines_write(file, report->table);
     write_means(file, report);
     compare_energy_write(file, report->table);
@@ -205,6 +223,12 @@ int compare_page_write(FILE *file, const compare_report *report) {
     write_differences(file, report);
     write_cases(file, report, 1);
     write_cases(file, report, 0);
+    compare_left_out_text(report->table, left_out, sizeof left_out);
+    if (left_out[0] != '\0') {
+        fputs("<p>", file);
+        html_format(file, "Left out: %s.", left_out);
+        fputs("</p>\n", file);
+    }
     fputs("<p>", file);
     html_format(file,
                 "Ratios are median over median, with 95 %% intervals of %d bootstrap resamples; "

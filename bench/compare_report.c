@@ -6,7 +6,10 @@
 #include <cjson/cJSON.h>
 
 #include "bench/compare_agree.h"
+#include "bench/compare_best.h"
+#include "bench/compare_bound.h"
 #include "bench/compare_energy.h"
+#include "bench/report_parts.h"
 #include "bench/results_json.h"
 #include "bench/table_print.h"
 #include "bench/utf8_text.h"
@@ -18,7 +21,16 @@ static int needs_exponent(double value) {
     return value >= 1e9 || (value > 0 && value < 0.005);
 }
 
+/* What GPUs compute is told in T: "330 TOP/s" of 330500 GOP/s. */
+static int is_of_tera(double value, const char *unit) {
+    return value >= 1e4 && (strcmp(unit, "GFLOP/s") == 0 || strcmp(unit, "GOP/s") == 0);
+}
+
 void compare_amount_text(double value, const char *unit, char *text, size_t size) {
+    if (is_of_tera(value, unit) && !needs_exponent(value)) {
+        snprintf(text, size, "%.*f T%s", value >= 1e5 ? 0 : 1, value / 1000, unit + 1);
+        return;
+    }
     if (needs_exponent(value))
         snprintf(text, size, "%.2e %s", value, unit);
     else
@@ -26,7 +38,11 @@ void compare_amount_text(double value, const char *unit, char *text, size_t size
 }
 
 void compare_times_text(double ratio, int digits, char *text, size_t size) {
-    snprintf(text, size, needs_exponent(ratio) ? "%.*e" : "%.*f", digits, ratio);
+    const int more = ratio < 0.1; /* as many that count as those of 0.1 and more have */
+    if (needs_exponent(ratio))
+        snprintf(text, size, "%.*e", digits, ratio);
+    else
+        snprintf(text, size, "%.*f", digits + more, ratio);
 }
 
 void compare_ratio_text(const speed_ratio *ratio, int digits, char *text, size_t size) {
@@ -35,6 +51,11 @@ void compare_ratio_text(const speed_ratio *ratio, int digits, char *text, size_t
     for (int i = 0; i < 3; i++)
         compare_times_text(values[i], digits, texts[i], sizeof texts[i]);
     snprintf(text, size, "%sx [%s, %s]", texts[0], texts[1], texts[2]);
+}
+
+static int computes_integers(const results_row *row) {
+    return row->dtype != NULL &&
+           (strstr(row->dtype, "s8") != NULL || strstr(row->dtype, "a8") != NULL);
 }
 
 void compare_rate_text(const compare_cell *cell, char *text, size_t size) {
@@ -46,8 +67,9 @@ void compare_rate_text(const compare_cell *cell, char *text, size_t size) {
     }
     const double rate =
         isnan(cell->gflops) || (streams && !isnan(cell->gbs)) ? cell->gbs : cell->gflops;
-    const char *const unit = rate == cell->gflops ? "GFLOP/s" : "GB/s";
-    const int is_short = cell->median_s < 1e-7;
+    const char *const work = computes_integers(cell->row) ? "GOP/s" : "GFLOP/s";
+    const char *const unit = rate == cell->gflops ? work : "GB/s";
+    const int is_short = cell->median_s < 1e-6;
     if (isnan(rate))
         compare_amount_text(cell->median_s * (is_short ? 1e9 : 1e6), is_short ? "ns" : "us", text,
                             size);
@@ -75,6 +97,14 @@ static void add_cache_note(const compare_cell *cell, char *text, size_t size) {
     add_text(text, size, note);
 }
 
+static void add_set_note(const compare_cell *cell, char *text, size_t size) {
+    char note[32];
+    if (isnan(cell->set_bytes))
+        return;
+    report_print_size(note, sizeof note, cell->set_bytes);
+    add_text(text, size, note);
+}
+
 static void write_cell_note(const compare_cell *cell, char *text, size_t size) {
     text[0] = '\0';
     if (cell->row == NULL)
@@ -99,6 +129,7 @@ static void write_cell_note(const compare_cell *cell, char *text, size_t size) {
         add_text(text, size, note);
     }
     add_cache_note(cell, text, size);
+    add_set_note(cell, text, size);
 }
 
 static const char *known(const char *text) {
@@ -160,7 +191,7 @@ void compare_note_text(const compare_report *report, size_t index, size_t column
     write_cell_note(&report->table->cases[index].cells[column], note, size);
     char moved[64];
     snprintf(moved, sizeof moved, "%s moved alike", with == NULL ? "" : with);
-    if (with != NULL || others)
+    if ((with != NULL || others) && compare_is_same_device(report->table, column))
         add_text(note, size, with != NULL ? moved : "moved alone");
 }
 
@@ -198,14 +229,36 @@ static text_table *case_table(const compare_table *all) {
     return table_create(headings);
 }
 
+int compare_was_tried(const compare_case *item) {
+    for (size_t c = 0; c < COMPARE_MAX_COLUMNS; c++) {
+        const compare_cell *const cell = &item->cells[c];
+        if (cell->repeats > 0 || (cell->row != NULL && cell->row->status == RESULT_FAILED))
+            return 1;
+    }
+    return 0;
+}
+
+void compare_left_out_text(const compare_table *table, char *text, size_t size) {
+    size_t count = 0;
+    for (size_t i = 0; i < table->case_count; i++)
+        count += !compare_was_tried(&table->cases[i]);
+    text[0] = '\0';
+    if (count > 0)
+        snprintf(text, size, "%zu case%s that every device skipped or has not", count,
+                 count == 1 ? "" : "s");
+}
+
 static void print_cases(const compare_report *report, FILE *file) {
     const compare_table *const all = report->table;
     text_table *const table = case_table(all);
+    char left_out[80];
     for (size_t i = 0; i < all->case_count; i++) {
         const compare_case *const item = &all->cases[i];
         char how[64];
+        if (!compare_was_tried(item))
+            continue;
         table_cell(table, "%s", item->row->suite);
-        table_cell(table, "%s%s", item->row->case_name, compare_setting_text(item->setting));
+        table_cell(table, "%s%s", compare_case_name(item), compare_setting_text(item->setting));
         table_cell(table, "%s", item->row->impl);
         compare_how_text(item->row, how, sizeof how);
         table_cell(table, "%s", how);
@@ -215,23 +268,32 @@ static void print_cases(const compare_report *report, FILE *file) {
     }
     table_print(table, file);
     table_destroy(table);
+    compare_left_out_text(all, left_out, sizeof left_out);
+    if (left_out[0] != '\0')
+        fprintf(file, "left out: %s\n", left_out);
 }
 
 static void print_means(const compare_report *report, FILE *file) {
+    char unbound[COMPARE_MEAN_NAME];
     for (size_t i = 0; i < report->table->mean_count; i++) {
         const compare_mean *const mean = &report->table->means[i];
         char ratio[COMPARE_RATIO_TEXT];
+        char name[COMPARE_MEAN_NAME];
         if (mean->cases == 0)
             continue;
+        compare_mean_name(mean, name, sizeof name);
         compare_ratio_text(&mean->mean, 3, ratio, sizeof ratio);
         fprintf(file,
-                "%s, %s: %c is %s as fast as A, geometric mean of %zu cases: %s "
+                "%s: %c is %s as fast as A, geometric mean of %zu case%s: %s "
                 "(%zu faster, %zu slower, %zu the same, %zu ambiguous)\n",
-                mean->suite, mean->impl, report->table->columns[mean->column].label, ratio,
-                mean->cases, ratio_verdict_name(mean->mean.verdict), mean->verdicts[VERDICT_FASTER],
-                mean->verdicts[VERDICT_SLOWER], mean->verdicts[VERDICT_SAME],
-                mean->verdicts[VERDICT_AMBIGUOUS]);
+                name, report->table->columns[mean->column].label, ratio, mean->cases,
+                mean->cases == 1 ? "" : "s", ratio_verdict_name(mean->mean.verdict),
+                mean->verdicts[VERDICT_FASTER], mean->verdicts[VERDICT_SLOWER],
+                mean->verdicts[VERDICT_SAME], mean->verdicts[VERDICT_AMBIGUOUS]);
     }
+    compare_unbound_text(report->table, unbound, sizeof unbound);
+    if (unbound[0] != '\0')
+        fprintf(file, "%s\n", unbound);
     fprintf(file,
             "ratios: median over median, 95 %% interval of %d bootstrap resamples; speeds "
             "within %.3g %% are the same\n",
@@ -247,6 +309,7 @@ void compare_print(const compare_report *report, FILE *file) {
     print_columns(report, file);
     print_differences(report, file);
     print_cases(report, file);
+    compare_best_print(report->table, file);
     print_means(report, file);
     compare_energy_print(report->table, file);
     compare_tell_agreement(report, print_line, file);
@@ -339,12 +402,19 @@ static cJSON *cell_json(const compare_cell *cell) {
     results_put_number(json, "p95_s", cell->p95_s);
     results_put_number(json, "gflops", cell->gflops);
     results_put_number(json, "gbs", cell->gbs);
+    results_put_number(json, "set_bytes", cell->set_bytes);
     results_put_number(json, "of_sheet_bandwidth", cell->of_bandwidth);
     results_put_number(json, "of_sheet_peak", cell->of_peak);
     cJSON_AddBoolToObject(json, "above_sheet", compare_above_sheet(cell));
     results_put_text(json, "note", note);
     cJSON_AddItemToObject(json, "ratio", ratio_json(&cell->ratio));
     return json;
+}
+
+/* A case of arrays of any size has none: its cells do. */
+static void add_figure_json(cJSON *shape, const results_figure *figure, int any_size) {
+    if (!any_size || strcmp(figure->key, "bytes") != 0)
+        results_put_number(shape, figure->key, figure->value);
 }
 
 static void add_cases_json(cJSON *root, const compare_table *table) {
@@ -354,7 +424,7 @@ static void add_cases_json(cJSON *root, const compare_table *table) {
         cJSON *const item = cJSON_CreateObject();
         results_put_text(item, "suite", source->row->suite);
         static const char *const settings[] = {NULL, "default", "best"};
-        results_put_text(item, "case", source->row->case_name);
+        results_put_text(item, "case", compare_case_name(source));
         results_put_text(item, "setting", settings[source->setting]);
         results_put_text(item, "impl", source->row->impl);
         results_put_text(item, "dtype", source->row->dtype);
@@ -362,8 +432,7 @@ static void add_cases_json(cJSON *root, const compare_table *table) {
         results_put_text(item, "packing", source->row->packing);
         cJSON *const shape = cJSON_AddObjectToObject(item, "shape");
         for (size_t s = 0; s < source->row->shape.count; s++)
-            results_put_number(shape, source->row->shape.items[s].key,
-                               source->row->shape.items[s].value);
+            add_figure_json(shape, &source->row->shape.items[s], source->name != NULL);
         cJSON *const cells = cJSON_AddArrayToObject(item, "cells");
         for (size_t c = 0; c < table->column_count; c++) {
             cJSON *const cell = cell_json(&source->cells[c]);
@@ -383,6 +452,7 @@ static void add_means_json(cJSON *root, const compare_table *table) {
         cJSON *const item = cJSON_CreateObject();
         results_put_text(item, "suite", mean->suite);
         results_put_text(item, "impl", mean->impl);
+        compare_bound_json(item, mean);
         results_put_text(item, "label", label);
         cJSON_AddNumberToObject(item, "cases", (double)mean->cases);
         cJSON_AddItemToObject(item, "ratio", ratio_json(&mean->mean));
@@ -404,6 +474,7 @@ cJSON *compare_json(const compare_report *report) {
     cJSON_AddNumberToObject(root, "seed", RATIO_SEED);
     add_columns_json(root, report);
     add_differences_json(root, report);
+    cJSON_AddItemToObject(root, "at_best", compare_best_json(report->table));
     add_cases_json(root, report->table);
     add_means_json(root, report->table);
     cJSON_AddItemToObject(root, "energy_means", compare_energy_means_json(report->table));

@@ -21,20 +21,20 @@ void compare_print(const compare_report *report, FILE *file);
 /* NULL when memory is short. */
 struct cJSON *compare_json(const compare_report *report);
 
-/* "743 W", "4.55 pJ": three digits; "1.25e+299 W", "4.00e-04 W". */
+/* "743 W", "4.55 pJ", "82.6 TFLOP/s": three digits; "1.25e+299 W", "4.00e-04 W". */
 void compare_amount_text(double value, const char *unit, char *text, size_t size);
 
 enum {
     COMPARE_RATIO_TEXT = 112
 };
 
-/* "1.05", "4.3e-03", with so many digits behind the point. */
+/* "1.05", "0.054", "4.30e-03": so many digits behind the point, one more below 0.1. */
 void compare_times_text(double ratio, int digits, char *text, size_t size);
 
 /* "1.05x [1.02, 1.07]" */
 void compare_ratio_text(const speed_ratio *ratio, int digits, char *text, size_t size);
 
-/* "743 GFLOP/s", "45.5 GB/s", "3.68 us" or "3.27 ns", whatever tells the speed of a cell's case. */
+/* "743 GFLOP/s", "661 TOP/s", "45.5 GB/s", "3.68 us" or "3.27 ns", whatever tells the speed of a cell's case. */
 void compare_rate_text(const compare_cell *cell, char *text, size_t size);
 
 /*
@@ -43,6 +43,12 @@ void compare_rate_text(const compare_cell *cell, char *text, size_t size);
  */
 void compare_note_text(const compare_report *report, size_t index, size_t column, char *note,
                        size_t size);
+
+/* Whether some device has a figure of a case, or failed. */
+int compare_was_tried(const compare_case *item);
+
+/* How many cases nobody tried; "" for none. They stand in the file alone. */
+void compare_left_out_text(const compare_table *table, char *text, size_t size);
 
 /* How a case was measured: "pipelined prepacked". */
 void compare_how_text(const results_row *row, char *text, size_t size);

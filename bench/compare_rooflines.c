@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "bench/chart_data.h"
+#include "bench/main_memory.h"
 
 #define LEFT_INTENSITY (1.0 / 16)
 #define RIGHT_INTENSITY 1024.0
@@ -35,10 +36,6 @@ typedef struct device_roof {
     double gflops;
 } device_roof;
 
-static int begins(const char *text, const char *start) {
-    return strncmp(text, start, strlen(start)) == 0;
-}
-
 static int computes(const precision *kind, const results_row *row) {
     char word[TEXT];
     if (row->dtype == NULL ||
@@ -52,18 +49,13 @@ static int counts(const compare_column *column, const results_row *row) {
            strcmp(row->impl, "tandem") == 0;
 }
 
-/* Where the driver does not tell the cache's size, every row of reading counts. */
-static int reads_main_memory(const compare_column *column, const results_row *row) {
-    const double level = results_figure_value(&row->metrics, "level");
-    const double cache = results_fact_number(&column->file->devices[column->device], "cache_bytes");
-    if (results_figure_value(&row->shape, "bytes") < 2 * cache)
-        return 0;
-    return begins(row->case_name, "read ") || begins(row->case_name, "scan ") ||
-           (begins(row->case_name, "sweep read ") && level == 0);
+double compare_memory_speed(const compare_column *column, const char *cases) {
+    const results_row *const row = main_memory_fastest(column->file, column->device, cases);
+    return row == NULL ? 0 : row->gbs;
 }
 
 static device_roof find_roof(const compare_column *column, const precision *kind) {
-    device_roof roof = {.gbs = 0};
+    device_roof roof = {.gbs = compare_memory_speed(column, NULL)};
     snprintf(roof.name, sizeof roof.name, "%c, %s measured", column->label, kind->name);
     snprintf(roof.sheet_name, sizeof roof.sheet_name, "%c, %s of the datasheet", column->label,
              kind->name);
@@ -71,8 +63,6 @@ static device_roof find_roof(const compare_column *column, const precision *kind
         const results_row *const row = &column->file->rows[i];
         if (!counts(column, row))
             continue;
-        if (reads_main_memory(column, row) && row->gbs > roof.gbs)
-            roof.gbs = row->gbs;
         if (computes(kind, row) && row->gflops > roof.gflops)
             roof.gflops = row->gflops;
     }

@@ -6,6 +6,9 @@
 
 #include "bench/compare_table.h"
 
+/* GB/s of the row that main_memory_fastest() finds; 0: there is none. */
+double compare_memory_speed(const compare_column *column, const char *cases);
+
 /* Failures of writing stand in the stream (ferror). 0, or -1 when memory is short. */
 int compare_rooflines_write(FILE *file, const compare_table *table);
 

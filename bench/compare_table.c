@@ -5,11 +5,17 @@
 #include <string.h>
 
 #include "bench/bench_statistics.h"
+#include "bench/compare_bound.h"
+#include "bench/compare_rows.h"
 #include "bench/sheet_share.h"
 
 const char *compare_device_name(const compare_column *column) {
     const char *const name = results_device_name(&column->file->devices[column->device]);
     return name == NULL ? "unnamed device" : name;
+}
+
+const char *compare_case_name(const compare_case *item) {
+    return item->name == NULL ? item->row->case_name : item->name;
 }
 
 const char *compare_setting_text(compare_setting setting) {
@@ -28,118 +34,6 @@ int compare_add_columns(compare_table *table, const results_file *file) {
         table->column_count++;
     }
     return 0;
-}
-
-/* ---- which rows are the same ----------------------------------------------------------------------- */
-
-typedef struct placed_row {
-    const results_row *row;
-    compare_setting setting;
-    size_t column;
-    size_t place; /* column by column, as the files have them */
-} placed_row;
-
-static int order_texts(const char *left, const char *right) {
-    if (left == NULL || right == NULL)
-        return (left != NULL) - (right != NULL);
-    return strcmp(left, right);
-}
-
-/* Index of the first figure from `from` on that tells cases apart: a setting does not. */
-static size_t next_figure(const results_figures *figures, size_t from, compare_setting setting) {
-    static const char *const settings[] = {"width", "unroll", "items", "ahead", "occupancy"};
-    const size_t count = sizeof settings / sizeof *settings;
-    for (; from < figures->count && setting != SETTING_ONLY; from++) {
-        size_t i = 0;
-        while (i < count && strcmp(figures->items[from].key, settings[i]) != 0)
-            i++;
-        if (i == count)
-            break;
-    }
-    return from;
-}
-
-static int order_figures(const results_figure *left, const results_figure *right) {
-    const int keys = strcmp(left->key, right->key);
-    const double a = left->value;
-    const double b = right->value;
-    if (keys != 0)
-        return keys;
-    if (isnan(a) || isnan(b))
-        return !isnan(a) - !isnan(b);
-    return (a > b) - (a < b);
-}
-
-static int order_shapes(const results_figures *left, const results_figures *right,
-                        compare_setting setting) {
-    size_t l = next_figure(left, 0, setting);
-    size_t r = next_figure(right, 0, setting);
-    while (l < left->count && r < right->count) {
-        const int order = order_figures(&left->items[l], &right->items[r]);
-        if (order != 0)
-            return order;
-        l = next_figure(left, l + 1, setting);
-        r = next_figure(right, r + 1, setting);
-    }
-    return (l < left->count) - (r < right->count);
-}
-
-static int order_identities(const placed_row *left, const placed_row *right) {
-    const results_row *const a = left->row;
-    const results_row *const b = right->row;
-    const char *const texts[][2] = {
-        {a->suite, b->suite}, {a->case_name, b->case_name}, {a->impl, b->impl},
-        {a->dtype, b->dtype}, {a->mode, b->mode},           {a->packing, b->packing},
-    };
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        const int order = order_texts(texts[i][0], texts[i][1]);
-        if (order != 0)
-            return order;
-    }
-    if (left->setting != right->setting)
-        return left->setting < right->setting ? -1 : 1;
-    return order_shapes(&a->shape, &b->shape, left->setting);
-}
-
-static int order_rows(const void *left, const void *right) {
-    const placed_row *const a = left;
-    const placed_row *const b = right;
-    const int order = order_identities(a, b);
-    return order != 0 ? order : (a->place > b->place) - (a->place < b->place);
-}
-
-static void place_row(placed_row *rows, size_t *count, const results_row *row, size_t column) {
-    const int is_default = results_figure_value(&row->metrics, "setting_default") > 0;
-    const int is_best = results_figure_value(&row->metrics, "setting_best") > 0;
-    if (strcmp(row->impl, "tandem-again") == 0)
-        return;
-    if (is_default || !is_best) {
-        rows[*count] =
-            (placed_row){row, is_default ? SETTING_DEFAULT : SETTING_ONLY, column, *count};
-        (*count)++;
-    }
-    if (is_best) {
-        rows[*count] = (placed_row){row, SETTING_BEST, column, *count};
-        (*count)++;
-    }
-}
-
-static placed_row *place_rows(const compare_table *table, size_t *count) {
-    size_t all = 0;
-    for (size_t c = 0; c < table->column_count; c++)
-        all += 2 * table->columns[c].file->row_count;
-    placed_row *const rows = malloc((all + 1) * sizeof *rows);
-    *count = 0;
-    for (size_t c = 0; rows != NULL && c < table->column_count; c++) {
-        const results_file *const file = table->columns[c].file;
-        for (size_t i = 0; i < file->row_count; i++) {
-            if (file->rows[i].device == table->columns[c].device)
-                place_row(rows, count, &file->rows[i], c);
-        }
-    }
-    if (rows != NULL)
-        qsort(rows, *count, sizeof *rows, order_rows);
-    return rows;
 }
 
 /* ---- cells ----------------------------------------------------------------------------------------- */
@@ -205,7 +99,7 @@ static int fill_cell(compare_cell *cell, const compare_column *column, const pla
 
 static void clear_cell(compare_cell *cell) {
     *cell = (compare_cell){.median_s = NAN, .p5_s = NAN, .p95_s = NAN};
-    cell->gflops = cell->gbs = cell->of_bandwidth = cell->of_peak = NAN;
+    cell->gflops = cell->gbs = cell->of_bandwidth = cell->of_peak = cell->set_bytes = NAN;
     cell->ratio = (speed_ratio){NAN, NAN, NAN, VERDICT_NONE};
 }
 
@@ -216,6 +110,11 @@ static int fill_case(compare_table *table, compare_case *item, const placed_row 
     int have = 0;
     item->row = rows[0].row;
     item->setting = rows[0].setting;
+    if (rows[0].is_beyond) {
+        item->name = compare_name_beyond(&rows[0]);
+        if (item->name == NULL)
+            return -1;
+    }
     for (size_t c = 0; c < COMPARE_MAX_COLUMNS; c++)
         clear_cell(&item->cells[c]);
     for (size_t begin = 0; begin < count;) {
@@ -225,6 +124,8 @@ static int fill_case(compare_table *table, compare_case *item, const placed_row 
         const size_t column = rows[begin].column;
         if (fill_cell(&item->cells[column], &table->columns[column], rows + begin, end - begin))
             return -1;
+        if (item->name != NULL)
+            item->cells[column].set_bytes = results_figure_value(&rows[begin].row->shape, "bytes");
         have += item->cells[column].repeats > 0;
         begin = end;
     }
@@ -250,7 +151,7 @@ static int fill_cases(compare_table *table, const placed_row *rows, size_t count
     size_t cases = 0;
     for (size_t begin = 0; places != NULL && begin < count; cases++) {
         size_t end = begin + 1;
-        while (end < count && order_identities(&rows[begin], &rows[end]) == 0)
+        while (end < count && compare_order_cases(&rows[begin], &rows[end]) == 0)
             end++;
         places[cases] = (case_place){begin, end - begin, rows[begin].place};
         begin = end;
@@ -272,18 +173,85 @@ static int works_differ(double left, double right) {
     return fabs(left - right) > 1e-6 * fabs(left); /* NaN: not known, not different */
 }
 
+int compare_is_of_any_length(const results_row *row) {
+    static const char *const suites[] = {"memory", "compute", "sustained"};
+    for (size_t i = 0; i < sizeof suites / sizeof *suites; i++)
+        if (strcmp(row->suite, suites[i]) == 0)
+            return 1;
+    return 0;
+}
+
+/* How much of the base's work a row does, 1 for as much; NaN: another kind of work. */
+static double work_share(const results_row *base, const results_row *other) {
+    const int bytes = works_differ(base->bytes, other->bytes);
+    const int flops = works_differ(base->flops, other->flops);
+    if (!bytes && !flops)
+        return 1;
+    const double of_bytes = other->bytes / base->bytes;
+    const double of_flops = other->flops / base->flops;
+    const double share = isnan(of_bytes) ? of_flops : of_bytes;
+    if (!compare_is_of_any_length(base) || !(share > 0 && isfinite(share)))
+        return NAN;
+    return works_differ(share, of_flops) ? NAN : share;
+}
+
+/* The ratio of both rates: that of the times which the same work would take. */
+static int compare_rates(const compare_cell *base, const compare_cell *other, double share,
+                         double margin, size_t place, double *logs, speed_ratio *ratio) {
+    double *const seconds = malloc((other->samples.count + 1) * sizeof *seconds);
+    if (seconds == NULL)
+        return -1;
+    for (size_t i = 0; i < other->samples.count; i++)
+        seconds[i] = other->samples.seconds[i] / share;
+    const sample_list samples = {seconds, other->samples.count};
+    const int status = speed_ratio_find(base->samples, samples, margin, place, logs, ratio);
+    free(seconds);
+    return status;
+}
+
 static int compare_cells(const compare_cell *base, compare_cell *other, double margin, size_t place,
                          double *logs) {
     if (base->repeats == 0 || other->repeats == 0)
         return 0;
-    other->other_work = works_differ(base->row->flops, other->row->flops) ||
-                        works_differ(base->row->bytes, other->row->bytes);
+    const double share = work_share(base->row, other->row);
+    other->other_work = isnan(share);
     if (other->other_work)
         return 0;
-    return speed_ratio_find(base->samples, other->samples, margin, place, logs, &other->ratio);
+    return compare_rates(base, other, share, margin, place, logs, &other->ratio);
 }
 
-/* Ratios of a column's cells of one suite and implementation, and their mean. */
+/* The mean that a case belongs to in a column, added where there is none yet; NULL when memory is short. */
+static compare_mean *find_mean(compare_table *table, const compare_case *item, size_t column,
+                               compare_bound bound) {
+    for (size_t i = 0; i < table->mean_count; i++)
+        if (table->means[i].column == column && compare_is_of_mean(table, &table->means[i], item))
+            return &table->means[i];
+    compare_mean *const means =
+        realloc(table->means, (table->mean_count + 1) * sizeof *table->means);
+    if (means == NULL)
+        return NULL;
+    table->means = means;
+    compare_mean *const mean = &means[table->mean_count++];
+    *mean = (compare_mean){.suite = item->row->suite,
+                           .impl = item->row->impl,
+                           .bound = bound,
+                           .detail = compare_bound_detail(item, bound),
+                           .column = column};
+    return mean;
+}
+
+/* Ratios of what has no bound, and a mean for each bound of what has one. */
+static int place_case(compare_table *table, size_t index, size_t column, double margin) {
+    compare_case *const item = &table->cases[index];
+    if (item->row == NULL)
+        return 0;
+    const compare_bound bound = compare_bound_of(table, item, column);
+    if (bound == BOUND_NONE)
+        return compare_cells(&item->cells[0], &item->cells[column], margin, index, NULL);
+    return find_mean(table, item, column, bound) == NULL ? -1 : 0;
+}
+
+/* Ratios of a column's cells of one suite, implementation and bound, and their mean. */
 static int fill_mean(compare_table *table, compare_mean *mean, double margin) {
     double *const logs = calloc(RATIO_RESAMPLES, sizeof *logs);
     int status = logs == NULL ? -1 : 0;
@@ -291,7 +259,7 @@ static int fill_mean(compare_table *table, compare_mean *mean, double margin) {
     for (size_t i = 0; status == 0 && i < table->case_count; i++) {
         compare_case *const item = &table->cases[i];
         compare_cell *const cell = &item->cells[mean->column];
-        if (strcmp(item->row->suite, mean->suite) != 0 || strcmp(item->row->impl, mean->impl) != 0)
+        if (!compare_is_of_mean(table, mean, item))
             continue;
         status = compare_cells(&item->cells[0], cell, margin, i, logs);
         mean->verdicts[cell->ratio.verdict]++;
@@ -306,38 +274,20 @@ static int fill_mean(compare_table *table, compare_mean *mean, double margin) {
     return status;
 }
 
-static int has_mean(const compare_table *table, const results_row *row) {
-    for (size_t i = 0; i < table->mean_count; i++) {
-        if (strcmp(table->means[i].suite, row->suite) == 0 &&
-            strcmp(table->means[i].impl, row->impl) == 0)
-            return 1;
-    }
-    return 0;
-}
-
 static int fill_means(compare_table *table, double margin) {
-    for (size_t i = 0; i < table->case_count; i++) {
-        const results_row *const row = table->cases[i].row;
-        if (row == NULL || table->column_count < 2 || has_mean(table, row))
-            continue;
-        const size_t more = table->mean_count + table->column_count - 1;
-        compare_mean *const means = realloc(table->means, more * sizeof *means);
-        if (means == NULL)
-            return -1;
-        table->means = means;
-        for (size_t c = 1; c < table->column_count; c++) {
-            compare_mean *const mean = &means[table->mean_count++];
-            *mean = (compare_mean){.suite = row->suite, .impl = row->impl, .column = c};
-            if (fill_mean(table, mean, margin) != 0)
+    for (size_t i = 0; i < table->case_count; i++)
+        for (size_t c = 1; c < table->column_count; c++)
+            if (place_case(table, i, c, margin) != 0)
                 return -1;
-        }
-    }
+    for (size_t i = 0; i < table->mean_count; i++)
+        if (fill_mean(table, &table->means[i], margin) != 0)
+            return -1;
     return 0;
 }
 
 int compare_match(compare_table *table, double margin) {
     size_t count = 0;
-    placed_row *const rows = place_rows(table, &count);
+    placed_row *const rows = compare_place_rows(table, &count);
     int status = rows == NULL ? -1 : fill_cases(table, rows, count);
     free(rows);
     if (status == 0)
@@ -349,6 +299,7 @@ void compare_release(compare_table *table) {
     for (size_t i = 0; i < table->case_count; i++) {
         for (size_t c = 0; c < COMPARE_MAX_COLUMNS; c++)
             free(table->cases[i].cells[c].pooled);
+        free(table->cases[i].name);
     }
     free(table->cases);
     free(table->means);

@@ -1,7 +1,6 @@
 /*
  * Results of several devices side by side: rows that measure the same (suite, case, implementation, dtype, shape, mode, packing)
- * become one case with a cell for each device. Of kernels with settings the default one is compared with the default one, and the
- * best with the best, whatever they are.
+ * become one case with a cell for each device; compare_rows.h says what else does.
  */
 #ifndef BENCH_COMPARE_TABLE_H
 #define BENCH_COMPARE_TABLE_H
@@ -34,11 +33,13 @@ typedef struct compare_cell {
     double gbs;
     double
         of_bandwidth; /* share of the sheet's memory bandwidth; NaN: not known, or a cache may have served it */
-    double of_peak;    /* share of the sheet's arithmetic */
-    int above_memory;  /* faster than the sheet's memory, with a set that a cache may have served */
-    double cache_mb;   /* of the sheet; NaN: not known */
-    int other_work;    /* it counts other work than the first column: no ratio */
-    speed_ratio ratio; /* to the first column */
+    double of_peak;   /* share of the sheet's arithmetic */
+    int above_memory; /* faster than the sheet's memory, with a set that a cache may have served */
+    double cache_mb;  /* of the sheet; NaN: not known */
+    int other_work;   /* it counts other work than the first column: no ratio */
+    double set_bytes; /* of a case of arrays of any size; NaN of others */
+    speed_ratio
+        ratio; /* to the first column: of the rates where loops of any length differ in it */
 } compare_cell;
 
 /* Rows of kernels that were measured with several settings name the default and the fastest one, which differ between devices. */
@@ -50,14 +51,29 @@ typedef enum compare_setting {
 
 typedef struct compare_case {
     const results_row *row; /* for the names */
+    char *name;             /* "read beyond caches", of arrays of any size; NULL: that of the row */
     compare_setting setting;
     compare_cell cells[COMPARE_MAX_COLUMNS];
 } compare_case;
 
-/* The geometric mean of a suite's ratios of one implementation. */
+/* What bounds a case on two devices (compare_bound.h). */
+typedef enum compare_bound {
+    BOUND_NONE, /* nothing that its neighbours share */
+    BOUND_MAIN_MEMORY,
+    BOUND_CACHES,
+    BOUND_MEMORY_LATENCY,
+    BOUND_CACHE_LATENCY,
+    BOUND_LINK, /* to and from the host */
+    BOUND_ARITHMETIC,
+    BOUND_CALLS /* the time of a call, as of launches and the pool */
+} compare_bound;
+
+/* The geometric mean of a suite's ratios of one implementation, of what has one bound. */
 typedef struct compare_mean {
     const char *suite;
     const char *impl;
+    compare_bound bound;
+    const char *detail; /* what else they share (compare_bound_detail) */
     size_t column;
     speed_ratio mean;
     size_t cases;
@@ -84,6 +100,11 @@ int compare_add_columns(compare_table *table, const results_file *file);
 int compare_match(compare_table *table, double margin);
 
 void compare_release(compare_table *table);
+
+const char *compare_case_name(const compare_case *item);
+
+/* Whether a row is of a loop as long as suits its device, of which nothing but the rate counts. */
+int compare_is_of_any_length(const results_row *row);
 
 /* Whether a cell reaches more than its datasheet promises. */
 int compare_above_sheet(const compare_cell *cell);

@@ -213,7 +213,7 @@ int gguf_tensor_bytes(const gguf_tensor *tensor, size_t *bytes, file_error *erro
 
 static int read_tensor(gguf_file *file, gguf_cursor *cursor, gguf_entry *entry, file_error *error) {
     gguf_tensor *const tensor = &entry->tensor;
-    if (read_text(file, cursor, "the name of a tensor", GGUF_MAX_NAME + 1, &tensor->name, error))
+    if (read_text(file, cursor, "the name of a tensor", GGUF_MAX_READ_NAME, &tensor->name, error))
         return -1;
     const file_name name = file_printable(tensor->name);
     if (read_shape(cursor, name.text, tensor, error) ||

@@ -22,7 +22,9 @@
 
 enum {
     GGUF_MAX_RANK = 4,
-    GGUF_MAX_NAME = 63, /* bytes, of a tensor: ggml keeps 64 with the NUL */
+    GGUF_MAX_NAME = 63, /* bytes, of a tensor that is written: ggml keeps 64 with the NUL */
+    GGUF_MAX_READ_NAME =
+        1023, /* that is read: programs with more room in their ggml write longer ones */
     GGUF_MAX_KEY = 65535,
     GGUF_MAX_ARRAY_DEPTH = 4,
     GGUF_DEFAULT_ALIGNMENT = 32,

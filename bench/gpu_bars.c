@@ -13,6 +13,7 @@
 #include "bench/gpu_bars.h"
 #include "bench/json_file.h"
 #include "bench/output_file.h"
+#include "bench/plural.h"
 #include "bench/results_json.h"
 #include "bench/worker_protocol.h"
 
@@ -251,13 +252,13 @@ static void judge_figure(const gpu_bar *bar, const evidence *e, const char *stat
     const int compares = bar->kind == GPU_BAR_AGREE;
     const int is_enough = bar->at_most ? shown <= bar->limit : shown >= bar->limit;
     v->met = !is_enough ? "no" : found.without > 0 ? "in part" : "yes";
-    const int wrote =
-        snprintf(v->note, sizeof v->note, "%s: %s%d cases%s%s%s", bar->step,
-                 bar->kind == GPU_BAR_MEAN ? "mean of " : "", found.cases,
-                 compares                    ? ""
-                 : bar->kind == GPU_BAR_BEST ? ", best "
-                                             : ", worst ",
-                 found.worst, strcmp(state, "ok") == 0 ? "" : ", the step did not end well");
+    const int wrote = snprintf(
+        v->note, sizeof v->note, "%s: %s%d case%s%s%s%s", bar->step,
+        bar->kind == GPU_BAR_MEAN ? "mean of " : "", found.cases, plural_s((size_t)found.cases),
+        compares                    ? ""
+        : bar->kind == GPU_BAR_BEST ? ", best "
+                                    : ", worst ",
+        found.worst, strcmp(state, "ok") == 0 ? "" : ", the step did not end well");
     if (found.without > 0 && wrote > 0 && wrote < (int)sizeof v->note)
         snprintf(v->note + wrote, sizeof v->note - (size_t)wrote, "; %d have no figure: %s",
                  found.without, found.reason);

@@ -85,6 +85,12 @@ static double memory_mhz(const datasheet *sheet) {
            sheet->values[DATASHEET_BUS_BITS].value / 2;
 }
 
+/* As a driver has it that does not tell: 0 where the sheet has none. */
+static uint64_t cache_bytes_of(const datasheet *sheet) {
+    const double megabytes = sheet->values[DATASHEET_CACHE_MB].value;
+    return megabytes > 0 ? (uint64_t)(megabytes * 1e6) : 0;
+}
+
 static void describe(const paper_row *row, const datasheet *sheet, tdm_device_info *info) {
     *info = (tdm_device_info){
         .struct_size = sizeof *info,
@@ -100,7 +106,7 @@ static void describe(const paper_row *row, const datasheet *sheet, tdm_device_in
         .global_bytes = (uint64_t)(sheet->values[DATASHEET_CAPACITY_GB].value * 1e9),
         .max_alloc_bytes = (uint64_t)(sheet->values[DATASHEET_CAPACITY_GB].value * 1e9),
         .local_bytes = local_bytes_of(row->architecture),
-        .cache_bytes = (uint64_t)(sheet->values[DATASHEET_CACHE_MB].value * 1e6),
+        .cache_bytes = cache_bytes_of(sheet),
         .vendor_id = 0x10de,
         .architecture = row->architecture,
         .memory_clock_mhz = (uint32_t)memory_mhz(sheet),

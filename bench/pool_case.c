@@ -93,7 +93,7 @@ size_t pool_case_size(const pool_case *item, int64_t thread, uint64_t index) {
     return octave + (size_t)((bits >> 8) % octave);
 }
 
-/* Settings of the traces that the suite measures; docs/benchmarks.md has them. */
+/* Settings of the traces that the suite measures; docs/benchmarks-pool.md has them. */
 static trace_settings settings_of(const char *model, int small) {
     trace_settings settings = TRACE_SETTINGS_INIT;
     settings.streams = 3;

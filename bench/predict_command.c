@@ -31,6 +31,7 @@ typedef struct predict_options {
     int64_t context;
     double scale;
     double host_link; /* GB/s */
+    double launch;    /* us, of datasheets */
     double life;
     double use;
     double pue;
@@ -50,6 +51,11 @@ typedef struct predict_state {
 static int fail(const char *reason) {
     fprintf(stderr, "%s: %s\n", command_name, reason);
     return CLI_EXIT_FAILED;
+}
+
+/* Whether the JSON would take the place of a file that is read; no file has the name of a datasheet. */
+static int is_input(const predict_options *options, const char *name) {
+    return options->json != NULL && results_would_replace(options->json, name);
 }
 
 /* ---- profiles -------------------------------------------------------------------------------------- */
@@ -72,21 +78,22 @@ static int refuse_sheet(const char *name) {
     return CLI_EXIT_FAILED;
 }
 
-static int add_sheet(predict_profile *profile, const char *name) {
+static int add_sheet(predict_profile *profile, const char *name, double launch_us) {
     const datasheet *const sheet = datasheet_named(name);
     if (sheet == NULL)
         return refuse_sheet(name);
     predict_profile_from_sheet(sheet, profile);
+    profile->launch_s = 1e-6 * launch_us;
     return CLI_EXIT_OK;
 }
 
-static int add_profile(predict_state *state, double scale) {
+static int add_profile(predict_state *state, const predict_options *options) {
     file_error error;
     const char *const name = state->names[state->count];
     predict_profile *const profile = &state->profiles[state->count];
     results_file *const file = &state->files[state->count];
     if (strncmp(name, sheet_mark, sizeof sheet_mark - 1) == 0) {
-        const int code = add_sheet(profile, name + sizeof sheet_mark - 1);
+        const int code = add_sheet(profile, name + sizeof sheet_mark - 1, options->launch);
         if (code != CLI_EXIT_OK)
             return code;
         state->count++;
@@ -99,7 +106,7 @@ static int add_profile(predict_state *state, double scale) {
         if (predict_profile_fit(file, profile, &error) != 0)
             return fail(error.text);
     }
-    profile->bandwidth_scale = scale;
+    profile->bandwidth_scale = options->scale;
     return CLI_EXIT_OK;
 }
 
@@ -110,7 +117,10 @@ static int add_profiles(predict_state *state, const predict_options *options) {
             return cli_refuse(command_name, "--profiles takes at most %d", MAX_PROFILES);
         if (cli_next_word(&rest, ',', state->names[state->count], MAX_NAME) < 0)
             return cli_refuse(command_name, "--profiles has an empty or too long name");
-        const int code = add_profile(state, options->scale);
+        if (is_input(options, state->names[state->count]))
+            return cli_refuse(command_name, "--json does not take '%s': it is an input",
+                              options->json);
+        const int code = add_profile(state, options);
         if (code != CLI_EXIT_OK)
             return code;
     }
@@ -119,33 +129,39 @@ static int add_profiles(predict_state *state, const predict_options *options) {
 
 /* ---- prices ---------------------------------------------------------------------------------------- */
 
-/* The value for profile `index` of a list, or the only one of the list; NaN where there is no list. -1 when it is no number. */
-static int list_value(const char *option, const char *list, size_t index, double *value) {
+/* The value for profile `index` of `count`, or the only one of the list; NaN where there is no list. Not CLI_EXIT_OK: it is wrong. */
+static int list_value(const char *option, const char *list, size_t index, size_t count,
+                      double *value) {
     const char *rest = list;
     char word[64];
     size_t place = 0;
+    int found;
     *value = NAN;
-    while (cli_next_word(&rest, ',', word, sizeof word) != 0) {
+    while ((found = cli_next_word(&rest, ',', word, sizeof word)) != 0) {
         char *end = NULL;
-        const double number = strtod(word, &end);
-        if (end == word || *end != '\0' || !(number >= 0 && number < 1e12))
+        const double number = found < 0 ? NAN : strtod(word, &end);
+        if (found < 0 || end == word || *end != '\0' || !(number >= 0 && number < 1e12))
             return cli_refuse(command_name, "--%s does not take '%s': give numbers", option, list);
         if (place++ <= index)
             *value = number;
     }
-    if (list != NULL && place != 1 && index >= place)
-        return cli_refuse(command_name, "--%s has %zu numbers: give one, or one for each profile",
-                          option, place);
+    if (list != NULL && place != 1 && place != count)
+        return cli_refuse(command_name,
+                          "--%s has %zu numbers for %zu profile%s: give one, or one for each "
+                          "profile",
+                          option, place, count, count == 1 ? "" : "s");
     return CLI_EXIT_OK;
 }
 
-static int prices_of(const predict_options *options, size_t index, predict_prices *prices) {
+static int prices_of(const predict_options *options, size_t index, size_t count,
+                     predict_prices *prices) {
     *prices = (predict_prices){.life_years = options->life,
                                .use = options->use,
                                .pue = options->pue,
                                .tariff = options->tariff};
-    const int code = list_value("price", options->prices, index, &prices->price);
-    return code != CLI_EXIT_OK ? code : list_value("power", options->watts, index, &prices->watts);
+    const int code = list_value("price", options->prices, index, count, &prices->price);
+    return code != CLI_EXIT_OK ? code
+                               : list_value("power", options->watts, index, count, &prices->watts);
 }
 
 /* ---- what would not be refused ----------------------------------------------------------------------- */
@@ -212,20 +228,28 @@ static int write_report(const predict_state *state, const predict_options *optio
     return code;
 }
 
+/* A time of a datasheet is the least, so a price by it is the most. */
+static const char *side_text(const predict_profile *profile, const predict_profile *first) {
+    if ((profile->sheet != NULL) == (first->sheet != NULL))
+        return "";
+    return profile->sheet != NULL ? "at most " : "at least ";
+}
+
 static void print_break_even(const predict_state *state, const predict_options *options) {
     if (options->prices == NULL || (options->json != NULL && strcmp(options->json, "-") == 0))
         return;
     for (size_t i = 1; i < state->count; i++) {
         predict_prices prices;
-        if (prices_of(options, i, &prices) != CLI_EXIT_OK)
+        if (prices_of(options, i, state->count, &prices) != CLI_EXIT_OK)
             return;
         if (isnan(prices.watts))
             prices.watts = state->profiles[i].watts;
         const double price =
             predict_break_even_price(&prices, state->runs[i].seconds, state->runs[0].cost);
         if (!isnan(price))
-            printf("%s costs as much a pass as %s at a price of %.4g\n", state->profiles[i].name,
-                   state->profiles[0].name, price);
+            printf("%s costs as much a pass as %s at a price of %s%.4g\n", state->profiles[i].name,
+                   state->profiles[0].name, side_text(&state->profiles[i], &state->profiles[0]),
+                   price);
     }
 }
 
@@ -234,6 +258,8 @@ static int run_with(predict_state *state, const predict_options *options) {
     const workload_settings settings = settings_of(options);
     if (options->workload == NULL || options->profiles == NULL)
         return cli_refuse(command_name, "--workload and --profiles are needed");
+    if (is_input(options, options->workload))
+        return cli_refuse(command_name, "--json does not take '%s': it is an input", options->json);
     if (results_check_path(command_name, options->json) != 0)
         return CLI_EXIT_FAILED;
     if (predict_workload_read(options->workload, &settings, &state->workload, &error) != 0)
@@ -241,7 +267,7 @@ static int run_with(predict_state *state, const predict_options *options) {
     int code = add_profiles(state, options);
     for (size_t i = 0; code == CLI_EXIT_OK && i < state->count; i++) {
         predict_prices prices;
-        code = prices_of(options, i, &prices);
+        code = prices_of(options, i, state->count, &prices);
         if (code == CLI_EXIT_OK)
             predict_run_fill(&state->runs[i], &state->profiles[i], &state->workload,
                              1e9 * options->host_link, &prices);
@@ -268,6 +294,9 @@ static cli_outcome parse(int argc, char **argv, predict_options *given) {
          "what if main memory were so many times as fast", NULL, 0.001, 1000},
         {"host-link", CLI_NUMBER, &given->host_link, "GB/S",
          "speed from the host, where no profile has it, for what does not fit", NULL, 0.001, 10000},
+        {"launch", CLI_NUMBER, &given->launch, "US",
+         "what a launch costs on a device of a datasheet, which tells none; 0 by default", NULL, 0,
+         100000},
         {"price", CLI_TEXT, &given->prices, "LIST", "of the device: one, or one for each profile",
          NULL, 0, 0},
         {"power", CLI_TEXT, &given->watts, "LIST",

@@ -476,10 +476,21 @@ static double median_watts(const results_file *file) {
     return median;
 }
 
+/* What the device told of its memory; where the file does not have it, the datasheet's GB. */
+static int find_capacity(const results_file *file, predict_profile *profile, file_error *error) {
+    if (predict_device_bytes(file, "global_bytes", &profile->capacity_bytes, error) != 0)
+        return -1;
+    const datasheet *const sheet = sheet_of(file, 0);
+    profile->capacity_of_sheet = isnan(profile->capacity_bytes) && sheet != NULL;
+    if (profile->capacity_of_sheet)
+        profile->capacity_bytes = 1e9 * sheet->values[DATASHEET_CAPACITY_GB].value;
+    return 0;
+}
+
 int predict_profile_fit(const results_file *file, predict_profile *profile, file_error *error) {
     predict_observations list = {.items = NULL};
     *profile = (predict_profile){.name = file->name, .bandwidth_scale = 1};
-    if (predict_device_bytes(file, "global_bytes", &profile->capacity_bytes, error) != 0)
+    if (find_capacity(file, profile, error) != 0)
         return -1;
     profile->link_bytes_per_s = predict_link(file, &profile->link_memory);
     profile->watts = median_watts(file);
@@ -512,6 +523,7 @@ void predict_profile_from_sheet(const datasheet *sheet, predict_profile *profile
     profile->main_bytes_per_s = profile->points[0].bytes_per_s;
     predict_find_levels(profile);
     profile->capacity_bytes = 1e9 * sheet->values[DATASHEET_CAPACITY_GB].value;
+    profile->capacity_of_sheet = 1;
     profile->link_bytes_per_s = NAN;
     profile->watts = sheet->values[DATASHEET_BOARD_WATTS].value;
     profile->error = NAN;

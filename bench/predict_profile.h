@@ -102,6 +102,7 @@ typedef struct predict_profile {
     int has_levels;           /* the sweep tells one cache from another: 1 is L1 */
     double launch_s;
     double capacity_bytes;   /* NaN: not known */
+    int capacity_of_sheet;   /* it is the datasheet's, not what the driver told */
     double link_bytes_per_s; /* from the host; NaN: not known */
     const char *link_memory; /* of the host, which that is: "pinned", "pageable"; NULL: not known */
     double watts;            /* NaN: not known */

@@ -4,19 +4,26 @@
 
 #include <cjson/cJSON.h>
 
+#include "bench/plural.h"
 #include "bench/predict_memory.h"
 #include "bench/results_json.h"
 #include "bench/table_print.h"
 
 void predict_source_text(const predict_profile *profile, char *text, size_t size) {
-    if (profile->sheet != NULL)
+    if (profile->sheet != NULL && profile->launch_s > 0)
+        snprintf(
+            text, size,
+            "datasheet, nothing was measured: the least time that its figures allow, with %.3g "
+            "us a launch, as --launch says",
+            1e6 * profile->launch_s);
+    else if (profile->sheet != NULL)
         snprintf(text, size,
                  "datasheet, nothing was measured: the least time that its figures allow");
     else if (isnan(profile->error))
         snprintf(text, size, "measured, too few rows to know the error");
     else
-        snprintf(text, size, "measured, mean error %.1f %% on %zu rows kept out of the fit",
-                 100 * profile->error, profile->held_out);
+        snprintf(text, size, "measured, mean error %.1f %% on %zu row%s kept out of the fit",
+                 100 * profile->error, profile->held_out, plural_s(profile->held_out));
 }
 
 /* ---- for people ------------------------------------------------------------------------------------ */
@@ -32,9 +39,9 @@ static void print_errors(const predict_profile *profile, FILE *file) {
     }
     if (profile->elsewhere > 0)
         fprintf(file,
-                "    left out: %zu rows, beside which the processors stood elsewhere or were not "
+                "    left out: %zu row%s, beside which the processors stood elsewhere or were not "
                 "as fast as beside most\n",
-                profile->elsewhere);
+                profile->elsewhere, plural_s(profile->elsewhere));
 }
 
 /* Which rows of reading were not taken, if any. */
@@ -53,9 +60,10 @@ static void print_contradiction(const predict_profile *profile, FILE *file) {
     memory_evidence_text(&profile->evidence, text, sizeof text);
     if (text[0] != '\0')
         fprintf(file,
-                "  contradicts itself: %s. The prediction takes %.3g GB/s, the median of %zu rows "
+                "  contradicts itself: %s. The prediction takes %.3g GB/s, the median of %zu row%s "
                 "that only read%s\n",
-                text, profile->main_bytes_per_s * 1e-9, profile->main_rows, left_out_text(profile));
+                text, profile->main_bytes_per_s * 1e-9, profile->main_rows,
+                plural_s(profile->main_rows), left_out_text(profile));
 }
 
 static void print_operations(const predict_run *run, FILE *file) {
@@ -96,26 +104,40 @@ static void print_refusals(const predict_run *run, FILE *file) {
 }
 
 static void print_capacity(const predict_run *run, FILE *file) {
+    const double usable = run->usable_bytes / 1e9;
+    const char *const by =
+        run->profile->capacity_of_sheet ? "by its datasheet" : "by what the device told";
     fprintf(file, "memory: %.2f GB needed", run->needed_bytes / 1e9);
     if (isnan(run->usable_bytes))
         fprintf(file, ", how much there is is not known\n");
     else if (run->needed_bytes <= run->usable_bytes)
-        fprintf(file, " of %.2f GB usable: it fits\n", run->usable_bytes / 1e9);
+        fprintf(file, " of %.2f GB usable %s: it fits\n", usable, by);
     else if (isnan(run->spill_s))
-        fprintf(file, " of %.2f GB usable: it does not fit; --host-link says at what cost\n",
-                run->usable_bytes / 1e9);
+        fprintf(file, " of %.2f GB usable %s: it does not fit; --host-link says at what cost\n",
+                usable, by);
     else
-        fprintf(file,
-                " of %.2f GB usable: it does not fit, %.3g s of every pass bring the rest, %s%s\n",
-                run->usable_bytes / 1e9, run->spill_s,
-                run->profile->link_memory == NULL ? "as --host-link says"
-                                                  : "as measured from memory that is ",
-                run->profile->link_memory == NULL ? "" : run->profile->link_memory);
+        fprintf(
+            file,
+            " of %.2f GB usable %s: it does not fit, %.3g s of every pass bring the rest, %s%s\n",
+            usable, by, run->spill_s,
+            run->profile->link_memory == NULL ? "as --host-link says"
+                                              : "as measured from memory that is ",
+            run->profile->link_memory == NULL ? "" : run->profile->link_memory);
 }
 
 static void print_if_known(FILE *file, const char *format, double value) {
     if (isfinite(value))
         fprintf(file, format, value); // NOLINT(clang-diagnostic-format-nonliteral)
+}
+
+/* "19.69 ms", "15.68 s", "4.878 us" */
+static void pass_text(double seconds, char *text, size_t size) {
+    static const char *const units[] = {"s", "ms", "us", "ns"};
+    double value = seconds;
+    int unit = 0;
+    for (; unit < 3 && value < 1; unit++)
+        value *= 1000;
+    snprintf(text, size, "%.4g %s", value, units[unit]);
 }
 
 /* ": L2 10 %, L3 30 %" behind the share of all caches, where the profile tells one from another. */
@@ -132,9 +154,11 @@ static void print_levels(const predict_run *run, double all, FILE *file) {
 /* Of a sum that is known. */
 static void print_time(const predict_run *run, FILE *file) {
     double all = 0;
+    char pass[32];
     for (int i = 0; i < PREDICT_LIMITERS; i++)
         all += run->shares[i];
-    fprintf(file, "time of a pass: %.4g ms%s, limited by %s (", 1e3 * run->seconds,
+    pass_text(run->seconds, pass, sizeof pass);
+    fprintf(file, "time of a pass: %s%s, limited by %s (", pass,
             run->profile->sheet != NULL ? " at least" : "", predict_limiter_name(run->limiter));
     for (int i = 0; i < PREDICT_LIMITERS; i++) {
         fprintf(file, "%s%s %.0f %%", i == 0 ? "" : ", ", predict_limiter_name((predict_limiter)i),
@@ -154,17 +178,32 @@ static void print_time(const predict_run *run, FILE *file) {
                 run->profile->bandwidth_scale, run->what_if);
 }
 
+/* What a pass takes, and a token of those that it makes, if any. */
+static void print_prices(const predict_run *run, FILE *file) {
+    if (isfinite(run->joules)) {
+        fprintf(file, "energy: %.4g J a pass", run->joules);
+        print_if_known(file, ", %.3g J a token", run->joules / run->workload->tokens);
+        fprintf(file, ", at %.4g W\n", run->joules / run->seconds);
+    }
+    if (isfinite(run->cost)) {
+        fprintf(file, "cost: %.4g a pass", run->cost);
+        print_if_known(file, ", %.3g a million tokens", 1e6 * run->cost / run->workload->tokens);
+        fputc('\n', file);
+    }
+}
+
 static void print_totals(const predict_run *run, FILE *file) {
     if (isfinite(run->seconds))
         print_time(run, file);
     else
         fprintf(file, "time of a pass: not known, as is what the rest takes that does not fit\n");
-    print_if_known(file, "tokens: %.1f per second\n", run->tokens_per_s);
+    print_if_known(file,
+                   run->profile->sheet != NULL ? "tokens: at most %.1f per second\n"
+                                               : "tokens: %.1f per second\n",
+                   run->tokens_per_s);
     print_if_known(file, "bound of memory: %.1f tokens per second\n", run->decode_bound);
     print_if_known(file, "compute-bound from a batch of %.1f on\n", run->turning_batch);
-    if (isfinite(run->joules))
-        fprintf(file, "energy: %.4g J a pass at %.4g W\n", run->joules, run->joules / run->seconds);
-    print_if_known(file, "cost: %.4g a pass\n", run->cost);
+    print_prices(run, file);
 }
 
 static void print_run(const predict_run *run, FILE *file) {
@@ -174,9 +213,9 @@ static void print_run(const predict_run *run, FILE *file) {
             run->profile->sheet != NULL ? "the datasheet of " : "", run->profile->name, source);
     if (run->profile->above_sheet > 0)
         fprintf(file,
-                "  %zu of its rows are above the device's datasheet: the sheet, the clock or the "
+                "  %zu of its rows %s above the device's datasheet: the sheet, the clock or the "
                 "measurement is wrong\n",
-                run->profile->above_sheet);
+                run->profile->above_sheet, plural_are(run->profile->above_sheet));
     print_contradiction(run->profile, file);
     print_errors(run->profile, file);
     print_operations(run, file);
@@ -187,17 +226,54 @@ static void print_run(const predict_run *run, FILE *file) {
     fprintf(file, "\n");
 }
 
-/* What has no time is not compared. */
+static int is_bound(const predict_run *run) {
+    return run->profile->sheet != NULL;
+}
+
+/* What has no time is not compared, and a bound not with what was measured: it would always be the better choice. */
 static int is_pareto(const predict_run *runs, size_t count, size_t index) {
     double seconds[16];
     double costs[16];
+    size_t compared = 0;
+    size_t own = 0;
     if (!isfinite(runs[index].seconds))
         return 0;
-    for (size_t i = 0; i < count && i < 16; i++) {
-        seconds[i] = runs[i].seconds;
-        costs[i] = runs[i].cost;
+    for (size_t i = 0; i < count && compared < 16; i++) {
+        if (is_bound(&runs[i]) != is_bound(&runs[index]))
+            continue;
+        own = i == index ? compared : own;
+        seconds[compared] = runs[i].seconds;
+        costs[compared++] = runs[i].cost;
     }
-    return predict_is_pareto(seconds, costs, count < 16 ? count : 16, index);
+    return predict_is_pareto(seconds, costs, compared, own);
+}
+
+static const char *choice_text(const predict_run *runs, size_t count, size_t index) {
+    const int has_cost = isfinite(runs[index].cost);
+    if (!is_pareto(runs, count, index))
+        return "";
+    if (is_bound(&runs[index]))
+        return has_cost ? "no datasheet is faster and cheaper" : "no datasheet is faster";
+    return has_cost ? "nothing measured is faster and cheaper" : "nothing measured is faster";
+}
+
+/* How many times as fast as the first; a bound beside what was measured is the most that it may be, and the other way round. */
+static void add_speed(text_table *table, const predict_run *first, const predict_run *run) {
+    const double speed = first->seconds / run->seconds;
+    if (is_bound(first) == is_bound(run) || !isfinite(speed))
+        table_number(table, speed);
+    else
+        table_cell(table, "%s %.3g", is_bound(run) ? "at most" : "at least", speed);
+}
+
+static void add_pass(text_table *table, const predict_run *run) {
+    char pass[32];
+    if (!is_bound(run) || !isfinite(run->seconds)) {
+        table_duration(table, run->seconds);
+        return;
+    }
+    table_duration_text(run->seconds, pass, sizeof pass);
+    table_cell(table, "at least %s", pass);
 }
 
 void predict_print(const predict_run *runs, size_t count, FILE *file) {
@@ -209,14 +285,14 @@ void predict_print(const predict_run *runs, size_t count, FILE *file) {
     for (size_t i = 0; i < count; i++) {
         const predict_run *const run = &runs[i];
         table_cell(table, "%s", run->profile->name);
-        table_cell(table, "%s", run->profile->sheet != NULL ? "datasheet" : "measured");
-        table_duration(table, run->seconds);
-        table_number(table, runs[0].seconds / run->seconds);
+        table_cell(table, "%s", is_bound(run) ? "datasheet" : "measured");
+        add_pass(table, run);
+        add_speed(table, &runs[0], run);
         if (isnan(run->cost))
             table_cell(table, "-");
         else
             table_cell(table, "%.3g", run->cost);
-        table_cell(table, "%s", is_pareto(runs, count, i) ? "none is faster and cheaper" : "");
+        table_cell(table, "%s", choice_text(runs, count, i));
     }
     table_print(table, file);
     table_destroy(table);
@@ -321,6 +397,8 @@ static cJSON *run_json(const predict_run *runs, size_t count, size_t index) {
         results_put_number(shares, predict_limiter_name((predict_limiter)i), run->shares[i]);
     results_put_number(json, "needed_bytes", run->needed_bytes);
     results_put_number(json, "usable_bytes", run->usable_bytes);
+    const char *const by = run->profile->capacity_of_sheet ? "datasheet" : "device";
+    results_put_text(json, "usable_by", isnan(run->usable_bytes) ? NULL : by);
     results_put_number(json, "spill_s", run->spill_s);
     results_put_number(json, "seconds", run->seconds);
     results_put_text(json, "limiter",
@@ -331,7 +409,9 @@ static cJSON *run_json(const predict_run *runs, size_t count, size_t index) {
     results_put_number(json, "decode_bound_tokens_per_s", run->decode_bound);
     results_put_number(json, "turning_batch", run->turning_batch);
     results_put_number(json, "joules", run->joules);
+    results_put_number(json, "joules_per_token", run->joules / run->workload->tokens);
     results_put_number(json, "cost", run->cost);
+    results_put_number(json, "cost_per_million_tokens", 1e6 * run->cost / run->workload->tokens);
     cJSON_AddBoolToObject(json, "pareto", is_pareto(runs, count, index));
     return json;
 }

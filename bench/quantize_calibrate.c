@@ -40,10 +40,12 @@ static int check_width(const quantize_tensor *batch, const quantize_layer *layer
     return 0;
 }
 
-static int check_batches(const quantize_layer *layer, const quantize_input *input,
+int quantize_input_check(const quantize_activations *activations, const quantize_layer *layer,
                          file_error *error) {
-    for (size_t i = 0; i < input->batch_count; i++) {
-        const quantize_tensor *const tensor = input->batches[i].tensor;
+    size_t count;
+    const quantize_batch *const batches = quantize_activations_of(activations, layer->name, &count);
+    for (size_t i = 0; i < count; i++) {
+        const quantize_tensor *const tensor = batches[i].tensor;
         const tdm_dtype dtype = quantize_float_dtype(tensor);
         if (tensor->storage != QUANTIZE_PLAIN || dtype == TDM_DTYPE_NONE || dtype == TDM_F64)
             return file_fail(error, "activations \"%s\" are of type %s, not F32, F16 or BF16",
@@ -92,8 +94,6 @@ int quantize_input_observe(const quantize_activations *activations, const quanti
     memset(input, 0, sizeof *input);
     input->range = rules->range;
     input->batches = quantize_activations_of(activations, layer->name, &input->batch_count);
-    if (check_batches(layer, input, error))
-        return -1;
     const size_t bytes = tdm_quant_observer_bytes(options);
     void *const memory = malloc(bytes + 1);
     if (!memory)

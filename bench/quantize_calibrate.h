@@ -23,9 +23,14 @@ typedef struct quantize_layer {
     int axis; /* the dimension of the weight that is the output */
 } quantize_layer;
 
+/* Whether types and shapes of all that is recorded for a layer fit it. 0, or -1 with the reason: no floats, rows of another length than
+ * a matrix has inputs. */
+int quantize_input_check(const quantize_activations *activations, const quantize_layer *layer,
+                         file_error *error);
+
 /*
- * Observe all that is recorded for a layer. 0, or -1 with the reason: no floats, rows of another length than a matrix has inputs,
- * not finite, no number at all, or no memory. The activations must outlive the input.
+ * Observe it, after that check. 0, or -1 with the reason: not finite, no number at all, or no memory. The activations must outlive the
+ * input.
  */
 int quantize_input_observe(const quantize_activations *activations, const quantize_layer *layer,
                            const tdm_quant_observer_options *options, tdm_dtype dtype,

@@ -144,7 +144,7 @@ static int put_share(const pass_state *state, const share *part, file_error *err
 
 static void show_share(const pass_state *state, const share *part) {
     const quantize_witness *const witness = &state->pass->witness;
-    const quantize_part seen = {.first = element_of(state, part, 0),
+    const quantize_part seen = {.first = state->first + element_of(state, part, 0),
                                 .rows = part->of.rows,
                                 .columns = part->of.columns,
                                 .stride = state->columns,
@@ -229,9 +229,9 @@ static int run(pass_state *state, quantize_outcome *outcome, file_error *error) 
                : 0;
 }
 
-int quantize_pass_run(const quantize_pass *pass, quantize_outcome *outcome, file_error *error) {
-    pass_state state = {.pass = pass};
-    memset(outcome, 0, sizeof *outcome);
+static int run_matrix(const quantize_pass *pass, int64_t first, quantize_outcome *outcome,
+                      file_error *error) {
+    pass_state state = {.pass = pass, .first = first};
     plan_matrix(&state);
     plan_tiles(&state);
     if (has_codes(&state)) {
@@ -252,6 +252,58 @@ int quantize_pass_run(const quantize_pass *pass, quantize_outcome *outcome, file
     free(state.ranging);
     quantize_pieces_destroy(state.pieces);
     return result;
+}
+
+/* ---- stacks ---- */
+
+/* Where a matrix of a stack begins in the tensors of the output. */
+typedef struct place_in_stack {
+    const quantize_target *whole;
+    uint64_t data, scale, zero_point; /* bytes */
+} place_in_stack;
+
+static int put_in_stack(void *user, size_t entry, uint64_t offset, const void *bytes, size_t size,
+                        file_error *error) {
+    const place_in_stack *const place = user;
+    const quantize_target *const whole = place->whole;
+    const uint64_t begin = entry == whole->data    ? place->data
+                           : entry == whole->scale ? place->scale
+                                                   : place->zero_point;
+    return whole->put(whole->user, entry, begin + offset, bytes, size, error);
+}
+
+/* Each matrix has scales of its own, so that it is a tensor of its own. */
+static int run_of_stack(const quantize_pass *pass, int64_t index, quantize_outcome *outcome,
+                        file_error *error) {
+    const int64_t elements = tdm_quant_element_count(&pass->spec);
+    const int64_t scales = tdm_quant_scale_count(&pass->spec);
+    const size_t scale_bytes = pass->spec.scale_dtype == TDM_F32 ? 4 : 2;
+    const size_t bytes = quantize_storage_bytes(pass->tensor, elements);
+    place_in_stack place = {.whole = &pass->target,
+                            .data =
+                                (uint64_t)index * quantize_code_bytes(pass->spec.dtype, elements),
+                            .scale = (uint64_t)(index * scales) * scale_bytes,
+                            .zero_point = (uint64_t)(index * scales)};
+    quantize_tensor matrix = *pass->tensor;
+    quantize_pass alone = *pass;
+    matrix.rank = pass->spec.rank;
+    memcpy(matrix.shape, pass->spec.shape, (size_t)matrix.rank * sizeof *matrix.shape);
+    matrix.data = (const unsigned char *)matrix.data + (size_t)index * bytes;
+    matrix.bytes = bytes;
+    alone.tensor = &matrix;
+    alone.target.put = put_in_stack;
+    alone.target.user = &place;
+    return run_matrix(&alone, index * elements, outcome, error);
+}
+
+int quantize_pass_run(const quantize_pass *pass, quantize_outcome *outcome, file_error *error) {
+    memset(outcome, 0, sizeof *outcome);
+    if (pass->matrices <= 1)
+        return run_matrix(pass, 0, outcome, error);
+    for (int64_t i = 0; i < pass->matrices; i++)
+        if (run_of_stack(pass, i, outcome, error))
+            return -1;
+    return 0;
 }
 
 int quantize_copy(const quantize_tensor *tensor, const quantize_target *target, file_error *error) {

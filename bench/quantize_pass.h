@@ -39,7 +39,8 @@ typedef struct quantize_witness {
 typedef struct quantize_pass {
     const quantize_tensor *tensor;
     const quantize_scheme *scheme;
-    tdm_quant_spec spec;              /* of codes: the tensor as a matrix */
+    tdm_quant_spec spec;              /* of codes: the tensor as a matrix, or each of a stack */
+    int64_t matrices;                 /* of a stack, which follow each other; 0 and 1: it is none */
     tdm_quant_observer_kind observer; /* of codes: how a range is made of the numbers */
     double percent;                   /* of the observer percentile */
     quantize_target target;

@@ -235,13 +235,14 @@ int quantize_pass_check(const pass_state *state, file_error *error) {
             return file_fail(error,
                              "elements %lld to %lld of tensor \"%s\" are too large for the scale "
                              "of a %s block, which ends at 65504",
-                             (long long)part->unscaled, (long long)part->unscaled + 31, name.text,
+                             (long long)(state->first + part->unscaled),
+                             (long long)(state->first + part->unscaled) + 31, name.text,
                              state->pass->scheme->name);
     }
     return first ? file_fail(error, "element %lld of tensor \"%s\" is %g: %s",
-                             (long long)first->nonfinite, name.text, first->found,
+                             (long long)(state->first + first->nonfinite), name.text, first->found,
                              isfinite(first->found) ? "beyond the largest number of f32, 3.4e38"
-                                                    : "not finite")
+                                                    : "not finite; --skip leaves a tensor as it is")
                  : 0;
 }
 

@@ -32,7 +32,7 @@ typedef struct share {
 } share;
 
 /*
- * The state of one pass. The tensor is a matrix, of one row where nothing hangs on rows. Tiles are as many whole rows as a
+ * The state of one pass. The tensor, or each matrix of a stack, is a matrix, of one row where nothing hangs on rows. Tiles are as many whole rows as a
  * slab holds, or, where the rows that share scales are more than that, pieces of these rows. Scales that span more than a
  * tile are made in passes of their own before.
  */
@@ -40,6 +40,7 @@ typedef struct pass_state {
     const quantize_pass *pass;
     tdm_quant_spec spec; /* of codes: that matrix */
     quantize_rule rule;  /* of codes */
+    int64_t first;       /* element of the tensor that the matrix begins with */
     int64_t rows, columns;
     int64_t band;                    /* rows that stay together */
     int64_t tile_rows, tile_columns; /* of a tile, at most */

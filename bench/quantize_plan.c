@@ -16,9 +16,17 @@ static int matches(const regex_t *expression, const char *name) {
     return regexec(expression, name, 0, NULL, 0) == 0;
 }
 
-/* Whether the scheme changes tensors of that name. */
+static const quantize_scheme *scheme_of(const quantize_tensor *tensor,
+                                        const quantize_choice *choice) {
+    for (size_t i = 0; i < choice->exception_count; i++)
+        if (matches(&choice->exceptions[i].names, tensor->name))
+            return choice->exceptions[i].scheme;
+    return choice->scheme;
+}
+
+/* Whether its scheme changes the tensor, as far as names say. */
 static int is_chosen(const quantize_tensor *tensor, const quantize_choice *choice) {
-    return choice->scheme->kind != QUANTIZE_KEEP &&
+    return scheme_of(tensor, choice)->kind != QUANTIZE_KEEP &&
            !(choice->skip && matches(choice->skip, tensor->name)) &&
            (!choice->only || matches(choice->only, tensor->name));
 }
@@ -26,7 +34,7 @@ static int is_chosen(const quantize_tensor *tensor, const quantize_choice *choic
 /* Whether the tensor is asked for; then *note says why it cannot be had, if so. */
 static int is_wanted(const quantize_tensor *tensor, const quantize_choice *choice,
                      const char **note) {
-    const quantize_scheme *const scheme = choice->scheme;
+    const quantize_scheme *const scheme = scheme_of(tensor, choice);
     *note = NULL;
     if (!is_chosen(tensor, choice))
         return 0;
@@ -37,8 +45,6 @@ static int is_wanted(const quantize_tensor *tensor, const quantize_choice *choic
     const int64_t elements = quantize_element_count(tensor);
     if (foreign)
         *note = "blocks that are only copied";
-    else if (tensor->is_scaled)
-        *note = "8-bit floats with scales beside them";
     if (!choice->only)
         return (floats || foreign) && tensor->rank >= 2 && elements >= QUANTIZE_LEAST_ELEMENTS;
     if (*note)
@@ -54,16 +60,40 @@ static int is_wanted(const quantize_tensor *tensor, const quantize_choice *choic
     return 1;
 }
 
+/* Matrices of experts in one tensor. */
+static int is_stack(const quantize_tensor *tensor) {
+    return tensor->rank == 3 && tensor->shape[2] >= QUANTIZE_LEAST_ROW;
+}
+
+/* Why --axis 1 cannot take a tensor, or NULL. */
+static const char *obstacle_to_columns(const quantize_tensor *tensor, tdm_dtype dtype) {
+    if (tensor->rank != 2 && !is_stack(tensor))
+        return "no matrix and no stack of matrices, which --axis 1 takes alone";
+    if (tensor->rank == 3 && dtype == TDM_S4 && tensor->shape[1] % 2 != 0 &&
+        tensor->shape[2] % 2 != 0)
+        return "matrices of an odd number of codes of 4 bits, which --axis 1 does not take";
+    return NULL;
+}
+
 /* Why the scheme cannot take a tensor that is wanted, or NULL. */
 static const char *obstacle(const quantize_tensor *tensor, const quantize_choice *choice) {
-    const quantize_scheme *const scheme = choice->scheme;
+    const quantize_scheme *const scheme = scheme_of(tensor, choice);
     if (scheme->kind == QUANTIZE_BLOCKS && tensor->storage == scheme->storage)
         return "already in these blocks";
     if (scheme->kind == QUANTIZE_BLOCKS && tensor->shape[tensor->rank - 1] % 32 != 0)
         return "last dimension no multiple of 32";
-    if (scheme->kind == QUANTIZE_CODES && choice->axis == 1 && tensor->rank != 2)
-        return "no matrix, which --axis 1 takes alone";
-    return NULL;
+    return scheme->kind == QUANTIZE_CODES && choice->axis == 1
+               ? obstacle_to_columns(tensor, tdm_quant_scheme_info(scheme->rules)->dtype)
+               : NULL;
+}
+
+/* The scheme that changes a tensor, or NULL, and then *note says why, where one would expect otherwise. */
+static const quantize_scheme *scheme_taken(const quantize_tensor *tensor,
+                                           const quantize_choice *choice, const char **note) {
+    const int wanted = is_wanted(tensor, choice, note);
+    if (wanted && !*note)
+        *note = obstacle(tensor, choice);
+    return wanted && !*note ? scheme_of(tensor, choice) : NULL;
 }
 
 /* ---- codes that become numbers ---- */
@@ -88,7 +118,9 @@ static int find_without(const quantize_source *source, const char *name, const c
 static int find_owner(const quantize_source *source, const quantize_tensor *tensor,
                       const quantize_tensor **owner) {
     const quantize_tensor *codes;
-    *owner = NULL;
+    *owner = tensor->owner;
+    if (*owner)
+        return 0;
     if (find_without(source, tensor->name, QUANTIZE_SCALE_SUFFIX, &codes))
         return -1;
     if (codes && codes->has_codes)
@@ -102,13 +134,28 @@ static int find_owner(const quantize_source *source, const quantize_tensor *tens
     return 0;
 }
 
-/* 1, 0, or -1 when memory is short. */
+/* Together with the scales in tensors of their own: 1, 0, or -1 when memory is short. */
 static int is_decoded(const quantize_source *source, const quantize_choice *choice,
                       const quantize_tensor *tensor) {
     const quantize_tensor *owner;
-    if (!tensor->has_codes || choice->scheme->kind != QUANTIZE_FLOATS || !is_chosen(tensor, choice))
+    const char *note;
+    const int becomes_numbers = tensor->is_scaled
+                                    ? scheme_taken(tensor, choice, &note) != NULL
+                                    : tensor->has_codes &&
+                                          scheme_of(tensor, choice)->kind == QUANTIZE_FLOATS &&
+                                          is_chosen(tensor, choice);
+    if (!becomes_numbers)
         return 0;
     return find_owner(source, tensor, &owner) ? -1 : !owner;
+}
+
+/* Whether it goes, as its codes take it in: 1, 0, or -1 when memory is short. */
+static int is_taken_in(const quantize_source *source, const quantize_choice *choice,
+                       const quantize_tensor *tensor) {
+    const quantize_tensor *owner;
+    if (find_owner(source, tensor, &owner))
+        return -1;
+    return owner ? is_decoded(source, choice, owner) : 0;
 }
 
 /* -1 where it has more than 2^63 - 1. */
@@ -135,15 +182,10 @@ static int shape_decoded(const quantize_layout *layout, quantize_tensor *tensor,
                            file_printable(tensor->name).text);
 }
 
-static int decode(const quantize_source *source, quantize_item *item, file_error *error) {
+static int decode_codes(const quantize_source *source, const quantize_tensor *codes,
+                        quantize_decoded *decoded, file_error *error) {
     quantize_layout layout;
-    const quantize_tensor *const codes = item->tensor;
     const safetensors_file *const file = quantize_file_of(source, codes);
-    quantize_decoded *const decoded = calloc(1, sizeof *decoded);
-    if (!decoded)
-        return -1;
-    item->decoded = decoded;
-    item->tensor = &decoded->tensor;
     quantize_tensor *const tensor = &decoded->tensor;
     quantized_weight *const weight = &decoded->weight;
     *tensor = (quantize_tensor){.name = codes->name,
@@ -159,6 +201,27 @@ static int decode(const quantize_source *source, quantize_item *item, file_error
     tensor->bytes = weight->code_bytes + weight->scale_bytes + weight->zero_point_bytes;
     quantized_weight_release_parameters(weight, tensor->floor);
     return 0;
+}
+
+static int decode_floats(const quantize_source *source, const quantize_tensor *floats,
+                         quantize_decoded *decoded, file_error *error) {
+    decoded->tensor = *floats;
+    decoded->tensor.scaling = &decoded->scaling;
+    if (quantize_scaling_make(source, floats, &decoded->scaling, error))
+        return -1;
+    decoded->tensor.bytes += decoded->scaling.bytes;
+    return 0;
+}
+
+static int decode(const quantize_source *source, quantize_item *item, file_error *error) {
+    const quantize_tensor *const tensor = item->tensor;
+    quantize_decoded *const decoded = calloc(1, sizeof *decoded);
+    if (!decoded)
+        return -1;
+    item->decoded = decoded;
+    item->tensor = &decoded->tensor;
+    return tensor->is_scaled ? decode_floats(source, tensor, decoded, error)
+                             : decode_codes(source, tensor, decoded, error);
 }
 
 /* ---- entries ---- */
@@ -313,7 +376,7 @@ static int64_t free_columns(int64_t columns) {
 static int leading_of(const quantize_tensor *tensor, const quantize_choice *choice) {
     if (choice->channels > 0)
         return choice->channels < tensor->rank ? choice->channels : tensor->rank - 1;
-    return tensor->rank == 3 && tensor->shape[2] >= QUANTIZE_LEAST_INPUTS ? 2 : 1;
+    return is_stack(tensor) ? 2 : 1;
 }
 
 /* The tensor as a matrix: channels, and what each has. */
@@ -323,48 +386,69 @@ static void matrix_of(const quantize_tensor *tensor, int leading, int64_t shape[
         shape[i < leading ? 0 : 1] *= tensor->shape[i];
 }
 
-/*
- * The layout names blocks of the tensor as it is stored; the spec has the same scales in the same order for a matrix of the same
- * elements, with rows as short as the blocks allow, so that a slab can be small.
- */
-static int plan_codes(const quantize_choice *choice, quantize_item *item, file_error *error) {
-    const quantize_tensor *const tensor = item->tensor;
-    const tdm_quant_scheme *const rules = tdm_quant_scheme_info(item->scheme->rules);
-    const int64_t group = choice->group > 0 ? choice->group : rules->group;
-    const int leading = leading_of(tensor, choice);
-    quantize_layout *const layout = &item->layout;
-    int64_t shape[2];
-    matrix_of(tensor, leading, shape);
-    const int64_t columns = shape[1];
-    int axis = choice->axis;
-    tdm_quant_reason reason;
+/* Dimensions that only count matrices, each of which is quantized by itself. */
+static int outer_of(const quantize_tensor *tensor, const quantize_choice *choice) {
+    return choice->axis == 1 && tensor->rank == 3;
+}
+
+static int64_t group_of(const quantize_choice *choice, const tdm_quant_scheme *rules) {
+    return choice->group > 0 ? choice->group : rules->group;
+}
+
+/* Blocks of the tensor as it is stored; `shape` is that of the matrix that it is worked at as. */
+static void plan_layout(const quantize_choice *choice, const quantize_tensor *tensor,
+                        const tdm_quant_scheme *rules, const int64_t shape[2],
+                        quantize_layout *layout) {
+    const int outer = outer_of(tensor, choice);
+    const int channel = outer + choice->axis;
     layout->observer = choice->observer;
     layout->percent = choice->percent;
     layout->dtype = rules->dtype;
     layout->asymmetric = rules->symmetry == TDM_QUANT_ASYMMETRIC;
     layout->rank = tensor->rank;
     copy_shape(layout->shape, tensor->shape, tensor->rank);
+    if (outer > 0)
+        layout->block[0] = 1;
     if (rules->granularity == TDM_QUANT_PER_AXIS) {
-        for (int i = axis; i < axis + leading; i++)
+        const int channels = choice->axis == 0 ? leading_of(tensor, choice) : 1;
+        for (int i = channel; i < channel + channels; i++)
             layout->block[i] = 1;
     } else if (rules->granularity == TDM_QUANT_PER_GROUP) {
-        if (tensor->rank > 2) {
+        if (tensor->rank > 2 && outer == 0) {
             layout->original_rank = tensor->rank;
             copy_shape(layout->original_shape, tensor->shape, tensor->rank);
             layout->rank = 2;
             copy_shape(layout->shape, shape, 2);
         }
-        layout->block[axis] = 1;
-        layout->block[1 - axis] = group;
-        axis = 1 - axis; /* the dimension that is cut */
-        if (axis == 1 && columns % group == 0) {
-            shape[0] *= columns / group;
-            shape[1] = group;
-        }
-    } else {
-        shape[1] = free_columns(columns);
-        shape[0] *= columns / shape[1];
+        layout->block[channel] = 1;
+        layout->block[outer + 1 - choice->axis] = group_of(choice, rules);
     }
+}
+
+/* The layout, and a spec that has the same scales in the same order for a matrix of the same elements, or for each of a stack, with
+ * rows as short as the blocks allow, so that a slab can be small. */
+static int plan_codes(const quantize_choice *choice, quantize_item *item, file_error *error) {
+    const quantize_tensor *const tensor = item->tensor;
+    const tdm_quant_scheme *const rules = tdm_quant_scheme_info(item->scheme->rules);
+    const int64_t group = group_of(choice, rules);
+    const int outer = outer_of(tensor, choice);
+    const int is_grouped = rules->granularity == TDM_QUANT_PER_GROUP;
+    const int axis = is_grouped ? 1 - choice->axis : choice->axis; /* of groups: what is cut */
+    int64_t shape[2];
+    tdm_quant_reason reason;
+    if (outer > 0) {
+        item->matrices = tensor->shape[0];
+        copy_shape(shape, tensor->shape + outer, 2);
+    } else {
+        matrix_of(tensor, leading_of(tensor, choice), shape);
+    }
+    plan_layout(choice, tensor, rules, shape, &item->layout);
+    const int64_t columns = shape[1];
+    if (rules->granularity == TDM_QUANT_PER_TENSOR)
+        shape[1] = free_columns(columns);
+    else if (is_grouped && axis == 1 && columns % group == 0)
+        shape[1] = group;
+    shape[0] *= columns / shape[1];
     if (tdm_quant_spec_make(rules, 2, shape, axis, group, &item->spec, &reason) != TDM_OK)
         return file_fail(error, "tensor \"%s\": %s", file_printable(tensor->name).text,
                          reason.text);
@@ -413,11 +497,8 @@ static int plan_item(const quantize_choice *choice, int is_parameter, quantize_p
     item->layer = quantize_layer_name(tensor->name);
     if (!item->layer)
         return -1;
-    const int wanted = !is_parameter && is_wanted(tensor, choice, &item->note);
-    if (wanted && !item->note)
-        item->note = obstacle(tensor, choice);
-    if (wanted && !item->note)
-        item->scheme = choice->scheme;
+    if (!is_parameter)
+        item->scheme = scheme_taken(tensor, choice, &item->note);
     if (!item->scheme) {
         if (tensor->storage == QUANTIZE_FOREIGN && !choice->to_gguf)
             return file_fail(error,
@@ -429,6 +510,8 @@ static int plan_item(const quantize_choice *choice, int is_parameter, quantize_p
         return add_copy(plan, item);
     }
     plan->quantized++;
+    if (quantize_is_small_float(tensor) && !tensor->scaling)
+        item->note = "8-bit floats without scales beside them: taken as they are";
     if (plan_scheme(choice, plan, item, error))
         return -1;
     if (!choice->activations || item->scheme->kind == QUANTIZE_FLOATS || choice->to_gguf)
@@ -440,14 +523,18 @@ static int plan_item(const quantize_choice *choice, int is_parameter, quantize_p
 }
 
 /* What is added to a weight must not have the name of a tensor that is there. */
-static int check_added(const quantize_source *source, const quantize_plan *plan,
-                       const quantize_item *item, file_error *error) {
+static int check_added(const quantize_source *source, const quantize_choice *choice,
+                       const quantize_plan *plan, const quantize_item *item, file_error *error) {
     const int added[] = {item->scale, item->zero_point, item->input_scale, item->input_zero_point};
     for (size_t i = 0; i < sizeof added / sizeof *added; i++) {
         if (added[i] == QUANTIZE_NO_ENTRY)
             continue;
         const char *const name = plan->entries[added[i]].name;
-        if (quantize_source_find(source, name))
+        const quantize_tensor *const taken = quantize_source_find(source, name);
+        const int goes = taken ? is_taken_in(source, choice, taken) : 1;
+        if (goes < 0)
+            return -1;
+        if (!goes)
             return file_fail(
                 error,
                 "the name \"%s\" is taken by a tensor of the input, and \"%s\" needs it for "
@@ -466,7 +553,7 @@ static int plan_tensor(const quantize_source *source, const quantize_choice *cho
     const quantize_tensor *owner;
     if (find_owner(source, tensor, &owner))
         return -1;
-    const int goes = owner ? is_decoded(source, choice, owner) : 0;
+    const int goes = is_taken_in(source, choice, tensor);
     const int decoded = is_decoded(source, choice, tensor);
     if (goes < 0 || decoded < 0)
         return -1;
@@ -477,7 +564,7 @@ static int plan_tensor(const quantize_source *source, const quantize_choice *cho
     if (decoded && decode(source, item, error))
         return -1;
     return plan_item(choice, owner != NULL, plan, item, error) ||
-                   check_added(source, plan, item, error)
+                   check_added(source, choice, plan, item, error)
                ? -1
                : 0;
 }

@@ -10,6 +10,7 @@
 #include "bench/quantize_activations.h"
 #include "bench/quantize_layout.h"
 #include "bench/quantize_read.h"
+#include "bench/quantize_scaled.h"
 #include "bench/quantize_scheme.h"
 #include "bench/quantize_source.h"
 #include "quant/observer.h"
@@ -17,15 +18,24 @@
 
 enum {
     QUANTIZE_LEAST_ELEMENTS = 1024,
-    QUANTIZE_LEAST_INPUTS = 64, /* of experts; shorter rows are a convolution's */
+    QUANTIZE_LEAST_ROW = 64, /* of experts' matrices; shorter rows are a convolution's */
     QUANTIZE_NO_ENTRY = -1
 };
 
+/* Another scheme, of the tensors whose names match. */
+typedef struct quantize_exception {
+    char *text;
+    regex_t names; /* of the text */
+    const quantize_scheme *scheme;
+} quantize_exception;
+
 typedef struct quantize_choice {
     const quantize_scheme *scheme;
+    const quantize_exception *exceptions; /* the first whose names match counts */
+    size_t exception_count;
     int64_t group;                    /* 0: the scheme's own */
     int channels;                     /* leading dimensions that channels are of; 0: by the shape */
-    int axis;                         /* dimension of the output channels: 0 or 1 */
+    int axis;                         /* dimension of the output channels in a matrix: 0 or 1 */
     tdm_dtype scale_dtype;            /* of codes: f32, f16 or bf16 */
     tdm_quant_observer_kind observer; /* of ranges of weights, of codes */
     double percent;                   /* of the observer percentile, else 0 */
@@ -48,10 +58,11 @@ typedef struct quantize_entry {
     size_t bytes;
 } quantize_entry;
 
-/* A tensor of codes with its scales and zero points, which become numbers together. */
+/* A tensor of codes with its scales and zero points, or of 8-bit floats with theirs, which become numbers together. */
 typedef struct quantize_decoded {
-    quantize_tensor tensor; /* of coded storage */
+    quantize_tensor tensor; /* of coded storage, with the weight; or plain, with the scaling */
     quantized_weight weight;
+    quantize_scaling scaling;
 } quantize_decoded;
 
 /* A tensor of the input. */
@@ -63,6 +74,7 @@ typedef struct quantize_item {
         *note; /* why it is copied, or has no input, though one would expect otherwise, or NULL */
     char *layer;
     tdm_quant_spec spec;    /* of codes */
+    int64_t matrices;       /* that have this spec each, of a stack; else 0 */
     quantize_layout layout; /* of codes and blocks */
     int data;               /* positions in `entries`, or QUANTIZE_NO_ENTRY */
     int scale;

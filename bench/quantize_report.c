@@ -23,6 +23,19 @@ struct quantize_report {
     int copied;
 };
 
+static void add_choice(cJSON *json, const quantize_choice *choice) {
+    results_put_text(json, "scheme", choice->scheme->name);
+    cJSON *const exceptions = cJSON_AddArrayToObject(json, "exceptions");
+    for (size_t i = 0; i < choice->exception_count; i++) {
+        cJSON *const exception = cJSON_CreateObject();
+        results_put_text(exception, "names", choice->exceptions[i].text);
+        results_put_text(exception, "scheme", choice->exceptions[i].scheme->name);
+        cJSON_AddItemToArray(exceptions, exception);
+    }
+    results_put_number(json, "axis", choice->axis);
+    results_put_number(json, "channels", choice->channels > 0 ? (double)choice->channels : NAN);
+}
+
 quantize_report *quantize_report_create(const quantize_run *run) {
     quantize_report *const report = calloc(1, sizeof *report);
     if (!report)
@@ -38,16 +51,15 @@ quantize_report *quantize_report_create(const quantize_run *run) {
     cJSON_AddItemToObject(report->json, "library", results_library_json());
     results_put_text(report->json, "input", run->input);
     results_put_text(report->json, "output", run->output);
-    results_put_text(report->json, "scheme", run->scheme->name);
+    add_choice(report->json, run->choice);
     results_put_number(report->json, "group", run->group > 0 ? (double)run->group : NAN);
-    results_put_number(report->json, "axis", run->axis);
-    results_put_number(report->json, "channels", run->channels > 0 ? (double)run->channels : NAN);
     results_put_text(report->json, "scales", run->scales);
     results_put_text(report->json, "calibration", run->calibration);
     results_put_text(report->json, "observer", run->calibration ? run->observer : NULL);
     results_put_text(report->json, "weights_observer", run->weights_observer);
     results_put_number(report->json, "weights_percentile",
                        run->weights_percentile > 0 ? run->weights_percentile : NAN);
+    cJSON_AddBoolToObject(report->json, "dry_run", run->is_dry);
     report->tensors = cJSON_AddArrayToObject(report->json, "tensors");
     return report;
 }
@@ -72,18 +84,32 @@ static void add_input(cJSON *json, const quantize_input *input) {
     results_put_number(object, "batches", (double)input->batch_count);
 }
 
+static void add_numbers(cJSON *json, const char *name, const int64_t *numbers, int count) {
+    cJSON *const array = cJSON_AddArrayToObject(json, name);
+    for (int i = 0; i < count; i++)
+        cJSON_AddItemToArray(array, cJSON_CreateNumber((double)numbers[i]));
+}
+
+/* Of 8-bit floats: what they were multiplied by. */
+static void add_scaling(cJSON *json, const quantize_scaling *scaling) {
+    cJSON *const object = cJSON_AddObjectToObject(json, "scaled_by");
+    results_put_text(object, "name", scaling->scales->name);
+    add_numbers(object, "shape", scaling->scales->shape, scaling->scales->rank);
+    add_numbers(object, "block", scaling->block, scaling->rank);
+}
+
 static void add_json(const quantize_report *report, const quantize_result *result) {
     const quantize_tensor *const tensor = result->item->tensor;
     cJSON *const json = cJSON_CreateObject();
     results_put_text(json, "name", tensor->name);
-    cJSON *const shape = cJSON_AddArrayToObject(json, "shape");
-    for (int i = 0; i < tensor->rank; i++)
-        cJSON_AddItemToArray(shape, cJSON_CreateNumber((double)tensor->shape[i]));
+    add_numbers(json, "shape", tensor->shape, tensor->rank);
     results_put_text(json, "from", quantize_storage_name(tensor));
     results_put_text(json, "to", target_name(result->item));
     results_put_number(json, "bytes_before", (double)tensor->bytes);
     results_put_number(json, "bytes_after", (double)result->bytes_after);
     results_put_text(json, "note", result->item->note);
+    if (tensor->scaling)
+        add_scaling(json, tensor->scaling);
     if (result->outcome) {
         add_errors(json, &result->outcome->errors);
         results_put_number(json, "saturated", (double)result->outcome->saturated);
@@ -143,10 +169,11 @@ static const char *format_of(const quantize_report *report, const quantize_item 
 }
 
 static void add_note(const quantize_report *report, const quantize_result *result) {
-    char text[400] = "";
+    char text[500] = "";
     size_t length = 0;
+    const quantize_scaling *const scaling = result->item->tensor->scaling;
     const quantize_item *const item = result->item;
-    const quantize_outcome *const outcome = result->outcome;
+    const quantize_outcome *const outcome = item->scheme ? result->outcome : NULL;
     const int is_float = item->scheme && item->scheme->kind == QUANTIZE_FLOATS;
     if (outcome && outcome->saturated > 0)
         length += (size_t)snprintf(text, sizeof text, "%" PRIu64 " numbers limited%s%s; ",
@@ -157,6 +184,9 @@ static void add_note(const quantize_report *report, const quantize_result *resul
         length += (size_t)snprintf(text + length, sizeof text - length,
                                    "%" PRIu64 " numbers became 0: too small for %s; ",
                                    outcome->zeroed, format_of(report, item));
+    if (scaling)
+        length += (size_t)snprintf(text + length, sizeof text - length, "times %s; ",
+                                   file_printable(scaling->scales->name).text);
     if (item->note)
         length += (size_t)snprintf(text + length, sizeof text - length, "%s; ", item->note);
     if (length > 0)
@@ -184,11 +214,11 @@ static void add_row(const quantize_report *report, const quantize_result *result
 void quantize_report_add(quantize_report *report, const quantize_result *result) {
     report->bytes_before += result->item->tensor->bytes;
     report->bytes_after += result->bytes_after;
-    report->quantized += result->outcome != NULL;
-    report->copied += result->outcome == NULL;
+    report->quantized += result->item->scheme != NULL;
+    report->copied += result->item->scheme == NULL;
     add_json(report, result);
     /* Copies that nobody asked about are only counted. */
-    if (result->outcome || result->item->note)
+    if (result->item->scheme || result->item->note)
         add_row(report, result);
 }
 
@@ -209,10 +239,11 @@ int quantize_report_write(quantize_report *report, const char *command, const ch
 static void print_table(const quantize_report *report) {
     if (report->quantized > 0)
         table_print(report->table, stdout);
-    printf("%s%s: %d tensors quantized, %d copied; %" PRIu64 " bytes before, %" PRIu64
+    printf("%s%s%s: %d tensors quantized, %d copied; %" PRIu64 " bytes before, %" PRIu64
            " after (%.3fx)\n",
-           report->quantized > 0 ? "\n" : "", report->run->output, report->quantized,
-           report->copied, report->bytes_before, report->bytes_after,
+           report->quantized > 0 ? "\n" : "", report->run->output,
+           report->run->is_dry ? " (not written)" : "", report->quantized, report->copied,
+           report->bytes_before, report->bytes_after,
            report->bytes_before > 0 ? (double)report->bytes_after / (double)report->bytes_before
                                     : 1.0);
     if (report->left_out > 0)

@@ -12,10 +12,8 @@ typedef struct quantize_report quantize_report;
 typedef struct quantize_run {
     const char *input;
     const char *output;
-    const quantize_scheme *scheme;
-    int64_t group; /* 0: none */
-    int axis;
-    int channels;            /* 0: by the shape */
+    const quantize_choice *choice;
+    int64_t group;           /* 0: none */
     const char *scales;      /* type of the scales of codes; NULL: there are none */
     const char *calibration; /* NULL: none */
     const char *observer;
@@ -24,12 +22,13 @@ typedef struct quantize_run {
     size_t unused_activations;    /* how many these are */
     const char *weights_observer; /* NULL: no codes */
     double weights_percentile;    /* 0: none */
+    int is_dry;                   /* no output is written */
 } quantize_run;
 
 /* One tensor. */
 typedef struct quantize_result {
     const quantize_item *item;
-    const quantize_outcome *outcome; /* NULL: copied */
+    const quantize_outcome *outcome; /* NULL: copied, or not done */
     uint64_t bytes_after;            /* with scales and zero points */
     const quantize_input *input;     /* NULL: not calibrated */
     const tdm_quant_error *product;  /* NULL: not compared */

@@ -4,10 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 
 #include "bench/file_mapping.h"
 #include "bench/quantize_layout.h"
 #include "bench/quantize_read.h"
+#include "bench/quantize_scaled.h"
 #include "quant/number_formats.h"
 #include "quant/quant_blocks.h"
 
@@ -15,11 +17,6 @@ int quantize_is_gguf(const char *path) {
     static const char suffix[] = ".gguf";
     const size_t length = strlen(path);
     return length >= sizeof suffix - 1 && !strcasecmp(path + length - (sizeof suffix - 1), suffix);
-}
-
-static int is_small_float(const quantize_tensor *tensor) {
-    return tensor->storage == QUANTIZE_PLAIN &&
-           (tensor->dtype == SAFETENSORS_F8_E4M3 || tensor->dtype == SAFETENSORS_F8_E5M2);
 }
 
 /* ---- safetensors ---- */
@@ -186,32 +183,20 @@ static int sort_names(quantize_source *source, file_error *error) {
     return 0;
 }
 
-/* Under the names that checkpoints of 8-bit floats have: weight_scale, weight_scale_inv, scale_weight. */
-static int find_scales(const quantize_source *source, quantize_tensor *tensor, file_error *error) {
-    char *const layer = quantize_layer_name(tensor->name);
-    char *const names[] = {quantize_join(tensor->name, QUANTIZE_SCALE_SUFFIX),
-                           quantize_join(tensor->name, QUANTIZE_SCALE_SUFFIX "_inv"),
-                           layer ? quantize_join(layer, ".scale_weight") : NULL};
-    int result = 0;
-    for (int i = 0; i < 3; i++) {
-        if (!names[i])
-            result = file_fail(error, "out of memory for a name");
-        else if (quantize_source_find(source, names[i]))
-            tensor->is_scaled = 1;
-        free(names[i]);
-    }
-    free(layer);
-    return result;
-}
-
-static int mark_scaled(quantize_source *source, file_error *error) {
-    for (size_t i = 0; i < source->count; i++)
-        if (is_small_float(&source->tensors[i]) && find_scales(source, &source->tensors[i], error))
-            return -1;
-    return 0;
+/* Checkpoints come as folders. */
+static int refuse_folder(const char *path, file_error *error) {
+    struct stat status;
+    return stat(path, &status) == 0 && S_ISDIR(status.st_mode)
+               ? file_fail(error,
+                           "%s is a folder: name its model.safetensors, or of shards their "
+                           "model.safetensors.index.json",
+                           path)
+               : 0;
 }
 
 static int open_files(const char *path, quantize_source *source, file_error *error) {
+    if (refuse_folder(path, error))
+        return -1;
     if (quantize_is_gguf(path))
         return gguf_open(path, &source->gguf, error);
     if (!quantize_is_index(path))
@@ -226,7 +211,7 @@ int quantize_source_open(const char *path, quantize_source *source, file_error *
     memset(source, 0, sizeof *source);
     if (open_files(path, source, error) || take_all(source, path, error) ||
         (source->index && check_index(source, path, error)) || sort_names(source, error) ||
-        mark_scaled(source, error)) {
+        quantize_scaled_mark(source, error)) {
         quantize_source_close(source);
         return -1;
     }
@@ -291,8 +276,13 @@ tdm_dtype quantize_float_dtype(const quantize_tensor *tensor) {
     }
 }
 
+int quantize_is_small_float(const quantize_tensor *tensor) {
+    return tensor->storage == QUANTIZE_PLAIN &&
+           (tensor->dtype == SAFETENSORS_F8_E4M3 || tensor->dtype == SAFETENSORS_F8_E5M2);
+}
+
 int quantize_is_float(const quantize_tensor *tensor) {
-    return quantize_float_dtype(tensor) != TDM_DTYPE_NONE || is_small_float(tensor);
+    return quantize_float_dtype(tensor) != TDM_DTYPE_NONE || quantize_is_small_float(tensor);
 }
 
 int64_t quantize_element_count(const quantize_tensor *tensor) {
@@ -383,12 +373,19 @@ void quantize_read_floats(const quantize_tensor *tensor, int64_t first, int64_t 
         tdm_quant_q4_0_decode(from, blocks, values);
     else
         read_plain(tensor, from, count, values);
+    if (tensor->scaling) /* the tensor may be one matrix of those that have the scales */
+        quantize_scaling_apply(tensor->scaling,
+                               from - (const unsigned char *)tensor->scaling->codes, count, values);
 }
 
 void quantize_release(const quantize_tensor *tensor, int64_t first, int64_t count) {
     file_release_pages(tensor->floor,
                        (const unsigned char *)tensor->data + quantize_storage_bytes(tensor, first),
                        quantize_storage_bytes(tensor, count));
-    if (tensor->storage == QUANTIZE_CODED && first + count == quantize_element_count(tensor))
+    if (first + count < quantize_element_count(tensor))
+        return;
+    if (tensor->storage == QUANTIZE_CODED)
         quantized_weight_release_parameters(tensor->weight, tensor->floor);
+    if (tensor->scaling)
+        quantize_scaling_release(tensor->scaling);
 }

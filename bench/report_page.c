@@ -9,6 +9,7 @@
 #include "bench/compare_ratio.h"
 #include "bench/html_text.h"
 #include "bench/memory_evidence.h"
+#include "bench/plural.h"
 #include "bench/report_parts.h"
 #include "bench/sheet_share.h"
 
@@ -96,9 +97,10 @@ static void write_counts(FILE *file, const results_file *results) {
     const row_counts counts = count_rows(results);
     fputs("<p>", file);
     html_format(file,
-                "%zu rows; the output of %zu was compared with an oracle and is right; %zu are "
-                "noisy, %zu were skipped.",
-                counts.rows, counts.verified, counts.noisy, counts.skipped);
+                "%zu row%s; the output of %zu was compared with an oracle and is right; %zu %s "
+                "noisy, %zu %s skipped.",
+                counts.rows, plural_s(counts.rows), counts.verified, counts.noisy,
+                plural_are(counts.noisy), counts.skipped, plural_were(counts.skipped));
     if (counts.moved > 0)
         html_format(file, " Between visits, minutes apart, %zu moved by more than %.0f %%.",
                     counts.moved, 100 * RATIO_MARGIN);
@@ -109,9 +111,9 @@ static void write_counts(FILE *file, const results_file *results) {
     if (above > 0) {
         fputs(" <span class=\"bad\">", file);
         html_format(file,
-                    "%zu are above the device's datasheet: the sheet, the clock or the measurement "
+                    "%zu %s above the device's datasheet: the sheet, the clock or the measurement "
                     "is wrong.",
-                    above);
+                    above, plural_are(above));
         fputs("</span>", file);
     }
     if (counts.failed > 0) {
@@ -190,8 +192,8 @@ static void write_missing_of(FILE *file, const results_file *results, size_t fir
             return; /* it was written there */
     }
     fputs("<li>", file);
-    html_format(file, "%s: %zu of %zu rows, the first of them %s", suite, missing, all,
-                results->rows[first].case_name);
+    html_format(file, "%s: %zu of %zu row%s, the first of them %s", suite, missing, all,
+                plural_s(all), results->rows[first].case_name);
     fputs("</li>\n", file);
 }
 

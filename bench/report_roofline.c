@@ -5,6 +5,7 @@
 #include "bench/chart_data.h"
 #include "bench/device_database.h"
 #include "bench/html_text.h"
+#include "bench/main_memory.h"
 #include "bench/report_parts.h"
 #include "bench/sheet_share.h"
 
@@ -65,12 +66,13 @@ static void offer_roof(roof_limit *list, size_t *count, const roof_limit *offere
     *count += at == *count;
 }
 
-/* Which limit of memory a row tells: its name, or none. */
-static int name_memory(const results_row *row, char name[ROOF_NAME]) {
+/* Which limit of memory a row tells: its name, or none. `fastest_read` is the row of main memory. */
+static int name_memory(const results_row *row, const results_row *fastest_read,
+                       char name[ROOF_NAME]) {
     const double level = results_figure_value(&row->metrics, "level");
     if (report_case_begins(row, "sweep") && level >= 1)
         snprintf(name, ROOF_NAME, "cache level %.0f, reading", level);
-    else if (report_case_begins(row, "read") || report_case_begins(row, "scan"))
+    else if (row == fastest_read)
         snprintf(name, ROOF_NAME, "memory, reading");
     else if (report_case_begins(row, "upload") && strstr(row->case_name, "pageable") == NULL)
         snprintf(name, ROOF_NAME, "from the host");
@@ -79,29 +81,14 @@ static int name_memory(const results_row *row, char name[ROOF_NAME]) {
     return 1;
 }
 
-static int reads_memory(const results_row *row) {
-    return is_suite(row, "memory") &&
-           (report_case_begins(row, "read") || report_case_begins(row, "scan"));
-}
-
-/* Half of the largest array that was read: a smaller one may have come from a cache. */
-static double least_of_memory(const results_file *results) {
-    double largest = 0;
-    for (size_t i = 0; i < results->row_count; i++)
-        if (reads_memory(&results->rows[i]))
-            largest = fmax(largest, results_figure_value(&results->rows[i].shape, "bytes"));
-    return largest / 2;
-}
-
-static void add_memory(roof_limits *roofs, const results_row *row, double least) {
+static void add_memory(roof_limits *roofs, const results_row *row,
+                       const results_row *fastest_read) {
     roof_limit offered = {
         .rate = row->gbs,
         .low = row->bytes / row->p95_s * 1e-9,
         .high = row->bytes / row->p5_s * 1e-9,
     };
-    if (reads_memory(row) && results_figure_value(&row->shape, "bytes") < least)
-        return;
-    if (row->gbs > 0 && name_memory(row, offered.name))
+    if (row->gbs > 0 && name_memory(row, fastest_read, offered.name))
         offer_roof(roofs->memory, &roofs->memory_count, &offered);
 }
 
@@ -144,10 +131,10 @@ static void mark_lower_bounds(const results_file *results, roof_limits *roofs) {
 }
 
 static void find_roofs(const results_file *results, int integers, roof_limits *roofs) {
-    const double least = least_of_memory(results);
+    const results_row *const fastest_read = main_memory_fastest(results, 0, NULL);
     for (size_t i = 0; i < results->row_count; i++) {
         if (is_suite(&results->rows[i], "memory"))
-            add_memory(roofs, &results->rows[i], least);
+            add_memory(roofs, &results->rows[i], fastest_read);
         if (is_suite(&results->rows[i], "compute"))
             add_arithmetic(roofs, &results->rows[i], integers);
     }
@@ -283,7 +270,7 @@ static int is_loop(const results_row *row, double least) {
 
 static void add_loops(chart_data *data, const results_file *results, const char *suite,
                       const char *name, int style) {
-    const double least = least_of_memory(results);
+    const double least = main_memory_from(results, 0);
     chart_data_series(data, name, CHART_POINTS, style);
     for (size_t i = 0; i < results->row_count; i++) {
         const results_row *const row = &results->rows[i];

@@ -15,6 +15,7 @@
 #include "bench/command_line.h"
 #include "bench/device_pick.h"
 #include "bench/other_programs.h"
+#include "bench/plural.h"
 #include "bench/progress.h"
 #include "bench/report_suites.h"
 #include "bench/report_visits.h"
@@ -425,8 +426,8 @@ static int run_suites(report_run *run) {
     for (int i = 0; i < report_suite_count; i++)
         missing += run->parts[i].missing;
     if (missing > 0)
-        fprintf(stderr, "%s: there was no time for %d rows, which say so; --seconds gives more\n",
-                command_name, missing);
+        fprintf(stderr, "%s: there was no time for %d row%s, which %s so; --seconds gives more\n",
+                command_name, missing, plural_s((size_t)missing), missing == 1 ? "says" : "say");
     if (run->root != NULL)
         return CLI_EXIT_OK;
     fprintf(stderr, "%s: no suite gave a result\n", command_name);

@@ -255,7 +255,7 @@ static int read_metadata(safetensors_file *file, safetensors_error *error) {
     file->metadata = cJSON_GetObjectItemCaseSensitive(file->header, "__metadata__");
     if (!file->metadata)
         return 0;
-    if (!cJSON_IsObject(file->metadata))
+    if (!cJSON_IsObject(file->metadata) && !cJSON_IsNull(file->metadata))
         return file_fail(error, "__metadata__ is no object");
     const cJSON *item;
     cJSON_ArrayForEach(item, file->metadata) {
@@ -291,6 +291,30 @@ static int read_tensors(safetensors_file *file, const unsigned char *data, uint6
 
 /* ---- the file ---- */
 
+/* What is taken for a safetensors file at times, by how it begins, or NULL. As lengths of headers these are beyond any limit. */
+static const char *mistaken(const unsigned char *bytes) {
+    static const struct {
+        const char *begin;
+        const char *what;
+    } rows[] = {
+        {"GGUF", "a GGUF file, whose name has to end in .gguf"},
+        {"PK\3\4", "a zip archive, as torch.save makes them: save it as safetensors first"},
+        {"\x80\2\x8a\n", "a pickle, as torch.save made them: save it as safetensors first"},
+        {"version ", "a pointer of Git LFS: fetch what it points to with git lfs pull"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (!memcmp(bytes, rows[i].begin, strlen(rows[i].begin)))
+            return rows[i].what;
+    return NULL;
+}
+
+static int refuse_length(const unsigned char *bytes, uint64_t length, safetensors_error *error) {
+    const char *const what = mistaken(bytes);
+    return what ? file_fail(error, "this is no safetensors file but %s", what)
+                : file_fail(error, "the header length of %llu bytes is above the limit of %d",
+                            (unsigned long long)length, SAFETENSORS_MAX_HEADER);
+}
+
 static int read_header(safetensors_file *file, const unsigned char *bytes, size_t size,
                        safetensors_error *error) {
     uint64_t length;
@@ -299,8 +323,7 @@ static int read_header(safetensors_file *file, const unsigned char *bytes, size_
                          size);
     memcpy(&length, bytes, sizeof length);
     if (length > SAFETENSORS_MAX_HEADER)
-        return file_fail(error, "the header length of %llu bytes is above the limit of %d",
-                         (unsigned long long)length, SAFETENSORS_MAX_HEADER);
+        return refuse_length(bytes, length, error);
     if (length > size - LENGTH_BYTES)
         return file_fail(error, "the file is truncated: its header takes %llu bytes, %zu are there",
                          (unsigned long long)length, size - LENGTH_BYTES);

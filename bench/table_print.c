@@ -62,28 +62,45 @@ void table_cell(text_table *table, const char *format, ...) {
     table->cells[table->count++] = copy_text(text, strlen(text));
 }
 
-void table_number(text_table *table, double value) {
-    const double size = fabs(value);
+static void number_text(double value, char *text, size_t size) {
+    const double magnitude = fabs(value);
     if (!isfinite(value))
-        table_cell(table, "-");
-    else if (size != 0 && (size < 0.001 || size >= 1e9))
-        table_cell(table, "%.1e", value);
+        snprintf(text, size, "-");
+    else if (magnitude != 0 && (magnitude < 0.001 || magnitude >= 1e9))
+        snprintf(text, size, "%.1e", value);
     else
-        table_cell(table, "%.*f", size >= 100 ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : 3, value);
+        snprintf(text, size, "%.*f",
+                 magnitude >= 100  ? 0
+                 : magnitude >= 10 ? 1
+                 : magnitude >= 1  ? 2
+                                   : 3,
+                 value);
 }
 
-void table_duration(text_table *table, double seconds) {
+void table_number(text_table *table, double value) {
+    char text[32];
+    number_text(value, text, sizeof text);
+    table_cell(table, "%s", text);
+}
+
+void table_duration_text(double seconds, char *text, size_t size) {
     static const char *const units[] = {"s", "ms", "us", "ns"};
     double value = seconds;
     int unit = 0;
     for (; unit < 3 && value != 0 && fabs(value) < 1; unit++)
         value *= 1000;
     if (seconds != 0 && (fabs(seconds) < 1e-12 || fabs(seconds) >= 1e9))
-        table_number(table, seconds); /* with an exponent, or none */
+        number_text(seconds, text, size); /* with an exponent, or none */
     else if (isfinite(seconds))
-        table_cell(table, "%.*f %s", value >= 100 ? 0 : value >= 10 ? 1 : 2, value, units[unit]);
+        snprintf(text, size, "%.*f %s", value >= 100 ? 0 : value >= 10 ? 1 : 2, value, units[unit]);
     else
-        table_cell(table, "-");
+        snprintf(text, size, "-");
+}
+
+void table_duration(text_table *table, double seconds) {
+    char text[48];
+    table_duration_text(seconds, text, sizeof text);
+    table_cell(table, "%s", text);
 }
 
 void table_end_row(text_table *table) {

@@ -23,6 +23,9 @@ void table_number(text_table *table, double value);
 /* Add the next cell as a time with its unit, e.g. "4.88 ms"; "-" for NaN and infinity. */
 void table_duration(text_table *table, double seconds);
 
+/* The text of such a cell. */
+void table_duration_text(double seconds, char *text, size_t size);
+
 /* Fill the rest of the current row with empty cells. */
 void table_end_row(text_table *table);
 

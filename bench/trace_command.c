@@ -116,6 +116,13 @@ static int generate_command(int argc, char **argv) {
             "take a file without its end, of a program that died", NULL, 0, 0                      \
     }
 
+/* The JSON must not take the place of the trace, which may be the only one of its kind. */
+static int check_json(const char *command, const char *json, const char *trace) {
+    if (json != NULL && results_would_replace(json, trace))
+        return cli_refuse(command, "--json does not take '%s': it is the trace", json);
+    return results_check_path(command, json) != 0 ? CLI_EXIT_FAILED : CLI_EXIT_OK;
+}
+
 static int show_command(int argc, char **argv) {
     int unfinished = 0;
     const char *json = NULL;
@@ -135,8 +142,9 @@ static int show_command(int argc, char **argv) {
     const cli_outcome outcome = cli_parse(&command, argc, argv, &first);
     if (outcome != CLI_RUN)
         return cli_exit_code(outcome);
-    if (results_check_path(show_name, json) != 0)
-        return CLI_EXIT_FAILED;
+    const int refused = check_json(show_name, json, argv[first]);
+    if (refused != CLI_EXIT_OK)
+        return refused;
     if (trace_load(argv[first], unfinished, &trace, &error) != 0)
         return fail(show_name, &error);
     const int code = trace_report(show_name, &trace, NULL, NULL, json);
@@ -253,8 +261,9 @@ static int replay_command(int argc, char **argv) {
     const cli_outcome outcome = cli_parse(&command, argc, argv, &first);
     if (outcome != CLI_RUN)
         return cli_exit_code(outcome);
-    if (results_check_path(replay_name, given.json) != 0)
-        return CLI_EXIT_FAILED;
+    const int refused = check_json(replay_name, given.json, argv[first]);
+    if (refused != CLI_EXIT_OK)
+        return refused;
     if (trace_load(argv[first], given.unfinished, &trace, &error) != 0)
         return fail(replay_name, &error);
     const int code = replay(&given, &trace);

@@ -20,6 +20,7 @@ typedef struct values {
     int64_t bytes;
     const char *choice;
     const char *choices;
+    cli_texts texts;
 } values;
 
 /* What the parser writes goes to a file meanwhile. */
@@ -53,7 +54,7 @@ static void capture_end(capture *own) {
 
 static cli_outcome parse(const char *line, values *out, int *first, capture *captured) {
     static char words[512];
-    static char *argv[32];
+    static char *argv[48];
     int argc = 0;
     char *rest = NULL;
     memset(out, 0, sizeof *out);
@@ -65,6 +66,7 @@ static cli_outcome parse(const char *line, values *out, int *first, capture *cap
         {"bytes", CLI_BYTES, &out->bytes, "N", "bytes", NULL, 1, 1e12},
         {"choice", CLI_CHOICE, &out->choice, "WORD", "a choice", "red|green", 0, 0},
         {"choices", CLI_CHOICES, &out->choices, "LIST", "choices", "red|green|blue", 0, 0},
+        {"each", CLI_TEXTS, &out->texts, "TEXT", "texts", NULL, 0, 0},
     };
     const cli_command command = {
         .name = "tandem try",
@@ -104,6 +106,29 @@ static void values_reach_their_targets(void **state) {
     assert_string_equal(got.choice, "green");
     assert_string_equal(got.choices, "blue,red");
     assert_int_equal(first, 13); /* of 15 words; the two that are no options are last */
+}
+
+static void options_that_stand_several_times(void **state) {
+    (void)state;
+    values got;
+    capture captured;
+    char line[512] = "f";
+    assert_int_equal(parse("f --each b=c --text x --each a --text y", &got, NULL, &captured),
+                     CLI_RUN);
+    assert_string_equal(got.text, "y");
+    assert_int_equal(got.texts.count, 2);
+    assert_string_equal(got.texts.items[0], "b=c");
+    assert_string_equal(got.texts.items[1], "a");
+    size_t length = 1;
+    for (int i = 0; i < CLI_MOST_TEXTS; i++)
+        length += (size_t)snprintf(line + length, sizeof line - length, " --each=a");
+    assert_int_equal(parse(line, &got, NULL, &captured), CLI_RUN);
+    assert_int_equal(got.texts.count, CLI_MOST_TEXTS);
+    snprintf(line + length, sizeof line - length, " --each=a");
+    assert_int_equal(parse(line, &got, NULL, &captured), CLI_REFUSED);
+    assert_non_null(strstr(captured.text, "--each stands more than 32 times"));
+    assert_int_equal(parse("f --each=", &got, NULL, &captured), CLI_REFUSED);
+    assert_non_null(strstr(captured.text, "--each does not take '': it is empty"));
 }
 
 static void sizes_take_a_suffix(void **state) {
@@ -306,6 +331,7 @@ static void commands_are_rows(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_reach_their_targets),
+        cmocka_unit_test(options_that_stand_several_times),
         cmocka_unit_test(sizes_take_a_suffix),
         cmocka_unit_test(refusals_name_the_option_and_what_it_takes),
         cmocka_unit_test(a_refused_option_leaves_its_target_alone),

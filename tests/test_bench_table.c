@@ -95,9 +95,9 @@ static void ratios_of_any_size_have_room(void **state) {
     char text[COMPARE_RATIO_TEXT];
     (void)state;
     compare_ratio_text(&plain, 2, text, sizeof text);
-    assert_string_equal(text, "1.04x [0.01, 100.00]");
+    assert_string_equal(text, "1.04x [0.005, 100.00]");
     compare_ratio_text(&plain, 3, text, sizeof text);
-    assert_string_equal(text, "1.045x [0.005, 99.999]");
+    assert_string_equal(text, "1.045x [0.0051, 99.999]");
     compare_ratio_text(&absurd, 2, text, sizeof text);
     assert_string_equal(text, "1.00e+300x [4.90e-03, 1.00e+09]");
 }

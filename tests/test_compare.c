@@ -238,7 +238,7 @@ static const char *note_of(const cJSON *root, int index, int column) {
 static void what_a_cache_may_have_served_is_told(void **state) {
     (void)state;
     write_reading("a.json", "NVIDIA GeForce RTX 4090", 1447, 900);
-    write_reading("b.json", "NVIDIA B200", 9000, 9000); /* its sheet has 8000 GB/s, and no cache */
+    write_reading("b.json", "Orin Nano Super", 150, 150); /* its sheet has 102 GB/s, and no cache */
     cJSON *const root = run_json("");
     assert_string_equal(note_of(root, 4, 0),
                         "above its sheet's memory: a cache of 72 MB may serve some of it");
@@ -286,6 +286,53 @@ static void work_that_is_counted_otherwise_has_no_ratio(void **state) {
     cJSON *const root = run_json("");
     assert_true(cJSON_IsNull(ratio_of(root, 0)));
     assert_true(cJSON_IsObject(ratio_of(root, 3)));
+    cJSON_Delete(root);
+}
+
+/* Probes are as long as suits the device: twice the work in the same time is twice the speed. */
+static void loops_of_other_lengths_are_compared_by_their_rates(void **state) {
+    static const struct {
+        const char *suite;
+        double flops[2];
+        double bytes[2];
+        double ratio; /* 0: none */
+    } cases[] = {
+        {"memory", {0, 0}, {1e9, 2e9}, 2},
+        {"compute", {1e9, 4e9}, {0, 0}, 4},
+        {"sustained", {3e9, 1e9}, {0, 0}, 1.0 / 3},
+        {"compute", {1e9, 4e9}, {1e8, 4e8}, 4}, /* a rung of the ladder */
+        {"compute", {1e9, 4e9}, {1e8, 1e8}, 0}, /* of another one */
+        {"quant", {0, 0}, {1e9, 2e9}, 0},
+    };
+    const int count = sizeof cases / sizeof *cases;
+    char path[TEST_PATH];
+    (void)state;
+    for (int second = 0; second < 2; second++) {
+        file_plan plan = plain;
+        plan.seed += 100 * (uint64_t)second;
+        cJSON *const root = plan_json(&plan);
+        for (int i = 0; i < count; i++) {
+            char name[20];
+            snprintf(name, sizeof name, "case %d", i);
+            add_row(cJSON_GetObjectItem(root, "results"), &plan, cases[i].suite, name, "f32", 1e-3,
+                    cases[i].flops[second], 0);
+            cJSON *const row = cJSON_GetArrayItem(cJSON_GetObjectItem(root, "results"), 4 + i);
+            if (cases[i].bytes[second] > 0)
+                cJSON_AddNumberToObject(row, "bytes", cases[i].bytes[second]);
+        }
+        char *const text = cJSON_PrintUnformatted(root);
+        test_file_write(test_folder_path(path, second ? "b.json" : "a.json"), text, strlen(text));
+        free(text);
+        cJSON_Delete(root);
+    }
+    cJSON *const root = run_json("");
+    for (int i = 0; i < count; i++) {
+        const cJSON *const ratio = ratio_of(root, 4 + i);
+        const double value =
+            cJSON_IsNull(ratio) ? 0 : cJSON_GetObjectItem(ratio, "value")->valuedouble;
+        if (fabs(value - cases[i].ratio) > 0.02 * cases[i].ratio)
+            fail_msg("case %d has %g for %g", i, value, cases[i].ratio);
+    }
     cJSON_Delete(root);
 }
 
@@ -541,9 +588,9 @@ static void the_page_tells_what_the_table_tells(void **state) {
         "B: opencl moved alike",
         "A: noisy: 7.0 %",
         "<h2>Noise and agreement</h2>",
-        "<li>A: 1 of 9 rows are marked noisy (11.1 %), the host gave 25 % of the processors&#39; "
+        "<li>A: 1 of 9 rows is marked noisy (11.1 %), the host gave 25 % of the processors&#39; "
         "time to others</li>",
-        "<li>B: 1 of 8 rows are marked noisy (12.5 %), other programs took 12 % of the "
+        "<li>B: 1 of 8 rows is marked noisy (12.5 %), other programs took 12 % of the "
         "processors&#39; time; medians of 4 of 8 cases are within 3 % of those of A (50.0 %); of "
         "the 4 others, what ran "
         "beside them moved alike in 2, not in 0, and nothing ran beside 2</li>",
@@ -601,6 +648,7 @@ int main(void) {
         cmocka_unit_test(what_a_cache_may_have_served_is_told),
         cmocka_unit_test(unlike_machines_are_refused_or_marked),
         cmocka_unit_test(work_that_is_counted_otherwise_has_no_ratio),
+        cmocka_unit_test(loops_of_other_lengths_are_compared_by_their_rates),
         cmocka_unit_test(files_that_cannot_be_used),
         cmocka_unit_test(several_devices_and_repeated_rows),
         cmocka_unit_test(the_page_holds_everything_itself),

@@ -17,7 +17,8 @@
 #include "bench/compare_report.h"
 
 enum {
-    SAMPLES = 5
+    SAMPLES = 5,
+    DISPLACED = 4 /* the case whose processors stood elsewhere in the second file */
 };
 
 /* A case in both files: how many times as fast it was in the second, and how fast the clock. */
@@ -45,9 +46,11 @@ static char *text_of(const char *device, const twice *cases, int count, int seco
         cJSON_AddStringToObject(row, "status", "ok");
         cJSON_AddItemToObject(row, "raw_s", cJSON_CreateDoubleArray(raw, SAMPLES));
         cJSON_AddNumberToObject(row, "median_s", raw[0]);
+        cJSON *const metrics = cJSON_AddObjectToObject(row, "metrics");
         if (!isnan(cases[i].clock))
-            cJSON_AddNumberToObject(cJSON_AddObjectToObject(row, "metrics"), "chain_ns",
-                                    5000 / (second ? cases[i].clock : 1));
+            cJSON_AddNumberToObject(metrics, "chain_ns", 5000 / (second ? cases[i].clock : 1));
+        if (i == DISPLACED)
+            cJSON_AddNumberToObject(metrics, "handover_ns", second ? 400 : 110);
         cJSON_AddItemToArray(rows, row);
     }
     char *const text = cJSON_PrintUnformatted(root);
@@ -133,6 +136,7 @@ enum {
 
 static void find_line(void *user, const char *text) {
     int *const found = user;
+    found[SENTENCES + 1] += strstr(text, "within") != NULL || strstr(text, "others") != NULL;
     for (int i = 0; i < SENTENCES; i++)
         found[i] += strcmp(text, sentences[i]) == 0;
     found[SENTENCES] += strstr(text, "repeat") != NULL || strstr(text, "clock") != NULL;
@@ -140,9 +144,10 @@ static void find_line(void *user, const char *text) {
 
 static void what_repeated_is_told_of_one_device(void **state) {
     (void)state;
-    int found[SENTENCES + 1] = {0};
+    int found[SENTENCES + 2] = {0};
     pair *own = open_pair("a device", moved, MOVED);
     compare_tell_agreement(&own->report, find_line, found);
+    assert_int_equal(found[SENTENCES + 1], 5);
     for (int i = 0; i < SENTENCES; i++)
         if (found[i] != 1)
             fail_msg("there is no '%s'", sentences[i]);
@@ -150,8 +155,54 @@ static void what_repeated_is_told_of_one_device(void **state) {
     memset(found, 0, sizeof found);
     own = open_pair("another device", moved, MOVED);
     compare_tell_agreement(&own->report, find_line, found);
-    assert_true(found[0] == 1 && found[SENTENCES] == 0);
+    assert_true(found[SENTENCES] == 0 && found[SENTENCES + 1] == 0);
     close_pair(own);
+}
+
+static void gather_lines(void *user, const char *text) {
+    FILE *const file = user;
+    fprintf(file, "%s\n", text);
+}
+
+/* One case of each kind. */
+static void one_is_no_plural(void **state) {
+    (void)state;
+    static const twice one[] = {{"stream", 1.2, 1.04}};
+    static const char *const words[] = {
+        "B: 0 of 1 row are marked noisy (0.0 %); medians of 0 of 1 case are within 3 %",
+        "; of the 1 other, what ran beside it moved alike in 0, not in 0, and nothing ran beside 1",
+        "B: of 1 case 0.0 % are within 1 %",
+        "; of 1 case without 3 % that tells of it 0 moved as the clock did",
+        " of 1 case that runs no code of Tandem's 0 are within 3 %",
+    };
+    char *text = NULL;
+    size_t size = 0;
+    pair *const own = open_pair("a device", one, 1);
+    FILE *const file = open_memstream(&text, &size);
+    compare_tell_agreement(&own->report, gather_lines, file);
+    assert_int_equal(fclose(file), 0);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strstr(text, words[i]) == NULL)
+            fail_msg("there is no '%s' in\n%s", words[i], text);
+    free(text);
+    close_pair(own);
+}
+
+/* "case 0" by another implementation, as much slower: of unlike devices nobody expected otherwise. */
+static void notes_tell_of_one_device_what_moved(void **state) {
+    (void)state;
+    static const char *const devices[] = {"a device", "another device"};
+    char note[128];
+    for (int i = 0; i < 2; i++) {
+        pair *const own = open_pair(devices[i], moved, MOVED);
+        results_row beside = *own->table.cases[4].row;
+        beside.impl = (char *)"stream";
+        own->table.cases[10].row = &beside;
+        own->table.cases[10].cells[1].ratio.ratio = own->table.cases[4].cells[1].ratio.ratio;
+        compare_note_text(&own->report, 4, 1, note, sizeof note);
+        assert_string_equal(note, i == 0 ? "stream moved alike" : "");
+        close_pair(own);
+    }
 }
 
 static double number(const cJSON *object, const char *key) {
@@ -178,6 +229,7 @@ static void files_and_pages_have_the_same(void **state) {
                 number(item, "cases_within_at_one_clock") == 4);
     assert_true(fabs(number(item, "clock_ratio") - 1.04) < 1e-9);
     assert_true(cJSON_IsFalse(cJSON_GetObjectItemCaseSensitive(item, "machine_repeated_itself")));
+    assert_true(cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(item, "same_device")));
     item = cJSON_GetArrayItem(devices, 0);
     assert_true(cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(item, "controls")));
     assert_true(cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(item, "machine_repeated_itself")));
@@ -196,6 +248,7 @@ static void files_and_pages_have_the_same(void **state) {
     devices = cJSON_GetObjectItemCaseSensitive(root, "devices");
     item = cJSON_GetArrayItem(devices, 1);
     assert_true(cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(item, "machine_repeated_itself")));
+    assert_true(cJSON_IsFalse(cJSON_GetObjectItemCaseSensitive(item, "same_device")));
     cJSON_Delete(root);
     close_pair(own);
 }
@@ -274,6 +327,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cases_are_counted_by_distance_control_and_clock),
         cmocka_unit_test(what_repeated_is_told_of_one_device),
+        cmocka_unit_test(one_is_no_plural),
+        cmocka_unit_test(notes_tell_of_one_device_what_moved),
         cmocka_unit_test(files_and_pages_have_the_same),
         cmocka_unit_test(rows_that_shared_a_core_are_displaced),
         cmocka_unit_test(a_machine_repeats_itself_where_nothing_else_moved),

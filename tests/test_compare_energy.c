@@ -44,7 +44,7 @@ static const energy_case cases[] = {
      "zero",
      {"\"bytes\":1e9", "\"bytes\":1e9"},
      {"\"power_w\":0,\"pj_per_byte\":0", "\"power_w\":200,\"pj_per_byte\":150"}},
-    {"memory",
+    {"quant",
      "other",
      {"\"bytes\":1e9", "\"bytes\":2e9"},
      {"\"pj_per_byte\":100", "\"pj_per_byte\":100"}},
@@ -144,12 +144,12 @@ static void expect_parts(const char *text, const char *const *parts, size_t coun
 }
 
 static void people_are_told_energy_side_by_side(void **state) {
-    static const char mean[] = "memory, tandem: B takes 1.43 times the energy of A";
+    static const char mean[] = "memory (main memory), tandem: B takes 1.43 times the energy of A";
     static const char *const lines[] = {
         "suite   case    impl    how         A W  pJ/byte  pJ/FLOP  B W  pJ/byte  pJ/FLOP  B takes",
         "memory  read    tandem  pipelined   300      165        -  250      235        -    1.42x",
         "memory  triad   tandem  pipelined  1200      100        -  200      144        -    1.44x",
-        "memory  other   tandem  pipelined     -      100        -    -      100        -        -",
+        "quant   other   tandem  pipelined     -      100        -    -      100        -        -",
         "gemm    square  tandem  pipelined   350        -     2.00    -        -     1.00    0.50x",
         " for the same work, geometric mean of 2 cases",
         mean,
@@ -189,7 +189,7 @@ static void absurd_energy_has_an_exponent(void **state) {
         {{"power_w", 1e300}, {"pj_per_byte", 1e300}, {"pj_per_flop", 1e10}}};
     results_row rows[2];
     static compare_case item;
-    compare_mean mean = {.suite = "gemm", .impl = "tandem", .column = 1};
+    compare_mean mean = {.suite = "gemm", .impl = "tandem", .bound = BOUND_ARITHMETIC, .column = 1};
     compare_table table = {
         .cases = &item, .case_count = 1, .column_count = 2, .means = &mean, .mean_count = 1};
     char *text = NULL;
@@ -211,7 +211,7 @@ static void absurd_energy_has_an_exponent(void **state) {
     assert_int_equal(fclose(file), 0);
     static const char *const parts[] = {
         "1.0e-300        -     1.00  1.0e+300        -  1.0e+10  1.00e+10x",
-        "gemm, tandem: B takes 1.00e+10 times the energy of A",
+        "gemm (arithmetic), tandem: B takes 1.00e+10 times the energy of A",
         "<td class=\"number\">1.00e-300 W</td>",
         "<td class=\"number\">1.00e+300 W</td>",
         "<td class=\"number\">1.00e+10 pJ</td><td class=\"number\">1.00e+10x</td></tr>",

@@ -19,24 +19,29 @@
     "\"status\":\"ok\",\"dtype\":\"" dtype "\",\"shape\":{" shape "}," work "," rate "}"
 
 #define READ                                                                                       \
-    ROW("memory", "read 67108864", "f32", "\"bytes\":67108864", "\"bytes\":67108864",              \
+    ROW("memory", "read 268435456", "f32", "\"bytes\":268435456", "\"bytes\":67108864",            \
         "\"gbs\":67.108864")
 #define FMA ROW("compute", "fma f32", "f32", "\"steps\":16", "\"flops\":2e8", "\"gflops\":200")
 #define DOT ROW("compute", "dot s8", "s8", "\"steps\":16", "\"flops\":8e8", "\"gflops\":800")
 #define PRODUCT(name, dtype)                                                                       \
     ROW("gemm", name, dtype, "\"m\":64", "\"flops\":1e8,\"bytes\":1e6", "\"gflops\":100,\"gbs\":1")
 
-static void read_rows(const char *device, const char *rows, results_file *file) {
+static void read_rows_of(const char *device, double cache_bytes, const char *rows,
+                         results_file *file) {
     char text[8192];
     file_error error;
     const int length = snprintf(
         text, sizeof text,
         "{\"schema\":\"tandem-report/1\",\"library\":{},\"created\":null,\"host\":{},\"device\":"
-        "{\"name\":\"%s\",\"cache_bytes\":1048576},\"environment\":{},\"results\":[%s]}",
-        device, rows);
+        "{\"name\":\"%s\",\"cache_bytes\":%.0f},\"environment\":{},\"results\":[%s]}",
+        device, cache_bytes, rows);
     assert_in_range(length, 1, sizeof text - 1);
     if (results_read_text("test.json", text, (size_t)length, file, &error) != 0)
         fail_msg("%s", error.text);
+}
+
+static void read_rows(const char *device, const char *rows, results_file *file) {
+    read_rows_of(device, 1048576, rows, file);
 }
 
 /* The charts of the columns, within a page, until the next one. */
@@ -97,10 +102,64 @@ static void shares_are_of_devices_with_a_sheet(void **state) {
     must_not_have(page, "<h2>Rooflines of s8");
 }
 
+#define SET(name, mebibytes)                                                                       \
+    ROW("memory", name " " #mebibytes "M", "f32", "\"bytes\":" #mebibytes "e6",                    \
+        "\"bytes\":" #mebibytes "e6", "\"gbs\":" #mebibytes)
+
+static void memory_roof_is(double cache_bytes, const char *rows, double gbs) {
+    results_file file;
+    read_rows_of("One", cache_bytes, rows, &file);
+    const compare_column column = {.label = 'A', .file = &file};
+    const double roof = compare_memory_speed(&column, NULL);
+    results_file_release(&file);
+    if (roof != gbs)
+        fail_msg("%g GB/s for %g of %s", roof, gbs, rows);
+}
+
+/* The smaller a set, the faster it is read. */
+static void a_cache_is_no_main_memory(void **state) {
+    static const char sweep[] = ROW("memory", "sweep read 90M", "f32", "\"bytes\":90e6",
+                                    "\"bytes\":900e6", "\"gbs\":900,\"metrics\":{\"level\":0}");
+    static const char cached[] = ROW("memory", "sweep read 160M", "f32", "\"bytes\":160e6",
+                                     "\"bytes\":800e6", "\"gbs\":800,\"metrics\":{\"level\":3}");
+    static const char fast[] =
+        ROW("memory", "read 60M", "f32", "\"bytes\":60e6", "\"bytes\":2000e6", "\"gbs\":2000");
+    char rows[4096];
+    (void)state;
+    snprintf(rows, sizeof rows, "%s,%s,%s,%s,%s", sweep, cached, fast, SET("read", 128),
+             SET("scan", 120));
+    memory_roof_is(32e6, rows, 128); /* twice the cache is not enough */
+    memory_roof_is(22e6, rows, 900); /* here it is four times as much */
+    memory_roof_is(50e6, rows, 128); /* nothing is as large: twice */
+    memory_roof_is(200e6, rows, 0);  /* all of it may have come from the cache */
+    memory_roof_is(0, rows, 900);    /* the cache is not known: not 60 MB, less than half of 128 */
+    memory_roof_is(0, SET("write", 128), 0);
+}
+
+/* Main memory is another one there: a virtual machine's host moved the processors. */
+static void rows_of_processors_elsewhere_are_no_roof(void **state) {
+#define PLACED(name, gbs, handover)                                                                \
+    ROW("memory", name, "f32", "\"bytes\":128e6", "\"bytes\":" gbs "e6",                           \
+        "\"gbs\":" gbs ",\"metrics\":{\"handover_ns\":" handover ",\"work_ns\":8000}")
+    (void)state;
+    memory_roof_is(32e6,
+                   PLACED("read 1", "50", "120") "," PLACED("scan 2", "55", "121") "," PLACED(
+                       "scan 3", "85", "390"),
+                   55);
+    /* Nothing else was read. */
+    memory_roof_is(32e6,
+                   PLACED("copy 1", "40", "120") "," PLACED("copy 2", "40", "120") "," PLACED(
+                       "read 1", "85", "390"),
+                   85);
+#undef PLACED
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_precision_that_was_measured_has_its_chart),
         cmocka_unit_test(shares_are_of_devices_with_a_sheet),
+        cmocka_unit_test(a_cache_is_no_main_memory),
+        cmocka_unit_test(rows_of_processors_elsewhere_are_no_roof),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

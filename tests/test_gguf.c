@@ -333,6 +333,34 @@ static void test_hostile_tensors(void **state) {
     }
 }
 
+/* ggml has room for 63 bytes unless it is built for more. */
+static void test_long_names(void **state) {
+    (void)state;
+    static const uint64_t vector[] = {8, 0};
+    static char name[GGUF_MAX_READ_NAME + 2];
+    static const size_t lengths[] = {64, GGUF_MAX_READ_NAME, GGUF_MAX_READ_NAME + 1};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        const size_t length = lengths[i];
+        byte_list list = {.size = 0};
+        memset(name, 'n', length);
+        name[length] = '\0';
+        put_head(&list, 1, 0);
+        put_tensor(&list, name, vector, GGUF_F32, 0);
+        put_data(&list, 32, 32);
+        if (length > GGUF_MAX_READ_NAME) {
+            expect_refused(&list, list.size, "has 1024 bytes, not 1 to 1023");
+            continue;
+        }
+        gguf_file *file;
+        file_error error;
+        unsigned char *copy;
+        assert_int_equal(parse(&list, list.size, &file, &error, &copy), 0);
+        assert_string_equal(gguf_at(file, 0)->name, name);
+        gguf_close(file);
+        free(copy);
+    }
+}
+
 static void test_tensors_that_stand_twice(void **state) {
     (void)state;
     static const uint64_t vector[] = {8, 0};
@@ -534,6 +562,7 @@ int main(void) {
         cmocka_unit_test(test_values_that_stand_twice),
         cmocka_unit_test(test_deep_arrays_are_refused),
         cmocka_unit_test(test_hostile_tensors),
+        cmocka_unit_test(test_long_names),
         cmocka_unit_test(test_tensors_that_stand_twice),
         cmocka_unit_test(test_random_damage),
         cmocka_unit_test(test_paths_that_are_no_files),

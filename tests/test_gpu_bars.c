@@ -117,7 +117,7 @@ static void the_worst_case_decides(void **state) {
     expect(root, "compute-sanitizer racecheck", "", "", "refused by this machine");
     expect(root, "f32 without TF32", "0.85 x", "no", "2 cases, worst f32 two");
     expect(root, "f16, 4096", "", "", "cublaslt f16 big: no such library");
-    expect(root, "bf16, 4096", "1 x", "in part", "1 cases, worst bf16 big; 1 have no figure");
+    expect(root, "bf16, 4096", "1 x", "in part", "1 case, worst bf16 big; 1 have no figure");
     expect(root, "mma.sync", "460 TFLOP/s", "yes", "");
     expect(root, "layers of language models", "0.99 x", "yes", "mean of 2");
     expect(root, "the same: none below", "0.81 x", "yes", "worst f16 a");
@@ -204,9 +204,9 @@ static void what_is_missing_is_told(void **state) {
     expect(root, "compute-sanitizer memcheck", "ok", "in part", "9 had no time");
     expect(root, "compute-sanitizer racecheck", "ok", "yes", "0 had no time");
     expect(root, "weights of 8 bits", "0.95 x", "in part",
-           "1 cases, worst f16w8 1; 1 have no figure: tandem f16w8 8: the time is over");
-    expect(root, "weights of 4 bits", "0.8 x", "no", "1 cases");
-    expect(root, "mma.sync", "460 TFLOP/s", "", "1 cases, worst bf16 64; small shapes (--quick)");
+           "1 case, worst f16w8 1; 1 have no figure: tandem f16w8 8: the time is over");
+    expect(root, "weights of 4 bits", "0.8 x", "no", "1 case");
+    expect(root, "mma.sync", "460 TFLOP/s", "", "1 case, worst bf16 64; small shapes (--quick)");
     expect(root, "a launch", "", "", "no time is left");
     cJSON_Delete(root);
     write_file("summary.txt", "TIMEOUT    25  racecheck  none of 12 programs ended in time\n");

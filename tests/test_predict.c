@@ -13,6 +13,7 @@
 #include <cjson/cJSON.h>
 
 #include "bench/predict_memory.h"
+#include "bench/predict_report.h"
 #include "bench/predict_run.h"
 #include "tests/support/made_device.h"
 #include "tests/support/test_folder.h"
@@ -229,6 +230,89 @@ static void a_size_that_is_none_is_no_capacity(void **state) {
                 "made: device: member \"cache_bytes\" is '32M', not a positive number of bytes", 0);
 }
 
+static void one_row_is_no_plural(void **state) {
+    static predict_workload workload;
+    static predict_profile profile;
+    static predict_run run;
+    static const predict_prices none = {NAN, NAN, NAN, NAN, NAN, NAN};
+    static const char *const words[] = {"% on 1 row kept out of the fit",
+                                        "1 of its rows is above the device's datasheet",
+                                        "left out: 1 row, beside which"};
+    results_file made;
+    file_error error;
+    char *text = NULL;
+    size_t size = 0;
+    (void)state;
+    made_device_read(&made, NULL);
+    assert_int_equal(predict_profile_fit(&made, &profile, &error), 0);
+    profile.held_out = profile.above_sheet = profile.elsewhere = 1;
+    workload.operations[0] = reading(22e6);
+    workload.operation_count = 1;
+    predict_run_fill(&run, &profile, &workload, NAN, &none);
+    FILE *const file = open_memstream(&text, &size);
+    predict_print(&run, 1, file);
+    assert_int_equal(fclose(file), 0);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strstr(text, words[i]) == NULL)
+            fail_msg("there is no '%s' in\n%s", words[i], text);
+    free(text);
+    results_file_release(&made);
+}
+
+/* Where a small set's capacity is from, in words and in the file. */
+static void usable_is_told(const predict_profile *profile, const char *words, const char *member) {
+    static predict_workload workload;
+    static predict_run run;
+    static const predict_prices none = {NAN, NAN, NAN, NAN, NAN, NAN};
+    char *text = NULL;
+    size_t size = 0;
+    workload.operations[0] = reading(22e6);
+    workload.operation_count = 1;
+    predict_run_fill(&run, profile, &workload, NAN, &none);
+    FILE *const file = open_memstream(&text, &size);
+    predict_print(&run, 1, file);
+    assert_int_equal(fclose(file), 0);
+    if (strstr(text, words) == NULL)
+        fail_msg("there is no '%s' in\n%s", words, text);
+    free(text);
+    cJSON *const root = predict_json(&run, 1);
+    const cJSON *const first = cJSON_GetArrayItem(cJSON_GetObjectItem(root, "predictions"), 0);
+    assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(first, "usable_by")), member);
+    cJSON_Delete(root);
+}
+
+/* An L4 has 24 GB, of which its driver tells less. */
+static void a_device_tells_its_capacity_else_its_sheet_does(void **state) {
+    static predict_profile profile;
+    static const double told[] = {23.6e9, NAN};
+    file_error error;
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        results_file file;
+        cJSON *const root = made_device_json();
+        cJSON *const device = cJSON_GetObjectItem(root, "device");
+        cJSON_ReplaceItemInObject(device, "name", cJSON_CreateString("NVIDIA L4"));
+        cJSON_ReplaceItemInObject(device, "global_bytes",
+                                  isnan(told[i]) ? cJSON_CreateNull()
+                                                 : cJSON_CreateNumber(told[i]));
+        char *const text = cJSON_PrintUnformatted(root);
+        cJSON_Delete(root);
+        assert_int_equal(results_read_text("made", text, strlen(text), &file, &error), 0);
+        assert_int_equal(predict_profile_fit(&file, &profile, &error), 0);
+        assert_true(profile.capacity_bytes == (i == 0 ? 23.6e9 : 24e9));
+        assert_int_equal(profile.capacity_of_sheet, i);
+        usable_is_told(&profile,
+                       i == 0 ? "of 22.42 GB usable by what the device told: it fits"
+                              : "of 22.80 GB usable by its datasheet: it fits",
+                       i == 0 ? "device" : "datasheet");
+        results_file_release(&file);
+        free(text);
+    }
+    predict_profile_from_sheet(datasheet_find("L4"), &profile);
+    assert_true(profile.capacity_bytes == 24e9);
+    usable_is_told(&profile, "of 22.80 GB usable by its datasheet: it fits", "datasheet");
+}
+
 /* The sheet of an L4 has 300 GB/s; of another device nothing is known. */
 static void rows_above_the_sheet_are_counted(void **state) {
     static predict_profile profile;
@@ -352,15 +436,21 @@ static void add_whole(char *row, size_t size, double number) {
 }
 
 /* Llama 3 8B, 1,024 tokens of context. */
-static void run_decode(predict_run *run, const char *device, const char *weights, double batch) {
+static void run_decode_launched(predict_run *run, const char *device, const char *weights,
+                                double batch, double launch_s) {
     static predict_workload workload;
     static predict_profile profile;
     const workload_settings settings = {batch, 1024, weights};
     const predict_prices prices = {NAN, 4, 0.5, NAN, 1, NAN};
     file_error error;
     predict_profile_from_sheet(datasheet_find(device), &profile);
+    profile.launch_s = launch_s;
     assert_int_equal(predict_workload_read("llama-3-8b-decode", &settings, &workload, &error), 0);
     predict_run_fill(run, &profile, &workload, NAN, &prices);
+}
+
+static void run_decode(predict_run *run, const char *device, const char *weights, double batch) {
+    run_decode_launched(run, device, weights, batch, 0);
 }
 
 static void the_table_of_the_document_is_what_is_predicted(void **state) {
@@ -385,6 +475,16 @@ static void the_table_of_the_document_is_what_is_predicted(void **state) {
         add_whole(row, sizeof row, run.tokens_per_s);
         const size_t length = strlen(row);
         snprintf(row + length, sizeof row - length, " %.2fx | %.3f |\n", run.turn, joules);
+        if (strstr(document, row) == NULL)
+            fail_msg("docs/hbm-vs-gddr.md has no row%s", row);
+    }
+    for (int us = 0; us <= 10; us += 5) {
+        char row[200];
+        snprintf(row, sizeof row, "\n| %d µs |", us);
+        for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
+            run_decode_launched(&run, devices[i], "w4", 1, 1e-6 * us);
+            add_whole(row, sizeof row, run.tokens_per_s);
+        }
         if (strstr(document, row) == NULL)
             fail_msg("docs/hbm-vs-gddr.md has no row%s", row);
     }
@@ -433,6 +533,8 @@ int main(void) {
         cmocka_unit_test(half_of_a_set_may_come_from_a_cache),
         cmocka_unit_test(a_file_without_memory_rows_is_no_profile),
         cmocka_unit_test(a_size_that_is_none_is_no_capacity),
+        cmocka_unit_test(one_row_is_no_plural),
+        cmocka_unit_test(a_device_tells_its_capacity_else_its_sheet_does),
         cmocka_unit_test(rows_above_the_sheet_are_counted),
         cmocka_unit_test(a_datasheet_gives_the_bound),
         cmocka_unit_test(the_limiter_turns_where_it_should),

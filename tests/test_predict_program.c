@@ -63,6 +63,92 @@ static void the_program_keeps_measured_and_promised_apart(void **state) {
     test_program_release(&result);
 }
 
+/* A bound is no prediction: a datasheet's time is the least, its speed beside what was measured the most, and neither beats the other. */
+static void a_bound_is_not_compared_like_a_prediction(void **state) {
+    static const char *const lines[] = {
+        "\ntokens: ",
+        "\ntokens: at most ",
+        "\ntime of a pass: 533.7 us at least, ",
+        " J a token, at 50 W\n",
+        " a million tokens\n",
+        "  at least ",
+        "  at most ",
+        "nothing measured is faster and cheaper\n",
+        "no datasheet is faster and cheaper\n",
+        "RTX 4090 costs as much a pass as made.json at a price of at most ",
+    };
+    char path[TEST_PATH];
+    char words[600];
+    (void)state;
+    write_made_device(path);
+    snprintf(words, sizeof words,
+             "predict --workload bert-base --profiles %s,sheet:RTX-4090 --price 500,1600 --tariff "
+             "0.3 --power 50,450",
+             path);
+    test_program_result result = run_program(words, 0);
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        if (strstr(result.output, lines[i]) == NULL)
+            fail_msg("there is no '%s' in\n%s", lines[i], result.output);
+    test_program_release(&result);
+    snprintf(words, sizeof words,
+             "predict --workload bert-base --profiles sheet:RTX-4090,%s --price 1600,500", path);
+    result = run_program(words, 0);
+    assert_non_null(strstr(result.output,
+                           "made.json costs as much a pass as RTX 4090 at a price of at least "));
+    test_program_release(&result);
+    snprintf(words, sizeof words,
+             "predict --workload bert-base --profiles %s,sheet:L4,sheet:RTX-4090 --price "
+             "500,2500,1600 --power 100 --tariff 0.36 --json -",
+             path);
+    result = run_program(words, 0);
+    cJSON *const root = cJSON_Parse(result.output);
+    const cJSON *const first = cJSON_GetArrayItem(cJSON_GetObjectItem(root, "predictions"), 0);
+    const double tokens = 128;
+    for (int i = 0; i < 3; i++) { /* the L4 is slower and dearer than the RTX 4090 */
+        const cJSON *const each = cJSON_GetArrayItem(cJSON_GetObjectItem(root, "predictions"), i);
+        assert_int_equal(cJSON_IsTrue(cJSON_GetObjectItem(each, "pareto")), i != 1);
+    }
+    test_is_near(cJSON_GetObjectItem(first, "joules_per_token")->valuedouble,
+                 cJSON_GetObjectItem(first, "joules")->valuedouble / tokens, 1e-9);
+    test_is_near(cJSON_GetObjectItem(first, "cost_per_million_tokens")->valuedouble,
+                 cJSON_GetObjectItem(first, "cost")->valuedouble / tokens * 1e6, 1e-9);
+    cJSON_Delete(root);
+    test_program_release(&result);
+}
+
+static double seconds_of(const char *words, const char *limiter) {
+    test_program_result result = run_program(words, 0);
+    cJSON *const root = cJSON_Parse(result.output);
+    const cJSON *const first = cJSON_GetArrayItem(cJSON_GetObjectItem(root, "predictions"), 0);
+    const double seconds = cJSON_GetObjectItem(first, "seconds")->valuedouble;
+    assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(first, "limiter")), limiter);
+    cJSON_Delete(root);
+    test_program_release(&result);
+    return seconds;
+}
+
+/* 120 calls of BERT: a launch of 100 us is all that counts on an H100. What was measured keeps its own. */
+static void launches_of_datasheets_may_be_given(void **state) {
+    char path[TEST_PATH];
+    char words[600];
+    (void)state;
+    const double without =
+        seconds_of("predict --workload bert-base --profiles sheet:H100-SXM --json -", "compute");
+    const double with = seconds_of(
+        "predict --workload bert-base --profiles sheet:H100-SXM --launch 100 --json -", "launch");
+    test_is_near(with, without + 120 * 100e-6, 1e-9);
+    write_made_device(path);
+    snprintf(words, sizeof words, "predict --workload bert-base --json - --profiles %s", path);
+    const double measured = seconds_of(words, "compute");
+    snprintf(words, sizeof words, "predict --workload bert-base --launch 9 --json - --profiles %s",
+             path);
+    test_is_near(seconds_of(words, "compute"), measured, 1e-12);
+    test_program_result result =
+        run_program("predict --workload bert-base --profiles sheet:H100-SXM --launch 2.5", 0);
+    assert_non_null(strstr(result.output, "allow, with 2.5 us a launch, as --launch says\n"));
+    test_program_release(&result);
+}
+
 /* Predicts a product of 32 * batch rows, with the made device's path behind the words. What it says of other batches, or NULL. */
 static void batch_suggested(const char *product, const char *options, const char *suggestion) {
     char path[TEST_PATH];
@@ -130,11 +216,12 @@ static void a_time_that_is_not_known_is_no_number(void **state) {
     char with_json[160];
     (void)state;
     test_program_result result = run_program(words, 0);
-    const char *const best = strstr(result.output, "none is faster and cheaper");
+    const char *const best = strstr(result.output, "no datasheet is faster");
     assert_false(has_nan(result.output));
     assert_non_null(strstr(result.output, "time of a pass: not known"));
     assert_non_null(strstr(result.output, "time of a pass: 1"));
-    assert_true(best != NULL && strstr(best + 1, "none is faster and cheaper") == NULL);
+    assert_true(best != NULL && strstr(best + 1, "no datasheet is faster") == NULL);
+    assert_null(strstr(result.output, "cheaper")); /* no prices were given */
     test_program_release(&result);
     snprintf(with_json, sizeof with_json, "%s --json -", words);
     result = run_program(with_json, 0);
@@ -163,7 +250,15 @@ static void wrong_words(void **state) {
         {"predict --workload digits --profiles sheet:L4,", 2, "empty or too long"},
         {"predict --workload digits --profiles sheet:L4 --price x", 2, "--price does not take 'x'"},
         {"predict --workload digits --profiles sheet:L4,sheet:T4,sheet:A10 --price 1,2", 2,
-         "--price has 2 numbers"},
+         "--price has 2 numbers for 3 profiles: give one, or one for each profile"},
+        {"predict --workload digits --profiles sheet:L4 --price 1,2", 2,
+         "--price has 2 numbers for 1 profile: give one"},
+        {"predict --workload digits --profiles sheet:L4,sheet:T4 --power 1,2,3", 2,
+         "--power has 3 numbers for 2 profiles"},
+        {"predict --workload digits --profiles sheet:L4,sheet:T4 --price 5,", 2,
+         "--price does not take '5,'"},
+        {"predict --workload digits --profiles sheet:L4 --price ,5", 2,
+         "--price does not take ',5'"},
         {"predict --workload digits --profiles sheet:L4 --weights q8", 1, "the dtype 'q8'"},
     };
     (void)state;
@@ -175,12 +270,35 @@ static void wrong_words(void **state) {
     }
 }
 
+/* What was measured is not to be had again. */
+static void an_input_is_not_written_over(void **state) {
+    char paths[2][TEST_PATH];
+    char words[1600];
+    (void)state;
+    write_made_device(paths[0]);
+    test_file_write(test_folder_path(paths[1], "w.json"), "{}", 2);
+    for (int i = 0; i < 2; i++) {
+        snprintf(words, sizeof words, "predict --workload %s --profiles sheet:L4,%s --json %s",
+                 i == 0 ? "bert-base" : paths[1], paths[0], paths[i]);
+        test_program_result result = run_program(words, 2);
+        if (strstr(result.errors, "it is an input") == NULL)
+            fail_msg("tandem %s said: %s", words, result.errors);
+        test_program_release(&result);
+    }
+    snprintf(words, sizeof words, "predict --workload bert-base --profiles %s", paths[0]);
+    test_program_result result = run_program(words, 0);
+    test_program_release(&result);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_program_keeps_measured_and_promised_apart),
+        cmocka_unit_test(a_bound_is_not_compared_like_a_prediction),
+        cmocka_unit_test(launches_of_datasheets_may_be_given),
         cmocka_unit_test(a_refusal_says_which_batch_would_do),
         cmocka_unit_test(the_level_that_limits_is_named),
         cmocka_unit_test(a_time_that_is_not_known_is_no_number),
+        cmocka_unit_test(an_input_is_not_written_over),
         cmocka_unit_test(wrong_words),
     };
     return cmocka_run_group_tests(tests, test_folder_make, test_folder_remove);

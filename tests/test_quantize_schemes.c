@@ -1,5 +1,6 @@
 // ctest: threads
 /* `tandem quantize`: codes and their scales of each scheme, and of tensors of each shape, are those of the reference. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -270,37 +271,42 @@ static const scheme_row scheme_rows[] = {
 };
 
 /* Codes, scales and zero points are those of the reference over the whole tensor, bit for bit. */
-static void check_weight(const scheme_row *row, const safetensors_tensor *tensor,
-                         const quantized_weight *weight) {
+static void check_reference(const tdm_quant_spec *spec, tdm_quant_symmetry symmetry,
+                            const safetensors_tensor *tensor, const quantized_weight *weight) {
     const int64_t count = test_tensor_count(tensor);
-    const tdm_quant_spec spec = {.rank = 2,
-                                 .shape = {row->rows, row->columns},
-                                 .blocks = {row->block[0], row->block[1]},
-                                 .dtype = row->dtype,
-                                 .range = row->range,
-                                 .scale_dtype = row->scales};
-    const int64_t scales = tdm_quant_scale_count(&spec);
+    const int64_t scales = tdm_quant_scale_count(spec);
     float *const expected_scales = calloc((size_t)scales, sizeof *expected_scales);
     int32_t *const expected_zeros = calloc((size_t)scales, sizeof *expected_zeros);
     unsigned char *const expected_codes = calloc((size_t)count + 1, 1);
     assert_true(expected_scales && expected_zeros && expected_codes);
-    tdm_quant_dynamic_tensor(&spec, row->symmetry,
+    tdm_quant_dynamic_tensor(spec, symmetry,
                              tensor->dtype == SAFETENSORS_F16    ? TDM_F16
                              : tensor->dtype == SAFETENSORS_BF16 ? TDM_BF16
                                                                  : TDM_F32,
                              tensor->data, expected_scales, expected_zeros, expected_codes);
-    assert_int_equal(weight->scale_dtype, row->scales);
+    assert_int_equal(weight->scale_dtype, spec->scale_dtype);
     assert_int_equal(weight->scale_bytes,
                      (size_t)(scales * tdm_dtype_info(weight->scale_dtype)->unit_bytes));
     for (int64_t i = 0; i < scales; i++)
         assert_true(test_weight_scale(weight, i) == expected_scales[i]);
-    assert_int_equal(weight->code_bytes, row->dtype == TDM_S4 ? (count + 1) / 2 : count);
+    assert_int_equal(weight->code_bytes, spec->dtype == TDM_S4 ? (count + 1) / 2 : count);
     assert_memory_equal(weight->codes, expected_codes, weight->code_bytes);
     for (int64_t i = 0; i < scales; i++)
         assert_int_equal(test_weight_zero_point(weight, i), expected_zeros[i]);
     free(expected_scales);
     free(expected_zeros);
     free(expected_codes);
+}
+
+static void check_weight(const scheme_row *row, const safetensors_tensor *tensor,
+                         const quantized_weight *weight) {
+    const tdm_quant_spec spec = {.rank = 2,
+                                 .shape = {row->rows, row->columns},
+                                 .blocks = {row->block[0], row->block[1]},
+                                 .dtype = row->dtype,
+                                 .range = row->range,
+                                 .scale_dtype = row->scales};
+    check_reference(&spec, row->symmetry, tensor, weight);
 }
 
 static void every_scheme_reads_back(void **state) {
@@ -425,6 +431,129 @@ static void experts_have_channels_of_their_own(void **state) {
     test_checkpoint_remove("in.safetensors");
     test_checkpoint_remove("out.safetensors");
     test_checkpoint_remove("back.safetensors");
+}
+
+/* Matrices K x N of experts in one tensor: a scale for each column of each, groups down its columns. */
+static void stacks_have_columns_of_their_own(void **state) {
+    (void)state;
+    static const struct {
+        const char *options;
+        int64_t shape[3];
+        int64_t block[3];
+        tdm_dtype dtype;
+        tdm_quant_symmetry symmetry;
+        tdm_quant_range range;
+        tdm_dtype scales;
+    } rows[] = {
+        {"s8-channel", {4, 24, 64}, {1, 0, 1}, TDM_S8, TDM_QUANT_SYMMETRIC, {-127, 127}, TDM_F32},
+        {"s8-channel", {1, 24, 64}, {1, 0, 1}, TDM_S8, TDM_QUANT_SYMMETRIC, {-127, 127}, TDM_F32},
+        {"u8-channel --scales f16",
+         {3, 600, 1001},
+         {1, 0, 1},
+         TDM_U8,
+         TDM_QUANT_ASYMMETRIC,
+         {0, 255},
+         TDM_F16},
+        {"s8-group", {3, 33, 65}, {1, 32, 1}, TDM_S8, TDM_QUANT_SYMMETRIC, {-127, 127}, TDM_F32},
+        {"s4-channel", {3, 7, 66}, {1, 0, 1}, TDM_S4, TDM_QUANT_SYMMETRIC, {-7, 7}, TDM_F32},
+        {"s4-group", {3, 70, 81}, {1, 32, 1}, TDM_S4, TDM_QUANT_SYMMETRIC, {-7, 7}, TDM_F32},
+        {"s4-group-zero --group 64 --scales bf16",
+         {2, 100, 64},
+         {1, 64, 1},
+         TDM_S4,
+         TDM_QUANT_ASYMMETRIC,
+         {-8, 7},
+         TDM_BF16},
+        {"s4-group-zero",
+         {2, 40, 30001},
+         {1, 32, 1},
+         TDM_S4,
+         TDM_QUANT_ASYMMETRIC,
+         {-8, 7},
+         TDM_F32},
+    };
+    static const safetensors_dtype dtypes[] = {SAFETENSORS_F32, SAFETENSORS_F16, SAFETENSORS_BF16};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const int64_t *const shape = rows[i].shape;
+        tdm_quant_spec spec = {.rank = 3,
+                               .dtype = rows[i].dtype,
+                               .range = rows[i].range,
+                               .scale_dtype = rows[i].scales};
+        memcpy(spec.shape, shape, sizeof rows[i].shape);
+        memcpy(spec.blocks, rows[i].block, sizeof rows[i].block);
+        safetensors_tensor tensor =
+            test_tensor_make("experts", dtypes[i % 3], 31 + i, shape[0], shape[1], shape[2]);
+        test_checkpoint_write("in.safetensors", &tensor, 1);
+        test_quantize(0, NULL, NULL, "in.safetensors out.safetensors --axis 1 --scheme %s",
+                      rows[i].options);
+        test_quantize(0, NULL, NULL, "out.safetensors back.safetensors --scheme f32");
+        safetensors_file *const file = test_checkpoint_open("out.safetensors");
+        safetensors_file *const back = test_checkpoint_open("back.safetensors");
+        quantized_weight weight = test_weight_read(file, "experts");
+        assert_int_equal(weight.rank, 3);
+        assert_memory_equal(weight.block, rows[i].block, sizeof rows[i].block);
+        check_reference(&spec, rows[i].symmetry, &tensor, &weight);
+        test_weight_check(&tensor, &weight);
+        const safetensors_tensor *const numbers = safetensors_find(back, "experts");
+        assert_memory_equal(numbers->shape, shape, sizeof rows[i].shape);
+        quantized_weight_release(&weight);
+        safetensors_close(file);
+        safetensors_close(back);
+        test_tensor_release(&tensor);
+    }
+    test_checkpoint_remove("in.safetensors");
+    test_checkpoint_remove("out.safetensors");
+    test_checkpoint_remove("back.safetensors");
+}
+
+/* What --axis 1 cannot take of three dimensions, and where in a stack a number is that is not finite. */
+static void stacks_that_are_refused(void **state) {
+    (void)state;
+    safetensors_tensor tensors[] = {test_tensor_make("short", SAFETENSORS_F32, 5, 4, 24, 63),
+                                    test_tensor_make("odd", SAFETENSORS_F32, 6, 4, 23, 65),
+                                    test_tensor_make("good", SAFETENSORS_F32, 7, 4, 24, 64)};
+    test_checkpoint_write("in.safetensors", tensors, 3);
+    test_quantize(0, "2 tensors quantized, 1 copied", NULL,
+                  "in.safetensors out.safetensors --axis 1 --scheme s8-channel");
+    test_quantize(0, "no matrix and no stack of matrices", NULL,
+                  "in.safetensors out.safetensors --axis 1 --scheme s8-channel");
+    test_quantize(0, "an odd number of codes of 4 bits", NULL,
+                  "in.safetensors out.safetensors --axis 1 --scheme s4-channel");
+    ((float *)(uintptr_t)tensors[2].data)[2 * 24 * 64 + 5] = INFINITY;
+    test_checkpoint_write("in.safetensors", tensors, 3);
+    test_quantize(1, NULL, "element 3077 of tensor \"good\" is inf",
+                  "in.safetensors out.safetensors --axis 1 --scheme s8-group");
+    for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++)
+        test_tensor_release(&tensors[i]);
+    test_checkpoint_remove("in.safetensors");
+    test_checkpoint_remove("out.safetensors");
+}
+
+/* Blocks are numbers that columns are quantized of, of a stack as of a matrix. */
+static void stacks_of_blocks(void **state) {
+    (void)state;
+    safetensors_tensor tensor = test_tensor_make("experts", SAFETENSORS_F16, 8, 3, 24, 96);
+    test_checkpoint_write("in.safetensors", &tensor, 1);
+    test_quantize(0, NULL, NULL, "in.safetensors blocks.safetensors --scheme q4_0");
+    test_quantize(0, NULL, NULL, "blocks.safetensors numbers.safetensors --scheme f32");
+    static const char *const inputs[] = {"blocks", "numbers"};
+    unsigned char codes[2][3 * 24 * 96];
+    for (int i = 0; i < 2; i++) {
+        test_quantize(0, NULL, NULL,
+                      "%s.safetensors out.safetensors --axis 1 --scheme s8-group-zero", inputs[i]);
+        safetensors_file *const file = test_checkpoint_open("out.safetensors");
+        quantized_weight weight = test_weight_read(file, "experts");
+        assert_int_equal(weight.code_bytes, sizeof codes[i]);
+        memcpy(codes[i], weight.codes, sizeof codes[i]);
+        quantized_weight_release(&weight);
+        safetensors_close(file);
+    }
+    assert_memory_equal(codes[0], codes[1], sizeof codes[0]);
+    test_tensor_release(&tensor);
+    test_checkpoint_remove("in.safetensors");
+    test_checkpoint_remove("blocks.safetensors");
+    test_checkpoint_remove("numbers.safetensors");
+    test_checkpoint_remove("out.safetensors");
 }
 
 /* A channel of zeros has the scale 0, which readers take for zeros. */
@@ -552,6 +681,9 @@ int main(void) {
         CASE(every_scheme_reads_back),
         CASE(convolutions_are_flattened),
         CASE(experts_have_channels_of_their_own),
+        CASE(stacks_have_columns_of_their_own),
+        CASE(stacks_that_are_refused),
+        CASE(stacks_of_blocks),
         CASE(a_channel_of_zeros_stays_zero),
         CASE(long_channels_have_scales_of_their_own),
         CASE(columns_of_many_rows_longer_than_a_slab),

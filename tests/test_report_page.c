@@ -243,6 +243,10 @@ static void ridges_are_measured_and_colours_are_precisions(void **state) {
     (void)state;
     begin(&maker, "NVIDIA H100 PCIe");
     add_limits();
+    add_row(&maker, "memory", "read 104857600", "tandem",
+            "\"dtype\":\"f32\",\"shape\":{\"bytes\":104857600},\"bytes\":104857600,"
+            "\"gbs\":10.48576",
+            1e-2);
     add_row(&maker, "compute", "fma bf16 16 steps", "tandem",
             "\"dtype\":\"bf16\",\"shape\":{\"steps\":16},\"flops\":2e8,\"gflops\":200", 1e-3);
     add_row(&maker, "compute", "dot s8 16 steps", "tandem",
@@ -267,6 +271,47 @@ static void ridges_are_measured_and_colours_are_precisions(void **state) {
     const char *const integers = strstr(page, "<h3>Integers</h3>");
     assert_non_null(integers);
     must_have(integers, "w8a8 64x64x64 nn</title>");
+    free(page);
+}
+
+static void one_row_is_no_plural(void **state) {
+    (void)state;
+    begin(&maker, "A device");
+    add_row(&maker, "compute", "fma f32 16 steps", "tandem",
+            "\"dtype\":\"f32\",\"shape\":{\"steps\":16},\"flops\":1e8,\"gflops\":100,\"note\":"
+            "\"noisy\"",
+            1e-3);
+    char *const page = make_page(&maker);
+    must_have(page, "1 row; the output of 1 was compared with an oracle and is right; 1 is noisy, "
+                    "0 were skipped.");
+    free(page);
+}
+
+static void add_set(const char *name, int megabytes, double gbs, const char *metrics) {
+    char members[256];
+    char words[64];
+    snprintf(words, sizeof words, "%s %d000000", name, megabytes);
+    snprintf(
+        members, sizeof members,
+        "\"dtype\":\"f32\",\"shape\":{\"bytes\":%de6},\"bytes\":%ge6,\"gbs\":%g,\"metrics\":{%s}",
+        megabytes, gbs, gbs, metrics);
+    add_row(&maker, "memory", words, "tandem", members, 1e-3);
+}
+
+/* The cache of an H100 PCIe has 50 MB: sets of 200 and more are main memory's, whatever reads them and however large the largest is. */
+static void the_slope_is_of_sets_that_no_cache_serves(void **state) {
+    (void)state;
+    begin(&maker, "NVIDIA H100 PCIe");
+    add_set("read", 190, 90, "");
+    add_set("read", 260, 40, "");
+    add_set("scan", 210, 50, "");
+    add_set("sweep read", 800, 45, "\"level\":0");
+    add_set("sweep read", 850, 95, "\"level\":2");
+    add_row(&maker, "compute", "fma f32 16 steps", "tandem",
+            "\"dtype\":\"f32\",\"shape\":{\"steps\":16},\"flops\":1e8,\"gflops\":100", 1e-3);
+    char *const page = make_page(&maker);
+    must_have(page, "<td>ridge, f32</td><td class=\"number\">2</td>");
+    must_have(page, "cache level 2, reading");
     free(page);
 }
 
@@ -442,7 +487,7 @@ static void a_page_is_of_one_device(void **state) {
     for (size_t device = 0; device < 2; device++) {
         char *const page = report_page_of(text, device);
         must_have(page, device == 0 ? "<h1>One</h1>" : "<h1>Two</h1>");
-        must_have(page, device == 0 ? "1 rows; " : "2 rows; ");
+        must_have(page, device == 0 ? "1 row; " : "2 rows; ");
         must_have(page, device == 0 ? "not of x/y/Two: " : "not of x/y/One: ");
         assert_true((strstr(page, "first case") != NULL) == (device == 0));
         assert_true((strstr(page, "third case") != NULL) == (device == 1));
@@ -521,6 +566,8 @@ int main(void) {
         cmocka_unit_test(results_without_rows_are_a_page_too),
         cmocka_unit_test(a_known_device_stands_beside_its_sheet),
         cmocka_unit_test(ridges_are_measured_and_colours_are_precisions),
+        cmocka_unit_test(one_row_is_no_plural),
+        cmocka_unit_test(the_slope_is_of_sets_that_no_cache_serves),
         cmocka_unit_test(arithmetic_that_is_not_reached_is_a_lower_bound),
         cmocka_unit_test(points_have_names_in_print),
         cmocka_unit_test(what_is_above_the_datasheet_is_flagged),

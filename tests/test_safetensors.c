@@ -169,6 +169,44 @@ static void test_hostile_lengths(void **state) {
     }
 }
 
+/* Files that are taken for safetensors files are called what they are. */
+static void test_other_files(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        const char *sentence;
+    } rows[] = {
+        {"GGUF\3 and no header", "no safetensors file but a GGUF file"},
+        {"PK\3\4 and no entry", "but a zip archive, as torch.save makes them"},
+        {"\x80\2\x8a\nl\xfc\x9c"
+         "F and no end",
+         "but a pickle"},
+        {"version https://git-lfs.github.com/spec/v1\n", "but a pointer of Git LFS"},
+        {"versions of it all", "above the limit"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        file_bytes file = {.bytes = (unsigned char *)strdup(rows[i].text),
+                           .size = strlen(rows[i].text)};
+        expect_refused(rows[i].sentence, &file, rows[i].sentence);
+        free(file.bytes);
+    }
+}
+
+/* As the format's own reader takes it: none. */
+static void test_metadata_of_null(void **state) {
+    (void)state;
+    static const char header[] = "{\"__metadata__\":null,\"a\":" ENTRY("U8", "[2]", "[0,2]") "}";
+    file_bytes bytes = make_file(header, sizeof header - 1, sizeof header - 1, 2);
+    safetensors_file *file = NULL;
+    safetensors_error error = {""};
+    assert_int_equal(safetensors_parse(bytes.bytes, bytes.size, &file, &error), 0);
+    assert_int_equal(safetensors_count(file), 1);
+    assert_null(safetensors_metadata_at(file, 0).key);
+    assert_null(safetensors_metadata(file, "k"));
+    safetensors_close(file);
+    free(bytes.bytes);
+}
+
 /* A NUL in the raw header would end names early. */
 static void test_raw_nul(void **state) {
     (void)state;
@@ -505,6 +543,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hostile_headers),
         cmocka_unit_test(test_hostile_lengths),
+        cmocka_unit_test(test_other_files),
+        cmocka_unit_test(test_metadata_of_null),
         cmocka_unit_test(test_raw_nul),
         cmocka_unit_test(test_deep_nesting_is_no_recursion),
         cmocka_unit_test(test_good_header),

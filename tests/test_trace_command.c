@@ -141,9 +141,24 @@ static void a_device_that_is_not_there_is_told(void **state) {
     expect("replay FILE --device nonsense", 3, NULL, "nonsense");
 }
 
+static void a_trace_is_not_written_over(void **state) {
+    static const char *const commands[] = {"show", "replay"};
+    char words[200];
+    (void)state;
+    expect("generate prefill FILE --layers 1 --hidden 64 --heads 4 --kv-heads 2 --inner 200 "
+           "--vocabulary 500 --sequence 16",
+           0, NULL, NULL);
+    for (int i = 0; i < 2; i++) {
+        snprintf(words, sizeof words, "%s %s --json %s", commands[i], path, path);
+        expect(words, 2, NULL, "it is the trace");
+        expect("show FILE", 0, "generated: prefill, layers 1", NULL);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_trace_is_made_shown_and_replayed),
+        cmocka_unit_test(a_trace_is_not_written_over),
         cmocka_unit_test(what_a_budget_refuses_fails),
         cmocka_unit_test(a_bad_file_is_refused_with_its_line),
         cmocka_unit_test(a_device_that_is_not_there_is_told),

@@ -37,7 +37,7 @@ compile() {
     compiler="$*"
     eval "set -- $flags"
     # shellcheck disable=SC2086  # a compiler and its options
-    $compiler -Wall -Wextra -Wpedantic -Werror "$root/tests/consumer/consumer.c" -x none "$@" -o "$output"
+    $compiler -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Werror "$root/tests/consumer/consumer.c" -x none "$@" -o "$output"
 }
 
 shared_by_pkg_config() {

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Shows that the pool's tests find what they are there for: each line of the table plants one fault in a file of the pool, and
+# Shows that tests find what they are there for: each line of the table plants one fault in a file of the library, and
 # the named test must fail with that file so, after it has passed on the one of the build.
-# Usage: check_pool_mutants.sh TABLE BUILD CC LIBRARY...      (what the tests are linked with, libtandem.a among them)
+# Usage: check_mutants.sh TABLE BUILD CC LIBRARY...      (what the tests are linked with, libtandem.a among them)
 set -eu
 table=$1
 build=$(cd "$2" && pwd)
@@ -31,14 +31,14 @@ found() {
 make_mutant() { # FILE PROGRAM COMMAND LIBRARY...
     file=$1
     objects=$build/tests/CMakeFiles/$2.dir
-    sed "$3" "$source/api/$file" >"$work/$file"
-    if cmp -s "$source/api/$file" "$work/$file"; then
+    sed "$3" "$source/$file" >"$work/mutant.c"
+    if cmp -s "$source/$file" "$work/mutant.c"; then
         echo "mutants: $file: $3 changes nothing"
         return 1
     fi
     shift 3
     find "$objects" -name '*.o' >"$work/objects"
-    "$cc" -std=c11 -D_GNU_SOURCE -O1 -w -I"$source" -I"$source/api/include" -c "$work/$file" -o "$work/mutant.o" &&
+    "$cc" -std=c11 -D_GNU_SOURCE -O1 -w -I"$source" -I"$source/api/include" -c "$work/mutant.c" -o "$work/mutant.o" &&
         "$cc" -pthread -o "$work/mutant" @"$work/objects" "$work/mutant.o" "$@" -ldl -lm
 }
 
@@ -50,7 +50,7 @@ while read -r file program rest; do
     *" $program "*) ;;
     *)
         if ! run_test "$build/bin/$program"; then
-            echo "mutants: $program fails on the pool as it is:"
+            echo "mutants: $program fails as it is:"
             tail -n 20 "$work/output"
             exit 1
         fi

@@ -1,0 +1,375 @@
+/*
+ * One block of a small decoder, token by token: weights of 4 bits, a KV cache of f16, grouped queries, all on the device, made of
+ * the operations that there are. Each position's result is compared with the same in double precision.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tandem/tandem.h>
+
+enum {
+    WIDTH = 256,
+    HEADS = 8,
+    KV_HEADS = 2,
+    GROUP = HEADS / KV_HEADS,
+    HEAD = WIDTH / HEADS
+};
+enum {
+    HALF = HEAD / 2,
+    KV_WIDTH = KV_HEADS * HEAD,
+    HIDDEN = 512,
+    POSITIONS = 16
+};
+
+static const double epsilon = 1e-5;
+static tdm_device *device;
+static tdm_stream *stream;
+
+static void check(tdm_status status) {
+    if (status == TDM_OK)
+        return;
+    fprintf(stderr, "decoder_step: %s\n", tdm_last_detail());
+    exit(1);
+}
+
+/* ---- tensors ---------------------------------------------------------------------------------------- */
+
+static tdm_tensor *make(tdm_dtype dtype, int rank, int64_t first, int64_t second, int64_t third) {
+    const int64_t shape[3] = {first, second, third};
+    tdm_tensor *tensor;
+    check(tdm_tensor_create(device, dtype, rank, shape, &tensor));
+    return tensor;
+}
+
+static tdm_tensor *reshaped(const tdm_tensor *tensor, int rank, int64_t first, int64_t second,
+                            int64_t third) {
+    const int64_t shape[3] = {first, second, third};
+    tdm_tensor *view;
+    check(tdm_tensor_reshape(tensor, rank, shape, &view));
+    return view;
+}
+
+static tdm_tensor *slice(const tdm_tensor *tensor, int dimension, int64_t start, int64_t stop) {
+    tdm_tensor *view;
+    check(tdm_tensor_slice(tensor, dimension, start, stop, 1, &view));
+    return view;
+}
+
+static void fill_at_random(float *values, int count, float scale) {
+    static unsigned state = 1;
+    for (int i = 0; i < count; i++) {
+        state = state * 1664525u + 1013904223u;
+        values[i] = scale * ((float)(state >> 8) / 8388608.0f - 1);
+    }
+}
+
+/* y = x * W^T for W of [outputs][inputs] in 4 bits, a scale for 32 inputs; host: what the codes mean. */
+typedef struct weight {
+    int outputs, inputs;
+    tdm_tensor *codes, *transposed;
+    float *host;
+} weight;
+
+static weight make_weight(int outputs, int inputs) {
+    weight w = {outputs, inputs, NULL, NULL, NULL};
+    const size_t bytes = (size_t)outputs * (size_t)inputs * sizeof(float);
+    tdm_tensor *const numbers = make(TDM_F32, 2, outputs, inputs, 0);
+    w.host = malloc(bytes);
+    if (!w.host)
+        exit(1);
+    fill_at_random(w.host, outputs * inputs, 1.7f / sqrtf((float)inputs));
+    check(tdm_copy_from_host(stream, numbers, w.host, bytes, NULL));
+    check(tdm_tensor_create_quantized(device, TDM_S4, 2, (const int64_t[]){outputs, inputs},
+                                      (const int64_t[]){1, 32}, TDM_F16, TDM_DTYPE_NONE, &w.codes));
+    check(tdm_quantize_dynamic(stream, w.codes, numbers));
+    check(tdm_dequantize(stream, numbers, w.codes));
+    check(tdm_copy_to_host(stream, numbers, w.host, bytes, NULL));
+    check(tdm_tensor_transpose(w.codes, NULL, &w.transposed)); // scales and groups come along
+    tdm_tensor_destroy(numbers);
+    return w;
+}
+
+static void free_weight(weight *w) {
+    tdm_tensor_destroy(w->codes);
+    tdm_tensor_destroy(w->transposed);
+    free(w->host);
+}
+
+static struct {
+    weight query, key, value, output, gate, up, down;
+    float gain_host[WIDTH], cosines_host[POSITIONS * HALF], sines_host[POSITIONS * HALF];
+    tdm_tensor *gain, *cosines, *sines;
+    tdm_tensor *keys, *values;  /* the cache, [heads][positions][head] of f16 */
+    tdm_tensor *x, *normal;     /* the block's stream; what was normalized */
+    tdm_tensor *squares, *mean; /* of the norm */
+    tdm_tensor *epsilon;        /* rank 0: a number */
+    tdm_tensor *q, *k, *v, *turned_q, *turned_k, *attended, *scores;
+    tdm_tensor *part, *other; /* of the rotation */
+    tdm_tensor *gated, *upper;
+} m;
+
+/* ---- the step --------------------------------------------------------------------------------------- */
+
+static void multiply(const tdm_tensor *x, const weight *w, tdm_tensor *y, tdm_activation activation,
+                     const tdm_tensor *residual) {
+    const tdm_gemm_epilogue epilogue = {
+        .struct_size = sizeof epilogue, .activation = activation, .residual = residual};
+    check(tdm_gemm(stream, 1, x, w->transposed, 0, NULL, y, &epilogue));
+}
+
+/* normal = x / sqrt(mean of x^2 + epsilon) * gain */
+static void normalize(void) {
+    check(tdm_binary_op(stream, TDM_MUL, m.x, m.x, m.squares));
+    check(tdm_reduce(stream, TDM_REDUCE_MEAN, m.squares, (const int[]){1}, 1, m.mean));
+    check(tdm_binary_op(stream, TDM_ADD, m.mean, m.epsilon, m.mean));
+    check(tdm_unary_op(stream, TDM_RSQRT, m.mean, m.mean));
+    check(tdm_binary_op(stream, TDM_MUL, m.x, m.mean, m.normal));
+    check(tdm_binary_op(stream, TDM_MUL, m.normal, m.gain, m.normal));
+}
+
+/* y = a * s - b * t, or a * s + b * t: half of a rotation */
+static void turn(tdm_binary op, const tdm_tensor *a, const tdm_tensor *s, const tdm_tensor *b,
+                 const tdm_tensor *t, tdm_tensor *y) {
+    tdm_tensor *const one = slice(m.part, 0, 0, tdm_tensor_dim(a, 0));
+    tdm_tensor *const two = slice(m.other, 0, 0, tdm_tensor_dim(a, 0));
+    check(tdm_binary_op(stream, TDM_MUL, a, s, one));
+    check(tdm_binary_op(stream, TDM_MUL, b, t, two));
+    check(tdm_binary_op(stream, op, one, two, y));
+    tdm_tensor_destroy(one);
+    tdm_tensor_destroy(two);
+}
+
+/* The rotary embedding: pairs are (i, i + HALF) of each head. x: [1][heads * head], y: [heads][head]. */
+static void rotate(const tdm_tensor *x, int position, tdm_tensor *y) {
+    tdm_tensor *const heads = reshaped(x, 2, tdm_tensor_dim(y, 0), HEAD, 0);
+    tdm_tensor *views[] = {heads,
+                           slice(heads, 1, 0, HALF),
+                           slice(heads, 1, HALF, HEAD),
+                           slice(m.cosines, 0, position, position + 1),
+                           slice(m.sines, 0, position, position + 1),
+                           slice(y, 1, 0, HALF),
+                           slice(y, 1, HALF, HEAD)};
+    turn(TDM_SUB, views[1], views[3], views[2], views[4], views[5]);
+    turn(TDM_ADD, views[2], views[3], views[1], views[4], views[6]);
+    for (size_t i = 0; i < sizeof views / sizeof *views; i++)
+        tdm_tensor_destroy(views[i]);
+}
+
+/* Position `position` of the cache becomes x, rounded to f16. */
+static void store(tdm_tensor *cache, int position, const tdm_tensor *x) {
+    tdm_tensor *const place = slice(cache, 1, position, position + 1);
+    tdm_tensor *const entry = reshaped(x, 3, KV_HEADS, 1, HEAD);
+    check(tdm_convert(stream, place, entry));
+    tdm_tensor_destroy(place);
+    tdm_tensor_destroy(entry);
+}
+
+/* attended = softmax(q * k^T / sqrt(HEAD)) * v: a batch of KV_HEADS products, the queries of a group being rows. */
+static void attend(int length) {
+    tdm_tensor *const q = reshaped(m.turned_q, 3, KV_HEADS, GROUP, HEAD);
+    tdm_tensor *const keys = slice(m.keys, 1, 0, length), *transposed;
+    tdm_tensor *const values = slice(m.values, 1, 0, length);
+    tdm_tensor *const scores = slice(m.scores, 2, 0, length);
+    check(tdm_tensor_transpose(keys, (const int[]){0, 2, 1}, &transposed));
+    check(tdm_gemm(stream, 1 / sqrtf(HEAD), q, transposed, 0, NULL, scores, NULL));
+    check(tdm_softmax(stream, scores, 2, scores));
+    check(tdm_gemm(stream, 1, scores, values, 0, NULL, m.attended, NULL));
+    tdm_tensor *const views[] = {q, keys, transposed, values, scores};
+    for (size_t i = 0; i < sizeof views / sizeof *views; i++)
+        tdm_tensor_destroy(views[i]);
+}
+
+static void step(int position) {
+    tdm_tensor *const attended = reshaped(m.attended, 2, 1, WIDTH, 0);
+    normalize();
+    multiply(m.normal, &m.query, m.q, TDM_ACT_NONE, NULL);
+    multiply(m.normal, &m.key, m.k, TDM_ACT_NONE, NULL);
+    multiply(m.normal, &m.value, m.v, TDM_ACT_NONE, NULL);
+    rotate(m.q, position, m.turned_q);
+    rotate(m.k, position, m.turned_k);
+    store(m.keys, position, m.turned_k);
+    store(m.values, position, m.v);
+    attend(position + 1);
+    multiply(attended, &m.output, m.x, TDM_ACT_NONE, m.x); // D may be the residual
+    normalize();
+    multiply(m.normal, &m.gate, m.gated, TDM_ACT_SILU, NULL);
+    multiply(m.normal, &m.up, m.upper, TDM_ACT_NONE, NULL);
+    check(tdm_binary_op(stream, TDM_MUL, m.gated, m.upper, m.gated));
+    multiply(m.gated, &m.down, m.x, TDM_ACT_NONE, m.x);
+    tdm_tensor_destroy(attended);
+}
+
+/* ---- the same in double precision -------------------------------------------------------------------- */
+
+static double keys_host[KV_HEADS][POSITIONS][HEAD], values_host[KV_HEADS][POSITIONS][HEAD];
+
+static void multiply_host(const double *x, const weight *w, double *y) {
+    for (int j = 0; j < w->outputs; j++) {
+        y[j] = 0;
+        for (int i = 0; i < w->inputs; i++)
+            y[j] += x[i] * (double)w->host[j * w->inputs + i];
+    }
+}
+
+static void normalize_host(const double *x, double *y) {
+    double mean = 0;
+    for (int i = 0; i < WIDTH; i++)
+        mean += x[i] * x[i] / WIDTH;
+    for (int i = 0; i < WIDTH; i++)
+        y[i] = x[i] / sqrt(mean + epsilon) * (double)m.gain_host[i];
+}
+
+static void rotate_host(double *x, int heads, int position) {
+    for (int i = 0; i < heads * HEAD; i++) {
+        if (i % HEAD >= HALF)
+            continue;
+        const double c = (double)m.cosines_host[position * HALF + i % HEAD];
+        const double s = (double)m.sines_host[position * HALF + i % HEAD];
+        const double a = x[i], b = x[i + HALF];
+        x[i] = a * c - b * s;
+        x[i + HALF] = b * c + a * s;
+    }
+}
+
+static void attend_host(const double *q, int head, int length, double *y) {
+    double scores[POSITIONS], sum = 0;
+    for (int p = 0; p < length; p++) {
+        scores[p] = 0;
+        for (int i = 0; i < HEAD; i++)
+            scores[p] += q[i] * keys_host[head / GROUP][p][i] / sqrt(HEAD);
+        scores[p] = exp(scores[p]);
+        sum += scores[p];
+    }
+    for (int i = 0; i < HEAD; i++) {
+        y[i] = 0;
+        for (int p = 0; p < length; p++)
+            y[i] += scores[p] / sum * values_host[head / GROUP][p][i];
+    }
+}
+
+static void step_host(int position, double *x) {
+    double normal[WIDTH], q[WIDTH], k[KV_WIDTH], v[KV_WIDTH], y[WIDTH], gated[HIDDEN],
+        upper[HIDDEN];
+    normalize_host(x, normal);
+    multiply_host(normal, &m.query, q);
+    multiply_host(normal, &m.key, k);
+    multiply_host(normal, &m.value, v);
+    rotate_host(q, HEADS, position);
+    rotate_host(k, KV_HEADS, position);
+    for (int i = 0; i < KV_WIDTH; i++) {
+        keys_host[i / HEAD][position][i % HEAD] = k[i];
+        values_host[i / HEAD][position][i % HEAD] = v[i];
+    }
+    for (int head = 0; head < HEADS; head++)
+        attend_host(q + head * HEAD, head, position + 1, normal + head * HEAD);
+    multiply_host(normal, &m.output, y);
+    for (int i = 0; i < WIDTH; i++)
+        x[i] += y[i];
+    normalize_host(x, normal);
+    multiply_host(normal, &m.gate, gated);
+    multiply_host(normal, &m.up, upper);
+    for (int i = 0; i < HIDDEN; i++)
+        gated[i] *= upper[i] / (1 + exp(-gated[i]));
+    multiply_host(gated, &m.down, y);
+    for (int i = 0; i < WIDTH; i++)
+        x[i] += y[i];
+}
+
+/* ---- all of it ---------------------------------------------------------------------------------------- */
+
+static void make_model(void) {
+    m.query = make_weight(WIDTH, WIDTH);
+    m.key = make_weight(KV_WIDTH, WIDTH);
+    m.value = make_weight(KV_WIDTH, WIDTH);
+    m.output = make_weight(WIDTH, WIDTH);
+    m.gate = make_weight(HIDDEN, WIDTH);
+    m.up = make_weight(HIDDEN, WIDTH);
+    m.down = make_weight(WIDTH, HIDDEN);
+    fill_at_random(m.gain_host, WIDTH, 1);
+    for (int i = 0; i < POSITIONS * HALF; i++) {
+        const double angle = i / HALF / pow(10000, i % HALF / (double)HALF);
+        m.cosines_host[i] = (float)cos(angle);
+        m.sines_host[i] = (float)sin(angle);
+    }
+    m.gain = make(TDM_F32, 1, WIDTH, 0, 0);
+    m.cosines = make(TDM_F32, 2, POSITIONS, HALF, 0);
+    m.sines = make(TDM_F32, 2, POSITIONS, HALF, 0);
+    m.epsilon = make(TDM_F32, 0, 0, 0, 0);
+    check(tdm_copy_from_host(stream, m.gain, m.gain_host, sizeof m.gain_host, NULL));
+    check(tdm_copy_from_host(stream, m.cosines, m.cosines_host, sizeof m.cosines_host, NULL));
+    check(tdm_copy_from_host(stream, m.sines, m.sines_host, sizeof m.sines_host, NULL));
+    check(tdm_fill(stream, m.epsilon, epsilon));
+}
+
+static void make_places(void) {
+    m.keys = make(TDM_F16, 3, KV_HEADS, POSITIONS, HEAD);
+    m.values = make(TDM_F16, 3, KV_HEADS, POSITIONS, HEAD);
+    m.x = make(TDM_F32, 2, 1, WIDTH, 0);
+    m.normal = make(TDM_F32, 2, 1, WIDTH, 0);
+    m.squares = make(TDM_F32, 2, 1, WIDTH, 0);
+    m.mean = make(TDM_F32, 2, 1, 1, 0);
+    m.q = make(TDM_F32, 2, 1, WIDTH, 0);
+    m.k = make(TDM_F32, 2, 1, KV_WIDTH, 0);
+    m.v = make(TDM_F32, 2, 1, KV_WIDTH, 0);
+    m.turned_q = make(TDM_F32, 2, HEADS, HEAD, 0);
+    m.turned_k = make(TDM_F32, 2, KV_HEADS, HEAD, 0);
+    m.attended = make(TDM_F32, 3, KV_HEADS, GROUP, HEAD);
+    m.scores = make(TDM_F32, 3, KV_HEADS, GROUP, POSITIONS);
+    m.part = make(TDM_F32, 2, HEADS, HALF, 0);
+    m.other = make(TDM_F32, 2, HEADS, HALF, 0);
+    m.gated = make(TDM_F32, 2, 1, HIDDEN, 0);
+    m.upper = make(TDM_F32, 2, 1, HIDDEN, 0);
+}
+
+static void free_all(void) {
+    weight *const weights[] = {&m.query, &m.key, &m.value, &m.output, &m.gate, &m.up, &m.down};
+    tdm_tensor *const tensors[] = {m.gain,   m.cosines,  m.sines,    m.keys,     m.values, m.x,
+                                   m.normal, m.squares,  m.mean,     m.epsilon,  m.q,      m.k,
+                                   m.v,      m.turned_q, m.turned_k, m.attended, m.scores, m.part,
+                                   m.other,  m.gated,    m.upper};
+    for (size_t i = 0; i < sizeof weights / sizeof *weights; i++)
+        free_weight(weights[i]);
+    for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++)
+        tdm_tensor_destroy(tensors[i]);
+}
+
+/* The greatest difference, with the double-precision stream of this position as the scale. */
+static double run_position(int position) {
+    float token[WIDTH], got[WIDTH];
+    double exact[WIDTH], difference = 0, greatest = 0;
+    fill_at_random(token, WIDTH, 1); // a row of the embedding
+    for (int i = 0; i < WIDTH; i++)
+        exact[i] = (double)token[i];
+    check(tdm_copy_from_host(stream, m.x, token, sizeof token, NULL));
+    step(position);
+    step_host(position, exact);
+    check(tdm_copy_to_host(stream, m.x, got, sizeof got, NULL));
+    for (int i = 0; i < WIDTH; i++) {
+        difference = fmax(difference, fabs((double)got[i] - exact[i]));
+        greatest = fmax(greatest, fabs(exact[i]));
+    }
+    return difference / greatest;
+}
+
+/* The first device, or the one that the argument names: "pocl", "opencl/rusticl", "0". */
+int main(int argc, char **argv) {
+    tdm_context *context;
+    int index = 0;
+    double worst = 0;
+    check(tdm_context_create(NULL, &context));
+    if (argc > 1)
+        check(tdm_context_find_device(context, argv[1], &index));
+    check(tdm_device_get(context, index, &device));
+    check(tdm_stream_create(device, &stream));
+    make_model();
+    make_places();
+    for (int position = 0; position < POSITIONS; position++)
+        worst = fmax(worst, run_position(position));
+    printf("%d positions: greatest difference %.0e of the greatest number\n", POSITIONS, worst);
+    free_all();
+    tdm_stream_destroy(stream);
+    tdm_device_release(device);
+    tdm_context_destroy(context);
+    return !(worst < 1e-3); // keys and values are rounded to f16, 5e-4 of each
+}
