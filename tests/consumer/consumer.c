@@ -1,6 +1,8 @@
 /* A user's program: fills a tensor on the first device, adds it to itself and reads it back. Builds as C11 and as C++. */
 #include <stdio.h>
 
+#include <tandem/cuda.h>
+#include <tandem/opencl.h>
 #include <tandem/tandem.h>
 
 static int failed(const char *call, tdm_status status) {
@@ -13,9 +15,17 @@ static int initialisers_are_right(void) {
     const tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
     const tdm_gemm_args args = TDM_GEMM_ARGS_INIT;
     const tdm_observer_desc observer = TDM_OBSERVER_DESC_INIT;
+    const tdm_quantization quantization = TDM_QUANTIZATION_INIT;
+    const tdm_outofcore_desc outofcore = TDM_OUTOFCORE_DESC_INIT;
+    const tdm_outofcore_args sources = TDM_OUTOFCORE_ARGS_INIT;
+    const tdm_memory_trace_options trace = TDM_MEMORY_TRACE_OPTIONS_INIT;
     return desc.struct_size == sizeof desc && desc.alpha == 1.0f && desc.beta == 0.0f &&
            args.struct_size == sizeof args && args.d == NULL &&
-           observer.struct_size == sizeof observer && observer.axis == -1 && observer.channels == 1;
+           observer.struct_size == sizeof observer && observer.axis == -1 &&
+           observer.channels == 1 && quantization.struct_size == sizeof quantization &&
+           quantization.scale == NULL && outofcore.struct_size == sizeof outofcore &&
+           outofcore.gemm.alpha == 1.0f && sources.struct_size == sizeof sources &&
+           trace.struct_size == sizeof trace && trace.path == NULL;
 }
 
 static int name_device(tdm_context *context) {
@@ -65,7 +75,7 @@ int main(void) {
         return 1;
     }
     if (!initialisers_are_right()) {
-        printf("a GEMM initialiser is wrong\n");
+        printf("an initialiser is wrong\n");
         return 1;
     }
     status = tdm_device_get(context, 0, &device);
