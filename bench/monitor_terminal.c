@@ -22,8 +22,9 @@ static void end(int number) {
     ended = 1;
 }
 
+/* Writing goes on after a signal, or output that a terminal is slow to take would be lost; poll() ends all the same. */
 void monitor_terminal_signals(void) {
-    struct sigaction action = {.sa_handler = end};
+    struct sigaction action = {.sa_handler = end, .sa_flags = SA_RESTART};
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);

@@ -31,6 +31,7 @@
 #include "tests/support/test_program.h"
 
 #define PATIENCE_S 10
+#define STOPPED_MS 200 /* many looks of the command */
 #define KIB 1024
 
 static const char program[] = TANDEM_BINARY_DIR "/bin/tandem";
@@ -433,9 +434,26 @@ static void the_command_shows_pools(void **state) {
     expect("monitor --once", 1, NULL, "there is no XDG_RUNTIME_DIR");
 }
 
+/* Sends `key` while the terminal takes no output, and so while the command waits in a write. */
+static void send_while_stopped(int master, int slave, char key, char *seen, size_t bytes) {
+    size_t used = strlen(seen);
+    struct pollfd output = {.fd = master, .events = POLLIN};
+    assert_int_equal(tcflow(slave, TCOOFF), 0);
+    while (used + 1 < bytes && poll(&output, 1, STOPPED_MS) == 1) {
+        const ssize_t count = read(master, seen + used, bytes - 1 - used);
+        assert_true(count > 0);
+        used += (size_t)count;
+        seen[used] = '\0';
+    }
+    assert_int_equal(write(master, &key, 1), 1);
+    /* The signal has come before the terminal goes on, or this shows nothing. */
+    assert_int_equal(poll(&output, 1, STOPPED_MS), 0);
+    assert_int_equal(tcflow(slave, TCOON), 0);
+}
+
 /* The command on a terminal of its own; `key` ends it. What it wrote is in `seen`. */
-static int run_on_terminal(const char *process, char key, struct termios modes[2], char *seen,
-                           size_t bytes) {
+static int run_on_terminal(const char *process, char key, bool stopped, struct termios modes[2],
+                           char *seen, size_t bytes) {
     const int master = posix_openpt(O_RDWR | O_NOCTTY);
     assert_true(master >= 0 && grantpt(master) == 0 && unlockpt(master) == 0);
     const int slave = open(ptsname(master), O_RDWR | O_NOCTTY);
@@ -447,7 +465,7 @@ static int run_on_terminal(const char *process, char key, struct termios modes[2
         ioctl(slave, TIOCSCTTY, 0);
         for (int i = 0; i < 3; i++)
             dup2(slave, i);
-        execl(program, program, "monitor", process, "--interval", "30", (char *)NULL);
+        execl(program, program, "monitor", process, "--interval", "20", (char *)NULL);
         _exit(127);
     }
     size_t used = 0;
@@ -465,7 +483,11 @@ static int run_on_terminal(const char *process, char key, struct termios modes[2
         used += (size_t)count;
         seen[used] = '\0';
         if (!sent && strstr(seen, "weights")) {
-            assert_int_equal(write(master, &key, 1), 1);
+            if (stopped)
+                send_while_stopped(master, slave, key, seen, bytes);
+            else
+                assert_int_equal(write(master, &key, 1), 1);
+            used = strlen(seen);
             sent = true;
         }
         if (strstr(seen, "\033[?1049l"))
@@ -487,9 +509,17 @@ static void a_terminal_is_left_as_it_was(void **state) {
     open_rig(&r);
     snprintf(process, sizeof process, "%d", (int)getpid());
     setenv("TERM", "xterm", 1);
-    static const char keys[] = {'q', 'Q', 3 /* Ctrl-C */};
-    for (size_t i = 0; i < sizeof keys; i++) {
-        assert_int_equal(run_on_terminal(process, keys[i], modes, seen, sizeof seen), 0);
+    enum {
+        CTRL_C = 3
+    };
+    static const struct {
+        char key;
+        bool stopped;
+    } ends[] = {{'q', false}, {'Q', false}, {CTRL_C, false}, {CTRL_C, true}};
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        seen[0] = '\0';
+        assert_int_equal(
+            run_on_terminal(process, ends[i].key, ends[i].stopped, modes, seen, sizeof seen), 0);
         assert_non_null(strstr(seen, "\033[?1049h"));
         assert_non_null(strstr(seen, "\033[?1049l"));
         assert_non_null(strstr(seen, "["));
