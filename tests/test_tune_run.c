@@ -73,16 +73,16 @@ static int rows_with(const char *text) {
 static void shapes_are_tuned_kept_and_not_tuned_again(void **state) {
     (void)state;
     const char *const variables[] = {output_variable, NULL};
-    expect(run("tune --quick --time-limit 8 --shapes 48x40x56,1x64x64", variables), 0,
+    expect(run("tune --quick --time-limit 100 --shapes 48x40x56,1x64x64", variables), 0,
            "2 tuned, 0 skipped, 0 not reached, 0 failed", "");
     assert_int_equal(rows_with("tandem-tuning 1"), 1);
     assert_int_equal(rows_with(" gemm f32 f32 nn 48x40x56x1 gemm_"), 1);
     assert_int_equal(rows_with(" gemm f32 f32 nn 1x64x64x1 gemm_"), 1);
     assert_int_equal(rows_with(" measured="), 2);
-    expect(run("tune --quick --time-limit 8 --shapes 48x40x56,20x20x20 --dtype f32", variables), 0,
+    expect(run("tune --quick --time-limit 100 --shapes 48x40x56,20x20x20 --dtype f32", variables), 0,
            "1 tuned, 1 skipped, 0 not reached, 0 failed", "");
     assert_int_equal(rows_with(" measured="), 3);
-    expect(run("tune --quick --time-limit 4 --shapes 48x40x56 --again", variables), 0,
+    expect(run("tune --quick --time-limit 100 --shapes 48x40x56 --again", variables), 0,
            "1 tuned, 0 skipped, 0 not reached, 0 failed", "");
     assert_int_equal(rows_with(" gemm f32 f32 nn 48x40x56x1 gemm_"), 1);
     assert_int_equal(rows_with(" measured="), 3);
@@ -105,21 +105,21 @@ static void the_library_follows_the_file_and_says_so(void **state) {
 static void integers_and_weights_are_tuned_and_followed(void **state) {
     (void)state;
     const char *const variables[] = {output_variable, NULL};
-    expect(run("tune --quick --time-limit 20 --shapes 24x40x32 --dtype u8s8,w8,w4a8 --layout nt",
+    expect(run("tune --quick --time-limit 100 --shapes 24x40x32 --dtype u8s8,w8,w4a8 --layout nt",
                variables),
            0, "3 tuned, 0 skipped, 0 not reached, 0 failed", "");
     assert_int_equal(rows_with(" gemm-int u8 s8 nt 24x40x32x1 gemm_int_"), 1);
     assert_int_equal(rows_with(" gemm-weights f32 s8 nt 24x40x32x1 gemm_"), 1);
     assert_int_equal(rows_with(" gemm-weights-a8 f32 s4 nt 24x40x32x1 gemm_"), 1);
     expect(
-        run("tune --quick --time-limit 4 --shapes 24x40x32 --dtype w8,u8s8 --layout nt", variables),
+        run("tune --quick --time-limit 100 --shapes 24x40x32 --dtype w8,u8s8 --layout nt", variables),
         0, "0 tuned, 2 skipped, 0 not reached, 0 failed", "");
     const char *const loud[] = {output_variable, "TANDEM_LOG=dispatch", NULL};
     expect(run("bench gemm --quick --shapes 24x40x32 --layout nt --dtype u8s8 --roof memory", loud),
            0, "u8s8 24x40x32 nt", "of the user's file, 24x40x32x1 nt, measured ");
     expect(run("bench gemm --quick --shapes 24x40x32 --layout nt --dtype w8 --roof memory", loud),
            0, "w8 24x40x32 nt", "of the user's file, 24x40x32x1 nt, measured ");
-    test_program_result again = run("tune --quick --again --time-limit 2 --shapes 24x40x32 "
+    test_program_result again = run("tune --quick --again --time-limit 100 --shapes 24x40x32 "
                                     "--dtype u8s8,w8a8 --layout nt",
                                     variables);
     assert_int_equal(again.exit_code, 0);
@@ -139,7 +139,7 @@ static void an_applications_log_says_what_to_tune(void **state) {
     char log[TEST_PATH];
     test_text_write(test_folder_path(log, "log.txt"), application.errors, 0600);
     test_program_release(&application);
-    snprintf(command, sizeof command, "tune --quick --time-limit 4 --from-log %s", log);
+    snprintf(command, sizeof command, "tune --quick --time-limit 100 --from-log %s", log);
     expect(run(command, variables), 0, "f16 33x9x17 nn", "");
     assert_int_equal(rows_with(" gemm f16 f16 nn 33x9x17x1 gemm_"), 1);
     application =
@@ -160,7 +160,7 @@ static void results_are_written_as_json(void **state) {
     (void)state;
     const char *const variables[] = {output_variable, NULL};
     test_program_result result =
-        run("tune --quick --time-limit 4 --shapes 30x31x32 --json -", variables);
+        run("tune --quick --time-limit 100 --shapes 30x31x32 --json -", variables);
     assert_int_equal(result.exit_code, 0);
     cJSON *const root = cJSON_Parse(result.output);
     assert_non_null(root);
