@@ -3,6 +3,8 @@
  *
  * As gemm_panel.c does for floats, with what gemm_int_panel.h's kernel costs, in cycles of a core (figures measured on PoCL, rounded).
  */
+#include <stdio.h>
+
 #include "api/gemm_internal.h"
 
 /* Bytes between the rows of a strip beyond the block of K, as gemm_int_panel.h has it. */
@@ -17,6 +19,8 @@
 #define READ_A 0.05  /* per element of A that is not copied, of an item */
 #define STREAM_A 0.4 /* the same, for every panel, where an item's rows exceed SHARED_BYTES */
 #define SHARED_BYTES (1.25 * 1024.0 * 1024.0)
+#define STREAM_A_FAST 0.02 /* in registers of tiles: where they exceed CLOSE_BYTES */
+#define CLOSE_BYTES (320.0 * 1024.0)
 #define WIDEN_B 0.1    /* the same, in addition, where strips are wider than B */
 #define PACK_NEAR 0.13 /* per element of B, contiguous along N */
 #define PACK_FAR 0.27  /* the same, rows more than FAR_BYTES apart: they are in many pages */
@@ -29,6 +33,11 @@
 #define UNEVEN 0.05     /* of an item that cores wait for another, which something else slowed */
 #define TILE_END 80.0   /* sums to memory, for one tile and block of K */
 
+/* Rows below which a narrow panel costs more than tile registers spare where B is packed in the call. Panels of 32 columns read halves of
+ * lines; where B's rows fall on the same few sets of a cache, the other half has left it by the next panel. */
+#define FEW_ROWS 9
+#define FEW_ROWS_OF_HALVES 48
+
 /* What the search looks at. */
 typedef struct sizes {
     int64_t strips, panels, unit;
@@ -37,12 +46,20 @@ typedef struct sizes {
     double blocks;        /* of K */
     double speed;         /* products of a core in a cycle */
     double pack, stream;  /* cycles per element of B */
-    bool a_along_k, a_stays;
+    bool a_along_k, a_stays, has_registers;
     uint64_t strip_bytes, panel_bytes, sums_bytes, tile_bytes;
 } sizes;
 
-/* Of quads, of pairs, of single products. */
-static double speed_of(int64_t unit) {
+/* Does the row multiply in tile registers? */
+static bool has_registers(const tdm_variant *row) {
+    return (row->requires & TDM_CAP_HOST_AMX_INT8) != 0;
+}
+
+/* Of tile registers, of quads, of pairs, of single products. */
+static double speed_of(const tdm_variant *row) {
+    const int32_t unit = row->parameters[TDM_GEMM_P_UNIT];
+    if (has_registers(row))
+        return 600.0;
     return unit == 1 ? 64.0 : unit == 2 ? 26.0 : 6.0;
 }
 
@@ -56,14 +73,17 @@ static bool flips_beside_products(void) {
 #endif
 }
 
-/* Whether the kernel reads A where it stands: rows of bytes as vpdpbusd takes them, whole quads, also in the part of a split K that is
- * left, all of K in one block, not so far apart that each is in a page of its own, and nobody adds up their elements. */
-static bool a_stays(const tdm_gemm_plan *plan, const int32_t *row) {
+/* Whether the kernel reads A where it stands: rows of bytes as its instruction takes them, as many steps of K as that takes, also in the
+ * part of a split K that is left, all of K in one block, not so far apart that each is in a page of its own, and nobody adds up their
+ * elements. */
+static bool a_stays(const tdm_gemm_plan *plan) {
     const tdm_gemm_problem *const p = &plan->problem;
-    if (tdm_gemm_whole(plan)->k % 4 != 0)
+    const tdm_variant *const row = plan->kernel->variant;
+    const int64_t steps = has_registers(row) ? 64 : 4;
+    if (row->parameters[TDM_GEMM_P_UNIT] != 1 || tdm_gemm_whole(plan)->k % steps != 0)
         return false;
-    return row[TDM_GEMM_P_UNIT] == 1 && (p->a.dtype == TDM_U8 || flips_beside_products()) &&
-           p->a.col == 1 && p->k % 4 == 0 && p->k <= row[TDM_GEMM_P_DEPTH] &&
+    return (p->a.dtype == TDM_U8 || has_registers(row) || flips_beside_products()) &&
+           p->a.col == 1 && p->k % steps == 0 && p->k <= row->parameters[TDM_GEMM_P_DEPTH] &&
            p->a.row <= 2 * p->k && p->b_zero.dtype == TDM_DTYPE_NONE;
 }
 
@@ -81,9 +101,10 @@ static sizes sizes_of(const tdm_gemm_plan *plan) {
                    .rows = (double)mr,
                    .columns = (double)nr,
                    .blocks = p->k > kc ? (double)tdm_ceil_div(p->k, kc) : 1.0,
-                   .speed = speed_of(unit),
+                   .speed = speed_of(plan->kernel->variant),
                    .a_along_k = p->a.col == 1,
-                   .a_stays = a_stays(plan, row),
+                   .a_stays = a_stays(plan),
+                   .has_registers = has_registers(plan->kernel->variant),
                    .pack = p->b.col != 1          ? PACK_ACROSS
                            : p->b.row > FAR_BYTES ? PACK_FAR
                                                   : PACK_NEAR,
@@ -133,9 +154,10 @@ static double until_last(const sizes *s, double items, double item, double uneve
 /* Of an element of A, where an item has so many bytes of it and so many panels. Items with more rows than could be copied pay off where
  * each packs its part of B once; 2048 cubed with B in panels takes 1 % more with them. */
 static double reading_a(const sizes *s, bool packs_inside, double bytes, double panels) {
+    const double far = s->has_registers && bytes > CLOSE_BYTES ? STREAM_A_FAST * panels : 0.0;
     if (!s->a_stays || !packs_inside)
-        return !s->a_along_k ? COPY_A_ACROSS : s->unit > 1 ? COPY_A_WIDER : COPY_A;
-    return READ_A + (bytes > SHARED_BYTES ? STREAM_A * panels : 0.0);
+        return far + (!s->a_along_k ? COPY_A_ACROSS : s->unit > 1 ? COPY_A_WIDER : COPY_A);
+    return READ_A + far + (bytes > SHARED_BYTES ? STREAM_A * panels : 0.0);
 }
 
 static double cost(const void *context, const tdm_gemm_division *d, bool packs) {
@@ -154,6 +176,16 @@ static double cost(const void *context, const tdm_gemm_division *d, bool packs) 
         total += LAUNCH + (double)s->panels * s->columns * s->depth * s->batch / s->cores *
                               (PACK_LAUNCH + s->pack);
     return total;
+}
+
+const char *tdm_gemm_int_panel_refuse(const tdm_gemm_problem *p, const tdm_variant *row,
+                                      char *reason) {
+    const bool halves = p->b.col == 1 && tdm_gemm_rows_alike(p->b.row);
+    if (!has_registers(row) || p->packed_b || p->m >= (halves ? FEW_ROWS_OF_HALVES : FEW_ROWS))
+        return NULL;
+    snprintf(reason, TDM_REASON_TEXT, "packing B by %d columns takes longer than %lld rows spare",
+             (int)row->parameters[TDM_GEMM_P_COLUMNS], (long long)p->m);
+    return reason;
 }
 
 tdm_status tdm_gemm_int_panel_divide(const tdm_gemm_plan *plan, tdm_gemm_division *division) {

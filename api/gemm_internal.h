@@ -268,8 +268,12 @@ tdm_status tdm_gemm_plan_build(tdm_device *device, const tdm_gemm_desc *desc, bo
  */
 tdm_status tdm_gemm_panel_divide(const tdm_gemm_plan *plan, tdm_gemm_division *division);
 void tdm_gemm_skinny_divide(const tdm_gemm_plan *plan, tdm_gemm_division *division);
-/* The same for the integer panel family. */
+/* Do rows `bytes` apart fall on the same few sets of a cache? */
+bool tdm_gemm_rows_alike(int64_t bytes);
+/* The same for the integer panel family; and why a row of it is not the best one for the problem, NULL when it may be. */
 tdm_status tdm_gemm_int_panel_divide(const tdm_gemm_plan *plan, tdm_gemm_division *division);
+const char *tdm_gemm_int_panel_refuse(const tdm_gemm_problem *p, const tdm_variant *row,
+                                      char *reason);
 
 /* What the search for a division looks at; `context` is for the functions. */
 typedef struct tdm_gemm_division_space {

@@ -40,8 +40,7 @@ typedef struct sizes {
     double touched; /* of a strip */
 } sizes;
 
-/* Do rows `bytes` apart fall on the same few sets of a cache? */
-static bool alike(int64_t bytes) {
+bool tdm_gemm_rows_alike(int64_t bytes) {
     return bytes > ALIKE_BYTES / 2 &&
            (bytes + ALIKE_MARGIN) % ALIKE_BYTES <= (int64_t)2 * ALIKE_MARGIN;
 }
@@ -49,9 +48,10 @@ static bool alike(int64_t bytes) {
 static double pack_inside(const tdm_gemm_problem *p) {
     if (p->op == TDM_OP_GEMM_WEIGHTS)
         return DEQUANTIZE;
-    return p->b.col != 1                                              ? PACK_ACROSS
-           : alike(p->b.row * tdm_dtype_info(p->b.dtype)->unit_bytes) ? PACK_INSIDE_ALIKE
-                                                                      : PACK_INSIDE;
+    return p->b.col != 1 ? PACK_ACROSS
+           : tdm_gemm_rows_alike(p->b.row * tdm_dtype_info(p->b.dtype)->unit_bytes)
+               ? PACK_INSIDE_ALIKE
+               : PACK_INSIDE;
 }
 
 static sizes sizes_of(const tdm_gemm_plan *plan) {

@@ -267,6 +267,8 @@ static const char *supports(const void *context, const tdm_variant *variant,
     if (!refusal && !modelled && !preferred &&
         variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_TILED)
         refusal = check_tile_preference(p, variant, device, reason);
+    if (!refusal && !wanted && variant->op == TDM_OP_GEMM_INT)
+        refusal = tdm_gemm_int_panel_refuse(p, variant, reason);
     if (!refusal && !preferred && variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY)
         refusal = p->op == TDM_OP_GEMM_INT ? tdm_gemm_skinny_refuse_integers(p, variant, reason)
                                            : tdm_gemm_skinny_refuse(p, device, reason);

@@ -1,5 +1,10 @@
 /* The capability table: one row per capability and how it is found out. */
 #include <string.h>
+#if defined(__x86_64__) && defined(__linux__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 #include "backend_opencl/opencl_internal.h"
 #include "backend_opencl/opencl_probe.h"
@@ -107,6 +112,22 @@ static bool probe_vnni(tdm_opencl_probe_state *probe) {
 }
 #endif
 
+/* Linux lets a process use the tile registers once it has asked, all of its threads from then on. */
+#if defined(__x86_64__) && defined(__linux__)
+#define REQUEST_PERMISSION 0x1023 /* ARCH_REQ_XCOMP_PERM */
+#define TILE_DATA 18              /* XFEATURE_XTILEDATA */
+#define CPUID_AMX_TILE (1u << 24)
+#define CPUID_AMX_INT8 (1u << 25)
+
+static bool probe_amx_int8(tdm_opencl_probe_state *probe) {
+    unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+    if (!probe_avx512(probe) || !__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx))
+        return false;
+    return (edx & CPUID_AMX_TILE) && (edx & CPUID_AMX_INT8) &&
+           syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
+}
+#endif
+
 static const struct {
     tdm_capability capability;
     probe_function probe;
@@ -130,6 +151,9 @@ static const struct {
     {TDM_CAP_HOST_AVX2, probe_avx2},
     {TDM_CAP_HOST_AVX512, probe_avx512},
     {TDM_CAP_HOST_VNNI, probe_vnni},
+#endif
+#if defined(__x86_64__) && defined(__linux__)
+    {TDM_CAP_HOST_AMX_INT8, probe_amx_int8},
 #endif
 };
 

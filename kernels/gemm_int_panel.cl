@@ -8,6 +8,7 @@
 #define NV (NR / VW)
 #define VECTOR TDM_S32(VW)
 #define TDM_A_SHIFT(type) 0
+#define TDM_STRIP_VALUE(x, type) (x)
 #define TDM_TILE_ROWS(rows) MR
 #define TDM_TILES_TOGETHER 0
 #define tdm_strip_element(a, type, at) tdm_int_any(a, type, at)

@@ -30,6 +30,7 @@
  * its bytes; then gives what depends on the instructions, and includes gemm_int_panel_kernel.h:
  *     TDM_A_SHIFT(type)                              what a strip's elements are more than those of A
  *     tdm_strip_element(a, type, at)                 a strip's element for A's
+ *     TDM_STRIP_VALUE(x, type)                       the number that a strip's element is
  *     TDM_TILE_ROWS(rows)                            how many rows a tile has that are made for so many, up to MR
  *     tdm_strip_run(a, type, at, depth, to)          up to so many neighbours, as far as whole vectors go; returns how many
  *     tdm_strip_quads(quads, type, to)               eight quads of A's bytes to a strip's row
@@ -71,10 +72,10 @@ typedef struct {
  * With `tiles` beyond 1 so many of them, of MR rows each, one below the other; none goes to `tile` then. */
 typedef struct {
     TDM_LOCAL const tdm_strip *strip;
-    /* The strip where it stands in A, rows a_row apart; or NULL. With flips its elements lack the shift of a strip. */
+    /* The strip where it stands in A, rows a_row apart, its elements without the shift of a strip; or NULL. */
     TDM_GLOBAL const tdm_u8 *in_place;
     long a_row;
-    int flips;
+    int a_signed;
     TDM_GLOBAL const int *packed; /* quads where B comes in panels */
     TDM_LOCAL char *panel;        /* widened, or quads where B does not come in panels */
     TDM_LOCAL int *kept;

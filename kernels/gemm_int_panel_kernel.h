@@ -41,12 +41,12 @@ TDM_DEVICE void copy_strip(TDM_GLOBAL const tdm_u8 *a, int type, long at, long a
     }
 }
 
-TDM_DEVICE void add_row_sums(TDM_LOCAL const tdm_strip *strip, int rows, int depth, int first,
-                             TDM_LOCAL int *sums) {
+TDM_DEVICE void add_row_sums(TDM_LOCAL const tdm_strip *strip, int type, int rows, int depth,
+                             int first, TDM_LOCAL int *sums) {
     for (int i = 0; i < rows; i++) {
         int sum = first ? 0 : sums[i];
         for (int p = 0; p < depth; p++)
-            sum = tdm_add_wrap(1, sum, (int)strip[i * STRIDE + p]);
+            sum = tdm_add_wrap(1, sum, TDM_STRIP_VALUE(strip[i * STRIDE + p], type));
         sums[i] = sum;
     }
 }
@@ -79,9 +79,11 @@ TDM_DEVICE long first_strip(long r, long items, long strips, long lead) {
     return (r * strips + from_end * lead) / items;
 }
 
-/* Of two threads PoCL's first one begins with half of the items, and has done LATE products when the other one comes: half of those is
- * what its items have more. Items that copy A have room for equal shares alone. */
+/* Of two threads PoCL's first one begins with half of the items, and has done LATE products when the other one comes (a text may have
+ * another number): half of those is what its items have more. Items that copy A have room for equal shares alone. */
+#ifndef LATE
 #define LATE 4000000
+#endif
 TDM_DEVICE long lead_of(tdm_gemm_shape_arg s, int a_stays, long strips) {
     const long products = MR * s.n * s.k, most = (strips - s.row_tiles) / 4;
     const long lead = products > 0 ? LATE / 2 / products : 0;
@@ -195,7 +197,7 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
     job.packed = (TDM_GLOBAL const int *)b_entry;
     job.d_row = e.d_row;
     job.a_row = s.a_row;
-    job.flips = shift != 0;
+    job.a_signed = s.a_type == TDM_CODE_S8;
     job.streams = e.streams_d && e.d_row % 16 == 0 &&
                   tdm_address((TDM_GLOBAL int *)d + io.out.d_at) % 64 == 0;
 
@@ -220,7 +222,7 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
             copy_strip((TDM_GLOBAL const tdm_u8 *)a, s.a_type, a0 + t * MR * s.a_row + p0 * s.a_col,
                        s.a_row, s.a_col, rows, squares - t * MR, depth, strip);
             if (needs_row_sums)
-                add_row_sums(strip, rows, depth, job.first, r.row_sums + t * MR);
+                add_row_sums(strip, s.a_type, rows, depth, job.first, r.row_sums + t * MR);
         }
         for (int x = 0; x < r.panels; x++) {
             const long j0 = (r.first_panel + x) * NR;

@@ -27,6 +27,7 @@ typedef INTS ints_anywhere __attribute__((aligned(4)));
 #define TDM_TILE_ROWS(rows) ((rows) > 4 ? MR : (rows) > 2 ? 4 : 2)
 
 #define TDM_TILES_TOGETHER 1
+#define TDM_STRIP_VALUE(x, type) ((int)(x))
 
 #define OWN_TARGET(features) __attribute__((noinline, target(features)))
 
@@ -295,7 +296,7 @@ TDM_DEVICE void tdm_tile_multiply(const tdm_tile_job *job, int *tile) {
     run.tiles = job->tiles;
     run.quads = job->quads;
     run.streams = job->straight && job->streams;
-    if (job->in_place && job->flips)
+    if (job->in_place && job->a_signed)
         multiply_flipped(&run);
     else if (job->rows > 4)
         multiply(&run);

@@ -231,15 +231,24 @@ static void the_longest_k_is_exact(void **state) {
         }
 }
 
-/* Items that may read A where it stands, and pack B. The last strip has rows past the matrix, `rows` of its own. */
+/* A K of whole steps of the row's instruction, and no more than that: 64 of a tile register, four of a quad. */
+static int64_t whole_steps(const tdm_variant *row) {
+    return row->requires & TDM_CAP_HOST_AMX_INT8 ? 128 : 68;
+}
+
+/* Items that may read A where it stands, and pack B. The last strip has rows past the matrix, `rows` of its own; an even number of them
+ * goes to a D that is taken to exceed the caches. */
 static void rows_in_place(const test_device *device, const tdm_variant *row, tdm_dtype a,
                           int row_items, int column_items, int64_t strips, int64_t rows) {
     char text[512], forced[128];
     snprintf(forced, sizeof forced, "%s:row_items=%d,col_items=%d,pack_b=2", row->name, row_items,
              column_items);
+    const bool exceeds = rows % 2 == 0;
+    const uint64_t own_caches = device->device->info.cache_bytes;
     gemm_int_trial trial = {.m = row->parameters[TDM_GEMM_P_ROWS] * strips + rows,
-                            .n = (int64_t)row->parameters[TDM_GEMM_P_COLUMNS] * 3 + 5,
-                            .k = 68,
+                            .n = (int64_t)row->parameters[TDM_GEMM_P_COLUMNS] * 3 +
+                                 (exceeds ? 16 : 5),
+                            .k = whole_steps(row),
                             .a = a,
                             .d = TDM_S32,
                             .bias = TDM_S32,
@@ -251,15 +260,20 @@ static void rows_in_place(const test_device *device, const tdm_variant *row, tdm
     if (!test_case_begin(device, row->name, "in place, %d x %d items, %s", row_items, column_items,
                          gemm_int_trial_text(&trial, text)))
         return;
+    device->device->info.cache_bytes = exceeds ? 1 : own_caches;
     gemm_int_trial_run(device, &trial);
+    device->device->info.cache_bytes = own_caches;
     test_case_end();
 }
 
-/* One item has all rows of A and some columns of B, of u8 more rows than a copy of A would have room for; not of s8, which some
- * processors copy. Several along M have equal shares or, where they read A in place, the first half of them more. */
+/* One item has all rows of A and some columns of B, of u8 now and then more rows than a copy of A would have room for; not of s8, which
+ * some processors copy. Several along M have equal shares or, where they read A in place, the first half of them more. */
 static void rows_of_items(const test_device *device, const tdm_variant *row) {
-    for (int64_t rows = 0; rows < row->parameters[TDM_GEMM_P_ROWS]; rows++) {
-        rows_in_place(device, row, TDM_U8, 1, 2, 90, rows);
+    const int32_t *const p = row->parameters;
+    const int64_t copied =
+        (int64_t)device->info.local_bytes / ((int64_t)p[TDM_GEMM_P_ROWS] * p[TDM_GEMM_P_DEPTH]);
+    for (int64_t rows = 0; rows < p[TDM_GEMM_P_ROWS]; rows++) {
+        rows_in_place(device, row, TDM_U8, 1, 2, rows % 4 == 1 ? copied + 1 : 3, rows);
         rows_in_place(device, row, TDM_S8, 1, 2, 3, rows);
     }
     for (int items = 2; items < 8; items++)
@@ -303,10 +317,38 @@ DEVICE_TEST(tiles_are_for_what_fills_them) {
     check_choice(device, 300, 1, true);
 }
 
+/* Rows by tile registers are for cores that have these, and for more rows of A than packing B costs; packed weights have one form. */
+static void check_registers(const test_device *device, int64_t m, int64_t n, bool packed,
+                            bool expected) {
+    const int64_t a_shape[] = {m, 64}, b_shape[] = {64, n}, d_shape[] = {m, n};
+    tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
+    tdm_gemm_plan *plan;
+    TEST_OK(tdm_layout_contiguous(TDM_U8, 2, a_shape, &desc.a));
+    TEST_OK(tdm_layout_contiguous(TDM_S8, 2, b_shape, &desc.b));
+    TEST_OK(tdm_layout_contiguous(TDM_S32, 2, d_shape, &desc.d));
+    desc.packed_b = packed;
+    TEST_OK(tdm_gemm_plan_create(device->device, &desc, &plan));
+    const char *const chosen = tdm_gemm_plan_variant(plan);
+    if ((strstr(chosen, "__amx") != NULL) != expected)
+        test_case_fail("%lld by %lld is given to %s", (long long)m, (long long)n, chosen);
+    tdm_gemm_plan_destroy(plan);
+}
+
+DEVICE_TEST(tile_registers_are_for_many_rows) {
+    const bool has = (device->info.capabilities & TDM_CAP_HOST_AMX_INT8) != 0;
+    check_registers(device, 8, 300, false, false);
+    check_registers(device, 9, 300, false, has);
+    check_registers(device, 47, 4096, false, false);
+    check_registers(device, 48, 4096, false, has);
+    check_registers(device, 1, 4096, true, has);
+    check_registers(device, 48, 4096, true, has);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_variant),
                                        cmocka_unit_test(the_longest_k_is_exact),
                                        cmocka_unit_test(items_of_many_rows_are_exact),
-                                       cmocka_unit_test(tiles_are_for_what_fills_them)};
+                                       cmocka_unit_test(tiles_are_for_what_fills_them),
+                                       cmocka_unit_test(tile_registers_are_for_many_rows)};
     return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
 }

@@ -45,7 +45,9 @@ typedef struct tdm_device tdm_device;
     X(TDM_CAP_TENSOR_CORES, 20, "tensor-cores",                                                    \
       "warps multiply matrices of f16 and of 8-bit integers (with async-copy of bf16 too)")        \
     X(TDM_CAP_WGMMA, 21, "wgmma",                                                                  \
-      "groups of warps multiply matrices that tensor maps bring (CUDA 9.0)")
+      "groups of warps multiply matrices that tensor maps bring (CUDA 9.0)")                       \
+    X(TDM_CAP_HOST_AMX_INT8, 22, "amx-int8",                                                       \
+      "CPU cores that multiply tiles of 8-bit integers (AMX), with the system's permission")
 
 typedef enum tdm_capability {
 #define TDM_CAPABILITY_ENUM(name, bit, text, meaning) name = 1 << (bit),
