@@ -165,6 +165,16 @@ static uint32_t stepped_bytes(const probe_case *item, uint32_t x, int64_t steps)
     return x;
 }
 
+uint32_t probe_tile_step(const probe_case *item, int chains, int column) {
+    uint32_t sum = 0;
+    for (int row = 0; row < PROBE_TILE_ROWS; row++) {
+        const int place = chains * PROBE_TILE_WORDS + row * PROBE_TILE_ROWS + column;
+        const uint32_t quad = probe_word(item, (uint64_t)place);
+        sum += stepped_bytes(item, quad, 1) - quad;
+    }
+    return sum;
+}
+
 uint32_t probe_stepped_word(const probe_case *item, uint32_t word, int64_t steps) {
     const uint16_t halves[2] = {(uint16_t)word, (uint16_t)(word >> 16)};
     if (item->dtype == TDM_S8)

@@ -45,6 +45,10 @@ int probe_case_read(const char *line, probe_case *item);
 enum {
     PROBE_MAX_WIDTH = 16,
     PROBE_MAX_CHAINS = 16,
+    /* The width of a PROBE_FMA of s8 in tile registers: 16 rows of so many words. A step adds to each the products of PROBE_TILE_ROWS
+     * quads of its column, in the tile behind the chains' starts, and of a. */
+    PROBE_TILE_ROWS = 16,
+    PROBE_TILE_WORDS = 256,
     /* A prime: strides of powers of two would meet the same word again, and round each sum the same way. */
     PROBE_PERIOD = 4093,
     /* words before a ladder's values: its walk as probe_ladder.cl names it, and how many of its chains take steps */
@@ -68,6 +72,8 @@ int probe_constants(const probe_case *item, uint32_t constants[PROBE_CONSTANTS])
 /* Word `index` that steps are taken from: random, the same again after PROBE_PERIOD of them; and what so many steps make of it. */
 uint32_t probe_word(const probe_case *item, uint64_t index);
 uint32_t probe_stepped_word(const probe_case *item, uint32_t word, int64_t steps);
+/* Of s8, the same of a tile's word in so many chains: what a step adds is that of its column. */
+uint32_t probe_tile_step(const probe_case *item, int chains, int column);
 
 /* What PROBE_LAUNCH writes. */
 int32_t probe_launch_value(const probe_case *item);

@@ -61,19 +61,30 @@ static uint32_t expected_end(const probe_case *item, int width, int chains, int 
     return sum;
 }
 
+/* The same where lanes are the words of a tile. */
+static uint32_t expected_word(const probe_case *item, int chains, int word) {
+    uint32_t sum = 0;
+    for (int chain = 0; chain < chains; chain++)
+        sum += probe_word(item, (uint64_t)chain * PROBE_TILE_WORDS + (uint64_t)word);
+    return sum + probe_tile_step(item, chains, word % PROBE_TILE_ROWS) * (uint32_t)item->steps *
+                     (uint32_t)chains;
+}
+
 static int check_fma(const probe_case *item, const uint32_t *head, const void *values, size_t count,
                      double *max_error, worker_text *reason) {
     const int width = (int)head[0];
     const int chains = (int)head[1];
-    uint32_t expected[PROBE_MAX_WIDTH];
+    const int in_tiles = width == PROBE_TILE_WORDS && item->dtype == TDM_S8;
+    uint32_t expected[PROBE_TILE_WORDS];
     *max_error = 0;
-    if (width < 1 || width > PROBE_MAX_WIDTH || chains < 1 || chains > PROBE_MAX_CHAINS ||
-        count == 0 || count % (size_t)width != 0) {
+    if (width < 1 || (width > PROBE_MAX_WIDTH && !in_tiles) || chains < 1 ||
+        chains > PROBE_MAX_CHAINS || count == 0 || count % (size_t)width != 0) {
         worker_text_set(reason, "the output has a head of %d lanes and %d chains", width, chains);
         return -1;
     }
     for (int lane = 0; lane < width; lane++)
-        expected[lane] = expected_end(item, width, chains, lane);
+        expected[lane] =
+            in_tiles ? expected_word(item, chains, lane) : expected_end(item, width, chains, lane);
     for (size_t i = 0; i < count; i++)
         if (check_sum(item, i, value_at(values, i), expected[i % (size_t)width], chains, max_error,
                       reason) != 0)

@@ -151,9 +151,14 @@ static int64_t words_read(const probe_run *run, const probe_case *item) {
            run->width;
 }
 
+static bool in_tiles(const probe_run *run) {
+    return run->width == PROBE_TILE_WORDS;
+}
+
 static size_t input_bytes(const probe_run *run, const probe_case *item) {
-    return 4 * (reads_memory(item) ? (size_t)words_read(run, item)
-                                   : (size_t)run->width * (size_t)run->chains);
+    if (reads_memory(item))
+        return 4 * (size_t)words_read(run, item);
+    return 4 * (size_t)run->width * (size_t)(run->chains + in_tiles(run));
 }
 
 /* What steps are taken from repeats itself. */
@@ -276,7 +281,8 @@ int64_t probe_run_work(const probe_run *run, const probe_case *item) {
         return 4 * words_read(run, item);
     if (item->kind == PROBE_LADDER)
         return (int64_t)(probe_ladder_intensity(item) * 4 * (double)words_read(run, item));
-    return probe_word_operations(item->dtype) * item->steps * run->chains * run->width *
+    const int64_t quads = in_tiles(run) ? PROBE_TILE_ROWS : 1;
+    return quads * probe_word_operations(item->dtype) * item->steps * run->chains * run->width *
            run->group * run->groups;
 }
 
