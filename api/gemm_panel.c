@@ -18,6 +18,10 @@
 #define ALIKE_MARGIN 128      /* or nearly so */
 #define PACK_ACROSS 0.8       /* the same, strided */
 #define DEQUANTIZE 0.4        /* of quantized B */
+#define UNPACK 0.3            /* the same to bytes, for rows of A that are quantized */
+#define QUANTIZE_A 2.0        /* per element, its row's scale among it */
+#define CODE_LANES 100.0      /* products of codes in a cycle, instead of LANES */
+#define LEAST_GROUP 32        /* of gemm_weights_panel_vnni.cl */
 #define PACK_LAUNCH 1.2       /* by its own launch: written and read back */
 #define PACK_LAUNCH_ACROSS 1.4
 #define LAUNCH 60000.0  /* a launch more, which the other cores have to come to */
@@ -31,9 +35,10 @@ typedef struct sizes {
     int64_t strips, panels, batch; /* of the problem */
     int64_t depth;
     double cores;
+    double lanes;
     double rows, columns; /* of a tile */
     double blocks;        /* of K */
-    bool a_along_k;
+    double copy_a;
     double pack_inside; /* per element of B */
     double pack_launch;
     uint64_t strip_bytes, panel_bytes, tile_bytes, local_bytes, roomy_bytes;
@@ -47,7 +52,7 @@ bool tdm_gemm_rows_alike(int64_t bytes) {
 
 static double pack_inside(const tdm_gemm_problem *p) {
     if (p->op == TDM_OP_GEMM_WEIGHTS)
-        return DEQUANTIZE;
+        return p->quantize_a ? UNPACK : DEQUANTIZE;
     return p->b.col != 1 ? PACK_ACROSS
            : tdm_gemm_rows_alike(p->b.row * tdm_dtype_info(p->b.dtype)->unit_bytes)
                ? PACK_INSIDE_ALIKE
@@ -61,24 +66,33 @@ static sizes sizes_of(const tdm_gemm_plan *plan) {
                   kc = row[TDM_GEMM_P_DEPTH];
     const int64_t blocks = p->k > kc ? tdm_ceil_div(p->k, kc) : 1;
     const uint64_t local = plan->device->info.local_bytes;
-    return (sizes){.strips = tdm_ceil_div(p->m, mr),
-                   .panels = tdm_ceil_div(p->n, nr),
-                   .batch = tdm_gemm_z_count(p),
-                   .depth = p->k,
-                   .cores = plan->device->info.compute_units,
-                   .rows = (double)mr,
-                   .columns = (double)nr,
-                   .blocks = (double)blocks,
-                   .a_along_k = p->a.col == 1,
-                   .pack_inside = pack_inside(p),
-                   .pack_launch = p->b.col == 1 ? PACK_LAUNCH : PACK_LAUNCH_ACROSS,
-                   .strip_bytes = (uint64_t)(mr * (kc + TDM_GEMM_STRIP_PAD)) * sizeof(float),
-                   .panel_bytes = (uint64_t)(kc * nr) * sizeof(float),
-                   .tile_bytes = p->k > kc ? (uint64_t)(mr * nr) * sizeof(float) : 0,
-                   // Local memory is the core's own cache: some of it stays free for B.
-                   .roomy_bytes = local / 16 * 7,
-                   .touched = (double)tdm_ceil_div(p->k, blocks) / (double)kc,
-                   .local_bytes = local > TDM_GEMM_SMALL_LOCAL ? local / 4 * 3 : local};
+    sizes s = {.strips = tdm_ceil_div(p->m, mr),
+               .panels = tdm_ceil_div(p->n, nr),
+               .batch = tdm_gemm_z_count(p),
+               .depth = p->k,
+               .cores = plan->device->info.compute_units,
+               .rows = (double)mr,
+               .columns = (double)nr,
+               .blocks = (double)blocks,
+               .lanes = LANES,
+               .copy_a = p->a.col == 1 ? COPY_A : COPY_A_ACROSS,
+               .pack_inside = pack_inside(p),
+               .pack_launch = p->b.col == 1 ? PACK_LAUNCH : PACK_LAUNCH_ACROSS,
+               .strip_bytes = (uint64_t)(mr * (kc + TDM_GEMM_STRIP_PAD)) * sizeof(float),
+               .panel_bytes = (uint64_t)(kc * nr) * sizeof(float),
+               .tile_bytes = p->k > kc ? (uint64_t)(mr * nr) * sizeof(float) : 0,
+               // Local memory is the core's own cache: some of it stays free for B.
+               .roomy_bytes = local / 16 * 7,
+               .touched = (double)tdm_ceil_div(p->k, blocks) / (double)kc,
+               .local_bytes = local > TDM_GEMM_SMALL_LOCAL ? local / 4 * 3 : local};
+    if (row[TDM_GEMM_P_A_TYPE] == TDM_GEMM_QUANTIZED_A) {
+        const int64_t segments = kc / LEAST_GROUP;
+        s.lanes = CODE_LANES;
+        s.copy_a = QUANTIZE_A;
+        s.strip_bytes = (uint64_t)(mr * (kc + 64 + (segments + 1) * (int64_t)sizeof(int32_t)));
+        s.panel_bytes = (uint64_t)((kc + segments * 8) * nr);
+    }
+    return s;
 }
 
 static uint64_t local_bytes(const void *context, const tdm_gemm_division *d) {
@@ -104,9 +118,9 @@ static double cost(const void *context, const tdm_gemm_division *d, bool packs) 
                  panels = (double)s->panels / (double)d->column_items;
     const double items = (double)d->row_items * (double)d->column_items * batch;
     const double a_elements = strips * s->rows * depth, b_elements = panels * s->columns * depth;
-    const double tile = s->rows * s->columns * depth / LANES + (s->blocks - 1.0) * TILE_STORE;
+    const double tile = s->rows * s->columns * depth / s->lanes + (s->blocks - 1.0) * TILE_STORE;
     double item = ITEM + strips * panels * tile;
-    item += a_elements * (s->a_along_k ? COPY_A : COPY_A_ACROSS);
+    item += a_elements * s->copy_a;
     if (packs && d->packs_inside)
         item += b_elements * s->pack_inside;
     else

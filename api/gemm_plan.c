@@ -222,6 +222,14 @@ static void log_problem(const tdm_gemm_problem *p) {
             tdm_gemm_is_transposed(&p->a), tdm_gemm_is_transposed(&p->b), more);
 }
 
+/* Is it the reference that is left, for more rows than it is meant for: a kernel that takes the codes was counted on, and does not build? */
+static bool is_last_resort(const tdm_gemm_plan *plan) {
+    char reason[TDM_REASON_TEXT];
+    return plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_REFERENCE &&
+           plan->problem.quantize_a && plan->tuning[0] == '\0' &&
+           tdm_gemm_weights_refuse(&plan->problem, plan->device, TDM_GEMM_SKINNY, reason);
+}
+
 /* Weights are multiplied in place by rows of their own, or brought into a form that another plan takes. */
 static tdm_status plan_weights(tdm_gemm_plan *plan, const char *forced) {
     char reason[TDM_REASON_TEXT];
@@ -249,6 +257,10 @@ static tdm_status plan_weights(tdm_gemm_plan *plan, const char *forced) {
     if (staged)
         return TDM_OK;
     TDM_TRY(tdm_gemm_select(plan, forced));
+    if (!forced && !tdm_forced_variant(TDM_OP_GEMM_WEIGHTS) && is_last_resort(plan)) {
+        plan->kernel = NULL;
+        return tdm_gemm_plan_stages(plan, NULL);
+    }
     TDM_TRY(check_tiles(plan));
     if (plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY)
         tdm_gemm_skinny_divide(plan, &plan->division);

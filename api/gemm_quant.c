@@ -327,8 +327,10 @@ tdm_status tdm_gemm_take_quantization(const tdm_gemm_desc *desc, tdm_gemm_proble
 /* Rows of A up to here are multiplied with weights as they are read; more of them pay for a copy in floats. */
 #define SMALL 16
 /* The same where the integer kernels take codes of both. */
-#define SMALL_INTEGER 8
+#define SMALL_CODES 8
 #define GROUP_STEP 16
+/* Steps of K that groups of panels of codes are multiples of. */
+#define PANEL_GROUP 32
 /* Steps of K of which a tile for tensor cores has one scale. */
 #define TENSOR_STEP 32
 /* Steps of K that kernels for groups of items take: they hold K times the bytes of GROUP_STEP steps in 32 bits. */
@@ -366,8 +368,29 @@ static const char *refuse_place(const tdm_gemm_problem *problem, char reason[TDM
     return reason;
 }
 
-static const char *refuse_lines(const tdm_gemm_problem *problem, char reason[TDM_REASON_TEXT]) {
-    const int small = !problem->forced && tdm_gemm_becomes_integer(problem) ? SMALL_INTEGER : SMALL;
+/* Of panels on CPU cores, which add up codes by VNNI where rows of A are quantized. */
+static const char *refuse_panels(const tdm_gemm_problem *problem, const tdm_device *device,
+                                 char reason[TDM_REASON_TEXT]) {
+    const uint32_t needed = TDM_CAP_HOST_VNNI | TDM_CAP_CORRECT_DIVIDE;
+    if (!problem->quantize_a)
+        return NULL;
+    if ((device->info.capabilities & needed) != needed)
+        return rows_are_quantized;
+    if (!problem->forced && tdm_gemm_becomes_integer(problem))
+        return "codes are multiplied as integers";
+    if (problem->group < problem->k && problem->group % PANEL_GROUP != 0) {
+        snprintf(reason, TDM_REASON_TEXT, "groups of %lld are no multiple of %d",
+                 (long long)problem->group, PANEL_GROUP);
+        return reason;
+    }
+    return refuse_place(problem, reason);
+}
+
+static const char *refuse_lines(const tdm_gemm_problem *problem, const tdm_device *device,
+                                char reason[TDM_REASON_TEXT]) {
+    const bool by_codes = tdm_gemm_becomes_integer(problem) ||
+                          (problem->quantize_a && !refuse_panels(problem, device, reason));
+    const int small = !problem->forced && by_codes ? SMALL_CODES : SMALL;
     if (problem->m > small) {
         snprintf(reason, TDM_REASON_TEXT, "M is %lld, at most %d rows are multiplied in place",
                  (long long)problem->m, small);
@@ -415,9 +438,9 @@ const char *tdm_gemm_weights_refuse(const tdm_gemm_problem *problem, const tdm_d
     if (family == TDM_GEMM_TENSOR)
         return refuse_tensor(problem, reason);
     if (family == TDM_GEMM_PANEL)
-        return !cores ? "is for CPU cores" : problem->quantize_a ? rows_are_quantized : NULL;
+        return cores ? refuse_panels(problem, device, reason) : "is for CPU cores";
     if (!cores && problem->quantize_a)
         return rows_are_quantized;
     const char *const refusal = cores ? NULL : tdm_gemm_weights_refuse_steps(problem, reason);
-    return refusal ? refusal : refuse_lines(problem, reason);
+    return refusal ? refusal : refuse_lines(problem, device, reason);
 }

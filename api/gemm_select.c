@@ -77,7 +77,7 @@ static const char *check_weights(const tdm_gemm_problem *p, const tdm_variant *v
         return "groups are neither whole chunks of a line nor parts of one";
     if (a > 0 && a != (int32_t)p->a.dtype)
         return "is for another type of A";
-    if (a > 0 && p->quantize_a)
+    if (p->quantize_a && (a > 0 || (a == 0 && v->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_PANEL)))
         return "rows of A are quantized";
     if (v->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY && !tdm_gemm_skinny_on_cores(v))
         return tdm_gemm_weights_refuse_steps(p, reason);

@@ -501,7 +501,8 @@ static void panels_have_the_bits_of_dequantized_weights(void **state) {
         for (int i = 0; i < tdm_variant_count; i++) {
             const tdm_variant *const row = &tdm_variants[i];
             if (row->op != TDM_OP_GEMM_WEIGHTS ||
-                row->parameters[TDM_GEMM_P_FAMILY] != TDM_GEMM_PANEL)
+                row->parameters[TDM_GEMM_P_FAMILY] != TDM_GEMM_PANEL ||
+                row->parameters[TDM_GEMM_P_A_TYPE] == TDM_GEMM_QUANTIZED_A)
                 continue;
             if (!test_can_run(test_device_at(d), row))
                 continue;

@@ -1,7 +1,7 @@
 /*
  * GEMM with quantized weights where K is long: beyond what an item keeps of A, and what stays in the innermost cache, by an element or two
  * and by much, for one row and for several, with tiles of lines that are whole and not, one for an item and several. Each row of op GEMM_WEIGHTS that reads
- * lines is forced, and the library chooses, within the bound of docs/numerics.md.
+ * lines, or makes panels of codes of them, is forced, and the library chooses, within the bound of docs/numerics.md.
  */
 // ctest: device timeout=240 cost=10
 #include <math.h>
@@ -40,6 +40,9 @@ static const depth_trial trials[] = {
     {13, 6, 20164, 0, TDM_F32, TDM_F32, TDM_S8, false, false},
     {1, 600, 390, 0, TDM_F32, TDM_F32, TDM_S8, true, false}, /* several tiles for an item */
     {3, 600, 260, 32, TDM_F32, TDM_F16, TDM_S8, false, false},
+    {21, 37, 2150, 96, TDM_F32, TDM_F16, TDM_S8, false, true}, /* blocks end within groups */
+    {40, 70, 3073, 64, TDM_F16, TDM_F32, TDM_DTYPE_NONE, true, false},
+    {29, 33, 2048, 0, TDM_F32, TDM_F32, TDM_S8, false, false},
 };
 
 typedef struct depth_case {
@@ -216,7 +219,10 @@ static void run_trial(depth_case c) {
 }
 
 static bool reads_lines(const tdm_variant *row) {
-    return row->op == TDM_OP_GEMM_WEIGHTS && row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY;
+    const int32_t *const p = row->parameters;
+    return row->op == TDM_OP_GEMM_WEIGHTS && (p[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY ||
+                                              (p[TDM_GEMM_P_FAMILY] == TDM_GEMM_PANEL &&
+                                               p[TDM_GEMM_P_A_TYPE] == TDM_GEMM_QUANTIZED_A));
 }
 
 static void run_row(const test_device *device, const tdm_variant *row) {

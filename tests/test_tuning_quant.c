@@ -180,7 +180,7 @@ DEVICE_TEST(stages_within_stages_are_cut_into_tiles) {
     tdm_outofcore_desc desc = TDM_OUTOFCORE_DESC_INIT;
     tdm_outofcore_plan *plan = NULL;
     tdm_outofcore_info info = {.struct_size = sizeof info};
-    desc.gemm = weights_desc(TDM_S4, 32, 40, 30, 64);
+    desc.gemm = weights_desc(TDM_S4, 16, 40, 30, 64); // groups that no panels of codes take
     desc.gemm.quantize_a = 1;
     desc.budget_bytes = 1 << 20;
     desc.rates = (tdm_outofcore_rates){1e9, 1e9, 1e9, 1e-6, -1};
