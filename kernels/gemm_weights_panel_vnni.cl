@@ -22,10 +22,10 @@
  * Local memory, in this order, in bytes, with so many strips and panels in an item:
  *     strips                    strips · MR · STRIDE
  *     first sums                strips · MR · SEGMENTS · 4
- *     scales of rows            strips · MR · 4
  *     a panel                   KC · NR
  *     its scales, its zeros     SEGMENTS · NR · 8
  *     sums, if K > KC           strips · panels · MR · NR · 4
+ *     scales of rows            strips · MR · 4: last, since all else begins with a line of a cache
  * Grid as of gemm_panel.cl. PoCL 3.1 compiles for a CPU without VNNI: see gemm_int_panel_x86.cl for the functions with a target of their
  * own. Defines: MR and NR, for which sums of both kinds fit registers; KC, IS_S4. */
 #define TDM_EPILOGUE_VECTOR 16
@@ -264,11 +264,11 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
     const int has_zero = w.zero_type != TDM_CODE_ABSENT;
 
     TDM_LOCAL int *const first = (TDM_LOCAL int *)(scratch + strips * MR * STRIDE);
-    TDM_LOCAL float *const row_scale = (TDM_LOCAL float *)(first + strips * MR * SEGMENTS);
-    TDM_LOCAL int *const panel = (TDM_LOCAL int *)(row_scale + strips * MR);
+    TDM_LOCAL int *const panel = first + strips * MR * SEGMENTS;
     TDM_LOCAL float *const scales = (TDM_LOCAL float *)(panel + KC / 4 * NR);
     TDM_LOCAL int *const zeros = (TDM_LOCAL int *)(scales + SEGMENTS * NR);
     TDM_LOCAL float *const tiles = (TDM_LOCAL float *)(zeros + SEGMENTS * NR);
+    TDM_LOCAL float *const row_scale = tiles + (s.k > KC ? strips * panels * TILE : 0);
     const tdm_epilogue_io io =
         tdm_epilogue_begin(c, c_offset, bias, bias_offset, residual, r_offset, d, d_offset, e, z);
     const int dense = tdm_epilogue_is_dense(e);
