@@ -79,8 +79,8 @@ static void shapes_are_tuned_kept_and_not_tuned_again(void **state) {
     assert_int_equal(rows_with(" gemm f32 f32 nn 48x40x56x1 gemm_"), 1);
     assert_int_equal(rows_with(" gemm f32 f32 nn 1x64x64x1 gemm_"), 1);
     assert_int_equal(rows_with(" measured="), 2);
-    expect(run("tune --quick --time-limit 100 --shapes 48x40x56,20x20x20 --dtype f32", variables), 0,
-           "1 tuned, 1 skipped, 0 not reached, 0 failed", "");
+    expect(run("tune --quick --time-limit 100 --shapes 48x40x56,20x20x20 --dtype f32", variables),
+           0, "1 tuned, 1 skipped, 0 not reached, 0 failed", "");
     assert_int_equal(rows_with(" measured="), 3);
     expect(run("tune --quick --time-limit 100 --shapes 48x40x56 --again", variables), 0,
            "1 tuned, 0 skipped, 0 not reached, 0 failed", "");
@@ -111,9 +111,9 @@ static void integers_and_weights_are_tuned_and_followed(void **state) {
     assert_int_equal(rows_with(" gemm-int u8 s8 nt 24x40x32x1 gemm_int_"), 1);
     assert_int_equal(rows_with(" gemm-weights f32 s8 nt 24x40x32x1 gemm_"), 1);
     assert_int_equal(rows_with(" gemm-weights-a8 f32 s4 nt 24x40x32x1 gemm_"), 1);
-    expect(
-        run("tune --quick --time-limit 100 --shapes 24x40x32 --dtype w8,u8s8 --layout nt", variables),
-        0, "0 tuned, 2 skipped, 0 not reached, 0 failed", "");
+    expect(run("tune --quick --time-limit 100 --shapes 24x40x32 --dtype w8,u8s8 --layout nt",
+               variables),
+           0, "0 tuned, 2 skipped, 0 not reached, 0 failed", "");
     const char *const loud[] = {output_variable, "TANDEM_LOG=dispatch", NULL};
     expect(run("bench gemm --quick --shapes 24x40x32 --layout nt --dtype u8s8 --roof memory", loud),
            0, "u8s8 24x40x32 nt", "of the user's file, 24x40x32x1 nt, measured ");
