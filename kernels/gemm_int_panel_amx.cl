@@ -9,6 +9,7 @@
 #define UNIT 1
 #include "dialect.h"
 #include "gemm_int_panel.h"
+#include "tile_registers.h"
 
 #if MR != 32 || NR != 32 || KC % 64 != 0
 #error "four tile registers hold 32 by 32 sums, a tile register 64 steps"
@@ -39,18 +40,9 @@ TDM_DEVICE void tdm_strip_quads(int8 quads, int type, TDM_LOCAL tdm_strip *to) {
 #define ASK(p) __builtin_prefetch((const void *)(size_t)(p))
 #define ASK_FAR(p) __builtin_prefetch((const void *)(size_t)(p), 0, 2)
 
-/* What a tile register takes: rows of 64 bytes. */
-#define REGISTER_ROWS 16
-#define STEPS 64
+#define STEPS REGISTER_BYTES
 #define QUADS (STEPS / 4)
 #define PANEL_QUAD (4 * NR) /* bytes */
-
-/* The memory that ldtilecfg reads. */
-typedef struct {
-    uchar palette, start_row, reserved[14];
-    ushort row_bytes[16];
-    uchar rows[16];
-} registers;
 
 /* What multiplies: `tiles` of to(i, j) = Σ strip · panel + from(i, j) + add(j) below one another; from and add may be NULL. */
 typedef struct {
@@ -111,12 +103,7 @@ typedef int16 line_anywhere __attribute__((aligned(4)));
     __attribute__((noinline,                                                                       \
                    target("amx-tile,amx-int8,avx512f,avx512bw,avx512dq,avx512vl"))) void           \
     name(const tile_run *run) {                                                                    \
-        registers shape __attribute__((aligned(64))) = {1};                                        \
-        TDM_UNROLL for (int t = 0; t < 8; t++) {                                                   \
-            shape.row_bytes[t] = 64;                                                               \
-            shape.rows[t] = REGISTER_ROWS;                                                         \
-        }                                                                                          \
-        __builtin_ia32_tile_loadconfig(&shape);                                                    \
+        TAKE_REGISTERS                                                                             \
         const long strip_row = run->strip_row, to_row = run->to_row;                               \
         const uchar *strip_at = run->strip;                                                        \
         int *from = run->from, *to = run->to;                                                      \

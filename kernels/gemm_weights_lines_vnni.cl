@@ -9,11 +9,11 @@
  * each lane's group, those of lanes past K by 0, since 0 times an infinite scale would be NaN. What such sums begin with is added up
  * anew for each line: to keep it would take half as much of the first cache as the codes of s4's strip. With one scale for all of K
  * the sums stay integers to the end.
- *
- * PoCL 3.1 compiles for a CPU without VNNI: see gemm_int_panel_x86.cl for the functions with a target of their own. */
+ */
 #define TDM_EPILOGUE_VECTOR 8
 #include "dialect.h"
 #include "gemm_weights_rows.h"
+#include "gemm_weights_vnni.h"
 
 #define ROWS 16
 #define STRIP 262144     /* elements of all rows */
@@ -27,9 +27,6 @@
 #define KEPT 4096
 /* Bytes ahead of those that are read: a line is often a page, where the hardware stops asking for more. */
 #define AHEAD 8192
-#define OFFSET (IS_S4 ? 8 : 128)
-#define OFFSET_BITS (IS_S4 ? 3 : 7)
-#define TARGET __attribute__((noinline, target("avx512vnni,avx512f,avx512bw,avx512dq,avx512vl")))
 
 /* ---- functions for a CPU with VNNI: plain pointers ---- */
 
@@ -161,12 +158,6 @@ TDM_DEVICE void store_codes(s32x16 v, char *codes, int p) {
 #else
     *(bytes16_anywhere *)(codes + p) = bytes;
 #endif
-}
-
-TDM_DEVICE int sum_of_lanes(ints v) {
-    const int8 eight = v.lo + v.hi;
-    const int4 four = eight.lo + eight.hi;
-    return four.x + four.y + four.z + four.w;
 }
 
 /* Codes of `chunks` chunks of a row from step p0 on, zeros past its end. */

@@ -10,8 +10,8 @@
  *         for each strip, for each segment: sums += scale · (strip · panel)
  *         after the last block: to D
  *
- * A segment is what a block has of a group. The instruction multiplies unsigned by signed bytes: the weights take an OFFSET (128, or 8) to
- * be unsigned, and a segment's sums begin at -OFFSET · Σ a, or -(OFFSET + zero) · Σ a.
+ * A segment is what a block has of a group. The weights take an OFFSET to be unsigned, so a segment's sums begin at -OFFSET · Σ a, or
+ * -(OFFSET + zero) · Σ a.
  *
  *     line of B   words of 32 bits, WORD steps
  *     panel       rows of NR quads, 4 steps of each column in a word: of s8 a line's word; of s4 two rows for a line's word, of its even
@@ -26,11 +26,11 @@
  *     its scales, its zeros     SEGMENTS · NR · 8
  *     sums, if K > KC           strips · panels · MR · NR · 4
  *     scales of rows            strips · MR · 4: last, since all else begins with a line of a cache
- * Grid as of gemm_panel.cl. PoCL 3.1 compiles for a CPU without VNNI: see gemm_int_panel_x86.cl for the functions with a target of their
- * own. Defines: MR and NR, for which sums of both kinds fit registers; KC, IS_S4. */
+ * Grid as of gemm_panel.cl. Defines: MR and NR, for which sums of both kinds fit registers; KC, IS_S4. */
 #define TDM_EPILOGUE_VECTOR 16
 #include "dialect.h"
 #include "gemm_weights_rows.h"
+#include "gemm_weights_vnni.h"
 
 #define LANES 16
 #define NV (NR / LANES)
@@ -41,10 +41,7 @@
 #define PER_BYTE (IS_S4 ? 2 : 1)
 #define WORD (4 * PER_BYTE)
 #define SQUARE (8 * WORD) /* steps of eight words */
-#define OFFSET (IS_S4 ? 8 : 128)
-#define OFFSET_BITS (IS_S4 ? 3 : 7)
 #define FLIP (IS_S4 ? (int)0x88888888 : (int)0x80808080)
-#define TARGET __attribute__((noinline, target("avx512vnni,avx512f,avx512bw,avx512dq,avx512vl")))
 
 typedef int16 ints;
 typedef int16 ints_anywhere __attribute__((aligned(4)));
@@ -140,12 +137,6 @@ TDM_DEVICE void store_codes(s32x16 v, TDM_LOCAL char *to) {
 #else
     *(TDM_LOCAL bytes *)to = codes;
 #endif
-}
-
-TDM_DEVICE int sum_of_lanes(ints v) {
-    const int8 eight = v.lo + v.hi;
-    const int4 four = eight.lo + eight.hi;
-    return four.x + four.y + four.z + four.w;
 }
 
 /* A row's codes of a block, zeros past K up to whole vectors, and what its sums begin with. */

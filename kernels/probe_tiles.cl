@@ -6,29 +6,19 @@
  *
  * Defines: CHAINS, 4: a step's result comes three steps later. */
 #include "dialect.h"
+#include "tile_registers.h"
 
 #define TILE 256
-#define ROW 64 /* bytes */
+#define ROW REGISTER_BYTES
 #define A 4
 #define B 5
 
-typedef struct {
-    uchar palette, start_row, reserved[14];
-    ushort row_bytes[16];
-    uchar rows[16];
-} registers;
-
 __attribute__((noinline, target("amx-tile,amx-int8"))) void
 take_steps(const int *starts, int a, int steps, int *y) {
-    registers shape __attribute__((aligned(64))) = {1};
     int words[CHAINS * TILE] __attribute__((aligned(64)));
-    TDM_UNROLL for (int t = 0; t <= B; t++) {
-        shape.row_bytes[t] = ROW;
-        shape.rows[t] = 16;
-    }
     for (int i = 0; i < TILE; i++)
         words[i] = a;
-    __builtin_ia32_tile_loadconfig(&shape);
+    TAKE_REGISTERS
     __builtin_ia32_tileloadd64(0, starts, ROW);
     __builtin_ia32_tileloadd64(1, starts + TILE, ROW);
     __builtin_ia32_tileloadd64(2, starts + 2 * TILE, ROW);

@@ -1,0 +1,26 @@
+/* The tile registers of x86 cores with AMX, for texts whose functions have them as their target: gemm_int_panel_amx.cl. */
+#ifndef TDM_TILE_REGISTERS_H
+#define TDM_TILE_REGISTERS_H
+
+#define REGISTER_ROWS 16
+#define REGISTER_BYTES 64 /* of a row */
+
+/* The memory that ldtilecfg reads. */
+typedef struct {
+    uchar palette, start_row, reserved[14];
+    ushort row_bytes[16];
+    uchar rows[16];
+} register_shapes;
+
+/* All eight of them, whole and zeros; __builtin_ia32_tilerelease gives them back. */
+#define TAKE_REGISTERS                                                                             \
+    {                                                                                              \
+        register_shapes all __attribute__((aligned(64))) = {1};                                    \
+        TDM_UNROLL for (int t = 0; t < 8; t++) {                                                   \
+            all.row_bytes[t] = REGISTER_BYTES;                                                     \
+            all.rows[t] = REGISTER_ROWS;                                                           \
+        }                                                                                          \
+        __builtin_ia32_tile_loadconfig(&all);                                                      \
+    }
+
+#endif
