@@ -44,6 +44,9 @@ static const tdm_dtype d_types[] = {TDM_S32, TDM_S8, TDM_U8, TDM_F32, TDM_F16, T
 static const int64_t depths[] = {0, 1, 2, 3, 4, 7, 64, 67, 401, 2051};
 static const int64_t small_depths[] = {0, 1, 7, 17};
 
+/* Bytes of local memory that three strips, a panel and the sums that are kept fit, of any row. */
+#define ROOM_FOR_BLOCKS ((uint64_t)512 << 10)
+
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
 
 static int64_t size_near(int64_t tile, int level) {
@@ -280,16 +283,43 @@ static void rows_of_items(const test_device *device, const tdm_variant *row) {
         rows_in_place(device, row, items & 1 ? TDM_U8 : TDM_S8, items, 1, 2 * items + 5, 1);
 }
 
+/* One item has several tiles below one another, whose sums are kept between three blocks of K and are then D. */
+static void blocks_of_an_item(const test_device *device, const tdm_variant *row, tdm_dtype a) {
+    const int32_t *const p = row->parameters;
+    char text[512], forced[128];
+    snprintf(forced, sizeof forced, "%s:row_items=1,col_items=1", row->name);
+    const gemm_int_trial trial = {.m = (int64_t)p[TDM_GEMM_P_ROWS] * 2 + 1,
+                                  .n = (int64_t)p[TDM_GEMM_P_COLUMNS] + 3,
+                                  .k = (int64_t)p[TDM_GEMM_P_DEPTH] * 2 + 70,
+                                  .a = a,
+                                  .d = TDM_S32,
+                                  .bias = TDM_S32,
+                                  .a_quant = GEMM_INT_ONE,
+                                  .a_zero = 1,
+                                  .alpha = 1.0f,
+                                  .variant = forced,
+                                  .seed = (uint64_t)a};
+    if (!test_case_begin(device, row->name, "blocks, %s", gemm_int_trial_text(&trial, text)))
+        return;
+    gemm_int_trial_run(device, &trial);
+    test_case_end();
+}
+
 static void items_of_many_rows_are_exact(void **state) {
     (void)state;
     for (int d = 0; d < test_device_count(); d++)
         for (int i = 0; i < tdm_variant_count; i++) {
             const test_device *const device = test_device_at(d);
             const tdm_variant *const row = &tdm_variants[i];
-            if (row->op == TDM_OP_GEMM_INT && test_can_run(device, row) &&
-                row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_PANEL &&
-                row->parameters[TDM_GEMM_P_UNIT] == 1)
+            if (row->op != TDM_OP_GEMM_INT || !test_can_run(device, row) ||
+                row->parameters[TDM_GEMM_P_FAMILY] != TDM_GEMM_PANEL)
+                continue;
+            if (row->parameters[TDM_GEMM_P_UNIT] == 1)
                 rows_of_items(device, row);
+            if (device->info.local_bytes < ROOM_FOR_BLOCKS)
+                continue;
+            blocks_of_an_item(device, row, TDM_U8);
+            blocks_of_an_item(device, row, TDM_S8);
         }
 }
 
