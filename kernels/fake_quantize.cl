@@ -26,6 +26,12 @@ TDM_INLINE void tdm_put_mask(I passes, tdm_walk w, long mask, int left) {
         TDM_STORE_PART(u8, passes, w.mask, mask, left);
 }
 
+/* By products, where no mask asks for the quotient: x itself is bounded. */
+TDM_INLINE F tdm_made_real(V v, tdm_parameters p) {
+    const F bounded = tdm_between(v, p.scale * p.low, p.scale * p.high);
+    return p.scale * tdm_rounded(tdm_quotient_by_products(bounded, p.scale, p.reciprocal));
+}
+
 /* Bounded one code beyond the ends, so that the mask sees what was saturated; NaNs stay until the end. */
 TDM_INLINE void tdm_put_by_products(F x, tdm_parameters p, tdm_walk w, long y, long mask, int left,
                                     int type) {
@@ -34,11 +40,14 @@ TDM_INLINE void tdm_put_by_products(F x, tdm_parameters p, tdm_walk w, long y, l
     const F bounded = TDM_SELECT_LT(N, below, least, least, below);
     const F rounded = tdm_rounded(tdm_quotient_by_products(bounded, p.scale, p.reciprocal));
     tdm_store_reals(type, p.scale * tdm_between(rounded, p.low, p.high), w.y, y, left);
-    if (w.arg.masks)
-        tdm_put_mask(tdm_passes(rounded, p.low, p.high), w, mask, left);
+    tdm_put_mask(tdm_passes(rounded, p.low, p.high), w, mask, left);
 }
 
 TDM_INLINE void tdm_put(V v, tdm_parameters p, tdm_walk w, long y, long mask, int left, int type) {
+    if (p.products && !w.arg.masks) {
+        tdm_store_reals(type, tdm_made_real(v, p), w.y, y, left);
+        return;
+    }
     if (p.products) {
         tdm_put_by_products(v, p, w, y, mask, left, type);
         return;

@@ -33,8 +33,7 @@
 #define MANY_AT_ONCE
 #endif
 /* Where what codes become is stored by lines. */
-#if defined(MANY_AT_ONCE) && defined(TDM_REALS_STORE_LINE) && defined(TDM_SOURCE_CODES) &&         \
-    !defined(TDM_TARGET_CODES)
+#if defined(MANY_AT_ONCE) && defined(TDM_REALS_STORE_LINE) && !defined(TDM_TARGET_CODES)
 #define REALS_LINES
 #endif
 #if defined(TDM_SOURCE_CODES)
@@ -151,6 +150,9 @@ TDM_INLINE I tdm_made_code(V v, tdm_parameters p, tdm_walk w);
 TDM_INLINE void tdm_put(V v, tdm_parameters p, tdm_walk w, long y, long mask, int left, int type) {
     tdm_store_codes(type, tdm_made_code(v, p, w), w.y, y, left);
 }
+#else
+/* Of a text with reciprocals only by products. */
+TDM_INLINE F tdm_made_real(V v, tdm_parameters p);
 #endif
 
 TDM_INLINE int tdm_row_type(tdm_walk w, long y) {
@@ -228,7 +230,7 @@ TDM_INLINE void tdm_parameters_at(tdm_parameters *to, tdm_walk w, tdm_entries at
     tdm_parameters p;
     p.scale = tdm_scale_lanes(w.scale, at.scale, step.scale, left, SIDE(w).scale_type);
     tdm_zeros_at(&p, w, at, step, left);
-#ifdef REALS_LINES
+#if defined(REALS_LINES) && defined(TDM_SOURCE_CODES)
     if (w.arg.target_type == TDM_CODE_BF16)
         p.scale = f32x16_short_nans(p.scale);
 #endif

@@ -14,9 +14,16 @@
 #elif defined(REALS_LINES)
 #define LINES
 #define MADE F
-#define MADE_OF(v, p, w) tdm_real(v, (p).scale, (p).zero)
+#define MADE_OF(v, p, w) tdm_made_real(v, p)
 #define BEGINS_LINE(type, y, i) tdm_reals_begin_line(type, y, i)
 #define STORE_LINE(type, made, y, i) tdm_store_reals_line(type, made, y, i)
+#endif
+/* With a mask there are none, and floats have no gain. */
+#if defined(TDM_MASK)
+#define LINES_FIT(w, type)                                                                         \
+    (!(w).arg.masks && (type) != TDM_CODE_F32 && (type) != TDM_STREAMED + TDM_CODE_F32)
+#else
+#define LINES_FIT(w, type) 1
 #endif
 
 /* ---- rows ---- */
@@ -60,7 +67,7 @@ TDM_INLINE void tdm_alike(tdm_walk w, tdm_place at, tdm_parameters p, long start
     long i = start;
     p.products = PRODUCTS;
 #ifdef LINES
-    if (w.x_step == 1) {
+    if (w.x_step == 1 && LINES_FIT(w, type)) {
         for (; i + N <= stop && !BEGINS_LINE(type, w.y, at.y + i); i += N)
             tdm_put(WHOLE(w.x, at.x + i), p, w, at.y + i, at.mask + i, N, type);
         for (; i + CODES_LINE <= stop; i += CODES_LINE)

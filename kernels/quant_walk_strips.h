@@ -139,7 +139,7 @@ TDM_INLINE void tdm_tile(tdm_walk w, tdm_place at, tdm_place strides, int rows, 
     long i = first;
     tdm_parameters p;
 #ifdef LINES
-    for (; i + CODES_LINE <= end; i += CODES_LINE) {
+    for (; LINES_FIT(w, type) && i + CODES_LINE <= end; i += CODES_LINE) {
         tdm_parameters of[CODES_LINE / N];
         TDM_UNROLL for (int v = 0; v < CODES_LINE / N; v++)
             tdm_parameters_widened(&of[v], widened, i / N + v, zeros, shared);
@@ -216,7 +216,7 @@ TDM_INLINE void tdm_short_rows(tdm_walk w, tdm_place at, tdm_place strides, int 
                                const tdm_widened *widened, int type) {
     int first = 0;
 #ifdef LINES
-    if (strides.y == inner) {
+    if (strides.y == inner && LINES_FIT(w, type)) {
         for (; inner == CODES_LINE / 2 && first + 2 <= rows; first += 2)
             tdm_rows_of_line(w, at, strides, first, 2, widened, type);
     }
@@ -228,7 +228,7 @@ TDM_INLINE void tdm_short_rows(tdm_walk w, tdm_place at, tdm_place strides, int 
         tdm_parameters_one(&p, widened, row);
         int i = 0;
 #ifdef LINES
-        for (; i + CODES_LINE <= inner; i += CODES_LINE)
+        for (; LINES_FIT(w, type) && i + CODES_LINE <= inner; i += CODES_LINE)
             tdm_put_line(w, at.x + i, AHEAD, at.y + i, &p, 0, type);
 #endif
         for (; i < inner; i += N) {

@@ -94,6 +94,16 @@ static int rank_of(const exact_case *c) {
     return c->shape[2] == 0 ? 2 : 3;
 }
 
+/* Takes the device to have so many bytes of caches. Gives what it had. */
+static uint64_t set_caches(const test_device *device, uint64_t bytes) {
+    const uint64_t had = device->device->info.cache_bytes;
+    device->device->info.cache_bytes = bytes;
+    return had;
+}
+
+static const tdm_dtype real_dtypes[] = {TDM_F32, TDM_F16, TDM_BF16};
+
+/* Whose results stay in the caches, and go past them. */
 static void exact_codes(const test_device *device, const exact_case *c, uint64_t seed) {
     quant_carrier carrier;
     test_array x, y, mask;
@@ -107,17 +117,31 @@ static void exact_codes(const test_device *device, const exact_case *c, uint64_t
         quant_carrier_send(&carrier);
     }
     test_array_create(&x, device, c->reals, rank, c->shape, c->x);
-    test_array_create(&y, device, TDM_F32, rank, c->shape, c->y);
+    test_array_create(&y, device, real_dtypes[seed % 3], rank, c->shape, c->y);
     test_array_create(&mask, device, TDM_U8, rank, c->shape, c->y);
     fill_near_ties(&x, &carrier, seed + 1);
-    test_array_send(&y);
-    test_array_send(&mask);
-    TEST_OK(tdm_quantize(device->stream, carrier.tensor, x.tensor));
-    quant_carrier_check_codes(&carrier, &x, quant_full_range(c->codes), 1);
-    TEST_OK(tdm_fake_quantize(device->stream, y.tensor, NULL, x.tensor, carrier.tensor));
-    check_fake(&x, &y, NULL, &carrier, 1);
-    TEST_OK(tdm_fake_quantize(device->stream, y.tensor, mask.tensor, x.tensor, carrier.tensor));
-    check_fake(&x, &y, &mask, &carrier, 1);
+    const uint64_t own_caches = device->device->info.cache_bytes;
+    for (int past = 0; past < 2; past++) {
+        test_array_send(&carrier.codes);
+        test_array_send(&y);
+        test_array_send(&mask);
+        set_caches(device, past ? 1 : own_caches);
+        const tdm_status codes = tdm_quantize(device->stream, carrier.tensor, x.tensor);
+        const tdm_status fake =
+            tdm_fake_quantize(device->stream, y.tensor, NULL, x.tensor, carrier.tensor);
+        set_caches(device, own_caches);
+        TEST_OK(codes);
+        TEST_OK(fake);
+        quant_carrier_check_codes(&carrier, &x, quant_full_range(c->codes), 1);
+        check_fake(&x, &y, NULL, &carrier, 1);
+        test_array_send(&y);
+        set_caches(device, past ? 1 : own_caches);
+        const tdm_status masked =
+            tdm_fake_quantize(device->stream, y.tensor, mask.tensor, x.tensor, carrier.tensor);
+        set_caches(device, own_caches);
+        TEST_OK(masked);
+        check_fake(&x, &y, &mask, &carrier, 1);
+    }
     test_array_destroy(&x);
     test_array_destroy(&y);
     test_array_destroy(&mask);
@@ -293,11 +317,10 @@ DEVICE_TEST(dynamic_codes_next_to_ties) {
                       sharings[i % 3], code_dtypes[i / 3 % 3], reals[i % 4], 1);
 }
 
-/* Beyond the cache codes are stored past it, where rows begin at whole vectors. */
+/* Beyond the caches codes are stored past them, where rows begin at whole vectors. */
 DEVICE_TEST(large_codes) {
-    static const tdm_dtype reals[] = {TDM_F32, TDM_F16, TDM_BF16};
-    const int64_t bytes = (int64_t)device->info.cache_bytes;
-    const int64_t elements = bytes < (64 << 20) ? bytes / 5 : 1 << 20;
+    const int64_t elements = 1 << 20;
+    const uint64_t own_caches = set_caches(device, 1 << 20);
     for (int number = 0; number < 9; number++) {
         const int i = number % 3;
         const int64_t columns = i == 1 ? 4 * 1025 : 4 * 1028;
@@ -307,7 +330,7 @@ DEVICE_TEST(large_codes) {
                        : i == 1 ? SHARE_ROWS
                                 : SHARE_COLUMNS,
             .codes = code_dtypes[(i + number / 3) % 3],
-            .reals = reals[number / 3],
+            .reals = real_dtypes[number / 3],
             .scale = TDM_F32,
             .zero = i == 1 ? TDM_S32 : TDM_DTYPE_NONE,
         };
@@ -329,14 +352,14 @@ DEVICE_TEST(large_codes) {
         test_array_destroy(&x);
         quant_carrier_destroy(&carrier);
     }
+    set_caches(device, own_caches);
 }
 
-/* What else is stored past it: codes of derived scales, reals of each width, masks. */
+/* What else is stored past them: codes of derived scales, reals of each width, masks. */
 DEVICE_TEST(large_results) {
-    static const tdm_dtype reals[] = {TDM_F32, TDM_F16, TDM_BF16};
     static const quant_sharing sharings[] = {SHARE_ALL, SHARE_VECTORS, SHARE_COLUMNS};
-    const int64_t bytes = (int64_t)device->info.cache_bytes;
-    const int64_t elements = test_is_small() ? 4096 : bytes < (64 << 20) ? bytes / 3 : 1 << 20;
+    const int64_t elements = test_is_small() ? 4096 : 1 << 20;
+    const uint64_t own_caches = set_caches(device, 1 << 20);
     for (int i = 0; i < 3; i++) {
         const int64_t shape[] = {elements / 4096 + 5, 4096 + (i == 2 ? 7 : 0)};
         quant_carrier carrier;
@@ -346,8 +369,8 @@ DEVICE_TEST(large_results) {
         for (int64_t entry = 0; entry < test_array_count(&carrier.scale); entry++)
             test_array_put(&carrier.scale, entry, 0.006 * (double)(1 + entry % 7));
         quant_carrier_send(&carrier);
-        test_array_create(&x, device, reals[i], 2, shape, TEST_DENSE);
-        test_array_create(&y, device, reals[i], 2, shape, TEST_DENSE);
+        test_array_create(&x, device, real_dtypes[i], 2, shape, TEST_DENSE);
+        test_array_create(&y, device, real_dtypes[i], 2, shape, TEST_DENSE);
         test_array_create(&mask, device, TDM_U8, 2, shape, TEST_DENSE);
         test_array_fill(&x, TEST_DATA_UNIT, 82);
         test_array_send(&x);
@@ -362,6 +385,7 @@ DEVICE_TEST(large_results) {
     }
     dynamic_codes(device, DIMS(elements / 4096 + 5, 4096), SHARE_ROWS, TDM_S8, TDM_F32, 29);
     dynamic_codes(device, DIMS(elements / 4096 + 5, 4096), SHARE_VECTORS, TDM_U8, TDM_F16, 29);
+    set_caches(device, own_caches);
 }
 
 int main(void) {
