@@ -10,6 +10,13 @@
 #define LANES 16.0
 #define COPY_A 0.5            /* per element, contiguous along K */
 #define COPY_A_ACROSS 0.7     /* the same, strided */
+#define COPY_PAIRS 0.7        /* per element of A that is copied as pairs of bf16 */
+#define COPY_PAIRS_ACROSS 0.8 /* the same, strided */
+#define STREAM_PAIRS 0.2 /* per element of B in panels, each time that an item copies it as pairs */
+#define PACK_PAIRS 0.22  /* the same of B that is not packed */
+#define PACK_PAIRS_ACROSS 0.3 /* the same, contiguous along K */
+#define PAIRS_CROWDED 0.24    /* as STREAM_PAIRS, where the item leaves B no room in the cache */
+#define PAIR_LANES 32.0       /* products of pairs in a cycle, instead of LANES */
 #define STREAM_B 0.15         /* per element of B in panels, each time that an item comes to it */
 #define STREAM_B_CROWDED 0.4  /* the same, where the item leaves B no room in the cache */
 #define PACK_INSIDE 0.25      /* per element of B, contiguous along N: on the first strip's way */
@@ -38,19 +45,27 @@ typedef struct sizes {
     double lanes;
     double rows, columns; /* of a tile */
     double blocks;        /* of K */
-    double copy_a;
+    double copy_a, stream_b, stream_crowded;
     double pack_inside; /* per element of B */
     double pack_launch;
     uint64_t strip_bytes, panel_bytes, tile_bytes, local_bytes, roomy_bytes;
     double touched; /* of a strip */
+    bool pairs;     /* gemm_panel_pairs.h: an item copies B also where it is packed */
 } sizes;
+
+/* Does the row multiply pairs of bf16? */
+static bool takes_pairs(const tdm_variant *row) {
+    return (row->requires & TDM_CAP_HOST_BF16) != 0;
+}
 
 bool tdm_gemm_rows_alike(int64_t bytes) {
     return bytes > ALIKE_BYTES / 2 &&
            (bytes + ALIKE_MARGIN) % ALIKE_BYTES <= (int64_t)2 * ALIKE_MARGIN;
 }
 
-static double pack_inside(const tdm_gemm_problem *p) {
+static double pack_inside(const tdm_gemm_problem *p, bool pairs) {
+    if (pairs)
+        return p->b.col != 1 ? PACK_PAIRS_ACROSS : PACK_PAIRS;
     if (p->op == TDM_OP_GEMM_WEIGHTS)
         return p->quantize_a ? UNPACK : DEQUANTIZE;
     return p->b.col != 1 ? PACK_ACROSS
@@ -76,7 +91,9 @@ static sizes sizes_of(const tdm_gemm_plan *plan) {
                .blocks = (double)blocks,
                .lanes = LANES,
                .copy_a = p->a.col == 1 ? COPY_A : COPY_A_ACROSS,
-               .pack_inside = pack_inside(p),
+               .pack_inside = pack_inside(p, takes_pairs(plan->kernel->variant)),
+               .stream_b = STREAM_B,
+               .stream_crowded = STREAM_B_CROWDED,
                .pack_launch = p->b.col == 1 ? PACK_LAUNCH : PACK_LAUNCH_ACROSS,
                .strip_bytes = (uint64_t)(mr * (kc + TDM_GEMM_STRIP_PAD)) * sizeof(float),
                .panel_bytes = (uint64_t)(kc * nr) * sizeof(float),
@@ -92,6 +109,15 @@ static sizes sizes_of(const tdm_gemm_plan *plan) {
         s.strip_bytes = (uint64_t)(mr * (kc + 64 + (segments + 1) * (int64_t)sizeof(int32_t)));
         s.panel_bytes = (uint64_t)((kc + segments * 8) * nr);
     }
+    s.pairs = takes_pairs(plan->kernel->variant);
+    if (s.pairs) {
+        s.lanes = PAIR_LANES;
+        s.copy_a = p->a.col == 1 ? COPY_PAIRS : COPY_PAIRS_ACROSS;
+        s.strip_bytes = (uint64_t)(mr * (kc / 2 + TDM_GEMM_STRIP_PAD)) * sizeof(float);
+        s.stream_b = STREAM_PAIRS;
+        s.stream_crowded = PAIRS_CROWDED;
+        s.panel_bytes /= 2;
+    }
     return s;
 }
 
@@ -99,7 +125,7 @@ static uint64_t local_bytes(const void *context, const tdm_gemm_division *d) {
     const sizes *const s = context;
     const uint64_t strips = (uint64_t)tdm_ceil_div(s->strips, d->row_items),
                    panels = (uint64_t)tdm_ceil_div(s->panels, d->column_items);
-    return strips * s->strip_bytes + (d->packs_inside ? s->panel_bytes : 0) +
+    return strips * s->strip_bytes + (d->packs_inside || s->pairs ? s->panel_bytes : 0) +
            strips * panels * s->tile_bytes;
 }
 
@@ -124,7 +150,7 @@ static double cost(const void *context, const tdm_gemm_division *d, bool packs) 
     if (packs && d->packs_inside)
         item += b_elements * s->pack_inside;
     else
-        item += b_elements * (crowds(s, d) ? STREAM_B_CROWDED : STREAM_B);
+        item += b_elements * (crowds(s, d) ? s->stream_crowded : s->stream_b);
     const double even = (items * item + WAKE * (s->cores - 1.0)) / s->cores;
     const double rounds = (double)tdm_ceil_div((int64_t)items, (int64_t)s->cores) * item;
     const double late = items <= s->cores ? rounds + WAKE : rounds;

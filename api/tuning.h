@@ -116,7 +116,7 @@ tdm_tuning_outcome tdm_tuning_shipped_read(const tdm_shipped_tuning *shipped, td
 
 /*
  * How closely a row's device text fits a device: the greater the closer, 0 not at all. A class is a word: "any", "cpu"
- * (work-items run on CPU cores), "cpu-avx2", "cpu-avx512", "gpu", or "gpu:0x10de" with the vendor's PCI number. Anything
+ * (work-items run on CPU cores), "cpu-avx2", "cpu-avx512", "cpu-avx512-bf16", "gpu", or "gpu:0x10de" with the vendor's PCI number. Anything
  * else is a pattern on the device's selector "backend/driver-family/name": '*' stands for any characters, %20 for a blank,
  * letters match in either case.
  */

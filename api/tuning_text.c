@@ -156,6 +156,7 @@ static const struct class_row {
     {"cpu", TDM_CAP_CPU_CORES, 0},
     {"cpu-avx2", TDM_CAP_CPU_CORES | TDM_CAP_HOST_AVX2, 0},
     {"cpu-avx512", TDM_CAP_CPU_CORES | TDM_CAP_HOST_AVX512, 0},
+    {"cpu-avx512-bf16", TDM_CAP_CPU_CORES | TDM_CAP_HOST_AVX512 | TDM_CAP_HOST_BF16, 0},
 };
 
 enum {

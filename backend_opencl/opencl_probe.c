@@ -1,7 +1,9 @@
 /* The capability table: one row per capability and how it is found out. */
 #include <string.h>
-#if defined(__x86_64__) && defined(__linux__)
+#if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
+#endif
+#if defined(__x86_64__) && defined(__linux__)
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
@@ -110,6 +112,15 @@ static bool probe_avx512(tdm_opencl_probe_state *probe) {
 static bool probe_vnni(tdm_opencl_probe_state *probe) {
     return probe_avx512(probe) && __builtin_cpu_supports("avx512vnni");
 }
+
+#define CPUID_AVX512_BF16 (1u << 5)
+
+/* Compilers know this feature by name since gcc 11 only. */
+static bool probe_bf16(tdm_opencl_probe_state *probe) {
+    unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+    return probe_avx512(probe) && __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) &&
+           (eax & CPUID_AVX512_BF16);
+}
 #endif
 
 /* Linux lets a process use the tile registers once it has asked, all of its threads from then on. */
@@ -151,6 +162,7 @@ static const struct {
     {TDM_CAP_HOST_AVX2, probe_avx2},
     {TDM_CAP_HOST_AVX512, probe_avx512},
     {TDM_CAP_HOST_VNNI, probe_vnni},
+    {TDM_CAP_HOST_BF16, probe_bf16},
 #endif
 #if defined(__x86_64__) && defined(__linux__)
     {TDM_CAP_HOST_AMX_INT8, probe_amx_int8},

@@ -10,17 +10,18 @@
  *   MR    └─┘  └────┴────┘
  *
  * So that the last strip is not nearly empty, the last ones have a row less than the others, as many as it takes.
- * A strip keeps its rows STRIDE = KC + 16 floats apart: they are then reached from one address by constant
+ * A strip keeps its rows STRIDE = WORDS + 16 floats apart: they are then reached from one address by constant
  * displacements, and never fall on the same lines of a cache as rows of a power of two do. Between blocks of K
  * the accumulators stand in local memory. B comes in panels of NR columns (gemm_pack.cl), in its own type, or
  * in place (b_packed = 0): the item then packs each panel to local memory as f32. Whole rows of B go there while the
  * first strip is multiplied, from where they stand; anything else is copied before. Quantized B (BITS among the defines) is
- * always copied, gemm_panel_codes.h says how.
+ * always copied, gemm_panel_codes.h says how; so is B where pairs of bf16 are multiplied (PAIRS), gemm_panel_pairs.h, whose strips and
+ * panels hold words of two steps of K. What is said of floats here is of words then.
  * Local memory is ordinary cached memory on these devices, and groups have one item: there is no barrier.
  * While it multiplies, an item asks for lines of what it will need next: the next block of A (in the last tiles
  * before it), the next panel of B, the tile's own part of D.
  *
- * Local memory, in this order: strips, one panel unless b_packed, accumulators if K > KC.
+ * Local memory, in this order: strips, one panel unless B is read in panels, accumulators if K > KC.
  * Grid (row_tiles · column_tiles items, row tiles first; 1; batch). Item r of row_tiles gets the strips from
  * r·strips/row_tiles to the next one's, and columns likewise. */
 #define TDM_EPILOGUE_VECTOR 8
@@ -28,12 +29,23 @@
 #include "gemm_args.h"
 #include "gemm_epilogue.h"
 
+#ifdef PAIRS
+#define WORD_STEPS 2 /* steps of K in a word of 32 bits */
+#define READS_PANELS(s) 0
+#define IS_NARROWED(e) is_narrowed_product(e)
+#else
+#define WORD_STEPS 1
+#define READS_PANELS(s) (s).b_packed
+#define IS_NARROWED(e) 0
+#endif
+#define WORDS (KC / WORD_STEPS) /* of a row's block */
+
 #define NV (NR / VW)
 #define VECTOR TDM_F32(VW)
-#define STRIDE (KC + 16)
+#define STRIDE (WORDS + 16)
 #define TILE (MR * NR)
-/* A row's part of a block in pieces that are asked for at a time, four lines of f32 each. */
-#define PIECES (KC / 64)
+/* A row's part of a block in pieces that are asked for at a time, four lines of words each. */
+#define PIECES (WORDS / 64)
 /* Lines of a row of a tile in D. */
 #define D_LINES (NR < 32 ? 1 : NR / 16)
 /* How far ahead rows of B in place are asked for. */
@@ -41,110 +53,12 @@
 /* The same of columns, in steps of K. */
 #define STEPS_AHEAD 64
 
-#define A_POINTER(AT) (TDM_GLOBAL const TDM_TYPE(AT) *)a
-
-/* Rows past the matrix repeat the last one. */
-#define COPY_ROWS(AT)                                                                              \
-    for (int i = 0; i < filled; i++) {                                                             \
-        const long row = at + (i < rows ? i : rows - 1) * a_row;                                   \
-        TDM_LOCAL float *const to = strips + i * STRIDE;                                           \
-        int p = 0;                                                                                 \
-        if (a_col == 1)                                                                            \
-            for (; p + 16 <= depth; p += 16)                                                       \
-                f32x16_store_f32(TDM_LOADV(16, AT, A_POINTER(AT), row + p), to, p);                \
-        for (; p < depth; p++)                                                                     \
-            to[p] = TDM_LOAD(AT, A_POINTER(AT), row + p * a_col);                                  \
-    }
-
-/* Along the rows, which is the contiguous direction of a transposed A, eight of them and of K at a time. */
-#define COPY_COLUMNS(AT)                                                                           \
-    for (int p = 0; p < depth; p += 8) {                                                           \
-        int i = 0;                                                                                 \
-        if (p + 8 <= depth)                                                                        \
-            for (; i + 8 <= rows; i += 8) {                                                        \
-                f32x8 square[8];                                                                   \
-                TDM_UNROLL for (int q = 0; q < 8; q++) square[q] =                                 \
-                    TDM_LOADV(8, AT, A_POINTER(AT), at + i + (p + q) * a_col);                     \
-                f32x8_transpose(square);                                                           \
-                TDM_UNROLL for (int q = 0; q < 8; q++)                                             \
-                    f32x8_store_f32(square[q], strips, (i + q) * STRIDE + p);                      \
-            }                                                                                      \
-        for (; i < filled; i++)                                                                    \
-            for (int q = p; q < p + 8 && q < depth; q++)                                           \
-                strips[i * STRIDE + q] = TDM_LOAD(                                                 \
-                    AT, A_POINTER(AT), at + (i < rows ? i : rows - 1) * a_row + q * a_col);        \
-    }
-
-#define COPY_A(AT)                                                                                 \
-    if (a_row == 1 && a_col != 1)                                                                  \
-        COPY_COLUMNS(AT)                                                                           \
-    else                                                                                           \
-        COPY_ROWS(AT)
-
-/* `rows` rows of A from element `at` on, `depth` columns. */
-TDM_DEVICE void copy_a(TDM_GLOBAL const void *a, int type, long at, long a_row, long a_col,
-                       int rows, int filled, int depth, TDM_LOCAL float *strips) {
-    if (type == TDM_CODE_F16) {
-        COPY_A(f16)
-    } else if (type == TDM_CODE_BF16) {
-        COPY_A(bf16)
-    } else {
-        COPY_A(f32)
-    }
-}
-
-#ifndef BITS
-/* Columns of B that are contiguous along K, eight at a time; zeros past the matrix. Returns the first row not copied. */
-TDM_DEVICE int copy_columns(TDM_GLOBAL const TDM_TYPE(BT) * b, long at, long b_col, int columns,
-                            int depth, TDM_LOCAL float *panel) {
-    int p = 0;
-    for (; p + 16 <= depth; p += 16)
-        for (int j = 0; j < NR; j += 8) {
-            TDM_UNROLL for (int i = 0; i < 8; i++)
-                tdm_prefetch_far(b + at + (j + i) * b_col + p + STEPS_AHEAD);
-            for (int q = p; q < p + 16; q += 8) {
-                f32x8 square[8];
-                TDM_UNROLL for (int i = 0; i < 8; i++) square[i] =
-                    j + i < columns ? TDM_LOADV(8, BT, b, at + (j + i) * b_col + q)
-                                    : f32x8_splat(0.0f);
-                f32x8_transpose(square);
-                TDM_UNROLL for (int i = 0; i < 8; i++)
-                    f32x8_store_f32(square[i], panel, (q + i) * NR + j);
-            }
-        }
-    return p;
-}
-
-/* `columns` of NR columns of B in place to a panel; zeros past the matrix. */
-TDM_DEVICE void copy_panel(TDM_GLOBAL const TDM_TYPE(BT) * b, long at, long b_row, long b_col,
-                           int columns, int depth, TDM_LOCAL float *panel) {
-    int p = b_row == 1 ? copy_columns(b, at, b_col, columns, depth, panel) : 0;
-    for (; p < depth; p++) {
-        int j = 0;
-        if (b_col == 1)
-            for (; j + 8 <= columns; j += 8)
-                f32x8_store_f32(TDM_LOADV(8, BT, b, at + p * b_row + j), panel, p * NR + j);
-        for (; j < NR; j++)
-            panel[p * NR + j] = j < columns ? TDM_LOAD(BT, b, at + p * b_row + j * b_col) : 0.0f;
-    }
-}
-#endif
-
 /* Where a step finds B. */
 #define IN_PANELS 0 /* packed */
 #define COPIED 1    /* in the item's copy of the panel */
 #define IN_PLACE 2  /* whole rows of the matrix, which go to the copy on the way */
-#define TAKE_PACKED(P)                                                                             \
-    TDM_UNROLL for (int v = 0; v < NV; v++) b_vec[v] = TDM_LOADV(VW, BT, b, (P)*NR + v * VW);
 #define TAKE_COPIED(P)                                                                             \
     TDM_UNROLL for (int v = 0; v < NV; v++) b_vec[v] = TDM_LOADV(VW, f32, panel, (P)*NR + v * VW);
-#define TAKE_IN_PLACE(P)                                                                           \
-    TDM_UNROLL for (int v = 0; v < NV; v++) {                                                      \
-        tdm_prefetch_far(b + ((P) + ROWS_AHEAD) * b_row + v * VW);                                 \
-        b_vec[v] = TDM_LOADV(VW, BT, b, (P)*b_row + v * VW);                                       \
-        TDM_STOREV(VW, f32, b_vec[v], panel, (P)*NR + v * VW);                                     \
-    }
-
 /* One step of K at A_AT floats into the strip. */
 #define PANEL_STEP(ROWS, A_AT, TAKE_B)                                                             \
     {                                                                                              \
@@ -152,8 +66,8 @@ TDM_DEVICE void copy_panel(TDM_GLOBAL const TDM_TYPE(BT) * b, long at, long b_ro
         TAKE_B(A_AT)                                                                               \
         TDM_UNROLL for (int i = 0; i < ROWS; i++) {                                                \
             const VECTOR a_vec = TDM_SPLAT(VW, strip[i * STRIDE + (A_AT)]);                        \
-            TDM_UNROLL for (int v = 0; v < NV; v++) acc[i][v] =                                    \
-                tdm_fma(a_vec, b_vec[v], acc[i][v]);                                               \
+            TDM_UNROLL for (int v = 0; v < NV; v++)                                                \
+                ADD_PRODUCTS(acc[i][v], a_vec, b_vec[v]);                                          \
         }                                                                                          \
     }
 
@@ -183,18 +97,6 @@ TDM_DEVICE void copy_panel(TDM_GLOBAL const TDM_TYPE(BT) * b, long at, long b_ro
             PANEL_STEP(ROWS, p, TAKE_B)                                                            \
     }
 
-#ifdef BITS
-#define MULTIPLY_BLOCK(ROWS) PANEL_BLOCK(ROWS, TAKE_COPIED)
-#else
-#define MULTIPLY_BLOCK(ROWS)                                                                       \
-    if (b_from == IN_PANELS)                                                                       \
-        PANEL_BLOCK(ROWS, TAKE_PACKED)                                                             \
-    else if (b_from == COPIED)                                                                     \
-        PANEL_BLOCK(ROWS, TAKE_COPIED)                                                             \
-    else                                                                                           \
-        PANEL_BLOCK(ROWS, TAKE_IN_PLACE)
-#endif
-
 /* What to ask for while multiplying, as addresses and distances in bytes; distances of zero ask for one line again and again. */
 typedef struct {
     TDM_GLOBAL const char *a, *b, *d;
@@ -208,34 +110,17 @@ typedef struct {
 #define TO_D 1
 #define PAST_CACHES 2
 #define TO_TILE 3
+#define NARROWED 4 /* to a D of bf16 */
+#define NARROWED_PAST_CACHES 5
 
 #define EACH_SUM(ROWS)                                                                             \
     TDM_UNROLL for (int r = 0; r < ROWS; r++) TDM_UNROLL for (int v = 0; v < NV; v++)
 
-/* A strip of ROWS rows times a panel: the sums of a block of K are added to `kept` unless it is the first. B is read in
- * place where it is packed, from the copy in `panel` otherwise. */
-#define MULTIPLY(NAME, ROWS)                                                                       \
-    TDM_DEVICE void NAME(TDM_LOCAL const float *strip, TDM_GLOBAL const TDM_TYPE(BT) * b,          \
-                         int b_from, long b_row, TDM_LOCAL float *panel, int depth, int first,     \
-                         lines_ahead ask, int where, TDM_LOCAL float *kept, TDM_GLOBAL float *d,   \
-                         long d_row, float *tile) {                                                \
-        VECTOR acc[ROWS][NV];                                                                      \
-        if (first) {                                                                               \
-            EACH_SUM(ROWS) acc[r][v] = TDM_SPLAT(VW, 0.0f);                                        \
-        } else {                                                                                   \
-            EACH_SUM(ROWS) acc[r][v] = TDM_LOADV(VW, f32, kept, r * NR + v * VW);                  \
-        }                                                                                          \
-        MULTIPLY_BLOCK(ROWS)                                                                       \
-        if (where == TO_KEPT) {                                                                    \
-            EACH_SUM(ROWS) TDM_STOREV(VW, f32, acc[r][v], kept, r *NR + v * VW);                   \
-        } else if (where == PAST_CACHES) {                                                         \
-            EACH_SUM(ROWS) TDM_STREAMV(VW, acc[r][v], d, r *d_row + v * VW);                       \
-        } else if (where == TO_D) {                                                                \
-            EACH_SUM(ROWS) TDM_STOREV(VW, f32, acc[r][v], d, r *d_row + v * VW);                   \
-        } else {                                                                                   \
-            EACH_SUM(ROWS) TDM_STOREV(VW, f32, acc[r][v], tile, r *NR + v * VW);                   \
-        }                                                                                          \
-    }
+#ifdef PAIRS
+#include "gemm_panel_pairs.h"
+#else
+#include "gemm_panel_floats.h"
+#endif
 MULTIPLY(multiply_whole, MR)
 MULTIPLY(multiply_thin, (MR - 1))
 
@@ -244,14 +129,14 @@ MULTIPLY(multiply_thin, (MR - 1))
 TDM_DEVICE void ask_for_a(lines_ahead *ask, TDM_GLOBAL const void *a, tdm_gemm_shape_arg s,
                           long next, long to_come, int rows) {
     const int size = s.a_type == TDM_CODE_F32 ? 4 : 2;
-    const long first = to_come * (KC / 16 / PIECES);
+    const long first = to_come * (WORDS / 16 / PIECES);
     ask->a = (TDM_GLOBAL const char *)a;
     ask->a_line = ask->a_piece = ask->a_row = 0;
     if (next < 0 || s.a_col != 1 || first >= rows)
         return;
     ask->a += (next + first * s.a_row) * size;
-    ask->a_line = 16 * size;
-    ask->a_piece = 64 * size;
+    ask->a_line = 16 * WORD_STEPS * size;
+    ask->a_piece = 4 * ask->a_line;
     ask->a_row = s.a_row * size - (PIECES - 1) * ask->a_piece;
 }
 
@@ -281,10 +166,17 @@ TDM_DEVICE void ask_for_a(lines_ahead *ask, TDM_GLOBAL const void *a, tdm_gemm_s
         long c_offset, TDM_GLOBAL const void *bias, long bias_offset,                              \
         TDM_GLOBAL const void *residual, long r_offset, TDM_GLOBAL void *d, long d_offset,         \
         tdm_gemm_shape_arg s, tdm_gemm_epilogue_arg e
+#ifdef PAIRS
+#define TAKE_PANEL(B_FROM)                                                                         \
+    copy_pairs(b + b_at, b_step, s.b_packed ? 1 : s.b_col, s.b_packed ? NR : columns, depth,       \
+               (TDM_LOCAL uint *)panel);                                                           \
+    int B_FROM = COPIED
+#else
 #define TAKE_PANEL(B_FROM)                                                                         \
     int B_FROM = s.b_packed ? IN_PANELS : s.b_col == 1 && columns == NR ? IN_PLACE : COPIED;       \
     if (B_FROM == COPIED)                                                                          \
     copy_panel(b, b_at, s.b_row, s.b_col, columns, depth, panel)
+#endif
 #define ASK_FOR_B(ask, next) ask_for_b(ask, b + (next), s.b_row, s.b_packed, depth, t, strips)
 #define B_OF_TILE (b + b_at)
 
@@ -294,7 +186,7 @@ TDM_DEVICE void ask_for_b(lines_ahead *ask, TDM_GLOBAL const TDM_TYPE(BT) * next
     if (packed) {
         const long bytes = depth * NR * sizeof(*next);
         ask->b = (TDM_GLOBAL const char *)next + bytes * t / strips;
-        ask->b_other = (bytes / strips + KC / 2 - 1) / (KC / 2);
+        ask->b_other = (bytes / strips + WORDS / 2 - 1) / (WORDS / 2);
         ask->b_line = 2 * ask->b_other;
         ask->b_piece = 8 * ask->b_other;
     } else {
@@ -306,10 +198,11 @@ TDM_DEVICE void ask_for_b(lines_ahead *ask, TDM_GLOBAL const TDM_TYPE(BT) * next
 }
 #endif
 
-TDM_DEVICE void ask_for_d(lines_ahead *ask, TDM_GLOBAL const float *d, long d_row, int wanted) {
+/* Rows of D are `bytes` apart. */
+TDM_DEVICE void ask_for_d(lines_ahead *ask, TDM_GLOBAL const float *d, long bytes, int wanted) {
     ask->d = (TDM_GLOBAL const char *)d;
     ask->d_line = wanted ? 64 : 0;
-    ask->d_row = wanted ? d_row * 4 - (D_LINES - 1) * 64 : 0;
+    ask->d_row = wanted ? bytes - (D_LINES - 1) * 64 : 0;
 }
 
 /* The strips from `whole` on have one row less than MR. */
@@ -333,19 +226,27 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
     const long a0 = a_offset + z * s.a_batch + i0 * s.a_row, b0 = b_offset + z * s.b_batch;
 
     TDM_LOCAL float *const panel = scratch + strips * (MR * STRIDE);
-    TDM_LOCAL float *const tiles = panel + (s.b_packed ? 0 : KC * NR);
+    TDM_LOCAL float *const tiles = panel + (READS_PANELS(s) ? 0 : WORDS * NR);
     const tdm_epilogue_io io =
         tdm_epilogue_begin(c, c_offset, bias, bias_offset, residual, r_offset, d, d_offset, e, z);
-    const int dense = tdm_epilogue_is_dense(e), plain = tdm_epilogue_is_plain(e);
-    const int streams = plain && e.streams_d && e.d_row % VW == 0 &&
-                        tdm_address((TDM_GLOBAL float *)d + io.d_at) % (VW * 4) == 0;
+    const int dense = tdm_epilogue_is_dense(e), narrows = IS_NARROWED(e),
+              plain = narrows || tdm_epilogue_is_plain(e);
+    const int d_bytes = narrows ? 2 : 4; /* of an element, where plain */
+    const int streams =
+        plain && e.streams_d && e.d_row * d_bytes % (VW * 4) == 0 &&
+        tdm_address((TDM_GLOBAL char *)d + io.d_at * d_bytes) % (VW * 4) == 0;
+    const int to_d = narrows ? streams ? NARROWED_PAST_CACHES : NARROWED
+                     : streams ? PAST_CACHES
+                               : TO_D;
     /* From one column and row of B to the next. */
     const long b_line = s.b_packed ? s.k : s.b_col, b_step = s.b_packed ? NR : s.b_row;
     const long b_first = b0 + first_panel * NR * b_line;
     const long b_after = row_item + 1 < s.row_tiles ? b_first : b_first + panels * NR * b_line;
     /* Blocks of K are whole cache lines of A. */
     const long blocks = (s.k + KC - 1) / KC;
-    const int block = blocks < 2 ? (int)s.k : (int)((s.k + blocks * 16 - 1) / (blocks * 16) * 16);
+    const int line = 16 * WORD_STEPS;
+    const int block =
+        blocks < 2 ? (int)s.k : (int)((s.k + blocks * line - 1) / (blocks * line) * line);
 
     long p0 = 0;
     do { /* K may be 0 */
@@ -369,24 +270,24 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
                 TDM_LOCAL const float *const strip = scratch + (i - i0) * STRIDE;
                 const int thin = first_strip + t >= whole, height = MR - thin;
                 const int tile_rows = (int)(s.m - i < height ? s.m - i : height);
-                const int where = !last                                               ? TO_KEPT
+                const int where = !last                                            ? TO_KEPT
                                   : !plain || tile_rows != height || columns != NR ? TO_TILE
-                                  : streams                                          ? PAST_CACHES
-                                                                                     : TO_D;
+                                                                                   : to_d;
                 TDM_GLOBAL float *const d_tile =
-                    (TDM_GLOBAL float *)d + (where == TO_TILE ? 0 : io.d_at + i * e.d_row + j0);
+                    (TDM_GLOBAL float *)((TDM_GLOBAL char *)d +
+                                         (where == TO_TILE ? 0 : io.d_at + i * e.d_row + j0) * d_bytes);
                 float tile[TILE];
                 lines_ahead ask;
                 ask_for_a(&ask, a, s, next, (panels - q) * strips - 1 - t, rows);
                 ASK_FOR_B(&ask, b_next);
-                ask_for_d(&ask, d_tile, e.d_row, where == TO_D);
+                ask_for_d(&ask, d_tile, e.d_row * d_bytes, where == TO_D || where == NARROWED);
                 if (thin)
                     multiply_thin(strip, B_OF_TILE, b_from, s.b_row, panel, depth, p0 == 0, ask, where,
                                   kept, d_tile, e.d_row, tile);
                 else
                     multiply_whole(strip, B_OF_TILE, b_from, s.b_row, panel, depth, p0 == 0, ask, where,
                                    kept, d_tile, e.d_row, tile);
-                b_from = s.b_packed ? IN_PANELS : COPIED;
+                b_from = READS_PANELS(s) ? IN_PANELS : COPIED;
                 if (where == TO_TILE)
                     for (int r = 0; r < tile_rows; r++)
                         tdm_epilogue_row(tile + r * NR, io, e, i + r, j0, columns, dense);

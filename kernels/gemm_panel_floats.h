@@ -1,0 +1,143 @@
+/* The panel family in f32: strips and copies of panels hold f32, whatever A and B are, and a step is an fma for each of a tile's sums.
+ * gemm_panel.cl includes this. */
+#ifndef TDM_GEMM_PANEL_FLOATS_H
+#define TDM_GEMM_PANEL_FLOATS_H
+
+#define A_POINTER(AT) (TDM_GLOBAL const TDM_TYPE(AT) *)a
+
+/* Rows past the matrix repeat the last one. */
+#define COPY_ROWS(AT)                                                                              \
+    for (int i = 0; i < filled; i++) {                                                             \
+        const long row = at + (i < rows ? i : rows - 1) * a_row;                                   \
+        TDM_LOCAL float *const to = strips + i * STRIDE;                                           \
+        int p = 0;                                                                                 \
+        if (a_col == 1)                                                                            \
+            for (; p + 16 <= depth; p += 16)                                                       \
+                f32x16_store_f32(TDM_LOADV(16, AT, A_POINTER(AT), row + p), to, p);                \
+        for (; p < depth; p++)                                                                     \
+            to[p] = TDM_LOAD(AT, A_POINTER(AT), row + p * a_col);                                  \
+    }
+
+/* Along the rows, which is the contiguous direction of a transposed A, eight of them and of K at a time. */
+#define COPY_COLUMNS(AT)                                                                           \
+    for (int p = 0; p < depth; p += 8) {                                                           \
+        int i = 0;                                                                                 \
+        if (p + 8 <= depth)                                                                        \
+            for (; i + 8 <= rows; i += 8) {                                                        \
+                f32x8 square[8];                                                                   \
+                TDM_UNROLL for (int q = 0; q < 8; q++) square[q] =                                 \
+                    TDM_LOADV(8, AT, A_POINTER(AT), at + i + (p + q) * a_col);                     \
+                f32x8_transpose(square);                                                           \
+                TDM_UNROLL for (int q = 0; q < 8; q++)                                             \
+                    f32x8_store_f32(square[q], strips, (i + q) * STRIDE + p);                      \
+            }                                                                                      \
+        for (; i < filled; i++)                                                                    \
+            for (int q = p; q < p + 8 && q < depth; q++)                                           \
+                strips[i * STRIDE + q] = TDM_LOAD(                                                 \
+                    AT, A_POINTER(AT), at + (i < rows ? i : rows - 1) * a_row + q * a_col);        \
+    }
+
+#define COPY_A(AT)                                                                                 \
+    if (a_row == 1 && a_col != 1)                                                                  \
+        COPY_COLUMNS(AT)                                                                           \
+    else                                                                                           \
+        COPY_ROWS(AT)
+
+/* `rows` rows of A from element `at` on, `depth` columns. */
+TDM_DEVICE void copy_a(TDM_GLOBAL const void *a, int type, long at, long a_row, long a_col,
+                       int rows, int filled, int depth, TDM_LOCAL float *strips) {
+    if (type == TDM_CODE_F16) {
+        COPY_A(f16)
+    } else if (type == TDM_CODE_BF16) {
+        COPY_A(bf16)
+    } else {
+        COPY_A(f32)
+    }
+}
+
+#ifndef BITS
+/* Columns of B that are contiguous along K, eight at a time; zeros past the matrix. Returns the first row not copied. */
+TDM_DEVICE int copy_columns(TDM_GLOBAL const TDM_TYPE(BT) * b, long at, long b_col, int columns,
+                            int depth, TDM_LOCAL float *panel) {
+    int p = 0;
+    for (; p + 16 <= depth; p += 16)
+        for (int j = 0; j < NR; j += 8) {
+            TDM_UNROLL for (int i = 0; i < 8; i++)
+                tdm_prefetch_far(b + at + (j + i) * b_col + p + STEPS_AHEAD);
+            for (int q = p; q < p + 16; q += 8) {
+                f32x8 square[8];
+                TDM_UNROLL for (int i = 0; i < 8; i++) square[i] =
+                    j + i < columns ? TDM_LOADV(8, BT, b, at + (j + i) * b_col + q)
+                                    : f32x8_splat(0.0f);
+                f32x8_transpose(square);
+                TDM_UNROLL for (int i = 0; i < 8; i++)
+                    f32x8_store_f32(square[i], panel, (q + i) * NR + j);
+            }
+        }
+    return p;
+}
+
+/* `columns` of NR columns of B in place to a panel; zeros past the matrix. */
+TDM_DEVICE void copy_panel(TDM_GLOBAL const TDM_TYPE(BT) * b, long at, long b_row, long b_col,
+                           int columns, int depth, TDM_LOCAL float *panel) {
+    int p = b_row == 1 ? copy_columns(b, at, b_col, columns, depth, panel) : 0;
+    for (; p < depth; p++) {
+        int j = 0;
+        if (b_col == 1)
+            for (; j + 8 <= columns; j += 8)
+                f32x8_store_f32(TDM_LOADV(8, BT, b, at + p * b_row + j), panel, p * NR + j);
+        for (; j < NR; j++)
+            panel[p * NR + j] = j < columns ? TDM_LOAD(BT, b, at + p * b_row + j * b_col) : 0.0f;
+    }
+}
+#endif
+
+#define TAKE_PACKED(P)                                                                             \
+    TDM_UNROLL for (int v = 0; v < NV; v++) b_vec[v] = TDM_LOADV(VW, BT, b, (P)*NR + v * VW);
+#define TAKE_IN_PLACE(P)                                                                           \
+    TDM_UNROLL for (int v = 0; v < NV; v++) {                                                      \
+        tdm_prefetch_far(b + ((P) + ROWS_AHEAD) * b_row + v * VW);                                 \
+        b_vec[v] = TDM_LOADV(VW, BT, b, (P)*b_row + v * VW);                                       \
+        TDM_STOREV(VW, f32, b_vec[v], panel, (P)*NR + v * VW);                                     \
+    }
+
+#define ADD_PRODUCTS(acc, a, b) (acc) = tdm_fma(a, b, acc)
+
+#ifdef BITS
+#define MULTIPLY_BLOCK(ROWS) PANEL_BLOCK(ROWS, TAKE_COPIED)
+#else
+#define MULTIPLY_BLOCK(ROWS)                                                                       \
+    if (b_from == IN_PANELS)                                                                       \
+        PANEL_BLOCK(ROWS, TAKE_PACKED)                                                             \
+    else if (b_from == COPIED)                                                                     \
+        PANEL_BLOCK(ROWS, TAKE_COPIED)                                                             \
+    else                                                                                           \
+        PANEL_BLOCK(ROWS, TAKE_IN_PLACE)
+#endif
+
+/* A strip of ROWS rows times a panel: the sums of a block of K are added to `kept` unless it is the first. B is read in
+ * place where it is packed, from the copy in `panel` otherwise. */
+#define MULTIPLY(NAME, ROWS)                                                                       \
+    TDM_DEVICE void NAME(TDM_LOCAL const float *strip, TDM_GLOBAL const TDM_TYPE(BT) * b,          \
+                         int b_from, long b_row, TDM_LOCAL float *panel, int depth, int first,     \
+                         lines_ahead ask, int where, TDM_LOCAL float *kept, TDM_GLOBAL float *d,   \
+                         long d_row, float *tile) {                                                \
+        VECTOR acc[ROWS][NV];                                                                      \
+        if (first) {                                                                               \
+            EACH_SUM(ROWS) acc[r][v] = TDM_SPLAT(VW, 0.0f);                                        \
+        } else {                                                                                   \
+            EACH_SUM(ROWS) acc[r][v] = TDM_LOADV(VW, f32, kept, r * NR + v * VW);                  \
+        }                                                                                          \
+        MULTIPLY_BLOCK(ROWS)                                                                       \
+        if (where == TO_KEPT) {                                                                    \
+            EACH_SUM(ROWS) TDM_STOREV(VW, f32, acc[r][v], kept, r *NR + v * VW);                   \
+        } else if (where == PAST_CACHES) {                                                         \
+            EACH_SUM(ROWS) TDM_STREAMV(VW, acc[r][v], d, r *d_row + v * VW);                       \
+        } else if (where == TO_D) {                                                                \
+            EACH_SUM(ROWS) TDM_STOREV(VW, f32, acc[r][v], d, r *d_row + v * VW);                   \
+        } else {                                                                                   \
+            EACH_SUM(ROWS) TDM_STOREV(VW, f32, acc[r][v], tile, r *NR + v * VW);                   \
+        }                                                                                          \
+    }
+
+#endif
