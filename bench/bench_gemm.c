@@ -193,6 +193,14 @@ static void compare_with_base(gemm_run *run, double flops, int first) {
     }
 }
 
+/* Arithmetic that a product of the case's types may be made of. */
+static tdm_dtype roof_arithmetic(const gemm_case *item, const tdm_device_info *device) {
+    const int pairs = gemm_types_dtype(item->types, OP_GEMM_A) == TDM_BF16 &&
+                      gemm_types_dtype(item->types, OP_GEMM_B) == TDM_BF16 &&
+                      (device->capabilities & TDM_CAP_HOST_BF16) != 0;
+    return gemm_types_integer(item->types) ? TDM_S8 : pairs ? TDM_BF16 : TDM_F32;
+}
+
 static void measure(gemm_run *run, const gemm_case *item, const char *name) {
     worker_text request = {.length = 0};
     worker_text fields = {.length = 0};
@@ -200,7 +208,7 @@ static void measure(gemm_run *run, const gemm_case *item, const char *name) {
     write_request(run, item, &request);
     bench_device_write(&run->device, &fields);
     bench_roofs_prepare(&run->roofs, run->entrants + run->entrant_count,
-                        gemm_types_integer(item->types) ? TDM_S8 : TDM_F32,
+                        roof_arithmetic(item, &run->device.info),
                         (int64_t)gemm_case_bytes(item, OP_GEMM_B) * gemm_case_copies(item),
                         &fields);
     bench_plan plan = bench_settings_plan(&run->options->settings);

@@ -165,6 +165,12 @@ static uint32_t stepped_bytes(const probe_case *item, uint32_t x, int64_t steps)
     return x;
 }
 
+uint32_t probe_pair_sum(const probe_case *item, uint32_t word, int64_t steps) {
+    const step_numbers numbers = numbers_of(item->dtype);
+    const double products = 2.0 * numbers.a * numbers.b;
+    return float_word((float)((double)(word & 63) + (double)steps * products));
+}
+
 uint32_t probe_tile_step(const probe_case *item, int chains, int column) {
     uint32_t sum = 0;
     for (int row = 0; row < PROBE_TILE_ROWS; row++) {

@@ -49,6 +49,8 @@ enum {
      * quads of its column, in the tile behind the chains' starts, and of a. */
     PROBE_TILE_ROWS = 16,
     PROBE_TILE_WORDS = 256,
+    /* The width of one of bf16 whose steps add the products of a pair to a sum of f32: probe_pair_sum. */
+    PROBE_PAIR_LANES = 16,
     /* A prime: strides of powers of two would meet the same word again, and round each sum the same way. */
     PROBE_PERIOD = 4093,
     /* words before a ladder's values: its walk as probe_ladder.cl names it, and how many of its chains take steps */
@@ -72,6 +74,8 @@ int probe_constants(const probe_case *item, uint32_t constants[PROBE_CONSTANTS])
 /* Word `index` that steps are taken from: random, the same again after PROBE_PERIOD of them; and what so many steps make of it. */
 uint32_t probe_word(const probe_case *item, uint64_t index);
 uint32_t probe_stepped_word(const probe_case *item, uint32_t word, int64_t steps);
+/* Of bf16 in PROBE_PAIR_LANES lanes: the sum of f32, as a word, that so many steps x ← x + a·b + a·b make of a word's low six bits. */
+uint32_t probe_pair_sum(const probe_case *item, uint32_t word, int64_t steps);
 /* Of s8, the same of a tile's word in so many chains: what a step adds is that of its column. */
 uint32_t probe_tile_step(const probe_case *item, int chains, int column);
 
@@ -87,7 +91,7 @@ uint32_t probe_read_word(const probe_case *item, uint64_t index);
 /*
  * For bench_runner.h; `user` is the case. The output is PROBE_HEAD_WORDS words, the vector width and
  * the chains (fma) or the words read (ladder, read), then every item's N values. Each item's ends of chains
- * must be those that the same steps give here, to the bit but for f32, whose steps may round once or twice; the sums must be those of all
+ * must be those that the same steps give here, to the bit but for sums of f32, whose steps may round once or twice; the sums must be those of all
  * words; of a ladder, whose values stand behind its walk, those of its items. (launch: the head is 1 and 1, the value one word.)
  */
 int probe_case_check(const void *user, const void *output, size_t bytes, double *max_error,

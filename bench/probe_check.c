@@ -17,9 +17,25 @@ static float float_of(uint32_t word) {
     return value;
 }
 
+/* Does it add up products of pairs of bf16? */
+static int sums_pairs(const probe_case *item, size_t width) {
+    return item->dtype == TDM_BF16 && width == PROBE_PAIR_LANES;
+}
+
+/* Are what its chains end at numbers of f32? */
+static int sums_floats(const probe_case *item, size_t width) {
+    return item->dtype == TDM_F32 || sums_pairs(item, width);
+}
+
+static uint32_t stepped_word(const probe_case *item, size_t width, uint32_t word, int64_t steps) {
+    return sums_pairs(item, width) ? probe_pair_sum(item, word, steps)
+           : steps == 0            ? word
+                                   : probe_stepped_word(item, word, steps);
+}
+
 /* As the kernels add what their chains end at. */
-static uint32_t add_words(tdm_dtype dtype, uint32_t sum, uint32_t word) {
-    if (dtype != TDM_F32)
+static uint32_t add_words(int floats, uint32_t sum, uint32_t word) {
+    if (!floats)
         return sum + word;
     const float both = float_of(sum) + float_of(word);
     memcpy(&sum, &both, sizeof sum);
@@ -33,9 +49,9 @@ static uint32_t value_at(const void *values, size_t index) {
 }
 
 /* Value `index`, the sum of so many words, against what it should be. */
-static int check_sum(const probe_case *item, size_t index, uint32_t got, uint32_t expected,
-                     double words, double *max_error, worker_text *reason) {
-    if (item->dtype != TDM_F32) {
+static int check_sum(int floats, size_t index, uint32_t got, uint32_t expected, double words,
+                     double *max_error, worker_text *reason) {
+    if (!floats) {
         if (got == expected)
             return 0;
         worker_text_set(reason, "sum %zu is %u, should be %u", index, got, expected);
@@ -56,7 +72,8 @@ static uint32_t expected_end(const probe_case *item, int width, int chains, int 
     uint32_t sum = 0;
     for (int chain = 0; chain < chains; chain++) {
         const uint32_t start = probe_word(item, (uint64_t)chain * (uint64_t)width + (uint64_t)lane);
-        sum = add_words(item->dtype, sum, probe_stepped_word(item, start, item->steps));
+        sum = add_words(sums_floats(item, (size_t)width), sum,
+                        stepped_word(item, (size_t)width, start, item->steps));
     }
     return sum;
 }
@@ -86,8 +103,8 @@ static int check_fma(const probe_case *item, const uint32_t *head, const void *v
         expected[lane] =
             in_tiles ? expected_word(item, chains, lane) : expected_end(item, width, chains, lane);
     for (size_t i = 0; i < count; i++)
-        if (check_sum(item, i, value_at(values, i), expected[i % (size_t)width], chains, max_error,
-                      reason) != 0)
+        if (check_sum(sums_floats(item, (size_t)width), i, value_at(values, i),
+                      expected[i % (size_t)width], chains, max_error, reason) != 0)
             return -1;
     return 0;
 }
@@ -130,22 +147,23 @@ typedef struct ladder_table {
     uint32_t plain[PROBE_PERIOD];
 } ladder_table;
 
-static void fill_table(const probe_case *item, ladder_table *table) {
+static void fill_table(const probe_case *item, size_t width, ladder_table *table) {
     const int64_t steps = item->steps > 0 ? item->steps : 1;
     for (uint64_t i = 0; i < PROBE_PERIOD; i++) {
-        table->plain[i] = probe_word(item, i);
-        table->stepped[i] = probe_stepped_word(item, table->plain[i], steps);
+        const uint32_t word = probe_word(item, i);
+        table->plain[i] = stepped_word(item, width, word, 0);
+        table->stepped[i] = stepped_word(item, width, word, steps);
     }
 }
 
 /* One lane of an item; what the head says of its walk is modulo the period. */
-static uint32_t ladder_sum(const ladder_table *table, tdm_dtype dtype, const uint32_t *walk,
+static uint32_t ladder_sum(const ladder_table *table, int floats, const uint32_t *walk,
                            uint64_t at) {
     uint32_t sum = 0;
     for (uint32_t pass = 0; pass < walk[PROBE_WALK_PASSES]; pass++) {
         for (uint32_t chain = 0; chain < walk[PROBE_WALK_CHAINS]; chain++) {
             const uint64_t place = (at + (uint64_t)chain * walk[PROBE_WALK_GAP]) % PROBE_PERIOD;
-            sum = add_words(dtype, sum,
+            sum = add_words(floats, sum,
                             chain < walk[PROBE_WALK_STEPPED] ? table->stepped[place]
                                                              : table->plain[place]);
         }
@@ -168,14 +186,15 @@ static int check_ladder(const probe_case *item, const uint32_t *head, const void
         return -1;
     }
     memcpy(walk, values, sizeof walk);
-    fill_table(item, &table);
+    fill_table(item, width, &table);
+    const int floats = sums_floats(item, width);
     const size_t sums = count - PROBE_WALK_WORDS;
     const double words = (double)walk[PROBE_WALK_PASSES] * walk[PROBE_WALK_CHAINS];
     const size_t apart = 1 + (size_t)((double)sums * words / LADDER_CHECKS);
     for (size_t i = sums - 1; i < sums; i -= apart) {
         const uint64_t at = (uint64_t)(i / width) * walk[PROBE_WALK_FIRST] + i % width;
-        const uint32_t expected = ladder_sum(&table, item->dtype, walk, at);
-        if (check_sum(item, i, value_at(values, PROBE_WALK_WORDS + i), expected, words, max_error,
+        const uint32_t expected = ladder_sum(&table, floats, walk, at);
+        if (check_sum(floats, i, value_at(values, PROBE_WALK_WORDS + i), expected, words, max_error,
                       reason) != 0)
             return -1;
     }
