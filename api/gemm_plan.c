@@ -226,7 +226,7 @@ static void log_problem(const tdm_gemm_problem *p) {
 static bool is_last_resort(const tdm_gemm_plan *plan) {
     char reason[TDM_REASON_TEXT];
     return plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_REFERENCE &&
-           plan->problem.quantize_a && plan->tuning[0] == '\0' &&
+           plan->tuning[0] == '\0' &&
            tdm_gemm_weights_refuse(&plan->problem, plan->device, TDM_GEMM_SKINNY, reason);
 }
 
@@ -245,6 +245,7 @@ static tdm_status plan_weights(tdm_gemm_plan *plan, const char *forced) {
     else if (!wanted && !tdm_forced_variant(TDM_OP_GEMM_WEIGHTS) &&
              (tdm_forced_variant(TDM_OP_GEMM) ||
               (tdm_gemm_weights_refuse(p, plan->device, TDM_GEMM_PANEL, reason) &&
+               tdm_gemm_weights_refuse(p, plan->device, TDM_GEMM_TILED, reason) &&
                !tdm_gemm_suits_modelled(p, plan->device))))
         refusal = tdm_gemm_weights_refuse(p, plan->device, TDM_GEMM_SKINNY, reason);
     if (refusal) {

@@ -324,7 +324,7 @@ tdm_status tdm_gemm_take_quantization(const tdm_gemm_desc *desc, tdm_gemm_proble
                     tdm_dtype_name(problem->a.dtype), tdm_dtype_name(problem->b.dtype));
 }
 
-/* Rows of A up to here are multiplied with weights as they are read; more of them pay for a copy in floats. */
+/* Rows of A up to here are multiplied with weights as they are read, in lines along K; more of them by tiles or panels. */
 #define SMALL 16
 /* The same where the integer kernels take codes of both. */
 #define SMALL_CODES 8
@@ -430,6 +430,23 @@ static const char *refuse_tensor(const tdm_gemm_problem *problem, char reason[TD
     return refusal ? refusal : refuse_place(problem, reason);
 }
 
+/* Of tiles in local memory, into which codes come as floats. */
+static const char *refuse_tiles(const tdm_gemm_problem *problem, const tdm_device *device,
+                                char reason[TDM_REASON_TEXT]) {
+    if (problem->quantize_a)
+        return rows_are_quantized;
+    if (!problem->forced && (device->info.capabilities & TDM_CAP_CPU_CORES))
+        return "is for devices without CPU cores";
+    if (!problem->forced && (device->info.capabilities & TDM_CAP_ASYNC_COPY))
+        return "tiles of floats are copied beside arithmetic";
+    if (!problem->forced && problem->m <= SMALL) {
+        snprintf(reason, TDM_REASON_TEXT, "M is %lld, up to %d rows are multiplied in lines",
+                 (long long)problem->m, SMALL);
+        return reason;
+    }
+    return tdm_gemm_weights_refuse_steps(problem, reason);
+}
+
 const char *tdm_gemm_weights_refuse(const tdm_gemm_problem *problem, const tdm_device *device,
                                     int32_t family, char reason[TDM_REASON_TEXT]) {
     const bool cores = (device->info.capabilities & TDM_CAP_CPU_CORES) != 0;
@@ -437,6 +454,8 @@ const char *tdm_gemm_weights_refuse(const tdm_gemm_problem *problem, const tdm_d
         return "K is 0";
     if (family == TDM_GEMM_TENSOR)
         return refuse_tensor(problem, reason);
+    if (family == TDM_GEMM_TILED)
+        return refuse_tiles(problem, device, reason);
     if (family == TDM_GEMM_PANEL)
         return cores ? refuse_panels(problem, device, reason) : "is for CPU cores";
     if (!cores && problem->quantize_a)

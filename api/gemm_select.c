@@ -254,6 +254,9 @@ static const char *supports(const void *context, const tdm_variant *variant,
         if (!refusal && !p->forced && !s->measured &&
             variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_TENSOR)
             refusal = check_modelled_preference(s, variant, device, reason);
+        if (!refusal && !p->forced && !s->measured &&
+            variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_TILED)
+            refusal = check_tile_preference(p, variant, device, reason);
         return refusal;
     }
     if (variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY)

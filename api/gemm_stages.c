@@ -74,6 +74,7 @@ static bool keeps_codes(const tdm_gemm_plan *plan) {
     inner.quantize_a = false;
     return plan->problem.quantize_a && !tdm_forced_variant(TDM_OP_GEMM) &&
            (!tdm_gemm_weights_refuse(&inner, plan->device, TDM_GEMM_PANEL, reason) ||
+            !tdm_gemm_weights_refuse(&inner, plan->device, TDM_GEMM_TILED, reason) ||
             !tdm_gemm_weights_refuse(&inner, plan->device, TDM_GEMM_SKINNY, reason));
 }
 

@@ -15,8 +15,8 @@
  * second pair of tiles and one barrier a tile is enough; with BUFFERS 1, to the same one after another barrier.
  *
  * Lines outside the matrices repeat the last one: what comes of them is not stored. Steps outside are zeros.
- * AT and BT are the storage types. The steps of a tile are written out, so that K may be long where all
- * loops of an item have 65535 passes. Grid (row tiles · column tiles, 1, batch). */
+ * AT and BT are the storage types; B may be quantized (BITS among the defines: gemm_tiled_codes.h). The steps of a tile are written
+ * out, so that K may be long where all loops of an item have 65535 passes. Grid (row tiles · column tiles, 1, batch). */
 #define TDM_EPILOGUE_VECTOR 4
 #include "dialect.h"
 #include "gemm_args.h"
@@ -104,7 +104,33 @@ TDM_DEVICE tile_source source_of(ulong address, int bytes, long at, long line, l
         return x;                                                                                  \
     }
 FETCH(fetch_a, AT, TM, ELEMENT_A)
+#ifdef BITS
+#include "gemm_tiled_codes.h"
+
+#define TILED_ARGUMENTS TDM_WEIGHTS_ARGUMENTS
+#define FIND_PARAMETERS                                                                            \
+    const int group = (int)(w.group < k ? w.group : k);                                            \
+    const tile_parameters parameters = {scale,                                                     \
+                                        zero,                                                      \
+                                        scale_offset + z * w.scale_batch + j0 * w.scale_col,       \
+                                        zero_offset + z * w.zero_batch + j0 * w.zero_col,          \
+                                        group,                                                     \
+                                        w};                                                        \
+    from_b.way = way_of_codes(from_b, group, k)
+#define FETCH_B(p0, t)                                                                             \
+    fetch_codes((TDM_GLOBAL const TDM_TYPE(BT) *)b, from_b, &parameters, p0, k, t)
+#else
 FETCH(fetch_b, BT, TN, ELEMENT_B)
+
+#define TILED_ARGUMENTS                                                                            \
+    TDM_GLOBAL const TDM_TYPE(AT) * TDM_RESTRICT a, long a_offset,                                 \
+        TDM_GLOBAL const TDM_TYPE(BT) * TDM_RESTRICT b, long b_offset, TDM_GLOBAL const void *c,   \
+        long c_offset, TDM_GLOBAL const void *bias, long bias_offset,                              \
+        TDM_GLOBAL const void *residual, long r_offset, TDM_GLOBAL void *d, long d_offset,         \
+        tdm_gemm_shape_arg s, tdm_gemm_epilogue_arg e
+#define FIND_PARAMETERS (void)0
+#define FETCH_B(p0, t) fetch_b(b, from_b, p0, k, t)
+#endif
 
 /* Puts what load t brought to its place in a tile. */
 #define STORE_LANE(l) to[((step + l) * stride) + line] = TDM_LANE(VW, x, l);
@@ -140,10 +166,7 @@ FETCH(fetch_b, BT, TN, ELEMENT_B)
     }
 
 TDM_KERNEL_GROUP(TDM_ENTRY, GX, GY, 1)
-(TDM_GLOBAL const TDM_TYPE(AT) * TDM_RESTRICT a, long a_offset,
- TDM_GLOBAL const TDM_TYPE(BT) * TDM_RESTRICT b, long b_offset, TDM_GLOBAL const void *c,
- long c_offset, TDM_GLOBAL const void *bias, long bias_offset, TDM_GLOBAL const void *residual,
- long r_offset, TDM_GLOBAL void *d, long d_offset, tdm_gemm_shape_arg s, tdm_gemm_epilogue_arg e) {
+(TILED_ARGUMENTS) {
     TDM_LOCAL_ARRAY(f32x4, a_tile, BUFFERS * TK * A_STEP);
     TDM_LOCAL_ARRAY(f32x4, b_tile, BUFFERS * TK * B_STEP);
     TDM_LOCAL float *const a_scalars = (TDM_LOCAL float *)a_tile;
@@ -154,9 +177,11 @@ TDM_KERNEL_GROUP(TDM_ENTRY, GX, GY, 1)
     const tile_source from_a =
         source_of(tdm_address(a), sizeof(TDM_TYPE(AT)), a_offset + z * s.a_batch + i0 * s.a_row,
                   s.a_row, s.a_col, s.m - i0, TM);
-    const tile_source from_b =
+    tile_source from_b =
         source_of(tdm_address(b), sizeof(TDM_TYPE(BT)), b_offset + z * s.b_batch + j0 * s.b_col,
                   s.b_col, s.b_row, s.n - j0, TN);
+
+    FIND_PARAMETERS;
 
     f32x4 acc[RM][RN / 4];
     TDM_UNROLL for (int i = 0; i < RM; i++) TDM_UNROLL for (int v = 0; v < RN / 4; v++) acc[i][v] =
@@ -169,9 +194,9 @@ TDM_KERNEL_GROUP(TDM_ENTRY, GX, GY, 1)
         TDM_F32(VW) a_next[A_LOADS], b_next[B_LOADS];
         if (more) {
             TDM_UNROLL for (int n = 0; n < A_LOADS; n++) a_next[n] =
-                fetch_a(a, from_a, p0 + TK, k, n * ITEMS + item);
+                fetch_a((TDM_GLOBAL const TDM_TYPE(AT) *)a, from_a, p0 + TK, k, n * ITEMS + item);
             TDM_UNROLL for (int n = 0; n < B_LOADS; n++) b_next[n] =
-                fetch_b(b, from_b, p0 + TK, k, n * ITEMS + item);
+                FETCH_B(p0 + TK, n * ITEMS + item);
         }
         if (p0 >= 0) {
             TDM_REPEAT(TK, MULTIPLY)

@@ -22,11 +22,14 @@ typedef struct weights_kind {
     int64_t group; /* 0: one scale for a column */
 } weights_kind;
 
-static const weights_kind kinds[] = {
-    {"w8", TDM_S8, TDM_F32, TDM_DTYPE_NONE, 0},       {"w4", TDM_S4, TDM_F32, TDM_DTYPE_NONE, 32},
-    {"w4 with zeros", TDM_S4, TDM_F16, TDM_S8, 64},   {"q8_0", TDM_S8, TDM_F16, TDM_DTYPE_NONE, 32},
-    {"q4_0", TDM_S4, TDM_F16, TDM_DTYPE_NONE, 32},    {"s8 by 48", TDM_S8, TDM_BF16, TDM_S32, 48},
-    {"s4 by 20", TDM_S4, TDM_F32, TDM_DTYPE_NONE, 20}};
+static const weights_kind kinds[] = {{"w8", TDM_S8, TDM_F32, TDM_DTYPE_NONE, 0},
+                                     {"w4", TDM_S4, TDM_F32, TDM_DTYPE_NONE, 32},
+                                     {"w4 with zeros", TDM_S4, TDM_F16, TDM_S8, 64},
+                                     {"q8_0", TDM_S8, TDM_F16, TDM_DTYPE_NONE, 32},
+                                     {"q4_0", TDM_S4, TDM_F16, TDM_DTYPE_NONE, 32},
+                                     {"s8 by 48", TDM_S8, TDM_BF16, TDM_S32, 48},
+                                     {"s4 by 20", TDM_S4, TDM_F32, TDM_DTYPE_NONE, 20},
+                                     {"s8 by 6", TDM_S8, TDM_F32, TDM_S8, 6}};
 
 typedef enum weights_form {
     FORM_PACKED,
@@ -365,6 +368,35 @@ DEVICE_TEST(parts_of_k_stand_beside_lines) {
     multiply_one(&c, false);
 }
 
+/* Codes are multiplied where they stand, whatever the number of rows, but where floats are copied beside arithmetic. */
+DEVICE_TEST(many_rows_need_no_workspace) {
+    static const tdm_dtype types[] = {TDM_F32, TDM_F16, TDM_BF16};
+    const bool copies = (device->info.capabilities & TDM_CAP_ASYNC_COPY) != 0;
+    for (int i = 0; i < COUNT(kinds) * FORMS * COUNT(types); i++) {
+        forms_case c = {.device = device,
+                        .kind = &kinds[i % COUNT(kinds)],
+                        .form = (weights_form)(i / COUNT(kinds) % FORMS),
+                        .a_type = types[i / COUNT(kinds) / FORMS],
+                        .m = 70,
+                        .n = 41,
+                        .k = 97};
+        size_t bytes = 1;
+        tdm_gemm_plan *plan;
+        if (!begin(&c))
+            continue;
+        create(&c);
+        const tdm_gemm_desc desc = describe(&c);
+        TEST_OK(tdm_gemm_plan_create(device->device, &desc, &plan));
+        TEST_OK(tdm_gemm_plan_workspace_size(plan, &bytes));
+        if (bytes != 0 && !copies)
+            test_case_fail("%s takes %zu bytes: %s", tdm_gemm_plan_variant(plan), bytes,
+                           tdm_gemm_plan_refusals(plan));
+        tdm_gemm_plan_destroy(plan);
+        destroy(&c);
+        test_case_end();
+    }
+}
+
 /* A row that is forced is given what it takes: lines along K, or both operands in f32. */
 DEVICE_TEST(forced_rows_get_their_form) {
     static const char *const rows[] = {"gemm_f16s8_mma_64x64__tensor", "gemm_f32_tiled_32x32",
@@ -416,6 +448,7 @@ int main(void) {
         cmocka_unit_test(results_keep_the_bound_in_every_form),
         cmocka_unit_test(entries_that_share_an_operand_have_their_own_results),
         cmocka_unit_test(parts_of_k_stand_beside_lines),
+        cmocka_unit_test(many_rows_need_no_workspace),
         cmocka_unit_test(forced_rows_get_their_form),
         cmocka_unit_test(the_first_run_can_be_recorded)};
     return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);

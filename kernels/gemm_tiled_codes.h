@@ -1,0 +1,72 @@
+/* B of the tiled family where it is s8 or s4 with scales: codes become floats on their way to the tile,
+ *
+ *     b_tile(p, j) = scale(g, j) · (code(p, j) − zero(g, j))          g = p / group
+ *
+ * with the one rounding of a dequantization. Four codes of a line along K, or of four columns at a step, are one load; where a group ends
+ * within four steps or the matrix ends, elements are read one by one: so is a K of 1, the only one whose lines of s4 may split a byte. Steps
+ * outside are zeros, whatever their parameters would be.
+ *
+ * gemm_tiled.cl includes this, with BT s8 or s4 and BITS, a code's bits, among the defines of the row. */
+#ifndef TDM_GEMM_TILED_CODES_H
+#define TDM_GEMM_TILED_CODES_H
+
+#include "gemm_weights_args.h"
+#include "gemm_weights_steps.h"
+
+/* Parameters of a tile's columns. */
+typedef struct {
+    TDM_GLOBAL const void *scale, *zero;
+    long scale_at, zero_at; /* of the first column, in the first group */
+    int group;              /* steps of K that share them, at most K */
+    tdm_gemm_weights_arg w;
+} tile_parameters;
+
+TDM_DEVICE float scale_of(const tile_parameters *q, int group, int column) {
+    return tdm_load_any(q->scale, q->w.scale_type,
+                        q->scale_at + group * q->w.scale_row + column * q->w.scale_col);
+}
+
+TDM_DEVICE int zero_of(const tile_parameters *q, int group, int column) {
+    return tdm_int_any(q->zero, q->w.zero_type,
+                       q->zero_at + group * q->w.zero_row + column * q->w.zero_col);
+}
+
+/* How codes are loaded; s is what source_of says of them. */
+TDM_DEVICE int way_of_codes(tile_source s, int group, long k) {
+    const int splits_group = s.along_depth && group < k && group % 4 != 0;
+    return s.way == BY_ELEMENT || splits_group ? BY_ELEMENT : BY_VECTOR;
+}
+
+TDM_DEVICE float one_real(TDM_GLOBAL const TDM_TYPE(BT) * from, tile_source s,
+                          const tile_parameters *q, int line, long p, long k) {
+    if (p >= k)
+        return 0.0f;
+    const int column = tdm_int_min(line, s.last), group = (int)p / q->group;
+    const int code = TDM_CAT2(tdm_int_, BT)(from, s.at + column * s.line + p * s.depth);
+    return scale_of(q, group, column) * tdm_float(tdm_sub_wrap(1, code, zero_of(q, group, column)));
+}
+
+#define SCALE_OF_LANE(l) scale_of(q, group, column + (l))
+#define ZERO_OF_LANE(l) zero_of(q, group, column + (l))
+#define REAL_OF_LANE(l)                                                                            \
+    one_real(from, s, q, line + (s.along_depth ? 0 : (l)), p + (s.along_depth ? (l) : 0), k)
+
+/* Load t of the tile whose first step is p0. */
+TDM_DEVICE f32x4 fetch_codes(TDM_GLOBAL const TDM_TYPE(BT) * from, tile_source s,
+                             const tile_parameters *q, long p0, long k, int t) {
+    const int line = LOAD_LINE(TN, s, t);
+    const long p = p0 + LOAD_STEP(TN, s, t);
+    if (s.way == BY_ELEMENT || p0 + TK > k)
+        return f32x4_of(REAL_OF_LANE(0), REAL_OF_LANE(1), REAL_OF_LANE(2), REAL_OF_LANE(3));
+    const int column = tdm_int_min(line, s.last), group = (int)p / q->group;
+    const s32x4 codes = TDM_INT_LOADV_GLOBAL(4, BT, from, s.at + column * s.line + p * s.depth);
+    if (s.along_depth)
+        return f32x4_splat(scale_of(q, group, column)) *
+               f32x4_from_s32(tdm_sub_wrap(4, codes, s32x4_splat(zero_of(q, group, column))));
+    const s32x4 zeros =
+        s32x4_of(ZERO_OF_LANE(0), ZERO_OF_LANE(1), ZERO_OF_LANE(2), ZERO_OF_LANE(3));
+    return f32x4_of(SCALE_OF_LANE(0), SCALE_OF_LANE(1), SCALE_OF_LANE(2), SCALE_OF_LANE(3)) *
+           f32x4_from_s32(tdm_sub_wrap(4, codes, zeros));
+}
+
+#endif
