@@ -312,6 +312,8 @@ typedef struct tdm_gemm_cut {
     int64_t slots; /* all parts */
 } tdm_gemm_cut;
 tdm_gemm_cut tdm_gemm_cut_k(const tdm_gemm_problem *problem, int64_t asked);
+/* Would square tiles be too few for the device, and K long enough to share it? */
+bool tdm_gemm_wants_parts(const tdm_gemm_problem *problem, const tdm_device *device, int64_t tile);
 /* Why the problem's K cannot be split for a row, or NULL. */
 const char *tdm_gemm_split_refuse(const tdm_gemm_problem *problem, const tdm_variant *row);
 

@@ -331,6 +331,8 @@ tdm_status tdm_gemm_take_quantization(const tdm_gemm_desc *desc, tdm_gemm_proble
 #define GROUP_STEP 16
 /* Steps of K that groups of panels of codes are multiples of. */
 #define PANEL_GROUP 32
+/* Rows and columns of the smallest tile in local memory. */
+#define LEAST_TILE 32
 /* Steps of K of which a tile for tensor cores has one scale. */
 #define TENSOR_STEP 32
 /* Steps of K that kernels for groups of items take: they hold K times the bytes of GROUP_STEP steps in 32 bits. */
@@ -430,21 +432,33 @@ static const char *refuse_tensor(const tdm_gemm_problem *problem, char reason[TD
     return refusal ? refusal : refuse_place(problem, reason);
 }
 
-/* Of tiles in local memory, into which codes come as floats. */
+/* Why tiles that could be taken had better not be, or NULL. */
+static const char *avoid_tiles(const tdm_gemm_problem *problem, const tdm_device *device,
+                               char reason[TDM_REASON_TEXT]) {
+    if (device->info.capabilities & TDM_CAP_CPU_CORES)
+        return "is for devices without CPU cores";
+    if (device->info.capabilities & TDM_CAP_ASYNC_COPY)
+        return "tiles of floats are copied beside arithmetic";
+    if (tdm_gemm_wants_parts(problem, device, LEAST_TILE))
+        return "K is long and tiles are few: products of floats have parts of it";
+    tdm_gemm_problem in_lines = *problem;
+    in_lines.packed_b = true;
+    if (refuse_lines(&in_lines, device, reason))
+        return NULL;
+    snprintf(reason, TDM_REASON_TEXT, "M is %lld, up to %d rows are multiplied in lines",
+             (long long)problem->m, SMALL);
+    return reason;
+}
+
+/* Of tiles in local memory, into which codes come as floats; one item goes through all of K. */
 static const char *refuse_tiles(const tdm_gemm_problem *problem, const tdm_device *device,
                                 char reason[TDM_REASON_TEXT]) {
     if (problem->quantize_a)
         return rows_are_quantized;
-    if (!problem->forced && (device->info.capabilities & TDM_CAP_CPU_CORES))
-        return "is for devices without CPU cores";
-    if (!problem->forced && (device->info.capabilities & TDM_CAP_ASYNC_COPY))
-        return "tiles of floats are copied beside arithmetic";
-    if (!problem->forced && problem->m <= SMALL) {
-        snprintf(reason, TDM_REASON_TEXT, "M is %lld, up to %d rows are multiplied in lines",
-                 (long long)problem->m, SMALL);
-        return reason;
-    }
-    return tdm_gemm_weights_refuse_steps(problem, reason);
+    const char *refusal = tdm_gemm_weights_refuse_steps(problem, reason);
+    if (!refusal)
+        refusal = tdm_refuse_long_loop(device, problem->k, reason);
+    return refusal || problem->forced ? refusal : avoid_tiles(problem, device, reason);
 }
 
 const char *tdm_gemm_weights_refuse(const tdm_gemm_problem *problem, const tdm_device *device,

@@ -249,8 +249,10 @@ static const char *supports(const void *context, const tdm_variant *variant,
     if (refusal || (variant->op == TDM_OP_GEMM_WEIGHTS && is_reference(variant)))
         return refusal;
     if (variant->op == TDM_OP_GEMM_WEIGHTS) {
-        refusal =
-            tdm_gemm_weights_refuse(p, device, variant->parameters[TDM_GEMM_P_FAMILY], reason);
+        tdm_gemm_problem preferred_problem = *p;
+        preferred_problem.forced = p->forced || s->measured;
+        refusal = tdm_gemm_weights_refuse(&preferred_problem, device,
+                                          variant->parameters[TDM_GEMM_P_FAMILY], reason);
         if (!refusal && !p->forced && !s->measured &&
             variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_TENSOR)
             refusal = check_modelled_preference(s, variant, device, reason);

@@ -156,6 +156,12 @@ static void take_parts(tdm_gemm_problem *p, const tdm_gemm_split *split, int64_t
     place_parts(p, split, entry);
 }
 
+bool tdm_gemm_wants_parts(const tdm_gemm_problem *p, const tdm_device *device, int64_t tile) {
+    const double tiles = (double)tdm_ceil_div(p->m, tile) * (double)tdm_ceil_div(p->n, tile) *
+                         (double)tdm_gemm_z_count(p) * (double)tdm_gemm_outer_count(p);
+    return p->k >= 2 * LEAST_DEPTH && tiles < (double)device->info.compute_units;
+}
+
 const char *tdm_gemm_split_refuse(const tdm_gemm_problem *p, const tdm_variant *row) {
     if (p->op == TDM_OP_GEMM_WEIGHTS) // one launch has all parts: no batch dimension, no panels
         return NULL;

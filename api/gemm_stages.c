@@ -164,6 +164,9 @@ static tdm_status describe_inner(const tdm_gemm_plan *plan, const tdm_variant *w
     }
     if (!wanted && keeps_codes(plan))
         return keep_codes(plan, desc);
+    if (wanted && wanted->op == TDM_OP_GEMM_WEIGHTS &&
+        wanted->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_TILED) // which takes any strides
+        return keep_codes(plan, desc);
     if (wanted ? wanted->op == TDM_OP_GEMM_WEIGHTS : lines_serve(plan))
         return line_layout(plan, &desc->b);
     if (widens_a(plan, wanted))

@@ -167,7 +167,7 @@ static uint32_t stepped_bytes(const probe_case *item, uint32_t x, int64_t steps)
 
 uint32_t probe_pair_sum(const probe_case *item, uint32_t word, int64_t steps) {
     const step_numbers numbers = numbers_of(item->dtype);
-    const double products = 2.0 * numbers.a * numbers.b;
+    const double products = 2.0 * numbers.b * numbers.b;
     return float_word((float)((double)(word & 63) + (double)steps * products));
 }
 

@@ -74,7 +74,8 @@ int probe_constants(const probe_case *item, uint32_t constants[PROBE_CONSTANTS])
 /* Word `index` that steps are taken from: random, the same again after PROBE_PERIOD of them; and what so many steps make of it. */
 uint32_t probe_word(const probe_case *item, uint64_t index);
 uint32_t probe_stepped_word(const probe_case *item, uint32_t word, int64_t steps);
-/* Of bf16 in PROBE_PAIR_LANES lanes: the sum of f32, as a word, that so many steps x ← x + a·b + a·b make of a word's low six bits. */
+/* Of bf16 in PROBE_PAIR_LANES lanes: the sum of f32, as a word, that so many steps x ← x + b·b + b·b make of a word's low six bits: exact,
+ * whatever the order, as far as a device takes steps. */
 uint32_t probe_pair_sum(const probe_case *item, uint32_t word, int64_t steps);
 /* Of s8, the same of a tile's word in so many chains: what a step adds is that of its column. */
 uint32_t probe_tile_step(const probe_case *item, int chains, int column);

@@ -3,8 +3,8 @@
  *     b_tile(p, j) = scale(g, j) · (code(p, j) − zero(g, j))          g = p / group
  *
  * with the one rounding of a dequantization. Four codes of a line along K, or of four columns at a step, are one load; where a group ends
- * within four steps or the matrix ends, elements are read one by one: so is a K of 1, the only one whose lines of s4 may split a byte. Steps
- * outside are zeros, whatever their parameters would be.
+ * within four steps, lines of s4 split a byte or the matrix ends, elements are read one by one. Steps outside are zeros, whatever their
+ * parameters would be.
  *
  * gemm_tiled.cl includes this, with BT s8 or s4 and BITS, a code's bits, among the defines of the row. */
 #ifndef TDM_GEMM_TILED_CODES_H
@@ -33,8 +33,10 @@ TDM_DEVICE int zero_of(const tile_parameters *q, int group, int column) {
 
 /* How codes are loaded; s is what source_of says of them. */
 TDM_DEVICE int way_of_codes(tile_source s, int group, long k) {
+    const long pitch = s.along_depth ? s.line : s.depth;
     const int splits_group = s.along_depth && group < k && group % 4 != 0;
-    return s.way == BY_ELEMENT || splits_group ? BY_ELEMENT : BY_VECTOR;
+    const int splits_byte = BITS == 4 && ((s.at | pitch) & 1) != 0;
+    return s.way == BY_ELEMENT || splits_group || splits_byte ? BY_ELEMENT : BY_VECTOR;
 }
 
 TDM_DEVICE float one_real(TDM_GLOBAL const TDM_TYPE(BT) * from, tile_source s,

@@ -4,7 +4,7 @@
  *   PAIRS   the same of two numbers of f16 or bf16 in a word, which PAIRS is, each rounded once; N 1
  *   BYTES   x ← x + Σ of the products of x's four signed bytes and a's, modulo 2^32; N 1 or 4
  *   VNNI    the same by the instruction of x86 cores, N 16
- *   BF16    x ← x + the products of the pairs of bf16 in a and b, by the instruction of x86 cores, N 16: x is f32, the low six bits of a
+ *   BF16    x ← x + the squares of the pair of bf16 in b, by the instruction of x86 cores, N 16: x is f32, the low six bits of a
  *           word at first
  *
  * Bytes of a are 0 … 127: a number that an instruction may take for one without a sign. Sums of chains are of f32, or of words modulo
@@ -42,11 +42,11 @@
 #elif defined(BF16)
 #define CONSTANTS int a, int b
 #define CONSTANT_VALUES a, b
-#define HOLD const TDM_S32(N) a_held = (TDM_S32(N))(a), b_held = (TDM_S32(N))(b);
+#define HOLD const TDM_S32(N) b_held = (TDM_S32(N))(b);
 #define STEP(x)                                                                                    \
     ({                                                                                             \
         VECTOR sum = (x);                                                                          \
-        __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(a_held), "v"(b_held));                    \
+        __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(b_held), "v"(b_held));                    \
         sum;                                                                                       \
     })
 #elif defined(PAIRS)

@@ -397,6 +397,96 @@ DEVICE_TEST(many_rows_need_no_workspace) {
     }
 }
 
+/* B(p, j) is code p + j: every other line begins within a byte. */
+static void multiply_overlapping(const test_device *device, const char *variant) {
+    enum {
+        M = 20,
+        N = 9,
+        K = 41
+    };
+    const int64_t a_shape[] = {M, K}, d_shape[] = {M, N}, codes_shape[] = {N + K};
+    const int64_t scale_shape[] = {1, N};
+    test_array a, codes, scale, d;
+    test_random random = {77};
+    tdm_quantization q = TDM_QUANTIZATION_INIT;
+    tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
+    tdm_gemm_args args = TDM_GEMM_ARGS_INIT;
+    tdm_layout layout;
+    tdm_tensor *view, *b;
+    tdm_gemm_plan *plan;
+    tdm_buffer *workspace = NULL;
+    size_t bytes;
+    if (!test_case_begin(device, variant, "lines of s4 a code apart"))
+        return;
+    test_array_create(&a, device, TDM_F32, 2, a_shape, TEST_DENSE);
+    test_array_create(&codes, device, TDM_S4, 1, codes_shape, TEST_DENSE);
+    test_array_create(&scale, device, TDM_F32, 2, scale_shape, TEST_DENSE);
+    test_array_create(&d, device, TDM_F32, 2, d_shape, TEST_DENSE);
+    test_array_fill(&a, TEST_DATA_UNIT, 5);
+    fill_codes(&codes, &random, true);
+    for (int j = 0; j < N; j++)
+        test_array_put(&scale, j, 0.25 * (j + 1));
+    test_array_send(&a);
+    test_array_send(&scale);
+    test_array_send(&d);
+    layout = codes.layout;
+    layout.rank = 2;
+    layout.shape[0] = K;
+    layout.shape[1] = N;
+    layout.strides[0] = layout.strides[1] = 1;
+    TEST_OK(tdm_tensor_on_buffer(codes.buffer, codes.offset, &layout, &view));
+    q.scale = scale.tensor;
+    q.block[0] = 0;
+    q.block[1] = 1;
+    TEST_OK(tdm_tensor_quantized(view, &q, &b));
+    desc.a = a.layout;
+    TEST_OK(tdm_tensor_layout(b, &desc.b));
+    TEST_OK(tdm_tensor_quant_layout(b, &desc.b_quant));
+    desc.d = d.layout;
+    desc.variant = variant;
+    TEST_OK(tdm_gemm_plan_create(device->device, &desc, &plan));
+    TEST_OK(tdm_gemm_plan_workspace_size(plan, &bytes));
+    if (bytes > 0)
+        TEST_OK(tdm_buffer_create(device->device, bytes, &workspace));
+    args.a = a.tensor;
+    args.b = b;
+    args.d = d.tensor;
+    args.workspace = workspace;
+    TEST_OK(tdm_gemm_plan_run(plan, device->stream, &args));
+    test_array_fetch(&d);
+    for (int i = 0; i < M; i++)
+        for (int j = 0; j < N; j++) {
+            double sum = 0;
+            for (int p = 0; p < K; p++)
+                sum += test_array_get(&a, i * K + p) * test_array_get(&scale, j) *
+                       test_array_get(&codes, p + j);
+            if (!(fabs(test_array_fetched(&d, i * N + j) - sum) <= 1e-4 * (1 + fabs(sum))))
+                test_case_fail("D[%d, %d] is %.9g, not %.9g", i, j,
+                               test_array_fetched(&d, i * N + j), sum);
+        }
+    tdm_buffer_destroy(workspace);
+    tdm_gemm_plan_destroy(plan);
+    tdm_tensor_destroy(b);
+    tdm_tensor_destroy(view);
+    test_array_destroy(&a);
+    test_array_destroy(&codes);
+    test_array_destroy(&scale);
+    test_array_destroy(&d);
+    test_case_end();
+}
+
+DEVICE_TEST(lines_may_begin_within_a_byte) {
+    multiply_overlapping(device, NULL);
+    for (int i = 0; i < tdm_variant_count; i++) {
+        const tdm_variant *const row = &tdm_variants[i];
+        if (row->op == TDM_OP_GEMM_WEIGHTS && test_can_run(device, row) &&
+            row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_TILED &&
+            row->parameters[TDM_GEMM_P_A_TYPE] == TDM_F32 &&
+            row->parameters[TDM_GEMM_P_B_TYPE] == TDM_S4)
+            multiply_overlapping(device, row->name);
+    }
+}
+
 /* A row that is forced is given what it takes: lines along K, or both operands in f32. */
 DEVICE_TEST(forced_rows_get_their_form) {
     static const char *const rows[] = {"gemm_f16s8_mma_64x64__tensor", "gemm_f32_tiled_32x32",
@@ -449,6 +539,7 @@ int main(void) {
         cmocka_unit_test(entries_that_share_an_operand_have_their_own_results),
         cmocka_unit_test(parts_of_k_stand_beside_lines),
         cmocka_unit_test(many_rows_need_no_workspace),
+        cmocka_unit_test(lines_may_begin_within_a_byte),
         cmocka_unit_test(forced_rows_get_their_form),
         cmocka_unit_test(the_first_run_can_be_recorded)};
     return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);

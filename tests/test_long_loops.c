@@ -165,6 +165,83 @@ DEVICE_TEST(every_tiled_row_sums_as_long_as_loops_may_be) {
     }
 }
 
+static void run_weights(const test_device *device, const tdm_gemm_desc *desc, const tdm_tensor *a,
+                        const tdm_tensor *b, tdm_tensor *d, float *sums) {
+    tdm_gemm_args args = TDM_GEMM_ARGS_INIT;
+    tdm_gemm_plan *plan;
+    tdm_buffer *workspace = NULL;
+    size_t bytes;
+    TEST_OK(tdm_gemm_plan_create(device->device, desc, &plan));
+    TEST_OK(tdm_gemm_plan_workspace_size(plan, &bytes));
+    if (bytes > 0)
+        TEST_OK(tdm_buffer_create(device->device, bytes, &workspace));
+    args.a = a;
+    args.b = b;
+    args.d = d;
+    args.workspace = workspace;
+    TEST_OK(tdm_gemm_plan_run(plan, device->stream, &args));
+    TEST_OK(tdm_copy_to_host(device->stream, d, sums, (size_t)tdm_tensor_elements(d) * sizeof *sums,
+                             NULL));
+    tdm_buffer_destroy(workspace);
+    tdm_gemm_plan_destroy(plan);
+}
+
+/* The same of codes that tiles make floats of: as far as loops go where the row is forced, else however long K is. */
+static void check_weights(const test_device *device, const tdm_variant *row, int64_t m, int64_t k) {
+    const int64_t a_shape[] = {m, k}, b_shape[] = {k, 3}, d_shape[] = {m, 3}, one[] = {1, 1};
+    float *const values = host_values(m * k, 1), *const sums = host_values(m * 3, NAN);
+    const float unit = 1;
+    tdm_quantization q = TDM_QUANTIZATION_INIT;
+    tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
+    tdm_gemm_plan *plan;
+    values[m * k - 1] = 2;
+    tdm_tensor *const a = send(device, 2, a_shape, values),
+                      *const scale = send(device, 2, one, &unit), *codes, *b, *d;
+    TEST_OK(tdm_tensor_create(device->device, TDM_F32, 2, d_shape, &d));
+    TEST_OK(tdm_tensor_create(device->device, TDM_S8, 2, b_shape, &codes));
+    TEST_OK(tdm_fill(device->stream, codes, 1));
+    q.scale = scale;
+    TEST_OK(tdm_tensor_quantized(codes, &q, &b));
+    desc.a = a->layout;
+    desc.d = d->layout;
+    TEST_OK(tdm_tensor_layout(b, &desc.b));
+    TEST_OK(tdm_tensor_quant_layout(b, &desc.b_quant));
+    desc.variant = row ? row->name : NULL;
+    const bool too_long =
+        row && !(device->info.capabilities & TDM_CAP_LONG_LOOPS) && k > TDM_SHORT_LOOP_ELEMENTS;
+    if (too_long) {
+        TEST_REFUSED(tdm_gemm_plan_create(device->device, &desc, &plan), TDM_UNSUPPORTED,
+                     "65535 passes");
+    } else {
+        run_weights(device, &desc, a, b, d, sums);
+        for (int64_t i = 0; i < m * 3; i++)
+            if (sums[i] != (float)(k + (i / 3 == m - 1)))
+                test_case_fail("%s: sum %lld of K %lld is %g", row ? row->name : "chosen",
+                               (long long)i, (long long)k, (double)sums[i]);
+    }
+    tdm_tensor_destroy(a);
+    tdm_tensor_destroy(b);
+    tdm_tensor_destroy(codes);
+    tdm_tensor_destroy(scale);
+    tdm_tensor_destroy(d);
+    free(sums);
+    free(values);
+}
+
+DEVICE_TEST(weights_are_summed_over_any_k) {
+    const bool bounded = !(device->info.capabilities & TDM_CAP_LONG_LOOPS);
+    for (int i = 0; i < tdm_variant_count; i++) {
+        const tdm_variant *const row = &tdm_variants[i];
+        if (row->op == TDM_OP_GEMM_WEIGHTS && test_can_run(device, row) &&
+            row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_TILED &&
+            row->parameters[TDM_GEMM_P_A_TYPE] == TDM_F32 &&
+            row->parameters[TDM_GEMM_P_B_TYPE] == TDM_S8)
+            for (int64_t more = 0; more < 2; more++)
+                check_weights(device, row, 2, (bounded ? TDM_SHORT_LOOP_ELEMENTS : 67) + more);
+    }
+    check_weights(device, NULL, 17, bounded ? 600000 : 677);
+}
+
 /* Rows of A that are quantized before a product, by one item each. */
 static void check_quantized_rows(const test_device *device, int64_t k, float value) {
     const int64_t row[] = {1, k}, column[] = {k, 1}, one[] = {1, 1};
@@ -208,6 +285,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(long_rows_are_right_or_refused),
         cmocka_unit_test(every_tiled_row_sums_as_long_as_loops_may_be),
+        cmocka_unit_test(weights_are_summed_over_any_k),
         cmocka_unit_test(quantized_rows_are_right_or_refused),
     };
     return cmocka_run_group_tests_name("long loops", tests, test_devices_setup,

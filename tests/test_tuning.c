@@ -100,7 +100,7 @@ static const tdm_device_info cpu_device = {
     .struct_size = sizeof cpu_device,
     .selector = "opencl/pocl/pthread-AMD EPYC*4 100%",
     .type = TDM_DEVICE_CPU,
-    .capabilities = TDM_CAP_CPU_CORES | TDM_CAP_HOST_AVX2 | TDM_CAP_HOST_AVX512,
+    .capabilities = TDM_CAP_CPU_CORES | TDM_CAP_HOST_AVX2 | TDM_CAP_HOST_AVX512 | TDM_CAP_HOST_BF16,
 };
 static const tdm_device_info gpu_device = {
     .struct_size = sizeof gpu_device,
@@ -119,6 +119,7 @@ static void devices_are_matched_by_class_and_pattern(void **state) {
         {"cpu", true, true, false},
         {"cpu-avx2", true, true, false},
         {"cpu-avx512", true, true, false},
+        {"cpu-avx512-bf16", true, true, false},
         {"gpu", true, false, true},
         {"gpu:0x13b5", true, false, true},
         {"gpu:0x13b", true, false, false},
@@ -152,9 +153,10 @@ static void devices_are_matched_by_class_and_pattern(void **state) {
 
 static void closer_devices_rank_higher(void **state) {
     (void)state;
-    static const char *const cpu[] = {"any", "cpu", "cpu-avx2", "cpu-avx512", "*/pocl/*"};
+    static const char *const cpu[] = {"any",     "cpu", "cpu-avx2", "cpu-avx512", "cpu-avx512-bf16",
+                                      "*/pocl/*"};
     static const char *const gpu[] = {"any", "gpu", "gpu:0x13b5", "*/*mali*"};
-    for (int i = 1; i < 5; i++)
+    for (int i = 1; i < 6; i++)
         assert_true(tdm_tuning_device_rank(cpu[i], &cpu_device) >
                     tdm_tuning_device_rank(cpu[i - 1], &cpu_device));
     for (int i = 1; i < 4; i++)
