@@ -140,6 +140,19 @@ DEVICE_TEST(weights_in_place_follow_the_file) {
     assert_non_null(strstr(tuned_device_heard(), "a=f32 b=s4 d=f32 ta=0 tb=1 group=32 qa=0\n"));
 }
 
+/* What was measured stands above what the general rules say of tiles: few rows, cores, copies beside arithmetic. */
+DEVICE_TEST(tiles_that_were_measured_are_taken) {
+    static const char row[] = "any gemm-weights f32 s8 any *x*x* gemm_f32s8_tiled_32x32 measured=5";
+    static const int64_t rows_of_a[] = {4, 40};
+    if (!test_can_run(device, tdm_variant_find("gemm_f32s8_tiled_32x32")))
+        return;
+    for (int i = 0; i < 4; i++) {
+        tdm_gemm_desc desc = weights_desc(TDM_S8, 0, rows_of_a[i % 2], 30, 64);
+        desc.packed_b = i / 2;
+        assert_string_equal(plan_with(device, &desc, row).variant, "gemm_f32s8_tiled_32x32");
+    }
+}
+
 /* Quantizing the rows of A is another problem, with rows of its own. */
 DEVICE_TEST(quantized_rows_of_a_have_rows_of_their_own) {
     static const char plain[] = "any gemm-weights f32 s8 any *x*x* gemm_any_reference measured=5";
@@ -231,6 +244,7 @@ int main(void) {
         cmocka_unit_test(packed_integers_do_not_depend_on_the_file),
         cmocka_unit_test(every_division_of_integers_is_right),
         cmocka_unit_test(weights_in_place_follow_the_file),
+        cmocka_unit_test(tiles_that_were_measured_are_taken),
         cmocka_unit_test(quantized_rows_of_a_have_rows_of_their_own),
         cmocka_unit_test(unpacked_weights_follow_the_file),
         cmocka_unit_test(stages_within_stages_are_cut_into_tiles),
