@@ -207,10 +207,9 @@ static void measure(gemm_run *run, const gemm_case *item, const char *name) {
     const int count = run->entrant_count + run->roofs.count;
     write_request(run, item, &request);
     bench_device_write(&run->device, &fields);
-    bench_roofs_prepare(&run->roofs, run->entrants + run->entrant_count,
-                        roof_arithmetic(item, &run->device.info),
-                        (int64_t)gemm_case_bytes(item, OP_GEMM_B) * gemm_case_copies(item),
-                        &fields);
+    bench_roofs_prepare(
+        &run->roofs, run->entrants + run->entrant_count, roof_arithmetic(item, &run->device.info),
+        (int64_t)gemm_case_bytes(item, OP_GEMM_B) * gemm_case_copies(item), &fields);
     bench_plan plan = bench_settings_plan(&run->options->settings);
     plan.task = (bench_task){
         .request = request.text,

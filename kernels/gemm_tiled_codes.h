@@ -35,8 +35,8 @@ TDM_DEVICE int zero_of(const tile_parameters *q, int group, int column) {
 TDM_DEVICE int way_of_codes(tile_source s, int group, long k) {
     const long pitch = s.along_depth ? s.line : s.depth;
     const int splits_group = s.along_depth && group < k && group % 4 != 0;
-    const int splits_byte = BITS == 4 && ((s.at | pitch) & 1) != 0;
-    return s.way == BY_ELEMENT || splits_group || splits_byte ? BY_ELEMENT : BY_VECTOR;
+    const long splits_byte = (s.at | pitch) & (BITS == 4);
+    return s.way == BY_ELEMENT || splits_group || splits_byte != 0 ? BY_ELEMENT : BY_VECTOR;
 }
 
 TDM_DEVICE float one_real(TDM_GLOBAL const TDM_TYPE(BT) * from, tile_source s,
