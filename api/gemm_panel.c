@@ -53,19 +53,12 @@ typedef struct sizes {
     bool pairs;     /* gemm_panel_pairs.h: an item copies B also where it is packed */
 } sizes;
 
-/* Does the row multiply pairs of bf16? */
-static bool takes_pairs(const tdm_variant *row) {
-    return (row->requires & TDM_CAP_HOST_BF16) != 0;
-}
-
 bool tdm_gemm_rows_alike(int64_t bytes) {
     return bytes > ALIKE_BYTES / 2 &&
            (bytes + ALIKE_MARGIN) % ALIKE_BYTES <= (int64_t)2 * ALIKE_MARGIN;
 }
 
-static double pack_inside(const tdm_gemm_problem *p, bool pairs) {
-    if (pairs)
-        return p->b.col != 1 ? PACK_PAIRS_ACROSS : PACK_PAIRS;
+static double pack_inside(const tdm_gemm_problem *p) {
     if (p->op == TDM_OP_GEMM_WEIGHTS)
         return p->quantize_a ? UNPACK : DEQUANTIZE;
     return p->b.col != 1 ? PACK_ACROSS
@@ -91,7 +84,7 @@ static sizes sizes_of(const tdm_gemm_plan *plan) {
                .blocks = (double)blocks,
                .lanes = LANES,
                .copy_a = p->a.col == 1 ? COPY_A : COPY_A_ACROSS,
-               .pack_inside = pack_inside(p, takes_pairs(plan->kernel->variant)),
+               .pack_inside = pack_inside(p),
                .stream_b = STREAM_B,
                .stream_crowded = STREAM_B_CROWDED,
                .pack_launch = p->b.col == 1 ? PACK_LAUNCH : PACK_LAUNCH_ACROSS,
@@ -109,11 +102,12 @@ static sizes sizes_of(const tdm_gemm_plan *plan) {
         s.strip_bytes = (uint64_t)(mr * (kc + 64 + (segments + 1) * (int64_t)sizeof(int32_t)));
         s.panel_bytes = (uint64_t)((kc + segments * 8) * nr);
     }
-    s.pairs = takes_pairs(plan->kernel->variant);
+    s.pairs = (plan->kernel->variant->requires & TDM_CAP_HOST_BF16) != 0;
     if (s.pairs) {
         s.lanes = PAIR_LANES;
         s.copy_a = p->a.col == 1 ? COPY_PAIRS : COPY_PAIRS_ACROSS;
         s.strip_bytes = (uint64_t)(mr * (kc / 2 + TDM_GEMM_STRIP_PAD)) * sizeof(float);
+        s.pack_inside = p->b.col == 1 ? PACK_PAIRS : PACK_PAIRS_ACROSS;
         s.stream_b = STREAM_PAIRS;
         s.stream_crowded = PAIRS_CROWDED;
         s.panel_bytes /= 2;

@@ -232,16 +232,16 @@ static bool is_last_resort(const tdm_gemm_plan *plan) {
            tdm_gemm_weights_refuse(&plan->problem, plan->device, TDM_GEMM_SKINNY, reason);
 }
 
-/* Was a row of this very family measured to be good, in place? */
-static bool was_measured_in_place(const tdm_gemm_plan *plan, int32_t family) {
+/* Were tiles measured to be good, in place? */
+static bool tiles_were_measured(const tdm_gemm_plan *plan) {
     char reason[TDM_REASON_TEXT];
     tdm_choice choice;
     tdm_gemm_problem wanted = plan->problem;
     const tdm_tuning_row *const row = tdm_gemm_tuned(plan, &choice);
     wanted.forced = true;
     return row && row->ns != 0 && choice.variant->op == plan->problem.op &&
-           choice.variant->parameters[TDM_GEMM_P_FAMILY] == family &&
-           !tdm_gemm_weights_refuse(&wanted, plan->device, family, reason);
+           choice.variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_TILED &&
+           !tdm_gemm_weights_refuse(&wanted, plan->device, TDM_GEMM_TILED, reason);
 }
 
 /* Weights are multiplied in place by rows of their own, or brought into a form that another plan takes. */
@@ -260,8 +260,7 @@ static tdm_status plan_weights(tdm_gemm_plan *plan, const char *forced) {
              (tdm_forced_variant(TDM_OP_GEMM) ||
               (tdm_gemm_weights_refuse(p, plan->device, TDM_GEMM_PANEL, reason) &&
                tdm_gemm_weights_refuse(p, plan->device, TDM_GEMM_TILED, reason) &&
-               !was_measured_in_place(plan, TDM_GEMM_TILED) &&
-               !tdm_gemm_suits_modelled(p, plan->device))))
+               !tiles_were_measured(plan) && !tdm_gemm_suits_modelled(p, plan->device))))
         refusal = tdm_gemm_weights_refuse(p, plan->device, TDM_GEMM_SKINNY, reason);
     if (refusal) {
         tdm_log(TDM_LOG_DEBUG, "dispatch", "gemm: operands get another form first: %s", refusal);

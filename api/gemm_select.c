@@ -249,17 +249,15 @@ static const char *supports(const void *context, const tdm_variant *variant,
     if (refusal || (variant->op == TDM_OP_GEMM_WEIGHTS && is_reference(variant)))
         return refusal;
     if (variant->op == TDM_OP_GEMM_WEIGHTS) {
-        tdm_gemm_problem preferred_problem = *p;
-        preferred_problem.forced = p->forced || s->measured;
-        refusal = tdm_gemm_weights_refuse(&preferred_problem, device,
-                                          variant->parameters[TDM_GEMM_P_FAMILY], reason);
-        if (!refusal && !p->forced && !s->measured &&
-            variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_TENSOR)
-            refusal = check_modelled_preference(s, variant, device, reason);
-        if (!refusal && !p->forced && !s->measured &&
-            variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_TILED)
-            refusal = check_tile_preference(p, variant, device, reason);
-        return refusal;
+        const int32_t family = variant->parameters[TDM_GEMM_P_FAMILY];
+        tdm_gemm_problem wanted_problem = *p;
+        wanted_problem.forced = p->forced || s->measured;
+        refusal = tdm_gemm_weights_refuse(&wanted_problem, device, family, reason);
+        if (refusal || wanted_problem.forced)
+            return refusal;
+        return family == TDM_GEMM_TENSOR  ? check_modelled_preference(s, variant, device, reason)
+               : family == TDM_GEMM_TILED ? check_tile_preference(p, variant, device, reason)
+                                          : NULL;
     }
     if (variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY)
         refusal = tdm_gemm_skinny_refuse_loops(p, variant, device, reason);

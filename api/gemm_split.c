@@ -84,6 +84,12 @@ static double tiles_wanted(const tdm_gemm_plan *plan) {
     return (double)plan->device->info.compute_units * (held != 0 ? held : usual);
 }
 
+/* Are K and what it multiplies long enough for parts? */
+static bool is_long(const tdm_gemm_problem *p) {
+    return p->k >= 2 * LEAST_DEPTH &&
+           (double)p->k * ((double)p->m + (double)p->n) >= LEAST_ELEMENTS;
+}
+
 /* Parts that pay, 1 for none. */
 static int64_t parts_that_pay(const tdm_gemm_plan *plan) {
     const tdm_gemm_problem *const p = &plan->problem;
@@ -95,7 +101,7 @@ static int64_t parts_that_pay(const tdm_gemm_plan *plan) {
     const double units = plan->device->info.compute_units,
                  tiles =
                      tiles_of(plan) * (double)tdm_gemm_z_count(p) * (double)tdm_gemm_outer_count(p);
-    if (p->k < 2 * LEAST_DEPTH || (double)p->k * ((double)p->m + (double)p->n) < LEAST_ELEMENTS)
+    if (!is_long(p))
         return 1;
     if (tiles >= units)
         return copies_dominate(plan, tiles) ? (int64_t)units : 1;
@@ -159,7 +165,7 @@ static void take_parts(tdm_gemm_problem *p, const tdm_gemm_split *split, int64_t
 bool tdm_gemm_wants_parts(const tdm_gemm_problem *p, const tdm_device *device, int64_t tile) {
     const double tiles = (double)tdm_ceil_div(p->m, tile) * (double)tdm_ceil_div(p->n, tile) *
                          (double)tdm_gemm_z_count(p) * (double)tdm_gemm_outer_count(p);
-    return p->k >= 2 * LEAST_DEPTH && tiles < (double)device->info.compute_units;
+    return is_long(p) && tiles < (double)device->info.compute_units;
 }
 
 const char *tdm_gemm_split_refuse(const tdm_gemm_problem *p, const tdm_variant *row) {

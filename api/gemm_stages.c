@@ -142,6 +142,11 @@ static bool widens_a(const tdm_gemm_plan *plan, const tdm_variant *wanted) {
            (int32_t)TDM_F32;
 }
 
+/* Its codes may have any strides. */
+static bool is_tile_of_weights(const tdm_variant *row) {
+    return row->op == TDM_OP_GEMM_WEIGHTS && row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_TILED;
+}
+
 /* `wanted`: a row that takes no codes, or none that are as B has them. */
 static tdm_status describe_inner(const tdm_gemm_plan *plan, const tdm_variant *wanted,
                                  tdm_gemm_desc *desc) {
@@ -162,10 +167,7 @@ static tdm_status describe_inner(const tdm_gemm_plan *plan, const tdm_variant *w
         TDM_TRY(dense_layout(&plan->desc.a, TDM_F32, p->m, p->k, &desc->a));
         desc->transpose_a = 0;
     }
-    if (!wanted && keeps_codes(plan))
-        return keep_codes(plan, desc);
-    if (wanted && wanted->op == TDM_OP_GEMM_WEIGHTS &&
-        wanted->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_TILED) // which takes any strides
+    if (wanted ? is_tile_of_weights(wanted) : keeps_codes(plan))
         return keep_codes(plan, desc);
     if (wanted ? wanted->op == TDM_OP_GEMM_WEIGHTS : lines_serve(plan))
         return line_layout(plan, &desc->b);

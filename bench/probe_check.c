@@ -102,9 +102,10 @@ static int check_fma(const probe_case *item, const uint32_t *head, const void *v
     for (int lane = 0; lane < width; lane++)
         expected[lane] =
             in_tiles ? expected_word(item, chains, lane) : expected_end(item, width, chains, lane);
+    const int floats = sums_floats(item, (size_t)width);
     for (size_t i = 0; i < count; i++)
-        if (check_sum(sums_floats(item, (size_t)width), i, value_at(values, i),
-                      expected[i % (size_t)width], chains, max_error, reason) != 0)
+        if (check_sum(floats, i, value_at(values, i), expected[i % (size_t)width], chains,
+                      max_error, reason) != 0)
             return -1;
     return 0;
 }

@@ -414,8 +414,6 @@ static void multiply_overlapping(const test_device *device, const char *variant)
     tdm_layout layout;
     tdm_tensor *view, *b;
     tdm_gemm_plan *plan;
-    tdm_buffer *workspace = NULL;
-    size_t bytes;
     if (!test_case_begin(device, variant, "lines of s4 a code apart"))
         return;
     test_array_create(&a, device, TDM_F32, 2, a_shape, TEST_DENSE);
@@ -445,9 +443,7 @@ static void multiply_overlapping(const test_device *device, const char *variant)
     desc.d = d.layout;
     desc.variant = variant;
     TEST_OK(tdm_gemm_plan_create(device->device, &desc, &plan));
-    TEST_OK(tdm_gemm_plan_workspace_size(plan, &bytes));
-    if (bytes > 0)
-        TEST_OK(tdm_buffer_create(device->device, bytes, &workspace));
+    tdm_buffer *const workspace = create_workspace(device, plan);
     args.a = a.tensor;
     args.b = b;
     args.d = d.tensor;
