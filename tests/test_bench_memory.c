@@ -1,5 +1,5 @@
 /* `tandem bench memory` on the device of this run. */
-// ctest: device timeout=300 cost=10
+// ctest: device compiled timeout=300 cost=10
 #include <math.h>
 #include <sched.h>
 #include <setjmp.h>

@@ -349,7 +349,8 @@ static void run_trial(const test_device *device, const char *variant, const int 
 
 enum {
     SMALL_CASES = 12,
-    SMALL_CASES_OF_TILES = 4 /* a checker takes a second for each, and their rows share a text */
+    SMALL_CASES_OF_TILES = 4, /* a checker takes a second for each, and their rows share a text */
+    SMALL_K_OF_TILES = 5      /* among the depths */
 };
 
 /* Rows that say which B they read get it, and as few rows of A as they take. */
@@ -364,6 +365,9 @@ static void fit_levels(const tdm_variant *row, int first, int level[FACTORS]) {
     }
     if (row && row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY)
         level[F_M] = first ? 4 : level[F_M] % 6; /* more rows than any takes at once */
+    if (test_is_small() && row && row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_TILED &&
+        level[F_K] > SMALL_K_OF_TILES)
+        level[F_K] = SMALL_K_OF_TILES;
     const bool reads_lines = row && (row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY ||
                                      row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_TENSOR);
     if (reads_lines && !level[F_PACKED])

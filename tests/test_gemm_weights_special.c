@@ -32,6 +32,10 @@ enum {
     ROW_PLAIN
 };
 
+enum {
+    SMALL_K = 300 /* under a slow implementation, which takes seconds for a large tile's long K */
+};
+
 typedef struct special_trial {
     int64_t k, group;
     tdm_dtype scale, zero;
@@ -233,8 +237,11 @@ static void special_scales_and_rows_follow_the_formula(void **state) {
             if (row->op != TDM_OP_GEMM_WEIGHTS || !test_can_run(device, row))
                 continue;
             for (int t = 0; t < COUNT(trials); t++)
-                if (test_part_is_due(device, row, t))
-                    run_trial(device, row, &trials[t]);
+                if (test_part_is_due(device, row, t)) {
+                    special_trial trial = trials[t];
+                    trial.k = test_is_small() && trial.k > SMALL_K ? SMALL_K : trial.k;
+                    run_trial(device, row, &trial);
+                }
         }
     test_require_all_variants(TDM_OP_GEMM_WEIGHTS);
 }
