@@ -9,7 +9,7 @@ enum {
     /* Under a slow implementation: */
     FIRST_CASES = 12, /* of the first row of a text */
     MORE_CASES = 6,   /* of each other row */
-    SMALL_PARTS = 5   /* of a table that rows of one text share */
+    SMALL_PARTS = 3   /* of a table that rows of one text share */
 };
 
 /* A row that devices of every kind can run. */
