@@ -4,6 +4,7 @@
  * quant_rows.h says. masks is 0 where no mask is wanted: mask is then another operand's memory. */
 #include "dialect.h"
 #define TDM_MASK
+#define TDM_CODES_OF_HALVES
 #include "quant_rows.h"
 
 /* 1 where the rounded quotient lies between the ends; a NaN and infinities do not. */
@@ -26,32 +27,53 @@ TDM_INLINE void tdm_put_mask(I passes, tdm_walk w, long mask, int left) {
         TDM_STORE_PART(u8, passes, w.mask, mask, left);
 }
 
-/* By products, where no mask asks for the quotient: x itself is bounded. */
-TDM_INLINE F tdm_made_real(V v, tdm_parameters p) {
-    const F bounded = tdm_between(v, p.scale * p.low, p.scale * p.high);
-    return p.scale * tdm_rounded(tdm_quotient_by_products(bounded, p.scale, p.reciprocal));
+#ifdef REALS_BY_PRODUCTS
+/* x between both; a NaN stays one. */
+TDM_INLINE F tdm_bounded(F x, F low, F high) {
+    const F below = TDM_SELECT_LT(N, high, x, high, x);
+    return TDM_SELECT_LT(N, below, low, low, below);
 }
 
-/* Bounded one code beyond the ends, so that the mask sees what was saturated; NaNs stay until the end. */
-TDM_INLINE void tdm_put_by_products(F x, tdm_parameters p, tdm_walk w, long y, long mask, int left,
-                                    int type) {
-    const F least = p.scale * (p.low - K(1.0f)), most = p.scale * (p.high + K(1.0f));
-    const F below = TDM_SELECT_LT(N, most, x, most, x);
-    const F bounded = TDM_SELECT_LT(N, below, least, least, below);
-    const F rounded = tdm_rounded(tdm_quotient_by_products(bounded, p.scale, p.reciprocal));
-    tdm_store_reals(type, p.scale * tdm_between(rounded, p.low, p.high), w.y, y, left);
-    tdm_put_mask(tdm_passes(rounded, p.low, p.high), w, mask, left);
+/* By products: x, or of halves the quotient, is bounded, where a mask is wanted one code beyond the ends, so that what was saturated
+ * shows. */
+TDM_INLINE F tdm_bounded_quotient(F x, tdm_parameters p) {
+#if TDM_HALF_PRODUCTS
+    return tdm_bounded(tdm_fma(x, p.reciprocal, x * p.mend), p.least, p.most);
+#else
+    return tdm_quotient_by_products(tdm_bounded(x, p.least, p.most), p.scale, p.reciprocal);
+#endif
 }
+
+/* A NaN becomes 0. */
+TDM_INLINE F tdm_made_real(V v, tdm_parameters p) {
+    const F real = p.scale * tdm_rounded(tdm_bounded_quotient(v, p));
+    return TDM_CAT4(f32x, N, _if, _number)(v, real);
+}
+
+/* As integers what was saturated is found: where numbers multiply there is most to do. Of a NaN neither end is its nearest code. */
+TDM_INLINE F tdm_made_masked(V v, tdm_parameters p, I *passes) {
+    const I nearest = tdm_rounded_code(tdm_bounded_quotient(v, p), TDM_INT_SPLAT(N, 0));
+    const I kept = tdm_int_max(tdm_int_min(nearest, convert_int16(p.high)),
+                               convert_int16(p.low));
+    *passes = (kept == nearest) & TDM_INT_SPLAT(N, 1);
+    const F real = p.scale * TDM_CAT4(f32x, N, _from_s32, )(kept);
+    return TDM_CAT4(f32x, N, _if, _number)(v, real);
+}
+#endif
 
 TDM_INLINE void tdm_put(V v, tdm_parameters p, tdm_walk w, long y, long mask, int left, int type) {
+#ifdef REALS_BY_PRODUCTS
     if (p.products && !w.arg.masks) {
         tdm_store_reals(type, tdm_made_real(v, p), w.y, y, left);
         return;
     }
     if (p.products) {
-        tdm_put_by_products(v, p, w, y, mask, left, type);
+        I passes;
+        tdm_store_reals(type, tdm_made_masked(v, p, &passes), w.y, y, left);
+        tdm_put_mask(passes, w, mask, left);
         return;
     }
+#endif
     const F quotient = tdm_divide(v, tdm_divisor(p.scale));
     const I code = tdm_rounded_code(tdm_between(quotient, p.low, p.high), p.zero);
     tdm_store_reals(type, tdm_real(code, p.scale, p.zero), w.y, y, left);

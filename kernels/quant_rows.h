@@ -186,16 +186,27 @@ TDM_KERNEL(TDM_ENTRY)
         }
     } else if (!varies && x_step == 1 && rank <= 1 && inner % N == 0 && inner <= SHORT_ROW &&
                span >= inner && apart <= 1) {
+        const int zeros = tdm_has_zeros(w);
+        tdm_parameters shared;
+        if (!zeros)
+            tdm_zeros_at(&shared, w, tdm_no_steps(), tdm_no_steps(), N);
         for (long row = first; row < last; row += SHORT_ROWS) {
             const int left = (int)(last - row < SHORT_ROWS ? last - row : SHORT_ROWS);
             PLACE(at, row);
-            if (!tdm_widen(w, at.entry, strides.entry, 0, left, 1, &widened)) {
+            if (!tdm_widen(w, at.entry, strides.entry, 0, left, zeros, &widened)) {
                 OWN(row, row + left, start, stop)
                 continue;
             }
-#define CALL(T) tdm_short_rows(w, at, strides, left, (int)inner, &widened, T)
-            BY_TYPE(strides.y % N == 0 ? tdm_row_type(w, at.y) : arg.target_type, CALL)
+            const int type = strides.y % N == 0 ? tdm_row_type(w, at.y) : arg.target_type;
+#define CALL(T) tdm_short_rows(w, at, strides, left, (int)inner, &widened, 0, shared, T)
+#define CALL_ZEROS(T) tdm_short_rows(w, at, strides, left, (int)inner, &widened, 1, shared, T)
+            if (zeros) {
+                BY_TYPE(type, CALL_ZEROS)
+            } else {
+                BY_TYPE(type, CALL)
+            }
 #undef CALL
+#undef CALL_ZEROS
         }
     } else
 #endif

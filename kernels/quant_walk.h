@@ -41,6 +41,16 @@
 #else
 #define PRODUCTS TDM_BY_PRODUCTS
 #endif
+#if defined(TDM_MASK) && PRODUCTS && !defined(TDM_DIALECT_CXX)
+#define REALS_BY_PRODUCTS
+/* Of floats reals are bounded, of halves quotients, which the scale does not mend. */
+#if TDM_HALF_PRODUCTS
+#define MEND_APART
+#define BOUNDS_BY_SCALE 0
+#else
+#define BOUNDS_BY_SCALE 1
+#endif
+#endif
 
 #if defined(TDM_TARGET_CODES) || !defined(TDM_SOURCE_CODES)
 #define BOUNDS
@@ -134,9 +144,13 @@ typedef struct {
 } tdm_place;
 
 /* Of N lanes: the scale, for two sides that of the source by that of the target, zero points, and where codes are made
- * bounds of code - zero; products: whether quotients may come from the reciprocal, which is not set else, nor is what mends it. */
+ * bounds of code - zero; products: whether quotients may come from the reciprocal, which is not set else, nor is what mends it;
+ * least and most: bounds of a real whose code is made and unmade, of a half's quotient, where a mask is wanted one code beyond. */
 typedef struct {
     F scale, reciprocal, mend, low, high;
+#ifdef REALS_BY_PRODUCTS
+    F least, most;
+#endif
     I zero, from_zero;
     int products;
 } tdm_parameters;
@@ -153,6 +167,9 @@ TDM_INLINE void tdm_put(V v, tdm_parameters p, tdm_walk w, long y, long mask, in
 #else
 /* Of a text with reciprocals only by products. */
 TDM_INLINE F tdm_made_real(V v, tdm_parameters p);
+#ifdef REALS_BY_PRODUCTS
+TDM_INLINE F tdm_made_masked(V v, tdm_parameters p, I *passes);
+#endif
 #endif
 
 TDM_INLINE int tdm_row_type(tdm_walk w, long y) {
@@ -182,6 +199,14 @@ TDM_INLINE int tdm_entries_differ(tdm_entries a, tdm_entries b) {
         return 1;
 #endif
     return a.scale != b.scale || a.zero != b.zero;
+}
+
+TDM_INLINE int tdm_has_zeros(tdm_walk w) {
+#ifdef TDM_TWO_SIDES
+    if (w.arg.source.zero_type != 0)
+        return 1;
+#endif
+    return SIDE(w).zero_type != 0;
 }
 
 TDM_INLINE int tdm_zeros_differ(tdm_walk w) {
@@ -222,6 +247,11 @@ TDM_INLINE void tdm_zeros_at(tdm_parameters *p, tdm_walk w, tdm_entries at, tdm_
 #endif
     p->low = tdm_from_zero(SIDE(w).low, p->zero);
     p->high = tdm_from_zero(SIDE(w).high, p->zero);
+#ifdef REALS_BY_PRODUCTS
+    const F beyond = w.arg.masks ? K(1.0f) : K(0.0f);
+    p->least = p->low - beyond;
+    p->most = p->high + beyond;
+#endif
 }
 
 /* Of lanes 0 … left-1. */
@@ -242,6 +272,10 @@ TDM_INLINE void tdm_parameters_at(tdm_parameters *to, tdm_walk w, tdm_entries at
 #ifdef TDM_BOUND_REALS
     p.low = p.scale * p.low;
     p.high = p.scale * p.high;
+#endif
+#if defined(REALS_BY_PRODUCTS) && !defined(MEND_APART)
+    p.least = p.scale * p.least;
+    p.most = p.scale * p.most;
 #endif
     p.reciprocal = p.mend = p.scale;
     p.products = 0;

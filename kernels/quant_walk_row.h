@@ -18,11 +18,13 @@
 #define BEGINS_LINE(type, y, i) tdm_reals_begin_line(type, y, i)
 #define STORE_LINE(type, made, y, i) tdm_store_reals_line(type, made, y, i)
 #endif
-/* With a mask there are none, and floats have no gain. */
+/* Floats without a mask have no gain. */
 #if defined(TDM_MASK)
+#define LINES_OF_MASK(w, strides, inner) (!(w).arg.masks || (strides).mask == (inner))
 #define LINES_FIT(w, type)                                                                         \
-    (!(w).arg.masks && (type) != TDM_CODE_F32 && (type) != TDM_STREAMED + TDM_CODE_F32)
+    ((w).arg.masks || ((type) != TDM_CODE_F32 && (type) != TDM_STREAMED + TDM_CODE_F32))
 #else
+#define LINES_OF_MASK(w, strides, inner) 1
 #define LINES_FIT(w, type) 1
 #endif
 
@@ -34,17 +36,56 @@ TDM_INLINE int tdm_is_line_of_x(tdm_walk w, int v) {
 }
 
 #ifdef LINES
-/* The CODES_LINE elements from x on become those from y on, vector v by parameters p[v · step]; meanwhile what is `ahead` of them is
- * asked for. */
-TDM_INLINE void tdm_put_line(tdm_walk w, long x, long ahead, long y, const tdm_parameters *p,
-                             int step, int type) {
+/* What becomes of CODES_LINE elements. */
+typedef struct {
     MADE made[CODES_LINE / N];
+#ifdef TDM_MASK
+    I passes[CODES_LINE / N];
+#endif
+} tdm_made_line;
+
+TDM_INLINE void tdm_make_in_line(tdm_made_line *line, int v, V x, tdm_parameters p, tdm_walk w) {
+#ifdef TDM_MASK
+    if (w.arg.masks) {
+        line->made[v] = tdm_made_masked(x, p, &line->passes[v]);
+        return;
+    }
+#endif
+    line->made[v] = MADE_OF(x, p, w);
+}
+
+#ifdef TDM_MASK
+#define MASK_TYPE(w) ((w).mask_streams ? TDM_STREAMED + TDM_CODE_U8 : TDM_CODE_U8)
+#endif
+
+TDM_INLINE void tdm_store_made_line(const tdm_made_line *line, tdm_walk w, long y, long mask,
+                                    int type) {
+    STORE_LINE(type, line->made, w.y, y);
+#ifdef TDM_MASK
+    if (w.arg.masks)
+        tdm_store_line(MASK_TYPE(w), line->passes, w.mask, mask);
+#endif
+}
+
+TDM_INLINE int tdm_made_line_begins(tdm_walk w, long y, long mask, int type) {
+#ifdef TDM_MASK
+    if (w.arg.masks && !tdm_begins_line(MASK_TYPE(w), w.mask, mask))
+        return 0;
+#endif
+    return BEGINS_LINE(type, w.y, y);
+}
+
+/* The CODES_LINE elements from x on become those from y and mask on, vector v by parameters p[v · step]; meanwhile what is `ahead` of
+ * them is asked for. */
+TDM_INLINE void tdm_put_line(tdm_walk w, long x, long ahead, long y, long mask,
+                             const tdm_parameters *p, int step, int type) {
+    tdm_made_line line;
     TDM_UNROLL for (int v = 0; v < CODES_LINE / N; v++) {
         if (tdm_is_line_of_x(w, v))
             tdm_ask_for(w, x + v * N + ahead);
-        made[v] = MADE_OF(WHOLE(w.x, x + v * N), p[v * step], w);
+        tdm_make_in_line(&line, v, WHOLE(w.x, x + v * N), p[v * step], w);
     }
-    STORE_LINE(type, made, w.y, y);
+    tdm_store_made_line(&line, w, y, mask, type);
 }
 #endif
 
@@ -68,10 +109,10 @@ TDM_INLINE void tdm_alike(tdm_walk w, tdm_place at, tdm_parameters p, long start
     p.products = PRODUCTS;
 #ifdef LINES
     if (w.x_step == 1 && LINES_FIT(w, type)) {
-        for (; i + N <= stop && !BEGINS_LINE(type, w.y, at.y + i); i += N)
+        for (; i + N <= stop && !tdm_made_line_begins(w, at.y + i, at.mask + i, type); i += N)
             tdm_put(WHOLE(w.x, at.x + i), p, w, at.y + i, at.mask + i, N, type);
         for (; i + CODES_LINE <= stop; i += CODES_LINE)
-            tdm_put_line(w, at.x + i, AHEAD, at.y + i, &p, 0, type);
+            tdm_put_line(w, at.x + i, AHEAD, at.y + i, at.mask + i, &p, 0, type);
     }
 #endif
 #if N > 1

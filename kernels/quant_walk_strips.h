@@ -15,6 +15,12 @@ typedef struct {
 #ifdef BOUNDS
     F low[STRIP / N], high[STRIP / N];
 #endif
+#ifdef REALS_BY_PRODUCTS
+    F least[STRIP / N], most[STRIP / N];
+#endif
+#ifdef MEND_APART
+    F mend[STRIP / N];
+#endif
     I zero[STRIP / N];
 #ifdef TDM_TWO_SIDES
     I from_zero[STRIP / N];
@@ -46,7 +52,17 @@ TDM_INLINE int tdm_widen_lanes(tdm_walk w, tdm_entries at, tdm_entries step, lon
         to->scale[i / N] = p.scale;
 #if PRODUCTS
         not_plain = not_plain + tdm_scales_not_plain(p.scale);
+#ifdef MEND_APART
+        tdm_reciprocal_of(p.scale, &to->reciprocal[i / N], &to->mend[i / N]);
+#else
         tdm_reciprocal_of(p.scale, &to->reciprocal[i / N], &to->scale[i / N]);
+#endif
+#endif
+#ifdef REALS_BY_PRODUCTS
+        if (zeros || BOUNDS_BY_SCALE) {
+            to->least[i / N] = p.least;
+            to->most[i / N] = p.most;
+        }
 #endif
         if (!zeros)
             continue;
@@ -83,6 +99,15 @@ TDM_INLINE void tdm_parameters_widened(tdm_parameters *to, const tdm_widened *fr
 #if PRODUCTS
     p.reciprocal = from->reciprocal[i];
 #endif
+#ifdef REALS_BY_PRODUCTS
+    if (zeros || BOUNDS_BY_SCALE) {
+        p.least = from->least[i];
+        p.most = from->most[i];
+    }
+#endif
+#ifdef MEND_APART
+    p.mend = from->mend[i];
+#endif
     if (zeros) {
         p.zero = p.from_zero = from->zero[i];
 #ifdef BOUNDS
@@ -110,23 +135,40 @@ TDM_INLINE int tdm_rows_together(long of_block, long alike) {
 
 #define LANE(type, vectors, i) (((const type *)(vectors))[i])
 
-/* Of lane i alone, in all lanes. */
-TDM_INLINE void tdm_parameters_one(tdm_parameters *to, const tdm_widened *from, int i) {
-    tdm_parameters p;
+/* Of lane i alone, in all lanes; zeros and shared as of tdm_parameters_widened. */
+TDM_INLINE void tdm_parameters_one(tdm_parameters *to, const tdm_widened *from, int i, int zeros,
+                                   tdm_parameters shared) {
+    tdm_parameters p = shared;
     p.scale = K(LANE(float, from->scale, i));
-    p.zero = p.from_zero = TDM_INT_SPLAT(N, LANE(int, from->zero, i));
     p.reciprocal = p.mend = p.scale;
     p.products = PRODUCTS;
 #if PRODUCTS
     p.reciprocal = K(LANE(float, from->reciprocal, i));
 #endif
-    p.low = p.high = p.scale;
+#ifdef MEND_APART
+    p.mend = K(LANE(float, from->mend, i));
+#endif
+    if (zeros) {
+        p.zero = p.from_zero = TDM_INT_SPLAT(N, LANE(int, from->zero, i));
 #ifdef BOUNDS
-    p.low = K(LANE(float, from->low, i));
-    p.high = K(LANE(float, from->high, i));
+        p.low = K(LANE(float, from->low, i));
+        p.high = K(LANE(float, from->high, i));
 #endif
 #ifdef TDM_TWO_SIDES
-    p.from_zero = TDM_INT_SPLAT(N, LANE(int, from->from_zero, i));
+        p.from_zero = TDM_INT_SPLAT(N, LANE(int, from->from_zero, i));
+#endif
+    }
+#ifdef REALS_BY_PRODUCTS
+    if (zeros || BOUNDS_BY_SCALE) {
+        p.least = K(LANE(float, from->least, i));
+        p.most = K(LANE(float, from->most, i));
+    }
+#endif
+#ifdef TDM_BOUND_REALS
+    if (!zeros) {
+        p.low = p.scale * p.low;
+        p.high = p.scale * p.high;
+    }
 #endif
     *to = p;
 }
@@ -143,8 +185,9 @@ TDM_INLINE void tdm_tile(tdm_walk w, tdm_place at, tdm_place strides, int rows, 
         tdm_parameters of[CODES_LINE / N];
         TDM_UNROLL for (int v = 0; v < CODES_LINE / N; v++)
             tdm_parameters_widened(&of[v], widened, i / N + v, zeros, shared);
-        TDM_UNROLL for (int row = 0; row < rows; row++) tdm_put_line(
-            w, at.x + row * strides.x + i, ahead, at.y + row * strides.y + i, of, 1, type);
+        TDM_UNROLL for (int row = 0; row < rows; row++)
+            tdm_put_line(w, at.x + row * strides.x + i, ahead, at.y + row * strides.y + i,
+                         at.mask + row * strides.mask + i, of, 1, type);
     }
 #endif
     for (; i + N <= end; i += N) {
@@ -192,44 +235,47 @@ TDM_INLINE void tdm_strip(tdm_walk w, tdm_place at, tdm_place strides, int rows,
 }
 
 #ifdef LINES
-/* `rows` rows from `row` on, as tdm_short_rows has them, that make a line: `inner` elements each, one after the other in y. */
+/* `rows` rows from `row` on, as tdm_short_rows has them, that make a line: `inner` elements each, one after the other in y and mask. */
 TDM_INLINE void tdm_rows_of_line(tdm_walk w, tdm_place at, tdm_place strides, int row, int rows,
-                                 const tdm_widened *widened, int type) {
-    MADE made[CODES_LINE / N];
+                                 const tdm_widened *widened, int zeros, tdm_parameters shared,
+                                 int type) {
+    tdm_made_line line;
     const int vectors = CODES_LINE / N / rows;
     TDM_UNROLL for (int r = 0; r < rows; r++) {
         tdm_parameters p;
-        tdm_parameters_one(&p, widened, row + r);
+        tdm_parameters_one(&p, widened, row + r, zeros, shared);
         TDM_UNROLL for (int v = 0; v < vectors; v++) {
             const long x = at.x + (row + r) * strides.x + v * N;
             if (tdm_is_line_of_x(w, v))
                 tdm_ask_for(w, x + AHEAD);
-            made[r * vectors + v] = MADE_OF(WHOLE(w.x, x), p, w);
+            tdm_make_in_line(&line, r * vectors + v, WHOLE(w.x, x), p, w);
         }
     }
-    STORE_LINE(type, made, w.y, at.y + row * strides.y);
+    tdm_store_made_line(&line, w, at.y + row * strides.y, at.mask + row * strides.mask, type);
 }
 #endif
 
 /* `rows` ≤ STRIP rows of `inner` elements, whole vectors, each with parameters of its own. */
 TDM_INLINE void tdm_short_rows(tdm_walk w, tdm_place at, tdm_place strides, int rows, int inner,
-                               const tdm_widened *widened, int type) {
+                               const tdm_widened *widened, int zeros, tdm_parameters shared,
+                               int type) {
     int first = 0;
 #ifdef LINES
-    if (strides.y == inner && LINES_FIT(w, type)) {
+    if (strides.y == inner && LINES_FIT(w, type) && LINES_OF_MASK(w, strides, inner)) {
         for (; inner == CODES_LINE / 2 && first + 2 <= rows; first += 2)
-            tdm_rows_of_line(w, at, strides, first, 2, widened, type);
+            tdm_rows_of_line(w, at, strides, first, 2, widened, zeros, shared, type);
     }
     at.x += first * strides.x;
     at.y += first * strides.y;
+    at.mask += first * strides.mask;
 #endif
     for (int row = first; row < rows; row++) {
         tdm_parameters p;
-        tdm_parameters_one(&p, widened, row);
+        tdm_parameters_one(&p, widened, row, zeros, shared);
         int i = 0;
 #ifdef LINES
         for (; LINES_FIT(w, type) && i + CODES_LINE <= inner; i += CODES_LINE)
-            tdm_put_line(w, at.x + i, AHEAD, at.y + i, &p, 0, type);
+            tdm_put_line(w, at.x + i, AHEAD, at.y + i, at.mask + i, &p, 0, type);
 #endif
         for (; i < inner; i += N) {
             tdm_ask_for(w, at.x + i + AHEAD);

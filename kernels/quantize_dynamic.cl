@@ -243,13 +243,15 @@ TDM_INLINE tdm_range tdm_ranges_of_halves(TDM_GLOBAL const TDM_TYPE(DT) * x, lon
 #endif
 
 #if TDM_FINITE_CODES
-/* The range of a group of whole vectors by their bits. */
+/* The range of a group of whole vectors by their bits. Every other vector is asked for, the others when codes are made: else memory
+ * would rest then. */
 TDM_INLINE tdm_range tdm_range_of_short_group(TDM_GLOBAL const TDM_TYPE(DT) * x, long from,
                                               int count, int symmetric) {
     tdm_word_bits bits = tdm_word_bits_start();
     for (int k = 0; k < count; k += N) {
         bits = tdm_word_bits_add(bits, TDM_LOADV(N, DT, x, from + k), symmetric);
-        tdm_prefetch_far(x + from + k + BYTES_AHEAD / (int)sizeof *x);
+        if (TDM_HALF_PRODUCTS || k % (2 * N) == 0)
+            tdm_prefetch_far(x + from + k + BYTES_AHEAD / (int)sizeof *x);
     }
     return tdm_range_of_words(bits, symmetric);
 }
@@ -299,6 +301,15 @@ typedef struct {
     int zero[GROUPS_BLOCK];
 } tdm_group_steps;
 
+/* Vector v of a group, of which those that ranges leave out ask for what follows. */
+TDM_INLINE F tdm_vector_of_group(TDM_GLOBAL const TDM_TYPE(DT) * x, long from, int v) {
+#if TDM_FINITE_CODES && !TDM_HALF_PRODUCTS
+    if (v % 2 != 0)
+        tdm_prefetch_far(x + from + v * N + BYTES_AHEAD / (int)sizeof *x);
+#endif
+    return TDM_LOADV(N, DT, x, from + v * N);
+}
+
 TDM_INLINE tdm_multiplier tdm_multiplier_at(const tdm_group_steps *steps, int group) {
     tdm_multiplier m;
     m.mend = K(steps->mend[group]);
@@ -320,7 +331,7 @@ TDM_INLINE void tdm_codes_of_groups(TDM_GLOBAL const TDM_TYPE(DT) * x, long from
         if (TDM_HALF_PRODUCTS) /* what the ranges did not ask for */
             tdm_prefetch_far(x + from + stride + BYTES_AHEAD / (int)sizeof *x);
         TDM_UNROLL for (int v = 0; v < CODES_LINE / N; v++) codes[v] =
-            PRODUCT(TDM_LOADV(N, DT, x, from + v / 2 * stride + v % 2 * N),
+            PRODUCT(tdm_vector_of_group(x, from + v / 2 * stride, v % 2),
                     tdm_multiplier_at(steps, group + v / 2));
         tdm_store_line(type, codes, y, to);
         from += 2 * stride;
@@ -334,11 +345,11 @@ TDM_INLINE void tdm_codes_of_groups(TDM_GLOBAL const TDM_TYPE(DT) * x, long from
         for (; products && k + CODES_LINE <= count; k += CODES_LINE) {
             I codes[CODES_LINE / N];
             TDM_UNROLL for (int v = 0; v < CODES_LINE / N; v++) codes[v] =
-                PRODUCT(TDM_LOADV(N, DT, x, from + k + v * N), m);
+                PRODUCT(tdm_vector_of_group(x, from + k, v), m);
             tdm_store_line(type, codes, y, to + k);
         }
         for (; k < count; k += N) {
-            const F v = TDM_LOADV(N, DT, x, from + k);
+            const F v = tdm_vector_of_group(x, from, k / N);
             tdm_store_codes(type, products ? PRODUCT(v, m) : tdm_code(v, q), y, to + k, N);
         }
         from += stride;

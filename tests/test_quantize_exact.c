@@ -86,8 +86,8 @@ typedef struct exact_case {
     int64_t shape[3]; /* the third 0: two dimensions */
     quant_sharing sharing;
     tdm_dtype codes, reals, scale, zero;
-    bool irregular;      /* one scale for which nothing is done by reciprocals */
-    test_placement x, y; /* of the source and of codes */
+    bool irregular;            /* one scale for which nothing is done by reciprocals */
+    test_placement x, y, mask; /* of the source, of what becomes of it, of the mask */
 } exact_case;
 
 static int rank_of(const exact_case *c) {
@@ -118,7 +118,7 @@ static void exact_codes(const test_device *device, const exact_case *c, uint64_t
     }
     test_array_create(&x, device, c->reals, rank, c->shape, c->x);
     test_array_create(&y, device, real_dtypes[seed % 3], rank, c->shape, c->y);
-    test_array_create(&mask, device, TDM_U8, rank, c->shape, c->y);
+    test_array_create(&mask, device, TDM_U8, rank, c->shape, c->mask);
     fill_near_ties(&x, &carrier, seed + 1);
     const uint64_t own_caches = device->device->info.cache_bytes;
     for (int past = 0; past < 2; past++) {
@@ -184,7 +184,14 @@ DEVICE_TEST(codes_of_groups_along_columns) {
         {{67, 530}, SHARE_FIRST_GROUPS, TDM_U8, TDM_F32, TDM_BF16, TDM_S32, .irregular = false},
         {{70, 21}, SHARE_BANDS, TDM_S8, TDM_BF16, TDM_F32, TDM_S32, .irregular = false},
         {{70, 192}, SHARE_BANDS, TDM_S4, TDM_F16, TDM_F32, TDM_S32, .x = TEST_PADDED},
-        {{70, 192}, SHARE_BANDS, TDM_U8, TDM_F32, TDM_F32, TDM_S32, .y = TEST_PADDED},
+        {{70, 192},
+         SHARE_BANDS,
+         TDM_U8,
+         TDM_F32,
+         TDM_F32,
+         TDM_S32,
+         .y = TEST_PADDED,
+         .mask = TEST_PADDED},
         {{70, 192}, SHARE_BANDS, TDM_S8, TDM_F32, TDM_F32, TDM_DTYPE_NONE, .x = TEST_TRANSPOSED},
         {{70, 144}, SHARE_BANDS, TDM_S8, TDM_F16, TDM_F32, TDM_DTYPE_NONE, .irregular = true},
         {{70, 3, 96}, SHARE_BANDS, TDM_S8, TDM_F32, TDM_F32, TDM_DTYPE_NONE, .irregular = false},
@@ -195,14 +202,31 @@ DEVICE_TEST(codes_of_groups_along_columns) {
         exact_codes(device, &cases[i], 200 + (uint64_t)i);
 }
 
+/* Lines of what two groups become, a group that is left over, and rows of the mask that lie otherwise than those of its numbers. */
+DEVICE_TEST(masks_of_groups) {
+    static const exact_case cases[] = {
+        {{7, 96}, SHARE_VECTORS, TDM_S8, TDM_F32, TDM_F32, TDM_DTYPE_NONE, .irregular = false},
+        {{7, 96}, SHARE_VECTORS, TDM_U8, TDM_BF16, TDM_F16, TDM_S32, .irregular = false},
+        {{21, 32}, SHARE_VECTORS, TDM_S8, TDM_F16, TDM_F32, TDM_S32, .mask = TEST_PADDED},
+        {{21, 32}, SHARE_VECTORS, TDM_S4, TDM_F32, TDM_F32, TDM_DTYPE_NONE, .y = TEST_PADDED},
+        {{21, 64}, SHARE_ROWS, TDM_S8, TDM_F32, TDM_F32, TDM_DTYPE_NONE, .mask = TEST_PADDED},
+        {{9, 208}, SHARE_ROWS, TDM_U8, TDM_BF16, TDM_F32, TDM_S32, .mask = TEST_OFFSET},
+        {{9, 640}, SHARE_COLUMNS, TDM_S8, TDM_F16, TDM_F32, TDM_DTYPE_NONE, .mask = TEST_PADDED},
+        {{5, 640}, SHARE_ALL, TDM_S8, TDM_F32, TDM_F32, TDM_DTYPE_NONE, .mask = TEST_OFFSET},
+    };
+    for (int i = 0; i < 3 * (int)(sizeof cases / sizeof cases[0]); i++) /* results of each type */
+        exact_codes(device, &cases[i / 3], 300 + (uint64_t)i);
+}
+
 /* Strips and groups of requantize: sums and codes into codes of other blocks. */
 static void requantize_pair(const test_device *device, const int64_t *shape, tdm_dtype from_codes,
                             quant_sharing from_sharing, tdm_dtype to_codes,
-                            quant_sharing to_sharing, bool plain) {
+                            quant_sharing to_sharing, bool plain, tdm_dtype from_zeros,
+                            tdm_dtype to_zeros) {
     quant_carrier from, to;
     quant_carrier_create(&from, device, from_codes, 2, shape, TEST_DENSE, from_sharing, TDM_F32,
-                         from_codes == TDM_S32 ? TDM_DTYPE_NONE : TDM_S32, TEST_DENSE);
-    quant_carrier_create(&to, device, to_codes, 2, shape, TEST_DENSE, to_sharing, TDM_F32, TDM_S32,
+                         from_codes == TDM_S32 ? TDM_DTYPE_NONE : from_zeros, TEST_DENSE);
+    quant_carrier_create(&to, device, to_codes, 2, shape, TEST_DENSE, to_sharing, TDM_F32, to_zeros,
                          TEST_DENSE);
     quant_carrier_fill_parameters(&from, 71);
     quant_carrier_fill_parameters(&to, 72);
@@ -242,15 +266,29 @@ DEVICE_TEST(requantize_in_strips_and_groups) {
     for (int i = 0; i < 16; i++)
         requantize_pair(device, DIMS(rows, columns + (i % 4 == 3 || i / 4 == 3 ? 0 : 6)),
                         from_codes[(i + i / 4) % 4], sharings[i % 4], code_dtypes[i % 3],
-                        sharings[i / 4], i % 2 == 0);
+                        sharings[i / 4], i % 2 == 0, TDM_S32, TDM_S32);
+    /* Groups, an odd number of them: without zero points, of one side alone. */
+    requantize_pair(device, DIMS(3, 96), TDM_S32, SHARE_VECTORS, TDM_S8, SHARE_VECTORS, true,
+                    TDM_DTYPE_NONE, TDM_DTYPE_NONE);
+    requantize_pair(device, DIMS(3, 96), TDM_S8, SHARE_VECTORS, TDM_S4, SHARE_VECTORS, true,
+                    TDM_DTYPE_NONE, TDM_DTYPE_NONE);
+    requantize_pair(device, DIMS(3, 96), TDM_S32, SHARE_VECTORS, TDM_U8, SHARE_VECTORS, true,
+                    TDM_S32, TDM_S32);
+    requantize_pair(device, DIMS(3, 96), TDM_U8, SHARE_VECTORS, TDM_S8, SHARE_VECTORS, true,
+                    TDM_S32, TDM_DTYPE_NONE);
     /* Blocks of 32 and of 6 that begin together. */
-    requantize_pair(device, DIMS(3, 100), TDM_S8, SHARE_VECTORS, TDM_U8, SHARE_LAST_GROUPS, true);
-    requantize_pair(device, DIMS(3, 100), TDM_U8, SHARE_LAST_GROUPS, TDM_S8, SHARE_VECTORS, true);
+    requantize_pair(device, DIMS(3, 100), TDM_S8, SHARE_VECTORS, TDM_U8, SHARE_LAST_GROUPS, true,
+                    TDM_S32, TDM_S32);
+    requantize_pair(device, DIMS(3, 100), TDM_U8, SHARE_LAST_GROUPS, TDM_S8, SHARE_VECTORS, true,
+                    TDM_S32, TDM_S32);
     /* Blocks of s4 that part bytes. */
-    requantize_pair(device, DIMS(3, 130), TDM_S4, SHARE_ODD, TDM_S8, SHARE_ALL, true);
-    requantize_pair(device, DIMS(3, 130), TDM_S4, SHARE_ODD, TDM_U8, SHARE_COLUMNS, true);
+    requantize_pair(device, DIMS(3, 130), TDM_S4, SHARE_ODD, TDM_S8, SHARE_ALL, true, TDM_S32,
+                    TDM_S32);
+    requantize_pair(device, DIMS(3, 130), TDM_S4, SHARE_ODD, TDM_U8, SHARE_COLUMNS, true, TDM_S32,
+                    TDM_S32);
     if (!test_is_small())
-        requantize_pair(device, DIMS(5, 4130), TDM_S32, SHARE_ALL, TDM_S8, SHARE_COLUMNS, true);
+        requantize_pair(device, DIMS(5, 4130), TDM_S32, SHARE_ALL, TDM_S8, SHARE_COLUMNS, true,
+                        TDM_S32, TDM_S32);
 }
 
 /* ---- dynamic ---- */
@@ -392,6 +430,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(codes_next_to_ties),
         cmocka_unit_test(codes_of_groups_along_columns),
+        cmocka_unit_test(masks_of_groups),
         cmocka_unit_test(requantize_in_strips_and_groups),
         cmocka_unit_test(dynamic_codes_next_to_ties),
         cmocka_unit_test(large_codes),
