@@ -5,7 +5,7 @@
  * Before a text includes this it defines DT the source's type, N vector width, TDM_SOURCE_CODES where that is
  * of codes, TDM_TARGET_CODES where codes are written, TDM_BOUND_REALS where bounds are to be of what scale · (code -
  * zero) may be instead of code - zero, TDM_MASK where there is a mask; and after it tdm_made_code where codes are written,
- * else tdm_put.
+ * else tdm_put and tdm_made_real, and where REALS_BY_PRODUCTS is defined then tdm_made_masked.
  *
  * With 16 lanes on CPU cores what is slow for each vector is done once for many:
  *
@@ -15,7 +15,7 @@
  *                               run. The next rows are asked for in the order of memory, into the second cache. What stays
  *                               in the caches goes in tiles of TILE rows, which read parameters once
  *   short rows: groups          parameters of SHORT_ROWS rows at a time
- *   stores                      64 codes are put together and stored as one
+ *   stores                      64 codes are put together and stored as one, so are halves and what a mask has for 64 elements
  *   quotients                   by the reciprocal of the scale, where quant_steps.h has that */
 #ifndef TDM_QUANT_ROWS_H
 #define TDM_QUANT_ROWS_H

@@ -275,7 +275,8 @@ TDM_INLINE int tdm_begins_line(int type, TDM_GLOBAL const void *y, long i) {
 }
 
 /* Codes of CODES_LINE elements from element i of y on, which is at a whole vector. */
-TDM_INLINE void tdm_store_line(int type, I codes[CODES_LINE / N], TDM_GLOBAL void *y, long i) {
+TDM_INLINE void tdm_store_line(int type, const I codes[CODES_LINE / N], TDM_GLOBAL void *y,
+                               long i) {
 #if N == 16 && defined(TDM_CODES_STORE_LINE)
     if (tdm_begins_line(type, y, i)) {
         const int past = type >= TDM_STREAMED;

@@ -165,8 +165,9 @@ TDM_INLINE void tdm_put(V v, tdm_parameters p, tdm_walk w, long y, long mask, in
     tdm_store_codes(type, tdm_made_code(v, p, w), w.y, y, left);
 }
 #else
-/* Of a text with reciprocals only by products. */
+#if defined(TDM_SOURCE_CODES) || defined(REALS_BY_PRODUCTS)
 TDM_INLINE F tdm_made_real(V v, tdm_parameters p);
+#endif
 #ifdef REALS_BY_PRODUCTS
 TDM_INLINE F tdm_made_masked(V v, tdm_parameters p, I *passes);
 #endif

@@ -4,7 +4,7 @@
 
 #include "quant_lines.h"
 
-/* What becomes of CODES_LINE elements is put together and stored as one: codes, or reals by lines of halves. */
+/* What becomes of CODES_LINE elements is put together and stored as one: codes, or reals by lines of halves, and their mask. */
 #if defined(MANY_AT_ONCE) && defined(TDM_TARGET_CODES) && defined(TDM_CODES_STORE_LINE)
 #define LINES
 #define MADE I

@@ -78,8 +78,8 @@ TDM_INLINE int tdm_widen_lanes(tdm_walk w, tdm_entries at, tdm_entries step, lon
     return TDM_CAT4(f32x, N, _, hmax)(not_plain) == 0.0f;
 }
 
-/* Those of lanes first … end-1, where lane 0 has entries `at`; whether what is widened may be used for them. Zero points and bounds
- * only where they differ (zeros). The usual types have loops of their own, which would ask for each vector what they are. */
+/* Those of lanes first … end-1, where lane 0 has entries `at`; whether what is widened may be used for them. Zero points and what
+ * bounds codes only where there are `zeros`. The usual types have loops of their own, which would ask for each vector what they are. */
 TDM_INLINE int tdm_widen(tdm_walk w, tdm_entries at, tdm_entries step, long first, long end,
                          int zeros, tdm_widened *to) {
     if (SIDE(w).scale_type != TDM_CODE_F32)

@@ -243,8 +243,8 @@ TDM_INLINE tdm_range tdm_ranges_of_halves(TDM_GLOBAL const TDM_TYPE(DT) * x, lon
 #endif
 
 #if TDM_FINITE_CODES
-/* The range of a group of whole vectors by their bits. Every other vector is asked for, the others when codes are made: else memory
- * would rest then. */
+/* The range of a group of whole vectors by their bits. Of floats every other vector is asked for, the others when codes are made: else
+ * memory would rest then. */
 TDM_INLINE tdm_range tdm_range_of_short_group(TDM_GLOBAL const TDM_TYPE(DT) * x, long from,
                                               int count, int symmetric) {
     tdm_word_bits bits = tdm_word_bits_start();
