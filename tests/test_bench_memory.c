@@ -234,6 +234,8 @@ static void threads_are_placed_unless_the_user_says_how(void **state) {
     char many[48];
     const long processors = sysconf(_SC_NPROCESSORS_CONF);
     assert_int_equal(sched_getaffinity(0, sizeof allowed, &allowed), 0);
+    unsetenv("POCL_AFFINITY"); /* of who runs the test */
+    unsetenv("OMP_PROC_BIND");
     const int all = CPU_COUNT(&allowed) == processors;
     snprintf(many, sizeof many, "POCL_MAX_PTHREAD_COUNT=%ld", processors + 1);
     const struct {
