@@ -245,11 +245,11 @@ static long peak_of(const char *input, const char *output, const char *scheme) {
     return peak; /* 0 of a run that was over before it was looked at */
 }
 
-/* ThreadSanitizer's shadow of what is read is several times as large, and counts. */
-#ifdef __SANITIZE_THREAD__
+/* A sanitizer's shadow of what is read counts; ThreadSanitizer's is several times as large. */
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 enum {
     PEAKS_COUNT = 0,
-    SHARE = 8 /* sizes are divided by this: only how threads work together counts */
+    SHARE = 8 /* sizes are divided by this: only what the program does counts */
 };
 #else
 enum {
