@@ -219,29 +219,35 @@ DEVICE_TEST(masks_of_groups) {
 }
 
 /* Strips and groups of requantize: sums and codes into codes of other blocks. */
-static void requantize_pair(const test_device *device, const int64_t *shape, tdm_dtype from_codes,
-                            quant_sharing from_sharing, tdm_dtype to_codes,
-                            quant_sharing to_sharing, bool plain, tdm_dtype from_zeros,
-                            tdm_dtype to_zeros) {
+typedef struct requantize_case {
+    int64_t shape[2];
+    tdm_dtype from_codes, to_codes;
+    quant_sharing from_sharing, to_sharing;
+    tdm_dtype from_zeros, to_zeros; /* sums have none */
+    bool any_scale;                 /* else those that may be replaced by their reciprocals */
+} requantize_case;
+
+static void requantize_pair(const test_device *device, const requantize_case *c) {
     quant_carrier from, to;
-    quant_carrier_create(&from, device, from_codes, 2, shape, TEST_DENSE, from_sharing, TDM_F32,
-                         from_codes == TDM_S32 ? TDM_DTYPE_NONE : from_zeros, TEST_DENSE);
-    quant_carrier_create(&to, device, to_codes, 2, shape, TEST_DENSE, to_sharing, TDM_F32, to_zeros,
+    quant_carrier_create(&from, device, c->from_codes, 2, c->shape, TEST_DENSE, c->from_sharing,
+                         TDM_F32, c->from_codes == TDM_S32 ? TDM_DTYPE_NONE : c->from_zeros,
                          TEST_DENSE);
+    quant_carrier_create(&to, device, c->to_codes, 2, c->shape, TEST_DENSE, c->to_sharing, TDM_F32,
+                         c->to_zeros, TEST_DENSE);
     quant_carrier_fill_parameters(&from, 71);
     quant_carrier_fill_parameters(&to, 72);
-    if (plain) {
+    if (!c->any_scale) {
         fill_plain_scales(&from, 73);
         fill_plain_scales(&to, 73);
     }
     test_array_fill(&from.codes, TEST_DATA_ANY_BITS, 74);
     test_random random = {75};
-    for (int64_t i = 0; from_codes == TDM_S32 && i < test_array_count(&from.codes); i++)
+    for (int64_t i = 0; c->from_codes == TDM_S32 && i < test_array_count(&from.codes); i++)
         test_array_put(&from.codes, i, (double)test_random_int(&random, -400, 400));
     test_array_send(&from.codes);
     TEST_OK(tdm_requantize(device->stream, to.tensor, from.tensor));
     test_array_fetch(&to.codes);
-    const tdm_quant_range range = quant_full_range(to_codes);
+    const tdm_quant_range range = quant_full_range(c->to_codes);
     for (int64_t i = 0; i < test_array_count(&to.codes); i++) {
         const tdm_quant_parameters a = quant_carrier_parameters(&from, i);
         const tdm_quant_parameters b = quant_carrier_parameters(&to, i);
@@ -262,33 +268,51 @@ static void requantize_pair(const test_device *device, const int64_t *shape, tdm
 DEVICE_TEST(requantize_in_strips_and_groups) {
     static const quant_sharing sharings[] = {SHARE_ALL, SHARE_ROWS, SHARE_COLUMNS, SHARE_VECTORS};
     static const tdm_dtype from_codes[] = {TDM_S32, TDM_S8, TDM_U8, TDM_S4};
+    static const requantize_case cases[] = {
+        /* groups, an odd number of them: without zero points, with those of one side alone */
+        {{3, 96},
+         TDM_S32,
+         TDM_S8,
+         SHARE_VECTORS,
+         SHARE_VECTORS,
+         TDM_DTYPE_NONE,
+         TDM_DTYPE_NONE,
+         false},
+        {{3, 96},
+         TDM_S8,
+         TDM_S4,
+         SHARE_VECTORS,
+         SHARE_VECTORS,
+         TDM_DTYPE_NONE,
+         TDM_DTYPE_NONE,
+         false},
+        {{3, 96}, TDM_S32, TDM_U8, SHARE_VECTORS, SHARE_VECTORS, TDM_S32, TDM_S32, false},
+        {{3, 96}, TDM_U8, TDM_S8, SHARE_VECTORS, SHARE_VECTORS, TDM_S32, TDM_DTYPE_NONE, false},
+        /* blocks of 32 and of 6 that begin together */
+        {{3, 100}, TDM_S8, TDM_U8, SHARE_VECTORS, SHARE_LAST_GROUPS, TDM_S32, TDM_S32, false},
+        {{3, 100}, TDM_U8, TDM_S8, SHARE_LAST_GROUPS, SHARE_VECTORS, TDM_S32, TDM_S32, false},
+        /* blocks of s4 that part bytes */
+        {{3, 130}, TDM_S4, TDM_S8, SHARE_ODD, SHARE_ALL, TDM_S32, TDM_S32, false},
+        {{3, 130}, TDM_S4, TDM_U8, SHARE_ODD, SHARE_COLUMNS, TDM_S32, TDM_S32, false},
+        /* more columns than a strip has; the last, which slow implementations leave out */
+        {{5, 4130}, TDM_S32, TDM_S8, SHARE_ALL, SHARE_COLUMNS, TDM_S32, TDM_S32, false},
+    };
+    const int count = (int)(sizeof cases / sizeof cases[0]) - (test_is_small() ? 1 : 0);
     const int64_t rows = test_is_small() ? 5 : 37, columns = test_is_small() ? 96 : 640;
-    for (int i = 0; i < 16; i++)
-        requantize_pair(device, DIMS(rows, columns + (i % 4 == 3 || i / 4 == 3 ? 0 : 6)),
-                        from_codes[(i + i / 4) % 4], sharings[i % 4], code_dtypes[i % 3],
-                        sharings[i / 4], i % 2 == 0, TDM_S32, TDM_S32);
-    /* Groups, an odd number of them: without zero points, of one side alone. */
-    requantize_pair(device, DIMS(3, 96), TDM_S32, SHARE_VECTORS, TDM_S8, SHARE_VECTORS, true,
-                    TDM_DTYPE_NONE, TDM_DTYPE_NONE);
-    requantize_pair(device, DIMS(3, 96), TDM_S8, SHARE_VECTORS, TDM_S4, SHARE_VECTORS, true,
-                    TDM_DTYPE_NONE, TDM_DTYPE_NONE);
-    requantize_pair(device, DIMS(3, 96), TDM_S32, SHARE_VECTORS, TDM_U8, SHARE_VECTORS, true,
-                    TDM_S32, TDM_S32);
-    requantize_pair(device, DIMS(3, 96), TDM_U8, SHARE_VECTORS, TDM_S8, SHARE_VECTORS, true,
-                    TDM_S32, TDM_DTYPE_NONE);
-    /* Blocks of 32 and of 6 that begin together. */
-    requantize_pair(device, DIMS(3, 100), TDM_S8, SHARE_VECTORS, TDM_U8, SHARE_LAST_GROUPS, true,
-                    TDM_S32, TDM_S32);
-    requantize_pair(device, DIMS(3, 100), TDM_U8, SHARE_LAST_GROUPS, TDM_S8, SHARE_VECTORS, true,
-                    TDM_S32, TDM_S32);
-    /* Blocks of s4 that part bytes. */
-    requantize_pair(device, DIMS(3, 130), TDM_S4, SHARE_ODD, TDM_S8, SHARE_ALL, true, TDM_S32,
-                    TDM_S32);
-    requantize_pair(device, DIMS(3, 130), TDM_S4, SHARE_ODD, TDM_U8, SHARE_COLUMNS, true, TDM_S32,
-                    TDM_S32);
-    if (!test_is_small())
-        requantize_pair(device, DIMS(5, 4130), TDM_S32, SHARE_ALL, TDM_S8, SHARE_COLUMNS, true,
-                        TDM_S32, TDM_S32);
+    for (int i = 0; i < 16; i++) {
+        const int64_t rest = i % 4 == 3 || i / 4 == 3 ? 0 : 6;
+        const requantize_case c = {.shape = {rows, columns + rest},
+                                   .from_codes = from_codes[(i + i / 4) % 4],
+                                   .to_codes = code_dtypes[i % 3],
+                                   .from_sharing = sharings[i % 4],
+                                   .to_sharing = sharings[i / 4],
+                                   .from_zeros = TDM_S32,
+                                   .to_zeros = TDM_S32,
+                                   .any_scale = i % 2 != 0};
+        requantize_pair(device, &c);
+    }
+    for (int i = 0; i < count; i++)
+        requantize_pair(device, &cases[i]);
 }
 
 /* ---- dynamic ---- */
