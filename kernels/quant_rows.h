@@ -22,28 +22,45 @@
 
 #include "quant_walk_strips.h"
 
+/* Where the rows are that an item does, elements start … stop-1 of rows first … last-1 of `inner` elements each: offsets of
+ * operands and parameters, and of the outer dimensions the sizes and the strides of each. */
+typedef struct {
+    tdm_place offset;
+    tdm_dims shape, x_strides, scale_strides, zero_strides, y_strides;
+#ifdef TDM_TWO_SIDES
+    tdm_dims from_scale_strides, from_zero_strides;
+#endif
+#ifdef TDM_MASK
+    tdm_dims mask_strides;
+#endif
+    int rank;
+    long start, stop, first, last, inner;
+} tdm_rows;
+
 #ifdef TDM_MASK
 #define MASK_BUFFER TDM_GLOBAL tdm_u8 *mask, long mask_offset,
 #define MASK_STRIDES tdm_dims mask_strides,
 #define MASK_STEP long mask_step,
-#define MASK_OF_WALK                                                                               \
+#define MASK_OF_CALL                                                                               \
     w.mask = mask, w.mask_step = mask_step,                                                        \
     w.mask_streams = MASK_STRIDES_WHOLE &&                                                         \
-                     tdm_store_type(mask, mask_offset, TDM_CODE_U8, arg.streams) != TDM_CODE_U8
+                     tdm_store_type(mask, mask_offset, TDM_CODE_U8, arg.streams) != TDM_CODE_U8,   \
+    r.offset.mask = mask_offset, r.mask_strides = mask_strides
 #define MASK_STRIDES_WHOLE (rank == 0 || (rank == 1 && mask_strides.v[0] % N == 0))
-#define MASK_PLACE(along) mask_offset + tdm_offset_along(along, rank, &mask_strides)
-#define MASK_STRIDE NEIGHBOUR(mask_strides)
+#define MASK_PLACE(at, along)                                                                      \
+    (at).mask = r->offset.mask + tdm_offset_along(along, r->rank, &r->mask_strides)
+#define MASK_STRIDE(at) (at).mask = NEIGHBOUR(r->mask_strides)
 #else
 #define MASK_BUFFER
 #define MASK_STRIDES
 #define MASK_STEP
-#define MASK_OF_WALK w.mask = 0, w.mask_step = 0, w.mask_streams = 0
-#define MASK_PLACE(along) 0
-#define MASK_STRIDE 0
+#define MASK_OF_CALL w.mask = 0, w.mask_step = 0, w.mask_streams = 0, r.offset.mask = 0
+#define MASK_PLACE(at, along) (at).mask = 0
+#define MASK_STRIDE(at) (at).mask = 0
 #endif
 
 /* Of up to three outer dimensions what is along the last, where rows are neighbours. */
-#define NEIGHBOUR(dims) (rank == 3 ? (dims).v[2] : rank == 2 ? (dims).v[1] : (dims).v[0])
+#define NEIGHBOUR(dims) (r->rank == 3 ? (dims).v[2] : r->rank == 2 ? (dims).v[1] : (dims).v[0])
 
 /* Of two sides the source's parameters come first. */
 #ifdef TDM_TWO_SIDES
@@ -52,21 +69,24 @@
         long from_zero_offset,
 #define FROM_STRIDES tdm_dims from_scale_strides, tdm_dims from_zero_strides,
 #define FROM_STEPS long from_scale_step, long from_zero_step,
-#define FROM_OF_WALK                                                                               \
+#define FROM_OF_CALL                                                                               \
     w.from_scale = from_scale, w.from_zero = from_zero, w.step.from_scale = from_scale_step,       \
-    w.step.from_zero = from_zero_step
+    w.step.from_zero = from_zero_step, r.offset.entry.from_scale = from_scale_offset,              \
+    r.offset.entry.from_zero = from_zero_offset, r.from_scale_strides = from_scale_strides,        \
+    r.from_zero_strides = from_zero_strides
 #define FROM_PLACE(at, along)                                                                      \
     (at).entry.from_scale =                                                                        \
-        from_scale_offset + tdm_offset_along(along, rank, &from_scale_strides),                    \
-    (at).entry.from_zero = from_zero_offset + tdm_offset_along(along, rank, &from_zero_strides)
+        r->offset.entry.from_scale + tdm_offset_along(along, r->rank, &r->from_scale_strides),     \
+    (at).entry.from_zero =                                                                         \
+        r->offset.entry.from_zero + tdm_offset_along(along, r->rank, &r->from_zero_strides)
 #define FROM_STRIDE(at)                                                                            \
-    (at).entry.from_scale = NEIGHBOUR(from_scale_strides),                                         \
-    (at).entry.from_zero = NEIGHBOUR(from_zero_strides)
+    (at).entry.from_scale = NEIGHBOUR(r->from_scale_strides),                                      \
+    (at).entry.from_zero = NEIGHBOUR(r->from_zero_strides)
 #else
 #define FROM_BUFFERS
 #define FROM_STRIDES
 #define FROM_STEPS
-#define FROM_OF_WALK (void)0
+#define FROM_OF_CALL (void)0
 #define FROM_PLACE(at, along) (void)0
 #define FROM_STRIDE(at) (void)0
 #endif
@@ -74,19 +94,21 @@
 #define PLACE(at, row)                                                                             \
     tdm_place at;                                                                                  \
     tdm_dims at##_along;                                                                           \
-    tdm_row_along(&at##_along, row, rank, &shape);                                                 \
-    at.x = x_offset + tdm_offset_along(&at##_along, rank, &x_strides);                             \
-    at.entry.scale = scale_offset + tdm_offset_along(&at##_along, rank, &scale_strides);           \
-    at.entry.zero = zero_offset + tdm_offset_along(&at##_along, rank, &zero_strides);              \
-    at.y = y_offset + tdm_offset_along(&at##_along, rank, &y_strides);                             \
-    at.mask = MASK_PLACE(&at##_along);                                                             \
+    tdm_row_along(&at##_along, row, r->rank, &r->shape);                                           \
+    at.x = r->offset.x + tdm_offset_along(&at##_along, r->rank, &r->x_strides);                    \
+    at.entry.scale =                                                                               \
+        r->offset.entry.scale + tdm_offset_along(&at##_along, r->rank, &r->scale_strides);         \
+    at.entry.zero =                                                                                \
+        r->offset.entry.zero + tdm_offset_along(&at##_along, r->rank, &r->zero_strides);           \
+    at.y = r->offset.y + tdm_offset_along(&at##_along, r->rank, &r->y_strides);                    \
+    MASK_PLACE(at, &at##_along);                                                                   \
     FROM_PLACE(at, &at##_along)
 
 /* Elements from … to-1 of rows one … end-1 through tdm_own: of 16 lanes a rare case, which takes no code for each type. */
 #if N == 16
-#define OWN_TYPES(call) call(arg.target_type);
+#define OWN_TYPES(call) call(w.arg.target_type);
 #else
-#define OWN_TYPES(call) BY_TYPE(arg.target_type, call)
+#define OWN_TYPES(call) BY_TYPE(w.arg.target_type, call)
 #endif
 #define OWN_CALL(T) tdm_own(w, own, own_from, own_to, T)
 #define OWN_ROW(at, from, to)                                                                      \
@@ -101,32 +123,21 @@
         OWN_ROW(one_at, from, to)                                                                  \
     }
 
-TDM_KERNEL(TDM_ENTRY)
-(TDM_GLOBAL const TDM_TYPE(DT) * x, long x_offset, FROM_BUFFERS TDM_GLOBAL const void *scale,
- long scale_offset, TDM_GLOBAL const void *zero, long zero_offset, MASK_BUFFER TDM_GLOBAL void *y,
- long y_offset, tdm_dims shape, tdm_dims x_strides, FROM_STRIDES tdm_dims scale_strides,
- tdm_dims zero_strides, MASK_STRIDES tdm_dims y_strides, int rank, long rows, long inner,
- long x_step, FROM_STEPS long scale_step, long zero_step, MASK_STEP long y_step, long span,
- tdm_quant_arg arg) {
-    const long start = tdm_global_x() * span;
-    const long stop = start + span < inner ? start + span : inner;
-    TDM_ROW_SHARE(rows, first, last);
-    tdm_walk w;
-    w.x = x, w.scale = scale, w.zero = zero, w.y = y;
-    w.x_step = x_step, w.step.scale = scale_step, w.step.zero = zero_step, w.y_step = y_step;
-    FROM_OF_WALK;
-    MASK_OF_WALK;
-    w.arg = arg;
+TDM_BODY void tdm_do_rows(const tdm_walk *walk, const tdm_rows *r) {
+    const tdm_walk w = *walk;
+    const long start = r->start, stop = r->stop, first = r->first, last = r->last;
     const int varies = tdm_entries_apart(w.step) != 0;
 #ifdef MANY_AT_ONCE
     tdm_widened widened;
     tdm_place strides;
-    strides.x = NEIGHBOUR(x_strides), strides.y = NEIGHBOUR(y_strides), strides.mask = MASK_STRIDE;
-    strides.entry.scale = NEIGHBOUR(scale_strides), strides.entry.zero = NEIGHBOUR(zero_strides);
+    strides.x = NEIGHBOUR(r->x_strides), strides.y = NEIGHBOUR(r->y_strides);
+    strides.entry.scale = NEIGHBOUR(r->scale_strides);
+    strides.entry.zero = NEIGHBOUR(r->zero_strides);
+    MASK_STRIDE(strides);
     FROM_STRIDE(strides);
     const long apart = tdm_entries_apart(strides.entry);
-    if (varies && x_step == 1) {
-        const int alike = rank <= 3 && apart == 0;
+    if (varies && w.x_step == 1) {
+        const int alike = r->rank <= 3 && apart == 0;
         const int zeros = tdm_zeros_differ(w);
         tdm_parameters shared;
         const long rows_block = stop - start <= STRIP ? last - first : ROWS_BLOCK;
@@ -153,14 +164,14 @@ TDM_KERNEL(TDM_ENTRY)
                     on.mask += from;
                     const int together =
                         alike ? tdm_rows_together(block_end - row,
-                                                  NEIGHBOUR(shape) - NEIGHBOUR(at_along))
+                                                  NEIGHBOUR(r->shape) - NEIGHBOUR(at_along))
                               : 1;
                     const long after = row + together < block_end ? on.x + together * strides.x
                                        : from + STRIP < stop      ? block_at.x + from + STRIP
                                                              : at.x + together * strides.x + start;
                     const int type = together == 1 || strides.y % N == 0 ? tdm_row_type(w, on.y)
-                                                                         : arg.target_type;
-                    const long cell = arg.streams || plain != all_plain ? CELL : count;
+                                                                         : w.arg.target_type;
+                    const long cell = w.arg.streams || plain != all_plain ? CELL : count;
                     for (long i = 0; i < count; i += cell) {
                         const long end = i + cell < count ? i + cell : count;
                         const int bit = 1 << i / CELL;
@@ -184,8 +195,8 @@ TDM_KERNEL(TDM_ENTRY)
                 }
             }
         }
-    } else if (!varies && x_step == 1 && rank <= 1 && inner % N == 0 && inner <= SHORT_ROW &&
-               span >= inner && apart <= 1) {
+    } else if (!varies && w.x_step == 1 && r->rank <= 1 && r->inner % N == 0 &&
+               r->inner <= SHORT_ROW && stop - start == r->inner && apart <= 1) {
         const int zeros = tdm_has_zeros(w);
         tdm_parameters shared;
         if (!zeros)
@@ -197,13 +208,13 @@ TDM_KERNEL(TDM_ENTRY)
                 OWN(row, row + left, start, stop)
                 continue;
             }
-            const int type = strides.y % N == 0 ? tdm_row_type(w, at.y) : arg.target_type;
-#define CALL(T) tdm_short_rows(w, at, strides, left, (int)inner, &widened, 0, shared, T)
-#define CALL_ZEROS(T) tdm_short_rows(w, at, strides, left, (int)inner, &widened, 1, shared, T)
+            const int type = strides.y % N == 0 ? tdm_row_type(w, at.y) : w.arg.target_type;
+#define CALL(T) tdm_short_rows(w, at, strides, left, (int)r->inner, &widened, 0, shared, T)
+#define CALL_ZEROS(T) tdm_short_rows(w, at, strides, left, (int)r->inner, &widened, 1, shared, T)
             if (zeros) {
-                BY_TYPE(type, CALL_ZEROS)
+                BY_TYPE_AND_PAST(type, CALL_ZEROS)
             } else {
-                BY_TYPE(type, CALL)
+                BY_TYPE_AND_PAST(type, CALL)
             }
 #undef CALL
 #undef CALL_ZEROS
@@ -223,6 +234,31 @@ TDM_KERNEL(TDM_ENTRY)
             }
 #undef CALL
         }
+}
+
+TDM_KERNEL(TDM_ENTRY)
+(TDM_GLOBAL const TDM_TYPE(DT) * x, long x_offset, FROM_BUFFERS TDM_GLOBAL const void *scale,
+ long scale_offset, TDM_GLOBAL const void *zero, long zero_offset, MASK_BUFFER TDM_GLOBAL void *y,
+ long y_offset, tdm_dims shape, tdm_dims x_strides, FROM_STRIDES tdm_dims scale_strides,
+ tdm_dims zero_strides, MASK_STRIDES tdm_dims y_strides, int rank, long rows, long inner,
+ long x_step, FROM_STEPS long scale_step, long zero_step, MASK_STEP long y_step, long span,
+ tdm_quant_arg arg) {
+    const long start = tdm_global_x() * span;
+    TDM_ROW_SHARE(rows, first, last);
+    tdm_walk w;
+    tdm_rows r;
+    w.x = x, w.scale = scale, w.zero = zero, w.y = y;
+    w.x_step = x_step, w.step.scale = scale_step, w.step.zero = zero_step, w.y_step = y_step;
+    w.arg = arg;
+    r.offset.x = x_offset, r.offset.y = y_offset;
+    r.offset.entry.scale = scale_offset, r.offset.entry.zero = zero_offset;
+    r.shape = shape, r.x_strides = x_strides, r.y_strides = y_strides;
+    r.scale_strides = scale_strides, r.zero_strides = zero_strides, r.rank = rank;
+    r.start = start, r.stop = start + span < inner ? start + span : inner;
+    r.first = first, r.last = last, r.inner = inner;
+    FROM_OF_CALL;
+    MASK_OF_CALL;
+    tdm_do_rows(&w, &r);
     if (arg.streams)
         tdm_stream_end();
 }

@@ -7,6 +7,7 @@
 
 #include "any_float.h"
 #include "integers.h"
+#include "long_functions.h"
 #include "quant_args.h"
 #include "strided_rows.h"
 #define TDM_DIVIDE_VECTOR N
@@ -15,6 +16,13 @@
 #define F TDM_F32(N)
 #define I TDM_S32(N)
 #define K(constant) TDM_SPLAT(N, constant)
+
+/* A function with much code, which of 16 lanes, on CPU cores, is made once. */
+#if N == 16
+#define TDM_LONG TDM_BODY
+#else
+#define TDM_LONG TDM_INLINE
+#endif
 
 TDM_PART_FUNCTIONS(f32)
 TDM_PART_FUNCTIONS(f16)
@@ -126,8 +134,15 @@ TDM_INLINE F tdm_real(I code, F scale, I zero) {
 
 /* ---- codes by products ---- */
 
+/* 1 in texts with a division of their own where the driver has one that is right, as PoCL has: they stand by, and are short. */
+#if defined(TDM_CAN_STREAM_NARROW) && !defined(TDM_BUILT_IN_DIVIDE)
+#define TDM_STANDS_BY 1
+#else
+#define TDM_STANDS_BY 0
+#endif
+
 /* 1 where the quotient of a code may come from multiplications: a division takes a CPU core longer than all the rest. */
-#if N == 16 && defined(TDM_FAST_FMA)
+#if N == 16 && defined(TDM_FAST_FMA) && !TDM_STANDS_BY
 #define TDM_BY_PRODUCTS 1
 #else
 #define TDM_BY_PRODUCTS 0
@@ -215,16 +230,22 @@ TDM_INLINE I tdm_code_by_products(F x, tdm_multiplier m) {
 
 /* ---- storing by a type that the launch gives ---- */
 
-#define TDM_QUANT_STORE_(code, to, store, value)                                                   \
+/* Vectors go by `stream` where `past`, which is 0 where there is none. */
+#define TDM_QUANT_STORE_(code, to, store, past, stream, value)                                     \
     case code:                                                                                     \
-        if (left == N)                                                                             \
-            store(N, to, value, (TDM_GLOBAL tdm_##to *)y, i);                                      \
-        else                                                                                       \
+        if (left < N)                                                                              \
             TDM_STORE_PART(to, value, (TDM_GLOBAL tdm_##to *)y, i, left);                          \
+        else if (past)                                                                             \
+            stream(N, to, value, (TDM_GLOBAL tdm_##to *)y, i);                                     \
+        else                                                                                       \
+            store(N, to, value, (TDM_GLOBAL tdm_##to *)y, i);                                      \
         break;
 
 /* Added to a type of op_codes.h: whole vectors go past the caches. i is at a whole one then. */
 #define TDM_STREAMED 100
+
+/* What of a type says so. */
+#define TDM_PAST_OF(type) ((type) >= TDM_STREAMED ? TDM_STREAMED : 0)
 
 /* The type to store by, where the launch says whether results are to go past the caches; the vectors begin at element y. */
 TDM_INLINE int tdm_store_type(TDM_GLOBAL const void *p, long y, int type, int streams) {
@@ -251,16 +272,20 @@ TDM_INLINE int tdm_store_type(TDM_GLOBAL const void *p, long y, int type, int st
 #define TDM_CODES_STREAMV(N, DT, v, p, i) TDM_INT_STREAMV(N, DT, v, p, i)
 #endif
 
-TDM_INLINE void tdm_store_codes(int type, I v, TDM_GLOBAL void *y, long i, int left) {
-    switch (type) {
-        TDM_QUANT_STORE_(TDM_CODE_S8, s8, TDM_CODES_STOREV, v)
-        TDM_QUANT_STORE_(TDM_CODE_U8, u8, TDM_CODES_STOREV, v)
-        TDM_QUANT_STORE_(TDM_CODE_S4, s4, TDM_CODES_STOREV, v)
 #if N > 1 && defined(TDM_CAN_STREAM_NARROW)
-        TDM_QUANT_STORE_(TDM_STREAMED + TDM_CODE_S8, s8, TDM_CODES_STREAMV, v)
-        TDM_QUANT_STORE_(TDM_STREAMED + TDM_CODE_U8, u8, TDM_CODES_STREAMV, v)
-        TDM_QUANT_STORE_(TDM_STREAMED + TDM_CODE_S4, s4, TDM_CODES_STREAMV, v)
+#define TDM_QUANT_STREAM_CODES_(N, to, v, p, i) TDM_CODES_STREAMV(N, to, v, p, i)
+#define TDM_QUANT_CODES_PAST_(past) past
+#else
+#define TDM_QUANT_STREAM_CODES_(N, to, v, p, i) (void)0
+#define TDM_QUANT_CODES_PAST_(past) 0
 #endif
+
+TDM_INLINE void tdm_store_codes(int type, I v, TDM_GLOBAL void *y, long i, int left) {
+    const int past = TDM_PAST_OF(type), streams = TDM_QUANT_CODES_PAST_(past);
+    switch (type - past) {
+        TDM_QUANT_STORE_(TDM_CODE_S8, s8, TDM_CODES_STOREV, streams, TDM_QUANT_STREAM_CODES_, v)
+        TDM_QUANT_STORE_(TDM_CODE_U8, u8, TDM_CODES_STOREV, streams, TDM_QUANT_STREAM_CODES_, v)
+        TDM_QUANT_STORE_(TDM_CODE_S4, s4, TDM_CODES_STOREV, streams, TDM_QUANT_STREAM_CODES_, v)
     }
 }
 
@@ -298,21 +323,29 @@ TDM_INLINE void tdm_store_line(int type, const I codes[CODES_LINE / N], TDM_GLOB
         tdm_store_codes(type, codes[v], y, i + v * N, N);
 }
 
-#define TDM_QUANT_STREAM_(N, to, x, p, i) TDM_STREAMV(N, x, p, i)
-#define TDM_QUANT_STREAM_HALVES_(N, to, x, p, i) TDM_CAT2(f32x16_stream_, to)(x, p, i)
-
-TDM_INLINE void tdm_store_reals(int type, F v, TDM_GLOBAL void *y, long i, int left) {
-    switch (type) {
-        TDM_QUANT_STORE_(TDM_CODE_F32, f32, TDM_STOREV_GLOBAL, v)
-        TDM_QUANT_STORE_(TDM_CODE_F16, f16, TDM_STOREV_GLOBAL, v)
-        TDM_QUANT_STORE_(TDM_CODE_BF16, bf16, TDM_STOREV_GLOBAL, v)
 #if N > 1 && defined(TDM_CAN_STREAM)
-        TDM_QUANT_STORE_(TDM_STREAMED + TDM_CODE_F32, f32, TDM_QUANT_STREAM_, v)
+#define TDM_QUANT_STREAM_(N, to, x, p, i) TDM_STREAMV(N, x, p, i)
+#define TDM_QUANT_PAST_(past) past
+#else
+#define TDM_QUANT_STREAM_(N, to, x, p, i) (void)0
+#define TDM_QUANT_PAST_(past) 0
 #endif
 #if N == 16 && defined(TDM_CAN_STREAM_NARROW)
-        TDM_QUANT_STORE_(TDM_STREAMED + TDM_CODE_F16, f16, TDM_QUANT_STREAM_HALVES_, v)
-        TDM_QUANT_STORE_(TDM_STREAMED + TDM_CODE_BF16, bf16, TDM_QUANT_STREAM_HALVES_, v)
+#define TDM_QUANT_STREAM_HALVES_(N, to, x, p, i) TDM_CAT2(f32x16_stream_, to)(x, p, i)
+#define TDM_QUANT_HALVES_PAST_(past) past
+#else
+#define TDM_QUANT_STREAM_HALVES_(N, to, x, p, i) (void)0
+#define TDM_QUANT_HALVES_PAST_(past) 0
 #endif
+
+TDM_INLINE void tdm_store_reals(int type, F v, TDM_GLOBAL void *y, long i, int left) {
+    const int past = TDM_PAST_OF(type);
+    const int streams = TDM_QUANT_PAST_(past), halves = TDM_QUANT_HALVES_PAST_(past);
+    switch (type - past) {
+        TDM_QUANT_STORE_(TDM_CODE_F32, f32, TDM_STOREV_GLOBAL, streams, TDM_QUANT_STREAM_, v)
+        TDM_QUANT_STORE_(TDM_CODE_F16, f16, TDM_STOREV_GLOBAL, halves, TDM_QUANT_STREAM_HALVES_, v)
+        TDM_QUANT_STORE_(TDM_CODE_BF16, bf16, TDM_STOREV_GLOBAL, halves, TDM_QUANT_STREAM_HALVES_,
+                         v)
     }
 }
 

@@ -28,8 +28,12 @@
 #if defined(TDM_SOURCE_CODES) && defined(TDM_TARGET_CODES)
 #define TDM_TWO_SIDES
 #endif
+#if defined(TDM_TARGET_CODES) || !defined(TDM_SOURCE_CODES)
+#define BOUNDS
+#endif
 /* llvmpipe takes seconds to compile all forms of requantize. */
-#if N == 16 && !defined(TDM_DIALECT_CXX) && (defined(TDM_CAN_STREAM) || !defined(TDM_TWO_SIDES))
+#if N == 16 && !defined(TDM_DIALECT_CXX) && !(defined(BOUNDS) && TDM_STANDS_BY) &&                 \
+    (defined(TDM_CAN_STREAM) || !defined(TDM_TWO_SIDES))
 #define MANY_AT_ONCE
 #endif
 /* Where what codes become is stored by lines. */
@@ -52,10 +56,6 @@
 #endif
 #endif
 
-#if defined(TDM_TARGET_CODES) || !defined(TDM_SOURCE_CODES)
-#define BOUNDS
-#endif
-
 #ifdef TDM_SOURCE_CODES
 #define V I
 #define WHOLE(x, i) TDM_INT_LOADV_GLOBAL(N, DT, x, i)
@@ -68,46 +68,42 @@
 #define NOTHING 0.0f
 #endif
 
-/* One call for each type that the launch may give, so that its loops have no choice inside. Compiled for CUDA an item has one vector of a row, and
- * chooses once anyway: nvcc takes a third of the time for one form. */
+/* BY_TYPE(type, call): one call for each type that the launch may give, so that its loops have no choice inside but whether to go past the
+ * caches; where it is BY_TYPE_AND_PAST, that neither, which pays for codes of short rows and takes as much code again. Compiled for CUDA an
+ * item has one vector of a row, and chooses once anyway: nvcc takes a third of the time for one form. */
 #ifdef TDM_DIALECT_CXX
 #define BY_TYPE(type, call) call(type);
+#define BY_TYPE_AND_PAST(type, call) BY_TYPE(type, call)
 #else
-#define EACH_TYPE(type, call)                                                                      \
-    case type:                                                                                     \
-        call(type);                                                                                \
+#define EACH_TYPE(plain, past, call)                                                               \
+    case plain:                                                                                    \
+        call(plain + past);                                                                        \
         break;
-#if N > 1 && defined(TDM_CAN_STREAM)
-#define EACH_STREAMED(type, call) EACH_TYPE(TDM_STREAMED + type, call)
-#else
-#define EACH_STREAMED(type, call)
-#endif
-#if N == 16
-#define EACH_STREAMED_HALVES(call)                                                                 \
-    EACH_STREAMED(TDM_CODE_F16, call) EACH_STREAMED(TDM_CODE_BF16, call)
-#else
-#define EACH_STREAMED_HALVES(call)
-#endif
+#define BY_TYPES(type, past, call, A, B, C)                                                        \
+    switch (type) {                                                                                \
+        EACH_TYPE(A, past, call)                                                                   \
+        EACH_TYPE(B, past, call)                                                                   \
+        EACH_TYPE(C, past, call)                                                                   \
+    }
 #ifdef TDM_TARGET_CODES
-#define BY_TYPE(type, call)                                                                        \
-    switch (type) {                                                                                \
-        EACH_TYPE(TDM_CODE_S8, call)                                                               \
-        EACH_TYPE(TDM_CODE_U8, call)                                                               \
-        EACH_TYPE(TDM_CODE_S4, call)                                                               \
-        EACH_STREAMED(TDM_CODE_S8, call)                                                           \
-        EACH_STREAMED(TDM_CODE_U8, call)                                                           \
-        EACH_STREAMED(TDM_CODE_S4, call)                                                           \
+#define BY_PLAIN_TYPE(type, past, call)                                                            \
+    BY_TYPES(type, past, call, TDM_CODE_S8, TDM_CODE_U8, TDM_CODE_S4)
+#define BY_TYPE_AND_PAST(type, call)                                                               \
+    if ((type) < TDM_STREAMED) {                                                                   \
+        BY_PLAIN_TYPE(type, 0, call)                                                               \
+    } else {                                                                                       \
+        BY_PLAIN_TYPE((type)-TDM_STREAMED, TDM_STREAMED, call)                                     \
     }
 #else
-#define BY_TYPE(type, call)                                                                        \
-    switch (type) {                                                                                \
-        EACH_TYPE(TDM_CODE_F32, call)                                                              \
-        EACH_TYPE(TDM_CODE_F16, call)                                                              \
-        EACH_TYPE(TDM_CODE_BF16, call)                                                             \
-        EACH_STREAMED(TDM_CODE_F32, call)                                                          \
-        EACH_STREAMED_HALVES(call)                                                                 \
-    }
+#define BY_PLAIN_TYPE(type, past, call)                                                            \
+    BY_TYPES(type, past, call, TDM_CODE_F32, TDM_CODE_F16, TDM_CODE_BF16)
+#define BY_TYPE_AND_PAST(type, call) BY_TYPE(type, call)
 #endif
+#define BY_TYPE(type, call)                                                                        \
+    {                                                                                              \
+        const int past_caches = TDM_PAST_OF(type);                                                 \
+        BY_PLAIN_TYPE((type)-past_caches, past_caches, call)                                       \
+    }
 #endif
 #if defined(TDM_SOURCE_CODES) && !defined(TDM_TARGET_CODES)
 #define SIDE(w) (w).arg.source

@@ -90,7 +90,7 @@ TDM_INLINE void tdm_put_line(tdm_walk w, long x, long ahead, long y, long mask,
 #endif
 
 /* Elements start … stop-1 of a row of which each may have parameters of its own. */
-TDM_INLINE void tdm_own(tdm_walk w, tdm_place at, long start, long stop, int type) {
+TDM_LONG void tdm_own(tdm_walk w, tdm_place at, long start, long stop, int type) {
     TDM_FEW_PASSES for (long i = start; i < stop; i += N) {
         const int left = (int)(stop - i < N ? stop - i : N);
         const V v = N > 1 && w.x_step == 0 ? REPEATED(w.x, at.x)

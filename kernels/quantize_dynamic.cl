@@ -19,7 +19,7 @@
 #include "quantize_types.h"
 
 /* The parameters of many short groups at once, in arrays that a CPU core's cache holds. */
-#if N == 16 && !defined(TDM_COLUMNS) && !defined(TDM_DIALECT_CXX)
+#if N == 16 && !defined(TDM_COLUMNS) && !defined(TDM_DIALECT_CXX) && !TDM_STANDS_BY
 #define SHORT_GROUPS
 #endif
 
@@ -144,9 +144,9 @@ TDM_INLINE void tdm_whole_codes(TDM_GLOBAL const TDM_TYPE(DT) * x, long from, TD
 }
 #endif
 
-TDM_DEVICE void tdm_quantize_group(TDM_GLOBAL const TDM_TYPE(DT) * x, long from, long x_step,
-                                   TDM_GLOBAL void *y, long to, long y_step, long count, long ahead,
-                                   tdm_parameter_place place, tdm_quant_arg arg) {
+TDM_LONG void tdm_quantize_group(TDM_GLOBAL const TDM_TYPE(DT) * x, long from, long x_step,
+                                 TDM_GLOBAL void *y, long to, long y_step, long count, long ahead,
+                                 tdm_parameter_place place, tdm_quant_arg arg) {
 #if TDM_FINITE_CODES
     tdm_range range = tdm_range_by_bits(x, from, count, ahead);
 #else
@@ -358,9 +358,9 @@ TDM_INLINE void tdm_codes_of_groups(TDM_GLOBAL const TDM_TYPE(DT) * x, long from
 }
 
 /* `groups` ≤ GROUPS_BLOCK groups of whole vectors. */
-TDM_INLINE void tdm_quantize_groups(TDM_GLOBAL const TDM_TYPE(DT) * x, long from, long stride,
-                                    TDM_GLOBAL void *y, long to, long y_stride, int groups,
-                                    int count, tdm_parameter_place place, tdm_quant_arg arg) {
+TDM_LONG void tdm_quantize_groups(TDM_GLOBAL const TDM_TYPE(DT) * x, long from, long stride,
+                                  TDM_GLOBAL void *y, long to, long y_stride, int groups, int count,
+                                  tdm_parameter_place place, tdm_quant_arg arg) {
     const int symmetric = arg.target.zero_type == 0;
     tdm_group_steps steps;
     tdm_range ranges[GROUPS_BLOCK / N], all = tdm_range_start();

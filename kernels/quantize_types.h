@@ -6,24 +6,18 @@
 #ifdef TDM_DIALECT_CXX
 #define BY_CODES(type, call) call(type);
 #else
-#define EACH_CODES(type, call)                                                                     \
-    case type:                                                                                     \
-        call(type);                                                                                \
+#define EACH_CODES(plain, past, call)                                                              \
+    case plain:                                                                                    \
+        call(plain + past);                                                                        \
         break;
-#if TDM_BY_PRODUCTS && defined(TDM_CAN_STREAM)
-#define EACH_STREAMED(call)                                                                        \
-    EACH_CODES(TDM_STREAMED + TDM_CODE_S8, call)                                                   \
-    EACH_CODES(TDM_STREAMED + TDM_CODE_U8, call)                                                   \
-    EACH_CODES(TDM_STREAMED + TDM_CODE_S4, call)
-#else
-#define EACH_STREAMED(call)
-#endif
 #define BY_CODES(type, call)                                                                       \
-    switch (type) {                                                                                \
-        EACH_CODES(TDM_CODE_S8, call)                                                              \
-        EACH_CODES(TDM_CODE_U8, call)                                                              \
-        EACH_CODES(TDM_CODE_S4, call)                                                              \
-        EACH_STREAMED(call)                                                                        \
+    {                                                                                              \
+        const int past_caches = TDM_PAST_OF(type);                                                 \
+        switch ((type)-past_caches) {                                                              \
+            EACH_CODES(TDM_CODE_S8, past_caches, call)                                             \
+            EACH_CODES(TDM_CODE_U8, past_caches, call)                                             \
+            EACH_CODES(TDM_CODE_S4, past_caches, call)                                             \
+        }                                                                                          \
     }
 #endif
 
