@@ -267,8 +267,7 @@ TDM_DEVICE void multiply_tiles(const lines_of_b *l, long j0, int columns, long f
     }
 }
 
-TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)(TDM_WEIGHTS_ARGUMENTS) {
-    const long item = tdm_group_x(), z = tdm_group_z();
+TDM_BODY void do_item(TDM_WEIGHTS_ARGUMENTS, long item, long z) {
     float strip[STRIP] __attribute__((aligned(64)));
     float kept[KEPT], row_scale[ROWS], scales[4 * MOST_GROUPS];
     const item_columns own = columns_of_item(s, item);
@@ -313,4 +312,8 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)(TDM_WEIGHTS_ARGUMENTS) {
             }
         }
     }
+}
+
+TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)(TDM_WEIGHTS_ARGUMENTS) {
+    do_item(TDM_WEIGHTS_NAMES, tdm_group_x(), tdm_group_z());
 }

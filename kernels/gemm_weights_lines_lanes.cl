@@ -223,8 +223,7 @@ TDM_DEVICE void multiply_tiles(const lines_of_b *l, item_memory *my, long j0, in
     }
 }
 
-TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)(TDM_WEIGHTS_ARGUMENTS) {
-    const long item = tdm_group_x(), z = tdm_group_z();
+TDM_BODY void do_item(TDM_WEIGHTS_ARGUMENTS, long item, long z) {
     item_memory my;
     const item_columns own = columns_of_item(s, item);
     const int chunks = (int)((s.k + CHUNK - 1) / CHUNK);
@@ -267,4 +266,8 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)(TDM_WEIGHTS_ARGUMENTS) {
             }
         }
     }
+}
+
+TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)(TDM_WEIGHTS_ARGUMENTS) {
+    do_item(TDM_WEIGHTS_NAMES, tdm_group_x(), tdm_group_z());
 }

@@ -344,8 +344,7 @@ TDM_DEVICE void multiply_tiles(const lines_of_b *l, item_memory *my, tile_order 
     }
 }
 
-TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)(TDM_WEIGHTS_ARGUMENTS) {
-    const long item = tdm_group_x(), z = tdm_group_z();
+TDM_BODY void do_item(TDM_WEIGHTS_ARGUMENTS, long item, long z) {
     item_memory my;
     const item_columns own = columns_of_item(s, item);
     const int groups = w.group >= s.k ? 0 : w.group >= CHUNK ? 1 : CHUNK / (int)w.group;
@@ -380,4 +379,8 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)(TDM_WEIGHTS_ARGUMENTS) {
             }
         }
     }
+}
+
+TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)(TDM_WEIGHTS_ARGUMENTS) {
+    do_item(TDM_WEIGHTS_NAMES, tdm_group_x(), tdm_group_z());
 }

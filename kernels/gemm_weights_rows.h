@@ -8,7 +8,9 @@
 #define SCALES_AHEAD 8
 #include "gemm_epilogue.h"
 #include "gemm_weights_args.h"
+#include "gemm_weights_names.h"
 #include "gemm_weights_steps.h"
+#include "long_functions.h"
 
 /* 16 elements of a row from p on, zeros past its end. */
 TDM_DEVICE f32x16 load_row(TDM_GLOBAL const void *a, int type, long at, long step, long p,

@@ -4,8 +4,7 @@
 #ifndef TDM_LONG_FUNCTIONS_H
 #define TDM_LONG_FUNCTIONS_H
 
-#if defined(__OPENCL_VERSION__) && defined(__clang__) &&                                           \
-    (defined(__x86_64__) || defined(__aarch64__))
+#if !defined(TDM_DIALECT_CXX) && defined(__clang__) && (defined(__x86_64__) || defined(__aarch64__))
 #define TDM_BODY static __attribute__((noinline))
 #else
 #define TDM_BODY TDM_INLINE

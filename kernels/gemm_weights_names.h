@@ -1,0 +1,9 @@
+/* The names of TDM_WEIGHTS_ARGUMENTS, as a call has them. */
+#ifndef TDM_GEMM_WEIGHTS_NAMES_H
+#define TDM_GEMM_WEIGHTS_NAMES_H
+
+#define TDM_WEIGHTS_NAMES                                                                          \
+    a, a_offset, b, b_offset, scale, scale_offset, zero, zero_offset, c, c_offset, bias,           \
+        bias_offset, residual, r_offset, d, d_offset, s, e, w
+
+#endif
