@@ -237,12 +237,38 @@ static void create(gemm_int_run *run) {
 
 /* ---- the oracle --------------------------------------------------------------------------------------- */
 
-static int64_t exact_sum(const gemm_int_run *run, int64_t z, int64_t i, int64_t j) {
-    const int64_t a_zero = zero_at(&run->a, z, i, 0), b_zero = zero_at(&run->b, z, 0, j);
+typedef struct exact_operands {
+    int32_t *a, *b; /* of lines_along_k */
+} exact_operands;
+
+/* An operand's elements as they lie along K: k of each row of A, or of each column of B, one after the other. */
+static int32_t *lines_along_k(const operand *o) {
+    const int64_t lines = o->along_rows ? o->rows : o->columns;
+    const int64_t k = o->along_rows ? o->columns : o->rows;
+    int32_t *const values = malloc((size_t)(o->entries * lines * k + 1) * sizeof *values);
+    if (!values)
+        test_case_fail("no memory");
+    int32_t *next = values;
+    for (int64_t z = 0; z < o->entries; z++)
+        for (int64_t line = 0; line < lines; line++)
+            for (int64_t p = 0; p < k; p++)
+                *next++ =
+                    (int32_t)test_array_get(&o->data, o->along_rows ? element_index(o, z, line, p)
+                                                                    : element_index(o, z, p, line));
+    return values;
+}
+
+static int64_t exact_sum(const gemm_int_run *run, const exact_operands *exact, int64_t z, int64_t i,
+                         int64_t j) {
+    const int64_t k = run->trial->k;
+    const int32_t a_zero = (int32_t)zero_at(&run->a, z, i, 0);
+    const int32_t b_zero = (int32_t)zero_at(&run->b, z, 0, j);
+    const int64_t a_line = (run->a.entries > 1 ? z : 0) * run->a.rows + i;
+    const int64_t b_line = (run->b.entries > 1 ? z : 0) * run->b.columns + j;
+    const int32_t *const a = exact->a + a_line * k, *const b = exact->b + b_line * k;
     int64_t sum = 0;
-    for (int64_t p = 0; p < run->trial->k; p++)
-        sum += ((int64_t)test_array_get(&run->a.data, element_index(&run->a, z, i, p)) - a_zero) *
-               ((int64_t)test_array_get(&run->b.data, element_index(&run->b, z, p, j)) - b_zero);
+    for (int64_t p = 0; p < k; p++)
+        sum += (a[p] - a_zero) * (b[p] - b_zero);
     if (run->trial->bias == TDM_S32)
         sum += (int64_t)test_array_get(&run->bias, j);
     if (sum < INT32_MIN || sum > INT32_MAX)
@@ -286,12 +312,13 @@ static void check_float(const gemm_int_run *run, int64_t index, int64_t sum, int
 
 static void check(const gemm_int_run *run) {
     const gemm_int_trial *const t = run->trial;
+    const exact_operands exact = {lines_along_k(&run->a), lines_along_k(&run->b)};
     for (int64_t z = 0; z < run->d.entries; z++)
         for (int64_t i = 0; i < t->m; i++)
             for (int64_t j = 0; j < t->n; j++) {
                 const int64_t index = element_index(&run->d, z, i, j);
                 const bool is_float = tdm_dtype_info(t->d)->kind == TDM_CLASS_FLOAT;
-                int64_t sum = exact_sum(run, z, i, j);
+                int64_t sum = exact_sum(run, &exact, z, i, j);
                 if (t->has_c && !is_float)
                     sum += (int64_t)test_array_get(&run->c, index);
                 if (is_float) {
@@ -305,6 +332,8 @@ static void check(const gemm_int_run *run) {
                     test_case_fail("D[%lld, %lld, %lld] is %.0f, not %.0f (sum %lld)", (long long)z,
                                    (long long)i, (long long)j, actual, expected, (long long)sum);
             }
+    free(exact.a);
+    free(exact.b);
 }
 
 /* ---- the run ------------------------------------------------------------------------------------------ */
