@@ -1,4 +1,4 @@
-/* The names of TDM_WEIGHTS_ARGUMENTS, as a call has them. */
+/* The names of TDM_WEIGHTS_ARGUMENTS of gemm_weights_steps.h in their order, as a call has them: apart, because the CUDA texts have no such call. */
 #ifndef TDM_GEMM_WEIGHTS_NAMES_H
 #define TDM_GEMM_WEIGHTS_NAMES_H
 

@@ -8,6 +8,11 @@
 #define TDM_BODY static __attribute__((noinline))
 #else
 #define TDM_BODY TDM_INLINE
+#ifndef TDM_DIALECT_CXX
+/* Inlined pointers that are restricted leave a word behind that Oclgrind does not have. */
+#undef TDM_RESTRICT
+#define TDM_RESTRICT
+#endif
 #endif
 
 #endif

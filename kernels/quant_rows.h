@@ -7,7 +7,7 @@
  * zero) may be instead of code - zero, TDM_MASK where there is a mask; and after it tdm_made_code where codes are written,
  * else tdm_put and tdm_made_real, and where REALS_BY_PRODUCTS is defined then tdm_made_masked.
  *
- * With 16 lanes on CPU cores what is slow for each vector is done once for many:
+ * With 16 lanes on CPU cores, but not in texts that stand by (quant_steps.h), what is slow for each vector is done once for many:
  *
  *   parameters along the row    widened to arrays for STRIP columns, then used for ROWS_BLOCK rows or all that share them, as
  *                               groups along columns do. Beyond the caches TOGETHER rows pass by cells of CELL columns, whose

@@ -17,11 +17,11 @@
 #define I TDM_S32(N)
 #define K(constant) TDM_SPLAT(N, constant)
 
-/* A function with much code, which of 16 lanes, on CPU cores, is made once. */
+/* TDM_BODY with 16 lanes, those of CPU cores: fewer have little code, and go through it more often. */
 #if N == 16
-#define TDM_LONG TDM_BODY
+#define TDM_BODY_OF_16 TDM_BODY
 #else
-#define TDM_LONG TDM_INLINE
+#define TDM_BODY_OF_16 TDM_INLINE
 #endif
 
 TDM_PART_FUNCTIONS(f32)
@@ -134,8 +134,9 @@ TDM_INLINE F tdm_real(I code, F scale, I zero) {
 
 /* ---- codes by products ---- */
 
-/* 1 in texts with a division of their own where the driver has one that is right, as PoCL has: they stand by, and are short. */
-#if defined(TDM_CAN_STREAM_NARROW) && !defined(TDM_BUILT_IN_DIVIDE)
+/* 1 in a text of 16 lanes with a division of its own where the driver's is right, as PoCL's is: it only stands by for its twin with
+ * TDM_BUILT_IN_DIVIDE, and is short. (1 in texts that do not divide, too: they have no twin and must not ask.) */
+#if N == 16 && defined(TDM_CAN_STREAM_NARROW) && !defined(TDM_BUILT_IN_DIVIDE)
 #define TDM_STANDS_BY 1
 #else
 #define TDM_STANDS_BY 0

@@ -31,7 +31,7 @@
 #if defined(TDM_TARGET_CODES) || !defined(TDM_SOURCE_CODES)
 #define BOUNDS
 #endif
-/* llvmpipe takes seconds to compile all forms of requantize. */
+/* Without streaming all forms of requantize are too much to compile. */
 #if N == 16 && !defined(TDM_DIALECT_CXX) && !(defined(BOUNDS) && TDM_STANDS_BY) &&                 \
     (defined(TDM_CAN_STREAM) || !defined(TDM_TWO_SIDES))
 #define MANY_AT_ONCE
@@ -88,6 +88,11 @@
 #ifdef TDM_TARGET_CODES
 #define BY_PLAIN_TYPE(type, past, call)                                                            \
     BY_TYPES(type, past, call, TDM_CODE_S8, TDM_CODE_U8, TDM_CODE_S4)
+#else
+#define BY_PLAIN_TYPE(type, past, call)                                                            \
+    BY_TYPES(type, past, call, TDM_CODE_F32, TDM_CODE_F16, TDM_CODE_BF16)
+#endif
+#if defined(TDM_TARGET_CODES) && defined(TDM_CAN_STREAM_NARROW)
 #define BY_TYPE_AND_PAST(type, call)                                                               \
     if ((type) < TDM_STREAMED) {                                                                   \
         BY_PLAIN_TYPE(type, 0, call)                                                               \
@@ -95,8 +100,6 @@
         BY_PLAIN_TYPE((type)-TDM_STREAMED, TDM_STREAMED, call)                                     \
     }
 #else
-#define BY_PLAIN_TYPE(type, past, call)                                                            \
-    BY_TYPES(type, past, call, TDM_CODE_F32, TDM_CODE_F16, TDM_CODE_BF16)
 #define BY_TYPE_AND_PAST(type, call) BY_TYPE(type, call)
 #endif
 #define BY_TYPE(type, call)                                                                        \

@@ -18,7 +18,7 @@
 #define BEGINS_LINE(type, y, i) tdm_reals_begin_line(type, y, i)
 #define STORE_LINE(type, made, y, i) tdm_store_reals_line(type, made, y, i)
 #endif
-/* Floats without a mask have no gain. */
+/* Floats without a mask have no gain, but in groups of half a line, which do not ask. */
 #if defined(TDM_MASK)
 #define LINES_OF_MASK(w, strides, inner) (!(w).arg.masks || (strides).mask == (inner))
 #define LINES_FIT(w, type)                                                                         \
@@ -90,7 +90,7 @@ TDM_INLINE void tdm_put_line(tdm_walk w, long x, long ahead, long y, long mask,
 #endif
 
 /* Elements start … stop-1 of a row of which each may have parameters of its own. */
-TDM_LONG void tdm_own(tdm_walk w, tdm_place at, long start, long stop, int type) {
+TDM_BODY_OF_16 void tdm_own(tdm_walk w, tdm_place at, long start, long stop, int type) {
     TDM_FEW_PASSES for (long i = start; i < stop; i += N) {
         const int left = (int)(stop - i < N ? stop - i : N);
         const V v = N > 1 && w.x_step == 0 ? REPEATED(w.x, at.x)

@@ -261,7 +261,7 @@ TDM_INLINE void tdm_short_rows(tdm_walk w, tdm_place at, tdm_place strides, int 
                                int type) {
     int first = 0;
 #ifdef LINES
-    if (strides.y == inner && LINES_FIT(w, type) && LINES_OF_MASK(w, strides, inner)) {
+    if (strides.y == inner && LINES_OF_MASK(w, strides, inner)) {
         for (; inner == CODES_LINE / 2 && first + 2 <= rows; first += 2)
             tdm_rows_of_line(w, at, strides, first, 2, widened, zeros, shared, type);
     }

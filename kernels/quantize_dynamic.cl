@@ -122,7 +122,7 @@ TDM_INLINE tdm_range tdm_range_by_bits(TDM_GLOBAL const TDM_TYPE(DT) * x, long f
 #endif
 
 #if TDM_BY_PRODUCTS
-/* The whole vectors of a contiguous group, whose scale is plain; type and zeros stand in the text. */
+/* The whole vectors of a contiguous group, whose scale is plain; zeros and all of the type but streaming stand in the text. */
 TDM_INLINE void tdm_whole_codes(TDM_GLOBAL const TDM_TYPE(DT) * x, long from, TDM_GLOBAL void *y,
                                 long to, long count, long ahead, tdm_multiplier m, int zeros,
                                 tdm_quant_side side, int type) {
@@ -144,7 +144,7 @@ TDM_INLINE void tdm_whole_codes(TDM_GLOBAL const TDM_TYPE(DT) * x, long from, TD
 }
 #endif
 
-TDM_LONG void tdm_quantize_group(TDM_GLOBAL const TDM_TYPE(DT) * x, long from, long x_step,
+TDM_BODY_OF_16 void tdm_quantize_group(TDM_GLOBAL const TDM_TYPE(DT) * x, long from, long x_step,
                                  TDM_GLOBAL void *y, long to, long y_step, long count, long ahead,
                                  tdm_parameter_place place, tdm_quant_arg arg) {
 #if TDM_FINITE_CODES
@@ -358,7 +358,7 @@ TDM_INLINE void tdm_codes_of_groups(TDM_GLOBAL const TDM_TYPE(DT) * x, long from
 }
 
 /* `groups` ≤ GROUPS_BLOCK groups of whole vectors. */
-TDM_LONG void tdm_quantize_groups(TDM_GLOBAL const TDM_TYPE(DT) * x, long from, long stride,
+TDM_BODY_OF_16 void tdm_quantize_groups(TDM_GLOBAL const TDM_TYPE(DT) * x, long from, long stride,
                                   TDM_GLOBAL void *y, long to, long y_stride, int groups, int count,
                                   tdm_parameter_place place, tdm_quant_arg arg) {
     const int symmetric = arg.target.zero_type == 0;

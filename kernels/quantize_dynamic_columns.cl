@@ -39,7 +39,7 @@ TDM_INLINE tdm_parameter_place tdm_place_of_column(tdm_band b, long column) {
 }
 
 /* Columns i … i + left - 1. */
-TDM_LONG void tdm_quantize_columns(tdm_band b, long i, int left) {
+TDM_BODY_OF_16 void tdm_quantize_columns(tdm_band b, long i, int left) {
     const long from = b.from + i * b.x_column;
     tdm_range range = tdm_range_start();
     for (long k = 0; k < b.count; k++)
@@ -234,7 +234,7 @@ TDM_INLINE void tdm_codes_of_strip(tdm_band b, long i, long columns, long ahead,
 
 /* Columns start … stop-1, which are neighbours, the last of less than a block left out; the next ones are at `next`. Gives where it
  * ended. */
-TDM_LONG long tdm_quantize_strips(tdm_band b, long start, long stop, long next) {
+TDM_BODY_OF_16 long tdm_quantize_strips(tdm_band b, long start, long stop, long next) {
     tdm_strip_steps steps;
     const long fitting = STRIP_BYTES / (int)sizeof *b.x / b.count / BLOCK * BLOCK;
     const long strip = fitting > STRIP ? STRIP : fitting < BLOCK ? BLOCK : fitting;

@@ -1,5 +1,5 @@
-/* BY_CODES(type, call): one call for each type of codes that the launch may give, streamed or not, so that each is compiled with its
- * own; C++, which makes code for all of them in any case, has one. A text includes this after quant_steps.h. */
+/* BY_CODES(type, call): one call for each type of codes that the launch may give, so that each is compiled with its own
+ * loops, in which only streaming is a choice; C++, which makes code for all of them in any case, has one. A text includes this after quant_steps.h. */
 #ifndef TDM_QUANTIZE_TYPES_H
 #define TDM_QUANTIZE_TYPES_H
 

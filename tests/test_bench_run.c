@@ -2,7 +2,7 @@
  * `tandem devices` and `tandem bench` on the device of this run, with the peers that are built and
  * with fake ones.
  */
-// ctest: device compiled second timeout=300 cost=60
+// ctest: device compiled rusticl_in_ci timeout=300 cost=60
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>

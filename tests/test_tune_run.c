@@ -1,5 +1,5 @@
 /* `tandem tune` from end to end on the device of this run, and the library that follows what it wrote. */
-// ctest: device compiled second timeout=300 cost=20
+// ctest: device compiled rusticl_in_ci timeout=300 cost=20
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
