@@ -67,7 +67,8 @@
         TAKE_B(A_AT)                                                                               \
         TDM_UNROLL for (int i = 0; i < ROWS; i++) {                                                \
             const VECTOR a_vec = TDM_SPLAT(VW, strip[i * STRIDE + (A_AT)]);                        \
-            TDM_UNROLL for (int v = 0; v < NV; v++) ADD_PRODUCTS(acc[i][v], a_vec, b_vec[v]);      \
+            TDM_UNROLL for (int v = 0; v < NV; v++)                                                \
+                ADD_PRODUCTS(acc[i][v], a_vec, b_vec[v]);                                          \
         }                                                                                          \
     }
 
@@ -100,7 +101,7 @@
 /* What to ask for while multiplying, as addresses and distances in bytes; distances of zero ask for one line again and again. */
 typedef struct {
     TDM_GLOBAL const char *a, *b, *d;
-    long a_line, a_piece, a_row;   /* from one line, piece and row to the next */
+    long a_line, a_piece, a_row; /* from one line, piece and row to the next */
     long b_line, b_other, b_piece; /* two lines at a time, b_other from each other */
     long d_line, d_row;
 } lines_ahead;
@@ -147,15 +148,16 @@ TDM_DEVICE void ask_for_a(lines_ahead *ask, TDM_GLOBAL const void *a, tdm_gemm_s
 #define PANEL_ARGUMENTS TDM_WEIGHTS_ARGUMENTS
 #define PANEL_NAMES TDM_WEIGHTS_NAMES
 #define TAKE_PANEL(B_FROM)                                                                         \
-    const coded_panel coded = {(TDM_GLOBAL const TDM_TYPE(BT) *)b,                                 \
-                               scale,                                                              \
-                               zero,                                                               \
-                               s.b_row,                                                            \
-                               s.b_col,                                                            \
-                               scale_offset + z * w.scale_batch + j0 * w.scale_col,                \
-                               zero_offset + z * w.zero_batch + j0 * w.zero_col,                   \
-                               columns,                                                            \
-                               w};                                                                 \
+    const coded_panel coded = {                                                                    \
+        (TDM_GLOBAL const TDM_TYPE(BT) *)b,                                                        \
+        scale,                                                                                     \
+        zero,                                                                                      \
+        s.b_row,                                                                                   \
+        s.b_col,                                                                                   \
+        scale_offset + z * w.scale_batch + j0 * w.scale_col,                                       \
+        zero_offset + z * w.zero_batch + j0 * w.zero_col,                                          \
+        columns,                                                                                   \
+        w};                                                                                        \
     copy_coded(&coded, b_at, p0, depth, panel);                                                    \
     int B_FROM = COPIED
 #define ASK_FOR_B(ask, next) ask_for_codes(ask, &coded, next, depth, t, strips)
@@ -233,9 +235,10 @@ TDM_BODY void do_item(PANEL_ARGUMENTS, TDM_LOCAL float *scratch, long item, long
     const int dense = tdm_epilogue_is_dense(e), narrows = IS_NARROWED(e),
               plain = narrows || tdm_epilogue_is_plain(e);
     const int d_bytes = narrows ? 2 : 4; /* of an element, where plain */
-    const int streams = plain && e.streams_d && e.d_row * d_bytes % (VW * 4) == 0 &&
-                        tdm_address((TDM_GLOBAL char *)d + io.d_at * d_bytes) % (VW * 4) == 0;
-    const int to_d = narrows   ? streams ? NARROWED_PAST_CACHES : NARROWED
+    const int streams =
+        plain && e.streams_d && e.d_row * d_bytes % (VW * 4) == 0 &&
+        tdm_address((TDM_GLOBAL char *)d + io.d_at * d_bytes) % (VW * 4) == 0;
+    const int to_d = narrows ? streams ? NARROWED_PAST_CACHES : NARROWED
                      : streams ? PAST_CACHES
                                : TO_D;
     /* From one column and row of B to the next. */
@@ -275,19 +278,18 @@ TDM_BODY void do_item(PANEL_ARGUMENTS, TDM_LOCAL float *scratch, long item, long
                                                                                    : to_d;
                 TDM_GLOBAL float *const d_tile =
                     (TDM_GLOBAL float *)((TDM_GLOBAL char *)d +
-                                         (where == TO_TILE ? 0 : io.d_at + i * e.d_row + j0) *
-                                             d_bytes);
+                                         (where == TO_TILE ? 0 : io.d_at + i * e.d_row + j0) * d_bytes);
                 float tile[TILE];
                 lines_ahead ask;
                 ask_for_a(&ask, a, s, next, (panels - q) * strips - 1 - t, rows);
                 ASK_FOR_B(&ask, b_next);
                 ask_for_d(&ask, d_tile, e.d_row * d_bytes, where == TO_D || where == NARROWED);
                 if (thin)
-                    multiply_thin(strip, B_OF_TILE, b_from, s.b_row, panel, depth, p0 == 0, ask,
-                                  where, kept, d_tile, e.d_row, tile);
+                    multiply_thin(strip, B_OF_TILE, b_from, s.b_row, panel, depth, p0 == 0, ask, where,
+                                  kept, d_tile, e.d_row, tile);
                 else
-                    multiply_whole(strip, B_OF_TILE, b_from, s.b_row, panel, depth, p0 == 0, ask,
-                                   where, kept, d_tile, e.d_row, tile);
+                    multiply_whole(strip, B_OF_TILE, b_from, s.b_row, panel, depth, p0 == 0, ask, where,
+                                   kept, d_tile, e.d_row, tile);
                 b_from = READS_PANELS(s) ? IN_PANELS : COPIED;
                 if (where == TO_TILE)
                     for (int r = 0; r < tile_rows; r++)

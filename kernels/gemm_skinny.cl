@@ -255,12 +255,15 @@ TDM_DEVICE void multiply_scattered(B_POINTER b, long at, long b_row, long b_col,
                             kept[i * pitch + j]);
 }
 
-TDM_BODY void do_item(TDM_GLOBAL const void *TDM_RESTRICT a, long a_offset,
-                      B_POINTER TDM_RESTRICT b, long b_offset, TDM_GLOBAL const void *c,
-                      long c_offset, TDM_GLOBAL const void *bias, long bias_offset,
-                      TDM_GLOBAL const void *residual, long r_offset, TDM_GLOBAL void *d,
-                      long d_offset, tdm_gemm_shape_arg s, tdm_gemm_epilogue_arg e, long item,
-                      long z) {
+#define ARGUMENTS                                                                                  \
+    TDM_GLOBAL const void *TDM_RESTRICT a, long a_offset, B_POINTER TDM_RESTRICT b, long b_offset, \
+        TDM_GLOBAL const void *c, long c_offset, TDM_GLOBAL const void *bias, long bias_offset,    \
+        TDM_GLOBAL const void *residual, long r_offset, TDM_GLOBAL void *d, long d_offset,         \
+        tdm_gemm_shape_arg s, tdm_gemm_epilogue_arg e
+#define NAMES                                                                                      \
+    a, a_offset, b, b_offset, c, c_offset, bias, bias_offset, residual, r_offset, d, d_offset, s, e
+
+TDM_BODY void do_item(ARGUMENTS, long item, long z) {
     float strip[STRIP];
     float kept[KEPT];
     const long panels = (s.n + NR - 1) / NR;
@@ -306,11 +309,6 @@ TDM_BODY void do_item(TDM_GLOBAL const void *TDM_RESTRICT a, long a_offset,
     }
 }
 
-TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
-(TDM_GLOBAL const void *TDM_RESTRICT a, long a_offset, B_POINTER TDM_RESTRICT b, long b_offset,
- TDM_GLOBAL const void *c, long c_offset, TDM_GLOBAL const void *bias, long bias_offset,
- TDM_GLOBAL const void *residual, long r_offset, TDM_GLOBAL void *d, long d_offset,
- tdm_gemm_shape_arg s, tdm_gemm_epilogue_arg e) {
-    do_item(a, a_offset, b, b_offset, c, c_offset, bias, bias_offset, residual, r_offset, d,
-            d_offset, s, e, tdm_group_x(), tdm_group_z());
+TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)(ARGUMENTS) {
+    do_item(NAMES, tdm_group_x(), tdm_group_z());
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/core.h"
 #include "quant/number_formats.h"
 #include "quant/quant_reference.h"
 
@@ -81,21 +82,10 @@ static int64_t extent_of(const tdm_layout *layout) {
     return last + 1;
 }
 
-/* Whether elements lie one after the other, in order. */
-static bool is_dense(const tdm_layout *layout) {
-    int64_t stride = 1;
-    for (int d = layout->rank - 1; d >= 0; d--) {
-        if (layout->shape[d] != 1 && layout->strides[d] != stride)
-            return false;
-        stride *= layout->shape[d];
-    }
-    return true;
-}
-
 /* Place of logical element `index` in the buffer, in elements. Oracles ask for most of them: dense arrays take no division. */
 static size_t place_of(const test_array *array, int64_t index) {
     int64_t place = array->offset;
-    if (is_dense(&array->layout))
+    if (tdm_layout_is_contiguous(&array->layout))
         return (size_t)(place + index);
     for (int d = array->layout.rank - 1; d >= 0; d--) {
         place += index % array->layout.shape[d] * array->layout.strides[d];
