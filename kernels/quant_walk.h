@@ -4,6 +4,7 @@
 #define TDM_QUANT_WALK_H
 
 #include "quant_steps.h"
+#include "quantize_types.h"
 
 /* Quotients of halves are bounded, not what they are made of. */
 #if TDM_HALF_PRODUCTS
@@ -68,45 +69,22 @@
 #define NOTHING 0.0f
 #endif
 
-/* BY_TYPE(type, call): one call for each type that the launch may give, so that its loops have no choice inside but whether to go past the
- * caches; where it is BY_TYPE_AND_PAST, that neither, which pays for codes of short rows and takes as much code again. Compiled for CUDA an
- * item has one vector of a row, and chooses once anyway: nvcc takes a third of the time for one form. */
-#ifdef TDM_DIALECT_CXX
-#define BY_TYPE(type, call) call(type);
-#define BY_TYPE_AND_PAST(type, call) BY_TYPE(type, call)
-#else
-#define EACH_TYPE(plain, past, call)                                                               \
-    case plain:                                                                                    \
-        call(plain + past);                                                                        \
-        break;
-#define BY_TYPES(type, past, call, A, B, C)                                                        \
-    switch (type) {                                                                                \
-        EACH_TYPE(A, past, call)                                                                   \
-        EACH_TYPE(B, past, call)                                                                   \
-        EACH_TYPE(C, past, call)                                                                   \
-    }
+/* BY_TYPE(type, call): BY_CODES or BY_REALS, as the text stores; with BY_TYPE_AND_PAST its loops do not choose whether to go past the
+ * caches either, which pays for codes of short rows and takes as much code again. */
 #ifdef TDM_TARGET_CODES
-#define BY_PLAIN_TYPE(type, past, call)                                                            \
-    BY_TYPES(type, past, call, TDM_CODE_S8, TDM_CODE_U8, TDM_CODE_S4)
+#define BY_TYPE(type, call) BY_CODES(type, call)
 #else
-#define BY_PLAIN_TYPE(type, past, call)                                                            \
-    BY_TYPES(type, past, call, TDM_CODE_F32, TDM_CODE_F16, TDM_CODE_BF16)
+#define BY_TYPE(type, call) BY_REALS(type, call)
 #endif
 #if defined(TDM_TARGET_CODES) && defined(TDM_CAN_STREAM_NARROW)
 #define BY_TYPE_AND_PAST(type, call)                                                               \
     if ((type) < TDM_STREAMED) {                                                                   \
-        BY_PLAIN_TYPE(type, 0, call)                                                               \
+        BY_PLAIN_CODES(type, 0, call)                                                              \
     } else {                                                                                       \
-        BY_PLAIN_TYPE((type)-TDM_STREAMED, TDM_STREAMED, call)                                     \
+        BY_PLAIN_CODES((type)-TDM_STREAMED, TDM_STREAMED, call)                                    \
     }
 #else
 #define BY_TYPE_AND_PAST(type, call) BY_TYPE(type, call)
-#endif
-#define BY_TYPE(type, call)                                                                        \
-    {                                                                                              \
-        const int past_caches = TDM_PAST_OF(type);                                                 \
-        BY_PLAIN_TYPE((type)-past_caches, past_caches, call)                                       \
-    }
 #endif
 #if defined(TDM_SOURCE_CODES) && !defined(TDM_TARGET_CODES)
 #define SIDE(w) (w).arg.source

@@ -10,7 +10,7 @@
  * Defines: DT the source's type, N (16), TDM_BUILT_IN_DIVIDE as divide.h says. */
 #include "dialect.h"
 #define TDM_CODES_OF_HALVES
-#include "quantize_finite.h"
+#include "quantize_bits.h"
 #include "quantize_types.h"
 
 /* Lanes 0 … left-1, `column` apart. */
@@ -58,20 +58,6 @@ TDM_BODY_OF_16 void tdm_quantize_columns(tdm_band b, long i, int left) {
 #define STRIP                                                                                      \
     (TDM_HALF_PRODUCTS ? 2048 : 1024) /* columns at most: more would fill the first cache */
 #define STRIP_BYTES (256 * 1024)      /* so that two strips stay in the second cache */
-
-/* Numbers whose bits are compared together. */
-#if TDM_HALF_PRODUCTS
-#define BITS_VECTOR HALVES
-typedef tdm_half_bits tdm_bits;
-#define tdm_bits_start() tdm_half_bits_start()
-#define tdm_bits_add(b, x, i, symmetric) tdm_half_bits_add(b, x, i, symmetric)
-#else
-#define BITS_VECTOR N
-typedef tdm_word_bits tdm_bits;
-#define tdm_bits_start() tdm_word_bits_start()
-#define tdm_bits_add(b, x, i, symmetric)                                                           \
-    tdm_word_bits_add(b, TDM_LOADV_GLOBAL(N, DT, x, i), symmetric)
-#endif
 
 /* The ranges of a strip's columns, what makes their codes, and which blocks of them it is not for. */
 typedef struct {

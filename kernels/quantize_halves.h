@@ -65,24 +65,6 @@ TDM_INLINE tdm_range tdm_range_of_bits(tdm_half_bits b, int symmetric) {
         symmetric ? K(0.0f) - r.high : TDM_CAT4(f32x, N, _of_bits_, DT)(tdm_int_min(low, least));
     return r;
 }
-
-/* Of `count` neighbours from i on, HALVES or several times as many. Asks for every other line `ahead`. */
-TDM_INLINE tdm_half_bits tdm_half_bits_of(TDM_GLOBAL const TDM_TYPE(DT) * x, long i, long count,
-                                          long ahead, int symmetric) {
-    tdm_half_bits bits = tdm_half_bits_start(), other = bits;
-    long k = 0;
-    for (; k + 4 * HALVES <= count; k += 4 * HALVES) {
-        tdm_prefetch(x + i + k + ahead);
-        tdm_prefetch(x + i + k + 2 * HALVES + ahead);
-        bits = tdm_half_bits_add(bits, x, i + k, symmetric);
-        other = tdm_half_bits_add(other, x, i + k + HALVES, symmetric);
-        bits = tdm_half_bits_add(bits, x, i + k + 2 * HALVES, symmetric);
-        other = tdm_half_bits_add(other, x, i + k + 3 * HALVES, symmetric);
-    }
-    for (; k < count; k += HALVES)
-        bits = tdm_half_bits_add(bits, x, i + k, symmetric);
-    return tdm_half_bits_join(bits, other);
-}
 #endif
 
 #endif

@@ -19,6 +19,7 @@ enum {
     DATA_LARGEST =
         DATA_KINDS, /* the largest finite numbers of either sign and small ones; in no sample */
     DATA_BANDS,     /* as fill_bands has them; in no sample */
+    DATA_RUNS,      /* the same of rows; in no sample */
     DATA_NAN,       /* a NaN in a few rows and columns, and no infinity; in no sample */
     DATA_SIZES,     /* and from here on as fill_size has them; in no sample */
     DATA_PEAKS =
@@ -116,17 +117,19 @@ static void check(quant_carrier *carrier, const test_array *x) {
 
 /* ---- cases ---- */
 
-/* Columns of many sizes, whose largest number is anywhere, and among blocks of 64 of them one with columns of 0 and of numbers
+/* Columns, or rows, of many sizes, whose largest number is anywhere, and among blocks of 64 of them one with some of 0 and of numbers
  * too small for quotients by products, and one with infinities and NaN. */
-static void fill_bands(test_array *x) {
+static void fill_bands(test_array *x, bool rows) {
     const int64_t columns = x->layout.shape[1];
     for (int64_t i = 0; i < test_array_count(x); i++) {
-        const int64_t row = i / columns, column = i % columns, block = column / 64 % 4;
-        double value = (double)((row * 37 + column * 11) % 61 - 25) * (double)(column % 37 + 1);
-        if (block == 1 && column % 16 == 5)
-            value *= column % 32 == 5 ? 0 : 0x1p-80;
-        if (block == 2 && column % 5 == 1 && row % 7 == column % 7)
-            value = row % 2 == 0 ? (double)NAN : column % 2 == 0 ? -INFINITY : INFINITY;
+        const int64_t band = rows ? i / columns : i % columns,
+                      at = rows ? i % columns : i / columns;
+        const int64_t block = band / 64 % 4;
+        double value = (double)((at * 37 + band * 11) % 311 - 125) * (double)(band % 37 + 1);
+        if (block == 1 && band % 16 == 5)
+            value *= band % 32 == 5 ? 0 : 0x1p-80;
+        if (block == 2 && band % 5 == 1 && at % 7 == band % 7)
+            value = at % 2 == 0 ? (double)NAN : band % 2 == 0 ? -INFINITY : INFINITY;
         test_array_put(x, i, value);
     }
     test_array_send(x);
@@ -170,8 +173,8 @@ static void fill(test_array *x, quant_carrier *carrier, int data) {
         for (int64_t i = 0; i < test_array_count(x); i++)
             test_array_put(x, i, i % 7 == 3 ? (double)FLT_MAX : i % 5 == 2 ? -(double)FLT_MAX : 1);
         test_array_send(x);
-    } else if (data == DATA_BANDS) {
-        fill_bands(x);
+    } else if (data == DATA_BANDS || data == DATA_RUNS) {
+        fill_bands(x, data == DATA_RUNS);
     } else if (data == DATA_NAN) {
         fill_nan(x);
     } else if (data >= DATA_SIZES && data < DATA_PEAKS) {
@@ -348,6 +351,29 @@ DEVICE_TEST(groups_along_columns) {
                               .parameters = i < 15 ? TEST_DENSE : TEST_SPREAD,
                               .last = DATA_BANDS};
         dynamic_case(device, NULL, &c, reals[(i + i / 3) % 3]);
+    }
+}
+
+/* More rows for each worker than one block of short groups: of half a line, of lines, of both, of vectors and of less, then long ones. */
+DEVICE_TEST(rows_after_rows) {
+    static const int64_t lengths[] = {32, 64, 128, 16, 48, 96, 160, 224, 256, 30, 300};
+    static const tdm_dtype reals[] = {TDM_F32, TDM_F16, TDM_BF16};
+    static const tdm_dtype scales[] = {TDM_F32, TDM_F32, TDM_F16};
+    const int64_t units = device->info.compute_units < 16 ? device->info.compute_units : 16;
+    const int count = (int)(sizeof lengths / sizeof lengths[0]);
+    for (int i = 0; i < (test_is_small() ? 3 : 6 * count); i++) {
+        const op_shape shape = {2,
+                                {test_is_small() ? 70 : 149 * 4 * units + 19, lengths[i % count]}};
+        const int kind = i / count;
+        const quant_case c = {.shape = &shape,
+                              .sharing = SHARE_ROWS,
+                              .codes = code_dtypes[(i + kind / 3) % 3],
+                              .scale = scales[(i + kind) % 3],
+                              .zero = (i + kind) % 2 == 0 ? TDM_DTYPE_NONE : TDM_S8,
+                              .x = i % 5 == 3 ? TEST_PADDED : TEST_DENSE,
+                              .y = i % 4 == 3 ? TEST_PADDED : TEST_DENSE,
+                              .last = i % 7 == 5 ? DATA_LARGEST : DATA_RUNS};
+        dynamic_case(device, NULL, &c, reals[kind % 3]);
     }
 }
 
@@ -554,6 +580,7 @@ int main(void) {
         cmocka_unit_test(shared_by_items),     cmocka_unit_test(the_largest_number_is_anywhere),
         cmocka_unit_test(empty_blocks),        cmocka_unit_test(groups_along_columns),
         cmocka_unit_test(numbers_of_one_size), cmocka_unit_test(nan_among_finite_numbers),
+        cmocka_unit_test(rows_after_rows),
     };
     return cmocka_run_group_tests_name("quantize dynamic", tests, test_devices_setup,
                                        test_devices_teardown);
