@@ -4,6 +4,7 @@
 
 #include "api/device_internal.h"
 #include "api/gemm_internal.h"
+#include "api/strided_loop.h"
 
 #define WORKSPACE_ALIGNMENT 256
 /* Version of the panels' arrangement; weights packed by another one are refused. */
@@ -292,8 +293,8 @@ static tdm_status plan_weights(tdm_gemm_plan *plan, const char *forced) {
 
 /* Stores past the caches spare reading D's lines first; where D stays in a cache they would evict it. */
 static bool exceeds_cache(const tdm_device *device, const tdm_layout *d) {
-    const double bytes = (double)tdm_layout_elements(d) * tdm_dtype_info(d->dtype)->unit_bytes;
-    return device->info.cache_bytes > 0 && bytes > (double)device->info.cache_bytes;
+    return tdm_exceeds_caches(device, (double)tdm_layout_elements(d) *
+                                          tdm_dtype_info(d->dtype)->unit_bytes);
 }
 
 static tdm_status build_plan(tdm_device *device, const tdm_gemm_desc *desc, bool counts_device,

@@ -213,7 +213,8 @@ enum {
     WORKERS_PER_CORE = 4,       /* evens out cores that are slower or busy */
     ELEMENTS_PER_WORKER = 8192, /* a launch of fewer costs more than it does */
     WIDEST_GROUP = 256,
-    MOST_GROUPS_Y = 65535 /* the bound of CUDA's y and z */
+    MOST_GROUPS_Y = 65535, /* the bound of CUDA's y and z */
+    CACHE_OF_CORE = 16 << 20
 };
 
 static int64_t at_most(int64_t value, int64_t bound) {
@@ -237,8 +238,15 @@ uint32_t tdm_group_size(const tdm_device *device, const tdm_kernel *kernel, uint
     return size;
 }
 
+double tdm_cache_in_reach(const tdm_device *device) {
+    const double told = (double)device->info.cache_bytes;
+    const double cores = (double)CACHE_OF_CORE * (double)at_least(device->info.compute_units, 1);
+    const bool shared = (device->info.capabilities & TDM_CAP_CPU_CORES) != 0 && cores < told;
+    return shared ? cores : told;
+}
+
 bool tdm_exceeds_caches(const tdm_device *device, double bytes) {
-    return device->info.cache_bytes > 0 && bytes > (double)device->info.cache_bytes;
+    return device->info.cache_bytes > 0 && bytes > tdm_cache_in_reach(device);
 }
 
 bool tdm_exceed_caches(const tdm_tensor *const *tensors, int count) {

@@ -116,8 +116,11 @@ int64_t tdm_worker_count(const tdm_device *device, int64_t work, int64_t grain);
 void tdm_grid_items(const tdm_device *device, const tdm_kernel *kernel, int64_t items,
                     uint32_t widest, tdm_launch *launch);
 
-/* Whether operands of so many bytes together do not fit into the device's caches, where it tells their size: what is
- * written should go past them then. */
+/* Bytes of the last cache that the device's cores may count on, 0 where it tells none: a virtual machine of a few cores tells the whole cache of
+ * the processor that they are lent from. */
+double tdm_cache_in_reach(const tdm_device *device);
+
+/* Whether operands of so many bytes together do not fit into that cache: what is written should go past it then. */
 bool tdm_exceeds_caches(const tdm_device *device, double bytes);
 /* The same of tensors, at least one. */
 bool tdm_exceed_caches(const tdm_tensor *const *tensors, int count);

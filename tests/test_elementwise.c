@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api/core.h"
+#include "api/strided_loop.h"
 #include "kernels/op_codes.h"
 #include "quant/number_formats.h"
 #include "tests/op_elementwise.h"
@@ -444,6 +445,22 @@ DEVICE_TEST(null_overlap_and_unknown_are_refused) {
     test_array_destroy(&integers);
 }
 
+static void caches_in_reach_of_a_few_cores(void **state) {
+    (void)state;
+    const double mebibyte = 1 << 20;
+    tdm_device device = {.info = {.cache_bytes = 480 << 20, .compute_units = 2}};
+    assert_false(tdm_exceeds_caches(&device, 480 * mebibyte));
+    assert_true(tdm_exceeds_caches(&device, 481 * mebibyte));
+    device.info.capabilities = TDM_CAP_CPU_CORES;
+    assert_false(tdm_exceeds_caches(&device, 32 * mebibyte));
+    assert_true(tdm_exceeds_caches(&device, 33 * mebibyte));
+    device.info.compute_units = 64;
+    assert_false(tdm_exceeds_caches(&device, 480 * mebibyte));
+    assert_true(tdm_exceeds_caches(&device, 481 * mebibyte));
+    device.info.cache_bytes = 0;
+    assert_false(tdm_exceeds_caches(&device, 481 * mebibyte));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_unary),
@@ -452,6 +469,7 @@ int main(void) {
         cmocka_unit_test(recorded_operations_give_the_same_bits),
         cmocka_unit_test(misuse_is_refused),
         cmocka_unit_test(null_overlap_and_unknown_are_refused),
+        cmocka_unit_test(caches_in_reach_of_a_few_cores),
     };
     return cmocka_run_group_tests_name("elementwise", tests, test_devices_setup,
                                        test_devices_teardown);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/core.h"
+#include "api/strided_loop.h"
 #include "quant/number_formats.h"
 #include "tests/support/device_cases.h"
 #include "tests/support/test_array.h"
@@ -21,7 +21,7 @@ typedef struct matrix {
 } matrix;
 
 static int64_t rows_beyond_caches(const test_device *device, int64_t columns) {
-    const int64_t bytes = (int64_t)device->info.cache_bytes;
+    const int64_t bytes = (int64_t)tdm_cache_in_reach(device->device);
     return test_is_small() ? 9 : bytes < (64 << 20) ? bytes / 4 / columns + 9 : 2000;
 }
 
