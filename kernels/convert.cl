@@ -65,10 +65,20 @@ TDM_DEVICE TDM_S32(N) tdm_to_byte(V v) {
 #define TO_BYTE(v) tdm_to_byte(v)
 #endif
 
-/* The whole vectors of a row in a loop of its own for the target's type, `vector` what `convert` gives. */
+/* Of s4 two elements are in a place. */
+#define IS_OF_PAIRS_s4 1
+#if TDM_CAT2(IS_OF_PAIRS_, DT)
+#define PLACE_OF(i) ((i) >> 1)
+#else
+#define PLACE_OF(i) (i)
+#endif
+#define BYTES_AHEAD 8192
+
+/* The whole vectors of a row in a loop of its own for the target's type, `vector` what `convert` gives; what is BYTES_AHEAD is asked for. */
 #define WHOLE(code, to_type, vector, store, convert)                                               \
     case code:                                                                                     \
         for (; i + N <= stop; i += N) {                                                            \
+            tdm_prefetch_far(x + PLACE_OF(from + i) + BYTES_AHEAD / (int)sizeof *x);               \
             const vector v = convert(LOAD_WHOLE(x, from + i));                                     \
             store(past, to_type, v, (TDM_GLOBAL tdm_##to_type *)y, to + i);                        \
         }                                                                                          \

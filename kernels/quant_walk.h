@@ -18,8 +18,8 @@
 #define STRIP 2048
 #define TILE 1
 #endif
-#define CELL 256   /* columns of a strip that several rows are done of before the next ones */
-#define TOGETHER 8 /* so many rows */
+#define CELL 512   /* columns of a strip that several rows are done of before the next ones */
+#define TOGETHER 4 /* so many rows */
 #define ENTRIES_AHEAD 1024 /* how far ahead parameters are asked for */
 #define SHORT_ROW 256
 #define SHORT_ROWS 64

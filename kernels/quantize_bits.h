@@ -48,10 +48,11 @@ TDM_INLINE tdm_range tdm_range_of(tdm_bits b, int symmetric) {
 /* Widened by the `count` elements at i, several times BITS_VECTOR, which stands in the text; asks for what is BYTES_AHEAD of them. */
 TDM_INLINE tdm_bits tdm_bits_pass(tdm_bits b, TDM_GLOBAL const TDM_TYPE(DT) * x, long i, int count,
                                   int symmetric) {
-    TDM_UNROLL for (int at = 0; at < count; at += 64 / (int)sizeof *x)
-        tdm_prefetch_far(x + i + at + BYTES_AHEAD / (int)sizeof *x);
-    TDM_UNROLL for (int at = 0; at < count; at += BITS_VECTOR) b =
-        tdm_bits_add(b, x, i + at, symmetric);
+    TDM_UNROLL for (int at = 0; at < count; at += BITS_VECTOR) {
+        if (at * (int)sizeof *x % 64 == 0)
+            tdm_prefetch_far(x + i + at + BYTES_AHEAD / (int)sizeof *x);
+        b = tdm_bits_add(b, x, i + at, symmetric);
+    }
     return b;
 }
 #endif

@@ -14,7 +14,7 @@
  * codes are stored 64 at a time, and ranges and codes are found as quantize_finite.h says. */
 #include "dialect.h"
 #define TDM_CODES_OF_HALVES
-#define BYTES_AHEAD 2048
+#define BYTES_AHEAD 8192
 #include "quantize_bits.h"
 #include "quantize_types.h"
 
