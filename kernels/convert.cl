@@ -78,7 +78,7 @@ TDM_DEVICE TDM_S32(N) tdm_to_byte(V v) {
 #define WHOLE(code, to_type, vector, store, convert)                                               \
     case code:                                                                                     \
         for (; i + N <= stop; i += N) {                                                            \
-            tdm_prefetch_far(x + PLACE_OF(from + i) + BYTES_AHEAD / (int)sizeof *x);               \
+            tdm_prefetch_far((TDM_GLOBAL const char *)(x + PLACE_OF(from + i)) + BYTES_AHEAD);     \
             const vector v = convert(LOAD_WHOLE(x, from + i));                                     \
             store(past, to_type, v, (TDM_GLOBAL tdm_##to_type *)y, to + i);                        \
         }                                                                                          \

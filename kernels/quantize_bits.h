@@ -1,11 +1,12 @@
-/* The range of contiguous elements as they pass, by their bits where codes are made as quantize_finite.h says: an infinity shows in it, and
- * there a NaN, too, as an infinity; else a NaN counts as 0. Where both ends are to be as far, symmetric, the low end stays as it is. */
+/* The range of contiguous elements as they pass, by their bits, where codes are made as quantize_finite.h says: infinities show in it, and NaN as
+ * infinities. Where both ends are to be as far, symmetric, the low end stays as it is. */
 #ifndef TDM_QUANTIZE_BITS_H
 #define TDM_QUANTIZE_BITS_H
 
 #include "quantize_finite.h"
 
 /* BITS_VECTOR elements are looked at together. tdm_range_of(b, symmetric) is the range in each of N lanes, of neighbours together. */
+#if TDM_FINITE_CODES
 #if TDM_HALF_PRODUCTS
 #define BITS_VECTOR HALVES
 #define BITS_HIGH tdm_short32
@@ -15,7 +16,7 @@ typedef tdm_half_bits tdm_bits;
 #define tdm_bits_add(b, x, i, symmetric) tdm_half_bits_add(b, x, i, symmetric)
 #define tdm_bits_join(a, b) tdm_half_bits_join(a, b)
 #define tdm_range_of(b, symmetric) tdm_range_of_bits(b, symmetric)
-#elif TDM_FINITE_CODES
+#else
 #define BITS_VECTOR N
 #define BITS_HIGH int16
 #define BITS_LOW uint16
@@ -25,27 +26,10 @@ typedef tdm_word_bits tdm_bits;
     tdm_word_bits_add(b, TDM_LOADV_GLOBAL(N, DT, x, i), symmetric)
 #define tdm_bits_join(a, b) tdm_word_bits_join(a, b)
 #define tdm_range_of(b, symmetric) tdm_range_of_words(b, symmetric)
-#else
-#define BITS_VECTOR N
-#define BITS_HIGH F
-#define BITS_LOW F
-typedef tdm_range tdm_bits;
-#define tdm_bits_start() tdm_range_start()
-TDM_INLINE tdm_bits tdm_bits_add(tdm_bits b, TDM_GLOBAL const TDM_TYPE(DT) * x, long i,
-                                 int symmetric) {
-    const F v = TDM_LOADV_GLOBAL(N, DT, x, i);
-    return tdm_range_widen(b, symmetric ? tdm_abs(v) : v, 0);
-}
-#define tdm_bits_join(a, b) tdm_range_widen(tdm_range_widen(a, (b).low, 0), (b).high, 0)
-TDM_INLINE tdm_range tdm_range_of(tdm_bits b, int symmetric) {
-    if (symmetric)
-        b.low = K(0.0f) - b.high;
-    return b;
-}
 #endif
 
 #ifdef BYTES_AHEAD
-/* Widened by the `count` elements at i, several times BITS_VECTOR, which stands in the text; asks for what is BYTES_AHEAD of them. */
+/* Widened by the `count` elements at i, BITS_VECTOR or several times as many, which stands in the text; asks for what is BYTES_AHEAD of them. */
 TDM_INLINE tdm_bits tdm_bits_pass(tdm_bits b, TDM_GLOBAL const TDM_TYPE(DT) * x, long i, int count,
                                   int symmetric) {
     TDM_UNROLL for (int at = 0; at < count; at += BITS_VECTOR) {
@@ -55,6 +39,7 @@ TDM_INLINE tdm_bits tdm_bits_pass(tdm_bits b, TDM_GLOBAL const TDM_TYPE(DT) * x,
     }
     return b;
 }
+#endif
 #endif
 
 #endif

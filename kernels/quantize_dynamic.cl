@@ -7,11 +7,11 @@
  *   TDM_COLUMNS               `inner` groups stand side by side, one per lane, x_column apart in x, 1
  *                             in y; work-items x stride over them by N, work-items y over the outer ones
  *
- * The second reading of a group is from the cache, unless it is longer than that. Where codes come from products, while those of one
- * group are made the next one's range is found: then memory is read all the time, in its order, as by a text that reads once. Both
+ * The second reading of a group is from the cache, unless it is longer than that. Both
  * elements of a byte of s4 belong to one work-item. Defines: DT the source's type, N vector width,
- * TDM_BUILT_IN_DIVIDE as divide.h says. With 16 lanes on CPU cores short groups go by quantize_short_groups.h,
- * codes are stored 64 at a time, and ranges and codes are found as quantize_finite.h says. */
+ * TDM_BUILT_IN_DIVIDE as divide.h says. On CPU cores where ranges and codes are found as quantize_finite.h says, the next group's range is
+ * found while the codes of one are made: then memory is read all the time, in its order, as by a text that reads once. Short
+ * groups go by quantize_short_groups.h there. Codes that come from products are stored 64 at a time. */
 #include "dialect.h"
 #define TDM_CODES_OF_HALVES
 #define BYTES_AHEAD 8192
@@ -19,7 +19,7 @@
 #include "quantize_types.h"
 
 /* Where the next group's range is found while codes are made. */
-#if TDM_BY_PRODUCTS && !defined(TDM_COLUMNS) && !defined(TDM_DIALECT_CXX)
+#if TDM_FINITE_CODES && !defined(TDM_COLUMNS)
 #define FINDS_NEXT 1
 #else
 #define FINDS_NEXT 0
@@ -108,39 +108,43 @@ typedef struct {
     long from, next, to, count;
 } tdm_group;
 
+#if FINDS_NEXT
 /* The range of the next group, of whose first k elements `bits` is known. */
 TDM_INLINE tdm_range tdm_range_of_next(TDM_GLOBAL const TDM_TYPE(DT) * x, tdm_group g,
                                        tdm_bits bits, long k) {
     for (; k + CODES_LINE <= g.count; k += CODES_LINE)
         bits = tdm_bits_pass(bits, x, g.next + k, CODES_LINE, 0);
     const tdm_range range = tdm_range_of(bits, 0);
-#if TDM_FINITE_CODES
     tdm_word_bits rest = tdm_word_bits_start();
     for (; k < g.count; k += N)
         rest = tdm_word_bits_add(
             rest, tdm_some(x, g.next, k, 1, (int)(g.count - k < N ? g.count - k : N)), 0);
     const tdm_range last = tdm_range_of_words(rest, 0);
-#else
-    const tdm_range last = tdm_range_of_group(x, g.next + k, 1, g.count - k, 0);
-#endif
     return tdm_range_widen(tdm_range_widen(range, last.low, 0), last.high, 0);
 }
+#define START_NEXT tdm_bits bits = tdm_bits_start()
+#define PASS_NEXT bits = tdm_bits_pass(bits, x, g.next + k, CODES_LINE, 0)
+#define RANGE_OF_NEXT tdm_range_of_next(x, g, bits, k)
+#else
+#define START_NEXT (void)0
+#define PASS_NEXT (void)0
+#define RANGE_OF_NEXT tdm_range_start()
+#endif
 
 /* The whole vectors of a group, whose scale is plain, and the next one's range where FINDS_NEXT; zeros and all of the type but streaming stand in the text. */
 TDM_INLINE tdm_range tdm_whole_codes(TDM_GLOBAL const TDM_TYPE(DT) * x, TDM_GLOBAL void *y,
                                      tdm_group g, tdm_multiplier m, int zeros, tdm_quant_side side,
                                      int type) {
-    tdm_bits bits = tdm_bits_start();
+    START_NEXT;
     long k = 0;
     for (; k + CODES_LINE <= g.count; k += CODES_LINE) {
         I codes[CODES_LINE / N];
-        if (FINDS_NEXT)
-            bits = tdm_bits_pass(bits, x, g.next + k, CODES_LINE, 0);
+        PASS_NEXT;
         TDM_UNROLL for (int v = 0; v < CODES_LINE / N; v++) codes[v] =
             PRODUCT(TDM_LOADV_GLOBAL(N, DT, x, g.from + k + v * N), m);
         tdm_store_line(type, codes, y, g.to + k);
     }
-    const tdm_range range = FINDS_NEXT ? tdm_range_of_next(x, g, bits, k) : tdm_range_start();
+    const tdm_range range = RANGE_OF_NEXT;
     for (; k + N <= g.count; k += N)
         tdm_store_codes(type, PRODUCT(TDM_LOADV_GLOBAL(N, DT, x, g.from + k), m), y, g.to + k, N);
     return range;
@@ -156,8 +160,9 @@ TDM_BODY void tdm_quantize_group(TDM_GLOBAL const TDM_TYPE(DT) * x, TDM_GLOBAL v
     const tdm_quantizer q =
         tdm_derive_one(tdm_range_across(careful, arg.target), place, arg.target);
     if (!tdm_products_fit(tdm_products_unfit(q.scale, arg.target.scale_type), finite)) {
-        if (FINDS_NEXT)
-            *range = tdm_range_of_next(x, g, tdm_bits_start(), 0);
+#if FINDS_NEXT
+        *range = tdm_range_of_next(x, g, tdm_bits_start(), 0);
+#endif
         tdm_rest_of_codes(x, g.from, 1, y, g.to, 1, 0, g.count, q, arg.target_type);
         return;
     }
@@ -226,8 +231,10 @@ TDM_KERNEL(TDM_ENTRY)
     g.count = count;
     g.next = x_offset + tdm_row_offset(first, rank, &outer, &x_strides);
     tdm_range range = tdm_range_start();
-    if (FINDS_NEXT && first < last)
+#if FINDS_NEXT
+    if (first < last)
         range = tdm_range_of_next(x, g, tdm_bits_start(), 0);
+#endif
 #endif
     for (long row = first; row < last; row++) {
         tdm_dims along;

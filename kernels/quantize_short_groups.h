@@ -1,4 +1,4 @@
-/* Contiguous groups of a few whole vectors, as quantize_dynamic.cl has them, on CPU cores: a block of them has its parameters made at
+/* Contiguous groups of a few whole vectors, as quantize_dynamic.cl has them: a block of them has its parameters made at
  * once, and while its codes are made the ranges of the next block are found, group beside group. */
 #ifndef TDM_QUANTIZE_SHORT_GROUPS_H
 #define TDM_QUANTIZE_SHORT_GROUPS_H
@@ -43,7 +43,7 @@ TDM_INLINE void tdm_keep_bits(tdm_bits *to, tdm_bits bits, int symmetric) {
         to->low = bits.low;
 }
 
-/* Every other element of a and what follows it. */
+/* Every other element of a, then of b. */
 #define EVENS(T, a, b)                                                                             \
     __builtin_astype(TDM_CAT4(f32x, N, _, evens)(__builtin_astype(a, F), __builtin_astype(b, F)), T)
 #define ODDS(T, a, b)                                                                              \

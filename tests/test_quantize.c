@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "api/core.h"
+#include "api/strided_loop.h"
 #include "quant/number_formats.h"
 #include "tests/support/device_cases.h"
 #include "tests/support/quant_carrier.h"
@@ -283,7 +284,7 @@ DEVICE_TEST(items_share_no_bytes) {
 }
 
 static void large_result(const test_device *device, quant_sharing sharing, int64_t columns) {
-    const int64_t bytes = (int64_t)device->info.cache_bytes;
+    const int64_t bytes = (int64_t)tdm_cache_in_reach(device->device);
     const int64_t rows = test_is_small() ? 7 : bytes < (64 << 20) ? bytes / 4 / columns + 5 : 2000;
     quant_carrier carrier;
     test_array y;
