@@ -9,6 +9,7 @@
  * bit. Both elements of a byte of s4 belong to one work-item: span is even then, and the text's
  * offsets of s4 count elements. */
 #include "dialect.h"
+#include "memory_ahead.h"
 #include "op_codes.h"
 #include "past_caches.h"
 #include "strided_rows.h"
@@ -64,15 +65,6 @@ TDM_DEVICE TDM_S32(N) tdm_to_byte(V v) {
 }
 #define TO_BYTE(v) tdm_to_byte(v)
 #endif
-
-/* Of s4 two elements are in a place. */
-#define IS_OF_PAIRS_s4 1
-#if TDM_CAT2(IS_OF_PAIRS_, DT)
-#define PLACE_OF(i) ((i) >> 1)
-#else
-#define PLACE_OF(i) (i)
-#endif
-#define BYTES_AHEAD 8192
 
 /* The whole vectors of a row in a loop of its own for the target's type, `vector` what `convert` gives; what is BYTES_AHEAD is asked for. */
 #define WHOLE(code, to_type, vector, store, convert)                                               \

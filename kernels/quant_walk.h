@@ -3,6 +3,7 @@
 #ifndef TDM_QUANT_WALK_H
 #define TDM_QUANT_WALK_H
 
+#include "memory_ahead.h"
 #include "quant_steps.h"
 #include "quantize_types.h"
 
@@ -23,7 +24,6 @@
 #define ENTRIES_AHEAD 1024 /* how far ahead parameters are asked for */
 #define SHORT_ROW 256
 #define SHORT_ROWS 64
-#define BYTES_AHEAD 8192
 #define ROWS_BLOCK 64
 
 #if defined(TDM_SOURCE_CODES) && defined(TDM_TARGET_CODES)
@@ -154,15 +154,8 @@ TDM_INLINE int tdm_row_type(tdm_walk w, long y) {
     return tdm_store_type(w.y, y, w.arg.target_type, w.arg.streams);
 }
 
-/* Where element i of x is: of s4 two are in a place. */
-#define IS_OF_PAIRS_s4 1
-#if TDM_CAT2(IS_OF_PAIRS_, DT)
-#define PLACE_OF(i) ((i) >> 1)
-#define AHEAD (2 * BYTES_AHEAD)
-#else
-#define PLACE_OF(i) (i)
-#define AHEAD (BYTES_AHEAD / (int)sizeof(TDM_TYPE(DT)))
-#endif
+/* In elements. */
+#define AHEAD (BYTES_AHEAD / (int)sizeof(TDM_TYPE(DT)) * (2 - (int)PLACE_OF(1)))
 
 /* Ask for element x of the source. */
 TDM_INLINE void tdm_ask_for(tdm_walk w, long x) {

@@ -3,6 +3,7 @@
 #ifndef TDM_QUANTIZE_BITS_H
 #define TDM_QUANTIZE_BITS_H
 
+#include "memory_ahead.h"
 #include "quantize_finite.h"
 
 /* BITS_VECTOR elements are looked at together. tdm_range_of(b, symmetric) is the range in each of N lanes, of neighbours together. */
@@ -28,7 +29,6 @@ typedef tdm_word_bits tdm_bits;
 #define tdm_range_of(b, symmetric) tdm_range_of_words(b, symmetric)
 #endif
 
-#ifdef BYTES_AHEAD
 /* Widened by the `count` elements at i, BITS_VECTOR or several times as many, which stands in the text; asks for what is BYTES_AHEAD of them. */
 TDM_INLINE tdm_bits tdm_bits_pass(tdm_bits b, TDM_GLOBAL const TDM_TYPE(DT) * x, long i, int count,
                                   int symmetric) {
@@ -39,7 +39,6 @@ TDM_INLINE tdm_bits tdm_bits_pass(tdm_bits b, TDM_GLOBAL const TDM_TYPE(DT) * x,
     }
     return b;
 }
-#endif
 #endif
 
 #endif

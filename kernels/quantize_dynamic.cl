@@ -14,7 +14,6 @@
  * groups go by quantize_short_groups.h there. Codes that come from products are stored 64 at a time. */
 #include "dialect.h"
 #define TDM_CODES_OF_HALVES
-#define BYTES_AHEAD 8192
 #include "quantize_bits.h"
 #include "quantize_types.h"
 

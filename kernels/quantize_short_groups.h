@@ -98,7 +98,6 @@ TDM_INLINE tdm_range tdm_ranges_of_finite(tdm_groups g, int groups) {
 /* What makes the codes of a block: element i of each is group i's. */
 typedef struct {
     float scale[GROUPS_BLOCK], mend[GROUPS_BLOCK], reciprocal[GROUPS_BLOCK];
-    float low[GROUPS_BLOCK], high[GROUPS_BLOCK];
     int zero[GROUPS_BLOCK];
 } tdm_group_steps;
 
@@ -118,8 +117,6 @@ TDM_INLINE int tdm_steps_of_block(tdm_groups g, int groups, const tdm_range rang
         TDM_STOREV(N, f32, q.scale, steps->scale, group);
         TDM_STOREV(N, f32, m.mend, steps->mend, group);
         TDM_STOREV(N, f32, m.reciprocal, steps->reciprocal, group);
-        TDM_STOREV(N, f32, m.low, steps->low, group);
-        TDM_STOREV(N, f32, m.high, steps->high, group);
         TDM_INT_STOREV(N, s32, q.zero, steps->zero, group);
         for (int lane = left; lane < N; lane++)
             steps->scale[group + lane] = 1.0f;
@@ -130,12 +127,11 @@ TDM_INLINE int tdm_steps_of_block(tdm_groups g, int groups, const tdm_range rang
     return tdm_products_fit(unfit, finite);
 }
 
+/* Without bounds: what is made of finite numbers needs none but those of its type. */
 TDM_INLINE tdm_multiplier tdm_multiplier_at(const tdm_group_steps *steps, int group) {
     tdm_multiplier m;
     m.mend = K(steps->mend[group]);
     m.reciprocal = K(steps->reciprocal[group]);
-    m.low = K(steps->low[group]);
-    m.high = K(steps->high[group]);
     m.zero = TDM_INT_SPLAT(N, steps->zero[group]);
     return m;
 }
