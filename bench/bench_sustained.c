@@ -69,16 +69,21 @@ sustained_summary sustained_summarize(const double *samples, const result_window
     return summary;
 }
 
-/* Batches as long as a window where so many calls may wait in a queue; 0, or -1 when the worker failed. */
-static int divide_window(sustained_run *run) {
+/* Batches as long as a window where so many calls, of so many seconds each, may wait in a queue. */
+static void divide_window(sustained_run *run, double call) {
+    const double wanted = fmax(1, run->window_s / fmax(call, 1e-9));
+    run->calls = (int64_t)fmin(wanted, MOST_CALLS);
+    run->batches = (int64_t)fmin(fmax(1, round(wanted / (double)run->calls)), MOST_BATCHES);
+}
+
+/* Windows of the length that one round of calls suggests; 0, or -1 when the worker failed. */
+static int begin_windows(sustained_run *run) {
     bench_entrant *const entrant = run->entrant;
     double call = 0;
     if (worker_run(entrant->worker, 1, entrant->calls, run->plan->task.waited, run->plan->timeout_s,
                    &call, &entrant->reason) != WORKER_OK)
         return -1;
-    const double wanted = fmax(1, run->window_s / fmax(call, 1e-9));
-    run->calls = (int64_t)fmin(wanted, MOST_CALLS);
-    run->batches = (int64_t)fmin(fmax(1, round(wanted / (double)run->calls)), MOST_BATCHES);
+    divide_window(run, call);
     return 0;
 }
 
@@ -115,10 +120,12 @@ static int take_window(sustained_run *run, double start) {
     };
     sensors_name_reasons(energy.throttle_reasons, window->throttle_reasons);
     run->count++;
+    if (window->seconds < run->window_s / 2) /* the calls that it was measured by were held up */
+        divide_window(run, window->seconds / calls);
     return series_add(&entrant->series, mean, to - from);
 }
 
-/* All windows, or one where the suite's time is over; 0, or -1. The entrant's series has their samples. */
+/* Windows until the run's seconds have been measured, or one where the suite's time is over; 0, or -1. The entrant's series has their samples. */
 static int take_windows(sustained_run *run) {
     bench_entrant *const entrant = run->entrant;
     const processor_time before = processor_time_now();
@@ -129,7 +136,7 @@ static int take_windows(sustained_run *run) {
         progress_show((int)(100 * passed / run->seconds), 100, "%s: sustained", run->plan->label);
         if (take_window(run, start) != 0)
             return -1;
-        passed = bench_now() - start;
+        passed = run->windows[run->count - 1].at_s + run->windows[run->count - 1].seconds;
     } while (passed < run->seconds && run->count < run->room && !bench_is_over(run->plan));
     const processor_time after = processor_time_now();
     entrant->stolen = stolen_share(&before, &after);
@@ -197,7 +204,7 @@ void bench_sustain(const bench_plan *plan, bench_entrant *entrant, double second
     run.windows = calloc(run.room, sizeof *run.windows);
     bench_begin_case(plan, entrant, 1);
     if (entrant->status == RESULT_OK &&
-        (run.windows == NULL || divide_window(&run) != 0 || take_windows(&run) != 0))
+        (run.windows == NULL || begin_windows(&run) != 0 || take_windows(&run) != 0))
         entrant->status = RESULT_FAILED;
     if (entrant->status == RESULT_OK)
         worker_text_set(&entrant->reason, "%s", ""); /* the worker's last answer */
