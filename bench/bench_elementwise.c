@@ -5,6 +5,7 @@
 #include "bench/bench_commands.h"
 #include "bench/bench_peers.h"
 #include "bench/bench_settings.h"
+#include "bench/cache_served.h"
 #include "bench/elementwise_case.h"
 
 static const char command_name[] = "tandem bench elementwise";
@@ -45,7 +46,9 @@ static bench_task traffic_task(const elementwise_run *run, const quant_case *ite
 
 static void report(elementwise_run *run, const char *name, int waited) {
     const double own = bench_entrant_median(&run->entrants[0]);
-    char types[16];
+    char types[16], cache_note[64];
+    cache_served_words(elementwise_case_traffic(&run->item), cache_served_here(&run->device.info),
+                       cache_note, sizeof cache_note);
     snprintf(types, sizeof types, "%s%s", tdm_dtype_name(run->item.dtype),
              run->item.kind == ELEMENTWISE_CONVERT ? tdm_dtype_name(run->item.to) : "");
     const bench_result row = {
@@ -58,6 +61,7 @@ static void report(elementwise_run *run, const char *name, int waited) {
         .bytes = elementwise_case_traffic(&run->item),
         .metrics = {{"of_copy", bench_entrant_median(&run->entrants[COPY]) / own},
                     {"of_stream", bench_entrant_median(&run->entrants[STREAM]) / own}},
+        .note = cache_note,
     };
     bench_report_case(&run->report, &row, run->entrants, ENTRANTS);
 }
@@ -163,7 +167,9 @@ int bench_elementwise_command(int argc, char **argv) {
                  "as many\n"
                  "bytes and writes as many as the operation does and computes nothing, in turn "
                  "with the\n"
-                 "others. metrics: of_copy and of_stream, the shares of their speed.",
+                 "others. metrics: of_copy and of_stream, the shares of their speed. Where "
+                 "operands are\n"
+                 "less than twice a cache, rows say so: to measure memory, give a larger --count.",
     };
     const cli_outcome outcome = cli_parse(&command, argc, argv, NULL);
     return outcome == CLI_RUN ? run_on_device(&given) : cli_exit_code(outcome);

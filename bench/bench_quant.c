@@ -8,6 +8,7 @@
 #include "bench/bench_commands.h"
 #include "bench/bench_peers.h"
 #include "bench/bench_settings.h"
+#include "bench/cache_served.h"
 #include "bench/quant_case.h"
 
 static const char command_name[] = "tandem bench quant";
@@ -44,7 +45,7 @@ static void write_request(const quant_run *run, const quant_case *item, worker_t
 }
 
 static void run_mode(quant_run *run, int waited) {
-    char name[96], types[16];
+    char name[96], types[16], cache_note[64];
     worker_text request, copy_request, stream_request;
     quant_case copy = quant_case_copy(&run->item), stream = quant_case_stream(&run->item);
     write_request(run, &run->item, &request);
@@ -66,6 +67,8 @@ static void run_mode(quant_run *run, int waited) {
     plan.label = name;
     bench_run_case(&plan, run->entrants, QUANT_ENTRANTS);
     const double own = bench_entrant_median(&run->entrants[0]);
+    cache_served_words(quant_case_traffic(&run->item), cache_served_here(&run->device.info),
+                       cache_note, sizeof cache_note);
     const bench_result row = {
         .suite = "quant",
         .case_name = name,
@@ -76,6 +79,7 @@ static void run_mode(quant_run *run, int waited) {
         .bytes = quant_case_traffic(&run->item),
         .metrics = {{"of_copy", bench_entrant_median(&run->entrants[COPY]) / own},
                     {"of_stream", bench_entrant_median(&run->entrants[STREAM]) / own}},
+        .note = cache_note,
     };
     bench_report_case(&run->report, &row, run->entrants, QUANT_ENTRANTS);
     run->entrants[COPY].task = NULL;
@@ -207,7 +211,10 @@ int bench_quant_command(int argc, char **argv) {
             "first code. tandem-copy copies a tensor with as many bytes of traffic, tandem-stream\n"
             "reads as many bytes and writes as many as the operation does and computes nothing, "
             "in\n"
-            "turn with the others. metrics: of_copy and of_stream, the shares of their speed.",
+            "turn with the others. metrics: of_copy and of_stream, the shares of their speed. "
+            "Where\n"
+            "operands are less than twice a cache, rows say so: to measure memory, give a larger\n"
+            "--shape.",
     };
     const cli_outcome outcome = cli_parse(&command, argc, argv, NULL);
     return outcome == CLI_RUN ? run_on_device(&given) : cli_exit_code(outcome);

@@ -10,10 +10,11 @@
  * With 16 lanes on CPU cores, but not in texts that stand by (quant_steps.h), what is slow for each vector is done once for many:
  *
  *   parameters along the row    widened to arrays for STRIP columns, then used for ROWS_BLOCK rows or all that share them, as
- *                               groups along columns do. Beyond the caches TOGETHER rows pass by cells of CELL columns, whose
- *                               parameters stay in the first cache meanwhile; each row of a cell is read and stored in one
- *                               run. The next rows are asked for in the order of memory, into the second cache. What stays
- *                               in the caches goes in tiles of TILE rows, which read parameters once
+ *                               groups along columns do. Beyond the caches floats go row by row; of narrower elements
+ *                               TOGETHER rows pass by cells of CELL columns, whose parameters stay in the first cache
+ *                               meanwhile, and each row of a cell is read and stored in one run. The next rows are asked for
+ *                               in the order of memory, into the second cache. What stays in the caches goes in tiles of
+ *                               TILE rows, which read parameters once
  *   short rows: groups          parameters of SHORT_ROWS rows at a time
  *   stores                      64 codes are put together and stored as one, so are halves and what a mask has for 64 elements
  *   quotients                   by the reciprocal of the scale, where quant_steps.h has that */
@@ -163,15 +164,17 @@ TDM_BODY void tdm_do_rows(const tdm_walk *walk, const tdm_rows *r) {
                     on.y += from;
                     on.mask += from;
                     const int together =
-                        alike ? tdm_rows_together(block_end - row,
-                                                  NEIGHBOUR(r->shape) - NEIGHBOUR(at_along))
-                              : 1;
+                        alike && !ROW_BY_ROW(w)
+                            ? tdm_rows_together(block_end - row,
+                                                NEIGHBOUR(r->shape) - NEIGHBOUR(at_along))
+                            : 1;
                     const long after = row + together < block_end ? on.x + together * strides.x
                                        : from + STRIP < stop      ? block_at.x + from + STRIP
                                                              : at.x + together * strides.x + start;
                     const int type = together == 1 || strides.y % N == 0 ? tdm_row_type(w, on.y)
                                                                          : w.arg.target_type;
-                    const long cell = w.arg.streams || plain != all_plain ? CELL : count;
+                    const long cell =
+                        (w.arg.streams && !ROW_BY_ROW(w)) || plain != all_plain ? CELL : count;
                     for (long i = 0; i < count; i += cell) {
                         const long end = i + cell < count ? i + cell : count;
                         const int bit = 1 << i / CELL;

@@ -118,7 +118,7 @@ TDM_INLINE void tdm_alike(tdm_walk w, tdm_place at, tdm_parameters p, long start
 #if N > 1
     if (w.x_step == 1)
         TDM_FEW_PASSES for (; i + N <= stop; i += N) {
-#ifdef TDM_TARGET_CODES
+#ifndef TDM_SOURCE_CODES
             tdm_ask_for(w, at.x + i + AHEAD);
 #endif
             tdm_put(WHOLE(w.x, at.x + i), p, w, at.y + i, at.mask + i, N, type);

@@ -58,14 +58,12 @@ TDM_INLINE int tdm_widen_lanes(tdm_walk w, tdm_entries at, tdm_entries step, lon
         tdm_reciprocal_of(p.scale, &to->reciprocal[i / N], &to->scale[i / N]);
 #endif
 #endif
-#ifdef REALS_BY_PRODUCTS
-        if (zeros || BOUNDS_BY_SCALE) {
-            to->least[i / N] = p.least;
-            to->most[i / N] = p.most;
-        }
-#endif
         if (!zeros)
             continue;
+#ifdef REALS_BY_PRODUCTS
+        to->least[i / N] = p.least;
+        to->most[i / N] = p.most;
+#endif
         to->zero[i / N] = p.zero;
 #ifdef BOUNDS
         to->low[i / N] = p.low;
@@ -100,9 +98,12 @@ TDM_INLINE void tdm_parameters_widened(tdm_parameters *to, const tdm_widened *fr
     p.reciprocal = from->reciprocal[i];
 #endif
 #ifdef REALS_BY_PRODUCTS
-    if (zeros || BOUNDS_BY_SCALE) {
+    if (zeros) {
         p.least = from->least[i];
         p.most = from->most[i];
+    } else if (BOUNDS_BY_SCALE) {
+        p.least = p.scale * p.least;
+        p.most = p.scale * p.most;
     }
 #endif
 #ifdef MEND_APART
@@ -159,9 +160,12 @@ TDM_INLINE void tdm_parameters_one(tdm_parameters *to, const tdm_widened *from, 
 #endif
     }
 #ifdef REALS_BY_PRODUCTS
-    if (zeros || BOUNDS_BY_SCALE) {
+    if (zeros) {
         p.least = K(LANE(float, from->least, i));
         p.most = K(LANE(float, from->most, i));
+    } else if (BOUNDS_BY_SCALE) {
+        p.least = p.scale * p.least;
+        p.most = p.scale * p.most;
     }
 #endif
 #ifdef TDM_BOUND_REALS

@@ -143,7 +143,7 @@ static void every_dequantize(void **state) {
 /* ---- forms of their own on CPU cores ---- */
 
 /* Groups of whole vectors, many rows under one row of parameters, and what is left over of both. */
-static const op_shape long_shapes[] = {{2, {3, 640}}, {2, {37, 530}}, {3, {2, 3, 4130}}};
+static const op_shape long_shapes[] = {{2, {3, 640}}, {2, {37, 530}}, {3, {2, 3, 8226}}};
 static const quant_sharing long_sharings[] = {SHARE_VECTORS, SHARE_COLUMNS, SHARE_FIRST_GROUPS};
 
 static void groups_and_columns_of(const test_device *device, tdm_dtype scale, tdm_dtype zero) {

@@ -173,7 +173,7 @@ DEVICE_TEST(codes_next_to_ties) {
 DEVICE_TEST(codes_of_groups_along_columns) {
     static const exact_case cases[] = {
         {{70, 530}, SHARE_BANDS, TDM_S8, TDM_F32, TDM_F32, TDM_DTYPE_NONE, .irregular = false},
-        {{33, 4219}, SHARE_BANDS, TDM_U8, TDM_F16, TDM_F32, TDM_S32, .irregular = false},
+        {{33, 8315}, SHARE_BANDS, TDM_U8, TDM_F16, TDM_F32, TDM_S32, .irregular = false},
         {{261, 80},
          SHARE_TALL_BANDS,
          TDM_S4,
@@ -213,6 +213,9 @@ DEVICE_TEST(masks_of_groups) {
         {{9, 208}, SHARE_ROWS, TDM_U8, TDM_BF16, TDM_F32, TDM_S32, .mask = TEST_OFFSET},
         {{9, 640}, SHARE_COLUMNS, TDM_S8, TDM_F16, TDM_F32, TDM_DTYPE_NONE, .mask = TEST_PADDED},
         {{5, 640}, SHARE_ALL, TDM_S8, TDM_F32, TDM_F32, TDM_DTYPE_NONE, .mask = TEST_OFFSET},
+        /* two strips of columns, of which one cell is done otherwise */
+        {{6, 8304}, SHARE_COLUMNS, TDM_S8, TDM_F32, TDM_F32, TDM_DTYPE_NONE, .irregular = true},
+        {{6, 8304}, SHARE_COLUMNS, TDM_U8, TDM_F32, TDM_F32, TDM_S32, .irregular = false},
     };
     for (int i = 0; i < 3 * (int)(sizeof cases / sizeof cases[0]); i++) /* results of each type */
         exact_codes(device, &cases[i / 3], 300 + (uint64_t)i);
@@ -295,7 +298,7 @@ DEVICE_TEST(requantize_in_strips_and_groups) {
         {{3, 130}, TDM_S4, TDM_S8, SHARE_ODD, SHARE_ALL, TDM_S32, TDM_S32, false},
         {{3, 130}, TDM_S4, TDM_U8, SHARE_ODD, SHARE_COLUMNS, TDM_S32, TDM_S32, false},
         /* more columns than a strip has; the last, which slow implementations leave out */
-        {{5, 4130}, TDM_S32, TDM_S8, SHARE_ALL, SHARE_COLUMNS, TDM_S32, TDM_S32, false},
+        {{5, 8226}, TDM_S32, TDM_S8, SHARE_ALL, SHARE_COLUMNS, TDM_S32, TDM_S32, false},
     };
     const int count = (int)(sizeof cases / sizeof cases[0]) - (test_is_small() ? 1 : 0);
     const int64_t rows = test_is_small() ? 5 : 37, columns = test_is_small() ? 96 : 640;
