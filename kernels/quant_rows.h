@@ -10,11 +10,11 @@
  * With 16 lanes on CPU cores, but not in texts that stand by (quant_steps.h), what is slow for each vector is done once for many:
  *
  *   parameters along the row    widened to arrays for STRIP columns, then used for ROWS_BLOCK rows or all that share them, as
- *                               groups along columns do. Beyond the caches floats go row by row; of narrower elements
- *                               TOGETHER rows pass by cells of CELL columns, whose parameters stay in the first cache
- *                               meanwhile, and each row of a cell is read and stored in one run. The next rows are asked for
- *                               in the order of memory, into the second cache. What stays in the caches goes in tiles of
- *                               TILE rows, which read parameters once
+ *                               groups along columns do. Beyond the caches TOGETHER rows pass by cells of CELL columns, whose
+ *                               parameters stay in the first cache meanwhile, and each row of a cell is read and stored in one
+ *                               run; more than NARROW floats go row by row. The next rows are asked for in the order of
+ *                               memory, into the second cache. What stays in the caches goes in tiles of TILE rows, which
+ *                               read parameters once
  *   short rows: groups          parameters of SHORT_ROWS rows at a time
  *   stores                      64 codes are put together and stored as one, so are halves and what a mask has for 64 elements
  *   quotients                   by the reciprocal of the scale, where quant_steps.h has that */
@@ -147,6 +147,7 @@ TDM_BODY void tdm_do_rows(const tdm_walk *walk, const tdm_rows *r) {
             PLACE(block_at, block);
             for (long from = start; from < stop; from += STRIP) {
                 const long count = from + STRIP < stop ? STRIP : stop - from;
+                const int row_by_row = w.arg.streams && sizeof *w.x >= 4 && count > NARROW;
                 const int all_plain = (1 << (count + CELL - 1) / CELL) - 1;
                 tdm_entries held;
                 int is_held = 0;
@@ -164,7 +165,7 @@ TDM_BODY void tdm_do_rows(const tdm_walk *walk, const tdm_rows *r) {
                     on.y += from;
                     on.mask += from;
                     const int together =
-                        alike && !ROW_BY_ROW(w)
+                        alike && !row_by_row
                             ? tdm_rows_together(block_end - row,
                                                 NEIGHBOUR(r->shape) - NEIGHBOUR(at_along))
                             : 1;
@@ -174,7 +175,7 @@ TDM_BODY void tdm_do_rows(const tdm_walk *walk, const tdm_rows *r) {
                     const int type = together == 1 || strides.y % N == 0 ? tdm_row_type(w, on.y)
                                                                          : w.arg.target_type;
                     const long cell =
-                        (w.arg.streams && !ROW_BY_ROW(w)) || plain != all_plain ? CELL : count;
+                        (w.arg.streams && !row_by_row) || plain != all_plain ? CELL : count;
                     for (long i = 0; i < count; i += cell) {
                         const long end = i + cell < count ? i + cell : count;
                         const int bit = 1 << i / CELL;

@@ -21,9 +21,9 @@
 #endif
 #define CELL 512   /* columns of a strip that several rows are done of before the next ones */
 #define TOGETHER 4 /* so many rows */
-/* Whether rows are done one after the other instead: beyond the caches memory is read and written in its order then, and a vector of
- * parameters from the second cache is little beside one of floats. */
-#define ROW_BY_ROW(w) ((w).arg.streams && sizeof(TDM_TYPE(DT)) >= 4)
+/* Beyond the caches floats of more columns than these go row by row, with parameters from the second cache: four runs at a time, more than
+ * 16 KiB apart, take memory longer. Of fewer columns it depends on how fast memory is. */
+#define NARROW 4096
 #define ENTRIES_AHEAD 1024 /* how far ahead parameters are asked for */
 #define SHORT_ROW 256
 #define SHORT_ROWS 64
