@@ -147,7 +147,7 @@ TDM_BODY void tdm_do_rows(const tdm_walk *walk, const tdm_rows *r) {
             PLACE(block_at, block);
             for (long from = start; from < stop; from += STRIP) {
                 const long count = from + STRIP < stop ? STRIP : stop - from;
-                const int row_by_row = w.arg.streams && sizeof *w.x >= 4 && count > NARROW;
+                const int row_by_row = w.arg.streams && count > (sizeof *w.x < 4 ? STRIP : NARROW);
                 const int all_plain = (1 << (count + CELL - 1) / CELL) - 1;
                 tdm_entries held;
                 int is_held = 0;
