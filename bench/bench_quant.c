@@ -67,7 +67,7 @@ static void run_mode(quant_run *run, int waited) {
     plan.label = name;
     bench_run_case(&plan, run->entrants, QUANT_ENTRANTS);
     const double own = bench_entrant_median(&run->entrants[0]);
-    cache_served_words(quant_case_traffic(&run->item), cache_served_here(&run->device.info),
+    cache_served_words(quant_case_operands(&run->item), cache_served_here(&run->device.info),
                        cache_note, sizeof cache_note);
     const bench_result row = {
         .suite = "quant",

@@ -193,7 +193,7 @@ static int reads_twice(const quant_case *item) {
            (item->blocks == QUANT_TENSOR || item->blocks == QUANT_COLUMN);
 }
 
-double quant_case_traffic(const quant_case *item) {
+double quant_case_operands(const quant_case *item) {
     const tdm_quant_spec spec = quant_case_spec(item);
     const double each = 4.0 + (quant_case_has_zero(item) ? 1.0 : 0.0);
     const double parameters =
@@ -201,8 +201,12 @@ double quant_case_traffic(const quant_case *item) {
     const double real = (double)quant_case_real_bytes(item);
     const double code = (double)quant_case_code_bytes(item);
     const int fake = item->operation == QUANT_FAKE || item->operation == QUANT_MASK;
-    return real + parameters + (fake ? real : code) + (reads_twice(item) ? real : 0.0) +
-           (double)quant_case_mask_bytes(item);
+    return real + parameters + (fake ? real : code) + (double)quant_case_mask_bytes(item);
+}
+
+double quant_case_traffic(const quant_case *item) {
+    return quant_case_operands(item) +
+           (reads_twice(item) ? (double)quant_case_real_bytes(item) : 0.0);
 }
 
 quant_case quant_case_copy(const quant_case *item) {

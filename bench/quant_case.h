@@ -71,6 +71,9 @@ int quant_case_has_zero(const quant_case *item);
 /* The scale of the sums of requantize. */
 #define QUANT_CASE_SUM_SCALE 0.01f
 
+/* Bytes of what a call reads and writes, parameters included. */
+double quant_case_operands(const quant_case *item);
+
 /*
  * Bytes that a call must read and write, parameters included: the source twice where its range over the whole tensor or
  * a column has to be known before the first code.

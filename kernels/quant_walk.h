@@ -54,9 +54,6 @@
 /* Of floats reals are bounded, of halves quotients, which the scale does not mend. */
 #if TDM_HALF_PRODUCTS
 #define MEND_APART
-#define BOUNDS_BY_SCALE 0
-#else
-#define BOUNDS_BY_SCALE 1
 #endif
 #endif
 
@@ -228,6 +225,19 @@ TDM_INLINE void tdm_zeros_at(tdm_parameters *p, tdm_walk w, tdm_entries at, tdm_
 #endif
 }
 
+/* Bounds of codes become those of reals where such are bounded. */
+TDM_INLINE void tdm_bound_reals(tdm_parameters *p) {
+#ifdef TDM_BOUND_REALS
+    p->low = p->scale * p->low;
+    p->high = p->scale * p->high;
+#endif
+#if defined(REALS_BY_PRODUCTS) && !defined(MEND_APART)
+    p->least = p->scale * p->least;
+    p->most = p->scale * p->most;
+#endif
+    (void)p;
+}
+
 /* Of lanes 0 … left-1. */
 TDM_INLINE void tdm_parameters_at(tdm_parameters *to, tdm_walk w, tdm_entries at, tdm_entries step,
                                   int left) {
@@ -243,14 +253,7 @@ TDM_INLINE void tdm_parameters_at(tdm_parameters *to, tdm_walk w, tdm_entries at
                                    w.arg.source.scale_type);
     p.scale = tdm_divide(from, tdm_divisor(p.scale));
 #endif
-#ifdef TDM_BOUND_REALS
-    p.low = p.scale * p.low;
-    p.high = p.scale * p.high;
-#endif
-#if defined(REALS_BY_PRODUCTS) && !defined(MEND_APART)
-    p.least = p.scale * p.least;
-    p.most = p.scale * p.most;
-#endif
+    tdm_bound_reals(&p);
     p.reciprocal = p.mend = p.scale;
     p.products = 0;
     *to = p;

@@ -97,15 +97,6 @@ TDM_INLINE void tdm_parameters_widened(tdm_parameters *to, const tdm_widened *fr
 #if PRODUCTS
     p.reciprocal = from->reciprocal[i];
 #endif
-#ifdef REALS_BY_PRODUCTS
-    if (zeros) {
-        p.least = from->least[i];
-        p.most = from->most[i];
-    } else if (BOUNDS_BY_SCALE) {
-        p.least = p.scale * p.least;
-        p.most = p.scale * p.most;
-    }
-#endif
 #ifdef MEND_APART
     p.mend = from->mend[i];
 #endif
@@ -115,16 +106,16 @@ TDM_INLINE void tdm_parameters_widened(tdm_parameters *to, const tdm_widened *fr
         p.low = from->low[i];
         p.high = from->high[i];
 #endif
+#ifdef REALS_BY_PRODUCTS
+        p.least = from->least[i];
+        p.most = from->most[i];
+#endif
 #ifdef TDM_TWO_SIDES
         p.from_zero = from->from_zero[i];
 #endif
+    } else {
+        tdm_bound_reals(&p);
     }
-#ifdef TDM_BOUND_REALS
-    if (!zeros) {
-        p.low = p.scale * p.low;
-        p.high = p.scale * p.high;
-    }
-#endif
     *to = p;
 }
 
@@ -155,25 +146,16 @@ TDM_INLINE void tdm_parameters_one(tdm_parameters *to, const tdm_widened *from, 
         p.low = K(LANE(float, from->low, i));
         p.high = K(LANE(float, from->high, i));
 #endif
+#ifdef REALS_BY_PRODUCTS
+        p.least = K(LANE(float, from->least, i));
+        p.most = K(LANE(float, from->most, i));
+#endif
 #ifdef TDM_TWO_SIDES
         p.from_zero = TDM_INT_SPLAT(N, LANE(int, from->from_zero, i));
 #endif
+    } else {
+        tdm_bound_reals(&p);
     }
-#ifdef REALS_BY_PRODUCTS
-    if (zeros) {
-        p.least = K(LANE(float, from->least, i));
-        p.most = K(LANE(float, from->most, i));
-    } else if (BOUNDS_BY_SCALE) {
-        p.least = p.scale * p.least;
-        p.most = p.scale * p.most;
-    }
-#endif
-#ifdef TDM_BOUND_REALS
-    if (!zeros) {
-        p.low = p.scale * p.low;
-        p.high = p.scale * p.high;
-    }
-#endif
     *to = p;
 }
 

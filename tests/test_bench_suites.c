@@ -297,6 +297,8 @@ static void the_copy_and_the_stream_move_as_many_bytes(void **state) {
         quant_case_write(&copy, &line);
         assert_int_equal(quant_case_from_line(line.text, &read), 0);
         assert_true(quant_case_traffic(&item) == rows[i].bytes);
+        assert_true(quant_case_operands(&item) ==
+                    rows[i].bytes - (rows[i].reads == 8 ? 4 * 2048 : 0)); /* once */
         assert_true(fabs(2.0 * (double)quant_case_output_bytes(&read) - rows[i].bytes) < 8);
         const quant_case stream = quant_case_stream(&item);
         line.length = 0;
