@@ -21,24 +21,87 @@ TDM_OPENCL_BF16_NARROW_(4)
 TDM_OPENCL_BF16_NARROW_(8)
 TDM_OPENCL_BF16_NARROW_(16)
 
-#if defined(__AVX512F__)
+/* Words of N halves for any address of an element. PoCL 3.1 builds its vload_halfN and vstore_halfN of accesses that it takes to be
+ * aligned to 16 bytes, which AVX2 without AVX-512 faults on. There the bits move as words of less alignment, and only private vectors
+ * are converted. Elsewhere the built-ins stand. */
+#ifdef TDM_OPENCL_WIDE_
+#if defined(__F16C__)
+TDM_DEVICE float4 tdm_opencl_halves_4(ushort4 bits) {
+    return __builtin_ia32_vcvtph2ps(as_short8((ushort8)(bits, (ushort4)(0))));
+}
+TDM_DEVICE float8 tdm_opencl_halves_8(ushort8 bits) {
+    return __builtin_ia32_vcvtph2ps256(as_short8(bits));
+}
+TDM_DEVICE ushort4 tdm_opencl_half_bits_4(float4 x) {
+    return as_ushort8(__builtin_ia32_vcvtps2ph(x, 0)).lo;
+}
+TDM_DEVICE ushort8 tdm_opencl_half_bits_8(float8 x) {
+    return as_ushort8(__builtin_ia32_vcvtps2ph256(x, 0));
+}
+#else
+#define TDM_OPENCL_CONVERT_HALVES_(N)                                                              \
+    TDM_DEVICE float##N tdm_opencl_halves_##N(ushort##N bits) {                                    \
+        return vload_half##N(0, (const __private half *)&bits);                                    \
+    }                                                                                              \
+    TDM_DEVICE ushort##N tdm_opencl_half_bits_##N(float##N x) {                                    \
+        ushort##N bits;                                                                            \
+        vstore_half##N##_rte(x, 0, (__private half *)&bits);                                       \
+        return bits;                                                                               \
+    }
+TDM_OPENCL_CONVERT_HALVES_(4)
+TDM_OPENCL_CONVERT_HALVES_(8)
+#endif
+#if !defined(__AVX512F__)
+TDM_DEVICE float16 tdm_opencl_halves_16(ushort16 bits) {
+    return (float16)(tdm_opencl_halves_8(bits.lo), tdm_opencl_halves_8(bits.hi));
+}
+TDM_DEVICE ushort16 tdm_opencl_half_bits_16(float16 x) {
+    return (ushort16)(tdm_opencl_half_bits_8(x.lo), tdm_opencl_half_bits_8(x.hi));
+}
+#else
 /* PoCL 3.1 converts sixteen in two halves and puts them together. Were Clang to see what the floats come from, it would
  * compare the halves instead, one by one. */
-TDM_DEVICE float16 tdm_opencl_halves(ushort16 bits) {
+TDM_DEVICE float16 tdm_opencl_halves_16(ushort16 bits) {
     float16 x =
         __builtin_ia32_vcvtph2ps512_mask(as_short16(bits), (float16)(0.0f), (ushort)0xffff, 4);
     __asm__("" : "+v"(x));
     return x;
 }
-#define f32x16_load_f16(p, i)                                                                      \
-    tdm_opencl_halves(tdm_opencl_load_16((const __global ushort *)(p) + (i)))
-TDM_DEVICE ushort16 tdm_opencl_half_bits(float16 x) {
+TDM_DEVICE ushort16 tdm_opencl_half_bits_16(float16 x) {
     return as_ushort16(__builtin_ia32_vcvtps2ph512_mask(x, 0, (short16)(0), (ushort)0xffff));
 }
-#define f32x16_store_f16(x, p, i)                                                                  \
-    tdm_opencl_store_16(tdm_opencl_half_bits(x), (__global ushort *)(p) + (i))
+#endif
+#define TDM_OPENCL_HALVES_(N, SPACE)                                                               \
+    static inline float##N __attribute__((overloadable, always_inline))                            \
+    tdm_opencl_load_half_##N(const SPACE half *p) {                                                \
+        return tdm_opencl_halves_##N(tdm_opencl_load_##N((const SPACE ushort *)p));                \
+    }                                                                                              \
+    static inline void __attribute__((overloadable, always_inline))                                \
+    tdm_opencl_store_half_##N(float##N x, SPACE half *p) {                                         \
+        tdm_opencl_store_##N(tdm_opencl_half_bits_##N(x), (SPACE ushort *)p);                      \
+    }
+#define TDM_OPENCL_HALF_SPACES_(N)                                                                 \
+    TDM_OPENCL_HALVES_(N, __global)                                                                \
+    TDM_OPENCL_HALVES_(N, __local)                                                                 \
+    TDM_OPENCL_HALVES_(N, __private)
+TDM_OPENCL_HALF_SPACES_(4)
+TDM_OPENCL_HALF_SPACES_(8)
+TDM_OPENCL_HALF_SPACES_(16)
+#else
+#define tdm_opencl_load_half_4(p) vload_half4(0, p)
+#define tdm_opencl_load_half_8(p) vload_half8(0, p)
+#define tdm_opencl_load_half_16(p) vload_half16(0, p)
+#define tdm_opencl_store_half_4(x, p) vstore_half4_rte(x, 0, p)
+#define tdm_opencl_store_half_8(x, p) vstore_half8_rte(x, 0, p)
+#define tdm_opencl_store_half_16(x, p) vstore_half16_rte(x, 0, p)
+TDM_DEVICE float16 tdm_opencl_halves_16(ushort16 bits) {
+    return vload_half16(0, (const __private half *)&bits);
+}
+#endif
+
+#if defined(__AVX512F__)
 #define f32x16_stream_f16(x, p, i)                                                                 \
-    __builtin_nontemporal_store(tdm_opencl_half_bits(x), (__global ushort16 *)((p) + (i)))
+    __builtin_nontemporal_store(tdm_opencl_half_bits_16(x), (__global ushort16 *)((p) + (i)))
 /* Clang would narrow and store in one instruction, through the caches, were it to see both. */
 TDM_INLINE ushort16 tdm_opencl_kept_words(ushort16 v) {
     __asm__("" : "+x"(v));
@@ -47,12 +110,6 @@ TDM_INLINE ushort16 tdm_opencl_kept_words(ushort16 v) {
 #define f32x16_stream_bf16(x, p, i)                                                                \
     __builtin_nontemporal_store(tdm_opencl_kept_words(tdm_bf16x16_from_f32(x)),                    \
                                 (__global ushort16 *)((p) + (i)))
-#else
-TDM_DEVICE float16 tdm_opencl_halves(ushort16 bits) {
-    return vload_half16(0, (const __private half *)&bits);
-}
-#define f32x16_load_f16(p, i) vload_half16(0, (p) + (i))
-#define f32x16_store_f16(x, p, i) vstore_half16_rte(x, 0, (p) + (i))
 #endif
 
 /* Two vectors stored as f16 or bf16, which is 64 bytes; past: whether past the caches, to a multiple of them. To bf16 those with NaNs
@@ -81,7 +138,7 @@ TDM_INLINE void tdm_opencl_line_bf16(const float16 x[2], __global tdm_bf16 *p, i
     tdm_opencl_store_words(tdm_opencl_bf16_words(x[0], x[1]), p, past);
 }
 TDM_INLINE void tdm_opencl_line_f16(const float16 x[2], __global tdm_f16 *p, int past) {
-    const ushort16 first = tdm_opencl_half_bits(x[0]), second = tdm_opencl_half_bits(x[1]);
+    const ushort16 first = tdm_opencl_half_bits_16(x[0]), second = tdm_opencl_half_bits_16(x[1]);
     tdm_opencl_store_words((tdm_ushort32)(first, second), p, past);
 }
 #endif
