@@ -383,7 +383,7 @@ static int write_bars(const char *folder) {
     }
     results_put_text(root, "measured_on", heading.text);
     cJSON_AddItemToObject(root, "bars", rows);
-    char *const json = cJSON_Print(root);
+    char *const json = results_json_text(root);
     fclose(file);
     const int result = write_text(folder, "bars.md", table) | write_text(folder, "bars.json", json);
     free(table);

@@ -375,8 +375,10 @@ static int add_name(const char *path, const quantize_source *source, quantize_va
     if (has_value(values, "general.name"))
         return 0;
     char *const stem = stem_of(path);
-    const int result = stem ? add_string(values, "general.name", stem) : -1;
+    char *const name = stem ? utf8_replace_invalid(stem) : NULL;
+    const int result = name ? add_string(values, "general.name", name) : -1;
     free(stem);
+    free(name);
     return result;
 }
 

@@ -64,7 +64,7 @@ static void tell_files(const char *json, const char *html) {
 static int publish(const report_options *options, const cJSON *root) {
     results_file results;
     file_error error;
-    char *const text = cJSON_Print(root);
+    char *const text = results_json_text(root);
     if (text == NULL)
         return fail("out of memory");
     int code = CLI_EXIT_OK;

@@ -18,6 +18,7 @@
 #include "bench/device_database.h"
 #include "bench/environment_record.h"
 #include "bench/output_file.h"
+#include "bench/utf8_text.h"
 
 #include "build_info.h"
 
@@ -371,8 +372,15 @@ int results_write_text(const char *command, const char *path, const char *text, 
     return -1;
 }
 
+char *results_json_text(const cJSON *json) {
+    char *const printed = cJSON_Print(json);
+    char *const text = printed != NULL ? utf8_replace_invalid(printed) : NULL;
+    free(printed);
+    return text;
+}
+
 int results_write_json(const cJSON *json, const char *command, const char *path) {
-    char *const text = cJSON_Print(json);
+    char *const text = results_json_text(json);
     if (text == NULL)
         return refuse_path(command, path, "out of memory");
     const size_t length = strlen(text);

@@ -146,6 +146,9 @@ struct cJSON *results_library_json(void);
 struct cJSON *results_device_json(const tdm_device_info *info);
 /* "cpu", "gpu", … */
 const char *results_device_type(tdm_device_type type);
+/* Make the text of a document, valid UTF-8: bytes of paths and names that are not become U+FFFD.
+ * The caller frees it. NULL when memory is short. */
+char *results_json_text(const struct cJSON *json);
 int results_write_json(const struct cJSON *json, const char *command, const char *path);
 
 /* A number, or null where it is NaN or infinite. */

@@ -1,5 +1,6 @@
 #include "bench/utf8_text.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 size_t utf8_sequence(const unsigned char *text, size_t left) {
@@ -34,6 +35,27 @@ int utf8_is_plain(const char *text, size_t length) {
         i += step;
     }
     return 1;
+}
+
+char *utf8_replace_invalid(const char *text) {
+    static const char replacement[] = "\xef\xbf\xbd";
+    enum {
+        REPLACEMENT_BYTES = sizeof replacement - 1
+    };
+    size_t left = strlen(text);
+    char *const copy = malloc(left * REPLACEMENT_BYTES + 1);
+    char *next = copy;
+    while (copy && left > 0) {
+        const size_t length = utf8_sequence((const unsigned char *)text, left);
+        const size_t step = length == 0 ? 1 : length;
+        memcpy(next, length == 0 ? replacement : text, length == 0 ? REPLACEMENT_BYTES : step);
+        next += length == 0 ? REPLACEMENT_BYTES : step;
+        text += step;
+        left -= step;
+    }
+    if (copy)
+        *next = '\0';
+    return copy;
 }
 
 void utf8_trim(char *text) {

@@ -21,6 +21,7 @@
 #include "bench/environment_machine.h"
 #include "bench/environment_record.h"
 #include "bench/other_programs.h"
+#include "bench/utf8_text.h"
 #include "tests/support/bench_rows.h"
 #include "tests/support/test_folder.h"
 
@@ -233,6 +234,46 @@ static void the_command_line_is_a_list_of_words(void **state) {
         results_destroy(document);
     }
     command_line_keep(0, NULL);
+}
+
+/* Paths and names of devices may be any bytes, and JSON is UTF-8. */
+static void invalid_bytes_are_replaced(void **state) {
+    (void)state;
+#define R "\xef\xbf\xbd"
+    static const struct {
+        const char *text, *expected;
+    } rows[] = {
+        {"", ""},
+        {"plain \xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80",
+         "plain \xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80"},
+        {"a\xff"
+         "b",
+         "a" R "b"},
+        {"\x80\xbf", R R},             /* continuations that continue nothing */
+        {"\xc0\xaf", R R},             /* an overlong '/' */
+        {"\xe0\x80\xaf", R R R},       /* and a longer one */
+        {"\xed\xa0\x80", R R R},       /* a surrogate */
+        {"\xf4\x90\x80\x80", R R R R}, /* above U+10FFFF */
+        {"x\xe2\x82", "x" R R},        /* truncated at the end */
+        {"\xe2\x82\"", R R "\""},      /* and by another character */
+        {"\xf0\x9f\x98", R R R},
+    };
+#undef R
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char *const replaced = utf8_replace_invalid(rows[i].text);
+        assert_string_equal(replaced, rows[i].expected);
+        free(replaced);
+        cJSON *const root = cJSON_CreateObject();
+        cJSON_AddStringToObject(root, "path", rows[i].text);
+        cJSON_AddStringToObject(root, rows[i].text, "as a key");
+        char *const text = results_json_text(root);
+        cJSON_Delete(root);
+        cJSON *const read = cJSON_Parse(text);
+        assert_string_equal(json_member(read, "path")->valuestring, rows[i].expected);
+        assert_string_equal(json_member(read, rows[i].expected)->valuestring, "as a key");
+        cJSON_Delete(read);
+        free(text);
+    }
 }
 
 static void what_is_not_known_is_null(void **state) {
@@ -599,6 +640,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_row_has_the_members_of_the_schema),
         cmocka_unit_test(the_command_line_is_a_list_of_words),
+        cmocka_unit_test(invalid_bytes_are_replaced),
         cmocka_unit_test(all_batches_are_kept),
         cmocka_unit_test(what_is_not_known_is_null),
         cmocka_unit_test(several_devices_are_all_listed),

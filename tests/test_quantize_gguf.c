@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "bench/gguf.h"
+#include "bench/utf8_text.h"
 #include "quant/quant_blocks.h"
 #include "quant/quant_reference.h"
 #include "tests/support/test_checkpoint.h"
@@ -287,6 +288,37 @@ static void blocks_are_taken_apart_again(void **state) {
         test_checkpoint_remove(files[i]);
 }
 
+static int is_utf8(const void *text, size_t length) {
+    for (size_t i = 0; i < length;) {
+        const size_t step = utf8_sequence((const unsigned char *)text + i, length - i);
+        if (step == 0)
+            return 0;
+        i += step;
+    }
+    return 1;
+}
+
+/* A path may be any bytes; JSON and the strings of GGUF files are UTF-8. */
+static void names_of_files_become_valid_text(void **state) {
+    (void)state;
+    static const char name[] = "b\xef\xbf\xbd\xef\xbf\xbd";
+    gguf_file *file = NULL;
+    file_error error = {""};
+    test_checkpoint_write_good("a\xff.safetensors");
+    char *const json =
+        test_quantize_output("a\xff.safetensors b\xe2\x82.gguf --scheme q8_0 --json -");
+    assert_true(is_utf8(json, strlen(json)));
+    assert_non_null(strstr(json, "a\xef\xbf\xbd.safetensors"));
+    free(json);
+    assert_int_equal(gguf_open("b\xe2\x82.gguf", &file, &error), 0);
+    const gguf_value *const value = gguf_value_find(file, "general.name");
+    assert_int_equal(value->bytes, 8 + sizeof name - 1);
+    assert_memory_equal((const char *)value->data + 8, name, sizeof name - 1);
+    gguf_close(file);
+    test_checkpoint_remove("a\xff.safetensors");
+    test_checkpoint_remove("b\xe2\x82.gguf");
+}
+
 int main(void) {
 #define CASE(name)                                                                                 \
     cmocka_unit_test_setup_teardown(name, test_checkpoint_enter, test_checkpoint_leave)
@@ -296,6 +328,7 @@ int main(void) {
         CASE(values_of_gguf_survive_a_safetensors_file),
         CASE(blocks_of_other_kinds_are_passed_on),
         CASE(blocks_are_taken_apart_again),
+        CASE(names_of_files_become_valid_text),
     };
 #undef CASE
     return cmocka_run_group_tests_name("quantize and GGUF", tests, NULL, NULL);
