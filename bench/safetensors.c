@@ -154,26 +154,36 @@ static int read_range(const cJSON *item, const char *name, uint64_t data_bytes, 
     return 0;
 }
 
+/* Further members of the entry are ignored. */
 static int read_tensor(const cJSON *item, const unsigned char *data, uint64_t data_bytes,
                        safetensors_tensor *tensor, safetensors_error *error) {
+    enum {
+        DTYPE,
+        SHAPE,
+        DATA_OFFSETS,
+        MEMBERS
+    };
+    static const char *const keys[MEMBERS] = {"dtype", "shape", "data_offsets"};
+    const cJSON *members[MEMBERS] = {NULL};
     const file_name printable = file_printable(item->string);
     const char *const name = printable.text;
     if (!cJSON_IsObject(item))
         return file_fail(error, "tensor \"%s\" is no object", name);
     const cJSON *member;
     cJSON_ArrayForEach(member, item) {
-        if (strcmp(member->string, "dtype") && strcmp(member->string, "shape") &&
-            strcmp(member->string, "data_offsets"))
-            return file_fail(error, "tensor \"%s\" has the unknown member \"%s\"", name,
-                             file_printable(member->string).text);
+        for (int i = 0; i < MEMBERS; i++) {
+            if (strcmp(member->string, keys[i]) != 0)
+                continue;
+            if (members[i])
+                return file_fail(error, "member \"%s\" stands twice in %s", keys[i], name);
+            members[i] = member;
+        }
     }
     uint64_t bytes = 0;
     byte_range range = {0, 0};
-    if (check_unique(item, name, error) ||
-        read_dtype(cJSON_GetObjectItemCaseSensitive(item, "dtype"), name, &tensor->dtype, error) ||
-        read_shape(cJSON_GetObjectItemCaseSensitive(item, "shape"), name, tensor, &bytes, error) ||
-        read_range(cJSON_GetObjectItemCaseSensitive(item, "data_offsets"), name, data_bytes, &range,
-                   error))
+    if (read_dtype(members[DTYPE], name, &tensor->dtype, error) ||
+        read_shape(members[SHAPE], name, tensor, &bytes, error) ||
+        read_range(members[DATA_OFFSETS], name, data_bytes, &range, error))
         return -1;
     if (range.end - range.begin != bytes)
         return file_fail(error, "tensor \"%s\" claims %llu bytes of data, but its shape takes %llu",
@@ -291,7 +301,9 @@ static int read_tensors(safetensors_file *file, const unsigned char *data, uint6
 
 /* ---- the file ---- */
 
-/* What is taken for a safetensors file at times, by how it begins, or NULL. As lengths of headers these are beyond any limit. */
+/* Name the kind of file that is taken for a safetensors file at times, by how it begins, or give
+ * NULL. Most of these beginnings are lengths above the limit; that of a zip archive may be below
+ * it. */
 static const char *mistaken(const unsigned char *bytes) {
     static const struct {
         const char *begin;
@@ -308,11 +320,19 @@ static const char *mistaken(const unsigned char *bytes) {
     return NULL;
 }
 
-static int refuse_length(const unsigned char *bytes, uint64_t length, safetensors_error *error) {
-    const char *const what = mistaken(bytes);
-    return what ? file_fail(error, "this is no safetensors file but %s", what)
-                : file_fail(error, "the header length of %llu bytes is above the limit of %d",
-                            (unsigned long long)length, SAFETENSORS_MAX_HEADER);
+static int check_length(const unsigned char *bytes, size_t size, uint64_t length,
+                        safetensors_error *error) {
+    const int begins = size > LENGTH_BYTES && bytes[LENGTH_BYTES] == '{';
+    const char *const what = begins && length <= SAFETENSORS_MAX_HEADER ? NULL : mistaken(bytes);
+    if (what)
+        return file_fail(error, "this is no safetensors file but %s", what);
+    if (length > SAFETENSORS_MAX_HEADER)
+        return file_fail(error, "the header length of %llu bytes is above the limit of %d",
+                         (unsigned long long)length, SAFETENSORS_MAX_HEADER);
+    if (length > size - LENGTH_BYTES)
+        return file_fail(error, "the file is truncated: its header takes %llu bytes, %zu are there",
+                         (unsigned long long)length, size - LENGTH_BYTES);
+    return 0;
 }
 
 static int read_header(safetensors_file *file, const unsigned char *bytes, size_t size,
@@ -322,11 +342,8 @@ static int read_header(safetensors_file *file, const unsigned char *bytes, size_
         return file_fail(error, "the file is truncated: %zu bytes, less than a header length",
                          size);
     memcpy(&length, bytes, sizeof length);
-    if (length > SAFETENSORS_MAX_HEADER)
-        return refuse_length(bytes, length, error);
-    if (length > size - LENGTH_BYTES)
-        return file_fail(error, "the file is truncated: its header takes %llu bytes, %zu are there",
-                         (unsigned long long)length, size - LENGTH_BYTES);
+    if (check_length(bytes, size, length, error))
+        return -1;
     const char *const text = (const char *)bytes + LENGTH_BYTES;
     if (safetensors_check_text(text, (size_t)length, "the header", error))
         return -1;
@@ -335,7 +352,7 @@ static int read_header(safetensors_file *file, const unsigned char *bytes, size_
     if (!file->header || !cJSON_IsObject(file->header))
         return file_fail(error, "the header is no JSON object");
     for (; end < text + length; end++)
-        if (*end != ' ')
+        if (!strchr(" \t\r\n", *end)) /* the text has no NUL */
             return file_fail(error, "the header goes on after its JSON object");
     if (check_unique(file->header, "the header", error) || read_metadata(file, error))
         return -1;

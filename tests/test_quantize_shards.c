@@ -200,7 +200,8 @@ static void an_index_that_lies_is_refused(void **state) {
          "\"?[2J.safetensors\", which is no safetensors file"},
         {"{\"weights\":{", "}}", "the index has no weight_map"},
         {"[{", "}]", "the index does not begin with '{'"},
-        {"{\"weight_map\":{\"w\":{\"x\":{\"y\":{}}},", "}}", "the index nests deeper"},
+        {"{\"weight_map\":{\"w\":{\"x\":{\"y\":{}}},", "}}",
+         "the shard of tensor \"w\" is no text"},
         {"{\"weight_map\":{\"\xff\":\"m.safetensors\",", "}}", "the index is no UTF-8"},
     };
     write_shards();

@@ -57,7 +57,8 @@ static const struct {
     /* no header object */
     {"", 0, "does not begin with '{'"},
     {"[]", 0, "does not begin with '{'"},
-    {" {}", 0, "does not begin with '{'"},
+    {"  ", 0, "does not begin with '{'"},
+    {"\n[{}]", 0, "does not begin with '{'"},
     {"\xef\xbb\xbf{}", 0, "does not begin with '{'"},
     {"{", 0, "no JSON object"},
     {"{]", 0, "no JSON object"},
@@ -67,15 +68,17 @@ static const struct {
     {"{\"a\":{\"dtype\":\"F32\",}}", 0, "no JSON object"},
     {"{\"a\":NaN}", 0, "no JSON object"},
     {"{}{}", 0, "goes on after"},
-    {"{}\n", 0, "goes on after"},
+    {"{}\n{", 0, "goes on after"},
+    {"{}\n\f", 0, "control character"},
     {"{\"\xff\":{}}", 0, "no UTF-8 text (byte 2)"},
     {"{\"\xc0\xaf\":{}}", 0, "no UTF-8 text"},
     {"{\"\xed\xa0\x80\":{}}", 0, "no UTF-8 text"},
     {"{\"\xe2\x82", 0, "no UTF-8 text"},
     {"{\"a\x1b[2J\":{}}", 0, "control character"},
     {"{\"a\\u0000b\":{}}", 0, "character NUL"},
-    {"{\"a\":[[[[0]]]]}", 0, "nests deeper than 3"},
-    {"{\"a\":{\"shape\":[{}]}}", 0, "nests deeper than 3"},
+    {"{\"a\":[[[[0]]]]}", 0, "tensor \"a\" is no object"},
+    {ONE("F32", "[{}]", "[0,4]"), 4, "dimension 0 of tensor \"a\" is no whole number"},
+    {ONE("F32", "[1]", "[[0],[4]]"), 4, "data offset of tensor \"a\" is no whole number"},
     /* no tensor */
     {"{\"a\":1}", 0, "tensor \"a\" is no object"},
     {"{\"a\":null}", 0, "tensor \"a\" is no object"},
@@ -93,14 +96,17 @@ static const struct {
     {ONE("F32", "[1]", "[0]"), 4, "no data_offsets of two"},
     {ONE("F32", "[1]", "[0,4,8]"), 4, "no data_offsets of two"},
     {ONE("F32", "[1]", "\"04\""), 4, "no data_offsets of two"},
-    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4],\"x\":1}}", 4,
-     "unknown member \"x\""},
+    {"{\"a\":{\"Dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4],\"x\":1}}", 4,
+     "tensor \"a\" has no dtype"},
     {"{\"a\\u001b[2J\":1}", 0, "tensor \"a?[2J\" is no object"},
     /* members that stand twice */
     {TWO(ENTRY("U8", "[1]", "[0,1]"), ENTRY("U8", "[1]", "[1,2]") ",\"a\":{}"), 2,
      "\"a\" stands twice in the header"},
     {"{\"a\":{\"dtype\":\"U8\",\"dtype\":\"I8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1,
      "\"dtype\" stands twice in a"},
+    {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"x\":1,\"data_offsets\":[0,1],\"data_offsets\":[0,1]}"
+     "}",
+     1, "\"data_offsets\" stands twice in a"},
     {"{\"__metadata__\":{},\"__metadata__\":{}}", 0, "\"__metadata__\" stands twice"},
     {"{\"__metadata__\":{\"k\":\"1\",\"k\":\"2\"}}", 0, "\"k\" stands twice in __metadata__"},
     {"{\"__metadata__\":[]}", 0, "__metadata__ is no object"},
@@ -173,11 +179,12 @@ static void test_hostile_lengths(void **state) {
 static void test_other_files(void **state) {
     (void)state;
     static const struct {
-        const char *text;
+        char text[64];
         const char *sentence;
     } rows[] = {
         {"GGUF\3 and no header", "no safetensors file but a GGUF file"},
         {"PK\3\4 and no entry", "but a zip archive, as torch.save makes them"},
+        {"PK\3\4\0\0\0\0 below the limit as a length", "but a zip archive"},
         {"\x80\2\x8a\nl\xfc\x9c"
          "F and no end",
          "but a pickle"},
@@ -185,8 +192,9 @@ static void test_other_files(void **state) {
         {"versions of it all", "above the limit"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        file_bytes file = {.bytes = (unsigned char *)strdup(rows[i].text),
-                           .size = strlen(rows[i].text)};
+        file_bytes file = {.bytes = malloc(64), .size = 64};
+        assert_non_null(file.bytes);
+        memcpy(file.bytes, rows[i].text, 64);
         expect_refused(rows[i].sentence, &file, rows[i].sentence);
         free(file.bytes);
     }
@@ -230,6 +238,88 @@ static void test_deep_nesting_is_no_recursion(void **state) {
 }
 
 /* ---- good files ---- */
+
+/* The reference reader takes these, though the text of the format does not define all of them. */
+static void test_good_but_unusual_headers(void **state) {
+    (void)state;
+    static const struct {
+        const char *header;
+        size_t bytes; /* of the data, all of which tensor "a" has */
+    } rows[] = {
+        {ONE("F32", "[1]", "[0,4]") "\n", 4},
+        {ONE("F32", "[1]", "[0,4]") " \t\r\n \n", 4},
+        {"\n \t\r" ONE("F32", "[1]", "[0,4]"), 4},
+        {"{ \"a\" :\n\t" ENTRY("F32", "[ 1 ]", "[0,\r\n4]") "}", 4},
+        {"{\"a\":{\"note\":\"x\",\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4},
+        {"{\"a\":{\"x\":1,\"dtype\":\"F32\",\"x\":2,\"shape\":[1],\"data_offsets\":[0,4]}}", 4},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4],"
+         "\"x\":{\"dtype\":[[[[[]]],{\"shape\":null}]]}}}",
+         4},
+        {ONE("F32", "[]", "[0,4]"), 4},
+        {ONE("F32", "[0]", "[0,0]"), 0},
+        {ONE("F4", "[3,2,0,5]", "[0,0]"), 0},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const size_t length = strlen(rows[i].header);
+        file_bytes bytes = make_file(rows[i].header, length, length, rows[i].bytes);
+        safetensors_file *file = NULL;
+        safetensors_error error = {""};
+        if (safetensors_parse(bytes.bytes, bytes.size, &file, &error))
+            fail_msg("%s: refused: %s", rows[i].header, error.text);
+        assert_int_equal(safetensors_count(file), 1);
+        assert_int_equal(safetensors_find(file, "a")->bytes, rows[i].bytes);
+        safetensors_close(file);
+        free(bytes.bytes);
+    }
+}
+
+/* The limit of the reference reader. */
+static void test_depth_of_ignored_members(void **state) {
+    (void)state;
+    for (int depth = 125; depth <= 126; depth++) {
+        char header[512] = "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1],\"x\":";
+        size_t length = strlen(header);
+        memset(header + length, '[', (size_t)depth);
+        memset(header + length + depth, ']', (size_t)depth);
+        length += 2 * (size_t)depth;
+        header[length] = header[length + 1] = '}';
+        file_bytes bytes = make_file(header, length + 2, length + 2, 1);
+        if (depth == 126) {
+            expect_refused("depth 126", &bytes, "nests deeper than 127 levels");
+        } else {
+            safetensors_file *file = NULL;
+            safetensors_error error = {""};
+            if (safetensors_parse(bytes.bytes, bytes.size, &file, &error))
+                fail_msg("refused: %s", error.text);
+            safetensors_close(file);
+        }
+        free(bytes.bytes);
+    }
+}
+
+static void test_header_of_the_greatest_length(void **state) {
+    (void)state;
+    enum {
+        LIMIT = 100000000 /* of the format */
+    };
+    static const char begin[] = ONE("U8", "[1]", "[0,1]");
+    char *const header = malloc(LIMIT + 1);
+    assert_non_null(header);
+    memset(header, ' ', LIMIT + 1);
+    memcpy(header, begin, sizeof begin - 1);
+    file_bytes bytes = make_file(header, LIMIT, LIMIT, 1);
+    safetensors_file *file = NULL;
+    safetensors_error error = {""};
+    if (safetensors_parse(bytes.bytes, bytes.size, &file, &error))
+        fail_msg("refused: %s", error.text);
+    assert_int_equal(safetensors_count(file), 1);
+    safetensors_close(file);
+    free(bytes.bytes);
+    bytes = make_file(header, LIMIT + 1, LIMIT + 1, 1);
+    expect_refused("one byte more", &bytes, "100000001 bytes is above the limit of 100000000");
+    free(bytes.bytes);
+    free(header);
+}
 
 static void test_good_header(void **state) {
     (void)state;
@@ -548,6 +638,9 @@ int main(void) {
         cmocka_unit_test(test_raw_nul),
         cmocka_unit_test(test_deep_nesting_is_no_recursion),
         cmocka_unit_test(test_good_header),
+        cmocka_unit_test(test_good_but_unusual_headers),
+        cmocka_unit_test(test_depth_of_ignored_members),
+        cmocka_unit_test(test_header_of_the_greatest_length),
         cmocka_unit_test(test_empty_file_of_tensors),
         cmocka_unit_test(test_every_truncation_is_refused),
         cmocka_unit_test(test_random_damage),
