@@ -1,5 +1,6 @@
 #include "bench/gguf.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,6 +20,7 @@ enum {
 typedef struct gguf_entry {
     gguf_tensor tensor;
     uint64_t offset;
+    char type_text[20]; /* the name of a type that is not known: "ggml-99" */
 } gguf_entry;
 
 struct gguf_file {
@@ -55,29 +57,17 @@ static const type_row *row_of(const type_row *rows, size_t count, uint32_t numbe
     return NULL;
 }
 
-static const type_row *foreign_of(uint32_t number) {
-    return row_of(foreign_rows, sizeof foreign_rows / sizeof *foreign_rows, number);
-}
-
 static const type_row *type_of(uint32_t number) {
     const type_row *const own = row_of(type_rows, sizeof type_rows / sizeof *type_rows, number);
-    return own ? own : foreign_of(number);
+    return own ? own : row_of(foreign_rows, sizeof foreign_rows / sizeof *foreign_rows, number);
 }
 
 int gguf_type_is_foreign(gguf_type type) {
-    return foreign_of(type) != NULL;
+    return row_of(type_rows, sizeof type_rows / sizeof *type_rows, type) == NULL;
 }
 
 const char *gguf_type_name(gguf_type type) {
     return type_of(type)->name;
-}
-
-int64_t gguf_type_elements(gguf_type type) {
-    return type_of(type)->elements;
-}
-
-size_t gguf_type_bytes(gguf_type type) {
-    return type_of(type)->bytes;
 }
 
 /* ---- names ---- */
@@ -165,8 +155,8 @@ static int read_shape(gguf_cursor *cursor, const char *name, gguf_tensor *tensor
     uint32_t rank;
     if (gguf_take(cursor, &rank, sizeof rank))
         return file_fail(error, "the file is truncated in tensor \"%s\"", name);
-    if (rank < 1 || rank > GGUF_MAX_RANK)
-        return file_fail(error, "tensor \"%s\" has %u dimensions, not 1 to %d", name, rank,
+    if (rank > GGUF_MAX_RANK)
+        return file_fail(error, "tensor \"%s\" has %u dimensions, not 0 to %d", name, rank,
                          GGUF_MAX_RANK);
     tensor->rank = (int)rank;
     for (int i = tensor->rank - 1; i >= 0; i--) {
@@ -186,34 +176,33 @@ static int read_type(gguf_cursor *cursor, const char *name, gguf_tensor *tensor,
     uint32_t number;
     if (gguf_take(cursor, &number, sizeof number))
         return file_fail(error, "the file is truncated in tensor \"%s\"", name);
-    if (!type_of(number))
-        return file_fail(error, "tensor \"%s\" is of the unknown type %u", name, number);
     tensor->type = (gguf_type)number;
     return 0;
 }
 
 int gguf_tensor_bytes(const gguf_tensor *tensor, size_t *bytes, file_error *error) {
     const file_name name = file_printable(tensor->name);
-    const int64_t elements = gguf_type_elements(tensor->type);
+    const type_row *const type = type_of(tensor->type);
+    const int64_t elements = type ? type->elements : 1;
     const int64_t row = tensor->rank > 0 ? tensor->shape[tensor->rank - 1] : 1;
-    uint64_t total = gguf_type_bytes(tensor->type);
+    uint64_t total = type ? type->bytes : 1;
     if (row % elements != 0)
         return file_fail(
             error,
             "the last dimension of tensor \"%s\" is %lld, no multiple of the %lld of a %s block",
-            name.text, (long long)row, (long long)elements, gguf_type_name(tensor->type));
+            name.text, (long long)row, (long long)elements, type->name);
     for (int i = 0; i < tensor->rank; i++) {
         const int64_t extent = tensor->shape[i] / (i == tensor->rank - 1 ? elements : 1);
         if (__builtin_mul_overflow(total, (uint64_t)extent, &total) || total > INT64_MAX)
             return file_fail(error, "the shape of tensor \"%s\" overflows 64 bits", name.text);
     }
-    *bytes = (size_t)total;
+    *bytes = type || total == 0 ? (size_t)total : GGUF_UNKNOWN_BYTES;
     return 0;
 }
 
 static int read_tensor(gguf_file *file, gguf_cursor *cursor, gguf_entry *entry, file_error *error) {
     gguf_tensor *const tensor = &entry->tensor;
-    if (read_text(file, cursor, "the name of a tensor", GGUF_MAX_READ_NAME, &tensor->name, error))
+    if (read_text(file, cursor, "the name of a tensor", GGUF_MAX_NAME, &tensor->name, error))
         return -1;
     const file_name name = file_printable(tensor->name);
     if (read_shape(cursor, name.text, tensor, error) ||
@@ -245,11 +234,32 @@ static int compare_names(const void *left, const void *right) {
     return strcmp((*a)->tensor.name, (*b)->tensor.name);
 }
 
+/* A tensor of an unknown type has the bytes before `next`, which is NULL for the last tensor. */
+static int derive_bytes(gguf_entry *entry, const gguf_entry *next, uint64_t data_bytes,
+                        file_error *error) {
+    const uint64_t end = next ? next->offset : data_bytes;
+    if (entry->tensor.bytes != GGUF_UNKNOWN_BYTES)
+        return 0;
+    if (end <= entry->offset)
+        return file_fail(
+            error, "tensor \"%s\" of the unknown type %u at byte %llu has no bytes before %s",
+            file_printable(entry->tensor.name).text, entry->tensor.type,
+            (unsigned long long)entry->offset, next ? "the next tensor" : "the end of the data");
+    entry->tensor.bytes = (size_t)(end - entry->offset);
+    return 0;
+}
+
+static void name_type(gguf_entry *entry) {
+    const type_row *const type = type_of(entry->tensor.type);
+    if (!type)
+        snprintf(entry->type_text, sizeof entry->type_text, "ggml-%u", entry->tensor.type);
+    entry->tensor.type_name = type ? type->name : entry->type_text;
+}
+
 /* In order of their data the tensors follow each other, with nothing but padding between. */
 static int place_tensors(gguf_file *file, const unsigned char *data, uint64_t data_bytes,
                          file_error *error) {
     uint64_t expected = 0;
-    uint64_t end = 0;
     for (size_t i = 0; i < file->tensor_count; i++) {
         gguf_entry *const entry = &file->entries[i];
         const file_name name = file_printable(entry->tensor.name);
@@ -259,18 +269,19 @@ static int place_tensors(gguf_file *file, const unsigned char *data, uint64_t da
         if (entry->offset > expected)
             return file_fail(error, "a hole of %llu bytes lies before tensor \"%s\"",
                              (unsigned long long)(entry->offset - expected), name.text);
-        if (entry->offset > data_bytes || entry->tensor.bytes > data_bytes - entry->offset)
+        if (derive_bytes(entry, i + 1 < file->tensor_count ? entry + 1 : NULL, data_bytes, error))
+            return -1;
+        /* An empty tensor may lie behind padding that is left out at the end of the file. */
+        const uint64_t offset = entry->offset < data_bytes ? entry->offset : data_bytes;
+        if (entry->tensor.bytes > data_bytes - offset)
             return file_fail(
                 error, "tensor \"%s\" of %zu bytes at byte %llu ends beyond the %llu bytes of data",
                 name.text, entry->tensor.bytes, (unsigned long long)entry->offset,
                 (unsigned long long)data_bytes);
-        entry->tensor.data = data + entry->offset;
-        end = entry->offset + entry->tensor.bytes;
-        expected = gguf_align(end, file->alignment);
+        entry->tensor.data = data + offset;
+        expected = gguf_align(entry->offset + entry->tensor.bytes, file->alignment);
+        name_type(entry);
     }
-    if (data_bytes > expected)
-        return file_fail(error, "%llu bytes after the last tensor belong to none",
-                         (unsigned long long)(data_bytes - end));
     return 0;
 }
 
@@ -286,14 +297,8 @@ static int read_tensors(gguf_file *file, gguf_cursor *cursor, const unsigned cha
         file->by_name[i] = &file->entries[i];
     qsort(file->by_name, file->tensor_count, sizeof *file->by_name, compare_names);
     const uint64_t begin = gguf_align((uint64_t)(cursor->next - bytes), file->alignment);
-    if (file->tensor_count == 0)
-        return begin < size ? file_fail(error, "%zu bytes after the header belong to no tensor",
-                                        size - (size_t)begin)
-                            : 0;
-    if (begin > size)
-        return file_fail(error, "the file is truncated: its data begins at byte %llu of %zu",
-                         (unsigned long long)begin, size);
-    return place_tensors(file, bytes + begin, size - begin, error);
+    const size_t place = begin < size ? (size_t)begin : size;
+    return place_tensors(file, bytes + place, size - place, error);
 }
 
 /* ---- the file ---- */

@@ -5,9 +5,13 @@
  *
  * A file is checked in full before anything of it is handed out. Refused, with a sentence that says what is wrong: a truncated
  * file; another version or byte order; counts and lengths beyond the file; names that are no plain UTF-8, too long or there twice; values of
- * unknown type; an alignment that is no power of two; tensors of types whose size is not known, of more than
+ * unknown type; an alignment that is no power of two; tensors of more than
  * four dimensions, whose shape overflows or is no whole number of blocks; data that overlaps, is misaligned, leaves a hole or
- * ends beyond the file or before its end.
+ * ends beyond the file. Bytes after the last tensor are ignored, as other readers do.
+ *
+ * ggml gets new types of tensors often. A tensor of a type that is not in the lists below has the
+ * bytes from its offset up to that of the next tensor, or to the end of the file, with the padding
+ * between them.
  *
  * Shapes are given in the order of the rest of the program: row-major, the last dimension contiguous. The file has them the other
  * way round.
@@ -22,9 +26,8 @@
 
 enum {
     GGUF_MAX_RANK = 4,
-    GGUF_MAX_NAME = 63, /* bytes, of a tensor that is written: ggml keeps 64 with the NUL */
-    GGUF_MAX_READ_NAME =
-        1023, /* that is read: programs with more room in their ggml write longer ones */
+    GGUF_MAX_NAME = 1023,    /* bytes, of a tensor */
+    GGUF_MAX_GGML_NAME = 63, /* of one that every ggml reads: it keeps 64 bytes with the NUL */
     GGUF_MAX_KEY = 65535,
     GGUF_MAX_ARRAY_DEPTH = 4,
     GGUF_DEFAULT_ALIGNMENT = 32,
@@ -44,7 +47,9 @@ enum {
     X(GGUF_F64, 28, "F64", 1, 8)                                                                   \
     X(GGUF_BF16, 30, "BF16", 1, 2)
 
-/* Those that are only passed on: Tandem knows their size. From ggml's table of block and type sizes (gguf-py, constants.py). */
+/* The types that are only passed on, whose sizes are known from ggml's table (gguf-py,
+ * constants.py, and ggml.h, which has newer ones). Q4_0_4_4 to Q4_0_8_8 are in files of 2024
+ * only. Q8_1 is absent, because its blocks have 36 bytes in ggml and 40 in gguf-py. */
 #define GGUF_FOREIGN_LIST(X)                                                                       \
     X(GGUF_Q4_1, 3, "Q4_1", 32, 20)                                                                \
     X(GGUF_Q5_0, 6, "Q5_0", 32, 22)                                                                \
@@ -54,6 +59,7 @@ enum {
     X(GGUF_Q4_K, 12, "Q4_K", 256, 144)                                                             \
     X(GGUF_Q5_K, 13, "Q5_K", 256, 176)                                                             \
     X(GGUF_Q6_K, 14, "Q6_K", 256, 210)                                                             \
+    X(GGUF_Q8_K, 15, "Q8_K", 256, 292)                                                             \
     X(GGUF_IQ2_XXS, 16, "IQ2_XXS", 256, 66)                                                        \
     X(GGUF_IQ2_XS, 17, "IQ2_XS", 256, 74)                                                          \
     X(GGUF_IQ3_XXS, 18, "IQ3_XXS", 256, 98)                                                        \
@@ -63,11 +69,17 @@ enum {
     X(GGUF_IQ2_S, 22, "IQ2_S", 256, 82)                                                            \
     X(GGUF_IQ4_XS, 23, "IQ4_XS", 256, 136)                                                         \
     X(GGUF_IQ1_M, 29, "IQ1_M", 256, 56)                                                            \
+    X(GGUF_Q4_0_4_4, 31, "Q4_0_4_4", 32, 18)                                                       \
+    X(GGUF_Q4_0_4_8, 32, "Q4_0_4_8", 32, 18)                                                       \
+    X(GGUF_Q4_0_8_8, 33, "Q4_0_8_8", 32, 18)                                                       \
     X(GGUF_TQ1_0, 34, "TQ1_0", 256, 54)                                                            \
     X(GGUF_TQ2_0, 35, "TQ2_0", 256, 66)                                                            \
     X(GGUF_MXFP4, 39, "MXFP4", 32, 17)                                                             \
-    X(GGUF_NVFP4, 40, "NVFP4", 64, 36)
+    X(GGUF_NVFP4, 40, "NVFP4", 64, 36)                                                             \
+    X(GGUF_Q1_0, 41, "Q1_0", 128, 18)                                                              \
+    X(GGUF_Q2_0, 42, "Q2_0", 64, 18)
 
+/* Numbers that are not in the lists are valid, too: the types of a newer ggml. */
 typedef enum gguf_type {
 #define GGUF_TYPE_ENUM(name, number, text, elements, bytes) name = number,
     GGUF_TYPE_LIST(GGUF_TYPE_ENUM) GGUF_FOREIGN_LIST(GGUF_TYPE_ENUM)
@@ -100,7 +112,8 @@ typedef enum gguf_value_type {
 typedef struct gguf_tensor {
     const char *name; /* UTF-8 */
     gguf_type type;
-    int rank;                     /* 1 to GGUF_MAX_RANK in files that were read */
+    const char *type_name;        /* in files that were read: "Q8_0", or "ggml-99" */
+    int rank;                     /* 0 is a scalar */
     int64_t shape[GGUF_MAX_RANK]; /* row-major */
     const void *data;             /* little-endian; aligned as the file is */
     size_t bytes;
@@ -117,11 +130,9 @@ typedef struct gguf_value {
 
 typedef struct gguf_file gguf_file;
 
-/* "Q8_0"; elements and bytes of a block; "u32". Of a known type only. */
+/* "Q8_0", of a type that is in the lists; "u32". */
 const char *gguf_type_name(gguf_type type);
-int64_t gguf_type_elements(gguf_type type);
-size_t gguf_type_bytes(gguf_type type);
-/* Whether its blocks are only passed on. */
+/* Return 1 for a type whose blocks are only passed on, be the type known or not. */
 int gguf_type_is_foreign(gguf_type type);
 const char *gguf_value_type_name(gguf_value_type type);
 
@@ -149,11 +160,11 @@ const gguf_value *gguf_value_find(const gguf_file *file, const char *key);
 
 uint64_t gguf_alignment(const gguf_file *file);
 
-/*
- * Write a file piece by piece, so that it is complete under `path` or not there at all. The `data` of `tensors` is not
- * looked at, their bytes are put in any order, every byte once. An alignment other than the default must stand among the values
- * as "general.alignment" too. Every function gives 0, or -1 with the reason in *error. _finish and _abandon destroy the writer.
- */
+/* Write a file piece by piece, so that it is complete under `path` or not there at all. The
+ * `data` and `type_name` of `tensors` are not read; their bytes are put in any order, every byte
+ * once. An alignment other than the default must stand among the values as "general.alignment"
+ * too. Every function gives 0, or -1 with the reason in *error. _finish and _abandon destroy the
+ * writer. */
 typedef struct gguf_writer gguf_writer;
 int gguf_writer_open(const char *path, const gguf_tensor *tensors, size_t tensor_count,
                      const gguf_value *values, size_t value_count, uint64_t alignment,

@@ -22,7 +22,10 @@ char *gguf_copy_text(const void *bytes, size_t length);
 int gguf_skip_value(gguf_cursor *cursor, uint32_t type, int depth, const char *key,
                     file_error *error);
 
-/* Bytes that a tensor takes by its shape and type; 0, or -1 with the reason. */
+#define GGUF_UNKNOWN_BYTES SIZE_MAX
+
+/* Bytes that a tensor takes by its shape and type; GGUF_UNKNOWN_BYTES where the type is unknown
+ * and the shape not empty. 0, or -1 with the reason. */
 int gguf_tensor_bytes(const gguf_tensor *tensor, size_t *bytes, file_error *error);
 
 /* The next multiple; far below overflow, as places in files are. */

@@ -72,11 +72,9 @@ static void add_header(byte_list *list, const gguf_writer *writer, const gguf_te
     }
     for (size_t i = 0; i < writer->count; i++) {
         add_text(list, tensors[i].name);
-        add_u32(list, tensors[i].rank > 0 ? (uint32_t)tensors[i].rank : 1);
+        add_u32(list, (uint32_t)tensors[i].rank);
         for (int d = tensors[i].rank - 1; d >= 0; d--)
             add_u64(list, (uint64_t)tensors[i].shape[d]);
-        if (tensors[i].rank == 0) /* readers expect a dimension */
-            add_u64(list, 1);
         add_u32(list, tensors[i].type);
         add_u64(list, writer->begins[i]);
     }
@@ -121,7 +119,7 @@ static int check_tensor(const gguf_tensor *tensor, file_error *error) {
                              (long long)tensor->shape[i]);
     if (gguf_tensor_bytes(tensor, &bytes, error))
         return -1;
-    if (bytes != tensor->bytes)
+    if (bytes != GGUF_UNKNOWN_BYTES && bytes != tensor->bytes)
         return file_fail(error, "tensor \"%s\" has %zu bytes, but its shape takes %zu", name.text,
                          tensor->bytes, bytes);
     return 0;

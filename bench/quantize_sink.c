@@ -119,6 +119,17 @@ static int open_shards(const char *path, const quantize_source *source, const qu
 
 /* ---- GGUF ---- */
 
+/* Names that are too long for ggml as it is built go to a GGUF file only where they come from
+ * one. */
+static int check_name(const quantize_source *source, const quantize_entry *entry,
+                      file_error *error) {
+    const size_t length = strlen(entry->name);
+    if (source->gguf || (length > 0 && length <= GGUF_MAX_GGML_NAME))
+        return 0;
+    return file_fail(error, "the name \"%s\" has %zu bytes; GGUF takes 1 to %d",
+                     file_printable(entry->name).text, length, GGUF_MAX_GGML_NAME);
+}
+
 static int gguf_of(const quantize_entry *entry, gguf_tensor *tensor, file_error *error) {
     static const struct {
         quantize_storage storage;
@@ -161,7 +172,8 @@ static int open_gguf(const char *path, const quantize_source *source, const quan
         result = file_fail(error, "out of memory for the header of %s", path);
     for (size_t i = 0; result == 0 && i < plan->entry_count; i++) {
         sink->place_of[order[i]] = i;
-        result = gguf_of(&plan->entries[order[i]], &tensors[i], error);
+        const quantize_entry *const entry = &plan->entries[order[i]];
+        result = check_name(source, entry, error) || gguf_of(entry, &tensors[i], error) ? -1 : 0;
     }
     if (result == 0)
         result = gguf_writer_open(path, tensors, plan->entry_count, values.items, values.count,

@@ -70,6 +70,7 @@ static int take_gguf(const gguf_file *file, size_t index, quantize_tensor *to, f
                             .storage = QUANTIZE_FOREIGN,
                             .dtype = SAFETENSORS_U8,
                             .foreign = from->type,
+                            .foreign_name = from->type_name,
                             .rank = from->rank,
                             .data = from->data,
                             .bytes = from->bytes};
@@ -84,7 +85,7 @@ static int take_gguf(const gguf_file *file, size_t index, quantize_tensor *to, f
         return 0;
     }
     return file_fail(error, "tensor \"%s\" is of type %s, which quantize does not take",
-                     file_printable(from->name).text, gguf_type_name(from->type));
+                     file_printable(from->name).text, from->type_name);
 }
 
 /* ---- the source ---- */
@@ -255,7 +256,7 @@ const char *quantize_storage_name(const quantize_tensor *tensor) {
     if (tensor->storage == QUANTIZE_PLAIN)
         return safetensors_dtype_name(tensor->dtype);
     if (tensor->storage == QUANTIZE_FOREIGN)
-        return gguf_type_name(tensor->foreign);
+        return tensor->foreign_name;
     return tensor->storage == QUANTIZE_Q8_0 ? "Q8_0" : "Q4_0";
 }
 

@@ -28,6 +28,7 @@ typedef struct quantize_tensor {
     quantize_storage storage;
     safetensors_dtype dtype; /* of plain storage */
     gguf_type foreign;       /* of foreign storage */
+    const char *foreign_name;
     int rank;
     int64_t shape[SAFETENSORS_MAX_RANK];
     const void *data; /* aligned to nothing */

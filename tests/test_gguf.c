@@ -297,14 +297,23 @@ static void test_hostile_tensors(void **state) {
         size_t data;
         const char *sentence;
     } rows[] = {
-        {{0}, GGUF_F32, 0, UINT64_MAX, 32, "has 0 dimensions, not 1 to 4"},
-        {{1, 1, 1, 1, 1}, GGUF_F32, 0, UINT64_MAX, 32, "has 5 dimensions, not 1 to 4"},
+        {{1, 1, 1, 1, 1}, GGUF_F32, 0, UINT64_MAX, 32, "has 5 dimensions, not 0 to 4"},
+        {{0}, GGUF_F32, 0, UINT64_MAX, 3, "of 4 bytes at byte 0 ends beyond the 3 bytes"},
+        {{0}, GGUF_Q8_0, 0, UINT64_MAX, 64, "is 1, no multiple of the 32 of a Q8_0 block"},
         {{8}, GGUF_Q4_K, 0, UINT64_MAX, 32, "no multiple of the 256 of a Q4_K block"},
         {{256, 2}, GGUF_Q6_K, 0, UINT64_MAX, 419, "ends beyond the 419 bytes"},
-        {{32, 2}, GGUF_MXFP4, 0, UINT64_MAX, 96, "62 bytes after the last tensor belong"},
-        {{8}, 9, 0, UINT64_MAX, 32, "is of the unknown type 9"},
-        {{8}, 4, 0, UINT64_MAX, 32, "is of the unknown type 4"},
-        {{8}, 1000, 0, UINT64_MAX, 32, "is of the unknown type 1000"},
+        {{128, 4}, GGUF_Q1_0, 0, 64, 96, "tensor \"b\" at byte 64 overlaps the one before"},
+        {{128, 4}, GGUF_Q1_0, 0, 128, 160, "a hole of 32 bytes lies before tensor \"b\""},
+        /* types that are not known, which have what lies before the next tensor */
+        {{8}, 1000, 0, UINT64_MAX, 0, "type 1000 at byte 0 has no bytes before the end of the"},
+        {{8}, 1000, 0, 0, 32, "tensor \"a\" at byte 0 overlaps the one before"},
+        {{8}, 9, 32, UINT64_MAX, 64, "a hole of 32 bytes lies before tensor \"a\""},
+        {{8}, 4, 32, 0, 32, "type 4 at byte 32 has no bytes before the end of the data"},
+        {{8}, 1000, 64, 0, 96, "a hole of 32 bytes lies before tensor \"a\""},
+        {{8}, 1000, 0, 64, 64, "\"b\" of 32 bytes at byte 64 ends beyond the 64 bytes"},
+        {{8}, UINT32_MAX, 0, UINT64_MAX - 31, 64, "ends beyond the 64 bytes of data"},
+        {{8}, 1000, 8, UINT64_MAX, 64, "at byte 8, no multiple of the alignment 32"},
+        {{1ull << 32, 1ull << 31}, 1000, 0, UINT64_MAX, 32, "overflows 64 bits"},
         {{33}, GGUF_Q8_0, 0, UINT64_MAX, 64, "no multiple of the 32 of a Q8_0 block"},
         {{16, 2}, GGUF_Q4_0, 0, UINT64_MAX, 64, "no multiple of the 32 of a Q4_0 block"},
         {{UINT64_MAX}, GGUF_I8, 0, UINT64_MAX, 32, "dimension 0 of tensor \"a\" is 1844674"},
@@ -315,7 +324,6 @@ static void test_hostile_tensors(void **state) {
         {{8}, GGUF_F32, 0, UINT64_MAX, 31, "ends beyond the 31 bytes"},
         {{1ull << 40}, GGUF_F32, 0, UINT64_MAX, 32, "ends beyond the 32 bytes"},
         {{8}, GGUF_F32, UINT64_MAX - 31, UINT64_MAX, 32, "a hole of"},
-        {{8}, GGUF_F32, 0, UINT64_MAX, 40, "8 bytes after the last tensor belong to none"},
         {{8}, GGUF_F32, 0, 0, 64, "overlaps the one before"},
         {{16}, GGUF_F32, 0, 32, 64, "tensor \"b\" at byte 32 overlaps the one before"},
         {{8}, GGUF_F32, 0, 64, 96, "a hole of 32 bytes lies before tensor \"b\""},
@@ -333,12 +341,168 @@ static void test_hostile_tensors(void **state) {
     }
 }
 
+static void test_two_tensors_of_an_unknown_type_in_one_place(void **state) {
+    (void)state;
+    static const uint64_t vector[] = {8, 0};
+    byte_list list = {.size = 0};
+    put_head(&list, 2, 0);
+    put_tensor(&list, "a", vector, 1000, 0);
+    put_tensor(&list, "b", vector, 1001, 0);
+    put_data(&list, 32, 64);
+    expect_refused(&list, list.size, "type 1000 at byte 0 has no bytes before the next tensor");
+}
+
+/* ---- unusual files ---- */
+
+static gguf_file *expect_good(const byte_list *list, unsigned char **copy) {
+    gguf_file *file;
+    file_error error;
+    if (parse(list, list->size, &file, &error, copy))
+        fail_msg("refused: %s", error.text);
+    return file;
+}
+
+static void test_scalars_and_empty_tensors(void **state) {
+    (void)state;
+    static const uint64_t none[] = {0};
+    static const uint64_t empty[] = {0, 8, 3};
+    unsigned char *copy;
+    byte_list list = {.size = 0};
+    put_head(&list, 4, 0);
+    put_tensor(&list, "scalar", none, GGUF_F64, 0);
+    for (int i = 0; i < 3;
+         i++) { /* one before, one of an unknown type, and one where the padding is left out */
+        put_text(&list, i == 0 ? "first" : i == 1 ? "unknown" : "last");
+        put_u32(&list, 3);
+        put(&list, empty, sizeof empty);
+        put_u32(&list, i == 1 ? 1000 : GGUF_F32);
+        put_u64(&list, i < 2 ? 0 : 32);
+    }
+    put_data(&list, 32, 8);
+    gguf_file *const file = expect_good(&list, &copy);
+    assert_int_equal(gguf_find(file, "scalar")->rank, 0);
+    assert_int_equal(gguf_find(file, "scalar")->bytes, 8);
+    assert_int_equal(((const unsigned char *)gguf_find(file, "scalar")->data)[7], 7);
+    assert_int_equal(gguf_find(file, "last")->shape[0], 3);
+    assert_int_equal(gguf_find(file, "last")->shape[2], 0);
+    assert_int_equal(gguf_find(file, "first")->bytes, 0);
+    assert_int_equal(gguf_find(file, "unknown")->bytes, 0);
+    gguf_close(file);
+    free(copy);
+}
+
+/* A type that is not in our table has the bytes up to the next tensor, wherever the list has it. */
+static void test_unknown_types(void **state) {
+    (void)state;
+    static const uint64_t vector[] = {8, 0};
+    static const uint64_t matrix[] = {7, 5, 0};
+    static const struct {
+        const char *name;
+        const char *type;
+        size_t begin, bytes;
+    } rows[] = {{"a", "ggml-1000", 0, 96},
+                {"b", "F32", 96, 32},
+                {"c", "ggml-4294967295", 128, 64},
+                {"d", "ggml-9", 192, 37}};
+    unsigned char *copy;
+    byte_list list = {.size = 0};
+    put_head(&list, 4, 0);
+    put_tensor(&list, "c", matrix, UINT32_MAX, 128);
+    put_tensor(&list, "b", vector, GGUF_F32, 96);
+    put_tensor(&list, "d", vector, 9, 192);
+    put_tensor(&list, "a", matrix, 1000, 0);
+    put_data(&list, 32, 229);
+    gguf_file *const file = expect_good(&list, &copy);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const gguf_tensor *const tensor = gguf_at(file, i);
+        assert_string_equal(tensor->name, rows[i].name);
+        assert_string_equal(tensor->type_name, rows[i].type);
+        assert_int_equal(tensor->bytes, rows[i].bytes);
+        assert_int_equal(*(const unsigned char *)tensor->data, rows[i].begin);
+        assert_int_equal(gguf_type_is_foreign(tensor->type), i != 1);
+    }
+    gguf_close(file);
+    free(copy);
+}
+
+/* Bytes behind the last tensor's padding, or behind a header without tensors, belong to none. */
+static void test_trailing_bytes(void **state) {
+    (void)state;
+    static const uint64_t vector[] = {8, 0};
+    for (uint64_t tensors = 0; tensors < 2; tensors++)
+        for (size_t trailing = 0; trailing < 200; trailing += 33) {
+            unsigned char *copy;
+            byte_list list = {.size = 0};
+            put_head(&list, tensors, 0);
+            if (tensors)
+                put_tensor(&list, "a", vector, GGUF_F32, 0);
+            put_data(&list, 32, 32 * tensors + trailing);
+            gguf_file *const file = expect_good(&list, &copy);
+            assert_int_equal(gguf_count(file), tensors);
+            assert_true(tensors == 0 || gguf_at(file, 0)->bytes == 32);
+            gguf_close(file);
+            free(copy);
+        }
+}
+
+/* Vocabularies and templates of real models have such sizes, in both versions. */
+static void test_large_values(void **state) {
+    (void)state;
+    enum {
+        TOKENS = 262144,
+        TEMPLATE = 200000,
+        ROOM = TOKENS * 17 + TEMPLATE + 4096
+    };
+    unsigned char *const bytes = malloc(ROOM);
+    assert_non_null(bytes);
+    for (uint32_t version = 2; version <= 3; version++) {
+        byte_list list = {.size = 0};
+        file_error error;
+        gguf_file *file;
+        put(&list, "GGUF", 4);
+        put_u32(&list, version);
+        put_u64(&list, 0);
+        put_u64(&list, 3);
+        put_text(&list, "flags");
+        put_u32(&list, GGUF_VALUE_ARRAY);
+        put_u32(&list, GGUF_VALUE_BOOL);
+        put_u64(&list, 3);
+        put(&list, "\1\0\1", 3);
+        put_text(&list, "tokenizer.chat_template");
+        put_u32(&list, GGUF_VALUE_STRING);
+        put_u64(&list, TEMPLATE);
+        memcpy(bytes, list.bytes, list.size);
+        size_t size = list.size;
+        memset(bytes + size, 'x', TEMPLATE);
+        size += TEMPLATE;
+        list.size = 0;
+        put_text(&list, "tokenizer.ggml.tokens");
+        put_u32(&list, GGUF_VALUE_ARRAY);
+        put_u32(&list, GGUF_VALUE_STRING);
+        put_u64(&list, TOKENS);
+        memcpy(bytes + size, list.bytes, list.size);
+        size += list.size;
+        for (uint64_t i = 0; i < TOKENS; i++) {
+            const uint64_t length = i % 9;
+            memcpy(bytes + size, &length, 8);
+            memset(bytes + size + 8, 0xe2, length); /* pieces of characters are tokens, too */
+            size += 8 + length;
+        }
+        if (gguf_parse(bytes, size, &file, &error))
+            fail_msg("refused: %s", error.text);
+        assert_int_equal(gguf_value_find(file, "tokenizer.chat_template")->bytes, 8 + TEMPLATE);
+        assert_int_equal(gguf_value_find(file, "flags")->bytes, 4 + 8 + 3);
+        gguf_close(file);
+    }
+    free(bytes);
+}
+
 /* ggml has room for 63 bytes unless it is built for more. */
 static void test_long_names(void **state) {
     (void)state;
     static const uint64_t vector[] = {8, 0};
-    static char name[GGUF_MAX_READ_NAME + 2];
-    static const size_t lengths[] = {64, GGUF_MAX_READ_NAME, GGUF_MAX_READ_NAME + 1};
+    static char name[GGUF_MAX_NAME + 2];
+    static const size_t lengths[] = {64, GGUF_MAX_NAME, GGUF_MAX_NAME + 1};
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         const size_t length = lengths[i];
         byte_list list = {.size = 0};
@@ -347,7 +511,7 @@ static void test_long_names(void **state) {
         put_head(&list, 1, 0);
         put_tensor(&list, name, vector, GGUF_F32, 0);
         put_data(&list, 32, 32);
-        if (length > GGUF_MAX_READ_NAME) {
+        if (length > GGUF_MAX_NAME) {
             expect_refused(&list, list.size, "has 1024 bytes, not 1 to 1023");
             continue;
         }
@@ -480,6 +644,7 @@ static void test_writer_round_trip(void **state) {
         assert_int_equal(((const unsigned char *)w->data)[2], 3);
         assert_int_equal(w->shape[1], 64);
         float number;
+        assert_int_equal(gguf_find(file, "scalar")->rank, 0);
         memcpy(&number, gguf_find(file, "scalar")->data, sizeof number);
         assert_true(number == 2.0f);
         memcpy(&number, (const float *)gguf_find(file, "b")->data + 2, sizeof number);
@@ -494,8 +659,8 @@ static void test_writer_round_trip(void **state) {
 
 static void test_writer_refuses(void **state) {
     (void)state;
-    static char long_name[65];
-    memset(long_name, 'n', 64);
+    static char long_name[GGUF_MAX_NAME + 2];
+    memset(long_name, 'n', GGUF_MAX_NAME + 1);
     const gguf_tensor rows[] = {
         {.name = "", .type = GGUF_I8, .rank = 1, .shape = {4}, .bytes = 4},
         {.name = long_name, .type = GGUF_I8, .rank = 1, .shape = {4}, .bytes = 4},
@@ -505,8 +670,8 @@ static void test_writer_refuses(void **state) {
         {.name = "a", .type = GGUF_Q8_0, .rank = 1, .shape = {4}, .bytes = 34},
         {.name = "taken", .type = GGUF_I8, .rank = 1, .shape = {4}, .bytes = 4},
     };
-    static const char *const sentences[] = {"has 0 bytes; GGUF takes 1 to 63",
-                                            "has 64 bytes; GGUF takes 1 to 63",
+    static const char *const sentences[] = {"has 0 bytes; GGUF takes 1 to 1023",
+                                            "has 1024 bytes; GGUF takes 1 to 1023",
                                             "has 5 dimensions",
                                             "dimension 0 of tensor \"a\" is -4",
                                             "has 3 bytes, but its shape takes 4",
@@ -562,6 +727,11 @@ int main(void) {
         cmocka_unit_test(test_values_that_stand_twice),
         cmocka_unit_test(test_deep_arrays_are_refused),
         cmocka_unit_test(test_hostile_tensors),
+        cmocka_unit_test(test_two_tensors_of_an_unknown_type_in_one_place),
+        cmocka_unit_test(test_scalars_and_empty_tensors),
+        cmocka_unit_test(test_unknown_types),
+        cmocka_unit_test(test_trailing_bytes),
+        cmocka_unit_test(test_large_values),
         cmocka_unit_test(test_long_names),
         cmocka_unit_test(test_tensors_that_stand_twice),
         cmocka_unit_test(test_random_damage),
