@@ -241,6 +241,15 @@ static int check_shard(const quantize_settings *settings, const quantize_source 
 
 static int check_shards(const quantize_settings *settings, const quantize_source *source,
                         file_error *error) {
+    for (size_t i = 0; i < source->parts.count; i++) {
+        const char *const part = source->parts.paths[i];
+        if (output_would_be(part, settings->output))
+            return file_fail(error, "the output '%s' is a file of the input: name another one",
+                             settings->output);
+        if (settings->json != NULL && output_would_be(part, settings->json))
+            return file_fail(error, "--json does not take '%s': it is a file of the input",
+                             settings->json);
+    }
     for (size_t i = 0; source->index != NULL && i < source->shard_count; i++)
         if (check_shard(settings, source, i, error))
             return -1;

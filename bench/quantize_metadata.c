@@ -130,12 +130,19 @@ static int pairs_of_shard(const quantize_source *source, const quantize_plan *pl
     }
 }
 
+/* The output of a model in parts is one file, for which the values of the split do not hold. */
+static int is_dropped(const quantize_source *source, const gguf_value *value) {
+    return source->parts.count > 1 && gguf_parts_is_key(value->key);
+}
+
 static int pairs_of_source(const quantize_source *source, const quantize_plan *plan, int shard,
                            quantize_pairs *pairs) {
     if (source->gguf) {
-        for (size_t i = 0; i < gguf_value_count(source->gguf); i++)
-            if (pair_of_value(pairs, gguf_value_at(source->gguf, i)))
+        for (size_t i = 0; i < gguf_value_count(source->gguf); i++) {
+            const gguf_value *const value = gguf_value_at(source->gguf, i);
+            if (!is_dropped(source, value) && pair_of_value(pairs, value))
                 return -1;
+        }
         return 0;
     }
     for (size_t i = 0; i < source->shard_count; i++)
@@ -348,7 +355,7 @@ static int values_of_source(const quantize_source *source, const quantize_plan *
                             quantize_values *values) {
     for (size_t i = 0; source->gguf && i < gguf_value_count(source->gguf); i++) {
         const gguf_value *const value = gguf_value_at(source->gguf, i);
-        if (strcmp(value->key, "general.file_type") != 0 &&
+        if (!is_dropped(source, value) && strcmp(value->key, "general.file_type") != 0 &&
             strcmp(value->key, "general.quantization_version") != 0 &&
             add_value(values, value->key, value->type, value->data, value->bytes))
             return -1;

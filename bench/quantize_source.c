@@ -90,11 +90,11 @@ static int take_gguf(const gguf_file *file, size_t index, quantize_tensor *to, f
 
 /* ---- the source ---- */
 
-/* Of the GGUF file, or of one shard. */
+/* Take the tensors of one part of a GGUF model, or of one shard. */
 static int take_tensors(quantize_source *source, size_t shard, const char *path,
                         file_error *error) {
     file_error inner;
-    const gguf_file *const gguf = source->gguf;
+    const gguf_file *const gguf = source->gguf ? source->parts.files[shard] : NULL;
     const safetensors_file *const file = gguf ? NULL : source->shards[shard];
     const size_t count = gguf ? gguf_count(gguf) : safetensors_count(file);
     const size_t first = source->count;
@@ -108,15 +108,18 @@ static int take_tensors(quantize_source *source, size_t shard, const char *path,
     return 0;
 }
 
-static int take_all(quantize_source *source, const char *path, file_error *error) {
-    size_t count = source->gguf ? gguf_count(source->gguf) : 0;
+static int take_all(quantize_source *source, file_error *error) {
+    size_t count = 0;
+    for (size_t i = 0; i < source->parts.count; i++)
+        count += gguf_count(source->parts.files[i]);
     for (size_t i = 0; i < source->shard_count; i++)
         count += safetensors_count(source->shards[i]);
     source->tensors = calloc(count + 1, sizeof *source->tensors);
     if (!source->tensors)
         return file_fail(error, "out of memory for %zu tensors", count);
-    if (source->gguf)
-        return take_tensors(source, 0, path, error);
+    for (size_t i = 0; i < source->parts.count; i++)
+        if (take_tensors(source, i, source->parts.paths[i], error))
+            return -1;
     for (size_t i = 0; i < source->shard_count; i++)
         if (take_tensors(source, i, source->shard_paths[i], error))
             return -1;
@@ -198,8 +201,12 @@ static int refuse_folder(const char *path, file_error *error) {
 static int open_files(const char *path, quantize_source *source, file_error *error) {
     if (refuse_folder(path, error))
         return -1;
-    if (quantize_is_gguf(path))
-        return gguf_open(path, &source->gguf, error);
+    if (quantize_is_gguf(path)) {
+        if (gguf_parts_open(path, &source->parts, error))
+            return -1;
+        source->gguf = source->parts.files[0];
+        return 0;
+    }
     if (!quantize_is_index(path))
         return open_shards(source, path, 1, error);
     return quantize_index_open(path, &source->index, error) ||
@@ -210,7 +217,7 @@ static int open_files(const char *path, quantize_source *source, file_error *err
 
 int quantize_source_open(const char *path, quantize_source *source, file_error *error) {
     memset(source, 0, sizeof *source);
-    if (open_files(path, source, error) || take_all(source, path, error) ||
+    if (open_files(path, source, error) || take_all(source, error) ||
         (source->index && check_index(source, path, error)) || sort_names(source, error) ||
         quantize_scaled_mark(source, error)) {
         quantize_source_close(source);
@@ -227,7 +234,7 @@ void quantize_source_close(quantize_source *source) {
     free(source->shards);
     free(source->shard_paths);
     quantize_index_close(source->index);
-    gguf_close(source->gguf);
+    gguf_parts_close(&source->parts);
     free(source->by_name);
     free(source->tensors);
     memset(source, 0, sizeof *source);

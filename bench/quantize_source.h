@@ -1,13 +1,12 @@
-/*
- * A checkpoint to be quantized or converted: a safetensors or a GGUF file, or an index with its safetensors files, by the end of the
- * name, memory-mapped. Its tensors look the same whichever it is.
- */
+/* A checkpoint to be quantized or converted: a safetensors or a GGUF file, an index with its
+ * safetensors files, or the parts of a GGUF model, by the end of the name, memory-mapped. Its
+ * tensors look the same whichever it is. */
 #ifndef BENCH_QUANTIZE_SOURCE_H
 #define BENCH_QUANTIZE_SOURCE_H
 
 #include <tandem/dtype.h>
 
-#include "bench/gguf.h"
+#include "bench/gguf_parts.h"
 #include "bench/quantize_index.h"
 #include "bench/safetensors.h"
 
@@ -34,7 +33,7 @@ typedef struct quantize_tensor {
     const void *data; /* aligned to nothing */
     size_t bytes;
     const void *floor;   /* where the data of the file begins */
-    size_t shard;        /* the safetensors file it is in */
+    size_t shard;        /* the safetensors file, or the part, it is in */
     int has_codes;       /* of plain storage: the metadata says that its bytes are codes, */
     int has_zero_points; /* and that these have zero points */
     int is_scaled;       /* 8-bit floats that a tensor beside them has scales of */
@@ -44,7 +43,8 @@ typedef struct quantize_tensor {
 } quantize_tensor;
 
 typedef struct quantize_source {
-    gguf_file *gguf;           /* NULL: safetensors files, */
+    gguf_parts parts;          /* of a GGUF model; none: safetensors files */
+    const gguf_file *gguf;     /* the part that has the values; NULL: safetensors files, */
     safetensors_file **shards; /* of which there is one, unless there is an index */
     char **shard_paths;
     size_t shard_count;

@@ -1,5 +1,6 @@
 // ctest: threads
-/* `tandem quantize` on checkpoints in several files: to as many, to one, and with an index that lies. */
+/* `tandem quantize` on checkpoints in several files: to as many, to one, with an index that
+ * lies, and on parts of GGUF models. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +14,7 @@
 #include <cjson/cJSON.h>
 #include <cmocka.h>
 
-#include "bench/gguf.h"
+#include "bench/gguf_parts.h"
 #include "bench/quantize_read.h"
 #include "tests/support/test_checkpoint.h"
 
@@ -301,6 +302,211 @@ static void shards_do_not_replace_activations(void **state) {
     remove_shards();
 }
 
+/* ---- parts of GGUF models ---- */
+
+static const char first_part[] = "m-00001-of-00002.gguf";
+static const char second_part[] = "m-00002-of-00002.gguf";
+
+/* The values of a part: numbers of so many bytes, 0 for a value that is not there. */
+typedef struct part_text {
+    uint64_t number, count, tensors;
+    size_t number_bytes, count_bytes, tensors_bytes;
+    const char *tensor;
+} part_text;
+
+static const part_text good_parts[2] = {{0, 2, 3, 2, 2, 4, "a.weight"},
+                                        {1, 2, 3, 2, 2, 4, "b.weight"}};
+
+static gguf_value_type whole_type(size_t bytes) {
+    return bytes == 1   ? GGUF_VALUE_I8
+           : bytes == 2 ? GGUF_VALUE_U16
+           : bytes == 4 ? GGUF_VALUE_I32
+                        : GGUF_VALUE_U64;
+}
+
+/* The first part has the model's values, and one tensor more than the second. */
+static void write_part(const char *path, const part_text *part, int is_first) {
+    static const uint64_t architecture[] = {4, 0x74736574}; /* "test" */
+    gguf_value values[4];
+    size_t count = 0;
+    const struct {
+        const char *key;
+        const uint64_t *number;
+        size_t bytes;
+    } rows[] = {{"split.no", &part->number, part->number_bytes},
+                {"split.count", &part->count, part->count_bytes},
+                {"split.tensors.count", &part->tensors, part->tensors_bytes}};
+    for (size_t i = 0; i < 3; i++)
+        if (rows[i].bytes > 0)
+            values[count++] =
+                (gguf_value){rows[i].key, whole_type(rows[i].bytes), rows[i].number, rows[i].bytes};
+    if (is_first)
+        values[count++] =
+            (gguf_value){"general.architecture", GGUF_VALUE_STRING, architecture, 8 + 4};
+    safetensors_tensor w =
+        test_tensor_make(part->tensor, SAFETENSORS_F32, is_first ? 1 : 2, 32, 64, 0);
+    const gguf_tensor tensors[] = {
+        {.name = part->tensor, .type = GGUF_F32, .rank = 2, .shape = {32, 64}, .bytes = w.bytes},
+        {.name = "norm", .type = GGUF_F32, .rank = 1, .shape = {5}, .bytes = 20}};
+    gguf_writer *writer = NULL;
+    file_error error = {""};
+    if (gguf_writer_open(path, tensors, is_first ? 2 : 1, values, count, 32, &writer, &error) ||
+        gguf_writer_put(writer, 0, 0, w.data, w.bytes, &error) ||
+        (is_first && gguf_writer_put(writer, 1, 0, w.data, 20, &error)) ||
+        gguf_writer_finish(writer, &error))
+        fail_msg("%s", error.text);
+    test_tensor_release(&w);
+}
+
+static void write_parts(const char *first, const char *second) {
+    write_part(first, &good_parts[0], 1);
+    write_part(second, &good_parts[1], 0);
+}
+
+/* Whichever part is named, all tensors are there, and the values but those of the split. */
+static void parts_are_one_model(void **state) {
+    (void)state;
+    safetensors_tensor b = test_tensor_make("b.weight", SAFETENSORS_F32, 2, 32, 64, 0);
+    write_parts(first_part, second_part);
+    for (int second = 0; second < 2; second++) {
+        gguf_file *file = NULL;
+        file_error error = {""};
+        const char *const input = second ? second_part : first_part;
+        test_quantize(0, "0 tensors quantized, 3 copied", NULL, "%s out.gguf --scheme keep", input);
+        assert_int_equal(gguf_open("out.gguf", &file, &error), 0);
+        assert_int_equal(gguf_count(file), 3);
+        assert_memory_equal(gguf_find(file, "b.weight")->data, b.data, b.bytes);
+        assert_non_null(gguf_find(file, "a.weight"));
+        assert_non_null(gguf_find(file, "norm"));
+        assert_memory_equal((const char *)gguf_value_find(file, "general.architecture")->data + 8,
+                            "test", 4);
+        assert_null(gguf_value_find(file, "split.no"));
+        assert_null(gguf_value_find(file, "split.count"));
+        assert_null(gguf_value_find(file, "split.tensors.count"));
+        gguf_close(file);
+        test_quantize(0, "2 tensors quantized, 1 copied", NULL,
+                      "%s out.safetensors --scheme s8-channel", input);
+        safetensors_file *const codes = test_checkpoint_open("out.safetensors");
+        assert_null(safetensors_metadata(codes, "gguf.split.count"));
+        assert_string_equal(safetensors_metadata(codes, "gguf.general.architecture"),
+                            "string test");
+        quantized_weight weight = test_weight_read(codes, "b.weight");
+        test_weight_check(&b, &weight);
+        quantized_weight_release(&weight);
+        safetensors_close(codes);
+    }
+    test_quantize(1, NULL, "'m-00002-of-00002.gguf' is a file of the input", "%s %s --scheme q8_0",
+                  first_part, second_part);
+    test_quantize(1, NULL, "--json does not take './m-00002-of-00002.gguf'",
+                  "%s o.gguf --scheme q8_0 --json ./%s", first_part, second_part);
+    assert_int_equal(rename(first_part, "renamed.gguf"), 0);
+    test_quantize(1, NULL, "renamed-00002-of-00002.gguf: No such file",
+                  "renamed.gguf out.gguf --scheme keep");
+    assert_int_equal(rename(second_part, "renamed-00002-of-00002.gguf"), 0);
+    test_quantize(0, "3 copied", NULL, "renamed.gguf out.gguf --scheme keep");
+    test_checkpoint_remove("renamed.gguf");
+    test_checkpoint_remove("renamed-00002-of-00002.gguf");
+    test_checkpoint_remove("out.gguf");
+    test_checkpoint_remove("out.safetensors");
+    test_tensor_release(&b);
+}
+
+static void parts_that_lie_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        part_text first, second;
+        const char *sentence;
+    } rows[] = {
+        {{0, 2, 3, 2, 2, 4, "a"},
+         {0, 2, 3, 2, 2, 4, "b"},
+         "m-00002-of-00002.gguf: the file is part 1 of 2 by its values, not 2 of 2"},
+        {{0, 2, 3, 2, 2, 4, "a"},
+         {1, 3, 3, 2, 2, 4, "b"},
+         "m-00002-of-00002.gguf: the file is part 2 of 3 by its values, not 2 of 2"},
+        {{0, 2, 3, 2, 2, 4, "a"},
+         {0, 0, 0, 0, 0, 0, "b"},
+         "m-00002-of-00002.gguf: the file is part 1 of 1 by its values"},
+        {{0, 2, 2, 2, 2, 4, "a"},
+         {1, 2, 3, 2, 2, 4, "b"},
+         "m-00001-of-00002.gguf: split.tensors.count is 2, but the 2 parts have 3 tensors"},
+        {{0, 2, 3, 2, 2, 4, "a"},
+         {1, 2, 1ull << 40, 2, 2, 8, "b"},
+         "m-00002-of-00002.gguf: split.tensors.count is 1099511627776, but"},
+        {{0, 2, 3, 2, 2, 4, "a"}, {1, 2, 255, 2, 2, 1, "b"}, "split.tensors.count is negative"},
+        {{0, 2, 3, 2, 2, 4, "a"}, {1, 2, 3, 2, 2, 4, "a"}, "\"a\" is in two parts of the model"},
+        {{0, 2, 0, 2, 2, 0, "a"}, {1, 2, 0, 2, 2, 0, "norm"}, "\"norm\" is in two parts"},
+        {{1, 2, 3, 2, 2, 4, "a"},
+         {1, 2, 3, 2, 2, 4, "b"},
+         "m-00001-of-00002.gguf: the file is part 2 of 2 by its values, not by its name"},
+        {{2, 2, 3, 2, 2, 4, "a"},
+         {1, 2, 3, 2, 2, 4, "b"},
+         "split.no is 2, not below split.count, which is 2"},
+        {{0, 2, 3, 0, 2, 4, "a"},
+         {1, 2, 3, 2, 2, 4, "b"},
+         "split.count is 2, but there is no split.no"},
+        {{255, 2, 3, 1, 2, 4, "a"}, {1, 2, 3, 2, 2, 4, "b"}, "split.no is negative"},
+        {{0, 100000, 3, 2, 4, 4, "a"},
+         {1, 2, 3, 2, 2, 4, "b"},
+         "split.count is 100000, above the limit of 99999"},
+        {{0, UINT64_MAX, 3, 2, 8, 4, "a"}, {1, 2, 3, 2, 2, 4, "b"}, "above the limit of 99999"},
+        {{0, 3, 3, 2, 2, 4, "a"},
+         {1, 2, 3, 2, 2, 4, "b"},
+         "the file is part 1 of 3 by its values, not by its name"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        write_part(first_part, &rows[i].first, 1);
+        write_part(second_part, &rows[i].second, 0);
+        test_quantize(1, NULL, rows[i].sentence, "%s out.gguf --scheme keep", first_part);
+        assert_int_equal(test_checkpoint_files(), 2);
+    }
+    /* A part that is there under two names, and one that is none. */
+    write_parts(first_part, second_part);
+    test_checkpoint_remove(second_part);
+    assert_int_equal(symlink(first_part, second_part), 0);
+    test_quantize(1, NULL, "is part 1 of 2 by its values, not 2 of 2", "%s out.gguf --scheme keep",
+                  first_part);
+    test_checkpoint_remove(second_part);
+    test_quantize(1, NULL, "part 2 of 2 cannot be read: m-00002-of-00002.gguf: No such file",
+                  "%s out.gguf --scheme keep", first_part);
+    test_file_write(second_part, "GGUF and nothing more that is of use", 36);
+    test_quantize(1, NULL, "part 2 of 2 cannot be read: m-00002-of-00002.gguf: the file is of GGUF",
+                  "%s out.gguf --scheme keep", first_part);
+    test_checkpoint_remove(first_part);
+    test_checkpoint_remove(second_part);
+    assert_int_equal(test_checkpoint_files(), 0);
+}
+
+/* Any byte of either header damaged: refused with a reason or consistent, never a crash. */
+static void damaged_parts_are_refused_or_consistent(void **state) {
+    (void)state;
+    static const unsigned char damages[] = {0, 1, 0x7f, 0xff};
+    for (int part = 0; part < 2; part++) {
+        const char *const path = part ? second_part : first_part;
+        size_t size;
+        int accepted = 0;
+        write_parts(first_part, second_part);
+        unsigned char *const bytes = test_file_read(path, &size);
+        for (size_t at = 0; at < 256; at++)
+            for (size_t i = 0; i < sizeof damages; i++) {
+                const unsigned char good = bytes[at];
+                gguf_parts parts = {NULL, NULL, 7};
+                file_error error = {""};
+                bytes[at] = damages[i];
+                test_file_write(path, bytes, size);
+                bytes[at] = good;
+                if (gguf_parts_open(first_part, &parts, &error) == 0)
+                    accepted += parts.count == 2;
+                else if (!error.text[0] || parts.count != 0)
+                    fail_msg("byte %zu of part %d: refused without a reason", at, part);
+                gguf_parts_close(&parts);
+            }
+        assert_true(accepted > 0);
+        free(bytes);
+    }
+    test_checkpoint_remove(first_part);
+    test_checkpoint_remove(second_part);
+}
+
 int main(void) {
 #define CASE(name)                                                                                 \
     cmocka_unit_test_setup_teardown(name, test_checkpoint_enter, test_checkpoint_leave)
@@ -311,6 +517,9 @@ int main(void) {
         CASE(a_shard_with_more_is_refused),
         CASE(shards_do_not_replace_what_is_read),
         CASE(shards_do_not_replace_activations),
+        CASE(parts_are_one_model),
+        CASE(parts_that_lie_are_refused),
+        CASE(damaged_parts_are_refused_or_consistent),
     };
 #undef CASE
     return cmocka_run_group_tests_name("quantize shards", tests, NULL, NULL);
