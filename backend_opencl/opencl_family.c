@@ -1,5 +1,6 @@
 /* Driver families: their names, and what must be known of a driver beyond what it tells. */
 #include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -18,6 +19,7 @@ static const tdm_opencl_family families[] = {
      .name = "pocl",
      .no_device_hint = "PoCL needs a cache folder it can write: set HOME or POCL_CACHE_DIR",
      .host_cores = true,
+     .one_target_since = 70,
      .keeps_programs = true},
     {.needle = "rusticl",
      .name = "rusticl",
@@ -48,6 +50,17 @@ static bool contains(const char *text, const char *needle) {
         if (strncasecmp(text, needle, length) == 0)
             return true;
     return false;
+}
+
+int tdm_opencl_family_version(const char *platform_version, const char *name) {
+    for (const char *at = platform_version; *at; at++) {
+        int major = 0, minor = 0;
+        const size_t length = strlen(name);
+        if (strncasecmp(at, name, length) == 0 &&
+            sscanf(at + length, " %3d.%3d", &major, &minor) == 2)
+            return 10 * major + (minor < 9 ? minor : 9);
+    }
+    return 0;
 }
 
 const tdm_opencl_family *tdm_opencl_family_find(const char *platform_name, const char *vendor,

@@ -24,13 +24,17 @@ typedef struct tdm_opencl_family {
     bool memory_checker;    /* slabs would blind it */
     bool runs_in_calls;     /* runs commands inside clFlush, in one thread at a time: a user event
                                would stop the caller */
-    bool late_markers;      /* shows no command done before the queue is idle or waits */
-    bool keeps_programs;    /* caches programs itself, or its binaries are not to be trusted */
+    int one_target_since; /* from this version on (7.0: 70) its compiler gives all functions of a program one
+                               target, so that none may have instructions of its own; 0: never */
+    bool late_markers;   /* shows no command done before the queue is idle or waits */
+    bool keeps_programs; /* caches programs itself, or its binaries are not to be trusted */
 } tdm_opencl_family;
 
 /* The row that matches; one with an empty name where none does. */
 const tdm_opencl_family *tdm_opencl_family_find(const char *platform_name, const char *vendor,
                                                 const char *version);
+/* The version behind the driver's name: "OpenCL 3.0 PoCL 7.1  Linux" and "pocl" → 71; 0 where there is none. */
+int tdm_opencl_family_version(const char *platform_version, const char *name);
 /* "ARM Platform (tm)" → "arm-platform-tm". */
 void tdm_opencl_slug(const char *text, char *slug, size_t slug_bytes);
 
@@ -45,6 +49,8 @@ typedef struct tdm_opencl_record {
     char *extensions; /* space-separated */
     /* Asked once: the probe and every queue after it must be alike. */
     cl_command_queue_properties queue_properties;
+    /* The option that kernels with the Khronos dot product are built with; NULL: there is none. */
+    const char *dot_standard;
     tdm_device_info info;
 } tdm_opencl_record;
 
@@ -93,7 +99,7 @@ tdm_status tdm_opencl_describe(const tdm_opencl_api *api, tdm_opencl_record *rec
  * Bits of tdm_capability; runs a few commands on the device. A device on which that fails is
  * refused.
  */
-tdm_status tdm_opencl_probe(const tdm_opencl_api *api, const tdm_opencl_record *record,
+tdm_status tdm_opencl_probe(const tdm_opencl_api *api, tdm_opencl_record *record,
                             uint32_t *capabilities);
 
 /* A context of the record's device; driver messages about it go to the log. */

@@ -63,7 +63,7 @@ static bool probe_int8_dot_khr(tdm_opencl_probe_state *probe) {
         OPENCL_CALL(probe->api, clGetDeviceInfo, probe->record->id,
                     CL_DEVICE_INTEGER_DOT_PRODUCT_ACCELERATION_PROPERTIES_4x8BIT_PACKED_KHR,
                     sizeof properties, &properties, NULL);
-    return code == CL_SUCCESS && properties.signed_accelerated;
+    return code == CL_SUCCESS && properties.signed_accelerated && tdm_opencl_probe_khr_dot(probe);
 }
 
 static bool probe_int8_dot_arm(tdm_opencl_probe_state *probe) {
@@ -72,10 +72,6 @@ static bool probe_int8_dot_arm(tdm_opencl_probe_state *probe) {
 
 static bool probe_int8_dot_qcom(tdm_opencl_probe_state *probe) {
     return has_extension(probe, "cl_qcom_dot_product8") && tdm_opencl_probe_qcom_dot(probe);
-}
-
-static bool probe_int8_dot(tdm_opencl_probe_state *probe) {
-    return probe_int8_dot_khr(probe) || probe_int8_dot_arm(probe) || probe_int8_dot_qcom(probe);
 }
 
 static bool probe_correct_divide(tdm_opencl_probe_state *probe) {
@@ -93,24 +89,41 @@ static bool probe_slabs(tdm_opencl_probe_state *probe) {
     return !probe->record->family->memory_checker;
 }
 
-/* The compiler's cpuid asks this process's own CPU, so the device must be that CPU. */
+/*
+ * The compiler's cpuid asks this process's own CPU, so the device must be that CPU; and the driver's compiler must target what
+ * that CPU has. That is asked once for all rows.
+ */
 #if defined(__x86_64__) || defined(__i386__)
-static bool runs_here(tdm_opencl_probe_state *probe) {
-    return probe->record->family->host_cores && probe_cpu_cores(probe);
+static const tdm_opencl_host_compiler *host_compiler(tdm_opencl_probe_state *probe) {
+    if (!probe->record->family->host_cores || !probe_cpu_cores(probe))
+        return NULL;
+    if (!probe->has_host) {
+        probe->host = tdm_opencl_probe_host(probe);
+        probe->has_host = true;
+    }
+    return &probe->host;
+}
+
+static bool probe_assembly(tdm_opencl_probe_state *probe) {
+    const tdm_opencl_host_compiler *const compiler = host_compiler(probe);
+    return compiler && compiler->assembly;
 }
 
 static bool probe_avx2(tdm_opencl_probe_state *probe) {
-    return runs_here(probe) && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    const tdm_opencl_host_compiler *const compiler = host_compiler(probe);
+    return compiler && compiler->avx2 && __builtin_cpu_supports("avx2") &&
+           __builtin_cpu_supports("fma");
 }
 
 static bool probe_avx512(tdm_opencl_probe_state *probe) {
-    return runs_here(probe) && __builtin_cpu_supports("avx512f") &&
+    const tdm_opencl_host_compiler *const compiler = host_compiler(probe);
+    return compiler && compiler->avx512 && __builtin_cpu_supports("avx512f") &&
            __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
            __builtin_cpu_supports("avx512vl");
 }
 
 static bool probe_vnni(tdm_opencl_probe_state *probe) {
-    return probe_avx512(probe) && __builtin_cpu_supports("avx512vnni");
+    return probe_avx512(probe) && probe->host.vnni && __builtin_cpu_supports("avx512vnni");
 }
 
 #define CPUID_AVX512_BF16 (1u << 5)
@@ -118,8 +131,8 @@ static bool probe_vnni(tdm_opencl_probe_state *probe) {
 /* Compilers know this feature by name since gcc 11 only. */
 static bool probe_bf16(tdm_opencl_probe_state *probe) {
     unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-    return probe_avx512(probe) && __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) &&
-           (eax & CPUID_AVX512_BF16);
+    return probe_avx512(probe) && probe->host.bf16 &&
+           __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) && (eax & CPUID_AVX512_BF16);
 }
 #endif
 
@@ -132,7 +145,8 @@ static bool probe_bf16(tdm_opencl_probe_state *probe) {
 
 static bool probe_amx_int8(tdm_opencl_probe_state *probe) {
     unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-    if (!probe_avx512(probe) || !__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx))
+    if (!probe_avx512(probe) || !probe->host.amx_int8 ||
+        !__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx))
         return false;
     return (edx & CPUID_AMX_TILE) && (edx & CPUID_AMX_INT8) &&
            syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
@@ -150,7 +164,6 @@ static const struct {
     {TDM_CAP_FP16_ARITHMETIC, probe_fp16},
     {TDM_CAP_FP64, probe_fp64},
     {TDM_CAP_SUBGROUPS, probe_subgroups},
-    {TDM_CAP_INT8_DOT, probe_int8_dot},
     {TDM_CAP_INT8_DOT_KHR, probe_int8_dot_khr},
     {TDM_CAP_INT8_DOT_ARM, probe_int8_dot_arm},
     {TDM_CAP_INT8_DOT_QCOM, probe_int8_dot_qcom},
@@ -159,6 +172,7 @@ static const struct {
     {TDM_CAP_LONG_LOOPS, probe_long_loops},
     {TDM_CAP_SLABS, probe_slabs},
 #if defined(__x86_64__) || defined(__i386__)
+    {TDM_CAP_HOST_ASSEMBLY, probe_assembly},
     {TDM_CAP_HOST_AVX2, probe_avx2},
     {TDM_CAP_HOST_AVX512, probe_avx512},
     {TDM_CAP_HOST_VNNI, probe_vnni},
@@ -169,7 +183,9 @@ static const struct {
 #endif
 };
 
-tdm_status tdm_opencl_probe(const tdm_opencl_api *api, const tdm_opencl_record *record,
+#define ANY_INT8_DOT (TDM_CAP_INT8_DOT_KHR | TDM_CAP_INT8_DOT_ARM | TDM_CAP_INT8_DOT_QCOM)
+
+tdm_status tdm_opencl_probe(const tdm_opencl_api *api, tdm_opencl_record *record,
                             uint32_t *capabilities) {
     tdm_opencl_probe_state probe = {.api = api, .record = record};
     tdm_status status = tdm_opencl_context_create(api, record, "probe", &probe.context);
@@ -179,6 +195,9 @@ tdm_status tdm_opencl_probe(const tdm_opencl_api *api, const tdm_opencl_record *
     for (size_t i = 0; status == TDM_OK && i < sizeof rows / sizeof rows[0]; i++)
         if (rows[i].probe(&probe))
             found |= (uint32_t)rows[i].capability;
+    if (found & ANY_INT8_DOT)
+        found |= TDM_CAP_INT8_DOT;
+    record->dot_standard = probe.dot_standard;
     // A queue that hung must not be released: the release would wait for it.
     if (probe.queue && !probe.hung)
         OPENCL_RELEASE(api, clReleaseCommandQueue, probe.queue);

@@ -18,10 +18,13 @@ static char *build_options(const tdm_bk_device *device, const tdm_kernel_source 
     const char *const divide = device->record->info.capabilities & TDM_CAP_CORRECT_DIVIDE
                                    ? "-cl-fp32-correctly-rounded-divide-sqrt "
                                    : "";
+    const char *const dot_standard = device->record->dot_standard;
+    const char *const standard =
+        dot_standard && strstr(defines, "-DTDM_DOT4_KHR") ? dot_standard : "-cl-std=CL1.2";
     const size_t bytes = 128 + strlen(source->entry) + strlen(defines);
     char *const options = tdm_host_alloc(bytes);
     if (options)
-        snprintf(options, bytes, "-cl-std=CL1.2 %s-DTDM_ENTRY=%s %s", divide, source->entry,
+        snprintf(options, bytes, "%s %s-DTDM_ENTRY=%s %s", standard, divide, source->entry,
                  defines);
     return options;
 }
@@ -56,7 +59,7 @@ static cl_int compile(const tdm_bk_device *device, const char *entry, cl_program
                       const char *options) {
     const cl_int code = OPENCL_CALL(device->api, clBuildProgram, program, 1, &device->record->id,
                                     options, NULL, NULL);
-    const tdm_log_level level = code == CL_SUCCESS ? TDM_LOG_DEBUG : TDM_LOG_ERROR;
+    const tdm_log_level level = code == CL_SUCCESS ? TDM_LOG_DEBUG : TDM_LOG_WARNING;
     char *const log =
         code != CL_SUCCESS || tdm_log_wanted(level, "driver") ? build_log(device, program) : NULL;
     if (log)

@@ -74,9 +74,10 @@ static long run(const test_device *device, const char *call, long failing, int c
     tdm_stream *stream;
     tdm_tensor *x, *y;
     int index;
-    tdm_fault_plant(call, failing, code, false);
     TEST_OK(tdm_context_create(NULL, &context));
     TEST_OK(tdm_context_find_device(context, device->info.selector, &index));
+    // The probes of the context build programs that no cache keeps.
+    tdm_fault_plant(call, failing, code, false);
     TEST_OK(tdm_device_get(context, index, &opened));
     TEST_OK(tdm_stream_create(opened, &stream));
     TEST_OK(tdm_tensor_create(opened, TDM_F32, 1, shape, &x));

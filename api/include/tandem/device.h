@@ -48,7 +48,9 @@ typedef struct tdm_device tdm_device;
       "groups of warps multiply matrices that tensor maps bring (CUDA 9.0)")                       \
     X(TDM_CAP_HOST_AMX_INT8, 22, "amx-int8",                                                       \
       "CPU cores that multiply tiles of 8-bit integers (AMX), with the system's permission")       \
-    X(TDM_CAP_HOST_BF16, 23, "avx512-bf16", "CPU cores that multiply pairs of bf16 (AVX-512 BF16)")
+    X(TDM_CAP_HOST_BF16, 23, "avx512-bf16",                                                        \
+      "CPU cores that multiply pairs of bf16 (AVX-512 BF16)")                                      \
+    X(TDM_CAP_HOST_ASSEMBLY, 24, "host-assembly", "kernels may contain x86 assembly and intrinsics")
 
 typedef enum tdm_capability {
 #define TDM_CAPABILITY_ENUM(name, bit, text, meaning) name = 1 << (bit),
