@@ -42,6 +42,7 @@ TDM_KERNEL(TDM_ENTRY)
 (TDM_GLOBAL const TDM_TYPE(DT) *x, long x_offset, TDM_GLOBAL tdm_s32 *y, long y_offset,
  tdm_dims out_shape, tdm_dims out_strides, tdm_dims y_strides, int out_rank, long outputs,
  tdm_dims red_shape, tdm_dims red_strides, int red_rank, long red_rows, long inner, long x_step) {
+    TDM_ITEM_BEGIN;
     for (long o = tdm_global_x(); o < outputs; o += tdm_global_size_x()) {
         const long base = x_offset + tdm_row_offset(o, out_rank, &out_shape, &out_strides);
         tdm_value best = tdm_neutral(TDM_CODE_REDUCE_MAX);

@@ -83,6 +83,7 @@ TDM_KERNEL(TDM_ENTRY)
  TDM_GLOBAL TDM_TYPE(DT) *y, long y_offset, tdm_dims shape, tdm_dims a_strides, tdm_dims b_strides,
  tdm_dims y_strides, int rank, long rows, long inner, long a_step, long b_step, long y_step, long span,
  int op) {
+    TDM_ITEM_BEGIN;
     const long start = tdm_global_x() * span;
     const long stop = start + span < inner ? start + span : inner;
     const int streams = op >= TDM_CODE_PAST_CACHES;

@@ -14,6 +14,7 @@ TDM_KERNEL(TDM_ENTRY)
 (TDM_GLOBAL const T *x, long x_offset, TDM_GLOBAL T *y, long y_offset, tdm_dims shape,
  tdm_dims x_strides, tdm_dims y_strides, int rank, long rows, long inner, long x_step, long y_step,
  long span, int streams) {
+    TDM_ITEM_BEGIN;
     const long start = tdm_global_x() * span;
     const long stop = start + span < inner ? start + span : inner;
     TDM_FEW_PASSES for (long row = tdm_global_y(); row < rows; row += tdm_global_size_y()) {

@@ -17,6 +17,9 @@
  *               tdm_prefetch_far(p) leaves it out of the innermost cache
  * Ids           tdm_group_{x,y,z}() tdm_groups_{x,y,z}() tdm_item_{x,y,z}() tdm_group_size_{x,y,z}()
  *               tdm_global_{x,y,z}() tdm_global_size_{x,y,z}(); item ids and group sizes are int, the others long
+ *               TDM_ITEM_BEGIN; is the first statement of every kernel that has a loop and no barrier. It does nothing, but
+ *               makes the rest depend on the item. PoCL 7.0 and 7.1 otherwise split a kernel at loops that all items of
+ *               a group pass alike, and run a part that can end in two ways twice where a group has one item.
  * Barrier       tdm_barrier(): all items of the group, local and global memory, uniform control flow only
  * Loops         TDM_UNROLL before a loop of constant bounds; TDM_NO_UNROLL. llvmpipe ends all loops of a
  *               work-item, silently, after 65,535 passes in all: loops over data take several elements a pass.

@@ -22,6 +22,7 @@ typedef signed char tdm_s8;
 typedef unsigned char tdm_u8;
 typedef unsigned char tdm_s4; /* two elements */
 
+#define TDM_ITEM_BEGIN ((void)0)
 #define TDM_GLOBAL
 #define TDM_LOCAL
 #define TDM_RESTRICT __restrict__

@@ -48,6 +48,13 @@
 
 #define tdm_address(p) ((ulong)(p))
 
+#if defined(__clang__) && (defined(__x86_64__) || defined(__aarch64__))
+#define TDM_ITEM_BEGIN                                                                             \
+    if (get_local_id(0) >= get_local_size(0))                                                      \
+    return
+#else
+#define TDM_ITEM_BEGIN ((void)0)
+#endif
 #define tdm_barrier() barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
 
 typedef float tdm_f32;

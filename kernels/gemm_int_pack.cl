@@ -11,6 +11,7 @@
 TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
 (TDM_GLOBAL const tdm_s8 *TDM_RESTRICT source, long source_offset,
  TDM_GLOBAL tdm_u8 *TDM_RESTRICT packed, long packed_offset, tdm_pack_arg s) {
+    TDM_ITEM_BEGIN;
     const long line = tdm_group_y() * NR, z = tdm_group_z();
     const int lines = (int)(s.lines - line < NR ? s.lines - line : NR);
     TDM_GLOBAL tdm_u8 *const entry = packed + packed_offset + z * s.packed_batch;

@@ -173,6 +173,7 @@ TDM_DEVICE void copy_rows(const int *tile, int rows, TDM_GLOBAL int *d, long d_r
 
 TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
 (TDM_INT_ARGUMENTS, TDM_LOCAL_ARGUMENT(char, scratch)) {
+    TDM_ITEM_BEGIN;
     const long item = tdm_group_x(), z = tdm_group_z();
     const tdm_rectangle r = own_rectangle(s, q.a_stays, item, scratch);
     const long a0 = a_offset + z * s.a_batch + r.i0 * s.a_row;

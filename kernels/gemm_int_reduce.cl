@@ -21,6 +21,7 @@
 
 TDM_KERNEL(TDM_ENTRY)
 (TDM_GLOBAL const tdm_s32 *TDM_RESTRICT parts, long parts_offset, TDM_INT_OTHER_ARGUMENTS) {
+    TDM_ITEM_BEGIN;
     const long pieces = (s.n + PIECE - 1) / PIECE, z = tdm_global_z();
     const long i = tdm_global_x() / pieces, j = tdm_global_x() % pieces * PIECE;
     if (i < s.m) {

@@ -55,6 +55,7 @@ TDM_DEVICE void pack_chunk(TDM_GLOBAL const TDM_TYPE(SRC) * source, long at, lon
 TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
 (TDM_GLOBAL const TDM_TYPE(SRC) * source, long source_offset, TDM_GLOBAL TDM_TYPE(DST) * packed,
  long packed_offset, tdm_pack_arg s) {
+    TDM_ITEM_BEGIN;
     const long first = tdm_group_x() * s.depth_per_item;
     const long rows = s.depth - first < s.depth_per_item ? s.depth - first : s.depth_per_item;
     const long line = tdm_group_y() * WIDTH;

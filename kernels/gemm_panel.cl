@@ -304,5 +304,6 @@ TDM_BODY void do_item(PANEL_ARGUMENTS, TDM_LOCAL float *scratch, long item, long
 
 TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
 (PANEL_ARGUMENTS, TDM_LOCAL_ARGUMENT(float, scratch)) {
+    TDM_ITEM_BEGIN;
     do_item(PANEL_NAMES, scratch, tdm_group_x(), tdm_group_z());
 }

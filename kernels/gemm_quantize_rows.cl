@@ -12,6 +12,7 @@ TDM_KERNEL(TDM_ENTRY)
 (TDM_GLOBAL const void *a, long a_offset, TDM_GLOBAL tdm_s8 *codes, long codes_offset,
  TDM_GLOBAL tdm_f32 *scales, long scales_offset, TDM_GLOBAL tdm_f32 *reals, long reals_offset,
  tdm_gemm_shape_arg s, int as_codes) {
+    TDM_ITEM_BEGIN;
     const long i = tdm_global_x();
     if (i < s.m) {
         const long at = a_offset + i * s.a_row;

@@ -7,6 +7,7 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
 (TDM_GLOBAL const void *a, long a_offset, TDM_GLOBAL tdm_s8 *codes, long codes_offset,
  TDM_GLOBAL tdm_f32 *scales, long scales_offset, TDM_GLOBAL tdm_f32 *reals, long reals_offset,
  tdm_gemm_shape_arg s, int as_codes) {
+    TDM_ITEM_BEGIN;
     const long i = tdm_group_x();
     const long at = a_offset + i * s.a_row, to = codes_offset + i * s.k;
     const long real_to = reals_offset + i * s.k;

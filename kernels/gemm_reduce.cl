@@ -51,6 +51,7 @@ TDM_KERNEL(TDM_ENTRY)
 (TDM_GLOBAL const float *TDM_RESTRICT parts, long parts_offset, TDM_GLOBAL const void *c,
  long c_offset, TDM_GLOBAL const void *bias, long bias_offset, TDM_GLOBAL const void *residual,
  long r_offset, TDM_GLOBAL void *d, long d_offset, tdm_gemm_shape_arg s, tdm_gemm_epilogue_arg e) {
+    TDM_ITEM_BEGIN;
     const long pieces = (s.n + PIECE - 1) / PIECE, z = tdm_global_z();
     const long i = tdm_global_x() / pieces, j = tdm_global_x() % pieces * PIECE;
     if (i < s.m) {

@@ -20,6 +20,7 @@ TDM_KERNEL(TDM_ENTRY)
  TDM_GLOBAL const void *c, long c_offset, TDM_GLOBAL const void *bias, long bias_offset,
  TDM_GLOBAL const void *residual, long r_offset, TDM_GLOBAL void *d, long d_offset,
  tdm_gemm_shape_arg s, tdm_gemm_epilogue_arg e) {
+    TDM_ITEM_BEGIN;
     const long i = tdm_global_x() / s.n, j = tdm_global_x() % s.n, z = tdm_global_z();
     if (i < s.m) {
         const long a0 = a_offset + z * s.a_batch + i * s.a_row;

@@ -310,5 +310,6 @@ TDM_BODY void do_item(ARGUMENTS, long item, long z) {
 }
 
 TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)(ARGUMENTS) {
+    TDM_ITEM_BEGIN;
     do_item(NAMES, tdm_group_x(), tdm_group_z());
 }

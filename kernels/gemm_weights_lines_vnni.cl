@@ -382,5 +382,6 @@ TDM_BODY void do_item(TDM_WEIGHTS_ARGUMENTS, long item, long z) {
 }
 
 TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)(TDM_WEIGHTS_ARGUMENTS) {
+    TDM_ITEM_BEGIN;
     do_item(TDM_WEIGHTS_NAMES, tdm_group_x(), tdm_group_z());
 }

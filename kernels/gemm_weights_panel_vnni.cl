@@ -305,5 +305,6 @@ TDM_BODY void do_item(TDM_WEIGHTS_ARGUMENTS, TDM_LOCAL char *scratch, long item,
 
 TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
 (TDM_WEIGHTS_ARGUMENTS, TDM_LOCAL_ARGUMENT(char, scratch)) {
+    TDM_ITEM_BEGIN;
     do_item(TDM_WEIGHTS_NAMES, scratch, tdm_group_x(), tdm_group_z());
 }

@@ -20,6 +20,7 @@
 #define STEP_OF_PASS(U) STEP(p + (U))
 
 TDM_KERNEL(TDM_ENTRY)(TDM_WEIGHTS_ARGUMENTS) {
+    TDM_ITEM_BEGIN;
     const long i = tdm_global_x() / s.n, j = tdm_global_x() % s.n, z = tdm_global_z();
     if (i < s.m) {
         const long a0 = a_offset + z * s.a_batch + i * s.a_row;

@@ -92,6 +92,7 @@ TDM_KERNEL_GROUP(TDM_ENTRY, 1, 1, 1)
 (TDM_GLOBAL const void *b, long b_offset, TDM_GLOBAL const void *scale, long scale_offset,
  TDM_GLOBAL const void *zero, long zero_offset, TDM_GLOBAL tdm_f32 *target, long target_offset,
  tdm_gemm_shape_arg s, tdm_gemm_weights_arg w, int along_k) {
+    TDM_ITEM_BEGIN;
     const long chunks = (s.k + CHUNK - 1) / CHUNK;
     const long line = tdm_group_x() / chunks, x = tdm_group_x() % chunks * CHUNK;
     const long past = s.k - x < CHUNK ? s.k : x + CHUNK;

@@ -6,6 +6,7 @@
 
 TDM_KERNEL(TDM_ENTRY)
 (TDM_GLOBAL const tdm_s32 *x, long x_offset, TDM_GLOBAL tdm_s32 *y, long y_offset, int passes) {
+    TDM_ITEM_BEGIN;
     if (tdm_global_x() == 0) {
         int place = y[y_offset];
         TDM_NO_UNROLL for (int pass = 0; pass < passes; pass++){TDM_REPEAT(16, STEP)} y[y_offset] =

@@ -36,6 +36,7 @@ FUNCTION void take_passes(FROM x, CONSTANTS, long step, long gap, int passes, in
 TDM_KERNEL(TDM_ENTRY)
 (TDM_GLOBAL const WORD *x, long x_offset, TDM_GLOBAL WORD *y, long y_offset, CONSTANTS, long first, long step, long gap,
  int passes, int steps, int part) {
+    TDM_ITEM_BEGIN;
     take_passes(POINTER(FROM, x + x_offset + tdm_global_x() * first), CONSTANT_VALUES, step, gap, passes, steps, part,
                 POINTER(TO, y + y_offset + tdm_global_x() * N));
 }

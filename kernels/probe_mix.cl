@@ -37,6 +37,7 @@ TDM_INLINE void tdm_mix_write(TDM_GLOBAL tdm_s32 *c, long at, long line, int wri
 TDM_KERNEL(TDM_ENTRY)
 (TDM_GLOBAL const tdm_s32 *a, long a_offset, TDM_GLOBAL tdm_s32 *c, long c_offset,
  tdm_mix_arg walk) {
+    TDM_ITEM_BEGIN;
     const long line = (long)tdm_group_size_x() * N;
     const long item = (long)tdm_item_x() * N;
     long step = tdm_group_x() * walk.first_step;

@@ -144,6 +144,7 @@
 #endif
 
 TDM_KERNEL(TDM_ENTRY)(INPUTS TDM_GLOBAL OUTPUT *c, long c_offset, tdm_stream_arg walk) {
+    TDM_ITEM_BEGIN;
 #ifdef TERM
     TDM_S32(N) sum = TDM_INT_SPLAT(N, 0);
     TDM_REPEAT(8, START)

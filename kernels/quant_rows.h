@@ -247,6 +247,7 @@ TDM_KERNEL(TDM_ENTRY)
  tdm_dims zero_strides, MASK_STRIDES tdm_dims y_strides, int rank, long rows, long inner,
  long x_step, FROM_STEPS long scale_step, long zero_step, MASK_STEP long y_step, long span,
  tdm_quant_arg arg) {
+    TDM_ITEM_BEGIN;
     const long start = tdm_global_x() * span;
     TDM_ROW_SHARE(rows, first, last);
     tdm_walk w;

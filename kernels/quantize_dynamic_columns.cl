@@ -262,6 +262,7 @@ TDM_KERNEL(TDM_ENTRY)
  tdm_dims x_strides, tdm_dims scale_strides, tdm_dims zero_strides, tdm_dims y_strides, int rank,
  long rows, long inner, long count, long x_step, long y_step, long x_column, long scale_column,
  long zero_column, tdm_quant_arg arg) {
+    TDM_ITEM_BEGIN;
     TDM_ROW_SHARE(rows, first, last);
     const long cells = (inner + CODES_LINE - 1) / CODES_LINE;
     const long span =

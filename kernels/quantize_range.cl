@@ -12,6 +12,7 @@
 TDM_KERNEL(TDM_ENTRY)
 (TDM_GLOBAL const float *ranges, long ranges_offset, TDM_GLOBAL void *scale, long scale_offset,
  TDM_GLOBAL void *zero, long zero_offset, long count, tdm_quant_arg arg) {
+    TDM_ITEM_BEGIN;
     tdm_range range = tdm_range_start();
     for (long i = 0; i < count; i++) {
         range = tdm_range_add(range, ranges[ranges_offset + 2 * i]);
@@ -30,6 +31,7 @@ TDM_KERNEL(TDM_ENTRY)
 TDM_KERNEL(TDM_ENTRY)
 (TDM_GLOBAL const TDM_TYPE(DT) *x, long x_offset, TDM_GLOBAL float *ranges, long ranges_offset,
  tdm_dims shape, tdm_dims x_strides, int rank, long rows, long inner, long x_step, long span) {
+    TDM_ITEM_BEGIN;
     const long start = tdm_global_x() * span;
     const long stop = start + span < inner ? start + span : inner;
     TDM_ROW_SHARE(rows, first, last);

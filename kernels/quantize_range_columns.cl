@@ -21,6 +21,7 @@ TDM_KERNEL(TDM_ENTRY)
 (TDM_GLOBAL const float *ranges, long ranges_offset, TDM_GLOBAL void *scale, long scale_offset,
  TDM_GLOBAL void *zero, long zero_offset, long parts, long columns, long scale_column,
  long zero_column, tdm_quant_arg arg) {
+    TDM_ITEM_BEGIN;
     tdm_parameter_place place;
     place.scale = scale;
     place.zero = zero;
@@ -89,6 +90,7 @@ TDM_INLINE void tdm_add_rows(TDM_GLOBAL const TDM_TYPE(DT) * x, long from, long 
 TDM_KERNEL(TDM_ENTRY)
 (TDM_GLOBAL const TDM_TYPE(DT) * x, long x_offset, TDM_GLOBAL float *ranges, long ranges_offset,
  long rows, long columns, long x_row) {
+    TDM_ITEM_BEGIN;
     TDM_ROW_SHARE(rows, first, last);
     F lows[STRIP / N], highs[STRIP / N]; /* vectors lie at multiples of their size */
     for (long strip = 0; strip < columns; strip += STRIP) {

@@ -81,6 +81,7 @@ TDM_KERNEL(TDM_ENTRY)
  tdm_dims out_shape, tdm_dims out_strides, tdm_dims y_strides, int out_rank, long out_rows, long inner,
  tdm_dims red_shape, tdm_dims red_strides, int red_rank, long red_rows, long run, long x_step,
  float divisor, int op) {
+    TDM_ITEM_BEGIN;
     for (long o = tdm_global_y(); o < out_rows; o += tdm_global_size_y()) {
         const long base = x_offset + tdm_row_offset(o, out_rank, &out_shape, &out_strides);
         const long to = y_offset + tdm_row_offset(o, out_rank, &out_shape, &y_strides);

@@ -39,6 +39,7 @@ TDM_KERNEL(TDM_ENTRY)
  tdm_dims out_shape, tdm_dims out_strides, tdm_dims y_strides, int out_rank, long outputs,
  tdm_dims red_shape, tdm_dims red_strides, int red_rank, long red_rows, long inner, long x_step,
  long part_rows, long part_inner, long part_step, float divisor, int op) {
+    TDM_ITEM_BEGIN;
     const long part = tdm_global_y();
     const long row_first = part_rows < red_rows ? part * part_rows : 0;
     const long row_last = row_first + part_rows < red_rows ? row_first + part_rows : red_rows;

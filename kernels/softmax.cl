@@ -120,6 +120,7 @@ TDM_KERNEL(TDM_ENTRY)
 (TDM_GLOBAL const TDM_TYPE(DT) *x, long x_offset, TDM_GLOBAL TDM_TYPE(DT) *y, long y_offset,
  tdm_dims outer, tdm_dims x_strides, tdm_dims y_strides, int rank, long rows, long inner, long count,
  long x_step, long y_step) {
+    TDM_ITEM_BEGIN;
 #ifdef TDM_COLUMNS
     for (long row = tdm_global_y(); row < rows; row += tdm_global_size_y()) {
         tdm_dims along;

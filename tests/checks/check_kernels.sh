@@ -1,6 +1,7 @@
 #!/bin/sh
 # Puts every row of kernels/variants.def, with its defines and entry name, through clang's OpenCL C 1.2
-# syntax check for the row's target; warnings are errors.
+# syntax check for the row's target; warnings are errors. Then looks for two forms that drivers compile wrong:
+# accesses that count on the alignment of a whole vector, and loops in kernels without TDM_ITEM_BEGIN.
 # Usage: check_kernels.sh ROOT FLAT_FOLDER     (FLAT_FOLDER: the texts with their includes inlined)
 set -eu
 root=$1
@@ -47,6 +48,35 @@ while IFS='|' read -r name text target defines; do
         bad=$((bad + 1))
     fi
 done <"$work/rows"
+
+# Element alignment is all that a pointer to elements has. Drivers build vload_halfN and vstore_halfN of aligned accesses, so
+# that only the dialect may use them; and vectors are dereferenced by types of less alignment, which typedefs name.
+sources=$(cd "$root/kernels" && ls ./*.cl ./*.h | grep -v '^./dialect')
+if (cd "$root/kernels" && grep -nE \
+    -e 'v(load|store)a?_half[0-9]+' \
+    -e '\*\(((TDM_GLOBAL|TDM_LOCAL|__global|__local|__private|const) )*u?(float|int|short|char|long)(2|3|4|8|16) \*\)' \
+    $sources) >"$work/messages"; then
+    echo 'kernels: these count on an alignment that elements do not have (dialect.h, Vectors):'
+    cat "$work/messages"
+    bad=$((bad + 1))
+fi
+
+# dialect.h says why. A kernel is what follows the word up to a closing brace at the start of a line.
+for source in $sources; do
+    awk '
+        function ends() {
+            if (body ~ /(^|[^a-z_])(for|while|do) / && body !~ /TDM_ITEM_BEGIN;/ && !barriers) {
+                print FILENAME ":" line ": a kernel with a loop and no barrier lacks TDM_ITEM_BEGIN"
+                bad = 1
+            }
+            body = ""
+        }
+        FNR == NR { barriers += /tdm_barrier\(/; next }
+        /^TDM_KERNEL/ { body = " "; line = FNR }
+        body != "" { body = body $0 "\n" }
+        /^}/ && body != "" { ends() }
+        END { exit bad }' "$root/kernels/$source" "$root/kernels/$source" || bad=$((bad + 1))
+done
 
 echo "kernels: $count variants checked, $bad failed"
 [ "$bad" -eq 0 ] && [ "$count" -gt 0 ]
