@@ -94,6 +94,12 @@ typedef struct tdm_memory_callback_entry tdm_memory_callback_entry;
 /* Pinned host memory of a device, see staging.h. */
 typedef struct tdm_staging_pool tdm_staging_pool;
 
+typedef enum tdm_kernel_verdict {
+    TDM_KERNEL_NOT_CHECKED,
+    TDM_KERNEL_RIGHT,
+    TDM_KERNEL_WRONG
+} tdm_kernel_verdict;
+
 /* A built kernel; lives as long as its device. */
 typedef struct tdm_kernel {
     tdm_bk_kernel *native;
@@ -102,7 +108,14 @@ typedef struct tdm_kernel {
     atomic_uint
         resident; /* groups of the row's size that a unit holds, plus one; 0: not asked yet */
     atomic_uint clusters; /* of the row's size that the device holds, likewise */
+    atomic_int verdict;   /* tdm_kernel_verdict: whether gemm_int_check.c found its sums right */
 } tdm_kernel;
+
+/* A row's kernel once it is built, or why it does not build, which is tried once. */
+typedef struct tdm_kernel_slot {
+    _Atomic(tdm_kernel *) kernel;
+    _Atomic(char *) failure;
+} tdm_kernel_slot;
 
 struct tdm_device {
     int references; /* under the context's lock */
@@ -126,10 +139,10 @@ struct tdm_device {
     bool stages_copies; /* blocking copies of pageable memory go by way of pinned memory */
     tdm_memory_trace *memory_trace; /* that the environment asked for, or NULL */
     pthread_mutex_t kernels_lock;
-    _Atomic(tdm_kernel *) *kernels; /* by row of tdm_variants */
-    tdm_tuning_table *tuning;       /* NULL: nothing is preferred */
-    pthread_mutex_t streams_lock;   /* leaf */
-    tdm_stream *streams;            /* all live ones */
+    tdm_kernel_slot *kernels;     /* by row of tdm_variants */
+    tdm_tuning_table *tuning;     /* NULL: nothing is preferred */
+    pthread_mutex_t streams_lock; /* leaf */
+    tdm_stream *streams;          /* all live ones */
     uint32_t next_stream_id;
     pthread_mutex_t plans_lock;
     void *outofcore; /* rates that were measured, see outofcore_rates.c; plain host memory */
@@ -329,7 +342,10 @@ const char *tdm_forced_variant(tdm_op op);
 const char *tdm_refuse_long_loop(const tdm_device *device, int64_t elements,
                                  char reason[TDM_REASON_TEXT]);
 
-/* The built kernel of a row; built on first use (blocking). Owned by the device. */
+/*
+ * The built kernel of a row; built on first use (blocking). Owned by the device. A row that does not build (TDM_BUILD_FAILED) is
+ * not tried again.
+ */
 tdm_status tdm_device_kernel(tdm_device *device, const tdm_variant *variant, tdm_kernel **kernel);
 
 /*

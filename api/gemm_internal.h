@@ -126,6 +126,12 @@ bool tdm_gemm_takes(const tdm_variant *row, tdm_tune_parameter parameter);
  */
 tdm_status tdm_gemm_select(tdm_gemm_plan *plan, const char *forced);
 
+/*
+ * Computes a known product with a kernel for integers, once for each device and kernel. TDM_BUILD_FAILED where it comes out wrong;
+ * other failures say nothing of the kernel.
+ */
+tdm_status tdm_gemm_int_check(tdm_device *device, tdm_kernel *kernel);
+
 /* What tuning data has for the plan's problem, the parameters with it where it is near enough; NULL where there is nothing. */
 const tdm_tuning_row *tdm_gemm_tuned(const tdm_gemm_plan *plan, tdm_choice *choice);
 /* Keep in the plan, and log, that it follows the row. */

@@ -6,10 +6,11 @@
 
 #define MAX_UNUSABLE 64
 
-/* A row that the device cannot run after all: items its built kernel allows per group, 0 when it does not build. */
+/* A row that the device cannot run after all: items its built kernel allows per group; 0: it does not build, or its sums are wrong. */
 typedef struct unusable_row {
     const tdm_variant *variant;
     uint32_t allowed_items;
+    bool is_wrong;
 } unusable_row;
 
 /* What the model says of a problem, which is asked by every row it is about. */
@@ -122,6 +123,8 @@ static const char *check_built(const selection *s, const tdm_variant *v, char *r
     for (int i = 0; i < s->unusable_count; i++) {
         if (s->unusable[i].variant != v)
             continue;
+        if (s->unusable[i].is_wrong)
+            return "its kernel computes wrong sums here";
         if (s->unusable[i].allowed_items == 0)
             return "its kernel does not build here";
         if (s->unusable[i].allowed_items >= (uint32_t)v->parameters[TDM_GEMM_P_ITEMS])
@@ -281,7 +284,10 @@ static const char *supports(const void *context, const tdm_variant *variant,
 /* Build the row's kernel. A row that fails is noted, so that the next walk passes it over; a forced one is an error. */
 static tdm_status build_row(tdm_device *device, const tdm_variant *variant, selection *s,
                             bool *usable, tdm_kernel **kernel) {
-    const tdm_status status = tdm_device_kernel(device, variant, kernel);
+    tdm_status status = tdm_device_kernel(device, variant, kernel);
+    const bool is_built = status == TDM_OK;
+    if (is_built && variant->op == TDM_OP_GEMM_INT)
+        status = tdm_gemm_int_check(device, *kernel);
     const uint32_t needed = (uint32_t)variant->parameters[TDM_GEMM_P_ITEMS];
     *usable = status == TDM_OK && (*kernel)->limits.max_group_items >= needed &&
               (variant->parameters[TDM_GEMM_P_FAMILY] != TDM_GEMM_WGMMA ||
@@ -297,7 +303,8 @@ static tdm_status build_row(tdm_device *device, const tdm_variant *variant, sele
     s->modelled->known = false;
     s->unusable[s->unusable_count++] =
         (unusable_row){.variant = variant,
-                       .allowed_items = status == TDM_OK ? (*kernel)->limits.max_group_items : 0};
+                       .allowed_items = status == TDM_OK ? (*kernel)->limits.max_group_items : 0,
+                       .is_wrong = is_built && status == TDM_BUILD_FAILED};
     return TDM_OK;
 }
 

@@ -76,7 +76,7 @@ struct paper_device {
     tdm_device device;
     tdm_backend backend; /* of which nothing is called */
     tdm_kernel *kernels;
-    _Atomic(tdm_kernel *) *built;
+    tdm_kernel_slot *built;
 };
 
 /* Two transfers of the whole bus in a cycle of the memory's clock. */
@@ -125,7 +125,8 @@ static int build_all(paper_device *made) {
     for (int i = 0; i < tdm_variant_count; i++) {
         made->kernels[i].variant = &tdm_variants[i];
         made->kernels[i].limits.max_group_items = made->device.info.max_group_items;
-        atomic_init(&made->built[i], &made->kernels[i]);
+        atomic_init(&made->kernels[i].verdict, TDM_KERNEL_RIGHT);
+        atomic_init(&made->built[i].kernel, &made->kernels[i]);
     }
     made->device.kernels = made->built;
     made->device.api = &made->backend;
