@@ -1,8 +1,9 @@
 #!/bin/sh
 # Runs a test program on one OpenCL implementation, or the CUDA simulator, and no other, as ctest does:
 #
-#     tests/run_on.sh pocl|pocl1|rusticl|pocl_rusticl|oclgrind|cuda_simulator PROGRAM [ARGUMENT]...
+#     tests/run_on.sh pocl|pocl1|pocl_avx2|rusticl|pocl_rusticl|oclgrind|cuda_simulator PROGRAM [ARGUMENT]...
 #
+# (pocl_avx2: PoCL compiles for a CPU with AVX2 and without AVX-512, whatever this one has beyond that.)
 # (cuda_simulator_75 and cuda_simulator_80: the simulator as a device of compute capability 7.5, 8.0.)
 # (pocl_rusticl and simulator_pocl: on two at once, for what spans devices, here of two backends.)
 # TANDEM_TEST_DEVICES names what must be found, so a missing driver is a failure. Under Oclgrind any
@@ -32,6 +33,12 @@ pocl)
 pocl1)
     only_driver pocl
     export TANDEM_TEST_DEVICES=opencl/pocl POCL_MAX_PTHREAD_COUNT=1 POCL_CPU_MAX_CU_COUNT=1
+    "$@" || status=$?
+    ;;
+pocl_avx2)
+    only_driver pocl
+    # PoCL names the device by what it compiles for, so a PoCL that does not know the variable has no such device.
+    export TANDEM_TEST_DEVICES=haswell POCL_KERNELLIB_NAME=avx2
     "$@" || status=$?
     ;;
 rusticl)
