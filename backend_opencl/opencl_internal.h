@@ -8,6 +8,12 @@
 #include "backend_opencl/opencl_api.h"
 #include "backend_opencl/program_cache.h"
 
+/*
+ * Every program is built as OpenCL C of this version, unless it needs another one, and with -w: compilers of some drivers print
+ * to standard error how many warnings they gave.
+ */
+#define TDM_OPENCL_STANDARD "-cl-std=CL1.2"
+
 /* ---- listing --------------------------------------------------------------------------------- */
 
 /*

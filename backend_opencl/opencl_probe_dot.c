@@ -105,14 +105,15 @@ static bool is_right(const tdm_opencl_probe_state *probe, const char *source, si
 }
 
 bool tdm_opencl_probe_qcom_dot(const tdm_opencl_probe_state *probe) {
-    return is_right(probe, qcom_source, sizeof qcom_source - 1, "-cl-std=CL1.2 -w", mixed_cases);
+    return is_right(probe, qcom_source, sizeof qcom_source - 1, TDM_OPENCL_STANDARD " -w",
+                    mixed_cases);
 }
 
 bool tdm_opencl_probe_khr_dot(tdm_opencl_probe_state *probe) {
     static const struct {
         const char *option;
         int least_version;
-    } standards[] = {{"-cl-std=CL1.2", 12}, {"-cl-std=CL3.0", 30}, {"-cl-std=CL2.0", 20}};
+    } standards[] = {{TDM_OPENCL_STANDARD, 12}, {"-cl-std=CL3.0", 30}, {"-cl-std=CL2.0", 20}};
     const int version = tdm_opencl_version_number(probe->record->info.api_version);
     for (size_t i = 0; i < sizeof standards / sizeof standards[0]; i++) {
         char options[32];

@@ -53,7 +53,7 @@ tdm_opencl_host_compiler tdm_opencl_probe_host(const tdm_opencl_probe_state *pro
     tdm_opencl_host_compiler found = {.avx2 = true, .avx512 = true};
     char names[256] = "";
     const cl_program program =
-        tdm_opencl_probe_build(probe, source, sizeof source - 1, "-cl-std=CL1.2 -w");
+        tdm_opencl_probe_build(probe, source, sizeof source - 1, TDM_OPENCL_STANDARD " -w");
     if (!program)
         return found;
     if (OPENCL_CALL(probe->api, clGetProgramInfo, program, CL_PROGRAM_KERNEL_NAMES, sizeof names,

@@ -20,11 +20,11 @@ static char *build_options(const tdm_bk_device *device, const tdm_kernel_source 
                                    : "";
     const char *const dot_standard = device->record->dot_standard;
     const char *const standard =
-        dot_standard && strstr(defines, "-DTDM_DOT4_KHR") ? dot_standard : "-cl-std=CL1.2";
+        dot_standard && strstr(defines, "-DTDM_DOT4_KHR") ? dot_standard : TDM_OPENCL_STANDARD;
     const size_t bytes = 128 + strlen(source->entry) + strlen(defines);
     char *const options = tdm_host_alloc(bytes);
     if (options)
-        snprintf(options, bytes, "%s %s-DTDM_ENTRY=%s %s", standard, divide, source->entry,
+        snprintf(options, bytes, "%s -w %s-DTDM_ENTRY=%s %s", standard, divide, source->entry,
                  defines);
     return options;
 }

@@ -47,7 +47,7 @@ static cl_int build(opencl_state *own, cl_context context, cl_device_id device) 
     cl_int code = CL_SUCCESS;
     own->program = clCreateProgramWithSource(context, 1, (const char **)texts, NULL, &code);
     if (code == CL_SUCCESS)
-        code = clBuildProgram(own->program, 1, &device, "", NULL, NULL);
+        code = clBuildProgram(own->program, 1, &device, "-w", NULL, NULL);
     if (code == CL_SUCCESS)
         own->kernel = clCreateKernel(own->program, "launch", &code);
     if (code == CL_SUCCESS)
