@@ -210,14 +210,15 @@ bool tdm_gemm_needs_lines(const tdm_gemm_plan *plan, const tdm_variant *row);
 tdm_status tdm_gemm_plan_stages(tdm_gemm_plan *plan, const char *forced);
 /* The same where tuning data prefers it to multiplying in place, and can have it. */
 tdm_status tdm_gemm_plan_tuned_stages(tdm_gemm_plan *plan, bool *staged);
-/* Enqueue them, and the inner plan. Operands were checked. */
+/* Enqueue them, and the inner plan. Operands were checked, and alpha is not 0. */
 tdm_status tdm_gemm_run_stages(const tdm_gemm_plan *plan, tdm_stream *stream,
                                const tdm_gemm_args *args);
 /* As tdm_gemm_plan_run, for operands that were checked. */
 tdm_status tdm_gemm_run_checked(const tdm_gemm_plan *plan, tdm_stream *stream,
                                 const tdm_gemm_args *args);
 
-/* K cut into parts that are multiplied like a batch, and joined afterwards. parts 0: it is not. */
+/* K cut into parts that are multiplied like a batch, and joined afterwards. parts 0: it is not; `whole` and `reduce` are set then
+ * where alpha is 0. */
 typedef struct tdm_gemm_split {
     int64_t parts, depth;   /* whole parts and their steps of K */
     int64_t rest;           /* steps of one part more, 0: there is none */
@@ -300,6 +301,11 @@ tdm_status tdm_gemm_find_division(const tdm_gemm_plan *plan, const tdm_gemm_divi
 tdm_status tdm_gemm_split_k(tdm_gemm_plan *plan);
 /* The same for rows that take quantized weights to tensor cores: one launch has all parts. */
 tdm_status tdm_gemm_split_weights(tdm_gemm_plan *plan);
+/*
+ * alpha = 0: a run is the epilogue alone, by the kernel that joins parts of K, of which there are none. A and B are not read, and
+ * there is no workspace.
+ */
+tdm_status tdm_gemm_plan_epilogue(tdm_gemm_plan *plan);
 /* Why a K of that length cannot be, or NULL: devices whose loops are short have it split. */
 const char *tdm_gemm_refuse_long_k(const tdm_gemm_problem *problem, const tdm_variant *row,
                                    const tdm_device *device, char reason[TDM_REASON_TEXT]);

@@ -398,6 +398,8 @@ static tdm_status build_plan(tdm_device *device, const tdm_gemm_desc *desc, bool
     made->problem.anywhere = anywhere;
     TDM_TRY_GOTO(made->problem.op == TDM_OP_GEMM_WEIGHTS ? plan_weights(made, desc->variant)
                                                          : plan_product(made, desc->variant));
+    if (desc->alpha == 0.0f)
+        TDM_TRY_GOTO(tdm_gemm_plan_epilogue(made));
     made->streams_d = exceeds_cache(device, &desc->d);
     made->counts_device = counts_device;
     if (counts_device)

@@ -552,7 +552,7 @@ static tdm_status launch_outer(run *r) {
     return r->plan->split.rest ? launch_rest(r) : TDM_OK;
 }
 
-/* The parts of batch entries z … z+count-1, added up; the epilogue is the whole problem's. */
+/* The parts of batch entries z … z+count-1, added up; the epilogue is the whole problem's. D stands in for parts where there are none. */
 static tdm_status launch_reduce(const run *r, int64_t z, int64_t count) {
     const tdm_gemm_split *const split = &r->plan->split;
     const tdm_gemm_problem *const p = &split->whole;
@@ -569,9 +569,12 @@ static tdm_status launch_reduce(const run *r, int64_t z, int64_t count) {
     argument_list list = {.count = 0};
     tdm_gemm_quant_arg quant = quant_of(r, p);
     quant.a_zero_type = quant.b_zero_type = TDM_CODE_ABSENT; // the parts are without
-    tdm_arg parts =
-        tdm_arg_block(r->args->workspace->block, (int64_t)split->workspace_offset, sizeof(float));
-    parts.value.buffer.offset += (r->outer * tdm_gemm_z_count(p) + z) * entry;
+    tdm_arg parts = tdm_arg_tensor(r->args->d);
+    if (split->parts) {
+        parts = tdm_arg_block(r->args->workspace->block, (int64_t)split->workspace_offset,
+                              sizeof(float));
+        parts.value.buffer.offset += (r->outer * tdm_gemm_z_count(p) + z) * entry;
+    }
     add(&list, parts);
     if (p->op == TDM_OP_GEMM_INT)
         add_parameters(&list, r, p, z);
@@ -600,8 +603,7 @@ static tdm_status join_parts(run *r) {
 tdm_status tdm_gemm_plan_run(const tdm_gemm_plan *plan, tdm_stream *stream,
                              const tdm_gemm_args *args) {
     TDM_TRY(check_run(plan, stream, args));
-    return plan->stages.inner ? tdm_gemm_run_stages(plan, stream, args)
-                              : tdm_gemm_run_checked(plan, stream, args);
+    return tdm_gemm_run_checked(plan, stream, args);
 }
 
 /* Does an operand begin where a tensor map may? What batch entries add keeps it. */
@@ -614,9 +616,13 @@ static bool begins_aligned(const tdm_tensor *tensor) {
 
 tdm_status tdm_gemm_run_checked(const tdm_gemm_plan *plan, tdm_stream *stream,
                                 const tdm_gemm_args *args) {
+    run r = {.plan = plan, .stream = stream, .args = args, .packed_b_from = -1};
+    if (plan->desc.alpha == 0.0f)
+        return join_parts(&r);
+    if (plan->stages.inner)
+        return tdm_gemm_run_stages(plan, stream, args);
     if (plan->unaligned && !(begins_aligned(args->a) && (!args->b || begins_aligned(args->b))))
         return tdm_gemm_run_checked(plan->unaligned, stream, args);
-    run r = {.plan = plan, .stream = stream, .args = args, .packed_b_from = -1};
     const int64_t outer_count = tdm_gemm_outer_count(&plan->problem);
     for (r.outer = 0; r.outer < outer_count; r.outer++)
         TDM_TRY(launch_outer(&r));

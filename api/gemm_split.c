@@ -255,7 +255,7 @@ tdm_status tdm_gemm_split_k(tdm_gemm_plan *plan) {
     int64_t entry, sums;
     if (given > 1 && refusal && p->forced)
         return tdm_fail(TDM_UNSUPPORTED, "gemm: split_k is %lld: %s", (long long)given, refusal);
-    if (refusal || tdm_gemm_z_count(p) == 0)
+    if (refusal || tdm_gemm_z_count(p) == 0 || p->alpha == 0.0f)
         return TDM_OK;
     split.asked = choose_parts(plan);
     if (split.asked < 2)
@@ -295,7 +295,7 @@ tdm_status tdm_gemm_split_weights(tdm_gemm_plan *plan) {
     tdm_gemm_problem *const p = &plan->problem;
     tdm_gemm_split split = {.whole = *p};
     int64_t entry, sums;
-    if (tdm_gemm_z_count(p) == 0)
+    if (tdm_gemm_z_count(p) == 0 || p->alpha == 0.0f)
         return TDM_OK;
     split.asked = choose_parts(plan);
     if (split.asked < 2)
@@ -311,6 +311,20 @@ tdm_status tdm_gemm_split_weights(tdm_gemm_plan *plan) {
     leave_epilogue(p);
     place_sums(p, &split, entry);
     return TDM_OK;
+}
+
+tdm_status tdm_gemm_plan_epilogue(tdm_gemm_plan *plan) {
+    const tdm_gemm_problem *const p = &plan->problem;
+    tdm_gemm_split *const split = &plan->split;
+    int64_t items;
+    if (tdm_mul_overflows(p->m, tdm_ceil_div(p->n, PIECE), &items) || items > INT32_MAX)
+        return tdm_fail(TDM_UNSUPPORTED, "gemm: alpha is 0 and D of %lld by %lld is too large",
+                        (long long)p->m, (long long)p->n);
+    *split = (tdm_gemm_split){.whole = *p};
+    split->whole.op = TDM_OP_GEMM; // D is a float, and so are all that the epilogue reads
+    split->whole.alpha = 0.0f;     // not -0, whose sign would reach D
+    plan->workspace_bytes = 0;
+    return tdm_gemm_select_reduce(plan->device, TDM_F32, &split->reduce);
 }
 
 const tdm_gemm_problem *tdm_gemm_whole(const tdm_gemm_plan *plan) {

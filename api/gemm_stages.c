@@ -507,6 +507,5 @@ tdm_status tdm_gemm_run_stages(const tdm_gemm_plan *plan, tdm_stream *stream,
         b.scale = args->b->scale;
         b.zero_point = args->b->zero_point;
     }
-    return inner->stages.inner ? tdm_gemm_run_stages(inner, stream, &own)
-                               : tdm_gemm_run_checked(inner, stream, &own);
+    return tdm_gemm_run_checked(inner, stream, &own);
 }

@@ -2,7 +2,8 @@
  *
  *   part 0  ┌ m×n, f32 ┐      part p of batch entry z stands at z·a_batch + p·a_col, its rows a_row apart; s.k is
  *   part 1  ├          ┤      the number of parts. They are added in this order, whatever order they were made
- *   …       └          ┘      in, so that the same plan gives the same bits.
+ *   …       └          ┘      in, so that the same plan gives the same bits. Without parts, where alpha is 0, the sum is 0 and
+ *                             `parts` is not read.
  *
  * One item joins PIECE elements of a row: each part's by one access where all begin at multiples of 16 bytes, as they do where n is
  * a multiple of four. Items (rows · pieces of a row, 1, batch). */
@@ -61,11 +62,13 @@ TDM_KERNEL(TDM_ENTRY)
                                                       r_offset, d, d_offset, e, z);
         float sum[PIECE];
         if (count == PIECE) {
-            f32x4 total;
-            if ((tdm_address(parts + at) | (ulong)s.a_col * sizeof(float)) % 16 == 0)
-                ADD_PARTS(total, TDM_LOADV_ALIGNED)
-            else
-                ADD_PARTS(total, TDM_LOADV)
+            f32x4 total = TDM_EPILOGUE_SPLAT(0.0f);
+            if (s.k > 0) {
+                if ((tdm_address(parts + at) | (ulong)s.a_col * sizeof(float)) % 16 == 0)
+                    ADD_PARTS(total, TDM_LOADV_ALIGNED)
+                else
+                    ADD_PARTS(total, TDM_LOADV)
+            }
             if (tdm_epilogue_is_dense(e)) {
                 const f32x4 x = tdm_epilogue_values(total, io, e, i, j);
                 const long place = io.d_at + i * e.d_row + j;
@@ -79,7 +82,7 @@ TDM_KERNEL(TDM_ENTRY)
             f32x4_store_f32(total, sum, 0);
         } else {
             for (int t = 0; t < count; t++) {
-                sum[t] = parts[at + t];
+                sum[t] = s.k > 0 ? parts[at + t] : 0.0f;
                 for (long p = 1; p < s.k; p++)
                     sum[t] += parts[at + p * s.a_col + t];
             }

@@ -39,7 +39,7 @@ enum {
 
 static const tdm_dtype types[] = {TDM_F32, TDM_F16, TDM_BF16};
 static const tdm_dtype optional_types[] = {TDM_DTYPE_NONE, TDM_F32, TDM_F16, TDM_BF16};
-static const float alphas[] = {1.0f, -0.5f, 0.0f};
+static const float alphas[] = {1.0f, -0.5f, 2.0f}; /* 0 runs no variant: test_gemm_alpha.c */
 static const float betas[] = {0.0f, 1.0f, -0.75f};
 /* The longest make exact sums that 16-bit outputs must round, ties among them, and end around the blocks of K. */
 static const int64_t depths[] = {0, 1, 7, 15, 16, 17, 67, 401, 512, 1025};

@@ -4,6 +4,8 @@
  *     D = act(alpha * op(A) * op(B) + beta * C + bias + residual)
  *
  * at two levels: tdm_gemm for one call, and a plan that fixes shapes and chooses the kernel once.
+ * Nothing that is multiplied by zero is read: with alpha = 0 neither A and B nor their quantization
+ * parameters, with beta = 0 not C. A NaN or an infinity there does not reach D.
  * A, B, C, D are stored in f32, f16 or bf16; sums are accumulated in f32 and D is rounded once.
  * Matrices are the last two dimensions; leading dimensions (at most 6) are the batch.
  *
@@ -176,7 +178,7 @@ static inline tdm_gemm_args tdm_gemm_args_init(void) {
 /*
  * Enqueue the multiplication. Never allocates device memory, builds or waits; can be recorded. D
  * may be the very same view as C or residual; any other overlap of D with an operand is refused.
- * beta = 0 never reads C. The workspace must not be used by another stream at the same time.
+ * alpha = 0 never reads A and B, beta = 0 never reads C. The workspace must not be used by another stream at the same time.
  * Statuses: TDM_BAD_ARGUMENT, TDM_BAD_SHAPE, TDM_BAD_DTYPE, TDM_BAD_STATE, the stream's failure.
  * Thread-safe. Since 0.1.
  */

@@ -151,7 +151,8 @@ static inline tdm_outofcore_args tdm_outofcore_args_init(void) {
 /*
  * Enqueue the multiplication after what `stream` has so far; what is enqueued on it later comes after. Not blocking, up to what the driver's
  * own queue does; host memory must stay valid, inputs unchanged, until the stream has passed. Allocates no device memory. D may be the very same memory and
- * layout as C or the residual; any other overlap with an operand is refused. beta = 0 never reads C. Runs of one plan follow each other, whatever
+ * layout as C or the residual; any other overlap with an operand is refused. A and B do not reach D where alpha is 0, and
+ * beta = 0 never reads C. Runs of one plan follow each other, whatever
  * their streams. On failure the call waits for what it enqueued: nothing touches host memory afterwards, and D is undefined where
  * work had begun. Statuses: TDM_BAD_ARGUMENT, TDM_BAD_SHAPE, TDM_BAD_DTYPE, TDM_BAD_STATE (recording), TDM_OUT_OF_HOST_MEMORY, the stream's failure.
  * Thread-safe. Since 0.1.
