@@ -35,6 +35,14 @@ static int own_batch(const tdm_layout *b, int64_t shape[TDM_GEMM_BATCH_RANK]) {
     return rank;
 }
 
+/* A batch of no matrix, whatever its strides are: there is no memory to read. */
+static bool has_matrices(const tdm_layout *b) {
+    for (int i = 0; i < b->rank - 2; i++)
+        if (b->shape[i] == 0)
+            return false;
+    return true;
+}
+
 /* The plan whose form packed weights have: what goes before it may leave them as they are. */
 static const tdm_gemm_plan *reader_of(const tdm_gemm_plan *plan) {
     const tdm_gemm_plan *const inner = plan->stages.inner;
@@ -102,7 +110,8 @@ static tdm_status fill_packed(const tdm_gemm_plan *plan, tdm_stream *stream, con
     const tdm_gemm_packing *const packing = &plan->pack_b;
     const tdm_gemm_matrix *const source = &packing->source;
     // Without K there is nothing to pack but the sums of integer columns.
-    const bool has_content = p->k > 0 || (packing->kernel && p->op == TDM_OP_GEMM_INT);
+    const bool has_content =
+        has_matrices(&plan->desc.b) && (p->k > 0 || (packing->kernel && p->op == TDM_OP_GEMM_INT));
     const int64_t outer_count = has_content ? tdm_gemm_outer_count(p) : 0;
     for (int64_t outer = 0; outer < outer_count; outer++) {
         const int64_t offset = tdm_gemm_outer_offset(p, source, outer);

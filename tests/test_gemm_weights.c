@@ -282,6 +282,74 @@ DEVICE_TEST(empty_weights_are_packed) {
     }
 }
 
+/* Batches of no matrix: packing takes every stride that the call does, 0 too, and reads nothing. */
+DEVICE_TEST(weights_of_an_empty_batch_are_packed) {
+    static const struct {
+        int rank; /* of B */
+        int64_t shape[4], strides[4];
+    } batches[] = {
+        {3, {0, 6, 5}, {30, 5, 1}},        {3, {0, 6, 5}, {0, 5, 1}},
+        {4, {0, 2, 6, 5}, {0, 30, 5, 1}},  {4, {0, 2, 6, 5}, {0, 0, 5, 1}},
+        {4, {2, 0, 6, 5}, {30, 0, 5, 1}},  {4, {2, 0, 6, 5}, {0, 0, 5, 1}},
+        {4, {0, 2, 6, 5}, {60, 30, 5, 1}}, {2, {6, 5}, {5, 1}},
+    };
+    static const struct {
+        tdm_dtype a, b, d;
+        const char *variant;
+    } rows[] = {{TDM_F32, TDM_F32, TDM_F32, NULL},
+                {TDM_F32, TDM_F32, TDM_F32, "gemm_any_reference"},
+                {TDM_S8, TDM_S8, TDM_S32, NULL}};
+    for (size_t i = 0; i < sizeof batches / sizeof *batches; i++)
+        for (size_t t = 0; t < sizeof rows / sizeof *rows; t++) {
+            const int rank = batches[i].rank;
+            const int64_t a_shape[2] = {4, 6};
+            int64_t d_shape[4] = {0};
+            tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
+            test_array a, d;
+            tdm_tensor *b = NULL;
+            tdm_buffer *nothing = NULL; // memory of an empty B
+            tdm_gemm_plan *plan = NULL;
+            tdm_packed *packed = NULL;
+            tdm_buffer *workspace = NULL;
+            size_t bytes;
+            memcpy(d_shape, batches[i].shape, sizeof d_shape);
+            if (rank == 2)
+                memcpy(d_shape + 1, batches[i].shape, 2 * sizeof *d_shape);
+            const int d_rank = rank == 2 ? 3 : rank;
+            d_shape[0] = rank == 2 ? 0 : d_shape[0];
+            d_shape[d_rank - 2] = 4;
+            TEST_OK(tdm_layout_contiguous(rows[t].a, 2, a_shape, &desc.a));
+            TEST_OK(tdm_layout_contiguous(rows[t].b, rank, batches[i].shape, &desc.b));
+            memcpy(desc.b.strides, batches[i].strides, sizeof batches[i].strides);
+            TEST_OK(tdm_layout_contiguous(rows[t].d, d_rank, d_shape, &desc.d));
+            test_array_create_layout(&a, device, &desc.a, 0);
+            TEST_OK(tdm_buffer_create(device->device, rank == 2 ? 120 : 0, &nothing));
+            TEST_OK(tdm_tensor_on_buffer(nothing, 0, &desc.b, &b));
+            test_array_create_layout(&d, device, &desc.d, 0);
+            TEST_OK(tdm_gemm(device->stream, 1.0f, a.tensor, b, 0.0f, NULL, d.tensor, NULL));
+            desc.packed_b = 1;
+            desc.variant = rows[t].variant;
+            TEST_OK(tdm_gemm_plan_create(device->device, &desc, &plan));
+            TEST_OK(tdm_gemm_plan_workspace_size(plan, &bytes));
+            TEST_OK(tdm_buffer_create(device->device, bytes + 1, &workspace));
+            TEST_OK(tdm_gemm_pack_b(plan, device->stream, b, &packed));
+            tdm_gemm_args args = TDM_GEMM_ARGS_INIT;
+            args.a = a.tensor;
+            args.packed_b = packed;
+            args.d = d.tensor;
+            args.workspace = workspace;
+            TEST_OK(tdm_gemm_plan_run(plan, device->stream, &args));
+            TEST_OK(tdm_stream_synchronize(device->stream));
+            tdm_packed_destroy(packed);
+            tdm_gemm_plan_destroy(plan);
+            tdm_buffer_destroy(workspace);
+            test_array_destroy(&a);
+            tdm_tensor_destroy(b);
+            tdm_buffer_destroy(nothing);
+            test_array_destroy(&d);
+        }
+}
+
 DEVICE_TEST(packed_weights_of_another_kind_are_refused) {
     tdm_gemm_desc desc = gemm_small_desc();
     gemm_table t;
@@ -343,6 +411,7 @@ int main(void) {
         cmocka_unit_test(packed_weights_serve_plans_with_any_order_of_batches),
         cmocka_unit_test(weights_are_packed_by_plans_without_rows),
         cmocka_unit_test(empty_weights_are_packed),
+        cmocka_unit_test(weights_of_an_empty_batch_are_packed),
         cmocka_unit_test(packed_weights_of_another_batch_are_refused),
         cmocka_unit_test(packed_weights_of_another_kind_are_refused),
     };
