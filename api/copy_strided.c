@@ -6,7 +6,14 @@
 #include "kernels/fill_args.h"
 #include "quant/number_formats.h"
 
-/* Sub-byte elements have no kernel of bits: but for one run, they are converted to what they are. */
+/* The range of s4, and what rows of fill say for its storage. */
+enum {
+    S4_LOW = -8,
+    S4_HIGH = 7,
+    STORAGE_S4 = 0
+};
+
+/* Sub-byte elements are copied by no kernel of bits: but for one run, they are converted to what they are. */
 static bool is_packed(tdm_dtype dtype) {
     return tdm_dtype_info(dtype)->elements_per_unit > 1;
 }
@@ -134,6 +141,17 @@ tdm_status tdm_copy_prepare(tdm_device *device, const tdm_layout *target,
                                   tdm_dtype_info(target->dtype)->unit_bytes, &loop);
 }
 
+/* Elements of s4 that are no run of whole bytes. */
+static tdm_status fill_nibbles(tdm_stream *stream, const tdm_tensor *target, tdm_loop *loop,
+                               int64_t pattern) {
+    tdm_kernel *kernel;
+    TDM_TRY(tdm_loop_kernel(stream, TDM_OP_FILL, "fill", STORAGE_S4, loop, &kernel));
+    const tdm_fill_arg fill = {pattern, 0};
+    const tdm_arg buffer = tdm_arg_elements(target, 0), arg = tdm_arg_blob(&fill, sizeof fill);
+    loop->unit = 2;
+    return tdm_loop_enqueue(stream, "fill", kernel, loop, &buffer, 1, &arg);
+}
+
 static tdm_status fill_by_kernel(tdm_stream *stream, const tdm_tensor *target, const tdm_loop *loop,
                                  int64_t pattern, int unit_bytes) {
     tdm_kernel *kernel;
@@ -174,26 +192,40 @@ static tdm_status fill_run(tdm_stream *stream, const tdm_tensor *target, size_t 
                             (size_t)unit_bytes);
 }
 
+/* The element in the low bytes; Tandem runs on little-endian hosts only. Of s4 it is in both halves of a byte. */
+static int64_t pattern_of(tdm_dtype dtype, double value) {
+    int64_t pattern = 0;
+    int8_t code;
+    if (dtype == TDM_S4) {
+        tdm_number_set(TDM_S8, &code, 0, value);
+        code = code < S4_LOW ? S4_LOW : code > S4_HIGH ? S4_HIGH : code;
+        return (code & 0xF) * 0x11;
+    }
+    tdm_number_set(dtype, &pattern, 0, value);
+    return pattern;
+}
+
 tdm_status tdm_fill(tdm_stream *stream, tdm_tensor *target, double value) {
     TDM_TRY(tdm_check_output("fill", "target", stream, target));
     const tdm_dtype dtype = target->layout.dtype;
-    if (!tdm_number_known(dtype))
-        return tdm_fail(TDM_UNSUPPORTED,
-                        "fill: target is %s, only f32, f16, bf16, f64, s32, s8 and u8 are filled",
-                        tdm_dtype_name(dtype));
+    if (!tdm_number_known(dtype) && dtype != TDM_S4)
+        return tdm_fail(
+            TDM_UNSUPPORTED,
+            "fill: target is %s, only f32, f16, bf16, f64, s32, s8, u8 and s4 are filled",
+            tdm_dtype_name(dtype));
     const int64_t elements = tdm_layout_elements(&target->layout);
     if (elements == 0)
         return TDM_OK;
 
     const int unit_bytes = tdm_dtype_info(dtype)->unit_bytes;
-    int64_t pattern = 0; // the element in the low bytes; Tandem runs on little-endian hosts only
-    tdm_number_set(dtype, &pattern, 0, value);
+    const int64_t pattern = pattern_of(dtype, value);
     tdm_loop loop;
     tdm_loop_make(&loop, &target->layout, NULL, 0);
-    if (is_one_run(&loop)) {
+    if (has_whole_units(dtype, elements) && is_one_run(&loop)) {
         size_t bytes;
         TDM_TRY(tdm_dtype_bytes(dtype, elements, &bytes));
         return fill_run(stream, target, bytes, pattern, unit_bytes);
     }
-    return fill_by_kernel(stream, target, &loop, pattern, unit_bytes);
+    return is_packed(dtype) ? fill_nibbles(stream, target, &loop, pattern)
+                            : fill_by_kernel(stream, target, &loop, pattern, unit_bytes);
 }

@@ -1,7 +1,7 @@
 /* y = one bit pattern, cut to the element.
  *
  * Defines: T the storage type (any of the element's size), N vector width: 1, or 16 for elements of 4 bytes. Rows as
- * strided_rows.h says. */
+ * strided_rows.h says. IS_S4: two elements to a byte of T, both in the pattern; offsets and strides count elements. */
 #include "dialect.h"
 #include "fill_args.h"
 #include "strided_rows.h"
@@ -28,8 +28,21 @@ TDM_KERNEL(TDM_ENTRY)
         for (; i + N <= stop; i += N)
             TDM_INT_STOREV_GLOBAL(N, s32, v, y, to + i);
 #endif
+#ifdef IS_S4
+        // Both elements of a byte belong to one work-item: rows begin at whole bytes, and span is
+        // even. One alone is the low half of its byte, whose other half stays.
+        if (y_step == 1) {
+            TDM_FEW_PASSES for (; i + 2 <= stop; i += 2)
+                y[(to + i) / 2] = (T)arg.pattern;
+        }
+        TDM_FEW_PASSES for (; i < stop; i++) {
+            const long at = (to + i * y_step) / 2;
+            y[at] = (T)((y[at] & 0xF0) | (arg.pattern & 0x0F));
+        }
+#else
         TDM_FEW_PASSES for (; i < stop; i++)
             y[to + i * y_step] = (T)arg.pattern;
+#endif
     }
     if (arg.streams)
         tdm_stream_end();

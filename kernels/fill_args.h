@@ -4,7 +4,7 @@
 
 /* No padding: drivers differ on where they count it. */
 typedef struct {
-    long pattern; /* the element in its low bytes */
+    long pattern; /* the element in its low bytes; of s4 both halves of the lowest */
     long streams; /* whether it is larger than the caches, so that stores go past them */
 } tdm_fill_arg;
 

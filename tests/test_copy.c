@@ -16,9 +16,13 @@
 
 #define DIMS(...) ((const int64_t[]){__VA_ARGS__})
 
-/* A dtype of each element size; NaN patterns of f16 must survive. */
+/* A dtype of each element size, 0 for s4; NaN patterns of f16 must survive. */
 static tdm_dtype dtype_of_bytes(int bytes) {
-    return bytes == 1 ? TDM_U8 : bytes == 2 ? TDM_F16 : bytes == 4 ? TDM_F32 : TDM_S64;
+    return bytes == 0   ? TDM_S4
+           : bytes == 1 ? TDM_U8
+           : bytes == 2 ? TDM_F16
+           : bytes == 4 ? TDM_F32
+                        : TDM_S64;
 }
 
 static void expect_same_bits(const test_array *target, const test_array *source) {
@@ -86,9 +90,12 @@ static void fill_case(const test_device *device, const tdm_variant *variant, con
     TEST_OK(status);
     test_array_fetch(&target);
     unsigned char expected[8];
-    tdm_number_set(dtype, expected, 0, value);
+    if (dtype != TDM_S4)
+        tdm_number_set(dtype, expected, 0, value);
     for (int64_t i = 0; i < test_array_count(&target); i++) {
-        if (memcmp(test_array_fetched_bits(&target, i), expected, (size_t)bytes) != 0) {
+        if (dtype == TDM_S4
+                ? test_array_fetched(&target, i) != fmin(fmax(rint(value), -8), 7)
+                : memcmp(test_array_fetched_bits(&target, i), expected, (size_t)bytes) != 0) {
             test_case_fail("element %lld is %g", (long long)i, test_array_fetched(&target, i));
         }
     }
@@ -474,10 +481,39 @@ DEVICE_TEST(copy_misuse_is_refused) {
 }
 
 DEVICE_TEST(fill_refuses_dtypes_without_numbers) {
-    tdm_tensor *packed;
-    TEST_OK(tdm_tensor_create(device->device, TDM_S4, 1, DIMS(8), &packed));
-    TEST_REFUSED(tdm_fill(device->stream, packed, 1.0), TDM_UNSUPPORTED, "fill: target is s4");
-    tdm_tensor_destroy(packed);
+    tdm_tensor *flags;
+    TEST_OK(tdm_tensor_create(device->device, TDM_BOOL, 1, DIMS(8), &flags));
+    TEST_REFUSED(tdm_fill(device->stream, flags, 1.0), TDM_UNSUPPORTED, "fill: target is bool");
+    tdm_tensor_destroy(flags);
+}
+
+/* Odd counts end inside a byte, whose other half is a gap; offsets and strides leave out whole bytes. */
+DEVICE_TEST(nibbles_are_filled) {
+    static const struct {
+        double value, code;
+    } rows[] = {{3, 3},        {-8, -8},        {7.4, 7},  {1e9, 7}, {-1e9, -8},
+                {2.5, 2},      {3.5, 4},        {-0.5, 0}, {NAN, 0}, {-8.5, -8},
+                {INFINITY, 7}, {-INFINITY, -8}, {-1, -1},  {7.5, 7}};
+    static const int64_t counts[] = {1, 2, 3, 7, 8, 31, 37, 64, 129, 4099};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        for (int y = 0; y < TEST_PLACEMENTS; y++)
+            for (int rank = 1; rank <= 3; rank++) {
+                const int64_t shape[3] = {2, 3, counts[i]};
+                const size_t row = (i * 5 + (size_t)(y * 3 + rank)) % (sizeof rows / sizeof *rows);
+                test_array target;
+                test_array_create(&target, device, TDM_S4, rank, shape + 3 - rank,
+                                  (test_placement)y);
+                test_array_send(&target);
+                TEST_OK(tdm_fill(device->stream, target.tensor, rows[row].value));
+                test_array_fetch(&target);
+                for (int64_t at = 0; at < test_array_count(&target); at++)
+                    if (test_array_fetched(&target, at) != rows[row].code)
+                        test_case_fail("%lld elements, rank %d, %s, %g: element %lld is %g",
+                                       (long long)counts[i], rank,
+                                       test_placement_name((test_placement)y), rows[row].value,
+                                       (long long)at, test_array_fetched(&target, at));
+                test_array_destroy(&target);
+            }
 }
 
 DEVICE_TEST(host_misuse_is_refused) {
@@ -525,6 +561,7 @@ int main(void) {
         cmocka_unit_test(rows_beyond_the_grid),
         cmocka_unit_test(copy_misuse_is_refused),
         cmocka_unit_test(fill_refuses_dtypes_without_numbers),
+        cmocka_unit_test(nibbles_are_filled),
         cmocka_unit_test(host_misuse_is_refused),
     };
     return cmocka_run_group_tests_name("copy", tests, test_devices_setup, test_devices_teardown);
