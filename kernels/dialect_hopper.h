@@ -13,7 +13,9 @@
  *                               aligned to 1024
  * tdm_tensor_store_commit(), tdm_tensor_store_wait(N)  by the same item: until at most N groups of its stores, a number as written in
  *                               the text, still read shared memory
- * tdm_tensor_store_fence()      by each item that wrote what a store is to read, before a barrier of them and that item
+ * tdm_tensor_read(p)            16 bytes of what a load has brought, by an item, as s32x4; tdm_proxy_fence() follows
+ * tdm_proxy_fence()             by each item that wrote what a store is to read, or read what a load is to overwrite, before the barrier or
+ *                               the arrival that comes before the copy
  *
  * tdm_mbarrier                  eight bytes of shared memory: a phase ends when as many have arrived as tdm_mbarrier_init(b, count)
  *                               said, and all bytes that tdm_mbarrier_expect(b, bytes), an arrival itself, had it wait for
@@ -85,7 +87,10 @@ TDM_DEVICE void tdm_tensor_store(const tdm_tensor_map &map, int x, int y, int z,
 #define tdm_tensor_store_commit() asm volatile("cp.async.bulk.commit_group;" : : : "memory")
 #define tdm_tensor_store_wait(pending)                                                             \
     asm volatile("cp.async.bulk.wait_group.read %0;" : : "n"(pending) : "memory")
-#define tdm_tensor_store_fence() asm volatile("fence.proxy.async.shared::cta;" : : : "memory")
+#define tdm_proxy_fence() asm volatile("fence.proxy.async.shared::cta;" : : : "memory")
+TDM_DEVICE s32x4 tdm_tensor_read(const unsigned char *p) {
+    return *(const s32x4 *)p;
+}
 TDM_DEVICE void tdm_mbarrier_init(tdm_mbarrier *barrier, uint count) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
                  :
@@ -231,7 +236,11 @@ TDM_DEVICE void tdm_tensor_store(const tdm_tensor_map &map, int x, int y, int z,
 }
 #define tdm_tensor_store_commit() tandem_sim_tensor_store_commit()
 #define tdm_tensor_store_wait(pending) tandem_sim_tensor_store_wait(pending)
-#define tdm_tensor_store_fence() tandem_sim_tensor_store_fence()
+#define tdm_proxy_fence() tandem_sim_proxy_fence()
+TDM_DEVICE s32x4 tdm_tensor_read(const unsigned char *p) {
+    tandem_sim_shared_read(p);
+    return *(const s32x4 *)p;
+}
 TDM_DEVICE uint tdm_pair_f16(float x0, float x1) {
     return (uint)tdm_cxx_f16_narrow(x0) | (uint)tdm_cxx_f16_narrow(x1) << 16;
 }

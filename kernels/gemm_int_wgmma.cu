@@ -41,7 +41,7 @@ TDM_DEVICE int add_line(const unsigned char *lines, int lane, int sum) {
     const int line = lane % LINES, first = lane / LINES * (LINES / 4);
     TDM_UNROLL for (int n = 0; n < LINES / 4; n++) {
         const s32x4 chunk =
-            *(const s32x4 *)(lines + line * ROW_BYTES + ((first + n) ^ line % 8) * 16);
+            tdm_tensor_read(lines + line * ROW_BYTES + ((first + n) ^ line % 8) * 16);
         sum = bytes_sum<UNSIGNED>(chunk.s0, sum);
         sum = bytes_sum<UNSIGNED>(chunk.s1, sum);
         sum = bytes_sum<UNSIGNED>(chunk.s2, sum);
@@ -78,6 +78,8 @@ TDM_DEVICE line_sums multiply_tile(int (&d)[TN / 2], const tile_memory &m, slot_
                                                          lane, sums.row);
                 sums.column = add_line<COLUMN_LINES, false>(
                     slot + A_BYTES + warp * (COLUMN_LINES * ROW_BYTES), lane, sums.column);
+                // Before one lane gives the slot back, for a copy that writes by another proxy.
+                tdm_proxy_fence();
                 tdm_warp_barrier();
             }
         });

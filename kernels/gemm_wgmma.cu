@@ -50,7 +50,7 @@ template <int PENDING> TDM_DEVICE void await_boxes(int lane) {
 }
 TDM_DEVICE void send_box(const tdm_tensor_map &map, const unsigned char *box, const warp_place &at,
                          int column) {
-    tdm_tensor_store_fence();
+    tdm_proxy_fence();
     tdm_warp_barrier();
     if (at.lane == 0) {
         tdm_tensor_store(map, at.column + column, at.row, at.z, box);

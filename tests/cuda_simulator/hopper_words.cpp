@@ -235,6 +235,22 @@ static uint32_t require_box(const sim_tensor_map &map, const void *shared, int r
 
 /* ---- loads ---- */
 
+static void require_fenced_reads(const char *target, size_t bytes) {
+    for (const sim_thread &thread : sim_worker_running->threads()) {
+        for (const char *const place : thread.hopper.unfenced_reads) {
+            if (place >= target && place < target + bytes) {
+                tandem_sim_fail("a bulk copy to shared memory that a thread has read without "
+                                "fence.proxy.async behind it");
+            }
+        }
+    }
+}
+
+void tandem_sim_shared_read(const void *place) {
+    tandem_sim_shared_address(place);
+    sim_thread_running()->hopper.unfenced_reads.push_back(static_cast<const char *>(place));
+}
+
 void tandem_sim_tensor_load(void *to, const tandem_sim_tensor_map *map, const int *at, int rank,
                             uint64_t *barrier, uint32_t blocks) {
     const sim_tensor_map &read = read_map(map);
@@ -247,6 +263,7 @@ void tandem_sim_tensor_load(void *to, const tandem_sim_tensor_map *map, const in
     for (int r = 0; r < 32; r++) {
         if ((all >> r & 1u) != 0) {
             char *const target = static_cast<char *>(tandem_sim_cluster_shared(to, r));
+            require_fenced_reads(target, box_bytes(read));
             sim_fill_with_nan(target, box_bytes(read));
             load.targets.push_back(target);
             load.barriers.push_back(remote_mbarrier(barrier, r, "a bulk copy"));
@@ -299,8 +316,9 @@ void tandem_sim_tensor_store(const tandem_sim_tensor_map *map, const int *at, in
     sim_thread_running()->hopper.stores.push_back(store);
 }
 
-void tandem_sim_tensor_store_fence() {
+void tandem_sim_proxy_fence() {
     sim_thread_running()->hopper.stores_fenced = true;
+    sim_thread_running()->hopper.unfenced_reads.clear();
 }
 
 void tandem_sim_tensor_store_commit() {

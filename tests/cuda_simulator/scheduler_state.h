@@ -64,9 +64,10 @@ struct sim_thread_hopper {
     bool stores_fenced = false;
     std::vector<sim_pending_store> stores;
     std::vector<size_t> store_groups;
+    std::vector<const char *> unfenced_reads; /* of shared memory, since its last proxy fence */
     bool is_idle() const {
         return product_groups.empty() && products.empty() && store_groups.empty() &&
-               stores.empty() && !fenced && !stores_fenced;
+               stores.empty() && unfenced_reads.empty() && !fenced && !stores_fenced;
     }
 };
 
@@ -160,6 +161,9 @@ class sim_worker_state {
     std::vector<sim_mbarrier> mbarriers; /* of a cluster */
     std::vector<sim_bulk_load> bulk_loads;
     std::vector<uint32_t> product_scratch; /* elements and sums of one product */
+    const std::vector<sim_thread> &threads() const {
+        return threads_;
+    }
     bool takes_newest() const {
         return reversed_;
     }

@@ -4,8 +4,8 @@
  *
  * All of it is as late as the hardware may be, and as early where that harms: a bulk copy makes its target NaNs at once and fills
  * it when no thread can go on without; a product reads shared memory at the wait that covers it, and its registers are NaNs until
- * then. What the generic proxy wrote is always seen by the asynchronous one: of a missing fence.proxy.async shows only that of
- * the thread that asks for stores.
+ * then. What the generic proxy wrote is always seen by the asynchronous one: a missing fence.proxy.async shows for the thread that
+ * asks for stores, and for threads that have read by tandem_sim_shared_read what a bulk copy is to overwrite.
  */
 #ifndef TANDEM_SIMULATOR_HOPPER_H
 #define TANDEM_SIMULATOR_HOPPER_H
@@ -48,8 +48,11 @@ void tandem_sim_tensor_load(void *to, const tandem_sim_tensor_map *map, const in
 /* The box from shared memory; what is outside of the tensor is not written. Read and written at the wait that covers it. */
 void tandem_sim_tensor_store(const tandem_sim_tensor_map *map, const int *at, int rank,
                              const void *from);
-/* fence.proxy.async: a group of stores begins with one by the thread that asks for them. */
-void tandem_sim_tensor_store_fence();
+/* fence.proxy.async: a group of stores begins with one by the thread that asks for them, and what a thread has read is not overwritten
+ * by a bulk copy before its own. */
+void tandem_sim_proxy_fence();
+/* The thread reads shared memory at this place, other than by a product or a bulk store. */
+void tandem_sim_shared_read(const void *place);
 void tandem_sim_tensor_store_commit();
 /* Until at most `pending` of the latest groups of the thread's stores still read shared memory. */
 void tandem_sim_tensor_store_wait(int pending);

@@ -388,7 +388,7 @@ static void move_box(tandem_sim_tensor_map map, tandem_sim_tensor_map to, int wa
     tandem_sim_tensor_load(tile, &map, at, 3, barrier, 0);
     tandem_sim_mbarrier_wait(barrier, 0, __LINE__);
     if (waits != 2) {
-        tandem_sim_tensor_store_fence();
+        tandem_sim_proxy_fence();
     }
     tandem_sim_tensor_store(&to, below, 3, tile);
     tandem_sim_tensor_store_commit();
@@ -416,6 +416,58 @@ static void stores_stay_inside(void **) {
     fails(t, "without fence.proxy.async", map_of(data, c), map_of(target, c), 2);
 }
 
+/*
+ * Thread 1 reads a box that has come, and thread 0 has the next one brought to its place. `fences`: who has a proxy fence before the
+ * second copy; 3 is thread 1 before its read.
+ */
+static void read_and_overwrite(tandem_sim_tensor_map map, int fences) {
+    char *const tile = dynamic();
+    uint64_t *const full = reinterpret_cast<uint64_t *>(tile + 32768), *const empty = full + 1;
+    const int at[3] = {64, 8, 1};
+    if (item() == 0) {
+        tandem_sim_mbarrier_init(full, 1);
+        tandem_sim_mbarrier_init(empty, 1);
+        tandem_sim_mbarrier_init_fence();
+    }
+    tandem_sim_barrier(__LINE__);
+    for (uint32_t turn = 0; turn < 2; turn++) {
+        if (item() == 0) {
+            tandem_sim_mbarrier_wait(empty, turn ^ 1u, __LINE__);
+            tandem_sim_mbarrier_arrive(full, 2048);
+            if (fences == 0) {
+                tandem_sim_proxy_fence();
+            }
+            tandem_sim_tensor_load(tile, &map, at, 3, full, 0);
+            tandem_sim_mbarrier_wait(full, turn, __LINE__);
+        } else if (item() == 1) {
+            tandem_sim_mbarrier_wait(full, turn, __LINE__);
+            if (fences == 3) {
+                tandem_sim_proxy_fence();
+            }
+            tandem_sim_shared_read(tile + 2000);
+            if (fences == 1) {
+                tandem_sim_proxy_fence();
+            }
+            tandem_sim_mbarrier_arrive(empty, 0);
+        }
+    }
+}
+TANDEM_SIM_REGISTER(read_and_overwrite, "read_and_overwrite", 0, 0, 0, 90);
+
+static void reads_are_fenced_before_a_copy_overwrites(void **) {
+    const std::vector<uint16_t> data = numbered_tensor();
+    const box_case c = {3, {64, 16, 1}, {0, 0, 0}, 1};
+    sim_worker worker;
+    trial t = fetching();
+    t.kernel = "read_and_overwrite";
+    for (int again = 0; again < 2; again++) { // the last reads of a launch need none
+        assert_int_equal(run(worker, t, map_of(data, c), 1), SIM_DONE);
+    }
+    fails(t, "has read without fence.proxy.async", map_of(data, c), 0);
+    fails(t, "has read without fence.proxy.async", map_of(data, c), 2);
+    fails(t, "has read without fence.proxy.async", map_of(data, c), 3);
+}
+
 int main() {
     const CMUnitTest tests[] = {
         cmocka_unit_test(mbarriers_have_phases),
@@ -428,6 +480,7 @@ int main() {
         cmocka_unit_test(maps_that_the_hardware_cannot_read),
         cmocka_unit_test(multicast_reaches_all_blocks),
         cmocka_unit_test(stores_stay_inside),
+        cmocka_unit_test(reads_are_fenced_before_a_copy_overwrites),
     };
     return cmocka_run_group_tests(tests, enter_device, leave_device);
 }
