@@ -412,9 +412,11 @@ static void peers_that_fail_do_not_end_the_run(void **state) {
     write_peer(folder, "clblast",
                "echo 'ready protocol=1 impl=clblast'\nread -r l; echo ok; read -r l; echo 'ok 1'\n"
                "read -r l; head -c 256 /dev/zero >/dev/fd/3; echo 'ok bytes=256'; read -r l\n");
-    cJSON *root = bench_run_json("bench gemm --quick --shapes 8x8x8,8x9x7 --timeout 4 --vs "
-                                 "openblas,onednn,clblast",
-                                 variables, 1);
+    char arguments[128];
+    snprintf(arguments, sizeof arguments,
+             "bench gemm --quick --shapes 8x8x8,8x9x7 --timeout %d --vs openblas,onednn,clblast",
+             4 * test_time_factor());
+    cJSON *root = bench_run_json(arguments, variables, 1);
     static const char *const cases[] = {"f32 8x8x8 nn", "f32 8x9x7 nn"};
     static const char *const wrong[] = {"wrong result: D[",
                                         "wrong result: the output has 256 bytes"};
@@ -458,10 +460,11 @@ static void a_worker_refuses_a_device_that_is_another_one(void **state) {
         const worker_launch launch = {.program = bench_program, .arguments = arguments};
         worker_text text = {.length = 0};
         char fields[128];
-        worker_process *const worker = worker_start(&launch, BENCH_PATIENCE_S, &text);
+        const double patience_s = BENCH_PATIENCE_S * test_time_factor();
+        worker_process *const worker = worker_start(&launch, patience_s, &text);
         assert_non_null(worker);
         snprintf(fields, sizeof fields, "suite=%s index=0 selector=another/one", suites[i]);
-        assert_int_equal(worker_describe(worker, fields, BENCH_PATIENCE_S, &text), WORKER_FAIL);
+        assert_int_equal(worker_describe(worker, fields, patience_s, &text), WORKER_FAIL);
         assert_non_null(strstr(text.text, "not another/one"));
         assert_int_equal(worker_quit(worker, &text), WORKER_OK);
         worker_stop(worker);

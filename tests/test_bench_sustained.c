@@ -17,6 +17,7 @@
 #include "bench/stolen_time.h"
 #include "tests/support/bench_rows.h"
 #include "tests/support/test_folder.h"
+#include "tests/support/test_program.h"
 
 enum {
     WINDOWS = 40
@@ -118,7 +119,7 @@ static cJSON *sustain(const sensors *meters, int64_t bytes, int ends) {
     bench_plan plan = {
         .task = {.request = request.text, .verify = check, .user = &own},
         .turn_seconds = 0.001,
-        .timeout_s = 30,
+        .timeout_s = 30 * test_time_factor(),
         .sensors = meters,
         .label = "buffer",
     };

@@ -14,13 +14,9 @@
 #include <cmocka.h>
 
 #include "bench/bench_runner.h"
+#include "tests/support/test_program.h"
 
 static char folder[] = "/tmp/tandem-test-XXXXXX";
-
-static int make_folder(void **state) {
-    (void)state;
-    return mkdtemp(folder) == NULL ? -1 : 0;
-}
 
 static const char greeting[] = "echo 'ready protocol=1 impl=fake version=a%20b'\n";
 
@@ -57,7 +53,7 @@ static int verify_ok(const void *user, const void *bytes, size_t size, double *m
     return -1;
 }
 
-static const bench_plan plan = {
+static bench_plan plan = {
     .task = {.request = "suite=fake", .verify = verify_ok},
     .rule = {.samples = 3,
              .least_passes = 2,
@@ -65,7 +61,7 @@ static const bench_plan plan = {
              .patience_seconds = 1,
              .maximum_seconds = 1},
     .turn_seconds = 0.016,
-    .timeout_s = 20, /* a loaded machine takes its time to start a shell */
+    .timeout_s = 20, /* times test_time_factor(), see make_folder */
     .label = "fake",
 };
 
@@ -232,45 +228,46 @@ typedef struct sick_worker {
     const char *second;
     const char *reason;
     result_status status;
-    double timeout_s; /* 0: the plan's */
+    double timeout_s; /* 0: the plan's; else times test_time_factor() */
+    double told_s;    /* behind the reason, likewise */
 } sick_worker;
 
 static const sick_worker sick_workers[] = {
-    {"silent", "exit 0\n", "", "start: the worker ended with exit code 0", RESULT_FAILED, 0},
+    {"silent", "exit 0\n", "", "start: the worker ended with exit code 0", RESULT_FAILED, 0, 0},
     {"dies", "echo boo >&2; echo the last word >&2; exit 7\n", "",
-     "start: the worker ended with exit code 7: the last word", RESULT_FAILED, 0},
+     "start: the worker ended with exit code 7: the last word", RESULT_FAILED, 0, 0},
     {"signal", "echo 'ready protocol=1 impl=x'; read -r line; kill -SEGV $$\n", "",
-     "prepare: the worker died of signal 11", RESULT_FAILED, 0},
+     "prepare: the worker died of signal 11", RESULT_FAILED, 0, 0},
     {"other", "echo 'ready protocol=2 impl=x'\n", healthy_loop,
-     "start: the program is no worker of this version", RESULT_FAILED, 0},
+     "start: the program is no worker of this version", RESULT_FAILED, 0, 0},
     {"stranger", "echo hello\n", healthy_loop, "start: the program is no worker of this version",
-     RESULT_FAILED, 0},
-    {"hangs", "sleep 100\n", "", "start: no answer within 1 s, stopped", RESULT_FAILED, 1},
+     RESULT_FAILED, 0, 0},
+    {"hangs", "sleep 100\n", "", "start: no answer within ", RESULT_FAILED, 1, 1},
     {"trickles", greeting, "read -r line; while :; do printf x; sleep 0.05; done\n",
-     "prepare: no answer within 4 s, stopped", RESULT_FAILED, 1},
+     "prepare: no answer within ", RESULT_FAILED, 1, 4},
     {"skips", greeting, "read -r line; echo 'skip no such dtype'; read -r line\n", "no such dtype",
-     RESULT_SKIPPED, 0},
+     RESULT_SKIPPED, 0, 0},
     {"fails", greeting, "read -r line; echo 'fail out of luck'; read -r line\n",
-     "prepare: out of luck", RESULT_FAILED, 0},
+     "prepare: out of luck", RESULT_FAILED, 0, 0},
     {"babbles", greeting, "read -r line; echo 'okay then'; read -r line\n",
-     "prepare: the worker's reply is none of the protocol", RESULT_FAILED, 0},
+     "prepare: the worker's reply is none of the protocol", RESULT_FAILED, 0, 0},
     {"endless", greeting,
      "read -r line; while :; do printf xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; done\n",
-     "prepare: the reply is longer than a line may be", RESULT_FAILED, 0},
+     "prepare: the reply is longer than a line may be", RESULT_FAILED, 0, 0},
     {"times", greeting, "read -r line; echo ok; read -r line; echo 'ok fast'; read -r line\n",
-     "first run: the worker's times are not the numbers asked for", RESULT_FAILED, 0},
+     "first run: the worker's times are not the numbers asked for", RESULT_FAILED, 0, 0},
     {"many", greeting, "read -r line; echo ok; read -r line; echo 'ok 1 2'; read -r line\n",
-     "first run: the worker's times are not the numbers asked for", RESULT_FAILED, 0},
+     "first run: the worker's times are not the numbers asked for", RESULT_FAILED, 0, 0},
     {"negative", greeting, "read -r line; echo ok; read -r line; echo 'ok -1'; read -r line\n",
-     "first run: the worker's times are not the numbers asked for", RESULT_FAILED, 0},
+     "first run: the worker's times are not the numbers asked for", RESULT_FAILED, 0, 0},
     {"wrong", greeting,
      "read -r l; echo ok; read -r l; echo 'ok 1'; read -r l; printf no >/dev/fd/3; echo 'ok "
      "bytes=2'\n"
      "read -r l\n",
-     "wrong result: not ok", RESULT_FAILED, 0},
+     "wrong result: not ok", RESULT_FAILED, 0, 0},
     {"lies", greeting,
      "read -r l; echo ok; read -r l; echo 'ok 1'; read -r l; echo 'ok bytes=4096'; read -r l\n",
-     "result: the shared file is shorter than the worker says", RESULT_FAILED, 0},
+     "result: the shared file is shorter than the worker says", RESULT_FAILED, 0, 0},
 };
 
 enum {
@@ -285,11 +282,15 @@ static void a_sick_worker_loses_its_row_and_nothing_else(void **state) {
                                     make_entrant(row->name, row->first, row->second),
                                     make_entrant("healthy2", greeting, healthy_loop)};
         bench_plan patient = plan;
-        patient.timeout_s = row->timeout_s > 0 ? row->timeout_s : plan.timeout_s;
+        if (row->timeout_s > 0)
+            patient.timeout_s = row->timeout_s * test_time_factor();
         bench_run_case(&patient, entrants, 3);
         if (entrants[1].status != row->status ||
             strncmp(entrants[1].reason.text, row->reason, strlen(row->reason)) != 0)
             fail_msg("'%s': status %d, %s", row->name, entrants[1].status, entrants[1].reason.text);
+        if (row->told_s > 0)
+            assert_true(strtod(entrants[1].reason.text + strlen(row->reason), NULL) ==
+                        row->told_s * test_time_factor());
         assert_int_equal(entrants[1].series.count, 0);
         assert_int_equal(entrants[0].status, RESULT_OK);
         assert_int_equal(entrants[2].status, RESULT_OK);
@@ -308,13 +309,13 @@ static void a_worker_that_hangs_later_is_stopped(void **state) {
                                 make_entrant("healthy", greeting, healthy_loop)};
     const time_t start = time(NULL);
     bench_plan impatient = plan;
-    impatient.timeout_s = 1;
+    impatient.timeout_s = test_time_factor();
     bench_run_case(&impatient, entrants, 2);
     assert_int_equal(entrants[0].status, RESULT_FAILED);
-    assert_non_null(strstr(entrants[0].reason.text, "run: no answer within 1 s"));
+    assert_non_null(strstr(entrants[0].reason.text, "run: no answer within "));
     assert_int_equal(entrants[0].check, RESULT_VERIFIED);
     assert_int_equal(entrants[1].status, RESULT_OK);
-    assert_true(time(NULL) - start < 60);
+    assert_true(time(NULL) - start < 60 * test_time_factor());
     remove_scripts(entrants, 2);
 }
 
@@ -460,6 +461,12 @@ static void fields_survive_encoding(void **state) {
     for (int i = 0; i < 200; i++)
         worker_field_add(&line, "long", "0123456789");
     assert_true(strlen(line.text) < sizeof line.text);
+}
+
+static int make_folder(void **state) {
+    (void)state;
+    plan.timeout_s *= test_time_factor();
+    return mkdtemp(folder) == NULL ? -1 : 0;
 }
 
 static int remove_folder(void **state) {

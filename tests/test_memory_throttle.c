@@ -7,6 +7,7 @@
 
 #include "api/core.h"
 #include "tests/support/device_cases.h"
+#include "tests/support/test_program.h"
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -20,7 +21,7 @@ typedef struct sleeper {
 
 static void sleep_long(void *user) {
     sleeper *const own = user;
-    const int most_ms = own->until_told ? LONGEST_WAIT_MS : 250;
+    const int most_ms = own->until_told ? LONGEST_WAIT_MS * test_time_factor() : 250;
     for (int i = 0; i < most_ms && !atomic_load(&own->told); i++)
         usleep(1000);
     atomic_store(&own->awake, true);

@@ -13,6 +13,7 @@
 
 #include "tests/support/pool_world.h"
 #include "tests/support/test_data.h"
+#include "tests/support/test_program.h"
 
 #define KIB 1024
 #define BLOCKS 60
@@ -79,7 +80,7 @@ static void threads_that_meet_get_branches(void **state) {
     pthread_t threads[THREADS];
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, work, &own), 0);
-    for (int i = 0; i < MOST_ROUNDS && branches_of(pool) < 2; i++) {
+    for (int i = 0; i < MOST_ROUNDS * test_time_factor() && branches_of(pool) < 2; i++) {
         pthread_mutex_lock(&pool->lock);
         nanosleep(&pause, NULL);
         pthread_mutex_unlock(&pool->lock);

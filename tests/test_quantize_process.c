@@ -19,6 +19,7 @@
 #include <cmocka.h>
 
 #include "tests/support/test_checkpoint.h"
+#include "tests/support/test_program.h"
 
 static const char program[] = TANDEM_BINARY_DIR "/bin/tandem";
 
@@ -107,7 +108,7 @@ static int has_partial_file(void) {
 
 static void await_partial_file(void) {
     const struct timespec pause = {.tv_nsec = 1000000};
-    for (int waited = 0; waited < 20000 && !has_partial_file(); waited++)
+    for (int waited = 0; waited < 20000 * test_time_factor() && !has_partial_file(); waited++)
         nanosleep(&pause, NULL);
 }
 
@@ -135,12 +136,12 @@ static void signals_remove_the_unfinished_file(void **state) {
     test_checkpoint_remove("in.safetensors");
 }
 
-/* Waits until the process ends or a signal stops it, which is `number` then, else 0; for 60 s at most. Returns its status. */
+/* Waits until the process ends or a signal stops it, which is `number` then, else 0; for 60 s at most on a quiet machine. Returns its status. */
 static int await_stop(pid_t process, int *number) {
     const struct timespec rest = {.tv_nsec = 1000000};
     int status = 0;
     pid_t found = 0;
-    for (int waited = 0; waited < 60000 && found == 0; waited++) {
+    for (int waited = 0; waited < 60000 * test_time_factor() && found == 0; waited++) {
         found = waitpid(process, &status, WNOHANG);
         nanosleep(&rest, NULL);
     }

@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "tests/support/test_checkpoint.h"
+#include "tests/support/test_program.h"
 
 enum {
     PATIENCE_MS = 60000,
@@ -38,7 +39,7 @@ static size_t read_terminal(int master, char *seen, size_t bytes) {
     size_t used = 0;
     while (used + 1 < bytes) {
         struct pollfd output = {.fd = master, .events = POLLIN};
-        assert_int_equal(poll(&output, 1, PATIENCE_MS), 1);
+        assert_int_equal(poll(&output, 1, PATIENCE_MS * test_time_factor()), 1);
         const ssize_t count = read(master, seen + used, bytes - 1 - used);
         if (count <= 0)
             break;

@@ -207,7 +207,7 @@ static void an_interrupted_report_leaves_nothing(void **state) {
     char json[TEST_PATH];
     char html[TEST_PATH];
     const struct timespec pause = {.tv_nsec = 10000000};
-    const time_t deadline = time(NULL) + BENCH_PATIENCE_S;
+    const time_t deadline = time(NULL) + BENCH_PATIENCE_S * test_time_factor();
     int ended = 0;
     test_folder_path(json, "r.json");
     test_folder_path(html, "r.html");

@@ -15,6 +15,7 @@
 #include "bench/bench_runner.h"
 #include "bench/memory_case.h"
 #include "tests/support/test_folder.h"
+#include "tests/support/test_program.h"
 
 #define LIBRARY(kind) TANDEM_BINARY_DIR "/lib/libtandem_fake_nvml_" kind ".so"
 
@@ -244,7 +245,7 @@ static void turns_are_counted(void **state) {
         .task = {.request = request.text, .verify = memory_case_check, .user = &item},
         .rule = {.samples = 3, .least_passes = 1, .most_passes = 1, .maximum_seconds = 10},
         .turn_seconds = 0.0001,
-        .timeout_s = 30,
+        .timeout_s = 30 * test_time_factor(),
         .sensors = own,
         .label = "memcpy",
     };

@@ -16,7 +16,7 @@ passed=''
 
 # run_test FILE: seconds enough for a test that hangs on its fault.
 run_test() {
-    timeout 20 "$1" >"$work/output" 2>&1
+    timeout $((20 * ${TANDEM_TEST_TIME_FACTOR:-1})) "$1" >"$work/output" 2>&1
 }
 
 # found STATUS: a case failed; or a signal or the time ended the program within one, for a fault that ruins memory leaves cmocka no chance

@@ -18,7 +18,8 @@
 
 enum {
     MAX_WORDS = 64,
-    MAX_ARGUMENTS_TEXT = 4096
+    MAX_ARGUMENTS_TEXT = 4096,
+    MOST_TIME_FACTOR = 1000
 };
 
 static void become(const char *program, char *words, const char *const *variables, int output,
@@ -39,10 +40,16 @@ static void become(const char *program, char *words, const char *const *variable
     _exit(127);
 }
 
+int test_time_factor(void) {
+    const char *const text = getenv("TANDEM_TEST_TIME_FACTOR");
+    const long factor = text != NULL ? strtol(text, NULL, 10) : 1;
+    return factor < 1 ? 1 : factor > MOST_TIME_FACTOR ? MOST_TIME_FACTOR : (int)factor;
+}
+
 /* Its exit code; -1 after a signal, or after it was killed for taking too long. */
 static int wait_for(pid_t process, int seconds) {
     const struct timespec pause = {.tv_nsec = 5000000};
-    const time_t deadline = time(NULL) + seconds + 1;
+    const time_t deadline = time(NULL) + (time_t)seconds * test_time_factor() + 1;
     int status = 0;
     while (waitpid(process, &status, WNOHANG) == 0) {
         if (time(NULL) >= deadline) {

@@ -1,4 +1,4 @@
-/* Runs a program as a user would and keeps what came out. */
+/* Runs a program as a user would and keeps what came out; how long tests wait for one. */
 #ifndef TANDEM_TESTS_TEST_PROGRAM_H
 #define TANDEM_TESTS_TEST_PROGRAM_H
 
@@ -9,9 +9,15 @@ typedef struct test_program_result {
 } test_program_result;
 
 /*
+ * How many times longer than on a quiet machine something may take before a test gives it up: at least 1. It is what
+ * tests/set_time_limits.cmake has measured, or the variable TANDEM_TEST_TIME_FACTOR.
+ */
+int test_time_factor(void);
+
+/*
  * Run `program` with the blank-separated words of `arguments`, standard input empty. `variables`
  * are "NAME=value" texts set on top of the environment, NULL-terminated, or NULL. It is killed
- * after `seconds`. Fails the running case if it cannot be started.
+ * after `seconds` times test_time_factor(). Fails the running case if it cannot be started.
  */
 test_program_result test_program_run(const char *program, const char *arguments,
                                      const char *const *variables, int seconds);
