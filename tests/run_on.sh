@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs a test program on one OpenCL implementation, or the CUDA simulator, and no other, as ctest does:
 #
-#     tests/run_on.sh pocl|pocl1|pocl_avx2|rusticl|pocl_rusticl|oclgrind|cuda_simulator PROGRAM [ARGUMENT]...
+#     tests/run_on.sh pocl|pocl1|pocl_avx2|rusticl|intel|pocl_rusticl|oclgrind|cuda_simulator PROGRAM [ARGUMENT]...
 #
 # (pocl_avx2: PoCL compiles for a CPU with AVX2 and without AVX-512, whatever this one has beyond that.)
 # (cuda_simulator_75 and cuda_simulator_80: the simulator as a device of compute capability 7.5, 8.0.)
@@ -39,6 +39,13 @@ pocl_avx2)
     only_driver pocl
     # PoCL names the device by what it compiles for, so a PoCL that does not know the variable has no such device.
     export TANDEM_TEST_DEVICES=haswell POCL_KERNELLIB_NAME=avx2
+    "$@" || status=$?
+    ;;
+intel)
+    # Intel's CPU runtime comes in wheels of PyPI (intel-opencl-rt and what it needs): TANDEM_ICD_FOLDER names a folder with an
+    # intel.icd that names its library.
+    only_driver intel
+    export TANDEM_TEST_DEVICES=opencl/intel TANDEM_TEST_SCALE="${TANDEM_TEST_SCALE-small}"
     "$@" || status=$?
     ;;
 rusticl)
