@@ -25,11 +25,12 @@ typedef struct tdm_opencl_api {
 
 /*
  * Find the driver: the file TANDEM_OPENCL_LIBRARY names, else what is preloaded, else the ICD
- * loader, else the places of vendors. TDM_NO_DEVICE with the reason when there is none. The
- * driver stays mapped for the life of the process: drivers keep threads that would run on in
- * unmapped code.
+ * loader, else the places of vendors. TDM_NO_DEVICE with the reason when there is none. Drivers
+ * that would take the process down are passed over and named in the notes (may be NULL), see
+ * driver_check.h. One thread at a time. The driver stays mapped for the life of the process:
+ * drivers keep threads that would run on in unmapped code.
  */
-tdm_status tdm_opencl_load(tdm_opencl_api *api);
+tdm_status tdm_opencl_load(tdm_opencl_api *api, tdm_notes *notes);
 void tdm_opencl_unload(tdm_opencl_api *api);
 
 /* Around every call; they do something only where the driver is serial. */

@@ -1,4 +1,5 @@
 /* The backend's instance: every platform and device, and notes on those that were passed over. */
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -143,9 +144,13 @@ tdm_status tdm_opencl_open(tdm_bk_instance **instance) {
     tdm_bk_instance *const created = tdm_host_calloc(1, sizeof *created);
     if (!created)
         return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "no host memory");
-    tdm_status status = tdm_opencl_load(&created->api);
+    // PoCL 3.1 crashes when two threads list its devices for the first time.
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&lock);
+    tdm_status status = tdm_opencl_load(&created->api, &created->notes);
     if (status == TDM_OK)
         status = list_all(created);
+    pthread_mutex_unlock(&lock);
     if (status != TDM_OK) {
         tdm_opencl_close(created);
         return status;

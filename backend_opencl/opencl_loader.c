@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backend_opencl/opencl_api.h"
+#include "backend_opencl/driver_check.h"
 
 /* The ICD loader first; then where Android's vendors put their driver, 64-bit and 32-bit. */
 static const char *const usual_files[] = {
@@ -46,7 +46,18 @@ static const char *look_up_all(void *library, tdm_opencl_api *api) {
     return missing;
 }
 
-static tdm_status open_file(const char *file, tdm_opencl_api *api) {
+/* The path of the library that was opened under the name `file`. */
+static const char *path_of(const tdm_opencl_api *api, const char *file) {
+    Dl_info info;
+    void *address;
+    memcpy(&address, &api->clGetPlatformIDs, sizeof address);
+    return dladdr(address, &info) && info.dli_fname && *info.dli_fname ? info.dli_fname : file;
+}
+
+static tdm_status open_file(const char *file, tdm_opencl_api *api, tdm_notes *notes) {
+    tdm_status status = tdm_driver_check_load(file);
+    if (status != TDM_OK)
+        return status;
     void *const library = dlopen(file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!library) {
         const char *const reason = dlerror();
@@ -56,6 +67,11 @@ static tdm_status open_file(const char *file, tdm_opencl_api *api) {
     if (missing) {
         dlclose(library);
         return tdm_fail(TDM_NO_DEVICE, "%s is no OpenCL driver: it lacks %s", file, missing);
+    }
+    status = tdm_driver_check_platforms(path_of(api, file), api, notes);
+    if (status != TDM_OK) {
+        dlclose(library);
+        return status;
     }
     api->library = library;
     tdm_log(TDM_LOG_DEBUG, "driver", "opencl: loaded %s", file);
@@ -71,11 +87,11 @@ static bool take_preloaded(tdm_opencl_api *api) {
     return true;
 }
 
-tdm_status tdm_opencl_load(tdm_opencl_api *api) {
+tdm_status tdm_opencl_load(tdm_opencl_api *api, tdm_notes *notes) {
     *api = (tdm_opencl_api){0};
     const char *const named = tdm_environment("TANDEM_OPENCL_LIBRARY", true);
     if (named && *named) {
-        const tdm_status status = open_file(named, api);
+        const tdm_status status = open_file(named, api, notes);
         return status == TDM_OK ? TDM_OK
                                 : tdm_fail_prefix(status, "TANDEM_OPENCL_LIBRARY=%s", named);
     }
@@ -83,8 +99,9 @@ tdm_status tdm_opencl_load(tdm_opencl_api *api) {
         return TDM_OK;
     char first_reason[512] = "";
     for (size_t i = 0; i < sizeof usual_files / sizeof usual_files[0]; i++) {
-        if (open_file(usual_files[i], api) == TDM_OK)
-            return TDM_OK;
+        const tdm_status status = open_file(usual_files[i], api, notes);
+        if (status != TDM_NO_DEVICE)
+            return status;
         // A later file's reason would only say that it is not there either.
         if (i == 0)
             snprintf(first_reason, sizeof first_reason, "%s", tdm_last_detail());

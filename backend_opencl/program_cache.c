@@ -132,6 +132,12 @@ bool tdm_program_cache_load(tdm_program_cache *cache, const tdm_program_key *key
                             unsigned char **payload, size_t *bytes) {
     char name[CACHE_NAME_BYTES];
     file_name(key, name);
+    return tdm_program_cache_load_file(cache, name, key, payload, bytes);
+}
+
+bool tdm_program_cache_load_file(tdm_program_cache *cache, const char *name,
+                                 const tdm_program_key *key, unsigned char **payload,
+                                 size_t *bytes) {
     // O_NONBLOCK: a pipe that somebody put there must not stop us.
     const int file = openat(cache->directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (file < 0 && errno == ENOENT)
@@ -149,7 +155,7 @@ bool tdm_program_cache_load(tdm_program_cache *cache, const tdm_program_key *key
     }
     if (bad) {
         tdm_log(TDM_LOG_WARNING, "cache", "%s/%s is deleted: %s", cache->path, name, bad);
-        tdm_program_cache_remove(cache, key);
+        unlinkat(cache->directory, name, 0);
         return false;
     }
     tdm_log(TDM_LOG_DEBUG, "cache", "%s/%s: %zu bytes read", cache->path, name, *bytes);
@@ -216,6 +222,15 @@ bool tdm_program_cache_store(tdm_program_cache *cache, const tdm_program_key *ke
                 name, bytes, (unsigned long long)cache->limit);
         return false;
     }
+    if (!tdm_program_cache_store_file(cache, name, key, payload, bytes))
+        return false;
+    tdm_program_cache_trim(cache, cache->limit);
+    return true;
+}
+
+bool tdm_program_cache_store_file(tdm_program_cache *cache, const char *name,
+                                  const tdm_program_key *key, const unsigned char *payload,
+                                  size_t bytes) {
     file_header header;
     memset(&header, 0, sizeof header);
     memcpy(header.magic, magic, sizeof magic);
@@ -230,7 +245,6 @@ bool tdm_program_cache_store(tdm_program_cache *cache, const tdm_program_key *ke
         return false;
     }
     tdm_log(TDM_LOG_DEBUG, "cache", "%s/%s: %zu bytes written", cache->path, name, bytes);
-    tdm_program_cache_trim(cache, cache->limit);
     return true;
 }
 

@@ -65,6 +65,16 @@ bool tdm_program_cache_load(tdm_program_cache *cache, const tdm_program_key *key
  */
 bool tdm_program_cache_store(tdm_program_cache *cache, const tdm_program_key *key,
                              const unsigned char *payload, size_t bytes);
+/*
+ * Load and store a file of the folder that has a name of its own. It does not count among the
+ * programs, and is not evicted.
+ */
+bool tdm_program_cache_load_file(tdm_program_cache *cache, const char *name,
+                                 const tdm_program_key *key, unsigned char **payload,
+                                 size_t *bytes);
+bool tdm_program_cache_store_file(tdm_program_cache *cache, const char *name,
+                                  const tdm_program_key *key, const unsigned char *payload,
+                                  size_t bytes);
 /* Delete the file of a key, if there is one. Thread-safe. */
 void tdm_program_cache_remove(tdm_program_cache *cache, const tdm_program_key *key);
 

@@ -47,10 +47,15 @@ typedef struct cache_totals {
     long failures;
 } cache_totals;
 
+/* The library's verdicts on drivers: cleared too, so that the drivers are tried again. */
+#define VERDICT_FILE "driver-verdicts"
+
 /* Count the entries of a folder, and delete them when `clear` is set. */
 static cache_totals walk(DIR *folder, int clear) {
     cache_totals totals = {0};
     const int descriptor = dirfd(folder);
+    if (clear && unlinkat(descriptor, VERDICT_FILE, 0) != 0 && errno != ENOENT)
+        totals.failures++;
     for (struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder)) {
         struct stat file;
         if (!is_entry(entry->d_name) ||

@@ -127,7 +127,7 @@ static tdm_device_info describe_device(void) {
     tdm_opencl_record record = {.id = (cl_device_id)(size_t)1,
                                 .platform_version = "OpenCL 1.2 fake"};
     setenv("TANDEM_OPENCL_LIBRARY", test_folder_path(path, "complete.so"), 1);
-    assert_int_equal(tdm_opencl_load(&api), TDM_OK);
+    assert_int_equal(tdm_opencl_load(&api, NULL), TDM_OK);
     unsetenv("TANDEM_OPENCL_LIBRARY");
     record.family = tdm_opencl_family_find("", "", "");
     record.extensions = tdm_opencl_device_extensions(&api, record.id);

@@ -10,7 +10,7 @@
 
 DEVICE_TEST(native_handles) {
     tdm_opencl_api cl;
-    TEST_OK(tdm_opencl_load(&cl));
+    TEST_OK(tdm_opencl_load(&cl, NULL));
     cl_platform_id platform;
     cl_device_id id;
     cl_context context;
@@ -70,7 +70,7 @@ DEVICE_TEST(native_handles) {
 DEVICE_TEST(queue_that_was_handed_out) {
     const size_t bytes = test_is_small() ? 1u << 18 : 1u << 24;
     tdm_opencl_api cl;
-    TEST_OK(tdm_opencl_load(&cl));
+    TEST_OK(tdm_opencl_load(&cl, NULL));
     tdm_stream *stream;
     cl_context context;
     cl_command_queue queue;
@@ -106,7 +106,7 @@ DEVICE_TEST(queue_that_was_handed_out) {
 
 DEVICE_TEST(foreign_context) {
     tdm_opencl_api cl;
-    TEST_OK(tdm_opencl_load(&cl));
+    TEST_OK(tdm_opencl_load(&cl, NULL));
     cl_device_id id;
     cl_int code;
     TEST_OK(tdm_opencl_handles_of_device(device->device, NULL, &id, NULL));

@@ -121,6 +121,11 @@ typedef struct tdm_context_options {
  * releases the context with tdm_context_destroy. Statuses: TDM_BAD_ARGUMENT,
  * TDM_OUT_OF_HOST_MEMORY. Since 0.1.
  *
+ * An OpenCL driver may crash, hang, end the process, write to standard output or close a standard
+ * descriptor while it is loaded or lists its devices. A helper process finds such a driver, with a
+ * limit of 10 seconds; it is passed over and named in a note. The verdict is kept for a day. With
+ * TANDEM_DRIVER_PROBE=off in the environment drivers are opened without the helper process.
+ *
  * Environment, read here: TANDEM_OPENCL_LIBRARY and TANDEM_CUDA_LIBRARY name other driver files (ignored in programs that
  * run with raised privileges), TANDEM_POOL=direct one native allocation per block, TANDEM_POOL=debug debug mode, TANDEM_CACHE_DIR the program cache ("off"
  * disables it). Read by tdm_device_get: TANDEM_TUNING_FILE names the file that `tandem tune` wrote ("off": none is read). docs/architecture.md
