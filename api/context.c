@@ -1,8 +1,10 @@
 /* Contexts: load the backends, list their devices, keep the notes on what was passed over. */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "api/backends.h"
 #include "api/core.h"
@@ -91,14 +93,34 @@ static tdm_status add_device(tdm_context *context, int backend, int index) {
     return TDM_OK;
 }
 
+/* The process that opened the drivers of each row; 0: none did. A child of fork inherits them. */
+static atomic_long openers[sizeof tdm_backend_rows / sizeof tdm_backend_rows[0]];
+
+/* Threads and locks of drivers do not survive fork: work that the child enqueues may never end. */
+static tdm_status refuse_fork(const char *backend, long opener) {
+    return tdm_fail(TDM_BAD_STATE,
+                    "context_create: process %ld is a fork of process %ld, which opened the "
+                    "drivers of %s before: create contexts in one of them only, or fork first",
+                    (long)getpid(), opener, backend);
+}
+
 static tdm_status load_backend(tdm_context *context, const tdm_backend_row *row) {
+    atomic_long *const opener = &openers[row - tdm_backend_rows];
     if (!row->backend) {
         add_note(context, row->name, "not in this build");
         return TDM_OK;
     }
     tdm_loaded_backend *const loaded = &context->backends[context->backend_count];
     loaded->api = row->backend;
+    const long before = atomic_load(opener);
+    if (before != 0 && before != (long)getpid())
+        return refuse_fork(row->name, before);
+    // Set before the drivers are opened: another thread may fork in the middle of that.
+    atomic_store(opener, (long)getpid());
     const tdm_status status = row->backend->open(&loaded->instance);
+    const int count = status == TDM_OK ? row->backend->device_count(loaded->instance) : 0;
+    if (before == 0 && count == 0)
+        atomic_store(opener, 0);
     if (status != TDM_OK) {
         add_note(context, row->name, tdm_last_detail());
         return status == TDM_OUT_OF_HOST_MEMORY ? status : TDM_OK;
@@ -107,7 +129,6 @@ static tdm_status load_backend(tdm_context *context, const tdm_backend_row *row)
     const char *note;
     for (int i = 0; (note = row->backend->note(loaded->instance, i)) != NULL; i++)
         add_note(context, row->name, note);
-    const int count = row->backend->device_count(loaded->instance);
     for (int i = 0; i < count; i++)
         TDM_TRY(add_device(context, backend, i));
     return TDM_OK;

@@ -1,5 +1,5 @@
 // Drivers that crash, hang, end the process, print or close descriptors beside one that works: they
-// are passed over and named, and nothing else changes.
+// are passed over and named, and nothing else changes. A context in a child of fork is refused.
 // ctest: device opencl compiled rusticl_in_ci timeout=240
 #include <fcntl.h>
 #include <pthread.h>
@@ -346,13 +346,49 @@ static void test_no_driver_left(void **state) {
     expect_silence();
 }
 
+/* ---- fork ------------------------------------------------------------------------------------ */
+
+static void demand_refusal_in_child(void) {
+    const pid_t child = fork();
+    if (child == 0) {
+        tdm_context *context = NULL;
+        alarm(20);
+        demand(tdm_context_create(NULL, &context) == TDM_BAD_STATE, context, "context_create");
+        demand(!context && strstr(tdm_last_detail(), "is a fork of process"), NULL, "the detail");
+        _exit(0);
+    }
+    int status = -1;
+    demand(child > 0 && waitpid(child, &status, 0) == child && status == 0, NULL, "the child");
+}
+
+static void refuse_in_child(const broken_mode *mode) {
+    (void)mode;
+    int index;
+    tdm_device *device;
+    tdm_context_destroy(make_context());
+    demand_refusal_in_child();
+    // The parent goes on, and a device that it has opened changes nothing.
+    tdm_context *const context = make_context();
+    demand(tdm_context_find_device(context, expected, &index) == TDM_OK, context, "find_device");
+    demand(tdm_device_get(context, index, &device) == TDM_OK, context, "device_get");
+    demand_refusal_in_child();
+    tdm_device_release(device);
+    tdm_context_destroy(context);
+}
+
+static void test_fork(void **state) {
+    (void)state;
+    expect_success(start(refuse_in_child, NULL));
+    expect_silence();
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_library),   cmocka_unit_test(test_program),
         cmocka_unit_test(test_no_harm),   cmocka_unit_test(test_host_that_ignores_children),
         cmocka_unit_test(test_probe_off), cmocka_unit_test(test_repair),
         cmocka_unit_test(test_threads),   cmocka_unit_test(test_no_driver_left),
-
+        cmocka_unit_test(test_fork),
     };
     return cmocka_run_group_tests(tests, setup, test_folder_remove);
 }

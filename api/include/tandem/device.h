@@ -119,7 +119,8 @@ typedef struct tdm_context_options {
  * is no failure: it is passed over and tdm_context_note says why. A context with no device is a
  * valid context. options may be NULL. Blocking (drivers initialise). Thread-safe. The caller
  * releases the context with tdm_context_destroy. Statuses: TDM_BAD_ARGUMENT,
- * TDM_OUT_OF_HOST_MEMORY. Since 0.1.
+ * TDM_OUT_OF_HOST_MEMORY, TDM_BAD_STATE (this process is a fork of one that opened the drivers).
+ * Since 0.1.
  *
  * An OpenCL driver may crash, hang, end the process, write to standard output or close a standard
  * descriptor while it is loaded or lists its devices. A helper process finds such a driver, with a
@@ -131,9 +132,9 @@ typedef struct tdm_context_options {
  * disables it). Read by tdm_device_get: TANDEM_TUNING_FILE names the file that `tandem tune` wrote ("off": none is read). docs/architecture.md
  * has all variables.
  *
- * fork: a child process must not use objects of its parent, nor destroy them; it may create its own
- * context when the drivers allow that (most do not after their first use). exit: no library code
- * runs at exit; objects that were not destroyed are left to the system.
+ * fork: a child process must not use objects of its parent, nor destroy them. Where its parent has
+ * listed devices of a driver, the child cannot create a context with that driver: TDM_BAD_STATE.
+ * exit: no library code runs at exit; objects that were not destroyed are left to the system.
  */
 TDM_API tdm_status tdm_context_create(const tdm_context_options *options, tdm_context **context);
 
