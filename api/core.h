@@ -111,12 +111,6 @@ typedef struct tdm_kernel {
     atomic_int verdict;   /* tdm_kernel_verdict: whether gemm_int_check.c found its sums right */
 } tdm_kernel;
 
-/* A row's kernel once it is built, or why it does not build, which is tried once. */
-typedef struct tdm_kernel_slot {
-    _Atomic(tdm_kernel *) kernel;
-    _Atomic(char *) failure;
-} tdm_kernel_slot;
-
 struct tdm_device {
     int references; /* under the context's lock */
     tdm_context *context;
@@ -139,10 +133,10 @@ struct tdm_device {
     bool stages_copies; /* blocking copies of pageable memory go by way of pinned memory */
     tdm_memory_trace *memory_trace; /* that the environment asked for, or NULL */
     pthread_mutex_t kernels_lock;
-    tdm_kernel_slot *kernels;     /* by row of tdm_variants */
-    tdm_tuning_table *tuning;     /* NULL: nothing is preferred */
-    pthread_mutex_t streams_lock; /* leaf */
-    tdm_stream *streams;          /* all live ones */
+    _Atomic(tdm_kernel *) *kernels; /* by row of tdm_variants */
+    tdm_tuning_table *tuning;       /* NULL: nothing is preferred */
+    pthread_mutex_t streams_lock;   /* leaf */
+    tdm_stream *streams;            /* all live ones */
     uint32_t next_stream_id;
     pthread_mutex_t plans_lock;
     void *outofcore; /* rates that were measured, see outofcore_rates.c; plain host memory */
@@ -342,10 +336,7 @@ const char *tdm_forced_variant(tdm_op op);
 const char *tdm_refuse_long_loop(const tdm_device *device, int64_t elements,
                                  char reason[TDM_REASON_TEXT]);
 
-/*
- * The built kernel of a row; built on first use (blocking). Owned by the device. A row that does not build (TDM_BUILD_FAILED) is
- * not tried again.
- */
+/* The built kernel of a row; built on first use (blocking). Owned by the device. */
 tdm_status tdm_device_kernel(tdm_device *device, const tdm_variant *variant, tdm_kernel **kernel);
 
 /*

@@ -35,13 +35,12 @@ static void device_free(tdm_device *device) {
     if (device->plans_destroy)
         device->plans_destroy(device->plans);
     for (int i = 0; device->kernels && i < tdm_variant_count; i++) {
-        tdm_kernel *const kernel = atomic_load(&device->kernels[i].kernel);
+        tdm_kernel *const kernel = atomic_load(&device->kernels[i]);
         if (kernel)
             device->api->kernel_release(kernel->native);
         tdm_host_free(kernel);
-        tdm_host_free(atomic_load(&device->kernels[i].failure));
     }
-    tdm_host_free(device->kernels);
+    tdm_host_free((void *)device->kernels);
     tdm_host_free(device->outofcore);
     tdm_tuning_close(device->tuning);
     tdm_memory_trace_close_named(device->memory_trace);

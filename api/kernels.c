@@ -32,7 +32,7 @@ int tdm_prebuilt_version(void) {
 }
 
 static tdm_kernel *built_kernel(const tdm_device *device, const tdm_variant *variant) {
-    return atomic_load(&device->kernels[variant - tdm_variants].kernel);
+    return atomic_load(&device->kernels[variant - tdm_variants]);
 }
 
 tdm_status tdm_stream_kernel(tdm_stream *stream, const char *operation, const tdm_variant *variant,
@@ -50,25 +50,19 @@ tdm_status tdm_device_kernel(tdm_device *device, const tdm_variant *variant, tdm
     *kernel = built_kernel(device, variant);
     if (*kernel)
         return TDM_OK;
-    tdm_kernel_slot *const slot = &device->kernels[variant - tdm_variants];
     tdm_status status = TDM_OK;
-    // One build at a time per device: the second caller finds the first one's kernel, or why there is none.
+    // One build at a time per device: the second caller finds the first one's kernel.
     pthread_mutex_lock(&device->kernels_lock);
     *kernel = built_kernel(device, variant);
-    if (atomic_load(&slot->failure)) {
-        status = tdm_fail(TDM_BUILD_FAILED, "%s", atomic_load(&slot->failure));
-    } else if (!*kernel) {
+    if (!*kernel) {
         tdm_kernel *const built = tdm_host_calloc(1, sizeof *built);
         status = built ? build(device, variant, built)
                        : tdm_fail(TDM_OUT_OF_HOST_MEMORY, "%s: no host memory", variant->name);
         if (status == TDM_OK) {
-            atomic_store(&slot->kernel, built);
+            atomic_store(&device->kernels[variant - tdm_variants], built);
             *kernel = built;
         } else {
             tdm_host_free(built);
-            // Without memory for the reason, the next caller tries again.
-            if (status == TDM_BUILD_FAILED)
-                atomic_store(&slot->failure, tdm_host_strdup(tdm_last_detail()));
         }
     }
     pthread_mutex_unlock(&device->kernels_lock);

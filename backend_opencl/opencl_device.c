@@ -45,6 +45,7 @@ tdm_status tdm_opencl_device_open(tdm_bk_instance *instance, int index, tdm_bk_d
     opened->api = &instance->api;
     opened->record = record;
     pthread_mutex_init(&opened->service_lock, NULL);
+    pthread_mutex_init(&opened->refused_lock, NULL);
     tdm_status status =
         tdm_opencl_context_create(opened->api, record, record->info.name, &opened->context);
     if (status == TDM_OK)
@@ -66,6 +67,8 @@ void tdm_opencl_device_close(tdm_bk_device *device) {
     if (device->context)
         OPENCL_RELEASE(device->api, clReleaseContext, device->context);
     pthread_mutex_destroy(&device->service_lock);
+    pthread_mutex_destroy(&device->refused_lock);
+    tdm_opencl_refused_free(device);
     tdm_host_free(device);
 }
 

@@ -135,6 +135,9 @@ struct tdm_bk_device {
     cl_command_queue service_queue;
     pthread_mutex_t service_lock;
     tdm_program_cache *cache; /* NULL: none */
+    /* Programs that the compiler refused: they are not compiled again. */
+    pthread_mutex_t refused_lock;
+    struct tdm_opencl_refused *refused;
 };
 
 struct tdm_bk_memory {
@@ -251,6 +254,8 @@ void tdm_opencl_tasks_end(tdm_bk_stream *stream);
 /* A built program for the source, from the cache or by the compiler. */
 tdm_status tdm_opencl_program_build(tdm_bk_device *device, const tdm_kernel_source *source,
                                     cl_program *program);
+/* Forget what the compiler refused, when the device closes. */
+void tdm_opencl_refused_free(tdm_bk_device *device);
 tdm_status tdm_opencl_kernel_build(tdm_bk_device *device, const tdm_kernel_source *source,
                                    tdm_bk_kernel **kernel);
 void tdm_opencl_kernel_release(tdm_bk_kernel *kernel);

@@ -80,7 +80,60 @@ static tdm_status status_of_build(cl_int code) {
                                                                          : TDM_BUILD_FAILED;
 }
 
-static tdm_status build_from_source(const tdm_bk_device *device, const tdm_kernel_source *source,
+/* ---- what the compiler refused ------------------------------------------------------------------ */
+
+typedef struct tdm_opencl_refused {
+    struct tdm_opencl_refused *next;
+    char *entry, *reason;
+} tdm_opencl_refused;
+
+static void refused_free(tdm_opencl_refused *one) {
+    tdm_host_free(one->entry);
+    tdm_host_free(one->reason);
+    tdm_host_free(one);
+}
+
+void tdm_opencl_refused_free(tdm_bk_device *device) {
+    while (device->refused) {
+        tdm_opencl_refused *const one = device->refused;
+        device->refused = one->next;
+        refused_free(one);
+    }
+}
+
+/* TDM_BUILD_FAILED with the reason of the first time where the compiler refused the entry before. */
+static tdm_status check_refused(tdm_bk_device *device, const char *entry) {
+    tdm_status status = TDM_OK;
+    pthread_mutex_lock(&device->refused_lock);
+    for (const tdm_opencl_refused *one = device->refused; one && status == TDM_OK; one = one->next)
+        if (strcmp(one->entry, entry) == 0)
+            status = tdm_fail(TDM_BUILD_FAILED, "%s", one->reason);
+    pthread_mutex_unlock(&device->refused_lock);
+    return status;
+}
+
+/* Only a refusal that compiling again would not change; without memory it is not remembered. */
+static void remember_refused(tdm_bk_device *device, const char *entry, cl_int code) {
+    if (code != CL_BUILD_PROGRAM_FAILURE && code != CL_INVALID_BUILD_OPTIONS)
+        return;
+    tdm_opencl_refused *const one = tdm_host_calloc(1, sizeof *one);
+    if (!one)
+        return;
+    one->entry = tdm_host_strdup(entry);
+    one->reason = tdm_host_strdup(tdm_last_detail());
+    if (!one->entry || !one->reason) {
+        refused_free(one);
+        return;
+    }
+    pthread_mutex_lock(&device->refused_lock);
+    one->next = device->refused;
+    device->refused = one;
+    pthread_mutex_unlock(&device->refused_lock);
+}
+
+/* ---- building ------------------------------------------------------------------------------------ */
+
+static tdm_status build_from_source(tdm_bk_device *device, const tdm_kernel_source *source,
                                     const char *options, cl_program *program) {
     cl_int code;
     const cl_program created =
@@ -88,12 +141,14 @@ static tdm_status build_from_source(const tdm_bk_device *device, const tdm_kerne
                       (const char **)&source->text, &source->text_bytes);
     if (!created)
         return tdm_opencl_fail(code, source->entry, "clCreateProgramWithSource");
-    const tdm_status status = status_of_build(compile(device, source->entry, created, options));
-    if (status == TDM_OK)
+    code = compile(device, source->entry, created, options);
+    if (code == CL_SUCCESS) {
         *program = created;
-    else
-        OPENCL_RELEASE(device->api, clReleaseProgram, created);
-    return status;
+        return TDM_OK;
+    }
+    remember_refused(device, source->entry, code);
+    OPENCL_RELEASE(device->api, clReleaseProgram, created);
+    return status_of_build(code);
 }
 
 /* ---- the cache ------------------------------------------------------------------------------- */
@@ -169,10 +224,12 @@ static void store_in_cache(const tdm_bk_device *device, const tdm_program_key *k
 
 tdm_status tdm_opencl_program_build(tdm_bk_device *device, const tdm_kernel_source *source,
                                     cl_program *program) {
+    tdm_status status = check_refused(device, source->entry);
+    if (status != TDM_OK)
+        return status;
     char *const options = build_options(device, source);
     if (!options)
         return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "%s: no host memory", source->entry);
-    tdm_status status = TDM_OK;
     if (device->cache) {
         const tdm_program_key key = cache_key(device, source, options);
         *program = build_from_cache(device, &key, source->entry, options);

@@ -76,7 +76,7 @@ struct paper_device {
     tdm_device device;
     tdm_backend backend; /* of which nothing is called */
     tdm_kernel *kernels;
-    tdm_kernel_slot *built;
+    _Atomic(tdm_kernel *) *built;
 };
 
 /* Two transfers of the whole bus in a cycle of the memory's clock. */
@@ -126,7 +126,7 @@ static int build_all(paper_device *made) {
         made->kernels[i].variant = &tdm_variants[i];
         made->kernels[i].limits.max_group_items = made->device.info.max_group_items;
         atomic_init(&made->kernels[i].verdict, TDM_KERNEL_RIGHT);
-        atomic_init(&made->built[i].kernel, &made->kernels[i]);
+        atomic_init(&made->built[i], &made->kernels[i]);
     }
     made->device.kernels = made->built;
     made->device.api = &made->backend;
