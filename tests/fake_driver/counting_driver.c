@@ -5,6 +5,8 @@
  *   COUNTING_FREE_KIB      what CL_DEVICE_GLOBAL_FREE_MEMORY_AMD answers, "free,largest"; "error": it is announced and
  *                          fails; unset: it is not announced
  *   COUNTING_DISCRETE      set: the device has a memory of its own
+ *   COUNTING_SPOIL         "<entry> <expression>": that integer GEMM kernel is compiled with the expression added to its sums, so
+ *                          that they are wrong, or with an expression that does not compile
  *   COUNTING_STOP_MS       the first question for a command's state is answered so much later, with what was true then: as if
  *                          the process had been stopped
  *
@@ -13,6 +15,7 @@
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -196,9 +199,39 @@ RELEASE(cl_mem, MEMORY, clRetainMemObject, 1)
 RELEASE(cl_mem, MEMORY, clReleaseMemObject, -1)
 CREATE(cl_event, EVENTS, clCreateUserEvent, (cl_context context, cl_int *code), (context, code))
 RELEASE(cl_event, EVENTS, clReleaseEvent, -1)
-CREATE(cl_program, PROGRAMS, clCreateProgramWithSource,
-       (cl_context context, cl_uint count, const char **texts, const size_t *lengths, cl_int *code),
-       (context, count, texts, lengths, code))
+static cl_program create_program(cl_context context, cl_uint count, const char **texts,
+                                 const size_t *lengths, cl_int *code) {
+    REAL(clCreateProgramWithSource);
+    const cl_program made = real(context, count, texts, lengths, code);
+    if (made)
+        atomic_fetch_add(&live[PROGRAMS], 1);
+    return made;
+}
+
+/* The place that COUNTING_SPOIL adds to, in the kernel sources. */
+#define SUM_OF_COLUMN "to->base[x] = tdm_sub_wrap("
+#define SPOILED_SUM "to->base[x] = COUNTING_SPOILED + tdm_sub_wrap("
+
+CL_API_ENTRY cl_program CL_API_CALL clCreateProgramWithSource(cl_context context, cl_uint count,
+                                                              const char **texts,
+                                                              const size_t *lengths, cl_int *code) {
+    const char *const at =
+        getenv("COUNTING_SPOIL") && count == 1 ? strstr(texts[0], SUM_OF_COLUMN) : NULL;
+    if (!at)
+        return create_program(context, count, texts, lengths, code);
+    const size_t before = (size_t)(at - texts[0]), own = sizeof SPOILED_SUM - 1,
+                 after = strlen(at + sizeof SUM_OF_COLUMN - 1);
+    char *const spoiled = malloc(before + own + after + 1);
+    if (!spoiled)
+        abort();
+    memcpy(spoiled, texts[0], before);
+    memcpy(spoiled + before, SPOILED_SUM, own);
+    memcpy(spoiled + before + own, at + sizeof SUM_OF_COLUMN - 1, after + 1);
+    const cl_program made = create_program(context, 1, (const char **)&spoiled, NULL, code);
+    free(spoiled);
+    return made;
+}
+
 CREATE(cl_program, PROGRAMS, clCreateProgramWithBinary,
        (cl_context context, cl_uint count, const cl_device_id *devices, const size_t *lengths,
         const unsigned char **binaries, cl_int *states, cl_int *code),
@@ -212,10 +245,21 @@ FORWARD(clSetUserEventStatus, (cl_event event, cl_int status), (event, status))
 FORWARD(clWaitForEvents, (cl_uint count, const cl_event *list), (count, list))
 FORWARD(clFlush, (cl_command_queue queue), (queue))
 FORWARD(clFinish, (cl_command_queue queue), (queue))
-FORWARD(clBuildProgram,
-        (cl_program program, cl_uint count, const cl_device_id *devices, const char *options,
-         program_notify notify, void *user),
-        (program, count, devices, options, notify, user))
+
+CL_API_ENTRY cl_int CL_API_CALL clBuildProgram(cl_program program, cl_uint count,
+                                               const cl_device_id *devices, const char *options,
+                                               program_notify notify, void *user) {
+    REAL(clBuildProgram);
+    char all[2048], entry[256], expression[64];
+    const char *const spoil = getenv("COUNTING_SPOIL");
+    if (!spoil || sscanf(spoil, "%199s %63s", all, expression) != 2)
+        return real(program, count, devices, options, notify, user);
+    snprintf(entry, sizeof entry, "-DTDM_ENTRY=%.199s ", all);
+    snprintf(all, sizeof all, "%s -DCOUNTING_SPOILED=%s", options,
+             strstr(options, entry) ? expression : "0");
+    return real(program, count, devices, all, notify, user);
+}
+
 FORWARD(clSetKernelArg, (cl_kernel kernel, cl_uint index, size_t bytes, const void *value),
         (kernel, index, bytes, value))
 
