@@ -89,18 +89,46 @@ TDM_DEVICE bool group_exceeds(const mma_sums &acc, tdm_u8 *tiles, const mma_posi
     return any;
 }
 
-TDM_DEVICE void mma_sum_products(mma_sums &acc, const mma_source &from_a, const mma_source &from_b,
-                                 tdm_u8 *tiles, long k, const mma_position &at) {
+/* Adds a block's sums to `total` and begins another block. */
+TDM_DEVICE void end_block(mma_sums &total, mma_sums &acc) {
+    TDM_UNROLL for (int i = 0; i < A_FRAGMENTS; i++)
+        TDM_UNROLL for (int j = 0; j < 2 * B_PAIRS; j++) TDM_UNROLL for (int x = 0; x < 4; x++) {
+            total[i][j][x] += acc[i][j][x];
+            acc[i][j][x] = 0.0f;
+        }
+}
+
+/* Adds the products of 8 steps of K to a block of `steps`. Returns how many the block has then. */
+template <bool ANY_NUMBER>
+TDM_DEVICE int add_steps(mma_sums &total, mma_sums &acc, int steps,
+                         const uint (&x)[A_FRAGMENTS][4], const uint (&y)[B_PAIRS][4]) {
+    add_products<ANY_NUMBER>(acc, x, y);
+    if (steps + 8 < TDM_SUM_BLOCK)
+        return steps + 8;
+    end_block(total, acc);
+    return 0;
+}
+
+TDM_DEVICE void mma_sum_products(mma_sums &total, const mma_source &from_a,
+                                 const mma_source &from_b, tdm_u8 *tiles, long k,
+                                 const mma_position &at) {
+    mma_sums acc;
+    int steps = 0;
+    mma_clear(total);
     mma_clear(acc);
     mma_walk(from_a, from_b, tiles, k, at.warp, at.lane,
              [&](const uint(&x)[A_FRAGMENTS][4], const uint(&y)[B_PAIRS][4]) {
-                 add_products<false>(acc, x, y);
+                 steps = add_steps<false>(total, acc, steps, x, y);
              });
-    if (!group_exceeds(acc, tiles, at))
+    end_block(total, acc);
+    if (!group_exceeds(total, tiles, at))
         return;
+    mma_clear(total);
     mma_clear(acc);
+    steps = 0;
     mma_walk_as<ANY, ANY>(from_a, from_b, tiles, k, at.warp, at.lane,
                           [&](const uint(&x)[A_FRAGMENTS][4], const uint(&y)[B_PAIRS][4]) {
-                              add_products<true>(acc, x, y);
+                              steps = add_steps<true>(total, acc, steps, x, y);
                           });
+    end_block(total, acc);
 }

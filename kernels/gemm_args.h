@@ -23,6 +23,11 @@ typedef int64_t tdm_arg_i64;
 #define TDM_CODE_ACT_GELU_TANH 3
 #define TDM_CODE_ACT_SILU 4
 
+/* Sums of f32 are made in blocks: at most this many terms are added up one after the other, and the
+ * sum of a block is added to the sum of the blocks before it. Rounding errors of equal terms have
+ * one sign, and would exceed the bound of docs/numerics.md in longer runs. */
+#define TDM_SUM_BLOCK 256
+
 /* A(i, p) stands at i·a_row + p·a_col, B(p, j) at p·b_row + j·b_col, each plus batch·*_batch; B in panels
  * (b_packed) is found by b_batch alone. Tiles are numbered along x, row tiles first, because only x can be
  * large on every device. What a tile is, is the kernel's affair. */

@@ -12,7 +12,8 @@
  * So that the last strip is not nearly empty, the last ones have a row less than the others, as many as it takes.
  * A strip keeps its rows STRIDE = WORDS + 16 floats apart: they are then reached from one address by constant
  * displacements, and never fall on the same lines of a cache as rows of a power of two do. Between blocks of K
- * the accumulators stand in local memory. B comes in panels of NR columns (gemm_pack.cl), in its own type, or
+ * the sums stand in local memory. At most TDM_SUM_BLOCK terms are added up in registers; the parts
+ * of a longer block are joined in memory of the item. B comes in panels of NR columns (gemm_pack.cl), in its own type, or
  * in place (b_packed = 0): the item then packs each panel to local memory as f32. Whole rows of B go there while the
  * first strip is multiplied, from where they stand; anything else is copied before. Quantized B (BITS among the defines) is
  * always copied, gemm_panel_codes.h says how; so is B where pairs of bf16 are multiplied (PAIRS), gemm_panel_pairs.h, whose strips and
@@ -72,11 +73,13 @@
         }                                                                                          \
     }
 
-/* A block of K, four steps at a time, each time asking for lines of what comes next. */
+/* Words of a sum's block. */
+#define SUM_WORDS (TDM_SUM_BLOCK / WORD_STEPS)
+
+/* Words `p` to `end` of a block of K, four at a time, with prefetches of what comes next. */
 #define PANEL_BLOCK(ROWS, TAKE_B)                                                                  \
     {                                                                                              \
-        int p = 0;                                                                                 \
-        for (int piece = 1; p + 16 <= depth; p += 16, piece++) {                                   \
+        for (int piece = p / 16 + 1; p + 16 <= end; p += 16, piece++) {                            \
             TDM_GLOBAL const char *a_line = ask.a, *b_line = ask.b;                                \
             ask.a += piece % PIECES == 0 ? ask.a_row : ask.a_piece;                                \
             ask.b += ask.b_piece;                                                                  \
@@ -94,7 +97,7 @@
                 PANEL_STEP(ROWS, q + 3, TAKE_B)                                                    \
             }                                                                                      \
         }                                                                                          \
-        for (; p < depth; p++)                                                                     \
+        for (; p < end; p++)                                                                       \
             PANEL_STEP(ROWS, p, TAKE_B)                                                            \
     }
 
@@ -116,6 +119,27 @@ typedef struct {
 
 #define EACH_SUM(ROWS)                                                                             \
     TDM_UNROLL for (int r = 0; r < ROWS; r++) TDM_UNROLL for (int v = 0; v < NV; v++)
+
+/* acc += the sums at FROM */
+#define ADD_SUMS(ROWS, FROM)                                                                       \
+    EACH_SUM(ROWS) acc[r][v] += TDM_LOADV(VW, f32, FROM, r * NR + v * VW)
+
+/* acc = the products of `depth` words, plus the sums at KEPT unless this is the FIRST block. */
+#define SUM_BLOCKS(ROWS, MULTIPLY_BLOCK, FIRST, KEPT)                                              \
+    float sums[TILE];                                                                              \
+    VECTOR acc[ROWS][NV];                                                                          \
+    for (int p = 0;;) {                                                                            \
+        const int begin = p, end = depth - p > SUM_WORDS ? p + SUM_WORDS : depth;                  \
+        EACH_SUM(ROWS) acc[r][v] = TDM_SPLAT(VW, 0.0f);                                            \
+        MULTIPLY_BLOCK(ROWS)                                                                       \
+        if (begin > 0)                                                                             \
+            ADD_SUMS(ROWS, sums);                                                                  \
+        if (end == depth)                                                                          \
+            break;                                                                                 \
+        EACH_SUM(ROWS) TDM_STOREV(VW, f32, acc[r][v], sums, r *NR + v * VW);                       \
+    }                                                                                              \
+    if (!(FIRST))                                                                                  \
+        ADD_SUMS(ROWS, KEPT);
 
 #ifdef PAIRS
 #include "gemm_panel_pairs.h"

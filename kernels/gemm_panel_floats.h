@@ -122,13 +122,7 @@ TDM_DEVICE void copy_panel(TDM_GLOBAL const TDM_TYPE(BT) * b, long at, long b_ro
                          int b_from, long b_row, TDM_LOCAL float *panel, int depth, int first,     \
                          lines_ahead ask, int where, TDM_LOCAL float *kept, TDM_GLOBAL float *d,   \
                          long d_row, float *tile) {                                                \
-        VECTOR acc[ROWS][NV];                                                                      \
-        if (first) {                                                                               \
-            EACH_SUM(ROWS) acc[r][v] = TDM_SPLAT(VW, 0.0f);                                        \
-        } else {                                                                                   \
-            EACH_SUM(ROWS) acc[r][v] = TDM_LOADV(VW, f32, kept, r * NR + v * VW);                  \
-        }                                                                                          \
-        MULTIPLY_BLOCK(ROWS)                                                                       \
+        SUM_BLOCKS(ROWS, MULTIPLY_BLOCK, first, kept)                                              \
         if (where == TO_KEPT) {                                                                    \
             EACH_SUM(ROWS) TDM_STOREV(VW, f32, acc[r][v], kept, r *NR + v * VW);                   \
         } else if (where == PAST_CACHES) {                                                         \

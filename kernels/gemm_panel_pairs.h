@@ -173,19 +173,14 @@ typedef struct {
     }
 #define STORE_ANYWHERE(x, p) (*(p) = (x))
 
+#define MULTIPLY_PAIRS_BLOCK(ROWS) PANEL_BLOCK(ROWS, TAKE_COPIED)
 #define MULTIPLY_PAIRS(NAME, ROWS)                                                                 \
     OWN_TARGET void NAME(const pairs_tile *t) {                                                    \
         const float *const strip = t->strip, *const panel = t->panel, *const from = t->from;       \
         const long to_row = t->to_row;                                                             \
         const int depth = t->depth;                                                                \
         lines_ahead ask = t->ask;                                                                  \
-        VECTOR acc[ROWS][NV];                                                                      \
-        if (from) {                                                                                \
-            EACH_SUM(ROWS) acc[r][v] = TDM_LOADV(VW, f32, from, r * NR + v * VW);                  \
-        } else {                                                                                   \
-            EACH_SUM(ROWS) acc[r][v] = TDM_SPLAT(VW, 0.0f);                                        \
-        }                                                                                          \
-        PANEL_BLOCK(ROWS, TAKE_COPIED)                                                             \
+        SUM_BLOCKS(ROWS, MULTIPLY_PAIRS_BLOCK, !from, from)                                        \
         if (t->narrows && t->streams) {                                                            \
             STORE_NARROWED(ROWS, __builtin_nontemporal_store, halves)                              \
         } else if (t->narrows) {                                                                   \

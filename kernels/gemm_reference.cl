@@ -25,15 +25,19 @@ TDM_KERNEL(TDM_ENTRY)
     if (i < s.m) {
         const long a0 = a_offset + z * s.a_batch + i * s.a_row;
         const long b0 = b_offset + z * s.b_batch + j * s.b_col;
-        float acc = 0.0f;
-        long p = 0;
-        for (; p + UNROLL <= s.k; p += UNROLL) {
-            TDM_REPEAT(UNROLL, STEP_OF_PASS)
+        float total = 0.0f;
+        for (long p = 0; p < s.k;) {
+            const long end = s.k - p < TDM_SUM_BLOCK ? s.k : p + TDM_SUM_BLOCK;
+            float acc = 0.0f;
+            for (; p + UNROLL <= end; p += UNROLL) {
+                TDM_REPEAT(UNROLL, STEP_OF_PASS)
+            }
+            for (; p < end; p++)
+                acc = STEP(p);
+            total += acc;
         }
-        for (; p < s.k; p++)
-            acc = STEP(p);
         const tdm_epilogue_io io = tdm_epilogue_begin(c, c_offset, bias, bias_offset, residual,
                                                       r_offset, d, d_offset, e, z);
-        tdm_epilogue_element(acc, io, e, i, j);
+        tdm_epilogue_element(total, io, e, i, j);
     }
 }

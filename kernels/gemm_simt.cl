@@ -16,6 +16,8 @@
  * The vectors of step p + 1 are read while step p is multiplied, over the end of a tile too: the barrier stands before
  * the last step of a tile, of which all items have their vectors then. The copies of a tile are asked for STAGES - 1 tiles before.
  * GROUPS groups at a time share the registers of a compute unit.
+ * At most TDM_SUM_BLOCK terms are added up in registers. The sums of the blocks before stand in
+ * `tile`, in memory of the item.
  * Groups that follow each other cover squares of D, so that they share what they read in the last cache.
  * Grid (row tiles · column tiles, 1, batch). */
 #define TDM_EPILOGUE_VECTOR 4
@@ -134,6 +136,19 @@ TDM_DEVICE tile_source source_of(TDM_GLOBAL const tdm_f32 *from, long at, long l
     READ((P) + 1, 1) MULTIPLY(0)                                                                   \
     READ((P) + 2, 0) MULTIPLY(1)
 
+/* Adds the sums in registers to those in memory. The accesses are volatile: a compiler that does
+ * many of them at once would run out of registers. */
+#define ADD_LANE(l) sums[at + (l)] += TDM_LANE(4, acc[i][v], l);
+#define ADD_TO_TILE                                                                                \
+    {                                                                                              \
+        volatile float *const sums = tile;                                                         \
+        TDM_UNROLL for (int i = 0; i < 8; i++) TDM_UNROLL for (int v = 0; v < 2; v++) {            \
+            const int at = i * 8 + v * 4;                                                          \
+            ADD_LANE(0) ADD_LANE(1) ADD_LANE(2) ADD_LANE(3)                                        \
+            acc[i][v] = f32x4_splat(0.0f);                                                         \
+        }                                                                                          \
+    }
+
 TDM_KERNEL_GROUPS(TDM_ENTRY, ITEMS, 1, 1, GROUPS)
 (TDM_GLOBAL const tdm_f32 *TDM_RESTRICT a, long a_offset, TDM_GLOBAL const tdm_f32 *TDM_RESTRICT b,
  long b_offset, TDM_GLOBAL const void *c, long c_offset, TDM_GLOBAL const void *bias,
@@ -162,6 +177,9 @@ TDM_KERNEL_GROUPS(TDM_ENTRY, ITEMS, 1, 1, GROUPS)
     TDM_UNROLL for (int i = 0; i < 8; i++) TDM_UNROLL for (int v = 0; v < 2; v++) acc[i][v] =
         f32x4_splat(0.0f);
 
+    float tile[64];
+    TDM_NO_UNROLL for (int t = 0; t < 64; t += 4) f32x4_store_f32(f32x4_splat(0.0f), tile, t);
+
     long next_p = 0;
     TDM_NO_UNROLL for (int t = 0; t < STAGES - 1; t++) COPY_TILES(t)
     tdm_async_wait(STAGES_WAITED);
@@ -179,20 +197,20 @@ TDM_KERNEL_GROUPS(TDM_ENTRY, ITEMS, 1, 1, GROUPS)
         tdm_async_wait(STAGES_WAITED);
         tdm_barrier();
         READ(0, 0) MULTIPLY(1)
+        if ((p0 + TK) % TDM_SUM_BLOCK == 0)
+            ADD_TO_TILE
     }
+    ADD_TO_TILE
 
     const tdm_epilogue_io io =
         tdm_epilogue_begin(c, c_offset, bias, bias_offset, residual, r_offset, d, d_offset, e, z);
     if (tdm_epilogue_is_plain(e) && i0 + TM <= s.m && j0 + TN <= s.n) {
         TDM_UNROLL for (int i = 0; i < 8; i++) TDM_UNROLL for (int v = 0; v < 2; v++)
-            TDM_STOREV(4, f32, acc[i][v], (TDM_GLOBAL tdm_f32 *)io.d,
+            TDM_STOREV(4, f32, f32x4_load_f32(tile, i * 8 + v * 4), (TDM_GLOBAL tdm_f32 *)io.d,
                        io.d_at + (i0 + row + i % 4 + i / 4 * 32) * e.d_row + j0 + column + 16 * v);
         return;
     }
     /* A rolled loop over a copy: unrolled over registers the epilogue would be most of the code. */
-    float tile[64];
-    TDM_UNROLL for (int i = 0; i < 8; i++) TDM_UNROLL for (int v = 0; v < 2; v++)
-        f32x4_store_f32(acc[i][v], tile, i * 8 + v * 4);
     const int dense = tdm_epilogue_is_dense(e);
     TDM_NO_UNROLL for (int t = 0; t < 16; t++) {
         const long i = i0 + row + t / 2 % 4 + t / 8 * 32, j = j0 + column + t % 2 * 16;

@@ -5,7 +5,7 @@
  *    K │      │ item │      │                   (never a power of two, so that rows do not share cache lines).
  *      └──────┴──────┴──────┘                   `kept` has the sums of rows × columns, `pitch` apart. Both are
  *   A ═══════ ┌──────┐                          private: groups have one item and there is no barrier.
- *             │ kept │
+ *             │ kept │                          At most TDM_SUM_BLOCK terms are added up before.
  *             └──────┘
  * How a block is added to `kept` depends on how B lies in memory:
  *   panels of NR columns (b_packed)   straight through; accumulators are NR columns of up to 4 rows
@@ -57,11 +57,12 @@ TDM_DEVICE void copy_rows(TDM_GLOBAL const void *a, int type, long at, long a_ro
 }
 
 /* kept(m, n) += A(m, ·) · B(·, n) for MT rows and NT columns that are contiguous along K; asks for the elements `ahead` of
- * those it reads: a column is too short for the hardware to learn it in time. */
+ * those it reads: a column is too short for the hardware to learn it in time. A lane adds up
+ * TDM_SUM_BLOCK terms at most. */
 #define DOT(MT, NT)                                                                                \
-    TDM_DEVICE void TDM_CAT4(dot_, MT, x, NT)(B_POINTER b, long at, long b_col, long ahead,        \
-                                              const float *strip, int stride, int depth,           \
-                                              float *kept, int pitch) {                            \
+    TDM_DEVICE void TDM_CAT4(dot_block_, MT, x, NT)(B_POINTER b, long at, long b_col, long ahead,  \
+                                                    const float *strip, int stride, int depth,     \
+                                                    float *kept, int pitch) {                      \
         VECTOR acc[MT][NT];                                                                        \
         TDM_UNROLL for (int m = 0; m < MT; m++) TDM_UNROLL for (int n = 0; n < NT; n++)            \
             acc[m][n] = TDM_SPLAT(VW, 0.0f);                                                       \
@@ -83,6 +84,14 @@ TDM_DEVICE void copy_rows(TDM_GLOBAL const void *a, int type, long at, long a_ro
                 sum = tdm_fma(strip[m * stride + q], TDM_LOAD(BT, b, at + n * b_col + q), sum);    \
             kept[m * pitch + n] += sum;                                                            \
         }                                                                                          \
+    }                                                                                              \
+    TDM_DEVICE void TDM_CAT4(dot_, MT, x, NT)(B_POINTER b, long at, long b_col, long ahead,        \
+                                              const float *strip, int stride, int depth,           \
+                                              float *kept, int pitch) {                            \
+        for (int p = 0; p < depth; p += TDM_SUM_BLOCK * VW)                                        \
+            TDM_CAT4(dot_block_, MT, x, NT)                                                        \
+        (b, at + p, b_col, ahead, strip + p, stride,                                               \
+         tdm_int_min(depth - p, TDM_SUM_BLOCK * VW), kept, pitch);                                 \
     }
 DOT(1, 1)
 DOT(1, 8)
@@ -163,8 +172,9 @@ AXPY(1, 8)
 AXPY(2, 8)
 AXPY(4, 4)
 
-TDM_DEVICE void multiply_along_n(B_POINTER b, long at, long b_row, int columns, const float *strip,
-                                 int stride, int rows, int depth, float *kept, int pitch) {
+/* kept += A · B over at most TDM_SUM_BLOCK rows of B. */
+TDM_DEVICE void multiply_rows(B_POINTER b, long at, long b_row, int columns, const float *strip,
+                              int stride, int rows, int depth, float *kept, int pitch) {
     int p = 0;
     for (; p + 8 <= depth; p += 8) {
         const long b_at = at + p * b_row;
@@ -188,14 +198,29 @@ TDM_DEVICE void multiply_along_n(B_POINTER b, long at, long b_row, int columns, 
                      kept + i * pitch, pitch);
 }
 
+/* `sums` is memory for as many sums as `kept` has. */
+TDM_DEVICE void multiply_along_n(B_POINTER b, long at, long b_row, int columns, const float *strip,
+                                 int stride, int rows, int depth, float *sums, float *kept,
+                                 int pitch) {
+    for (int p = 0; p < depth; p += TDM_SUM_BLOCK) {
+        const int some = depth - p < TDM_SUM_BLOCK ? depth - p : TDM_SUM_BLOCK;
+        for (int t = 0; t < rows * pitch; t += VW)
+            TDM_STOREV(VW, f32, TDM_SPLAT(VW, 0.0f), sums, t);
+        multiply_rows(b, at + p * b_row, b_row, columns, strip + p, stride, rows, some, sums,
+                      pitch);
+        for (int t = 0; t < rows * pitch; t += VW)
+            TDM_STOREV(VW, f32, TDM_LOADV(VW, f32, kept, t) + TDM_LOADV(VW, f32, sums, t), kept, t);
+    }
+}
+
 /* kept(m, ·) += A(m, ·) · NP panels for MT rows; panels are panel_size elements apart. */
 #define PANELS(MT, NP)                                                                             \
-    TDM_DEVICE void TDM_CAT4(panels_, MT, x, NP)(B_POINTER b, long at, long panel_size,            \
-                                                 const float *strip, int stride, int depth,        \
-                                                 float *kept, int pitch) {                         \
+    TDM_DEVICE void TDM_CAT4(panels_block_, MT, x, NP)(B_POINTER b, long at, long panel_size,      \
+                                                       const float *strip, int stride, int depth,  \
+                                                       float *kept, int pitch) {                   \
         VECTOR acc[MT][NP * NV];                                                                   \
         TDM_UNROLL for (int m = 0; m < MT; m++) TDM_UNROLL for (int v = 0; v < NP * NV; v++)       \
-            acc[m][v] = TDM_LOADV(VW, f32, kept, m * pitch + v * VW);                              \
+            acc[m][v] = TDM_SPLAT(VW, 0.0f);                                                       \
         for (int p = 0; p < depth; p++)                                                            \
             TDM_UNROLL for (int v = 0; v < NP * NV; v++) {                                         \
                 const VECTOR b_vec =                                                               \
@@ -204,7 +229,16 @@ TDM_DEVICE void multiply_along_n(B_POINTER b, long at, long b_row, int columns, 
                     tdm_fma(TDM_SPLAT(VW, strip[m * stride + p]), b_vec, acc[m][v]);               \
             }                                                                                      \
         TDM_UNROLL for (int m = 0; m < MT; m++) TDM_UNROLL for (int v = 0; v < NP * NV; v++)       \
-            TDM_STOREV(VW, f32, acc[m][v], kept, m *pitch + v * VW);                               \
+            TDM_STOREV(VW, f32, TDM_LOADV(VW, f32, kept, m * pitch + v * VW) + acc[m][v], kept,    \
+                       m *pitch + v * VW);                                                         \
+    }                                                                                              \
+    TDM_DEVICE void TDM_CAT4(panels_, MT, x, NP)(B_POINTER b, long at, long panel_size,            \
+                                                 const float *strip, int stride, int depth,        \
+                                                 float *kept, int pitch) {                         \
+        for (int p = 0; p < depth; p += TDM_SUM_BLOCK)                                             \
+            TDM_CAT4(panels_block_, MT, x, NP)                                                     \
+        (b, at + p * NR, panel_size, strip + p, stride, tdm_int_min(depth - p, TDM_SUM_BLOCK),     \
+         kept, pitch);                                                                             \
     }
 PANELS(1, 1)
 PANELS(1, 4)
@@ -249,10 +283,14 @@ TDM_DEVICE void multiply_scattered(B_POINTER b, long at, long b_row, long b_col,
                                    int pitch) {
     for (int i = 0; i < rows; i++)
         for (int j = 0; j < columns; j++)
-            for (int p = 0; p < depth; p++)
-                kept[i * pitch + j] =
-                    tdm_fma(strip[i * stride + p], TDM_LOAD(BT, b, at + p * b_row + j * b_col),
-                            kept[i * pitch + j]);
+            for (int p = 0, end; p < depth; p = end) {
+                float sum = 0.0f;
+                end = depth - p < TDM_SUM_BLOCK ? depth : p + TDM_SUM_BLOCK;
+                for (; p < end; p++)
+                    sum = tdm_fma(strip[i * stride + p],
+                                  TDM_LOAD(BT, b, at + p * b_row + j * b_col), sum);
+                kept[i * pitch + j] += sum;
+            }
 }
 
 #define ARGUMENTS                                                                                  \
@@ -265,7 +303,7 @@ TDM_DEVICE void multiply_scattered(B_POINTER b, long at, long b_row, long b_col,
 
 TDM_BODY void do_item(ARGUMENTS, long item, long z) {
     float strip[STRIP];
-    float kept[KEPT];
+    float kept[KEPT], sums[KEPT];
     const long panels = (s.n + NR - 1) / NR;
     const long first = item * panels / s.column_tiles * NR;
     const long past = (item + 1) * panels / s.column_tiles * NR;
@@ -297,8 +335,8 @@ TDM_BODY void do_item(ARGUMENTS, long item, long z) {
                     multiply_along_k(b, b_at, s.b_col, columns, strip, stride, rows, depth, kept,
                                      pitch);
                 else if (s.b_col == 1)
-                    multiply_along_n(b, b_at, s.b_row, columns, strip, stride, rows, depth, kept,
-                                     pitch);
+                    multiply_along_n(b, b_at, s.b_row, columns, strip, stride, rows, depth, sums,
+                                     kept, pitch);
                 else
                     multiply_scattered(b, b_at, s.b_row, s.b_col, columns, strip, stride, rows,
                                        depth, kept, pitch);

@@ -6,7 +6,8 @@
  *   │0 1 2 … 15  │ phase 1           │1 1 1 1                 fourth piece of four rows of K.
  *   │0 1 2 … 15  │ phase 2           │…                       Else: item x takes every ITEMS-th vector of four
  *   │0 1 2 … 15  │ phase 3           │63 63 63 63             along K of each of four columns.
- * The items' sums are joined in local memory, in an order that depends on nothing. A is read with any strides and
+ * Each item adds blocks of its terms to its own sums in local memory. There the sums of all items
+ * are joined in the end, in a fixed order. A is read with any strides and
  * in any type: it is small and stays in the caches. Grid (column_tiles groups, 1, batch). */
 #define TDM_EPILOGUE_VECTOR 4
 #include "dialect.h"
@@ -57,21 +58,28 @@ TDM_KERNEL_GROUP(TDM_ENTRY, ITEMS, 1, 1)
             const long j = j0 + lane_x * 4;
             const int whole = j + 4 <= s.n;
             float lane[4];
-            f32x4 acc[RM];
-            TDM_UNROLL for (int m = 0; m < RM; m++) acc[m] = f32x4_splat(0.0f);
-            for (long p0 = phase * UNROLL; p0 < s.k; p0 += PHASES * UNROLL) {
-                TDM_UNROLL for (int u = 0; u < UNROLL; u++) {
-                    const long p = p0 + u;
-                    if (p < s.k) {
-                        f32x4 b_vec;
-                        LOAD_B_ROW(p, b_vec)
-                        TDM_UNROLL for (int m = 0; m < RM; m++) acc[m] =
-                            tdm_mad(f32x4_splat(LOAD_A(ROW(m), p)), b_vec, acc[m]);
+            const int own = phase * RM * N_COLUMNS + lane_x * 4;
+            TDM_UNROLL for (int m = 0; m < RM; m++)
+                f32x4_store_f32(f32x4_splat(0.0f), partial, own + m * N_COLUMNS);
+            for (long block = phase * UNROLL; block < s.k; block += PHASES * TDM_SUM_BLOCK) {
+                const long past = block + PHASES * TDM_SUM_BLOCK, end = past < s.k ? past : s.k;
+                f32x4 acc[RM];
+                TDM_UNROLL for (int m = 0; m < RM; m++) acc[m] = f32x4_splat(0.0f);
+                for (long p0 = block; p0 < end; p0 += PHASES * UNROLL) {
+                    TDM_UNROLL for (int u = 0; u < UNROLL; u++) {
+                        const long p = p0 + u;
+                        if (p < s.k) {
+                            f32x4 b_vec;
+                            LOAD_B_ROW(p, b_vec)
+                            TDM_UNROLL for (int m = 0; m < RM; m++) acc[m] =
+                                tdm_mad(f32x4_splat(LOAD_A(ROW(m), p)), b_vec, acc[m]);
+                        }
                     }
                 }
+                TDM_UNROLL for (int m = 0; m < RM; m++)
+                    f32x4_store_f32(f32x4_load_f32(partial, own + m * N_COLUMNS) + acc[m], partial,
+                                    own + m * N_COLUMNS);
             }
-            TDM_UNROLL for (int m = 0; m < RM; m++)
-                f32x4_store_f32(acc[m], partial, (phase * RM + m) * N_COLUMNS + lane_x * 4);
             tdm_barrier();
             if (j0 + x < s.n)
                 for (int m = 0; m < RM && i0 + m < s.m; m++) {
@@ -82,16 +90,17 @@ TDM_KERNEL_GROUP(TDM_ENTRY, ITEMS, 1, 1)
                 }
         } else {
             const int vectors = s.b_row == 1 && s.a_col == 1;
-            float sum[RM][K_COLUMNS];
-            f32x4 acc[RM][K_COLUMNS];
             long column[K_COLUMNS];
             TDM_UNROLL for (int n = 0; n < K_COLUMNS; n++) column[n] =
                 b0 + (j0 + n < s.n ? j0 + n : s.n - 1) * s.b_col;
-            TDM_UNROLL for (int m = 0; m < RM; m++) TDM_UNROLL for (int n = 0; n < K_COLUMNS; n++)
-                acc[m][n] = f32x4_splat(0.0f);
+            TDM_UNROLL for (int t = 0; t < RM * K_COLUMNS; t++) partial[t * ITEMS + x] = 0.0f;
             long p0 = x * 4;
-            if (vectors)
-                for (; p0 + 4 <= s.k; p0 += ITEMS * 4) {
+            while (vectors && p0 + 4 <= s.k) {
+                const long past = p0 + ITEMS * 4 * TDM_SUM_BLOCK;
+                f32x4 acc[RM][K_COLUMNS];
+                TDM_UNROLL for (int m = 0; m < RM; m++)
+                    TDM_UNROLL for (int n = 0; n < K_COLUMNS; n++) acc[m][n] = f32x4_splat(0.0f);
+                for (; p0 + 4 <= s.k && p0 < past; p0 += ITEMS * 4) {
                     f32x4 a_vec[RM];
                     TDM_UNROLL for (int m = 0; m < RM; m++) a_vec[m] =
                         tdm_loadv_any(a, s.a_type, a0 + ROW(m) * s.a_row + p0);
@@ -101,17 +110,28 @@ TDM_KERNEL_GROUP(TDM_ENTRY, ITEMS, 1, 1)
                             tdm_mad(a_vec[m], b_vec, acc[m][n]);
                     }
                 }
-            TDM_UNROLL for (int m = 0; m < RM; m++) TDM_UNROLL for (int n = 0; n < K_COLUMNS; n++)
-                sum[m][n] = f32x4_sum(acc[m][n]);
-            for (; p0 < s.k; p0 += ITEMS * 4)
-                for (int u = 0; u < 4 && p0 + u < s.k; u++)
-                    TDM_UNROLL for (int m = 0; m < RM; m++) {
-                        const float a_value = LOAD_A(ROW(m), p0 + u);
-                        TDM_UNROLL for (int n = 0; n < K_COLUMNS; n++) sum[m][n] = tdm_mad(
-                            a_value, TDM_LOAD(BT, b, column[n] + (p0 + u) * s.b_row), sum[m][n]);
-                    }
-            TDM_UNROLL for (int m = 0; m < RM; m++) TDM_UNROLL for (int n = 0; n < K_COLUMNS; n++)
-                partial[(m * K_COLUMNS + n) * ITEMS + x] = sum[m][n];
+                TDM_UNROLL for (int m = 0; m < RM; m++)
+                    TDM_UNROLL for (int n = 0; n < K_COLUMNS; n++)
+                        partial[(m * K_COLUMNS + n) * ITEMS + x] += f32x4_sum(acc[m][n]);
+            }
+            while (p0 < s.k) {
+                const long past = p0 + ITEMS * TDM_SUM_BLOCK;
+                float sum[RM][K_COLUMNS];
+                TDM_UNROLL for (int m = 0; m < RM; m++)
+                    TDM_UNROLL for (int n = 0; n < K_COLUMNS; n++) sum[m][n] = 0.0f;
+                for (; p0 < s.k && p0 < past; p0 += ITEMS * 4)
+                    for (int u = 0; u < 4 && p0 + u < s.k; u++)
+                        TDM_UNROLL for (int m = 0; m < RM; m++) {
+                            const float a_value = LOAD_A(ROW(m), p0 + u);
+                            TDM_UNROLL for (int n = 0; n < K_COLUMNS; n++) sum[m][n] =
+                                tdm_mad(a_value,
+                                        TDM_LOAD(BT, b, column[n] + (p0 + u) * s.b_row),
+                                        sum[m][n]);
+                        }
+                TDM_UNROLL for (int m = 0; m < RM; m++)
+                    TDM_UNROLL for (int n = 0; n < K_COLUMNS; n++)
+                        partial[(m * K_COLUMNS + n) * ITEMS + x] += sum[m][n];
+            }
             for (int half_items = ITEMS / 2; half_items > 0; half_items /= 2) {
                 tdm_barrier();
                 if (x < half_items)

@@ -14,6 +14,9 @@
  * global memory: VW elements a load along whichever dimension is contiguous. With BUFFERS 2 it goes to a
  * second pair of tiles and one barrier a tile is enough; with BUFFERS 1, to the same one after another barrier.
  *
+ * At most TDM_SUM_BLOCK terms are added up in registers. The sums of the blocks before stand in
+ * `tile`, in memory of the item.
+ *
  * Lines outside the matrices repeat the last one: what comes of them is not stored. Steps outside are zeros.
  * AT and BT are the storage types; B may be quantized (BITS among the defines: gemm_tiled_codes.h). The steps of a tile are written
  * out, so that K may be long where all loops of an item have 65535 passes. Grid (row tiles · column tiles, 1, batch). */
@@ -33,6 +36,9 @@
 #define B_LOADS (TN * TK / VW / ITEMS)
 #if A_LOADS * VW * ITEMS != TM * TK || B_LOADS * VW * ITEMS != TN * TK || PAD % 4 != 0
 #error "the tiles do not divide into vectors"
+#endif
+#if TDM_SUM_BLOCK % TK != 0
+#error "blocks of a sum do not divide into tiles"
 #endif
 
 /* How loads are done: element by element as far as the matrix goes, in vectors, in aligned vectors. */
@@ -165,6 +171,19 @@ FETCH(fetch_b, BT, TN, ELEMENT_B)
         }                                                                                          \
     }
 
+/* Adds the sums in registers to those in memory. The accesses are volatile: a compiler that does
+ * many of them at once would run out of registers. */
+#define ADD_LANE(l) sums[at + (l)] += TDM_LANE(4, acc[i][v], l);
+#define ADD_TO_TILE                                                                                \
+    {                                                                                              \
+        volatile float *const sums = tile;                                                         \
+        TDM_UNROLL for (int i = 0; i < RM; i++) TDM_UNROLL for (int v = 0; v < RN / 4; v++) {      \
+            const int at = i * RN + v * 4;                                                         \
+            ADD_LANE(0) ADD_LANE(1) ADD_LANE(2) ADD_LANE(3)                                        \
+            acc[i][v] = f32x4_splat(0.0f);                                                         \
+        }                                                                                          \
+    }
+
 TDM_KERNEL_GROUP(TDM_ENTRY, GX, GY, 1)
 (TILED_ARGUMENTS) {
     TDM_LOCAL_ARRAY(f32x4, a_tile, BUFFERS * TK * A_STEP);
@@ -186,6 +205,9 @@ TDM_KERNEL_GROUP(TDM_ENTRY, GX, GY, 1)
     f32x4 acc[RM][RN / 4];
     TDM_UNROLL for (int i = 0; i < RM; i++) TDM_UNROLL for (int v = 0; v < RN / 4; v++) acc[i][v] =
         f32x4_splat(0.0f);
+    float tile[RM * RN];
+    for (int t = 0; t < RM * RN; t += 4)
+        f32x4_store_f32(f32x4_splat(0.0f), tile, t);
 
     /* The first pass only fetches, the last one only multiplies. */
     int a_first = 0, b_first = 0;
@@ -200,6 +222,8 @@ TDM_KERNEL_GROUP(TDM_ENTRY, GX, GY, 1)
         }
         if (p0 >= 0) {
             TDM_REPEAT(TK, MULTIPLY)
+            if ((p0 + TK) % TDM_SUM_BLOCK == 0)
+                ADD_TO_TILE
         }
 #if BUFFERS == 1
         tdm_barrier();
@@ -217,9 +241,7 @@ TDM_KERNEL_GROUP(TDM_ENTRY, GX, GY, 1)
     }
 
     /* The epilogue is a rolled loop over a copy: unrolled over registers it would be most of the code. */
-    float tile[RM * RN];
-    TDM_UNROLL for (int i = 0; i < RM; i++) TDM_UNROLL for (int v = 0; v < RN / 4; v++)
-        f32x4_store_f32(acc[i][v], tile, i * RN + v * 4);
+    ADD_TO_TILE
     const tdm_epilogue_io io =
         tdm_epilogue_begin(c, c_offset, bias, bias_offset, residual, r_offset, d, d_offset, e, z);
     const int dense = tdm_epilogue_is_dense(e);

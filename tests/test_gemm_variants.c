@@ -206,6 +206,75 @@ static void run_ties(const test_device *device, const tdm_variant *row) {
     }
 }
 
+/* An equal-terms sum of length `k`; `row` is NULL where the library chooses. */
+static void run_equal_terms(const test_device *device, const tdm_variant *row, tdm_dtype a_type,
+                            tdm_dtype b_type, int64_t m, int64_t n, int64_t k, int transpose_b,
+                            int packed) {
+    char text[512];
+    gemm_trial trial = {.variant = row ? row->name : NULL, .equal_terms = 1, .packed_b = packed};
+    trial.item = (op_gemm_case){.m = m,
+                                .n = n,
+                                .k = k,
+                                .transpose_b = transpose_b,
+                                .alpha = 1,
+                                .allow_3xtf32 = row && tdm_gemm_is_3xtf32(row)};
+    trial.item.dtype[OP_GEMM_A] = a_type;
+    trial.item.dtype[OP_GEMM_B] = b_type;
+    trial.item.dtype[OP_GEMM_D] = TDM_F32;
+    if (!test_case_begin(device, row ? row->name : NULL, "%s", gemm_trial_text(&trial, text)))
+        return;
+    gemm_trial_run(device, &trial);
+    test_case_end();
+}
+
+/*
+ * Tensor cores do not round sums to nearest: docs/numerics.md states no bound for them here. Slow
+ * implementations of OpenCL take minutes for long sums of a large tile: there only those
+ * for CUDA run.
+ */
+static bool is_bounded(const tdm_variant *row) {
+    const int32_t family = row->parameters[TDM_GEMM_P_FAMILY];
+    if (family >= TDM_GEMM_TENSOR)
+        return tdm_gemm_is_3xtf32(row);
+    return !test_is_small() || family != TDM_GEMM_TILED || (row->requires & TDM_CAP_CUDA) != 0;
+}
+
+/*
+ * Each variant adds up equal terms, whose rounding errors all have one sign, within the bound: with
+ * B along N, along K and in panels, in whole vectors and in a remainder, for each count of rows.
+ */
+static void run_row_of_equal_terms(const test_device *device, const tdm_variant *row) {
+    static const int64_t few[] = {1, 2, 3, 16}, many[] = {13}, small[] = {3};
+    const bool skinny = row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SKINNY;
+    const int64_t *const rows = test_is_small() ? small : skinny ? few : many;
+    const int count = test_is_small() ? 1 : skinny ? COUNT(few) : COUNT(many);
+    const int32_t *const p = row->parameters;
+    const tdm_dtype b_type = type_of(p[TDM_GEMM_P_B_TYPE], 0);
+    const tdm_dtype a_type = p[TDM_GEMM_P_A_TYPE] ? (tdm_dtype)p[TDM_GEMM_P_A_TYPE] : b_type;
+    for (int i = 0; i < count; i++)
+        for (int layout = 0; layout < (test_is_small() ? 2 : 3); layout++)
+            run_equal_terms(device, row, a_type, b_type, rows[i], test_is_small() ? 5 : 83,
+                            test_is_small() ? 4096 : 16384, layout == 1, layout == 2);
+}
+
+static void equal_terms(void **state) {
+    static const int64_t rows[] = {1, 2, 3, 4, 8, 16, 64, 256},
+                         depths_of_equal[] = {256, 16384, 65536};
+    (void)state;
+    for (int d = 0; d < test_device_count(); d++) {
+        const test_device *const device = test_device_at(d);
+        for (int i = 0; i < tdm_variant_count; i++)
+            if (tdm_variants[i].op == TDM_OP_GEMM && test_can_run(device, &tdm_variants[i]) &&
+                is_bounded(&tdm_variants[i]))
+                run_row_of_equal_terms(device, &tdm_variants[i]);
+        for (int i = 0; i < COUNT(rows) * COUNT(depths_of_equal) * COUNT(types) && !test_is_small();
+             i++)
+            run_equal_terms(device, NULL, types[i % COUNT(types)], types[i % COUNT(types)],
+                            rows[i / COUNT(types) % COUNT(rows)], 7,
+                            depths_of_equal[i / COUNT(types) / COUNT(rows)], i % 2, 0);
+    }
+}
+
 /* Value of -D<name>= among a row's defines. */
 static long define_of(const tdm_variant *row, const char *name) {
     const char *const found = strstr(row->defines, name);
@@ -261,6 +330,7 @@ static void every_variant(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_variant)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_variant),
+                                       cmocka_unit_test(equal_terms)};
     return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
 }

@@ -41,8 +41,9 @@ const char *gemm_trial_text(const gemm_trial *trial, char text[512]) {
             used += (size_t)snprintf(text + used, 512 - used, " %c%s", "ABCDbR"[i],
                                      test_shape_text(rank, shape, shape_text));
     }
-    snprintf(text + used, 512 - used, "%s%s%s", trial->packed_b ? " packed" : "",
-             item->exact ? " exact" : "", item->allow_3xtf32 ? " 3xtf32" : "");
+    snprintf(text + used, 512 - used, "%s%s%s%s", trial->equal_terms ? " equal terms" : "",
+             trial->packed_b ? " packed" : "", item->exact ? " exact" : "",
+             item->allow_3xtf32 ? " 3xtf32" : "");
     return text;
 }
 
@@ -92,7 +93,10 @@ static void fill(arena *r, int operand) {
     const int read = operand == OP_GEMM_D ? (trial->c_source == GEMM_SAME && item->beta != 0) ||
                                                 trial->residual_source == GEMM_SAME
                                           : operand != OP_GEMM_C || item->beta != 0;
-    if (read)
+    const int constant = trial->equal_terms && (operand == OP_GEMM_A || operand == OP_GEMM_B);
+    for (int64_t i = 0; constant && i < test_array_count(&r->arrays[operand]); i++)
+        test_array_put(&r->arrays[operand], i, operand == OP_GEMM_A ? 0.1 : 1.1);
+    if (read && !constant)
         test_array_fill(&r->arrays[operand], item->exact ? TEST_DATA_SMALL_INTEGER : TEST_DATA_UNIT,
                         item->seed + (uint64_t)operand * 7919);
     test_array_send(&r->arrays[operand]);
