@@ -6,6 +6,7 @@
 #ifndef TDM_GEMM_EPILOGUE_H
 #define TDM_GEMM_EPILOGUE_H
 
+#include "activations.h"
 #include "any_float.h"
 #include "gemm_args.h"
 
@@ -33,16 +34,11 @@ TDM_DEVICE void tdm_storev_any(TDM_EPILOGUE_F32 x, TDM_GLOBAL void *p, int type,
         TDM_STOREV(TDM_EPILOGUE_VECTOR, f32, x, (TDM_GLOBAL tdm_f32 *)p, i);
 }
 
-/* The activations once for float and once for a row piece: K makes a constant of x's type. gelu by
- * erfc keeps its relative accuracy for large negative x, where 1 + erf would cancel; its tanh form is
- * x·sigmoid(2u). */
-#define TDM_GELU(x, K) (K(0.5f) * (x)*tdm_erfc(K(-0.70710678118654752f) * (x)))
-#define TDM_GELU_TANH(x, K)                                                                        \
-    ((x) /                                                                                         \
-     (K(1.0f) + tdm_exp(K(-1.5957691216057308f) * (x) * (K(1.0f) + K(0.044715f) * (x) * (x)))))
-#define TDM_SILU(x, K) ((x) / (K(1.0f) + tdm_exp(-(x))))
-#define TDM_EPILOGUE_SCALAR(x) (x)
 #define TDM_EPILOGUE_SPLAT(x) TDM_SPLAT(TDM_EPILOGUE_VECTOR, x)
+#define TDM_ACTIVATEV(name) TDM_CAT2(name, TDM_EPILOGUE_VECTOR)
+
+TDM_DEFINE_ACTIVATIONS(1)
+TDM_DEFINE_ACTIVATIONS(TDM_EPILOGUE_VECTOR)
 
 /* relu keeps a NaN in both. */
 TDM_DEVICE float tdm_activate(float x, int activation) {
@@ -50,11 +46,11 @@ TDM_DEVICE float tdm_activate(float x, int activation) {
     case TDM_CODE_ACT_RELU:
         return x < 0.0f ? 0.0f : x;
     case TDM_CODE_ACT_GELU:
-        return TDM_GELU(x, TDM_EPILOGUE_SCALAR);
+        return tdm_gelu_1(x);
     case TDM_CODE_ACT_GELU_TANH:
-        return TDM_GELU_TANH(x, TDM_EPILOGUE_SCALAR);
+        return tdm_gelu_tanh_1(x);
     case TDM_CODE_ACT_SILU:
-        return TDM_SILU(x, TDM_EPILOGUE_SCALAR);
+        return tdm_silu_1(x);
     default:
         return x;
     }
@@ -66,11 +62,11 @@ TDM_DEVICE TDM_EPILOGUE_F32 tdm_activatev(TDM_EPILOGUE_F32 x, int activation) {
         return TDM_SELECT_LT(TDM_EPILOGUE_VECTOR, x, TDM_EPILOGUE_SPLAT(0.0f),
                              TDM_EPILOGUE_SPLAT(0.0f), x);
     case TDM_CODE_ACT_GELU:
-        return TDM_GELU(x, TDM_EPILOGUE_SPLAT);
+        return TDM_ACTIVATEV(tdm_gelu_)(x);
     case TDM_CODE_ACT_GELU_TANH:
-        return TDM_GELU_TANH(x, TDM_EPILOGUE_SPLAT);
+        return TDM_ACTIVATEV(tdm_gelu_tanh_)(x);
     case TDM_CODE_ACT_SILU:
-        return TDM_SILU(x, TDM_EPILOGUE_SPLAT);
+        return TDM_ACTIVATEV(tdm_silu_)(x);
     default:
         return x;
     }

@@ -4,6 +4,7 @@
  * will do (it is correctly rounded, or DT is narrower than f32). Rows as strided_rows.h says; op
  * is TDM_CODE_NEG …, and TDM_CODE_PAST_CACHES. */
 #include "dialect.h"
+#include "activations.h"
 #include "op_codes.h"
 #include "past_caches.h"
 #include "strided_rows.h"
@@ -15,36 +16,12 @@ TDM_PART_FUNCTIONS(f32)
 TDM_PART_FUNCTIONS(f16)
 TDM_PART_FUNCTIONS(bf16)
 
-/* x·Φ(x), with Φ from the upper tail h = erfc(|x|/√2)/2 so that large negative x keep their relative
- * accuracy, where 1 + erf would cancel. With t = |x|/√2 and s = 1/(1 + t/2),
- * erfc(t) = exp(-t²)·s·Q(s); Q is a minimax-like polynomial fitted in the project, relative error
- * 1.7·10⁻⁷ with f32 coefficients for t ≤ 14, beyond which exp(-t²) is 0. The built-in erfc of a CPU
- * implementation works lane by lane, ten times slower. */
-TDM_DEVICE V tdm_gelu(V x) {
-    const V s = K(1.0f) / (K(1.0f) + K(0.35355339059327376f) * tdm_abs(x));
-    const V u = s - K(0.5f);
-    V q = K(-0.05979175120592117f);
-    q = q * u + K(0.048827413469552994f);
-    q = q * u + K(0.095402292907238007f);
-    q = q * u + K(-0.10309868305921555f);
-    q = q * u + K(-0.1718667596578598f);
-    q = q * u + K(0.14574649930000305f);
-    q = q * u + K(0.5589390397071838f);
-    q = q * u + K(0.6871609091758728f);
-    q = q * u + K(0.5107913613319397f);
-    const V tail = K(0.5f) * tdm_exp(K(-0.5f) * x * x) * s * q;
-    return x * TDM_SELECT_LT(N, x, K(0.0f), tail, K(1.0f) - tail);
-}
+TDM_DEFINE_ACTIVATIONS(N)
 
-/* 1 / (1 + exp(-x)) times `factor`. With exp(-|x|) nothing overflows, and small results keep their digits. */
-TDM_DEVICE V tdm_sigmoid_times(V factor, V x) {
-    const V e = tdm_exp(-tdm_abs(x));
-    return factor * TDM_SELECT_LT(N, x, K(0.0f), e, K(1.0f)) / (K(1.0f) + e);
-}
-
-/* The tanh form equals x·sigmoid(2u), which does not cancel. */
-TDM_DEVICE V tdm_gelu_tanh(V x) {
-    return tdm_sigmoid_times(x, K(1.5957691216057308f) * x * (K(1.0f) + K(0.044715f) * x * x));
+/* From here on the nearest f32 is 1, which not every built-in gives. A NaN stays one. */
+#define TANH_IS_ONE 9.010914f
+TDM_DEVICE V tdm_hyperbolic_tangent(V x) {
+    return TDM_SELECT_LT(N, K(TANH_IS_ONE), tdm_abs(x), tdm_copysign(K(1.0f), x), tdm_tanh(x));
 }
 
 /* Correctly rounded: where the driver does not promise that, one step of Newton's method on the
@@ -73,15 +50,15 @@ TDM_DEVICE V tdm_unary(V x, int op) {
     case TDM_CODE_RELU:
         return TDM_SELECT_LT(N, x, K(0.0f), K(0.0f), x);
     case TDM_CODE_GELU:
-        return tdm_gelu(x);
+        return TDM_CAT2(tdm_gelu_, N)(x);
     case TDM_CODE_GELU_TANH:
-        return tdm_gelu_tanh(x);
+        return TDM_CAT2(tdm_gelu_tanh_, N)(x);
     case TDM_CODE_SILU:
-        return tdm_sigmoid_times(x, x);
+        return TDM_CAT2(tdm_silu_, N)(x);
     case TDM_CODE_SIGMOID:
-        return tdm_sigmoid_times(K(1.0f), x);
+        return TDM_CAT2(tdm_sigmoid_times_, N)(K(1.0f), x);
     case TDM_CODE_TANH:
-        return tdm_tanh(x);
+        return tdm_hyperbolic_tangent(x);
     case TDM_CODE_EXP:
         return tdm_exp(x);
     case TDM_CODE_SQRT:

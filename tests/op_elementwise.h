@@ -92,11 +92,10 @@ static inline double op_unary_bound(tdm_unary op, double x, double y) {
     }
     if (ulps == 0 || !isfinite(x) || !isfinite(y))
         return 0;
-    /* An exponential below the normal numbers may be flushed, and is a factor of the result. */
-    const double argument = slope > 0 || op == TDM_SILU ? fabs(op_exponent_argument(op, x)) : 0;
-    if (exp(-argument) <= (double)FLT_MIN)
-        return fabs(x) * (double)FLT_MIN;
-    const double units = ulps + (slope > 0 ? slope * argument : 0);
+    /* From here on 1 is the nearest f32. */
+    if (op == TDM_TANH && fabs(x) > 9.011)
+        return 0;
+    const double units = ulps + (slope > 0 ? slope * fabs(op_exponent_argument(op, x)) : 0);
     return units * (OP_ULP * fabs(y) + OP_SMALLEST_STEP);
 }
 

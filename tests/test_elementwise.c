@@ -256,6 +256,60 @@ static void test_binary(void **state) {
     every_variant(TDM_OP_BINARY, FACTORS, BINARY_OPS);
 }
 
+/* ---- every exponent ---- */
+
+enum {
+    SAMPLED_BITS = 1 << 18, /* patterns of 32 bits, evenly spaced: all signs and exponents */
+    SAMPLED_LINE =
+        1 << 14 /* numbers from -110 to 110: exponentials underflow there, results saturate */
+};
+
+/* Under a slow implementation each `step`-th of the sample. */
+static int64_t sample_numbers(float *numbers, int64_t step) {
+    int64_t count = 0;
+    for (int64_t i = 0; i < SAMPLED_BITS; i += step) {
+        const uint32_t bits = (uint32_t)i * (uint32_t)((1LL << 32) / SAMPLED_BITS) + (uint32_t)i;
+        memcpy(&numbers[count], &bits, sizeof bits);
+        if (isnan(numbers[count]) || oracle_may_flush(TDM_F32, (double)numbers[count]))
+            numbers[count] = 0;
+        count++;
+    }
+    for (int64_t i = 0; i < SAMPLED_LINE; i += step)
+        numbers[count++] = 220.0f * (float)i / SAMPLED_LINE - 110.0f;
+    numbers[count++] = INFINITY;
+    numbers[count++] = -INFINITY;
+    numbers[count++] = NAN;
+    return count;
+}
+
+static void check_numbers(const test_device *device, const tdm_variant *variant, int op,
+                          const float *numbers, int64_t count) {
+    const op_shape line = {1, {count}};
+    const test_placement dense[2] = {TEST_DENSE, TEST_DENSE};
+    problem p = {.shape = &line, .dtype = TDM_F32, .op = op, .inputs = 1};
+    if (!test_case_begin(device, variant->name, "%s of every exponent", unary_names[op]))
+        return;
+    p.in[0].shape = line;
+    test_array_create(&p.in[0].array, device, TDM_F32, 1, line.shape, TEST_DENSE);
+    for (int64_t i = 0; i < count; i++)
+        test_array_put(&p.in[0].array, i, (double)numbers[i]);
+    test_array_send(&p.in[0].array);
+    run_and_check(device, variant, &p, dense);
+    test_array_destroy(&p.in[0].array);
+}
+
+static void unary_operations_keep_their_bounds_everywhere(void **state) {
+    static float numbers[SAMPLED_BITS + SAMPLED_LINE + 3];
+    const int64_t count = sample_numbers(numbers, test_is_small() ? 64 : 1);
+    (void)state;
+    for (int d = 0; d < test_device_count(); d++)
+        for (int v = 0; v < tdm_variant_count; v++)
+            if (tdm_variants[v].op == TDM_OP_UNARY && tdm_variants[v].parameters[0] == TDM_F32 &&
+                test_can_run(test_device_at(d), &tdm_variants[v]))
+                for (int op = 1; op <= UNARY_OPS; op++)
+                    check_numbers(test_device_at(d), &tdm_variants[v], op, numbers, count);
+}
+
 /* ---- in place, recording, misuse ---- */
 
 #define DIMS(...) ((const int64_t[]){__VA_ARGS__})
@@ -464,6 +518,7 @@ static void caches_in_reach_of_a_few_cores(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_unary),
+        cmocka_unit_test(unary_operations_keep_their_bounds_everywhere),
         cmocka_unit_test(test_binary),
         cmocka_unit_test(in_place),
         cmocka_unit_test(recorded_operations_give_the_same_bits),
