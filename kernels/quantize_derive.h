@@ -8,7 +8,7 @@
 #define TDM_SMALLEST_NORMAL 0x1p-126f
 #define TDM_LARGEST_F32 0x1.fffffep127f
 #define TDM_LARGEST_F16 65504.0f
-#define TDM_LARGEST_BF16 0x1.fep127f
+#define TDM_JUST_BELOW_1 0x1.fffffep-1f
 
 /* A range that holds 0. */
 typedef struct {
@@ -45,22 +45,28 @@ TDM_INLINE int tdm_range_is_finite(tdm_range r) {
     return TDM_CAT4(f32x, N, _, hmax)(TDM_SELECT_LT(N, r.high, below, below, r.high)) < INFINITY;
 }
 
-/* The largest scale that a type keeps. */
-TDM_INLINE float tdm_largest_scale(int type) {
-    return type == TDM_CODE_F16    ? TDM_LARGEST_F16
-           : type == TDM_CODE_BF16 ? TDM_LARGEST_BF16
-                                   : TDM_LARGEST_F32;
+/* The largest scale that a type keeps. For bf16 its product with `steps`, at most 255, is finite as
+ * well: it is 2^128 / steps, truncated. */
+TDM_INLINE float tdm_largest_scale(int type, int steps) {
+    const float quotient = tdm_float(((1 << 23) - 1) / steps);
+    return type == TDM_CODE_F16 ? TDM_LARGEST_F16
+           : type == TDM_CODE_BF16
+               ? tdm_bits_float(tdm_float_bits(quotient) & 0xffff0000u) * 0x1p105f
+               : TDM_LARGEST_F32;
 }
 
-/* Its scale: asymmetric where there are zero points. What a device may flush is 0; what is kept of it is not infinite. */
+/* Its scale: asymmetric where there are zero points. A scale that a device may flush is 0. The
+ * scale that is kept is finite, and so is its product with every code. */
 TDM_DEVICE F tdm_derived_scale(tdm_range r, tdm_quant_side side) {
     const F below = K(0.0f) - r.low;
     const F larger = TDM_SELECT_LT(N, r.high, below, below, r.high);
     const F width = tdm_min(r.high - r.low, K(TDM_LARGEST_F32));
-    const F scale = side.zero_type == 0 ? tdm_divide(larger, K(tdm_float(side.high)))
-                                        : tdm_divide(width, K(tdm_float(side.high - side.low)));
+    const int steps = side.zero_type == 0 ? side.high : side.high - side.low;
+    const F scale = tdm_divide(side.zero_type == 0 ? larger : width, K(tdm_float(steps)));
+    const F finite = TDM_SELECT_LT(N, scale * K(tdm_float(steps)), K(INFINITY), scale,
+                                   scale * K(TDM_JUST_BELOW_1));
     return TDM_SELECT_LT(N, scale, K(TDM_SMALLEST_NORMAL), K(0.0f),
-                         tdm_min(scale, K(tdm_largest_scale(side.scale_type))));
+                         tdm_min(finite, K(tdm_largest_scale(side.scale_type, steps))));
 }
 
 /* The zero point of a range under a scale, 0 for a scale of 0. */

@@ -13,30 +13,39 @@ static float finite_bound(float x) {
     return x > FLT_MAX ? FLT_MAX : x < -FLT_MAX ? -FLT_MAX : x;
 }
 
-/* A scale as its dtype keeps it; what a device may flush is 0. */
-static float kept_scale(float scale, tdm_dtype dtype) {
+/*
+ * A scale as its dtype keeps it; the next smaller one where its product with `steps` is infinite. A
+ * scale that a device may flush is 0.
+ */
+static float kept_scale(float scale, int32_t steps, tdm_dtype dtype) {
     if (scale < FLT_MIN) {
         return 0.0f;
     }
     if (dtype != TDM_F16 && dtype != TDM_BF16) {
-        return scale;
+        return scale * (float)steps > FLT_MAX ? nextafterf(scale, 0.0f) : scale;
     }
     const uint16_t bits = tdm_quant_narrow(dtype, scale, true);
-    return dtype == TDM_F16 ? tdm_f32_from_f16(bits) : tdm_f32_from_bf16(bits);
+    if (dtype == TDM_F16) {
+        return tdm_f32_from_f16(bits);
+    }
+    const float kept = tdm_f32_from_bf16(bits);
+    return kept * (float)steps > FLT_MAX ? tdm_f32_from_bf16((uint16_t)(bits - 1)) : kept;
 }
 
 static tdm_quant_parameters derive_symmetric(float lowest, float highest, tdm_quant_range range,
                                              tdm_dtype dtype) {
     const int32_t middle = tdm_quant_middle(range);
+    const int32_t steps = range.high - middle;
     const float amax = -lowest > highest ? -lowest : highest;
-    return (tdm_quant_parameters){kept_scale(amax / (float)(range.high - middle), dtype), middle};
+    return (tdm_quant_parameters){kept_scale(amax / (float)steps, steps, dtype), middle};
 }
 
 static tdm_quant_parameters derive_asymmetric(float lowest, float highest, tdm_quant_range range,
                                               tdm_dtype dtype) {
     const float width = highest - lowest;
+    const int32_t steps = range.high - range.low;
     const float scale =
-        kept_scale((width > FLT_MAX ? FLT_MAX : width) / (float)(range.high - range.low), dtype);
+        kept_scale((width > FLT_MAX ? FLT_MAX : width) / (float)steps, steps, dtype);
     if (scale == 0.0f) {
         return (tdm_quant_parameters){0.0f, tdm_int_from_f64(0.0, range.low, range.high)};
     }

@@ -425,12 +425,16 @@ DEVICE_TEST(largest_numbers) {
                  {&groups, SHARE_VECTORS},
                  {&tensor, SHARE_ALL},
                  {test_is_small() ? &rows : &matrix, SHARE_COLUMNS}};
-    for (int i = 0; i < 8; i++) {
-        const quant_case c = {.shape = forms[i / 2].shape,
-                              .sharing = forms[i / 2].sharing,
-                              .codes = TDM_S8,
-                              .scale = TDM_F32,
-                              .zero = i % 2 == 0 ? TDM_DTYPE_NONE : TDM_S8,
+    for (int i = 0; i < 12; i++) {
+        /* The scale in bf16 that is nearest is infinite 255 times. */
+        const bool narrow = i % 3 == 2;
+        const quant_case c = {.shape = forms[i / 3].shape,
+                              .sharing = forms[i / 3].sharing,
+                              .codes = narrow ? TDM_U8 : TDM_S8,
+                              .scale = narrow ? TDM_BF16 : TDM_F32,
+                              .zero = narrow       ? TDM_U8
+                                      : i % 3 == 0 ? TDM_DTYPE_NONE
+                                                   : TDM_S8,
                               .last = DATA_LARGEST};
         dynamic_case(device, NULL, &c, TDM_F32);
     }

@@ -229,13 +229,17 @@ def sensitive_rows(rng, count):
 
 # ---- parameters ----------------------------------------------------------------------------------
 
-def kept(scale, fmt):
-    """A scale as a format keeps it: nearest, ties to even, the largest finite number at most."""
+def kept(scale, steps, fmt):
+    """A scale as a format keeps it: nearest, ties to even; the next smaller one where it, or it times steps, is infinite."""
     smallest = Fraction(2) ** -126
     if scale.magnitude < smallest:
         return number(0)
     narrowed = widen(narrow(scale, fmt), fmt)
-    return narrowed if narrowed.finite() else widen(fmt.infinity - 1, fmt)
+    if not narrowed.finite():
+        narrowed = widen(fmt.infinity - 1, fmt)
+    if f32(number(narrowed.magnitude * steps)).finite():
+        return narrowed
+    return widen(narrow(narrowed, fmt) - 1, fmt)
 
 
 def derive(symmetric, low_bits, high_bits, limits, fmt=F32):
@@ -251,11 +255,11 @@ def derive(symmetric, low_bits, high_bits, limits, fmt=F32):
     low, high = limits
     if symmetric:
         middle = (low + high + 1) // 2
-        return kept(f32(number(max(-lowest, highest) / (high - middle))), fmt), middle
+        return kept(f32(number(max(-lowest, highest) / (high - middle))), high - middle, fmt), middle
     width = f32(number(highest - lowest))
     if width.magnitude == INF:
         width = number(largest)
-    scale = kept(f32(number(width.magnitude / (high - low))), fmt)
+    scale = kept(f32(number(width.magnitude / (high - low))), high - low, fmt)
     if scale.magnitude == 0:
         return number(0), clamp(0, low, high)
     ratio = f32(number(lowest / scale.magnitude))
