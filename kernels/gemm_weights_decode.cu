@@ -189,6 +189,9 @@ TDM_KERNEL_GROUPS(TDM_ENTRY, ITEMS, 1, 1, 2)
         float total = from[0];
         TDM_UNROLL for (int block = 1; block < BLOCKS; block++) total +=
             from[block * (TM * SUMS_PITCH)];
+        if (IS_BF16 && j0 + x % TN < s.n)
+            total = weights_finite(total, a, a_offset, b, b_offset, scale, scale_offset, zero,
+                                   zero_offset, s, w, z, i0 + x / TN, j0 + x % TN, start);
         if (j0 + x % TN < s.n)
             tdm_epilogue_element(total, io, e, i0 + x / TN, j0 + x % TN);
     }

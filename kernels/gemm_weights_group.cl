@@ -264,6 +264,14 @@ TDM_KERNEL_GROUPS(TDM_ENTRY, ITEMS, 1, 1, 3)(TDM_WEIGHTS_ARGUMENTS) {
                 partial[t * (LANES * PHASES / PARTS) * pitch + x];
             if (!l.grouped)
                 sum *= scale_of(&l, j, 0);
+            if (!(tdm_abs(sum) < INFINITY)) {
+                tdm_gemm_shape_arg in_lines = s;
+                in_lines.b_row = 1;
+                sum = tdm_weights_sum(a, a_offset + z * s.a_batch + i * s.a_row, b,
+                                      b_offset + z * s.b_batch + j * s.b_col, scale,
+                                      l.scale_at + j * w.scale_col, zero,
+                                      l.zero_at + j * w.zero_col, in_lines, w, 1.0f, 0, s.k);
+            }
             tdm_epilogue_element(sum, io, e, i, j);
         }
         tdm_barrier();

@@ -373,8 +373,9 @@ TDM_BODY void do_item(TDM_WEIGHTS_ARGUMENTS, long item, long z) {
                 multiply_tiles(&l, &my, order, j0, columns, p0, depth, rows);
             }
             for (int i = 0; i < rows; i++) {
-                for (int j = 0; j < columns; j++)
-                    my.kept[i * columns + j] *= my.row_scale[i];
+                end_row(my.kept + i * columns, j0, columns, my.row_scale[i], a, a0 + i * s.a_row, b,
+                        b_offset + z * s.b_batch, scale, scale_offset + z * w.scale_batch, zero,
+                        zero_offset + z * w.zero_batch, s, w);
                 tdm_epilogue_row(my.kept + i * columns, io, e, i0 + i, j0, columns, dense);
             }
         }

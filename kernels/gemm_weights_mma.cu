@@ -184,6 +184,16 @@ TDM_KERNEL_GROUPS(TDM_ENTRY, ITEMS, 1, 1, GROUPS)
 
     uint *const scratch = mma_scratch(tiles, at.warp);
     mma_keep(acc, scratch, at.lane);
+    if (IS_BF16) {
+        TDM_NO_UNROLL for (int x = at.lane; x < WM * WN; x += 32) {
+            const long i = at.i0 + at.row + x / WN, j = at.j0 + at.column + x % WN;
+            float *const sum = (float *)scratch + tdm_fragment_place(WN, x / WN, x % WN);
+            if (i < s.m && j < s.n)
+                *sum = weights_finite(*sum, a, a_offset, b, b_offset, scale, scale_offset, zero,
+                                      zero_offset, s, w, at.z, i, j, first);
+        }
+        tdm_warp_barrier();
+    }
     tdm_epilogue_io io = tdm_epilogue_begin(c, c_offset, bias, bias_offset, residual, r_offset, d,
                                             d_offset, e, at.z);
     io.d_at += part * s.m * s.n;

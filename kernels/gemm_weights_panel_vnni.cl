@@ -69,8 +69,7 @@ typedef struct {
     TARGET void NAME(const tile_run *run) {                                                        \
         const char *strip = run->strip, *panel = run->panel;                                       \
         floats total[ROWS][NV];                                                                    \
-        EACH_SUM(ROWS)                                                                             \
-        total[i][v] = run->begins ? (floats)(0.0f) : SUMS_AT(run->sums, i, v);                     \
+        EACH_SUM(ROWS) total[i][v] = (floats)(0.0f);                                               \
         TDM_NO_UNROLL for (int x = 0; x < run->segments; x++) {                                    \
             const int *const first = run->first + x;                                               \
             ints sum[ROWS][NV];                                                                    \
@@ -97,6 +96,8 @@ typedef struct {
                     tdm_fma(scale, __builtin_convertvector(sum[i][v], floats), total[i][v]);       \
             }                                                                                      \
         }                                                                                          \
+        if (!run->begins)                                                                          \
+            EACH_SUM(ROWS) total[i][v] += SUMS_AT(run->sums, i, v);                                \
         EACH_SUM(ROWS) SUMS_AT(run->sums, i, v) = total[i][v];                                     \
     }
 DEFINE_MULTIPLY(multiply, MR)
@@ -294,8 +295,12 @@ TDM_BODY void do_item(TDM_WEIGHTS_ARGUMENTS, TDM_LOCAL char *scratch, long item,
                 run.begins = p0 == 0;
                 multiply_rows(&run, tile_rows);
                 for (int i = 0; last && i < tile_rows; i++) {
-                    for (int j = 0; j < NR; j++)
-                        tile[i * NR + j] = run.sums[i * NR + j] * row_scale[t * MR + i];
+                    for (int j = 0; j < columns; j++)
+                        tile[i * NR + j] = run.sums[i * NR + j];
+                    end_row(tile + i * NR, j0, columns, row_scale[t * MR + i], a,
+                            a0 + (t * MR + i) * s.a_row, b, b_offset + z * s.b_batch, scale,
+                            scale_offset + z * w.scale_batch, zero,
+                            zero_offset + z * w.zero_batch, s, w);
                     tdm_epilogue_row(tile + i * NR, io, e, i0 + t * MR + i, j0, columns, dense);
                 }
             }

@@ -42,7 +42,8 @@ TDM_DEVICE float scale_of_row(TDM_GLOBAL const void *a, int type, long at, long 
         most[0] = greater_size(most[0], load_row(a, type, at, step, p, count));
     most[0] = greater_size(greater_size(most[0], most[1]), greater_size(most[2], most[3]));
     const f32x16 scale =
-        tdm_divide(f32x16_splat(f32x16_hmax(most[0])), f32x16_splat(TDM_WEIGHTS_HIGH));
+        tdm_min(tdm_divide(f32x16_splat(f32x16_hmax(most[0])), f32x16_splat(TDM_WEIGHTS_HIGH)),
+                f32x16_splat(TDM_WEIGHTS_LARGEST_SCALE));
     return f32x16_hmax(
         f32x16_select_lt(scale, f32x16_splat(TDM_WEIGHTS_LEAST_SCALE), f32x16_splat(0.0f), scale));
 }
@@ -58,6 +59,29 @@ TDM_DEVICE s32x16 codes_of(f32x16 x, float row_scale) {
     const f32x16 below = f32x16_select_lt(code, high, code, high);
     const f32x16 within = f32x16_select_lt(low, below, below, low);
     return f32x16_bits(within + f32x16_splat(ROUNDING)) - s32x16_splat(ROUNDING_BITS);
+}
+
+TDM_DEVICE float tdm_weights_quantize(float x, float row_scale) {
+    if (row_scale == 0.0f)
+        return 0.0f;
+    return f32x16_hmax(f32x16_from_s32(codes_of(f32x16_splat(x), row_scale)));
+}
+
+/* Multiplies the sums of `columns` columns of a row, from j on, with the row's scale. Recomputes
+ * those that are not finite. The row begins at a_at; B is stored along K; b_at, scale_at and
+ * zero_at are those of column 0. */
+TDM_DEVICE void end_row(float *sums, long j, int columns, float row_scale,
+                        TDM_GLOBAL const void *a, long a_at, TDM_GLOBAL const void *b, long b_at,
+                        TDM_GLOBAL const void *scale, long scale_at, TDM_GLOBAL const void *zero,
+                        long zero_at, tdm_gemm_shape_arg s, tdm_gemm_weights_arg w) {
+    s.b_row = 1;
+    for (int n = 0; n < columns; n++) {
+        sums[n] *= row_scale;
+        if (!(tdm_abs(sums[n]) < INFINITY))
+            sums[n] = tdm_weights_sum(a, a_at, b, b_at + (j + n) * s.b_col, scale,
+                                      scale_at + (j + n) * w.scale_col, zero,
+                                      zero_at + (j + n) * w.zero_col, s, w, row_scale, 0, s.k);
+    }
 }
 
 /* `count` scales of a line, contiguous where they are so in memory. */

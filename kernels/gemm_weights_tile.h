@@ -134,6 +134,22 @@ struct weights_parameters {
     int per_group; /* blocks in a group; where these are 2^n, -n */
 };
 
+/* The sum of a part of K, recomputed where it is not finite. Products of bf16 with codes may
+ * overflow, those of f16 do not. */
+TDM_DEVICE float weights_finite(float sum, const void *a, long a_offset, const void *b,
+                                long b_offset, const void *scale, long scale_offset,
+                                const void *zero, long zero_offset, tdm_gemm_shape_arg s,
+                                tdm_gemm_weights_arg w, long z, long i, long j, long first) {
+    if (tdm_abs(sum) < INFINITY)
+        return sum;
+    s.b_row = 1;
+    return tdm_weights_sum(a, a_offset + z * s.a_batch + i * s.a_row, b,
+                           b_offset + z * s.b_batch + j * s.b_col, scale,
+                           scale_offset + z * w.scale_batch + j * w.scale_col, zero,
+                           zero_offset + z * w.zero_batch + j * w.zero_col, s, w, 1.0f, first,
+                           first + w.depth < s.k ? first + w.depth : s.k);
+}
+
 /* Of the tile that begins with column j0; past the matrix the last column's, which multiply zeros. */
 TDM_DEVICE weights_parameters weights_parameters_of(const void *scale, long scale_offset,
                                                     const void *zero, long zero_offset,

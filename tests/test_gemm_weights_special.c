@@ -1,10 +1,12 @@
 /*
  * Scales that are infinite: D is infinite where the products of their groups are not zero, whatever a kernel fills up its tiles, lanes and
  * chunks with behind the last step of K. And rows of A of nothing but zeros, with a NaN, an infinity, denormals, or so small that their
- * scale would be denormal, beside a channel whose scale is 0. Codes less zero points are positive, so that no sum of a part of a group is
+ * scale would be denormal, beside a channel whose scale is 0. And rows of the largest numbers: their products
+ * with codes overflow, their products with scaled codes do not. Codes less zero points are positive, so that no sum of a part of a group is
  * zero by chance.
  */
 // ctest: device timeout=60
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -32,6 +34,23 @@ enum {
     ROW_PLAIN
 };
 
+/* And where they are large. */
+enum {
+    ROW_LARGEST,
+    ROW_ONE_LARGEST,
+    ROW_SIGNS, /* partial sums of codes are infinities of both signs */
+    ROW_NEGATIVE,
+    ROW_LARGE,
+    ROW_LARGE_INFINITY
+};
+
+typedef enum special_data {
+    INFINITE_SCALES,
+    SPECIAL_ROWS,
+    LARGE_ROWS
+} special_data;
+static const char *const data_names[] = {"infinite scales", "special rows of A", "large rows of A"};
+
 enum {
     SMALL_K = 296 /* under a slow implementation, which takes seconds for a large tile's long K */
 };
@@ -39,22 +58,33 @@ enum {
 typedef struct special_trial {
     int64_t k, group;
     tdm_dtype scale, zero;
-    bool special_a; /* else some scales are infinite */
+    special_data data;
 } special_trial;
 
 /* Last groups of few steps, of a step, of more than a tile and of none missing; one group for all of K. */
 static const special_trial trials[] = {
-    {70, 32, TDM_F32, TDM_DTYPE_NONE, false}, {70, 64, TDM_F16, TDM_S8, false},
-    {129, 64, TDM_F32, TDM_S8, false},        {1100, 128, TDM_BF16, TDM_DTYPE_NONE, false},
-    {424, 32, TDM_F32, TDM_S32, false},       {256, 64, TDM_F16, TDM_DTYPE_NONE, false},
-    {77, 0, TDM_F32, TDM_S8, false},          {70, 32, TDM_F32, TDM_DTYPE_NONE, true},
-    {129, 64, TDM_BF16, TDM_S8, true},        {256, 0, TDM_F32, TDM_DTYPE_NONE, true},
+    {70, 32, TDM_F32, TDM_DTYPE_NONE, INFINITE_SCALES},
+    {70, 64, TDM_F16, TDM_S8, INFINITE_SCALES},
+    {129, 64, TDM_F32, TDM_S8, INFINITE_SCALES},
+    {1100, 128, TDM_BF16, TDM_DTYPE_NONE, INFINITE_SCALES},
+    {424, 32, TDM_F32, TDM_S32, INFINITE_SCALES},
+    {256, 64, TDM_F16, TDM_DTYPE_NONE, INFINITE_SCALES},
+    {77, 0, TDM_F32, TDM_S8, INFINITE_SCALES},
+    {70, 32, TDM_F32, TDM_DTYPE_NONE, SPECIAL_ROWS},
+    {129, 64, TDM_BF16, TDM_S8, SPECIAL_ROWS},
+    {256, 0, TDM_F32, TDM_DTYPE_NONE, SPECIAL_ROWS},
+    {70, 32, TDM_F32, TDM_DTYPE_NONE, LARGE_ROWS},
+    {129, 64, TDM_F16, TDM_S8, LARGE_ROWS},
+    {1100, 0, TDM_F32, TDM_DTYPE_NONE, LARGE_ROWS},
+    {296, 128, TDM_BF16, TDM_S8, LARGE_ROWS},
 };
 
 typedef struct special_case {
     const test_device *device;
-    const tdm_variant *row;
+    const char *variant; /* or NULL: the library chooses */
     const special_trial *t;
+    tdm_dtype a_type, b_type;
+    bool quantize_a;
     test_array a, codes, scale, zero, d;
     tdm_tensor *b;
 } special_case;
@@ -72,15 +102,38 @@ static int zero_of(const special_case *c) {
 
 /* Of every second column the last group's is infinite; beside special rows of A one channel's is 0. */
 static double scale_at(const special_case *c, int64_t j, int64_t g) {
-    if (c->t->special_a)
-        return j == ZERO_COLUMN ? 0.0 : 0x1p20;
+    if (c->t->data != INFINITE_SCALES)
+        return j == ZERO_COLUMN ? 0.0 : c->t->data == LARGE_ROWS ? 0x1p-14 : 0x1p20;
     return j % 2 != 0 && g == groups_of(c->t) - 1 ? INFINITY : 0.5;
+}
+
+static double large_a_at(const special_case *c, int64_t i, int64_t p) {
+    const tdm_dtype type = c->a.layout.dtype;
+    const double largest = type == TDM_F16 ? 65504.0 : type == TDM_BF16 ? 0x1.fep127 : FLT_MAX;
+    switch (i) {
+    case ROW_LARGEST:
+        return largest;
+    case ROW_ONE_LARGEST:
+        return p == 3 ? largest : 1.0;
+    case ROW_SIGNS:
+        return p % 2 ? largest : -largest / 2;
+    case ROW_NEGATIVE:
+        return -largest;
+    case ROW_LARGE:
+        return largest / 4;
+    case ROW_LARGE_INFINITY:
+        return p == 3 ? INFINITY : largest;
+    default:
+        return (double)(1 + p % 5);
+    }
 }
 
 static double a_at(const special_case *c, int64_t i, int64_t p) {
     const double plain = (double)(1 + p % 5);
-    if (!c->t->special_a)
+    if (c->t->data == INFINITE_SCALES)
         return 1.0;
+    if (c->t->data == LARGE_ROWS)
+        return large_a_at(c, i, p);
     switch (i) {
     case ROW_ZEROS:
         return 0.0;
@@ -99,10 +152,6 @@ static double a_at(const special_case *c, int64_t i, int64_t p) {
     }
 }
 
-static bool is_quantized(const special_case *c) {
-    return c->row->parameters[TDM_GEMM_P_A_TYPE] == TDM_GEMM_QUANTIZED_A;
-}
-
 /* What the formula of docs/numerics.md makes of an element of A. */
 static float row_scale(const special_case *c, int64_t i) {
     float most = 0.0f;
@@ -110,13 +159,13 @@ static float row_scale(const special_case *c, int64_t i) {
         const float size = fabsf((float)test_array_get(&c->a, i * c->t->k + p));
         most = size < INFINITY && size > most ? size : most;
     }
-    const float scale = most / 127.0f;
+    const float scale = fminf(most / 127.0f, 0x1.020406p121f); /* 127 times which is finite */
     return scale < 0x1p-126f ? 0.0f : scale;
 }
 
 static double a_real(const special_case *c, float scale, int64_t i, int64_t p) {
     const float x = (float)test_array_get(&c->a, i * c->t->k + p);
-    if (!is_quantized(c))
+    if (!c->quantize_a)
         return x;
     const float code = isnan(x) || scale == 0.0f ? 0.0f : rintf(x / scale);
     return (double)scale * fmax(fmin(code, 127.0), -127.0);
@@ -126,16 +175,11 @@ static void create(special_case *c) {
     const special_trial *const t = c->t;
     const int64_t a[2] = {ROWS, t->k}, b[2] = {COLUMNS, t->k}, d[2] = {ROWS, COLUMNS},
                   parameters[2] = {COLUMNS, groups_of(t)};
-    const int32_t *const row = c->row->parameters;
-    const tdm_dtype a_type =
-        row[TDM_GEMM_P_A_TYPE] > 0 ? (tdm_dtype)row[TDM_GEMM_P_A_TYPE] : TDM_F32;
-    const tdm_dtype b_type =
-        row[TDM_GEMM_P_B_TYPE] > 0 ? (tdm_dtype)row[TDM_GEMM_P_B_TYPE] : TDM_S4;
     tdm_quantization q = TDM_QUANTIZATION_INIT;
     q.block[0] = 1;
     q.block[1] = t->group;
-    test_array_create(&c->a, c->device, a_type, 2, a, TEST_DENSE);
-    test_array_create(&c->codes, c->device, b_type, 2, b, TEST_DENSE);
+    test_array_create(&c->a, c->device, c->a_type, 2, a, TEST_DENSE);
+    test_array_create(&c->codes, c->device, c->b_type, 2, b, TEST_DENSE);
     test_array_create(&c->scale, c->device, t->scale, 2, parameters, TEST_DENSE);
     test_array_create(&c->d, c->device, TDM_F32, 2, d, TEST_DENSE);
     for (int64_t i = 0; i < ROWS * t->k; i++)
@@ -169,8 +213,8 @@ static void multiply(special_case *c) {
     desc.d = c->d.layout;
     TEST_OK(tdm_tensor_quant_layout(c->b, &desc.b_quant));
     desc.transpose_b = 1;
-    desc.quantize_a = is_quantized(c);
-    desc.variant = c->row->name;
+    desc.quantize_a = c->quantize_a;
+    desc.variant = c->variant;
     TEST_OK(tdm_gemm_plan_create(c->device->device, &desc, &plan));
     TEST_OK(tdm_gemm_plan_workspace_size(plan, &bytes));
     if (bytes > 0)
@@ -185,36 +229,40 @@ static void multiply(special_case *c) {
 }
 
 /* Near the smallest normal number, where devices may flush, within what K of those can make. */
-static bool is_right(const special_case *c, double actual, double expected) {
+static bool is_right(const special_case *c, double actual, double expected, double size) {
     if (isnan(expected))
         return isnan(actual);
     if (isinf(expected))
         return actual == expected;
-    const double flushed = is_quantized(c) ? 0.0 : (double)c->t->k * 16 * 0x1p-106;
-    return fabs(actual - expected) <= 1e-5 * fabs(expected) + flushed; /* A may be in codes */
+    const double flushed = c->quantize_a ? 0.0 : (double)c->t->k * 16 * 0x1p-106;
+    return fabs(actual - expected) <= 1e-5 * size + flushed; /* A may be in codes */
 }
 
 static void check(const special_case *c) {
     for (int64_t i = 0; i < ROWS; i++) {
         const float scale = row_scale(c, i);
         for (int64_t j = 0; j < COLUMNS; j++) {
-            double sum = 0.0;
-            for (int64_t p = 0; p < c->t->k; p++)
-                sum += a_real(c, scale, i, p) * (code_at(c, j, p) - zero_of(c)) *
-                       scale_at(c, j, c->t->group == 0 ? 0 : p / c->t->group);
+            double sum = 0.0, size = 0.0;
+            for (int64_t p = 0; p < c->t->k; p++) {
+                const double term = a_real(c, scale, i, p) * (code_at(c, j, p) - zero_of(c)) *
+                                    scale_at(c, j, c->t->group == 0 ? 0 : p / c->t->group);
+                sum += term;
+                size += fabs(term);
+            }
             const double actual = test_array_fetched(&c->d, i * COLUMNS + j);
-            if (!is_right(c, actual, sum))
+            if (!is_right(c, actual, sum, size))
                 test_case_fail("D[%d, %d] is %g, must be %g", (int)i, (int)j, actual, sum);
         }
     }
 }
 
-static void run_trial(const test_device *device, const tdm_variant *row, const special_trial *t) {
-    special_case c = {.device = device, .row = row, .t = t};
-    if (!test_case_begin(device, row->name, "k %d, groups of %d, scales %s, zero points %s, %s",
-                         (int)t->k, (int)t->group, tdm_dtype_name(t->scale),
-                         t->zero != TDM_DTYPE_NONE ? tdm_dtype_name(t->zero) : "none",
-                         t->special_a ? "special rows of A" : "infinite scales"))
+static void run_case(special_case c) {
+    const special_trial *const t = c.t;
+    if (!test_case_begin(
+            c.device, c.variant, "%s by %s, k %d, groups of %d, scales %s, zero points %s, %s%s",
+            tdm_dtype_name(c.a_type), tdm_dtype_name(c.b_type), (int)t->k, (int)t->group,
+            tdm_dtype_name(t->scale), t->zero != TDM_DTYPE_NONE ? tdm_dtype_name(t->zero) : "none",
+            data_names[t->data], c.quantize_a ? ", quantized" : ""))
         return;
     create(&c);
     multiply(&c);
@@ -226,6 +274,43 @@ static void run_trial(const test_device *device, const tdm_variant *row, const s
     test_array_destroy(&c.scale);
     test_array_destroy(&c.zero);
     test_array_destroy(&c.d);
+}
+
+static void run_trial(const test_device *device, const tdm_variant *row, const special_trial *t) {
+    const int32_t *const p = row->parameters;
+    const int32_t a = p[TDM_GEMM_P_A_TYPE], b = p[TDM_GEMM_P_B_TYPE];
+    run_case((special_case){.device = device,
+                            .variant = row->name,
+                            .t = t,
+                            .a_type = a > 0 ? (tdm_dtype)a : TDM_F32,
+                            .b_type = b > 0 ? (tdm_dtype)b : TDM_S4,
+                            .quantize_a = a == TDM_GEMM_QUANTIZED_A});
+}
+
+/* Where no kernel does both, rows of A are quantized, and weights dequantized, before. */
+static void run_stages(const test_device *device, const special_trial *t) {
+    static const tdm_dtype codes[] = {TDM_S8, TDM_S4}, reals[] = {TDM_F32, TDM_BF16};
+    for (int x = 0; x < 16; x++) {
+        /* Codes of both are multiplied as integers. */
+        const bool integers = x >> 3 && codes[x >> 2 & 1] == TDM_S8 && t->group == 0;
+        const char *const variants[] = {NULL, integers ? NULL : "gemm_any_reference"};
+        run_case((special_case){.device = device,
+                                .variant = variants[x & 1],
+                                .t = t,
+                                .a_type = reals[x >> 1 & 1],
+                                .b_type = codes[x >> 2 & 1],
+                                .quantize_a = x >> 3});
+    }
+}
+
+static void stages_follow_the_formula(void **state) {
+    (void)state;
+    for (int d = 0; d < test_device_count(); d++)
+        for (int t = test_is_small() ? COUNT(trials) - 5 : 0; t < COUNT(trials); t++) {
+            special_trial trial = trials[t];
+            trial.k = test_is_small() && trial.k > SMALL_K ? SMALL_K : trial.k;
+            run_stages(test_device_at(d), &trial);
+        }
 }
 
 static void special_scales_and_rows_follow_the_formula(void **state) {
@@ -247,7 +332,7 @@ static void special_scales_and_rows_follow_the_formula(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(special_scales_and_rows_follow_the_formula)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(special_scales_and_rows_follow_the_formula),
+                                       cmocka_unit_test(stages_follow_the_formula)};
     return cmocka_run_group_tests(tests, test_devices_setup, test_devices_teardown);
 }
