@@ -30,6 +30,7 @@ typedef struct problem {
     test_array x, y;
     int axes[TDM_MAX_RANK];
     int axis_count;
+    bool equal; /* every element is 0.1: rounding errors of a long sum add up */
 } problem;
 
 /* What the oracle gathers of one output. */
@@ -151,6 +152,9 @@ static void fill(problem *p, uint64_t seed) {
                     seed);
     test_random random = {seed};
     const int64_t count = test_array_count(&p->x);
+    for (int64_t i = 0; i < count && p->equal; i++) {
+        test_array_put(&p->x, i, 0.1);
+    }
     for (int n = 0; n < 3 && p->data == TEST_DATA_ANY_BITS && is_float && count > 0; n++) {
         static const double specials[] = {NAN, HUGE_VAL, -HUGE_VAL};
         test_array_put(&p->x, test_random_int(&random, 0, count - 1), specials[n]);
@@ -265,6 +269,40 @@ static void test_reduce(void **state) {
 static void test_argmax(void **state) {
     (void)state;
     every_variant(TDM_OP_ARGMAX, 1);
+}
+
+/* Each row that adds floats, by rows, columns, parts and all at once. */
+static void equal_terms(void **state) {
+    static const op_reduce_case long_cases[] = {{2, {3, 65537}, 2, 0},
+                                                {2, {40009, 3}, 1, 0},
+                                                {3, {40, 2, 1009}, 5, 0},
+                                                {1, {1 << 20}, 1, 0}},
+                                small_cases[] = {{2, {3, 4099}, 2, 0}, {2, {4099, 3}, 1, 0}};
+    const op_reduce_case *const some = test_is_small() ? small_cases : long_cases;
+    (void)state;
+    for (int d = 0; d < test_device_count(); d++) {
+        const test_device *const device = test_device_at(d);
+        for (int v = 0; v < tdm_variant_count; v++) {
+            const tdm_variant *const row = &tdm_variants[v];
+            if (row->op != TDM_OP_REDUCE || row->parameters[0] == TDM_S32 ||
+                !test_can_run(device, row)) {
+                continue;
+            }
+            for (int i = 0; i < (test_is_small() ? 4 : 8); i++) {
+                problem p = {.shape = &some[i / 2],
+                             .dtype = (tdm_dtype)row->parameters[0],
+                             .op = i % 2 == 0 ? TDM_REDUCE_SUM : TDM_REDUCE_MEAN,
+                             .data = TEST_DATA_UNIT,
+                             .equal = true};
+                char text[128];
+                if (test_case_begin(device, row->name, "%s x%s of equal terms",
+                                    reduction_names[p.op],
+                                    test_shape_text(p.shape->rank, p.shape->shape, text))) {
+                    run_case(device, row, &p, TEST_DENSE, TEST_DENSE);
+                }
+            }
+        }
+    }
 }
 
 /* ---- properties ---- */
@@ -531,6 +569,7 @@ DEVICE_TEST(null_and_overlap_are_refused) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reduce),
+        cmocka_unit_test(equal_terms),
         cmocka_unit_test(test_argmax),
         cmocka_unit_test(long_sums_stay_accurate),
         cmocka_unit_test(the_same_bits_on_every_run),

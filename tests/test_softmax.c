@@ -46,10 +46,11 @@ typedef enum content {
     HUGE,   /* up to ±4096: exp would overflow without the maximum's shift */
     MASKED, /* some -inf in every row */
     SPOILT, /* a NaN, a +inf and a row of -inf only, in some places */
+    EQUAL,  /* all but one: rounding errors of the sum add up */
     CONTENTS
 } content;
 
-static const char *const content_names[CONTENTS] = {"usual", "huge", "masked", "spoilt"};
+static const char *const content_names[CONTENTS] = {"usual", "huge", "masked", "spoilt", "equal"};
 
 typedef struct problem {
     const softmax_case *shape;
@@ -78,6 +79,9 @@ static void fill(problem *p, uint64_t seed) {
         if (k % 3 == 1) {
             test_array_put(&p->x, i, -HUGE_VAL);
         }
+    }
+    for (int64_t i = 0; i < count && p->content == EQUAL; i++) {
+        test_array_put(&p->x, i, i / stride % length == length / 2 ? 1.0 : 0.0);
     }
     for (int64_t i = 0; i < count && p->content == SPOILT; i++) {
         const int64_t line = i / (stride * length) * stride + i % stride;
