@@ -1,6 +1,6 @@
 /* Driver families: their names, and what must be known of a driver beyond what it tells. */
 #include <ctype.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -53,12 +53,15 @@ static bool contains(const char *text, const char *needle) {
 }
 
 int tdm_opencl_family_version(const char *platform_version, const char *name) {
+    const size_t length = strlen(name);
     for (const char *at = platform_version; *at; at++) {
-        int major = 0, minor = 0;
-        const size_t length = strlen(name);
-        if (strncasecmp(at, name, length) == 0 &&
-            sscanf(at + length, " %3d.%3d", &major, &minor) == 2)
-            return 10 * major + (minor < 9 ? minor : 9);
+        if (strncasecmp(at, name, length) != 0)
+            continue;
+        char *end;
+        const long major = strtol(at + length, &end, 10);
+        const long minor = *end == '.' ? strtol(end + 1, NULL, 10) : -1;
+        if (major > 0 && major < 1000 && minor >= 0)
+            return (int)(10 * major + (minor < 9 ? minor : 9));
     }
     return 0;
 }

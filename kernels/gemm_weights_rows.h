@@ -70,8 +70,8 @@ TDM_DEVICE float tdm_weights_quantize(float x, float row_scale) {
 /* Multiplies the sums of `columns` columns of a row, from j on, with the row's scale. Recomputes
  * those that are not finite. The row begins at a_at; B is stored along K; b_at, scale_at and
  * zero_at are those of column 0. */
-TDM_DEVICE void end_row(float *sums, long j, int columns, float row_scale,
-                        TDM_GLOBAL const void *a, long a_at, TDM_GLOBAL const void *b, long b_at,
+TDM_DEVICE void end_row(float *sums, long j, int columns, float row_scale, TDM_GLOBAL const void *a,
+                        long a_at, TDM_GLOBAL const void *b, long b_at,
                         TDM_GLOBAL const void *scale, long scale_at, TDM_GLOBAL const void *zero,
                         long zero_at, tdm_gemm_shape_arg s, tdm_gemm_weights_arg w) {
     s.b_row = 1;

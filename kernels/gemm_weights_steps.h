@@ -63,12 +63,9 @@ TDM_DEVICE float tdm_weights_sum(TDM_GLOBAL const void *a, long a_at, TDM_GLOBAL
         const int zero_point = tdm_int_any(zero, w.zero_type, zero_at + g * w.zero_row);
         TDM_NO_UNROLL while (p < end) {
             const long stop = end < block_end ? end : block_end;
-            TDM_NO_UNROLL for (; p + TDM_WEIGHTS_PASS <= stop; p += TDM_WEIGHTS_PASS) {
-                TDM_REPEAT(TDM_WEIGHTS_PASS, TDM_WEIGHTS_STEP_OF_PASS)
-            }
-            TDM_NO_UNROLL for (; p < stop; p++)
-                TDM_WEIGHTS_STEP(p)
-            if (p == block_end) {
+            TDM_NO_UNROLL for (; p + TDM_WEIGHTS_PASS <= stop; p += TDM_WEIGHTS_PASS){TDM_REPEAT(
+                TDM_WEIGHTS_PASS, TDM_WEIGHTS_STEP_OF_PASS)} TDM_NO_UNROLL for (; p < stop; p++)
+                TDM_WEIGHTS_STEP(p) if (p == block_end) {
                 total += acc;
                 acc = 0.0f;
                 block_end += TDM_SUM_BLOCK;

@@ -225,6 +225,11 @@ static void test_words(void **state) {
     assert_string_equal(
         tdm_opencl_family_find("NVIDIA CUDA", "NVIDIA Corporation", "OpenCL 3.0 CUDA 12")->name,
         "nvidia");
+    const char pocl[] = "OpenCL 3.0 PoCL 7.1+debian  Linux, SPIR-V, LLVM 21";
+    assert_int_equal(tdm_opencl_family_version(pocl, "pocl"), 71);
+    assert_int_equal(tdm_opencl_family_version("OpenCL 2.0 pocl 3.1", "pocl"), 31);
+    assert_int_equal(tdm_opencl_family_version("OpenCL 3.0 PoCL HSTR: pthread", "pocl"), 0);
+    assert_int_equal(tdm_opencl_family_version("OpenCL 3.0 LINUX", "pocl"), 0);
     assert_string_equal(tdm_opencl_family_find("Intel(R) OpenCL", "Intel", "OpenCL 3.0")->name,
                         "intel");
     assert_string_equal(

@@ -17,8 +17,8 @@ typedef struct gemm_trial {
     op_gemm_case item;
     test_placement placement[OP_GEMM_OPERANDS];
     gemm_source c_source, residual_source;
-    int packed_b;        /* B is packed beforehand */
-    int equal_terms;     /* A is 0.1 and B is 1.1 everywhere: rounding errors of a long sum add up */
+    int packed_b;    /* B is packed beforehand */
+    int equal_terms; /* A is 0.1 and B is 1.1 everywhere: rounding errors of a long sum add up */
     const char *variant; /* forced, or NULL */
 } gemm_trial;
 
