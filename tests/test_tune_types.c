@@ -20,7 +20,8 @@ static const tdm_device_info cpu = {
     .struct_size = sizeof cpu,
     .selector = "a/b/c d",
     .type = TDM_DEVICE_CPU,
-    .capabilities = TDM_CAP_CPU_CORES | TDM_CAP_CORRECT_DIVIDE | TDM_CAP_HOST_AVX2,
+    .capabilities =
+        TDM_CAP_CPU_CORES | TDM_CAP_CORRECT_DIVIDE | TDM_CAP_HOST_AVX2 | TDM_CAP_HOST_ASSEMBLY,
     .max_group_items = 4096,
     .local_bytes = 1 << 20,
 };
