@@ -76,10 +76,12 @@
 /* Words of a sum's block. */
 #define SUM_WORDS (TDM_SUM_BLOCK / WORD_STEPS)
 
-/* Words `p` to `end` of a block of K, four at a time, with prefetches of what comes next. */
+/* A block of K, four words at a time, with prefetches of what comes next. Sums of SUM_WORDS words are moved to `sums`
+ * unless they are the last ones. */
 #define PANEL_BLOCK(ROWS, TAKE_B)                                                                  \
     {                                                                                              \
-        for (int piece = p / 16 + 1; p + 16 <= end; p += 16, piece++) {                            \
+        int p = 0;                                                                                 \
+        for (int piece = 1; p + 16 <= depth; p += 16, piece++) {                                   \
             TDM_GLOBAL const char *a_line = ask.a, *b_line = ask.b;                                \
             ask.a += piece % PIECES == 0 ? ask.a_row : ask.a_piece;                                \
             ask.b += ask.b_piece;                                                                  \
@@ -96,8 +98,15 @@
                 PANEL_STEP(ROWS, q + 2, TAKE_B)                                                    \
                 PANEL_STEP(ROWS, q + 3, TAKE_B)                                                    \
             }                                                                                      \
+            if (piece % (SUM_WORDS / 16) == 0 && p + 16 < depth) {                                 \
+                if (moved)                                                                         \
+                    ADD_SUMS(ROWS, sums);                                                          \
+                EACH_SUM(ROWS) TDM_STOREV(VW, f32, acc[r][v], sums, r *NR + v * VW);               \
+                EACH_SUM(ROWS) acc[r][v] = TDM_SPLAT(VW, 0.0f);                                    \
+                moved = 1;                                                                         \
+            }                                                                                      \
         }                                                                                          \
-        for (; p < end; p++)                                                                       \
+        for (; p < depth; p++)                                                                     \
             PANEL_STEP(ROWS, p, TAKE_B)                                                            \
     }
 
@@ -127,17 +136,12 @@ typedef struct {
 /* acc = the products of `depth` words, plus the sums at KEPT unless this is the FIRST block. */
 #define SUM_BLOCKS(ROWS, MULTIPLY_BLOCK, FIRST, KEPT)                                              \
     float sums[TILE];                                                                              \
+    int moved = 0;                                                                                 \
     VECTOR acc[ROWS][NV];                                                                          \
-    for (int p = 0;;) {                                                                            \
-        const int begin = p, end = depth - p > SUM_WORDS ? p + SUM_WORDS : depth;                  \
-        EACH_SUM(ROWS) acc[r][v] = TDM_SPLAT(VW, 0.0f);                                            \
-        MULTIPLY_BLOCK(ROWS)                                                                       \
-        if (begin > 0)                                                                             \
-            ADD_SUMS(ROWS, sums);                                                                  \
-        if (end == depth)                                                                          \
-            break;                                                                                 \
-        EACH_SUM(ROWS) TDM_STOREV(VW, f32, acc[r][v], sums, r *NR + v * VW);                       \
-    }                                                                                              \
+    EACH_SUM(ROWS) acc[r][v] = TDM_SPLAT(VW, 0.0f);                                                \
+    MULTIPLY_BLOCK(ROWS)                                                                           \
+    if (moved)                                                                                     \
+        ADD_SUMS(ROWS, sums);                                                                      \
     if (!(FIRST))                                                                                  \
         ADD_SUMS(ROWS, KEPT);
 
