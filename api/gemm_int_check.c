@@ -15,7 +15,7 @@ enum {
     K = 80
 };
 
-/* What the device buffer holds. */
+/* The content of the device buffer. */
 typedef struct check_data {
     alignas(64) uint8_t a[M][K];
     alignas(64) int8_t b[K][N];

@@ -14,7 +14,7 @@
 /* A verdict may depend on what its key does not hold, e.g. other libraries of the driver. */
 #define VERDICT_SECONDS 86400
 
-/* What the trials of a library have shown. Written to disk as it is. */
+/* The outcome of the trials of a library. It is written to disk as it is. */
 typedef struct driver_verdict {
     tdm_program_key key;
     int64_t time;

@@ -4,8 +4,8 @@
 
 #include "backend_opencl/opencl_internal.h"
 
-/* What the compiler of a driver on this host's CPU targets. Where it targets no x86 CPU it takes no assembly, and
- * what it translates its intermediate language to follows the CPU. */
+/* The target of the compiler of a driver on this host's CPU. A compiler that targets no x86 CPU takes no
+ * assembly, and the code that it makes of its intermediate language follows the CPU. */
 typedef struct tdm_opencl_host_compiler {
     bool assembly; /* takes x86 assembly in kernels */
     bool avx2, avx512;

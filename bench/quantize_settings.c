@@ -86,7 +86,7 @@ static cli_outcome parse(int argc, char **argv, quantize_options *options) {
             "INPUT may be the index of a checkpoint in shards (model.safetensors.index.json),\n"
             "OUTPUT an index then, which is written with shards of the same names, or one file.\n"
             "Of a GGUF model in parts (NAME-00001-of-00003.gguf) INPUT is any of them, and the\n"
-            "others lie beside it; OUTPUT is one file.\n"
+            "others lie in its folder; OUTPUT is one file.\n"
             "GGUF takes the schemes keep, f32, f16, bf16, q8_0 and q4_0. Weights are tensors\n"
             "of floats with two dimensions or more and 1024 elements or more; all others are\n"
             "copied. REGEX is a POSIX extended regular expression, found anywhere in a name.",

@@ -26,7 +26,7 @@
 
 #include <tandem/device.h>
 
-/* What a helper process may take here: a working driver needs a fraction of a second. */
+/* The time limit of a helper process here: a working driver needs a fraction of a second. */
 #define LIMIT_MS 4000
 /* Less than two limits of the library, which a program that knows no verdict waits for. */
 #define PROGRAM_S 15

@@ -1,4 +1,4 @@
-/* What the helper process and its parent agree on: see driver_helper.c. */
+/* The answer that the helper process gives its parent: see driver_helper.c. */
 #ifndef TANDEM_BACKEND_OPENCL_DRIVER_ANSWER_H
 #define TANDEM_BACKEND_OPENCL_DRIVER_ANSWER_H
 
