@@ -42,7 +42,7 @@ pocl_avx2)
     "$@" || status=$?
     ;;
 intel)
-    # Intel's CPU runtime comes in wheels of PyPI (intel-opencl-rt and what it needs): TANDEM_ICD_FOLDER names a folder with an
+    # Intel's CPU runtime comes as Python wheels (intel-opencl-rt and what it needs): TANDEM_ICD_FOLDER names a folder with an
     # intel.icd that names its library.
     only_driver intel
     export TANDEM_TEST_DEVICES=opencl/intel TANDEM_TEST_SCALE="${TANDEM_TEST_SCALE-small}"
