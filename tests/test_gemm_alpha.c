@@ -1,4 +1,4 @@
-/* What is multiplied by an alpha or beta of zero is not read: a NaN in it does not reach D. */
+/* Operands that an alpha or beta of zero multiplies are not read: a NaN in one does not reach D. */
 // ctest: device
 #include <math.h>
 #include <string.h>

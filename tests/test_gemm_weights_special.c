@@ -287,7 +287,7 @@ static void run_trial(const test_device *device, const tdm_variant *row, const s
                             .quantize_a = a == TDM_GEMM_QUANTIZED_A});
 }
 
-/* Where no kernel does both, rows of A are quantized, and weights dequantized, before. */
+/* Rows of A are quantized, and weights dequantized, in a step of their own if no kernel does both. */
 static void run_stages(const test_device *device, const special_trial *t) {
     static const tdm_dtype codes[] = {TDM_S8, TDM_S4}, reals[] = {TDM_F32, TDM_BF16};
     for (int x = 0; x < 16; x++) {

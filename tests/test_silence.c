@@ -71,7 +71,7 @@ static void build_with_warnings(const test_device *device) {
     rig_close(&r);
 }
 
-/* What the watched process does; it prints where something fails. */
+/* The watched process runs this. It prints if something fails. */
 static int work_on(const char *selector) {
     tdm_context *context;
     test_device device = {.index = 0};

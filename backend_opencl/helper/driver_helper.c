@@ -1,5 +1,5 @@
 /*
- * The helper process: opens an OpenCL library, asks for its platforms and devices, and answers
+ * The helper process: opens an OpenCL library, lists its platforms and devices, and answers
  * whether that went well. The backend embeds this program and runs it before it does the same in
  * the user's process; see driver_process.c.
  *
